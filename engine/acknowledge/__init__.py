@@ -1,0 +1,1 @@
+"""What a message is answered: judgement, modes, codes, bytes."""

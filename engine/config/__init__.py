@@ -1,0 +1,1 @@
+"""Authored files and settings, read once into frozen values."""

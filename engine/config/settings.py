@@ -1,0 +1,11 @@
+"""Settings from the environment; the only place that reads it."""
+
+import os
+from typing import Final
+
+FAULT_VARIABLE: Final = "ENGINE_FAULT"
+
+
+def environment(name: str) -> str:
+    """Return an environment variable, or the empty string where it is not set."""
+    return os.environ.get(name, "")

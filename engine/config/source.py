@@ -1,0 +1,173 @@
+"""Authored YAML, read into plain values that remember where each stood; the only place that knows a YAML library.
+
+Scalars stay as written (`NO` is the string "NO"; an empty plain scalar is None). Duplicate keys, anchors and aliases,
+tags, tabs, too much nesting and too large files are refused, each with file, line and column.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from engine.errors import ConfigurationError, Problem
+
+MAX_BYTES: Final = 1_048_576
+MAX_DEPTH: Final = 40
+
+Model = TypeVar("Model", bound=BaseModel)
+Step = str | int
+Place = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One authored file: its name as given, its plain value, and the line and column of every path in it."""
+
+    file: str
+    value: Any
+    places: dict[tuple[Step, ...], Place]
+
+    def place(self, path: tuple[Step, ...]) -> Place:
+        """Return line and column of a path, or of its nearest ancestor that is in the file."""
+        while path and path not in self.places:
+            path = path[:-1]
+        return self.places.get(path, (1, 1))
+
+    def problem(self, path: tuple[Step, ...], found: str, expected: str) -> Problem:
+        """Return a problem that stands at `path`."""
+        line, column = self.place(path)
+        return Problem(self.file, line, column, ".".join(str(step) for step in path), found, expected)
+
+
+def read(path: Path) -> Source:
+    """Read one YAML file; ConfigurationError holds every problem found."""
+    try:
+        size = path.stat().st_size
+        text = path.read_bytes() if size <= MAX_BYTES else b""
+    except OSError as error:
+        raise ConfigurationError(
+            (Problem(str(path), 1, 1, "", f"cannot be read ({error.strerror})", "give a readable file"),)
+        ) from error
+    if size > MAX_BYTES:
+        raise ConfigurationError(
+            (Problem(str(path), 1, 1, "", f"{size} bytes", f"a file of at most {MAX_BYTES} bytes"),)
+        )
+    return parse(text, str(path))
+
+
+def parse(text: bytes | str, file: str) -> Source:
+    """Read YAML text that stands for `file`; ConfigurationError holds every problem found."""
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        node = yaml.compose(text, Loader=loader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
+        problem = Problem(file, line, column, "", error.problem or "no YAML", "valid YAML (indent with spaces)")
+        raise ConfigurationError((problem,)) from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ConfigurationError((Problem(file, 1, 1, "", "bytes that are not text", "UTF-8 YAML"),)) from error
+    walk = _Walk(file)
+    value = walk.plain(node, (), set()) if node is not None else None
+    if walk.problems:
+        raise ConfigurationError(tuple(walk.problems))
+    return Source(file, value, walk.places)
+
+
+def validate(source: Source, model: type[Model]) -> Model:
+    """Make a pydantic model of a source; ConfigurationError holds every fault with its place."""
+    try:
+        return model.model_validate(source.value)
+    except ValidationError as error:
+        problems = tuple(_fault(source, fault) for fault in error.errors(include_url=False))
+        raise ConfigurationError(problems) from error
+
+
+def _fault(source: Source, fault: Any) -> Problem:
+    location = tuple(step for step in fault["loc"] if isinstance(step, str | int))
+    while location and location not in source.places and location[:-1] in source.places and fault["type"] != "missing":
+        location = location[:-1]
+    kind = fault["type"]
+    if kind == "missing":
+        return source.problem(location, "missing", "this key is required")
+    if kind == "extra_forbidden":
+        return source.problem(location, "unknown key", "remove it or correct its spelling")
+    return source.problem(location, f"found {_shown(fault.get('input'))}", str(fault["msg"]))
+
+
+def _refusal(node: yaml.Node, path: tuple[Step, ...], seen: set[int]) -> tuple[str, str] | None:
+    if id(node) in seen:
+        return "an alias", "write the value out; anchors and aliases are not allowed"
+    if len(path) > MAX_DEPTH:
+        return "nesting too deep", f"at most {MAX_DEPTH} levels"
+    if not node.tag.startswith("tag:yaml.org,2002:"):
+        return f"the tag {node.tag}", "no tags"
+    return None
+
+
+def _empty(node: yaml.ScalarNode) -> bool:
+    return node.tag == "tag:yaml.org,2002:null" and node.style is None
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+class _Walk:
+    """Turns YAML nodes into plain values, noting places and problems."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.places: dict[tuple[Step, ...], Place] = {}
+        self.problems: list[Problem] = []
+
+    def plain(self, node: yaml.Node, path: tuple[Step, ...], seen: set[int]) -> Any:
+        self.places.setdefault(path, (node.start_mark.line + 1, node.start_mark.column + 1))
+        refusal = _refusal(node, path, seen)
+        if refusal:
+            return self._refuse(node, path, *refusal)
+        seen.add(id(node))
+        if isinstance(node, yaml.MappingNode):
+            return self._mapping(node, path, seen)
+        if isinstance(node, yaml.SequenceNode):
+            return [self.plain(child, (*path, index), seen) for index, child in enumerate(node.value)]
+        return None if isinstance(node, yaml.ScalarNode) and _empty(node) else node.value
+
+    def _mapping(self, node: yaml.MappingNode, path: tuple[Step, ...], seen: set[int]) -> dict[str, Any]:
+        result: dict[str, Any] = {}
+        for key_node, value_node in node.value:
+            key = key_node.value
+            if not isinstance(key, str):
+                self._refuse(key_node, path, "a key that is no plain word", "a plain key")
+                continue
+            place = (key_node.start_mark.line + 1, key_node.start_mark.column + 1)
+            if key in result:
+                first = self.places[(*path, key)][0]
+                self.problems.append(
+                    Problem(
+                        self.file,
+                        *place,
+                        ".".join(map(str, (*path, key))),
+                        "duplicate key",
+                        f"it stands already in line {first}",
+                    )
+                )
+                continue
+            self.places[(*path, key)] = place
+            result[key] = self.plain(value_node, (*path, key), seen)
+        return result
+
+    def _refuse(self, node: yaml.Node, path: tuple[Step, ...], found: str, expected: str) -> None:
+        self.problems.append(
+            Problem(
+                self.file,
+                node.start_mark.line + 1,
+                node.start_mark.column + 1,
+                ".".join(map(str, path)),
+                found,
+                expected,
+            )
+        )

@@ -1,0 +1,165 @@
+"""Every error of adt-engine, one tree; nothing here imports anything of ours.
+
+AdtEngineError
+├── MessageError                   a message or a part of it
+│   ├── UnreadableMessageError         no MSH, or one that cannot be used
+│   ├── UndecodableMessageError        bytes that are not of the declared character set
+│   ├── MessageLimitError              more segments or repetitions than allowed
+│   ├── PathError                      a path that is not of the path grammar
+│   └── TimestampError                 a timestamp that is not of the DTM grammar
+├── BlockError                     the MLLP stream
+│   └── BlockTooLargeError             a block over the channel's limit
+├── ConfigurationError             authored files, every problem at once
+├── MappingError                   a mapping that meets what it cannot map
+├── JournalError                   the durable record
+│   ├── JournalUnusableError           cannot be opened: permissions, old SQLite, newer schema, second writer
+│   ├── JournalFailedError             an I/O error while running: stop, never go on
+│   ├── DiskReserveError               the disk is too full to accept more
+│   ├── ForbiddenMoveError             a state move that is not in the table
+│   └── UnknownEntryError              no such entry
+├── DeliveryError                  a destination
+│   ├── TransientDeliveryError         surely not applied: try again
+│   ├── AmbiguousDeliveryError         perhaps applied: read before writing again
+│   ├── PermanentDeliveryError         refused: hold
+│   └── DestinationError               token, permission, TLS: the whole destination pauses
+├── StartError                     the process cannot start: port in use, folder not writable
+├── ServiceError                   the interchange service's answer that is no success
+└── UsageError                     a command was given what it cannot use
+"""
+
+from typing import NamedTuple
+
+
+class AdtEngineError(Exception):
+    """Something in adt-engine went wrong."""
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(message or (self.__doc__ or "").strip().splitlines()[0])
+
+
+class MessageError(AdtEngineError):
+    """The message cannot be used as it is."""
+
+
+class UnreadableMessageError(MessageError):
+    """The message has no usable MSH segment."""
+
+
+class UndecodableMessageError(MessageError):
+    """The message holds bytes that are not of its character set."""
+
+
+class MessageLimitError(MessageError):
+    """The message has more parts than the channel allows."""
+
+
+class PathError(MessageError):
+    """The path is not of the form PID-3(2).4.1."""
+
+
+class TimestampError(MessageError):
+    """The timestamp is not of the form YYYY[MM[DD[HH[MM[SS[.S]]]]]][+/-ZZZZ]."""
+
+
+class BlockError(AdtEngineError):
+    """The MLLP stream does not hold whole blocks."""
+
+
+class BlockTooLargeError(BlockError):
+    """The block is larger than the channel allows."""
+
+
+class Problem(NamedTuple):
+    """One fault in an authored file; lines and columns count from 1."""
+
+    file: str
+    line: int
+    column: int
+    path: str
+    found: str
+    expected: str
+
+    def __str__(self) -> str:
+        where = f" {self.path}:" if self.path else ""
+        return f"{self.file}:{self.line}:{self.column}:{where} {self.found}; {self.expected}"
+
+
+class ConfigurationError(AdtEngineError):
+    """Authored files cannot be used; every problem is listed."""
+
+    def __init__(self, problems: tuple[Problem, ...]) -> None:
+        super().__init__("\n".join(str(problem) for problem in problems))
+        self.problems = problems
+
+
+class MappingError(AdtEngineError):
+    """The mapping meets a message that it cannot map; `reason` is a code, never a value of the message."""
+
+    def __init__(self, reason: str, location: str = "") -> None:
+        super().__init__(f"{reason} at {location}" if location else reason)
+        self.reason = reason
+        self.location = location
+
+
+class JournalError(AdtEngineError):
+    """The journal cannot do what was asked."""
+
+
+class JournalUnusableError(JournalError):
+    """The journal cannot be opened."""
+
+
+class JournalFailedError(JournalError):
+    """The journal met an I/O error and takes nothing more."""
+
+
+class DiskReserveError(JournalError):
+    """The disk is too full to accept more messages."""
+
+
+class ForbiddenMoveError(JournalError):
+    """An entry cannot go from its state to the one asked for."""
+
+
+class UnknownEntryError(JournalError):
+    """There is no such entry in the journal."""
+
+
+class DeliveryError(AdtEngineError):
+    """A destination did not take what was sent; `status` is 0 where no answer came, `codes` are outcome codes."""
+
+    def __init__(
+        self, message: str = "", *, status: int = 0, codes: tuple[str, ...] = (), retry_after_seconds: float = 0.0
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.codes = codes
+        self.retry_after_seconds = retry_after_seconds
+
+
+class TransientDeliveryError(DeliveryError):
+    """The destination surely did not apply the request; it may be tried again."""
+
+
+class AmbiguousDeliveryError(DeliveryError):
+    """The destination may have applied the request; read before writing again."""
+
+
+class PermanentDeliveryError(DeliveryError):
+    """The destination refused the request for good."""
+
+
+class DestinationError(DeliveryError):
+    """The destination as a whole cannot be used: token, permission or TLS."""
+
+
+class StartError(AdtEngineError):
+    """The process cannot start."""
+
+
+class ServiceError(AdtEngineError):
+    """The interchange service answers with an OperationOutcome."""
+
+
+class UsageError(AdtEngineError):
+    """The command was given something it cannot use."""

@@ -1,0 +1,1 @@
+"""FHIR: plans of interactions, changes of resources and outcomes; values only."""

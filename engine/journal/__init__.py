@@ -1,0 +1,1 @@
+"""The durable record: entries, lanes, attempts, identities, ownership."""

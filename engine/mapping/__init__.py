@@ -1,0 +1,1 @@
+"""From an HL7 message to a plan of FHIR interactions, as the YAML says."""

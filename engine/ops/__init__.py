@@ -1,0 +1,1 @@
+"""The doors for people: the command line and the admin socket."""

@@ -1,0 +1,1 @@
+"""The spine: intake (receive, journal, acknowledge) and dispatch (claim, map, deliver, settle)."""

@@ -1,0 +1,1 @@
+"""The door for messages: MLLP blocks, listeners, TLS, batch envelopes."""
