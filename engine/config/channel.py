@@ -2,19 +2,31 @@
 
 from datetime import timedelta
 from enum import StrEnum
-from ipaddress import IPv4Network, IPv6Network, ip_address
 from typing import Annotated, Any, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from engine.config.secret import Secret
+from engine.config.destination import Auth, Destination, Name, Retry
+from engine.config.door import Limits, Listen, Mllp, Network, Tls, loopback
+from engine.config.frozen import Frozen
 
-
-class Frozen(BaseModel):
-    """A frozen model that refuses unknown keys."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+__all__ = [
+    "Acknowledge",
+    "AcknowledgementMode",
+    "Auth",
+    "Channel",
+    "Destination",
+    "Frozen",
+    "Limits",
+    "Listen",
+    "MergeLimit",
+    "Mllp",
+    "Mode",
+    "Network",
+    "Retry",
+    "Tls",
+]
 
 
 class Mode(StrEnum):
@@ -33,110 +45,20 @@ class AcknowledgementMode(StrEnum):
     ENHANCED = "enhanced"
 
 
-class Tls(Frozen):
-    """Server certificate, key, and the authority whose client certificates are asked for."""
-
-    certificate: str
-    key: str
-    client_ca: str | None = None
-    client_names: dict[str, str] = {}
-
-
-class Mllp(Frozen):
-    """Where a channel listens; port 0 takes a free one."""
-
-    host: str = "127.0.0.1"
-    port: int = Field(ge=0, le=65535)
-    tls: Tls | None = None
-    commit_bytes: bool = False
-
-
-class Listen(Frozen):
-    """The doors of a channel."""
-
-    mllp: Mllp
-
-
-class Limits(Frozen):
-    """Bounds that hold whatever comes in."""
-
-    block_bytes: int = Field(1_048_576, ge=1024, le=268_435_456)
-    block_seconds: float = Field(30, gt=0)
-    idle_seconds: float = Field(0, ge=0)
-    connections: int = Field(64, ge=1)
-    connections_per_address: int = Field(8, ge=1)
-    segments: int = Field(10_000, ge=1)
-    repetitions: int = Field(100_000, ge=1)
-    unread_reply_bytes: int = Field(65_536, ge=1024)
-    in_flight: int = Field(256, ge=1)
-
-
 class Acknowledge(Frozen):
     """When the application acknowledgement goes out; `within_seconds` bounds `delivered`."""
 
-    when: Literal["stored", "delivered"] = "stored"
-    within_seconds: float = Field(20, gt=0)
+    when: Literal["stored", "delivered"] = Field("stored", description="after the commit, or after the destinations")
+    within_seconds: float = Field(
+        20, gt=0, description="with delivered: past this the answer is AE, stored all the same"
+    )
 
 
 class MergeLimit(Frozen):
     """How many merges one source may send in how many minutes of event time."""
 
-    merges: int = Field(20, ge=1)
-    minutes: float = Field(10, gt=0)
-
-
-class Retry(Frozen):
-    """Backoff with full jitter between the first and the longest wait."""
-
-    first_seconds: float = Field(1, gt=0)
-    max_seconds: float = Field(60, gt=0)
-
-
-class Auth(Frozen):
-    """How a destination knows the engine."""
-
-    type: Literal["none", "bearer", "client_credentials", "private_key_jwt", "refresh_token"] = "none"
-    token_url: str = ""
-    client_id: str = ""
-    client_secret: Secret | None = None
-    token: Secret | None = None
-    refresh_token: Secret | None = None
-    private_key: Secret | None = None
-    key_id: str = ""
-    scope: str = ""
-
-    @model_validator(mode="after")
-    def _complete(self) -> "Auth":
-        needed = {
-            "none": (),
-            "bearer": ("token",),
-            "client_credentials": ("token_url", "client_id", "client_secret"),
-            "private_key_jwt": ("token_url", "client_id", "private_key"),
-            "refresh_token": ("token_url", "client_id", "refresh_token"),
-        }[self.type]
-        missing = [name for name in needed if not getattr(self, name)]
-        if missing:
-            raise ValueError(f"auth of type {self.type} needs {', '.join(missing)}")
-        return self
-
-
-class Destination(Frozen):
-    """One FHIR server that a channel keeps true."""
-
-    name: str = Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")
-    fhir: Literal["R4", "STU3"] = "R4"
-    base_url: str = Field(pattern=r"^https?://[^\s?#]+$")
-    auth: Auth = Auth()
-    if_none_exist: str = "identifier"
-    concurrency: int = Field(16, ge=1, le=1024)
-    retry: Retry = Retry()
-    timeout_seconds: float = Field(30, gt=0)
-    ca_file: str | None = None
-    on_demographic_match: Literal["create", "attach", "hold"] = "create"
-    on_held: Literal["hold-lane", "continue"] = "hold-lane"
-    required: bool = True
-    carry_over: tuple[str, ...] = ()
-    merge_strategy: Literal["auto", "merge", "link", "notify-only"] = "auto"
+    merges: int = Field(20, ge=1, description="merges of one source; past it the channel's merges are held")
+    minutes: float = Field(10, gt=0, description="of event time")
 
 
 def _zone(name: str) -> str:
@@ -147,57 +69,102 @@ def _zone(name: str) -> str:
     return name
 
 
+def _source(text: str) -> str:
+    if text.count("|") != 1 or text == "|":
+        raise ValueError("write a source as MSH-3|MSH-4, such as 'REGISTRATION|RIVERBEND'")
+    return text
+
+
 def _acknowledge(value: Any) -> Any:
     return {"when": value} if isinstance(value, str) else value
 
 
-Network = IPv4Network | IPv6Network
+ProcessingId = Literal["P", "T", "D"]
+Version = Literal[
+    "2.1", "2.2", "2.3", "2.3.1", "2.4", "2.5", "2.5.1", "2.6", "2.7", "2.7.1", "2.8", "2.8.1", "2.8.2", "2.9"
+]
 
 
 class Channel(Frozen):
     """One configured feed, as its file says."""
 
-    channel: str = Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")
-    listen: Listen
-    allow: tuple[Network, ...] = ()
-    insecure: Literal["accepted"] | None = None
-    acknowledge: Annotated[Acknowledge, BeforeValidator(_acknowledge)] = Acknowledge()
-    acknowledgement_mode: AcknowledgementMode = AcknowledgementMode.AUTO
-    allow_merge: bool = False
-    merge_limit: MergeLimit = MergeLimit()
-    processing_ids: tuple[str, ...] = ("P",)
-    mapping: str = "adt"
-    timezone: Annotated[str, AfterValidator(_zone)] = "UTC"
-    authorities: dict[str, str] = {}
-    unknown_authority: Literal["base-uri", "refuse"] = "base-uri"
-    base_uri: str = "urn:adt-engine:authority:"
-    limits: Limits = Limits()
-    destinations: tuple[Destination, ...] = Field(min_length=1)
-    mode: Mode = Mode.LIVE
-    sources: tuple[str, ...] = ()
-    version: str = "2.5.1"
-    charset: str = "UTF-8"
-    undecodable: Literal["refuse", "hold", "replace"] = "refuse"
-    conformance: Literal["off", "warn", "refuse"] = "off"
-    check_output: Literal["off", "warn", "refuse"] = Field("off", alias="validate")
-    stale: Literal["apply", "hold", "skip"] = "apply"
-    merge_conflict: Literal["hold", "flag"] = "hold"
-    another_person: Literal["flag", "hold"] = "flag"
-    unknown_source: Literal["record", "hold", "reject"] = "record"
-    unknown_survivor: Literal["create", "rename", "hold"] = "create"
-    merged_identifier: Literal["follow", "hold"] = "follow"
-    demographics: Literal["replace", "fill"] = "replace"
-    placeholder_identifiers: tuple[str, ...] = ()
-    unhandled_events: Literal["filter", "refuse"] = "filter"
-    contact: str = ""
+    channel: Name = Field(description="the feed's name")
+    listen: Listen = Field(description="where it listens")
+    allow: tuple[Network, ...] = Field((), description="networks that may connect, as CIDR")
+    insecure: Literal["accepted"] | None = Field(
+        None, description="says that a listener beyond loopback without tls or allow is meant"
+    )
+    acknowledge: Annotated[Acknowledge, BeforeValidator(_acknowledge)] = Field(
+        Acknowledge(), description="when the application acknowledgement goes out"
+    )
+    acknowledgement_mode: AcknowledgementMode = Field(
+        AcknowledgementMode.AUTO, description="auto does as MSH-15 and MSH-16 ask"
+    )
+    allow_merge: bool = Field(
+        default=False, description="whether merge events may merge; else they are refused (AR 201)"
+    )
+    merge_limit: MergeLimit = Field(MergeLimit(), description="how many merges in how long")
+    processing_ids: tuple[ProcessingId, ...] = Field(
+        ("P",), min_length=1, description="MSH-11 taken here; empty counts as P"
+    )
+    mapping: str = Field("adt", description="name of the mapping")
+    timezone: Annotated[str, AfterValidator(_zone)] = Field(
+        "UTC", description="time zone of timestamps without an offset"
+    )
+    authorities: dict[str, str] = Field(
+        {}, description='assigning authority (CX.4) to identifier system; "" where CX.4 is empty'
+    )
+    unknown_authority: Literal["base-uri", "refuse"] = Field(
+        "base-uri", description="an authority that is not listed gets a system made of base_uri, or AE 204"
+    )
+    base_uri: str = Field("urn:adt-engine:authority:", description="start of the system of unlisted authorities")
+    limits: Limits = Field(Limits(), description="bounds of the listener")
+    destinations: tuple[Destination, ...] = Field(min_length=1, description="FHIR servers")
+    mode: Mode = Field(Mode.LIVE, description="shadow plans without writing; load is for the first filling")
+    sources: tuple[Annotated[str, AfterValidator(_source)], ...] = Field(
+        (), description="who may speak, as MSH-3|MSH-4; empty: everyone, and a new one opens an alert"
+    )
+    version: Version = Field("2.5.1", description="HL7 version where MSH-12 is empty")
+    charset: str = Field("UTF-8", description="character set where MSH-18 is empty")
+    undecodable: Literal["refuse", "hold", "replace"] = Field(
+        "refuse", description="bytes that are not of the character set"
+    )
+    conformance: Literal["off", "warn", "refuse"] = Field("off", description="check of the message structure")
+    check_output: Literal["off", "warn", "refuse"] = Field(
+        "off", alias="validate", description="check of what is sent against the FHIR schema"
+    )
+    stale: Literal["apply", "hold", "skip"] = Field("apply", description="an update older than what was applied")
+    merge_conflict: Literal["hold", "flag"] = Field(
+        "hold", description="a merge of two records that look like two people"
+    )
+    another_person: Literal["flag", "hold"] = Field(
+        "flag", description="an update that looks like another person than the record"
+    )
+    unknown_source: Literal["record", "hold", "reject"] = Field(
+        "record", description="a merge whose old number is unknown"
+    )
+    unknown_survivor: Literal["create", "rename", "hold"] = Field(
+        "create", description="a merge whose surviving number is unknown"
+    )
+    merged_identifier: Literal["follow", "hold"] = Field(
+        "follow", description="an event that names a merged-away number"
+    )
+    demographics: Literal["replace", "fill"] = Field("replace", description="fill writes only what is empty")
+    placeholder_identifiers: tuple[str, ...] = Field(
+        (), description="further numbers that stand for nobody (whole values)"
+    )
+    unhandled_events: Literal["filter", "refuse"] = Field(
+        "filter", description="events without a rule: accepted and not routed, or AR 201"
+    )
+    contact: str = Field("", description="whom to call about this feed")
 
     @model_validator(mode="after")
     def _safe(self) -> "Channel":
         names = [destination.name for destination in self.destinations]
         if len(set(names)) != len(names):
-            raise ValueError("two destinations have the same name")
+            raise ValueError("two destinations have the same name; rename one")
         mllp = self.listen.mllp
-        if not _loopback(mllp.host) and self.insecure is None and (mllp.tls is None or not self.allow):
+        if not loopback(mllp.host) and self.insecure is None and (mllp.tls is None or not self.allow):
             raise ValueError(
                 f"listening on {mllp.host} needs tls and an allow list, or 'insecure: accepted' where that is meant"
             )
@@ -213,11 +180,6 @@ class Channel(Frozen):
         """The time over which `merge_limit` counts."""
         return timedelta(minutes=self.merge_limit.minutes)
 
-
-def _loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
+    def takes(self, source: str) -> bool:
+        """Say whether `source` (MSH-3|MSH-4) may speak here; a channel without `sources` takes everyone."""
+        return not self.sources or source in self.sources

@@ -1,9 +1,11 @@
 """Secrets: references to the environment or to a file, read when used, never shown."""
 
+import os
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic_core import PydanticCustomError
 
 from engine.config.settings import environment
 
@@ -20,7 +22,7 @@ class Secret(BaseModel):
     @classmethod
     def _reference(cls, value: Any) -> Any:
         if not isinstance(value, dict | Secret):
-            raise ValueError("a secret is never written in the file: use {env: NAME} or {file: PATH}")
+            raise PydanticCustomError("literal_secret", "refer to it: {env: NAME} or {file: PATH}")
         return value
 
     @model_validator(mode="after")
@@ -38,8 +40,11 @@ class Secret(BaseModel):
             return text
         path = Path(str(self.file))
         try:
-            if path.stat().st_mode & 0o077:
+            status = path.stat()
+            if status.st_mode & 0o077:
                 raise LookupError(f"{path} may be read by others: chmod 600 {path}")
+            if status.st_uid not in {0, os.getuid()}:
+                raise LookupError(f"{path} belongs to another user: chown it to the one that runs the engine")
             return path.read_text().strip()
         except OSError as error:
             raise LookupError(f"{path} cannot be read ({error.strerror})") from error

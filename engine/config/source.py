@@ -11,13 +11,16 @@ from typing import Any, Final, TypeVar
 import yaml
 from pydantic import BaseModel, ValidationError
 
+from engine.config.wording import Step, telling, words
 from engine.errors import ConfigurationError, Problem
 
 MAX_BYTES: Final = 1_048_576
 MAX_DEPTH: Final = 40
+_STANDARD: Final = "tag:yaml.org,2002:"
+_PLAIN_TAGS: Final = frozenset({"str", "int", "float", "bool", "null", "timestamp", "merge", "value", "map", "seq"})
+_ABSENT: Final = frozenset({"", "~", "null"})
 
 Model = TypeVar("Model", bound=BaseModel)
-Step = str | int
 Place = tuple[int, int]
 
 
@@ -61,7 +64,8 @@ def parse(text: bytes | str, file: str) -> Source:
     """Read YAML text that stands for `file`; ConfigurationError holds every problem found."""
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        node = yaml.compose(text, Loader=loader)
+        deep = _too_deep(text, loader)
+        node = None if deep else yaml.compose(text, Loader=loader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
@@ -69,6 +73,8 @@ def parse(text: bytes | str, file: str) -> Source:
         raise ConfigurationError((problem,)) from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ConfigurationError((Problem(file, 1, 1, "", "bytes that are not text", "UTF-8 YAML"),)) from error
+    if deep:
+        raise ConfigurationError((Problem(file, *deep, "", "nesting too deep", f"at most {MAX_DEPTH} levels"),))
     walk = _Walk(file)
     value = walk.plain(node, (), set()) if node is not None else None
     if walk.problems:
@@ -81,39 +87,43 @@ def validate(source: Source, model: type[Model]) -> Model:
     try:
         return model.model_validate(source.value)
     except ValidationError as error:
-        problems = tuple(_fault(source, fault) for fault in error.errors(include_url=False))
-        raise ConfigurationError(problems) from error
+        faults = telling(error.errors(include_url=False))
+    # Not chained: pydantic's own text shows values, and a value may be a secret written in the wrong place.
+    problems = [_fault(source, fault, model) for fault in faults]
+    raise ConfigurationError(tuple(sorted(problems, key=lambda problem: (problem.line, problem.column))))
 
 
-def _fault(source: Source, fault: Any) -> Problem:
+def _fault(source: Source, fault: Any, model: type[BaseModel]) -> Problem:
     location = tuple(step for step in fault["loc"] if isinstance(step, str | int))
     while location and location not in source.places and location[:-1] in source.places and fault["type"] != "missing":
         location = location[:-1]
-    kind = fault["type"]
-    if kind == "missing":
-        return source.problem(location, "missing", "this key is required")
-    if kind == "extra_forbidden":
-        return source.problem(location, "unknown key", "remove it or correct its spelling")
-    return source.problem(location, f"found {_shown(fault.get('input'))}", str(fault["msg"]))
+    return source.problem(location, *words(fault, model))
 
 
-def _refusal(node: yaml.Node, path: tuple[Step, ...], seen: set[int]) -> tuple[str, str] | None:
+def _too_deep(text: bytes | str, loader: Any) -> Place | None:
+    # Composing recurses in C: a file of brackets alone would end the process before anyone could measure its depth.
+    depth = 0
+    for event in yaml.parse(text, Loader=loader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > MAX_DEPTH:
+                mark = event.start_mark
+                return (mark.line + 1, mark.column + 1) if mark else (1, 1)
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+    return None
+
+
+def _refusal(node: yaml.Node, seen: set[int]) -> tuple[str, str] | None:
     if id(node) in seen:
         return "an alias", "write the value out; anchors and aliases are not allowed"
-    if len(path) > MAX_DEPTH:
-        return "nesting too deep", f"at most {MAX_DEPTH} levels"
-    if not node.tag.startswith("tag:yaml.org,2002:"):
-        return f"the tag {node.tag}", "no tags"
+    if node.tag.removeprefix(_STANDARD) not in _PLAIN_TAGS:
+        return f"the tag {node.tag}", "write the value without a tag"
     return None
 
 
 def _empty(node: yaml.ScalarNode) -> bool:
-    return node.tag == "tag:yaml.org,2002:null" and node.style is None
-
-
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
+    return node.value in _ABSENT and not node.style
 
 
 class _Walk:
@@ -126,7 +136,7 @@ class _Walk:
 
     def plain(self, node: yaml.Node, path: tuple[Step, ...], seen: set[int]) -> Any:
         self.places.setdefault(path, (node.start_mark.line + 1, node.start_mark.column + 1))
-        refusal = _refusal(node, path, seen)
+        refusal = _refusal(node, seen)
         if refusal:
             return self._refuse(node, path, *refusal)
         seen.add(id(node))

@@ -1,0 +1,73 @@
+"""The doors of a channel: where it listens, with which certificates, and the bounds that hold there."""
+
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field
+
+from engine.config.frozen import Frozen
+
+
+class Tls(Frozen):
+    """Server certificate, key, and the authority whose client certificates are asked for."""
+
+    certificate: str = Field(description="PEM file of the server's certificate chain")
+    key: str = Field(description="PEM file of the server's private key")
+    client_ca: str | None = Field(None, description="PEM file of the authority whose client certificates are required")
+    client_names: dict[str, str] = Field({}, description="certificate subject name to source name")
+
+
+class Mllp(Frozen):
+    """Where a channel listens; port 0 takes a free one."""
+
+    host: str = Field("127.0.0.1", description="address to listen on; beyond loopback needs tls and allow")
+    port: int = Field(ge=0, le=65535, description="TCP port; 0 takes a free one")
+    tls: Tls | None = Field(None, description="certificates; without them the line is plain")
+    commit_bytes: bool = Field(default=False, description="answer each block with the commit byte of MLLP release 2")
+
+
+class Listen(Frozen):
+    """The doors of a channel."""
+
+    mllp: Mllp = Field(description="the MLLP listener")
+
+
+class Limits(Frozen):
+    """Bounds that hold whatever comes in."""
+
+    block_bytes: int = Field(1_048_576, ge=1024, le=268_435_456, description="largest block taken")
+    block_seconds: float = Field(30, gt=0, description="longest time from the first to the last byte of a block")
+    idle_seconds: float = Field(0, ge=0, description="close a connection that is silent so long; 0 never")
+    connections: int = Field(64, ge=1, description="connections at once")
+    connections_per_address: int = Field(8, ge=1, description="connections at once from one address")
+    segments: int = Field(10_000, ge=1, description="segments of one message")
+    repetitions: int = Field(100_000, ge=1, description="repetitions in one message")
+    unread_reply_bytes: int = Field(
+        65_536, ge=1024, description="replies that the sender has not read before reading stops"
+    )
+    in_flight: int = Field(
+        256, ge=1, description="messages of one connection that await their reply before reading stops"
+    )
+
+
+def _network(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    try:
+        return ip_network(value)
+    except ValueError as error:
+        reason = "has bits beyond its mask" if "host bits" in str(error) else "is no network"
+        raise ValueError(f"{value!r} {reason}; write one such as 10.20.0.0/16 or 192.0.2.7/32") from error
+
+
+Network = Annotated[IPv4Network | IPv6Network, BeforeValidator(_network)]
+
+
+def loopback(host: str) -> bool:
+    """Say whether only this machine can reach a listener on `host`; a name other than localhost counts as reachable."""
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False

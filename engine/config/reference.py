@@ -1,0 +1,71 @@
+"""Every setting of a channel file as rows, from which the README's table is made."""
+
+from collections.abc import Iterator
+from enum import Enum
+from typing import Any, Final, NamedTuple, get_args, get_origin
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from engine.config.channel import Channel
+from engine.config.secret import Secret
+from engine.config.wording import inner_model
+
+_UNITS: Final = ("bytes", "seconds", "minutes", "hours", "days")
+
+
+class SettingRow(NamedTuple):
+    """One setting: its key with dots, its default as written in YAML, its unit, and its meaning."""
+
+    name: str
+    default: str
+    unit: str
+    meaning: str
+
+
+def setting_rows(model: type[BaseModel] = Channel, prefix: str = "") -> tuple[SettingRow, ...]:
+    """Return the settings of a model in the order of its fields; a block comes before what is in it."""
+    return tuple(_rows(model, prefix))
+
+
+def settings_table() -> str:
+    """Return the settings of a channel file as a Markdown table."""
+    lines = ["| Key | Default | Unit | Meaning |", "|---|---|---|---|"]
+    for row in setting_rows():
+        default = f"`{row.default}`" if row.default else ""
+        lines.append(f"| `{row.name}` | {default} | {row.unit} | {row.meaning.replace('|', chr(92) + '|')} |")
+    return "\n".join(lines)
+
+
+def _rows(model: type[BaseModel], prefix: str) -> Iterator[SettingRow]:
+    for name, field in model.model_fields.items():
+        key = f"{prefix}{field.alias or name}"
+        many = get_origin(field.annotation) is tuple
+        inner = inner_model(get_args(field.annotation)[0] if many else field.annotation)
+        if inner is None or inner is Secret:
+            yield SettingRow(key, _default(field), _unit(key, field), field.description or "")
+        else:
+            yield from _rows(inner, f"{key}[]." if many else f"{key}.")
+
+
+def _default(field: FieldInfo) -> str:
+    return "required" if field.is_required() else _written(field.default)
+
+
+def _written(value: Any) -> str:
+    if value is None or value == "":
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, Enum):
+        return str(value.value)
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(_written, value))}]"
+    if isinstance(value, dict):
+        return "{}"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _unit(key: str, field: FieldInfo) -> str:
+    last = key.rsplit(".", 1)[-1].rsplit("_", 1)[-1]
+    return last if last in _UNITS and field.annotation in {int, float} else ""

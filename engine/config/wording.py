@@ -1,0 +1,130 @@
+"""What a model refuses, said so that a person can act: what was found, and what would do."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from types import UnionType
+from typing import Annotated, Any, Final, Union, get_args, get_origin
+
+from pydantic import BaseModel
+
+Step = str | int
+
+# Kinds of pydantic's faults to what would do instead; the names in braces are of the fault's context.
+_EXPECTED: Final[Mapping[str, str]] = {
+    "missing": "this key is required",
+    "int_parsing": "a whole number",
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "float_parsing": "a number",
+    "float_type": "a number",
+    "bool_parsing": "true or false",
+    "bool_type": "true or false",
+    "string_type": "a word or a text",
+    "tuple_type": "a list, such as [one, two]",
+    "list_type": "a list, such as [one, two]",
+    "dict_type": "a block of keys",
+    "model_type": "a block of keys",
+    "model_attributes_type": "a block of keys",
+    "too_short": "at least {min_length} in the list",
+    "too_long": "at most {max_length} in the list",
+    "greater_than": "a number above {gt}",
+    "greater_than_equal": "a number of at least {ge}",
+    "less_than": "a number below {lt}",
+    "less_than_equal": "a number of at most {le}",
+    "literal_error": "one of {expected}",
+    "enum": "one of {expected}",
+}
+
+
+def words(fault: Mapping[str, Any], model: type[BaseModel]) -> tuple[str, str]:
+    """Return what was found and what would do, for one fault that pydantic reports of `model`; never a secret."""
+    kind, location = fault["type"], fault["loc"]
+    if kind == "missing":
+        return "missing", _EXPECTED[kind]
+    if kind == "extra_forbidden":
+        return "unknown key", nearest(str(location[-1]), keys_at(model, location[:-1]))
+    if kind == "literal_secret":
+        return "a secret written in the file", str(fault["msg"])
+    return f"found {_shown(fault.get('input'))}", _expected(fault)
+
+
+def telling(faults: Sequence[Any]) -> list[Any]:
+    """Return the faults that say something new.
+
+    Left out are a list that is called too short only because its items were refused, and a key that is called
+    missing where a misspelt one stands beside it.
+    """
+    unknown = {fault["loc"] for fault in faults if fault["type"] == "extra_forbidden"}
+    return [fault for fault in faults if not _echo(fault, unknown)]
+
+
+def _echo(fault: Any, unknown: set[tuple[Step, ...]]) -> bool:
+    if fault["type"] == "too_short":
+        return len(fault["input"]) >= int(fault["ctx"]["min_length"])
+    beside = [str(place[-1]) for place in unknown if place[:-1] == fault["loc"][:-1]]
+    return fault["type"] == "missing" and bool(get_close_matches(str(fault["loc"][-1]), beside, n=1))
+
+
+def nearest(name: str, valid: Iterable[str]) -> str:
+    """Return advice on an unknown name: the nearest valid one, else all of them."""
+    names = sorted(valid)
+    near = get_close_matches(name, names, n=1, cutoff=0.6)
+    if near:
+        return f"did you mean {near[0]}?"
+    return f"valid here: {', '.join(names)}" if names else "remove it"
+
+
+def keys_at(model: type[BaseModel], location: tuple[Step, ...]) -> tuple[str, ...]:
+    """Return the keys that may stand at a place in a model's file; none where the place is no block of keys."""
+    kind: Any = model
+    for step in location:
+        kind = _inside(kind, step)
+    found = inner_model(kind)
+    return tuple(_written(found)) if found else ()
+
+
+def inner_model(kind: Any) -> type[BaseModel] | None:
+    """Return the model that a field's annotation holds, alone or as an alternative; None where none does."""
+    kind = _bare(kind)
+    parts = get_args(kind) if get_origin(kind) in {Union, UnionType} else (kind,)
+    models = (part for part in map(_bare, parts) if isinstance(part, type) and issubclass(part, BaseModel))
+    return next(models, None)
+
+
+def _expected(fault: Mapping[str, Any]) -> str:
+    context = fault.get("ctx", {})
+    if fault["type"] == "value_error":
+        return str(context.get("error", fault["msg"]))
+    text = _EXPECTED.get(fault["type"])
+    if text is None:
+        return str(fault["msg"])
+    expected = text.format_map(context)
+    if fault["type"] in {"literal_error", "enum"} and isinstance(fault.get("input"), str):
+        near = get_close_matches(fault["input"], str(context.get("expected", "")).replace("'", " ").split(), n=1)
+        expected += f"; did you mean {near[0]}?" if near else ""
+    return expected
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "nothing"
+    if isinstance(value, dict | list | tuple | BaseModel):
+        return "a list" if isinstance(value, list | tuple) else "this block"
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _inside(kind: Any, step: Step) -> Any:
+    model = inner_model(kind)
+    if model:
+        return _written(model).get(str(step))
+    inner = [part for part in get_args(_bare(kind)) if part is not Ellipsis]
+    return inner[-1] if inner else None
+
+
+def _written(model: type[BaseModel]) -> dict[str, Any]:
+    return {field.alias or name: field.annotation for name, field in model.model_fields.items()}
+
+
+def _bare(kind: Any) -> Any:
+    return _bare(get_args(kind)[0]) if get_origin(kind) is Annotated else kind

@@ -1,0 +1,44 @@
+from pathlib import Path
+
+import pytest
+
+from engine.config.secret import Secret
+
+
+def test_a_secret_by_environment_is_read_on_each_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A changed variable is seen at the next use; an absent one is named."""
+    secret = Secret(env="RIVERBEND_SECRET")
+    monkeypatch.setenv("RIVERBEND_SECRET", "one")
+    assert secret.read() == "one"
+    monkeypatch.setenv("RIVERBEND_SECRET", "two")
+    assert secret.read() == "two"
+    monkeypatch.delenv("RIVERBEND_SECRET")
+    with pytest.raises(LookupError, match="RIVERBEND_SECRET is not set"):
+        secret.read()
+
+
+def test_a_secret_by_file_is_stripped_and_may_rotate(tmp_path: Path) -> None:
+    """A file's text is read without its last line end, anew on each use."""
+    path = tmp_path / "secret"
+    path.touch(mode=0o600)
+    path.write_text("one\n")
+    secret = Secret(file=str(path))
+    assert secret.read() == "one"
+    path.write_text("two\n")
+    assert secret.read() == "two"
+
+
+def test_a_secret_file_that_others_may_read_is_refused(tmp_path: Path) -> None:
+    """A file open to group or others gives no secret; the error says what to do and not what stands in it."""
+    path = tmp_path / "secret"
+    path.write_text("swordfish")
+    path.chmod(0o640)
+    with pytest.raises(LookupError, match="chmod 600") as raised:
+        Secret(file=str(path)).read()
+    assert "swordfish" not in str(raised.value)
+
+
+def test_an_absent_secret_file_is_named(tmp_path: Path) -> None:
+    """A file that is not there is named with the reason."""
+    with pytest.raises(LookupError, match="nowhere cannot be read"):
+        Secret(file=str(tmp_path / "nowhere")).read()

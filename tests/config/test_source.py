@@ -1,0 +1,59 @@
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.config.source import MAX_DEPTH, parse
+from engine.errors import ConfigurationError
+
+
+def test_places_are_of_keys_and_items() -> None:
+    """A path's place is its key's, an item's is its own, and an absent path has its nearest ancestor's."""
+    source = parse("a:\n  - b: 1\n  - c: 2\n", "f.yaml")
+    assert source.place(("a",)) == (1, 1)
+    assert source.place(("a", 1, "c")) == (3, 5)
+    assert source.place(("a", 1, "d")) == (3, 5)
+    assert source.place(("z",)) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        pytest.param("NO", "NO", id="norway"),
+        pytest.param("1.10", "1.10", id="number"),
+        pytest.param("2026-01-01", "2026-01-01", id="date"),
+        pytest.param("0x1F", "0x1F", id="hex"),
+        pytest.param("'null'", "null", id="quoted-null"),
+        pytest.param("''", "", id="quoted-empty"),
+        pytest.param("", None, id="empty"),
+        pytest.param("~", None, id="tilde"),
+        pytest.param("null", None, id="null"),
+        pytest.param("NULL", "NULL", id="a-code"),
+    ],
+)
+def test_scalars_stay_as_written(text: str, value: str | None) -> None:
+    """What stands in the file is what is read; only nothing, ~ and null are nothing."""
+    assert parse(f"key: {text}\n", "f.yaml").value == {"key": value}
+
+
+def test_nesting_up_to_the_bound_is_read() -> None:
+    """The deepest nesting allowed is read, one level more is refused."""
+    assert parse("[" * MAX_DEPTH + "]" * MAX_DEPTH, "f.yaml").value is not None
+    with pytest.raises(ConfigurationError, match="nesting too deep"):
+        parse("[" * (MAX_DEPTH + 1) + "]" * (MAX_DEPTH + 1), "f.yaml")
+
+
+def test_all_structural_problems_come_at_once() -> None:
+    """Duplicate keys, aliases and tags of one file are listed together."""
+    with pytest.raises(ConfigurationError) as raised:
+        parse("a: &x 1\na: 2\nb: *x\nc: !tag 3\n? [k]\n: 4\n", "f.yaml")
+    found = [problem.found for problem in raised.value.problems]
+    assert found == ["duplicate key", "an alias", "the tag !tag", "a key that is no plain word"]
+
+
+@given(st.binary(max_size=300) | st.text(max_size=300))
+def test_no_input_raises_anything_else(text: bytes | str) -> None:
+    """Whatever stands in a file, it is read or refused with problems."""
+    with suppress(ConfigurationError):
+        parse(text, "f.yaml")
