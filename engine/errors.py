@@ -21,8 +21,10 @@ AdtEngineError
 │   ├── TransientDeliveryError         surely not applied: try again
 │   ├── AmbiguousDeliveryError         perhaps applied: read before writing again
 │   ├── PermanentDeliveryError         refused: hold
+│   ├── HeldDeliveryError              a person must decide
 │   └── DestinationError               token, permission, TLS: the whole destination pauses
 ├── StartError                     the process cannot start: port in use, folder not writable
+├── UnreachableError               nobody answers at the far end of an MLLP line
 ├── ServiceError                   the interchange service's answer that is no success
 └── UsageError                     a command was given what it cannot use
 """
@@ -149,12 +151,24 @@ class PermanentDeliveryError(DeliveryError):
     """The destination refused the request for good."""
 
 
+class HeldDeliveryError(DeliveryError):
+    """A person must decide; `reason` is a code, never a value of the message."""
+
+    def __init__(self, reason: str, *, status: int = 0, codes: tuple[str, ...] = ()) -> None:
+        super().__init__(reason, status=status, codes=codes)
+        self.reason = reason
+
+
 class DestinationError(DeliveryError):
     """The destination as a whole cannot be used: token, permission or TLS."""
 
 
 class StartError(AdtEngineError):
     """The process cannot start."""
+
+
+class UnreachableError(AdtEngineError):
+    """Nobody answers at the far end of the line."""
 
 
 class ServiceError(AdtEngineError):

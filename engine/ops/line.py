@@ -1,0 +1,177 @@
+"""The sender's side of an MLLP line: messages out byte for byte, one at a time, each with what was answered."""
+
+import asyncio
+import ssl
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from hl7.mllp import InvalidBlockError, open_hl7_connection
+
+from engine.errors import UnreachableError
+from engine.ops.answer import POSITIVE, Answer, part, printable, read_acks
+from engine.ops.feed import deal, fields
+
+_REPLY_LIMIT_BYTES: Final = 16 * 1_048_576
+_GRACE_SECONDS: Final = 0.3
+_CLOSING_SECONDS: Final = 0.005  # an engine that refuses a block may close the line right after its answer
+_NEVER: Final = frozenset({b"NE", b""})
+
+
+async def send_messages(
+    host: str,
+    port: int,
+    messages: Sequence[bytes],
+    *,
+    connections: int = 1,
+    rate: float = 0.0,
+    timeout_seconds: float = 30.0,
+    tls: ssl.SSLContext | None = None,
+    heard: Callable[[Answer], None] | None = None,
+) -> list[Answer]:
+    """Send messages and return their answers in the same order.
+
+    Each connection waits for an answer before it sends its next message. One connection keeps the whole order; with
+    several, each patient's messages stay on one of them, in order. `rate` bounds messages a second over all (0: no
+    bound). `heard` is called with each answer as it comes. UnreachableError if nobody listens at the start; later
+    failures stand in the answers.
+    """
+    pace = _Pace(rate)
+    answers: dict[int, Answer] = {}
+
+    async def work(hand: Sequence[int], line: _Line) -> None:
+        try:
+            for position in hand:
+                await pace.wait()
+                answers[position] = await line.exchange(position, messages[position])
+                if heard:
+                    heard(answers[position])
+        finally:
+            await line.close()
+
+    hands = [hand for hand in deal(messages, connections) if hand]
+    lines = [_Line(host, port, timeout_seconds, tls) for _ in hands]
+    try:
+        await asyncio.gather(*(line.open() for line in lines))
+    except UnreachableError:
+        await asyncio.gather(*(line.close() for line in lines))
+        raise
+    await asyncio.gather(*(work(hand, line) for hand, line in zip(hands, lines, strict=True)))
+    return [answers[position] for position in range(len(messages))]
+
+
+class _Pace:
+    """Spaces the messages of all connections evenly."""
+
+    def __init__(self, rate: float) -> None:
+        self._gap = 1 / rate if rate > 0 else 0.0
+        self._next = 0.0
+
+    async def wait(self) -> None:
+        if not self._gap:
+            return
+        now = time.monotonic()
+        self._next = max(self._next + self._gap, now)
+        await asyncio.sleep(self._next - now)
+
+
+class _Line:
+    """One connection, opened again when the other end closed it."""
+
+    def __init__(self, host: str, port: int, timeout_seconds: float, tls: ssl.SSLContext | None) -> None:
+        self._host, self._port, self._timeout, self._tls = host, port, timeout_seconds, tls
+        self._reader: Any = None
+        self._writer: Any = None
+
+    async def open(self) -> None:
+        where = f"{self._host}:{self._port}"
+        try:
+            async with asyncio.timeout(self._timeout):
+                self._reader, self._writer = await open_hl7_connection(
+                    self._host, self._port, limit=_REPLY_LIMIT_BYTES, ssl=self._tls
+                )
+        except ssl.SSLError as error:
+            raise UnreachableError(f"{where} does not prove who it is ({error.reason}); see --tls-ca") from error
+        except TimeoutError as error:
+            raise UnreachableError(f"{where} does not answer within {self._timeout:g} seconds") from error
+        except OSError as error:
+            raise UnreachableError(
+                f"nobody listens at {where} ({_reason(error)}); start `adt-engine run`, or name the engine with --to"
+            ) from error
+
+    async def close(self) -> None:
+        writer, self._reader, self._writer = self._writer, None, None
+        if writer is None:
+            return
+        writer.close()
+        try:
+            await writer.wait_closed()
+        except OSError:
+            return
+
+    async def exchange(self, position: int, message: bytes) -> Answer:
+        header = next(iter(fields(message, b"MSH")), ())
+        event = b"^".join(part(header, 9, index) for index in (0, 1)).strip(b"^")
+        started = time.perf_counter()
+        replies: list[bytes] = []
+        failure = await self._converse(message, header, replies)
+        return Answer(
+            position,
+            printable(part(header, 10)),
+            printable(event),
+            tuple(ack for reply in replies for ack in read_acks(reply)),
+            failure,
+            b"".join(replies),
+            (time.perf_counter() - started) * 1000,
+        )
+
+    async def _converse(self, message: bytes, header: tuple[bytes, ...], replies: list[bytes]) -> str:
+        try:
+            if self._reader is None or self._reader.at_eof():
+                await self.close()
+                await self.open()
+            self._writer.writeblock(message)
+            await self._writer.drain()
+            await self._replies(message, header, replies)
+        except UnreachableError as error:
+            return str(error)
+        except TimeoutError:
+            await self.close()
+            return f"no answer within {self._timeout:g} seconds"
+        except (OSError, asyncio.IncompleteReadError):
+            await self.close()
+            return "the connection was closed without an answer"
+        except (InvalidBlockError, ValueError):
+            await self.close()
+            return "the answer is no MLLP block"
+        return ""
+
+    async def _replies(self, message: bytes, header: tuple[bytes, ...], replies: list[bytes]) -> None:
+        accept, application = part(header, 15), part(header, 16)
+        silent = accept in _NEVER and application in _NEVER and bool(accept or application)
+        sure = not silent and (accept in {b"AL", b""} or application == b"AL")
+        asked = {part(head, 10) for head in fields(message, b"MSH")} | {b""}
+        first = await self._read(asked, sure=sure)
+        replies += [first] if first else []
+        codes = [ack.code for ack in read_acks(first)]
+        if codes == ["CA"] and application not in _NEVER:
+            second = await self._read(asked, sure=application == b"AL")
+            replies += [second] if second else []
+        elif not POSITIVE.issuperset(codes):
+            await asyncio.sleep(_CLOSING_SECONDS)
+
+    async def _read(self, asked: set[bytes], *, sure: bool) -> bytes:
+        try:
+            async with asyncio.timeout(self._timeout if sure else min(_GRACE_SECONDS, self._timeout)):
+                while True:
+                    reply: bytes = await self._reader.readblock()
+                    if any(part(msa, 2) in asked for msa in fields(reply, b"MSA")):
+                        return reply
+        except TimeoutError:
+            if sure:
+                raise
+            return b""
+
+
+def _reason(error: OSError) -> str:
+    return "connection refused" if isinstance(error, ConnectionRefusedError) else error.strerror or type(error).__name__
