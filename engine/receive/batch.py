@@ -1,0 +1,178 @@
+"""Batches: the FHS/BHS/BTS/FTS envelope (HL7 chapter 2, batch protocol) taken off, and put around the replies.
+
+Works on bytes, because each message of a batch has its own character set and is journaled as it came.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+_SEGMENT: Final = re.compile(rb"[^\r\n]*[\r\n]*")
+_FURTHER_MESSAGE: Final = re.compile(rb"[\r\n](?:MSH|FHS|BHS)[^A-Za-z0-9\r\n]")
+_LEADING: Final = b"\xef\xbb\xbf\r\n \t"
+_TIME: Final = "%Y%m%d%H%M%S%z"
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One batch within the envelope: its BHS segment (empty without one), and how many messages it holds."""
+
+    header: bytes
+    messages: int
+
+    @property
+    def control_id(self) -> bytes:
+        """BHS-11, empty where it is not valued."""
+        return _field(self.header, 11)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What one block held: whole messages in order, and the envelope they came in.
+
+    `enveloped` False means several messages without an envelope: each gets an acknowledgement block of its own.
+    `warnings` are `batch-count-mismatch`, `file-count-mismatch` and `text-outside-messages`; none is fatal.
+    """
+
+    messages: tuple[bytes, ...]
+    enveloped: bool
+    file_header: bytes = b""
+    sections: tuple[Section, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def control_id(self) -> bytes:
+        """BHS-11 of the first batch, or FHS-11 where there is no BHS."""
+        header = next((section.header for section in self.sections if section.header), self.file_header)
+        return _field(header, 11)
+
+
+def unpack(raw: bytes) -> Batch | None:
+    """Return what a block holds beside one plain message; None where it is just that, or nothing that is known."""
+    begin = raw.lstrip(_LEADING)[:3]
+    if begin not in {b"FHS", b"BHS"} and (begin != b"MSH" or not _FURTHER_MESSAGE.search(raw)):
+        return None
+    return _Unpacking(raw).batch(enveloped=begin != b"MSH" or b"\nBHS" in raw or b"\rBHS" in raw)
+
+
+class _Unpacking:
+    """Walks the segments of a block once."""
+
+    def __init__(self, raw: bytes) -> None:
+        self.file_header = b""
+        self.messages: list[bytearray] = []
+        self.sections: list[Section] = []
+        self.warnings: list[str] = []
+        self._header = b""
+        self._first = 0
+        self._in_batch = False
+        self._open = False
+        for segment in _SEGMENT.findall(raw.lstrip(_LEADING)):
+            self._take(segment)
+        self._end_section()
+
+    def batch(self, *, enveloped: bool) -> Batch:
+        return Batch(
+            tuple(bytes(message) for message in self.messages),
+            enveloped,
+            self.file_header,
+            tuple(self.sections),
+            tuple(dict.fromkeys(self.warnings)),
+        )
+
+    def _take(self, segment: bytes) -> None:
+        name = segment[:3]
+        if name == b"MSH":
+            self.messages.append(bytearray(segment))
+            self._open = True
+        elif name == b"FHS":
+            self.file_header = segment.rstrip(b"\r\n")
+            self._open = False
+        elif name == b"BHS":
+            self._end_section()
+            self._header, self._in_batch, self._open = segment.rstrip(b"\r\n"), True, False
+        elif name == b"BTS":
+            self._compare(segment, len(self.messages) - self._first, "batch-count-mismatch")
+            self._end_section()
+        elif name == b"FTS":
+            self._end_section()
+            self._compare(segment, len(self.sections), "file-count-mismatch")
+            self._open = False
+        else:
+            self._continue(segment)
+
+    def _continue(self, segment: bytes) -> None:
+        """Keep a segment with its message; one that has none becomes a fragment, so that nothing is lost unseen."""
+        if not segment.strip():
+            if self._open:
+                self.messages[-1] += segment
+            return
+        if not self._open:
+            self.warnings.append("text-outside-messages")
+            self.messages.append(bytearray())
+            self._open = True
+        self.messages[-1] += segment
+
+    def _end_section(self) -> None:
+        count = len(self.messages) - self._first
+        if self._in_batch or count:
+            self.sections.append(Section(self._header, count))
+        self._header, self._in_batch, self._open = b"", False, False
+        self._first = len(self.messages)
+
+    def _compare(self, trailer: bytes, count: int, warning: str) -> None:
+        stated = _field(trailer.rstrip(b"\r\n"), 1, separator=(self._header or self.file_header)[3:4] or b"|").strip()
+        if stated and stated != str(count).encode():
+            self.warnings.append(warning)
+
+
+def pack_replies(batch: Batch, acks: Sequence[bytes], control_id: str, at: datetime) -> bytes:
+    """Return the reply to a batch: its acknowledgements in the same envelope, which names the batch's own control ID.
+
+    `acks` stand in the order of `batch.messages`; an empty one (nothing is to be said) is left out of text and count.
+    """
+    parts: list[bytes] = []
+    position = batches = 0
+    for section in batch.sections:
+        said = [ack for ack in acks[position : position + section.messages] if ack]
+        position += section.messages
+        header = section.header or (b"" if batch.file_header else b"BHS|^~\\&")
+        if not header:
+            parts += said
+            continue
+        batches += 1
+        parts += [_reply_header(header, control_id, at), *said, _trailer(b"BTS", header, len(said))]
+    if batch.file_header:
+        parts.insert(0, _reply_header(batch.file_header, control_id, at))
+        parts.append(_trailer(b"FTS", batch.file_header, batches))
+    return b"".join(parts)
+
+
+def _reply_header(header: bytes, control_id: str, at: datetime) -> bytes:
+    """Return FHS or BHS with sender and receiver swapped; field 12 names the control ID of the one answered."""
+    fields = [
+        header[:3],
+        _field(header, 2),
+        _field(header, 5),
+        _field(header, 6),
+        _field(header, 3),
+        _field(header, 4),
+        at.strftime(_TIME).encode(),
+        *[b""] * 3,
+        control_id.encode(),
+        _field(header, 11),
+    ]
+    return (header[3:4] or b"|").join(fields) + b"\r"
+
+
+def _trailer(name: bytes, header: bytes, count: int) -> bytes:
+    return name + (header[3:4] or b"|") + str(count).encode() + b"\r"
+
+
+def _field(segment: bytes, number: int, separator: bytes = b"") -> bytes:
+    """Return a field of FHS, BHS (numbered like MSH: field 1 is the separator), or of a trailer with its separator."""
+    fields = segment.split(separator or segment[3:4] or b"|")
+    position = number if separator else number - 1
+    return fields[position] if position < len(fields) else b""

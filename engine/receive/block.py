@@ -1,0 +1,197 @@
+"""Blocks of the Minimal Lower Layer Protocol, cut out of a byte stream; no socket and no clock stands here.
+
+    <SB> content <EB><CR>      SB = 0x0B, EB = 0x1C, CR = 0x0D
+
+What comes out is the same however the stream was cut into pieces. Where senders stray from the protocol:
+
+    bytes between blocks       skipped, counted once per run
+    SB inside a block          restarts the block; the torn one comes out as a fragment
+    EB not followed by CR      ends the block once the next byte shows it, or once the block's time is over
+    an empty block             a probe
+    more than the limit        nothing more is kept: the first bytes come out as a fragment and the stream is dead
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+START: Final = 0x0B
+END: Final = 0x1C
+RETURN: Final = 0x0D
+
+COMMIT_ACK: Final = b"\x06"
+COMMIT_NAK: Final = b"\x15"
+
+
+class BlockKind(StrEnum):
+    """How whole a block is."""
+
+    COMPLETE = "complete"
+    TORN = "torn"
+    OVERSIZE = "oversize"
+
+
+class EventKind(StrEnum):
+    """What happened on a stream beside its blocks."""
+
+    STRAY = "stray-bytes"
+    BARE_END = "bare-end"
+    PROBE = "probe"
+    LATE = "block-too-slow"
+    CUT_OFF = "block-cut-off"
+    NOISE = "noise"
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """The content of one block, without its frame bytes; `began` and `ended` are seconds of a monotonic clock."""
+
+    raw: bytes
+    kind: BlockKind
+    began: float
+    ended: float
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something to count; `size_bytes` is the number of bytes that it concerns."""
+
+    kind: EventKind
+    size_bytes: int = 0
+
+
+def frame(content: bytes) -> bytes:
+    """Return content between the frame bytes of MLLP."""
+    return b"\x0b%b\x1c\r" % content
+
+
+class BlockReader:
+    """Cuts a stream into blocks of at most `block_bytes`, each of which may take `block_seconds` to arrive."""
+
+    __slots__ = ("_began", "_ending", "_held", "_inside", "_limit", "_seconds", "_stray", "dead")
+
+    def __init__(self, block_bytes: int, block_seconds: float) -> None:
+        self._limit = block_bytes
+        self._seconds = block_seconds
+        self._held = bytearray()
+        self._inside = False
+        self._ending = False
+        self._began = 0.0
+        self._stray = 0
+        self.dead = False
+
+    @property
+    def deadline(self) -> float | None:
+        """The moment by which the block that is under way must have ended; None between blocks."""
+        return self._began + self._seconds if self._inside else None
+
+    def postpone(self, seconds: float) -> None:
+        """Give the block under way more time, for seconds in which nobody read."""
+        self._began += seconds
+
+    def feed(self, data: bytes, now: float) -> list[Block | Event]:
+        """Take the next bytes of the stream; return what they complete, in order."""
+        found: list[Block | Event] = []
+        position, size = 0, len(data)
+        while position < size and not self.dead:
+            if not self._inside:
+                position = self._skip(data, position, now, found)
+            elif self._ending:
+                position = self._end(data, position, now, found)
+            else:
+                position = self._fill(data, position, now, found)
+        return found
+
+    def expire(self, now: float) -> list[Block | Event]:
+        """Say that time has come; past the deadline a block that lacks only its CR ends, any other kills the stream."""
+        deadline = self.deadline
+        if deadline is None or now < deadline:
+            return []
+        found: list[Block | Event] = []
+        if self._ending:
+            found.append(Event(EventKind.BARE_END))
+            self._complete(bytes(self._held), now, found)
+        else:
+            found.append(Event(EventKind.LATE, len(self._held)))
+            self._die()
+        return found
+
+    def close(self) -> list[Block | Event]:
+        """Say that the stream is over; a block under way is dropped and counted."""
+        found: list[Block | Event] = []
+        if not self.dead:
+            self._count_stray(found)
+            if self._inside:
+                found.append(Event(EventKind.CUT_OFF, len(self._held)))
+        self._die()
+        return found
+
+    def _skip(self, data: bytes, position: int, now: float, found: list[Block | Event]) -> int:
+        start = data.find(START, position)
+        if start < 0:
+            self._stray += len(data) - position
+            if self._stray > self._limit:
+                found.append(Event(EventKind.NOISE, self._limit))
+                self._die()
+            return len(data)
+        self._stray += start - position
+        if self._stray > self._limit:
+            found.append(Event(EventKind.NOISE, self._limit))
+            self._die()
+            return len(data)
+        self._count_stray(found)
+        self._inside = True
+        self._began = now
+        return start + 1
+
+    def _fill(self, data: bytes, position: int, now: float, found: list[Block | Event]) -> int:
+        end = data.find(END, position)
+        restart = data.find(START, position, end if end >= 0 else len(data))
+        stop = restart if restart >= 0 else end if end >= 0 else len(data)
+        room = self._limit - len(self._held)
+        if stop - position > room:
+            fragment = bytes(self._held) + data[position : position + room]
+            found.append(Block(fragment, BlockKind.OVERSIZE, self._began, now))
+            self._die()
+            return len(data)
+        if restart >= 0:
+            self._tear(bytes(self._held) + data[position:stop], now, found)
+            return stop + 1
+        if not self._held and data[stop + 1 : stop + 2] == b"\r":
+            self._complete(data[position:stop], now, found)
+            return stop + 2
+        self._held += data[position:stop]
+        self._ending = end >= 0
+        return stop + 1
+
+    def _end(self, data: bytes, position: int, now: float, found: list[Block | Event]) -> int:
+        followed = data[position] == RETURN
+        if not followed:
+            found.append(Event(EventKind.BARE_END))
+        self._complete(bytes(self._held), now, found)
+        return position + 1 if followed else position
+
+    def _complete(self, raw: bytes, now: float, found: list[Block | Event]) -> None:
+        found.append(Block(raw, BlockKind.COMPLETE, self._began, now) if raw else Event(EventKind.PROBE))
+        self._reset()
+
+    def _tear(self, raw: bytes, now: float, found: list[Block | Event]) -> None:
+        found.append(Block(raw, BlockKind.TORN, self._began, now) if raw else Event(EventKind.PROBE))
+        self._reset()
+        self._inside = True
+        self._began = now
+
+    def _count_stray(self, found: list[Block | Event]) -> None:
+        if self._stray:
+            found.append(Event(EventKind.STRAY, self._stray))
+            self._stray = 0
+
+    def _reset(self) -> None:
+        self._inside = self._ending = False
+        if self._held:
+            self._held = bytearray()
+
+    def _die(self) -> None:
+        self._reset()
+        self._stray = 0
+        self.dead = True

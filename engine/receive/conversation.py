@@ -1,0 +1,374 @@
+"""One connection's conversation: blocks in, replies out in the order of the requests; no socket stands here.
+
+What comes faster than it can be answered waits in the sender: reading stops while too many answers are under way or
+too many reply bytes lie unread, and a conversation that stands still so for `stall_seconds` is closed.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from engine import fault
+from engine.config.channel import Limits
+from engine.receive.block import COMMIT_ACK, COMMIT_NAK, Block, BlockReader, Event, EventKind, frame
+from engine.receive.reply import Answer, Observe, Peer, Reply, Written
+
+STALL_SECONDS: Final = 30.0
+LINGER_SECONDS: Final = 2.0
+
+
+class Line(Protocol):
+    """The socket side of a conversation."""
+
+    def send(self, data: bytes) -> bool:
+        """Send bytes; False where some could not be handed to the socket yet: `Conversation.flushed` follows."""
+
+    def pause(self) -> None:
+        """Stop reading."""
+
+    def resume(self) -> None:
+        """Read again."""
+
+    def finish(self) -> None:
+        """Say that nothing more will be sent, and drop what still comes in until the peer has closed."""
+
+    def abort(self) -> None:
+        """Drop the connection at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What holds for every conversation of a door."""
+
+    answer: Answer
+    observe: Observe
+    limits: Limits
+    commit_bytes: bool
+    stall_seconds: float
+    tasks: set[asyncio.Task[None]]
+
+
+class _Turn:
+    """A block's place in the order of replies."""
+
+    __slots__ = ("reply",)
+
+    def __init__(self) -> None:
+        self.reply: Reply | None = None
+
+
+class Conversation:
+    """Answers the blocks of one connection."""
+
+    def __init__(self, line: Line, terms: Terms, peer: Peer, *, paused: bool = False) -> None:
+        self._line = line
+        self._terms = terms
+        self._limits = terms.limits
+        self._peer = peer
+        self._loop = asyncio.get_running_loop()
+        self._reader = BlockReader(terms.limits.block_bytes, terms.limits.block_seconds)
+        self._backlog: deque[Block | Event] = deque()
+        self._turns: deque[_Turn] = deque()
+        self._outbox: list[bytes] = []
+        self._unflushed: list[Written] = []
+        self._unread_bytes = 0
+        self._awaited = 0
+        self._flush_due = False
+        self._paused = paused
+        self._reading = True
+        self._held_at = 0.0
+        self._silent = True
+        self._closing = self._finished = self._muted = self._gone = False
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._active_at = self._loop.time()
+        if paused:
+            self._regulate()
+        if terms.limits.idle_seconds:
+            self._arm("idle", terms.limits.idle_seconds)
+
+    # -- what the line tells
+
+    def received(self, data: bytes) -> None:
+        """Take bytes that came in."""
+        if self._closing:
+            return
+        self._silent = False
+        self._active_at = now = self._loop.time()
+        self._backlog.extend(self._reader.feed(data, now))
+        self._advance()
+        deadline = self._reader.deadline
+        if deadline is not None and "block" not in self._timers:
+            self._arm("block", deadline - now)
+
+    def flushed(self) -> None:
+        """Hear that every byte sent so far is in the socket."""
+        self._unread_bytes = 0
+        if self._unflushed:
+            told, self._unflushed = self._unflushed, []
+            for written in told:
+                written(True)  # noqa: FBT003 - the name of the callable says it
+        self._active_at = self._loop.time()
+        self._regulate()
+        self._close_when_done()
+
+    def ended(self) -> None:
+        """Hear that the peer sends nothing more; what is under way is still answered."""
+        self._read_no_more()
+        self._close_when_done()
+
+    def lost(self) -> None:
+        """Hear that the connection is gone; answers under way go on, their replies are told to be unsent."""
+        self._backlog.clear()
+        self._read_no_more()
+        self._gone = True
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+        told, self._unflushed = self._unflushed, []
+        for written in told:
+            written(False)  # noqa: FBT003
+
+    # -- what the door asks
+
+    def hold(self, *, paused: bool) -> None:
+        """Stop reading, or read again."""
+        self._paused = paused
+        self._regulate()
+
+    def drain(self) -> None:
+        """Start no further answer, finish those under way, then close."""
+        self._backlog.clear()
+        self._read_no_more()
+        self._close_when_done()
+
+    # -- in
+
+    def _advance(self) -> None:
+        backlog, turns = self._backlog, self._turns
+        while backlog and len(turns) < self._limits.in_flight:
+            item = backlog.popleft()
+            if isinstance(item, Event):
+                self._terms.observe(item.kind.value)
+            else:
+                self._begin(item)
+        if self._reader.dead and not backlog:
+            self._read_no_more()
+            self._close_when_done()
+        self._regulate()
+
+    def _begin(self, block: Block) -> None:
+        if block.raw in {COMMIT_ACK, COMMIT_NAK}:
+            self._terms.observe("commit" if block.raw == COMMIT_ACK else "commit-refused")
+            return
+        turn = _Turn()
+        self._turns.append(turn)
+        self._terms.tasks.add(self._loop.create_task(self._serve(block, turn)))
+
+    async def _serve(self, block: Block, turn: _Turn) -> None:
+        try:
+            fault.point("F01")
+            turn.reply = await self._terms.answer(block, self._peer)
+        except Exception:  # noqa: BLE001 - the last resort: whatever went wrong, the line must not stay open and silent
+            self._terms.observe("answer-failed")
+            turn.reply = Reply(None, close=True, stored=False)
+        finally:
+            self._forget_task()
+        self._settle()
+
+    def _forget_task(self) -> None:
+        task = asyncio.current_task()
+        if task is not None:
+            self._terms.tasks.discard(task)
+
+    # -- out
+
+    def _settle(self) -> None:
+        turns = self._turns
+        while turns and (reply := turns[0].reply) is not None:
+            turns.popleft()
+            self._put(reply)
+        if self._gone:
+            return
+        if self._backlog:
+            self._advance()
+        else:
+            self._regulate()
+        self._close_when_done()
+
+    def _put(self, reply: Reply) -> None:
+        data = self._wire(reply)
+        if self._gone or self._muted:
+            if reply.written and reply.now is not None:
+                reply.written(False)  # noqa: FBT003
+        else:
+            self._post(data, reply.written if reply.now is not None else None)
+            if reply.close:
+                self._muted = True
+                self._backlog.clear()
+                self._read_no_more()
+        if reply.later is not None:
+            self._awaited += 1
+            self._terms.tasks.add(self._loop.create_task(self._follow(reply.later, reply.later_written)))
+
+    def _wire(self, reply: Reply) -> bytes:
+        now = reply.now
+        content = b"" if now is None else frame(now) if isinstance(now, bytes) else b"".join(map(frame, now))
+        return frame(COMMIT_ACK if reply.stored else COMMIT_NAK) + content if self._terms.commit_bytes else content
+
+    async def _follow(self, later: Awaitable[bytes | None], told: Written | None) -> None:
+        content: bytes | None = None
+        failed = True
+        try:
+            content = await later
+            failed = False
+        except Exception:  # noqa: BLE001 - the last resort: the entry stays in the journal, only its reply is lost
+            self._terms.observe("answer-failed")
+        finally:
+            self._forget_task()
+            self._awaited -= 1
+            if told and (failed or (content is not None and not self._open)):
+                told(False)  # noqa: FBT003
+        if content is not None and self._open:
+            self._post(frame(content), told)
+        self._close_when_done()
+
+    @property
+    def _open(self) -> bool:
+        return not (self._gone or self._muted or self._finished)
+
+    def _post(self, data: bytes, told: Written | None) -> None:
+        if told:
+            self._unflushed.append(told)
+        if data:
+            self._outbox.append(data)
+        if not self._flush_due:
+            self._flush_due = True
+            self._loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        """Send what this turn of the loop has gathered, in one write."""
+        self._flush_due = False
+        outbox, self._outbox = self._outbox, []
+        if self._gone:
+            return
+        if fault.armed():
+            self._send_by_halves(outbox)
+            return
+        self._send(b"".join(outbox))
+
+    def _send(self, data: bytes) -> None:
+        self._unread_bytes += len(data)
+        if not data or self._line.send(data):
+            self.flushed()
+        else:
+            self._regulate()
+
+    def _send_by_halves(self, outbox: list[bytes]) -> None:
+        told, self._unflushed = self._unflushed, []
+        try:
+            for data in outbox:
+                half = len(data) // 2
+                self._send(data[:half])
+                fault.point("F06")
+                self._unflushed, told = self._unflushed + told, []
+                self._send(data[half:])
+                fault.point("F07")
+        except (fault.InjectedFaultError, OSError):
+            self._unflushed += told
+            self._line.abort()
+
+    # -- flow
+
+    def _regulate(self) -> None:
+        """Read only while there is room for what may come."""
+        if self._finished or self._gone:
+            return
+        full = len(self._turns) >= self._limits.in_flight or self._unread_bytes > self._limits.unread_reply_bytes
+        wanted = not (full or self._paused or self._backlog or self._closing)
+        if wanted is self._reading:
+            return
+        self._reading = wanted
+        now = self._loop.time()
+        if wanted:
+            self._reader.postpone(now - self._held_at)
+            self._line.resume()
+        else:
+            self._held_at = now
+            self._line.pause()
+            self._arm("stall", self._terms.stall_seconds)
+
+    def _read_no_more(self) -> None:
+        if self._closing:
+            return
+        self._closing = True
+        if self._silent:
+            self._terms.observe(EventKind.PROBE.value)
+        for item in self._reader.close():
+            if isinstance(item, Event):
+                self._terms.observe(item.kind.value)
+        self._regulate()
+
+    def _close_when_done(self) -> None:
+        if not self._closing or self._finished or self._gone:
+            return
+        owing = self._backlog or ((self._turns or self._awaited) and not self._muted)
+        if owing or self._flush_due or self._unread_bytes:
+            self._arm("stall", self._terms.stall_seconds)
+            return
+        self._finished = True
+        self._line.resume()
+        self._line.finish()
+        self._arm("linger", LINGER_SECONDS)
+
+    # -- time
+
+    def _arm(self, name: str, seconds: float) -> None:
+        if name not in self._timers and not self._gone:
+            self._timers[name] = self._loop.call_later(seconds, self._ring, name)
+
+    def _ring(self, name: str) -> None:
+        del self._timers[name]
+        now = self._loop.time()
+        if name == "block":
+            self._block_time(now)
+        elif name == "stall":
+            self._stall_time(now)
+        elif name == "idle":
+            self._idle_time(now)
+        else:
+            self._line.abort()
+
+    def _block_time(self, now: float) -> None:
+        deadline = self._reader.deadline
+        if deadline is None or self._closing:
+            return
+        if not self._reading:
+            self._arm("block", self._limits.block_seconds)
+        elif now < deadline:
+            self._arm("block", deadline - now)
+        else:
+            self._backlog.extend(self._reader.expire(now))
+            self._advance()
+
+    def _stall_time(self, now: float) -> None:
+        if self._finished or (self._reading and not self._closing) or (self._paused and not self._closing):
+            return
+        left = max(self._active_at, self._held_at) + self._terms.stall_seconds - now
+        if left > 0:
+            self._arm("stall", left)
+            return
+        self._terms.observe("stalled")
+        self._line.abort()
+
+    def _idle_time(self, now: float) -> None:
+        if self._closing:
+            return
+        left = self._active_at + self._limits.idle_seconds - now
+        if self._turns or self._backlog or left > 0:
+            self._arm("idle", max(left, 0.01) if not self._turns else self._limits.idle_seconds)
+            return
+        self._terms.observe("idle")
+        self._read_no_more()
+        self._close_when_done()

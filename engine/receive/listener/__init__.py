@@ -1,0 +1,133 @@
+"""The MLLP listener: sockets, TLS, who may come in and how many; the one room of the stations that knows Twisted."""
+
+import asyncio
+import errno
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from typing import Any, Final
+
+from twisted.internet import tcp
+from twisted.internet.error import CannotListenError
+
+from engine import fault
+from engine.config.channel import Limits, Mllp, Network
+from engine.errors import StartError
+from engine.receive.conversation import STALL_SECONDS, Terms
+from engine.receive.listener.admission import Conversations, TlsConversations
+from engine.receive.listener.connection import Socket
+from engine.receive.reactor import running_reactor
+from engine.receive.reply import Answer, Observe
+from engine.receive.tls import Certificates
+
+BACKLOG: Final = 128
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """Where a channel listens, to whom, and within which bounds; an empty `allow` lets in whoever can reach it."""
+
+    channel: str
+    mllp: Mllp
+    limits: Limits = field(default_factory=Limits)
+    allow: tuple[Network, ...] = ()
+    stall_seconds: float = STALL_SECONDS
+
+
+class Listening:
+    """A door that is open."""
+
+    def __init__(self, door: Door, factory: "Conversations", port: "_Port") -> None:
+        self.door = door
+        self._factory = factory
+        self._port = port
+        address: Any = port.getHost()  # type: ignore[no-untyped-call]
+        self.host: str = address.host
+        self.port: int = address.port
+
+    @property
+    def connections(self) -> int:
+        """How many connections stand."""
+        return len(self._factory.open)
+
+    @property
+    def answering(self) -> int:
+        """How many answers are under way, on all connections together."""
+        return len(self._factory.terms.tasks)
+
+    async def pause(self) -> None:
+        """Stop reading on every connection, and on those that come; answers under way go on."""
+        self._factory.pause(paused=True)
+
+    async def resume(self) -> None:
+        """Read again."""
+        self._factory.pause(paused=False)
+
+    async def drain(self, seconds: float) -> bool:
+        """Accept nothing more, finish what is under way within `seconds`, close; return whether it was finished."""
+        await self._stop_accepting()
+        for connection in tuple(self._factory.open):
+            connection.drain()
+        finished = await self._factory.emptied(seconds)
+        await self.close()
+        return finished
+
+    async def close(self) -> None:
+        """Close everything at once; answers that are still under way are cancelled."""
+        await self._stop_accepting()
+        for connection in tuple(self._factory.open):
+            connection.abort()
+        await self._factory.emptied(1.0)
+        tasks = tuple(self._factory.terms.tasks)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=1.0)
+
+    async def _stop_accepting(self) -> None:
+        stopped = self._port.stopListening()  # type: ignore[no-untyped-call]
+        if stopped is not None:
+            await stopped.asFuture(asyncio.get_running_loop())
+
+
+async def listen(door: Door, answer: Answer, observe: Observe, *, backlog: int = BACKLOG) -> Listening:
+    """Open a door on the running loop; `answer` is called once per block, in order, and may take its time.
+
+    `observe` hears a short word for everything else that happens: `connected`, `refused-address`, `refused-full`,
+    `refused-certificate`, `tls-failed`, `probe`, `stray-bytes`, `stalled`. StartError says in one line why the port
+    cannot be had.
+    """
+    if fault.armed() and not _loopback(door.mllp.host):
+        raise StartError(f"channel {door.channel}: with ENGINE_FAULT set nothing listens beyond loopback")
+    reactor = running_reactor()
+    terms = Terms(answer, observe, door.limits, door.mllp.commit_bytes, door.stall_seconds, set())
+    factory = Conversations(terms, door.allow, door.mllp.tls.client_names if door.mllp.tls else {})
+    outer: Any = factory
+    if door.mllp.tls is not None:
+        outer = TlsConversations(Certificates(door.mllp.tls, observe), factory, reactor)
+    port = _Port(door.mllp.port, outer, backlog, door.mllp.host, reactor)
+    try:
+        port.startListening()
+    except CannotListenError as error:
+        raise StartError(_refusal(door, error)) from error
+    return Listening(door, factory, port)
+
+
+def _refusal(door: Door, error: CannotListenError) -> str:
+    where = f"channel {door.channel} cannot listen on {door.mllp.host}:{door.mllp.port}"
+    number = getattr(error.socketError, "errno", None)
+    if number == errno.EADDRINUSE:
+        return f"{where}: the port is in use; stop the other program or set another port in the channel file"
+    if number in {errno.EACCES, errno.EPERM}:
+        return f"{where}: not permitted; take a port above 1023 or give the process the right to bind it"
+    return f"{where}: {getattr(error.socketError, 'strerror', None) or 'no such address'}; check listen.mllp.host"
+
+
+def _loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+class _Port(tcp.Port):
+    transport = Socket

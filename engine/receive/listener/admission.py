@@ -1,0 +1,114 @@
+"""Who may come in by a door, and how many: looked at before a byte is read."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from ipaddress import IPv6Address, ip_address
+from typing import Any
+
+from OpenSSL import SSL
+from twisted.internet.interfaces import IOpenSSLServerConnectionCreator
+from twisted.internet.protocol import Factory
+from twisted.protocols.tls import TLSMemoryBIOFactory, TLSMemoryBIOProtocol
+from zope.interface import implementer  # type: ignore[import-untyped]
+
+from engine.config.channel import Network
+from engine.receive.conversation import Terms
+from engine.receive.listener.connection import Connection
+from engine.receive.tls import Certificates
+
+
+class Conversations(Factory):
+    """Lets in who is allowed, as many as there is room for."""
+
+    noisy = False
+
+    def __init__(self, terms: Terms, allow: Sequence[Network], client_names: Mapping[str, str]) -> None:
+        self.terms = terms
+        self.paused = False
+        self.open: set[Connection] = set()
+        self.client_names = client_names
+        self._allow: Sequence[Network] = allow
+        self._addresses: Counter[str] = Counter()
+        self._emptied: asyncio.Event | None = None
+
+    def buildProtocol(self, addr: Any) -> Connection | None:  # noqa: N802 - Twisted's name
+        """Return the connection for a peer; None, and Twisted closes the socket, where it may not come in."""
+        refusal = self._refusal(addr.host)
+        if refusal:
+            self.terms.observe(refusal)
+            return None
+        self._addresses[addr.host] += 1
+        return Connection(self, addr.host, addr.port)
+
+    def _refusal(self, host: str) -> str:
+        limits = self.terms.limits
+        if self._allow and not _allowed(host, self._allow):
+            return "refused-address"
+        full = self._addresses.total() >= limits.connections
+        return "refused-full" if full or self._addresses[host] >= limits.connections_per_address else ""
+
+    def enter(self, connection: Connection) -> None:
+        """Count a connection among those that stand."""
+        self.open.add(connection)
+
+    def leave(self, connection: Connection, host: str) -> None:
+        """Free the place of a connection that is gone."""
+        self.open.discard(connection)
+        self._addresses[host] -= 1
+        if not self._addresses[host]:
+            del self._addresses[host]
+        if self._emptied is not None and not self.open:
+            self._emptied.set()
+
+    def pause(self, *, paused: bool) -> None:
+        """Stop reading everywhere, or read again."""
+        self.paused = paused
+        for connection in self.open:
+            connection.hold(paused=paused)
+
+    async def emptied(self, seconds: float) -> bool:
+        """Wait until no connection stands, at most `seconds`."""
+        if not self.open:
+            return True
+        self._emptied = asyncio.Event()
+        try:
+            await asyncio.wait_for(self._emptied.wait(), seconds)
+        except TimeoutError:
+            return False
+        return True
+
+
+def _allowed(host: str, allow: Sequence[Network]) -> bool:
+    address = ip_address(host.partition("%")[0])
+    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
+        address = address.ipv4_mapped
+    return any(address in network for network in allow)
+
+
+class TlsConversations(TLSMemoryBIOFactory):
+    """TLS around the conversations; who is not let in never comes to a handshake."""
+
+    protocol = TLSMemoryBIOProtocol
+
+    def __init__(self, certificates: Certificates, inner: Any, clock: Any) -> None:
+        handshakes: Any = _Handshakes(certificates)
+        super().__init__(handshakes, isClient=False, wrappedFactory=inner, clock=clock)
+        self._inner: Conversations = inner
+
+    def buildProtocol(self, addr: Any) -> Any:  # noqa: N802 - Twisted's name
+        """Return the TLS side of a connection; None where the peer may not come in."""
+        connection = self._inner.buildProtocol(addr)
+        return None if connection is None else self.protocol(self, connection)  # type: ignore[no-untyped-call]
+
+
+@implementer(IOpenSSLServerConnectionCreator)
+class _Handshakes:
+    """Begins each handshake with the certificate files as they are now."""
+
+    def __init__(self, certificates: Certificates) -> None:
+        self._certificates = certificates
+
+    def serverConnectionForTLS(self, tlsProtocol: Any) -> SSL.Connection:  # noqa: ARG002, N802, N803 - Twisted's names
+        """Return the OpenSSL side of a new connection."""
+        return SSL.Connection(self._certificates.context(), None)

@@ -1,0 +1,212 @@
+"""One TCP connection as Twisted sees it, with TLS or without, and the conversation on it."""
+
+import asyncio
+import socket
+from collections.abc import Mapping
+from typing import Any, Final
+from typing import Protocol as Interface
+
+from OpenSSL import SSL
+from twisted.internet import tcp
+from twisted.internet.interfaces import IHalfCloseableProtocol, IHandshakeListener
+from twisted.internet.protocol import Protocol, connectionDone
+from twisted.protocols.tls import TLSMemoryBIOProtocol
+from twisted.python.failure import Failure
+from zope.interface import implementer  # type: ignore[import-untyped]
+
+from engine.receive.conversation import Conversation, Terms
+from engine.receive.reply import Peer
+from engine.receive.tls import source_name
+
+HANDSHAKE_SECONDS: Final = 10.0
+KEEPALIVE: Final = ((socket.TCP_KEEPIDLE, 60), (socket.TCP_KEEPINTVL, 10), (socket.TCP_KEEPCNT, 6))
+# Bytes that nobody acknowledges for this long end the connection, where the system knows this option.
+USER_TIMEOUT_MILLISECONDS: Final = 120_000
+
+
+class House(Interface):
+    """What a connection needs of the door that it came in by."""
+
+    terms: Terms
+    paused: bool
+    client_names: Mapping[str, str]
+
+    def enter(self, connection: "Connection") -> None:
+        """Hear that the connection stands."""
+
+    def leave(self, connection: "Connection", host: str) -> None:
+        """Hear that it is gone."""
+
+
+class Socket(tcp.Server):
+    """Twisted's server socket, which also sends at once and tells when its buffer is empty."""
+
+    owner: "Connection | None" = None
+    empty = True
+    _at_once = False
+
+    def startWriting(self) -> None:  # noqa: N802 - Twisted's name
+        """Ask the reactor to write, unless that is being done at once."""
+        self.empty = False
+        if not self._at_once:
+            super().startWriting()  # type: ignore[no-untyped-call]
+
+    def stopWriting(self) -> None:  # noqa: N802 - Twisted's name
+        """Hear that nothing is left to write."""
+        super().stopWriting()  # type: ignore[no-untyped-call]
+        if not self.empty and self.connected:
+            self.empty = True
+            if self.owner is not None and not self._at_once:
+                self.owner.flushed()
+
+    def send(self, outer: Any, data: bytes) -> bool:
+        """Write through `outer` (TLS or this socket); return whether all of it is in the system's hands.
+
+        Saves the round through the reactor, two system calls a reply. What goes wrong here goes wrong again in the
+        reactor's turn, which then closes the connection.
+        """
+        if not self.empty:
+            outer.write(data)
+            return False
+        self._at_once = True
+        try:
+            outer.write(data)
+            if not self.empty and self.connected:
+                self.doWrite()
+        finally:
+            self._at_once = False
+        if not self.empty:
+            super().startWriting()
+        return self.empty
+
+
+@implementer(IHalfCloseableProtocol, IHandshakeListener)
+class Connection(Protocol):
+    """One connection, as Twisted sees it."""
+
+    transport: Any
+
+    def __init__(self, house: House, address: str, port: int) -> None:
+        self._house = house
+        self._peer = Peer(address, port)
+        self._conversation: Conversation | None = None
+        self._discarding = self._half_closed = self._lost = False
+        self._socket: Any = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    # -- told by Twisted
+
+    def connectionMade(self) -> None:  # noqa: N802 - Twisted's name
+        """Enter the door; behind TLS the conversation waits for the handshake."""
+        self._house.enter(self)
+        encrypted = isinstance(self.transport, TLSMemoryBIOProtocol)
+        self._socket = self.transport.transport if encrypted else self.transport
+        self._socket.owner = self
+        _tune(self._socket)
+        if encrypted:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(HANDSHAKE_SECONDS, self.abort)
+        else:
+            self._converse(self._peer)
+
+    def handshakeCompleted(self) -> None:  # noqa: N802 - Twisted's name
+        """Learn who the peer is; a certificate that stands for no source ends it before a byte is parsed."""
+        if self._timer is not None:
+            self._timer.cancel()
+        certificate = self.transport.getPeerCertificate()
+        name: str | None = ""
+        if certificate is not None:
+            name = source_name(certificate.to_cryptography(), self._house.client_names)
+        if name is None:
+            self._house.terms.observe("refused-certificate")
+            self.abort()
+            return
+        self._converse(Peer(self._peer.address, self._peer.port, name))
+
+    def dataReceived(self, data: bytes) -> None:  # noqa: N802 - Twisted's name
+        """Pass bytes on."""
+        if self._conversation is not None and not self._discarding:
+            self._conversation.received(data)
+
+    def readConnectionLost(self) -> None:  # noqa: N802 - Twisted's name
+        """Hear that the peer has closed its side."""
+        self._half_closed = True
+        if self._discarding:
+            self.transport.loseConnection()
+        elif self._conversation is not None:
+            self._conversation.ended()
+
+    def writeConnectionLost(self) -> None:  # noqa: N802 - Twisted's name
+        """Nothing to do: the peer has been told, and closes."""
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:  # noqa: N802 - Twisted's name
+        """Hear that the connection is gone."""
+        self._lost = True
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._conversation is not None:
+            self._conversation.lost()
+        elif reason.check(SSL.Error):  # type: ignore[no-untyped-call]
+            self._house.terms.observe("tls-failed")
+        self._house.leave(self, self._peer.address)
+
+    # -- told by the socket and the door
+
+    def flushed(self) -> None:
+        """Hear from the socket that its buffer is empty."""
+        if self._conversation is not None:
+            self._conversation.flushed()
+
+    def hold(self, *, paused: bool) -> None:
+        """Stop reading, or read again."""
+        if self._conversation is not None:
+            self._conversation.hold(paused=paused)
+
+    def drain(self) -> None:
+        """Finish what is under way, then close."""
+        if self._conversation is not None:
+            self._conversation.drain()
+        else:
+            self.abort()
+
+    # -- asked by the conversation
+
+    def send(self, data: bytes) -> bool:
+        """Send bytes; see `conversation.Line`."""
+        return bool(self._socket.send(self.transport, data))
+
+    def pause(self) -> None:
+        """Stop reading."""
+        self.transport.pauseProducing()
+
+    def resume(self) -> None:
+        """Read again."""
+        if not self._half_closed:
+            self.transport.resumeProducing()
+
+    def finish(self) -> None:
+        """Close our side; what the peer still sends is dropped."""
+        self._discarding = True
+        if self._half_closed or self.transport is not self._socket:
+            self.transport.loseConnection()
+        else:
+            self._socket.loseWriteConnection()
+
+    def abort(self) -> None:
+        """Drop the connection at once."""
+        if not self._lost:
+            self.transport.abortConnection()
+
+    def _converse(self, peer: Peer) -> None:
+        self._house.terms.observe("connected")
+        self._conversation = Conversation(self, self._house.terms, peer, paused=self._house.paused)
+
+
+def _tune(connection: Any) -> None:
+    connection.setTcpNoDelay(True)
+    connection.setTcpKeepAlive(True)
+    handle = connection.getHandle()
+    for option, value in KEEPALIVE:
+        handle.setsockopt(socket.IPPROTO_TCP, option, value)
+    if hasattr(socket, "TCP_USER_TIMEOUT"):
+        handle.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, USER_TIMEOUT_MILLISECONDS)

@@ -1,0 +1,41 @@
+"""What the listener needs of whoever answers its blocks: one callable, and the values that pass between them."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from engine.receive.block import Block
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """The other end of a connection; `tls_name` is the source name of its client certificate, empty without one."""
+
+    address: str
+    port: int
+    tls_name: str = ""
+
+
+Written: TypeAlias = Callable[[bool], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """The answer to one block, HL7 bytes without the frame of MLLP.
+
+    `now` takes its turn among the replies of the connection; a tuple leaves as one block each, None writes nothing.
+    `later` follows outside the order. `written` and `later_written` hear True once the last byte is handed to the
+    socket, False if the line was gone. `close` ends the connection after the reply. `stored` says which commit byte of
+    MLLP release 2 goes before it, where the channel wants commit bytes.
+    """
+
+    now: bytes | tuple[bytes, ...] | None
+    close: bool = False
+    later: Awaitable[bytes | None] | None = None
+    written: Written | None = None
+    later_written: Written | None = None
+    stored: bool = True
+
+
+Answer: TypeAlias = Callable[[Block, Peer], Awaitable[Reply]]
+Observe: TypeAlias = Callable[[str], None]
