@@ -1,0 +1,80 @@
+"""What the header of a message alone tells: whether this channel takes such messages, from this sender."""
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from engine.config.channel import Channel
+from engine.hl7.events import known_trigger as is_known
+from engine.hl7.finding import ErrorCode, Finding
+from engine.hl7.header import Header
+
+VERSIONS: Final = frozenset({"2.1", "2.2", "2.3", "2.3.1", "2.4", "2.5", "2.5.1", "2.6"}) | frozenset(
+    {"2.7", "2.7.1", "2.8", "2.8.1", "2.8.2", "2.9", "2.9.1"}
+)
+MESSAGE_TYPE: Final = "ADT"
+
+
+def judge_header(
+    header: Header, channel: Channel, known_trigger: Callable[[str], bool] = is_known
+) -> tuple[Finding, ...]:
+    """Return everything that the header gives cause to refuse a message for; empty where nothing does."""
+    return (
+        *_kind(header, known_trigger),
+        *_processing(header, channel),
+        *_version(header),
+        *_control_id(header),
+        *_source(header, channel),
+    )
+
+
+def _kind(header: Header, known_trigger: Callable[[str], bool]) -> Iterator[Finding]:
+    if not header.message_type:
+        yield Finding(ErrorCode.REQUIRED_MISSING, "no-message-type", ("MSH-9.1",), "The message type is missing")
+    elif header.message_type != MESSAGE_TYPE:
+        yield Finding(
+            ErrorCode.UNSUPPORTED_MESSAGE, "unsupported-message", ("MSH-9.1",), "Only ADT messages are taken here"
+        )
+    elif not header.trigger:
+        yield Finding(ErrorCode.REQUIRED_MISSING, "no-trigger-event", ("MSH-9.2",), "The trigger event is missing")
+    elif not known_trigger(header.trigger):
+        yield Finding(
+            ErrorCode.UNSUPPORTED_EVENT, "unsupported-event", ("MSH-9.2",), "No version has this ADT trigger event"
+        )
+    if _valued(header.field(14)):
+        yield Finding(
+            ErrorCode.UNSUPPORTED_MESSAGE, "continuation", ("MSH-14",), "Continued messages are not put together here"
+        )
+
+
+def _processing(header: Header, channel: Channel) -> Iterator[Finding]:
+    if (header.processing_id or "P") not in channel.processing_ids:
+        yield Finding(
+            ErrorCode.UNSUPPORTED_PROCESSING, "processing-id", ("MSH-11.1",), "This processing ID is not taken here"
+        )
+
+
+def _version(header: Header) -> Iterator[Finding]:
+    if header.version and header.version not in VERSIONS:
+        yield Finding(
+            ErrorCode.UNSUPPORTED_VERSION, "unsupported-version", ("MSH-12.1",), "Versions 2.1 to 2.9 are taken here"
+        )
+
+
+def _control_id(header: Header) -> Iterator[Finding]:
+    if not _valued(header.control_id):
+        yield Finding(ErrorCode.REQUIRED_MISSING, "no-control-id", ("MSH-10",), "The message control ID is missing")
+
+
+def _source(header: Header, channel: Channel) -> Iterator[Finding]:
+    """Compare MSH-3.1|MSH-4.1 with the channel's list; an entry without `|` speaks for every facility of its name."""
+    if not channel.sources:
+        return
+    application, facility = header.component(3, 1), header.component(4, 1)
+    if not {f"{application}|{facility}", application} & set(channel.sources):
+        yield Finding(
+            ErrorCode.TABLE_VALUE, "unknown-source", ("MSH-3", "MSH-4"), "This sender is not listed on this channel"
+        )
+
+
+def _valued(field: bytes) -> bool:
+    return field.strip() not in {b"", b'""'}

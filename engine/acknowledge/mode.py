@@ -1,0 +1,87 @@
+"""Acknowledgement modes (HL7 chapter 2): original or enhanced, as MSH-15, MSH-16 and the channel say.
+
+original     one acknowledgement, AA, AE or AR
+enhanced     CA, CE or CR at the commit if MSH-15 asks for it; AA, AE or AR afterwards if MSH-16 does
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from engine.acknowledge.code import AckCode, accept_code, code_for
+from engine.config.channel import AcknowledgementMode
+from engine.hl7.finding import Finding
+from engine.hl7.header import Header
+
+
+class Condition(StrEnum):
+    """HL7 table 0155, accept and application acknowledgement conditions."""
+
+    AL = "AL"
+    NE = "NE"
+    ER = "ER"
+    SU = "SU"
+
+    def asks(self, code: AckCode) -> bool:
+        """Say whether an acknowledgement with this code is wanted."""
+        return self is Condition.AL or self is (Condition.SU if code.positive else Condition.ER)
+
+
+@dataclass(frozen=True, slots=True)
+class Mode:
+    """How one message wants to be acknowledged; the conditions count only where it is `enhanced`."""
+
+    enhanced: bool = False
+    accept: Condition = Condition.AL
+    application: Condition = Condition.NE
+
+    def at_commit(self, findings: Sequence[Finding] = ()) -> AckCode | None:
+        """Return what is said once the message is stored, accepted or refused; None where nothing is.
+
+        A refusal that only MSH-16 asks for is said at once too: no application will see the message.
+        """
+        application = code_for(findings)
+        if not self.enhanced:
+            return application
+        accept = accept_code(findings)
+        if self.accept.asks(accept):
+            return accept
+        return application if not application.positive and self.application.asks(application) else None
+
+    def afterwards(self, findings: Sequence[Finding] = ()) -> AckCode | None:
+        """Return the application acknowledgement that follows; None in original mode and for what was refused."""
+        application = code_for(findings)
+        wanted = self.enhanced and application.positive and self.application.asks(application)
+        return application if wanted else None
+
+    def leaves_unsaid(self, findings: Sequence[Finding]) -> bool:
+        """Say whether a refusal would stay unsaid, so that the connection must be closed."""
+        return not code_for(findings).positive and self.at_commit(findings) is None
+
+
+ORIGINAL: Final = Mode()
+_ENHANCED: Final = Mode(enhanced=True)
+
+
+def mode_of(header: Header, setting: AcknowledgementMode = AcknowledgementMode.AUTO) -> Mode:
+    """Return the mode of a message: the channel's setting, else enhanced where MSH-15 or MSH-16 holds a condition.
+
+    The empty one of the two counts as NE, and so does one that table 0155 does not know; NE with AL equals original
+    mode. Where the channel fixes enhanced mode and the message says nothing, the accept acknowledgement always goes.
+    """
+    if setting is AcknowledgementMode.ORIGINAL:
+        return ORIGINAL
+    accept, application = _condition(header.accept_condition), _condition(header.application_condition)
+    if accept is None and application is None:
+        return _ENHANCED if setting is AcknowledgementMode.ENHANCED else ORIGINAL
+    if accept in {None, Condition.NE} and application is Condition.AL:
+        return ORIGINAL
+    return Mode(True, accept or Condition.NE, application or Condition.NE)  # noqa: FBT003 - the field is `enhanced`
+
+
+def _condition(text: str) -> Condition | None:
+    try:
+        return Condition(text.strip().upper())
+    except ValueError:
+        return None
