@@ -22,6 +22,7 @@ AdtEngineError
 │   ├── AmbiguousDeliveryError         perhaps applied: read before writing again
 │   ├── PermanentDeliveryError         refused: hold
 │   ├── HeldDeliveryError              a person must decide
+│   ├── RejectedDeliveryError          the message asks for what must not be done (a self-merge)
 │   └── DestinationError               token, permission, TLS: the whole destination pauses
 ├── StartError                     the process cannot start: port in use, folder not writable
 ├── UnreachableError               nobody answers at the far end of an MLLP line
@@ -156,6 +157,14 @@ class HeldDeliveryError(DeliveryError):
 
     def __init__(self, reason: str, *, status: int = 0, codes: tuple[str, ...] = ()) -> None:
         super().__init__(reason, status=status, codes=codes)
+        self.reason = reason
+
+
+class RejectedDeliveryError(DeliveryError):
+    """The message asks for what must not be done; `reason` is a code."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason, codes=(reason,))
         self.reason = reason
 
 

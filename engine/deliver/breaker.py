@@ -1,0 +1,59 @@
+"""The breaker of a destination: a pure value; a clock's reading is an argument.
+
+closed --failures in a row, or one of the whole destination--> open --time--> half-open --one probe--> closed | open
+"""
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Final
+
+from engine.deliver.verdict import Failure
+
+FAILURES_TO_OPEN: Final = 5
+OPEN_SECONDS: Final = 5.0
+MOST_OPEN_SECONDS: Final = 60.0
+PROBE_SECONDS: Final = 120.0
+
+
+class Gate(StrEnum):
+    """Whether work may go to the destination."""
+
+    CLOSED = "closed"
+    OPEN = "open"
+    HALF_OPEN = "half-open"
+
+
+@dataclass(frozen=True, slots=True)
+class Breaker:
+    """How a destination has been doing; `until` is a reading of the monotonic clock, in seconds."""
+
+    gate: Gate = Gate.CLOSED
+    failures: int = 0
+    openings: int = 0
+    until: float = 0.0
+
+    def admits(self, now: float) -> bool:
+        """Say whether one more delivery may start; in half-open the probe is on its way already."""
+        return self.gate is Gate.CLOSED or now >= self.until
+
+    def admitted(self, now: float) -> "Breaker":
+        """Return the breaker after a delivery was let through: an open one waits for this probe."""
+        if self.gate is Gate.CLOSED:
+            return self
+        return replace(self, gate=Gate.HALF_OPEN, until=now + PROBE_SECONDS)
+
+    def answered(self) -> "Breaker":
+        """Return the breaker after the destination answered, whatever it thought of the request."""
+        return self if self == Breaker() else Breaker()
+
+    def failed(self, failure: Failure, now: float, retry_after_seconds: float = 0.0) -> "Breaker":
+        """Return the breaker after a failed delivery; permanent failures are answers and do not count."""
+        if failure in {Failure.NONE, Failure.PERMANENT}:
+            return self.answered()
+        failures = self.failures + 1
+        opens = failure is Failure.DESTINATION or self.gate is not Gate.CLOSED or failures >= FAILURES_TO_OPEN
+        if not opens and not retry_after_seconds:
+            return replace(self, failures=failures)
+        pause = min(OPEN_SECONDS * 2 ** min(self.openings, 8), MOST_OPEN_SECONDS) if opens else 0.0
+        until = max(self.until if self.gate is Gate.OPEN else 0.0, now + max(pause, retry_after_seconds))
+        return Breaker(Gate.OPEN, failures, self.openings + 1, until)

@@ -1,0 +1,184 @@
+"""A destination: carries out plans at one FHIR server and returns a verdict on each."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+
+from engine.config.channel import Channel
+from engine.config.channel import Destination as Settings
+from engine.deliver.abilities import Abilities, abilities_of
+from engine.deliver.client import Client
+from engine.deliver.exchange import Exchange
+from engine.deliver.failure import class_of
+from engine.deliver.memory import Memory
+from engine.deliver.merge import merge
+from engine.deliver.oauth import Tokens
+from engine.deliver.server import Server
+from engine.deliver.stored import Cache
+from engine.deliver.upsert import upsert
+from engine.deliver.verdict import Failure, Request, Verdict, VerdictKind
+from engine.errors import DeliveryError, HeldDeliveryError, RejectedDeliveryError
+from engine.fhir.plan import Identity, Interaction, Merge, Plan
+
+# How telling an ending is, the first one that occurred names the delivery.
+_TELLING = (
+    "merged",
+    "linked",
+    "renamed",
+    "created",
+    "updated",
+    "already-merged",
+    "source-absent",
+    "nothing-to-merge",
+    "nothing-to-delete",
+    "notify-only",
+    "unchanged",
+)
+
+
+class Destination:
+    """One FHIR server with the policies of a channel.
+
+    `clock` tells the time of day for assertions of OAuth2, `new_id` makes their ids; `ticks` is a monotonic clock.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        channel: Channel,
+        *,
+        clock: Callable[[], datetime],
+        new_id: Callable[[], str],
+        ticks: Callable[[], float] | None = None,
+        cache_patients: int = 10_000,
+    ) -> None:
+        self._channel = channel
+        self._token_client = Client(request_seconds=settings.timeout_seconds, ca_file=settings.ca_file, journaled=False)
+        tokens = Tokens(
+            settings.auth,
+            self._token_client,
+            clock=clock,
+            ticks=ticks or _ticks,
+            new_id=new_id,
+        )
+        client = Client(request_seconds=settings.timeout_seconds, ca_file=settings.ca_file)
+        self._server = Server(settings, client, tokens, Cache(cache_patients))
+
+    @property
+    def abilities(self) -> Abilities:
+        """What the server can do, as `check` last found."""
+        return self._server.abilities
+
+    async def check(self) -> Abilities:
+        """Ask for the CapabilityStatement and keep what it says.
+
+        A server that answers without one can be relied on for nothing. Raises DeliveryError where no answer comes.
+        """
+        answer = await self._server.ask("GET", f"{self._server.base}/metadata", ())
+        self._server.abilities = abilities_of(answer.json if answer.status == 200 else None)
+        return self._server.abilities
+
+    async def deliver(
+        self,
+        plan: Plan,
+        memory: Memory,
+        journal_intent: Callable[[Request], Awaitable[None]],
+        *,
+        at: datetime,
+        replay: bool = False,
+        ambiguous: bool = False,
+        attempts_made: int = 0,
+        channel: Channel | None = None,
+    ) -> Verdict:
+        """Carry out a plan and return the verdict; `journal_intent` is awaited before each write is sent.
+
+        `ambiguous`: an earlier attempt may have been applied, so the server is read first; so is it on a replay.
+        `attempts_made` is the number of the last attempt journaled; `channel` gives the policies of another channel.
+        Errors of the journal pass through.
+        """
+        exchange = Exchange(
+            self._server,
+            channel or self._channel,
+            memory,
+            journal_intent,
+            at=at,
+            source=plan.source,
+            attempts_made=attempts_made,
+        )
+        exchange.note(*plan.warnings)
+        remembered = not (ambiguous or replay)
+        endings: list[str] = []
+        try:
+            endings.extend(
+                [await _carry_out(exchange, interaction, remembered=remembered) for interaction in plan.interactions]
+            )
+        except DeliveryError as error:
+            self._server.cache.forget(_identities(plan))
+            return _failed(exchange, error)
+        except BaseException:
+            self._server.cache.forget(_identities(plan))
+            raise
+        return _verdict(exchange, VerdictKind.DELIVERED, _ending(endings), applied=True)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._server.close()
+        await self._token_client.close()
+
+
+async def _carry_out(exchange: Exchange, interaction: Interaction, *, remembered: bool) -> str:
+    if isinstance(interaction, Merge):
+        return await merge(exchange, interaction)
+    return await upsert(exchange, interaction, remembered=remembered)
+
+
+def _failed(exchange: Exchange, error: DeliveryError) -> Verdict:
+    failure = class_of(error)
+    exchange.note(*error.codes)
+    if isinstance(error, RejectedDeliveryError):
+        return _verdict(exchange, VerdictKind.REJECTED, error.reason, failure=failure)
+    if isinstance(error, HeldDeliveryError):
+        return _verdict(exchange, VerdictKind.HELD, error.reason, failure=failure)
+    kind = VerdictKind.HELD if failure is Failure.PERMANENT else VerdictKind.RETRY
+    return _verdict(exchange, kind, str(error), failure=failure, retry_after_seconds=error.retry_after_seconds)
+
+
+def _verdict(
+    exchange: Exchange,
+    kind: VerdictKind,
+    reason: str,
+    *,
+    failure: Failure = Failure.NONE,
+    retry_after_seconds: float = 0.0,
+    applied: bool = False,
+) -> Verdict:
+    return Verdict(
+        kind,
+        reason,
+        tuple(exchange.notes),
+        failure,
+        retry_after_seconds,
+        tuple(exchange.attempts),
+        tuple(exchange.known.values()),
+        tuple(exchange.owned.values()),
+        tuple(exchange.merges),
+        applied,
+    )
+
+
+def _ending(endings: list[str]) -> str:
+    return next((ending for ending in _TELLING if ending in endings), "nothing-to-do")
+
+
+def _identities(plan: Plan) -> tuple[Identity, ...]:
+    found: list[Identity] = []
+    for interaction in plan.interactions:
+        if isinstance(interaction, Merge):
+            found += (*interaction.sources, interaction.source, interaction.target, *interaction.survivor.identities)
+        else:
+            found += interaction.patient.identities
+    return tuple(found)
+
+
+def _ticks() -> float:
+    return asyncio.get_running_loop().time()

@@ -1,0 +1,188 @@
+"""The exchange of one delivery with its server: reads, journaled writes, and the account of all of it."""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from datetime import datetime
+from typing import Final
+from urllib.parse import quote
+
+import orjson
+
+from engine.config.channel import Channel
+from engine.deliver.backoff import retry_after_seconds
+from engine.deliver.client import Answer
+from engine.deliver.failure import class_of, error_of, failure_of
+from engine.deliver.memory import Memory
+from engine.deliver.server import MEDIA_TYPE, Server
+from engine.deliver.stored import Body, Stored, stored
+from engine.deliver.verdict import Attempt, Failure, Known, Merged, Owned, Request
+from engine.errors import DeliveryError
+from engine.fhir import outcome
+from engine.fhir.plan import Identity
+
+GONE: Final = frozenset({404, 410})
+TOO_LARGE: Final = "answer-too-large"
+_ESCAPED: Final = str.maketrans({"\\": "\\\\", "|": "\\|", ",": "\\,", "$": "\\$"})
+
+Intend = Callable[[Request], Awaitable[None]]
+
+
+class Exchange:
+    """What one delivery asks of one server, in order; collects attempts, notes and what is to be remembered."""
+
+    def __init__(
+        self,
+        server: Server,
+        channel: Channel,
+        memory: Memory,
+        intend: Intend,
+        *,
+        at: datetime,
+        source: str,
+        attempts_made: int = 0,
+    ) -> None:
+        self.server = server
+        self.channel = channel
+        self.memory = memory
+        self.source = source
+        self.attempts: list[Attempt] = []
+        self.notes: dict[str, None] = {}
+        self.known: dict[Identity, Known] = {}
+        self.owned: dict[str, Owned] = {}
+        self.merges: list[Merged] = []
+        self._intend = intend
+        self._at = at
+        self._number = attempts_made
+
+    def note(self, *codes: str) -> None:
+        """Add codes to what is told of this delivery, each once."""
+        self.notes.update(dict.fromkeys(codes))
+
+    async def owned_slices(self, patient: Stored) -> Mapping[str, tuple[str, ...]]:
+        """Return what the plan's source owns of a Patient."""
+        held = self.owned.get(patient.reference)
+        if held is not None:
+            return held.slices
+        remembered = self.server.cache.owned(patient.logical_id, self.source)
+        if remembered is not None:
+            return remembered
+        return await self.memory.owned(patient.reference, self.source)
+
+    async def read(self, logical_id: str) -> Stored | None:
+        """Read a Patient; None where there is none (any more)."""
+        answer = await self._get(f"{self.server.base}/Patient/{logical_id}", GONE)
+        if answer.status in GONE:
+            return None
+        return self._patient(answer, write=False)
+
+    async def search(self, query: str) -> tuple[Stored, ...]:
+        """Return the Patients that a query finds, each once; at most the first page."""
+        answer = await self._get(f"{self.server.base}/Patient?{query}")
+        bundle = answer.json
+        if not isinstance(bundle, dict) or bundle.get("resourceType") != "Bundle":
+            raise error_of(Failure.TRANSIENT, "no-bundle", answer.status, ("no-bundle",))
+        found: dict[str, Stored] = {}
+        for entry in bundle.get("entry") or ():
+            mode = (entry.get("search") or {}).get("mode", "match") if isinstance(entry, dict) else ""
+            patient = stored(self.server.inward(entry.get("resource")), {}) if mode == "match" else None
+            if patient is not None:
+                found[patient.logical_id] = patient
+        return tuple(found.values())
+
+    async def find(self, identities: Iterable[Identity]) -> tuple[Stored, ...]:
+        """Return the Patients that a server knows under any of the identifiers, by one search."""
+        tokens = ",".join(f"{escaped(system)}|{escaped(value)}" for system, value in identities)
+        return await self.search(f"identifier={quote(tokens, safe='')}")
+
+    async def write_patient(
+        self, method: str, path: str, body: Body, headers: tuple[tuple[str, str], ...], spoken: frozenset[int]
+    ) -> Answer:
+        """Write a Patient; statuses in `spoken` are returned, other failures raised."""
+        content = orjson.dumps(self.server.outward(body))
+        return await self.write(method, path, content, headers, spoken)
+
+    async def write(
+        self,
+        method: str,
+        path: str,
+        content: bytes,
+        headers: tuple[tuple[str, str], ...] = (),
+        spoken: frozenset[int] = frozenset(),
+        *,
+        changes: bool = True,
+    ) -> Answer:
+        """Journal the intent, send a write and account for it.
+
+        `spoken`: refusals that the caller deals with. `changes` False: a preview, which needs no intent and is no
+        less safe to repeat than a read.
+        """
+        names = (("Content-Type", MEDIA_TYPE), *headers)
+        request = self._request(method, f"{self.server.base}/{path}", names, content)
+        if changes:
+            await self._intend(request)
+        try:
+            answer = await self.server.ask(method, request.url, names, content)
+        except DeliveryError as error:
+            self._account(request, error, changes=changes)
+            raise self._reclassed(error, write=changes) from error
+        failure = failure_of(answer.status, write=changes)
+        codes = outcome.codes(answer.json)
+        if failure is Failure.NONE and outcome.is_fault(answer.json):
+            failure, codes = Failure.AMBIGUOUS, ("success-with-error", *codes)
+        self.attempts.append(Attempt(request, answer.status, codes, failure, answer.milliseconds, answer.body))
+        if failure is not Failure.NONE and answer.status not in spoken:
+            raise self._refusal(answer, failure, codes)
+        return answer
+
+    def patient_of(self, answer: Answer) -> Stored:
+        """Return the Patient that a write answered with; AmbiguousDeliveryError where it is none."""
+        return self._patient(answer, write=True)
+
+    async def _get(self, url: str, spoken: frozenset[int] = frozenset()) -> Answer:
+        try:
+            answer = await self.server.ask("GET", url, ())
+        except DeliveryError as error:
+            self._account(self._request("GET", url, (), b""), error, changes=False)
+            raise self._reclassed(error, write=False) from error
+        failure = failure_of(answer.status, write=False)
+        if failure is Failure.NONE or answer.status in spoken:
+            return answer
+        codes = outcome.codes(answer.json)
+        request = self._request("GET", url, (), b"")
+        self.attempts.append(Attempt(request, answer.status, codes, failure, answer.milliseconds, answer.body))
+        raise self._refusal(answer, failure, codes)
+
+    def _patient(self, answer: Answer, *, write: bool) -> Stored:
+        patient = stored(self.server.inward(answer.json), answer.headers)
+        if patient is None:
+            failure = Failure.AMBIGUOUS if write else Failure.TRANSIENT
+            raise error_of(failure, "no-patient-in-answer", answer.status, ("no-patient-in-answer",))
+        return patient
+
+    def _request(self, method: str, url: str, headers: tuple[tuple[str, str], ...], content: bytes) -> Request:
+        self._number += 1
+        return Request(self._number, method, url, headers, content, self._at)
+
+    def _account(self, request: Request, error: DeliveryError, *, changes: bool) -> None:
+        failure = class_of(self._reclassed(error, write=changes))
+        self.attempts.append(Attempt(request, error.status, error.codes, failure, 0.0, b""))
+
+    def _refusal(self, answer: Answer, failure: Failure, codes: tuple[str, ...]) -> DeliveryError:
+        wait = retry_after_seconds(answer.headers.get("retry-after", ""), self._at)
+        reason = "success-with-error" if answer.status < 300 else f"http-{answer.status}"
+        return error_of(failure, reason, answer.status, codes, wait)
+
+    def _reclassed(self, error: DeliveryError, *, write: bool) -> DeliveryError:
+        if write or class_of(error) is not Failure.AMBIGUOUS:
+            return error
+        failure = Failure.PERMANENT if TOO_LARGE in error.codes else Failure.TRANSIENT
+        return error_of(failure, str(error), error.status, error.codes)
+
+
+def escaped(text: str) -> str:
+    """Return a value with the characters escaped that mean something in a search (FHIR search, 3.1.1.4)."""
+    return text.translate(_ESCAPED)
+
+
+def parameters(pairs: Iterable[tuple[str, str]]) -> str:
+    """Return a search's parameters as they stand in a URL or in If-None-Exist, in ASCII."""
+    return "&".join(f"{quote(name, safe='')}={quote(escaped(value), safe='')}" for name, value in pairs)

@@ -1,0 +1,20 @@
+"""What delivery needs to remember between entries and restarts; the spine binds it to the journal."""
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from engine.deliver.verdict import Known
+from engine.fhir.plan import Identity
+
+
+class Memory(Protocol):
+    """Reads what earlier verdicts told, for one destination."""
+
+    async def known(self, identities: Sequence[Identity]) -> Mapping[Identity, Known]:
+        """Return what is known of the identifiers; those never seen are left out."""
+
+    async def owned(self, resource: str, source: str) -> Mapping[str, tuple[str, ...]]:
+        """Return the digests a source last wrote to `Patient/<id>`, by slice; empty where there is no record."""
+
+    async def merged(self, source: Identity, survivor: Identity) -> bool:
+        """Say whether this merge was carried out before."""

@@ -1,0 +1,56 @@
+"""One FHIR server as the engine speaks to it: address, authorization and version; one request, one answer."""
+
+from typing import Any
+
+from engine.config.channel import Destination as Settings
+from engine.deliver.abilities import Abilities
+from engine.deliver.client import Answer, Client
+from engine.deliver.oauth import Tokens
+from engine.deliver.stored import Body, Cache
+from engine.fhir.version import from_stu3, to_stu3
+
+MEDIA_TYPE = "application/fhir+json"
+
+
+class Server:
+    """A destination's client, tokens, abilities and the cache of its Patients."""
+
+    def __init__(self, settings: Settings, client: Client, tokens: Tokens, cache: Cache) -> None:
+        self.settings = settings
+        self.base = settings.base_url.rstrip("/")
+        self.cache = cache
+        self.abilities = Abilities()
+        self._client = client
+        self._tokens = tokens
+        self._stu3 = settings.fhir == "STU3"
+
+    async def ask(self, method: str, url: str, headers: tuple[tuple[str, str], ...], body: bytes = b"") -> Answer:
+        """Send one request with the destination's authorization; after a 401 once more with a new token."""
+        authorization = await self._tokens.header()
+        answer = await self._send(method, url, headers, body, authorization)
+        if answer.status == 401 and self._tokens.refused(authorization):
+            answer = await self._send(method, url, headers, body, await self._tokens.header())
+        return answer
+
+    def outward(self, patient: Body) -> Body:
+        """Return a Patient in the server's FHIR version."""
+        return to_stu3(patient) if self._stu3 else patient
+
+    def inward(self, body: Any) -> Any:
+        """Return a Patient of the server in R4; anything else as it is."""
+        if self._stu3 and isinstance(body, dict) and body.get("resourceType") == "Patient":
+            return from_stu3(body)
+        return body
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._tokens.close()
+        await self._client.close()
+
+    async def _send(
+        self, method: str, url: str, headers: tuple[tuple[str, str], ...], body: bytes, authorization: str
+    ) -> Answer:
+        names = [("Accept", MEDIA_TYPE), *headers]
+        if authorization:
+            names.append(("Authorization", authorization))
+        return await self._client.send(method, url, names, body)

@@ -1,0 +1,114 @@
+"""A Patient as a server last showed it, and the bounded cache of these by identifier."""
+
+import re
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from engine.fhir.plan import Identity
+
+_ID: Final = re.compile(r"[A-Za-z0-9\-.]{1,64}")
+
+Body = dict[str, Any]
+Slices = Mapping[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Stored:
+    """A Patient of a server; `tag` is the value for If-Match, empty where the server gave no version.
+
+    `fresh`: read in this delivery, not remembered from an earlier answer.
+    """
+
+    logical_id: str
+    tag: str
+    body: Body
+    fresh: bool = True
+
+    @property
+    def reference(self) -> str:
+        """The resource's name, `Patient/<id>`."""
+        return f"Patient/{self.logical_id}"
+
+
+def stored(body: Any, headers: Mapping[str, str]) -> Stored | None:
+    """Return the Patient of an answer, or None where the body is no Patient with a legal id."""
+    if not isinstance(body, dict) or body.get("resourceType") != "Patient":
+        return None
+    logical_id = body.get("id")
+    if not isinstance(logical_id, str) or not _ID.fullmatch(logical_id):
+        return None
+    meta = body.get("meta")
+    version = meta.get("versionId") if isinstance(meta, dict) else None
+    tag = f'W/"{version}"' if isinstance(version, str) and _ID.fullmatch(version) else headers.get("etag", "")
+    return Stored(logical_id, tag, body)
+
+
+def id_of(location: str) -> str:
+    """Return the logical id in a Location header, empty where there is none."""
+    parts = location.split("/_history/", 1)[0].rstrip("/").rsplit("/", 2)
+    return parts[-1] if len(parts) == 3 and parts[-2] == "Patient" and _ID.fullmatch(parts[-1]) else ""
+
+
+class Cache:
+    """The last body of the Patients met most recently, by identifier; what each source owns of them beside it.
+
+    Bounded by count: at most `most` Patients, each under at most `KEYS` identifiers.
+    """
+
+    KEYS: Final = 16
+
+    def __init__(self, most: int = 10_000) -> None:
+        self._most = most
+        self._patients: OrderedDict[str, tuple[Stored, tuple[Identity, ...], dict[str, Slices]]] = OrderedDict()
+        self._ids: dict[Identity, str] = {}
+
+    def find(self, identities: Sequence[Identity]) -> Stored | None:
+        """Return the one Patient that all the identifiers are known to stand for, else None."""
+        found = {self._ids.get(identity) for identity in identities}
+        logical_id = found.pop() if len(found) == 1 else None
+        if logical_id is None:
+            return None
+        self._patients.move_to_end(logical_id)
+        return replace(self._patients[logical_id][0], fresh=False)
+
+    def owned(self, logical_id: str, source: str) -> Slices | None:
+        """Return what a source owns of a Patient, None where the cache does not know."""
+        held = self._patients.get(logical_id)
+        return held[2].get(source) if held else None
+
+    def put(self, patient: Stored, identities: Iterable[Identity], source: str, owned: Slices) -> None:
+        """Remember a Patient under the identifiers that stand for it."""
+        keys = tuple(identities)[: self.KEYS]
+        held = self._patients.get(patient.logical_id)
+        if held is None or held[1] != keys:
+            self.drop(patient.logical_id)
+            for key in keys:
+                self._move(key, patient.logical_id)
+        self._patients[patient.logical_id] = (patient, keys, {**(held[2] if held else {}), source: owned})
+        self._patients.move_to_end(patient.logical_id)
+        while len(self._patients) > self._most:
+            self.drop(next(iter(self._patients)))
+
+    def drop(self, logical_id: str) -> None:
+        """Forget a Patient."""
+        held = self._patients.pop(logical_id, None)
+        for key in held[1] if held else ():
+            self._ids.pop(key, None)
+
+    def forget(self, identities: Iterable[Identity]) -> None:
+        """Forget the Patients that stand behind identifiers."""
+        for identity in identities:
+            logical_id = self._ids.get(identity)
+            if logical_id is not None:
+                self.drop(logical_id)
+
+    def __len__(self) -> int:
+        return len(self._patients)
+
+    def _move(self, key: Identity, logical_id: str) -> None:
+        other = self._ids.get(key)
+        if other is not None and other != logical_id:
+            self.drop(other)
+        self._ids[key] = logical_id

@@ -1,0 +1,79 @@
+"""Making one record of two at the server: by its `$merge`, or by links where it has none."""
+
+import re
+from typing import Any, Final
+
+import orjson
+
+from engine import fault
+from engine.deliver.exchange import Exchange
+from engine.deliver.failure import error_of
+from engine.deliver.revise import revise
+from engine.deliver.stored import Body, Stored
+from engine.deliver.verdict import Failure
+from engine.errors import HeldDeliveryError
+from engine.fhir.patient import links, replaced_by
+
+OPERATION: Final = "Patient/$merge"
+MOST_NOTES: Final = 50
+_PATH: Final = re.compile(r"Patient(\.[A-Za-z]{1,40}(\[\d{1,4}\])?){1,6}")
+
+
+async def unite(exchange: Exchange, source: Stored, survivor: Stored) -> str:
+    """Merge one record into the other and return `merged` or `linked`; verified by reading the source.
+
+    What the survivor would lose is noted by path, `lost Patient.telecom[0]`; its values stand in the preview's
+    attempt only. Raises HeldDeliveryError where the server refuses, AmbiguousDeliveryError where it says that it
+    merged and the source does not show it.
+    """
+    strategy = exchange.server.settings.merge_strategy
+    if strategy == "link" or (strategy == "auto" and not exchange.server.abilities.merge):
+        await _link(exchange, source, survivor)
+        return "linked"
+    await _preview(exchange, source, survivor)
+    fault.point("F18")
+    await exchange.write("POST", OPERATION, _parameters(source, survivor, preview=False))
+    fault.point("F18")
+    after = await exchange.read(source.logical_id)
+    if after is not None and replaced_by(after.body) != survivor.logical_id and after.body.get("active") is not False:
+        raise error_of(Failure.AMBIGUOUS, "merge-unverified", 200, ("merge-unverified",))
+    return "merged"
+
+
+def _parameters(source: Stored, survivor: Stored, *, preview: bool) -> bytes:
+    parameter: list[dict[str, Any]] = [
+        {"name": "source-patient", "valueReference": {"reference": source.reference}},
+        {"name": "target-patient", "valueReference": {"reference": survivor.reference}},
+    ]
+    if preview:
+        parameter.append({"name": "preview", "valueBoolean": True})
+    return orjson.dumps({"resourceType": "Parameters", "parameter": parameter})
+
+
+async def _preview(exchange: Exchange, source: Stored, survivor: Stored) -> None:
+    answer = await exchange.write("POST", OPERATION, _parameters(source, survivor, preview=True), changes=False)
+    listed = answer.json.get("parameter") if isinstance(answer.json, dict) else None
+    names = [item.get("name") for item in listed if isinstance(item, dict)] if isinstance(listed, list) else []
+    paths = [name for name in names if isinstance(name, str) and _PATH.fullmatch(name)]
+    exchange.note(*(f"lost {path}" for path in paths[:MOST_NOTES]))
+
+
+async def _link(exchange: Exchange, source: Stored, survivor: Stored) -> None:
+    """Two versioned writes, the survivor first, so that what is half done shows itself and is finished later."""
+
+    def replaces(body: Body) -> Body:
+        return body if source.logical_id in links(body, "replaces") else _linked(body, source, "replaces")
+
+    def replaced(body: Body) -> Body:
+        if replaced_by(body) not in {"", survivor.logical_id}:
+            raise HeldDeliveryError("source-merged-elsewhere")
+        body = body if replaced_by(body) else _linked(body, survivor, "replaced-by")
+        return body | {"active": False}
+
+    await revise(exchange, survivor, replaces)
+    fault.point("F18")
+    await revise(exchange, source, replaced)
+
+
+def _linked(body: Body, other: Stored, kind: str) -> Body:
+    return body | {"link": [*(body.get("link") or ()), {"other": {"reference": other.reference}, "type": kind}]}

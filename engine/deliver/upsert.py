@@ -1,0 +1,174 @@
+"""Create-or-update: from a message's identifiers to a record that says what the message says."""
+
+from typing import Final
+
+from engine.deliver.create import How, create
+from engine.deliver.criteria import required_by
+from engine.deliver.exchange import Exchange
+from engine.deliver.remember import remember
+from engine.deliver.resolve import Resolution, replaced_with, resolve
+from engine.deliver.stored import Body, Stored
+from engine.deliver.verdict import Known
+from engine.errors import HeldDeliveryError
+from engine.fhir.changes import Applied, apply, grow
+from engine.fhir.patient import another_person, carries, carries_any, links, person, person_of, replaced_by
+from engine.fhir.plan import Identity, PatientRecord, Upsert
+
+MOST_ROUNDS: Final = 4
+_STALE: Final = frozenset({409, 412})
+_LOST: Final = frozenset({404, 410})
+
+
+async def upsert(exchange: Exchange, interaction: Upsert, *, remembered: bool = True) -> str:
+    """Carry out a create-or-update and return how it ended: `created`, `updated`, `unchanged` or a reason for nothing.
+
+    `remembered` False: start from what the server says now. Raises HeldDeliveryError and the errors of a delivery.
+    """
+    record = interaction.patient
+    found = await resolve(exchange, record.identities, remembered=remembered)
+    for _ in range(MOST_ROUNDS):
+        if found is None:
+            ending, found = await _absent(exchange, interaction)
+        else:
+            ending, found = await _update(exchange, interaction, found)
+        if ending:
+            return ending
+    raise HeldDeliveryError("version-conflict")
+
+
+async def _absent(exchange: Exchange, interaction: Upsert) -> tuple[str, Resolution | None]:
+    if interaction.inactivate:
+        return "nothing-to-delete", None
+    if not interaction.create:
+        raise HeldDeliveryError("unknown-patient")
+    record = interaction.patient
+    creation = await create(exchange, record)
+    if creation.how is How.CREATED:
+        return "created", None
+    if creation.patient is not None:
+        return "", Resolution(creation.patient)
+    found = await resolve(exchange, record.identities, remembered=False)
+    if found is None:
+        raise HeldDeliveryError("duplicate-identifier", status=409)
+    return "", found
+
+
+async def _update(exchange: Exchange, interaction: Upsert, found: Resolution) -> tuple[str, Resolution | None]:
+    """One round: apply, write, and say how it ended, or with which record to go on."""
+    record, patient = interaction.patient, found.patient
+    _check_redirect(exchange, record, found)
+    if not found.redirected:
+        _check_person(exchange, record, patient, "overlay-suspected", exchange.channel.another_person == "hold")
+    result = await _applied(exchange, interaction, found)
+    if not result.changed:
+        if not patient.fresh:
+            return "", await _again(exchange, interaction, patient)
+        _remember(exchange, record, found, patient, result)
+        return "unchanged", None
+    headers = (("If-Match", patient.tag),) if patient.tag else ()
+    spoken = _STALE | _LOST if patient.fresh else _STALE | _LOST | {400, 422}
+    answer = await exchange.write_patient("PUT", patient.reference, result.body, headers, spoken)
+    if answer.status < 300:
+        written = exchange.patient_of(answer)
+        if written.logical_id != patient.logical_id:
+            raise HeldDeliveryError("wrong-record-answered", status=answer.status)
+        exchange.note(*result.flags)
+        _remember(exchange, record, found, written, result)
+        return "updated", None
+    exchange.server.cache.drop(patient.logical_id)
+    if patient.fresh and "duplicate-mrn" in exchange.attempts[-1].codes:
+        raise HeldDeliveryError("duplicate-identifier", status=answer.status, codes=exchange.attempts[-1].codes)
+    if answer.status == 410 and patient.fresh:
+        raise HeldDeliveryError("deleted-at-server", status=410)
+    return "", await _again(exchange, interaction, patient)
+
+
+async def _again(exchange: Exchange, interaction: Upsert, patient: Stored) -> Resolution | None:
+    """Read a record again; one that is gone, merged away or no longer carries the identifiers is resolved anew."""
+    exchange.server.cache.drop(patient.logical_id)
+    identities = interaction.patient.identities
+    fresh = await exchange.read(patient.logical_id)
+    if fresh is not None and not replaced_by(fresh.body) and carries_any(fresh.body, identities):
+        return Resolution(fresh)
+    return await resolve(exchange, identities, remembered=False)
+
+
+async def _applied(exchange: Exchange, interaction: Upsert, found: Resolution) -> Applied:
+    record, patient = interaction.patient, found.patient
+    result = apply(
+        patient.body,
+        record.changes,
+        await exchange.owned_slices(patient),
+        fill=exchange.channel.demographics == "fill",
+        required=required_by(exchange.server.settings.if_none_exist),
+    )
+    body, changed = result.body, result.changed
+    numbers = await _numbers(exchange, record, found)
+    current = body.get("identifier") or []
+    grown = grow(current, numbers)
+    if grown is not current:
+        body["identifier"], changed = grown, True
+    active = _active(exchange, interaction, body)
+    if active is not None:
+        body["active"], changed = active, True
+    return Applied(body, changed, result.owned, result.flags)
+
+
+async def _numbers(exchange: Exchange, record: PatientRecord, found: Resolution) -> list[Body]:
+    """Return the identifiers to add: all but old numbers of records that this one replaced."""
+    patient = found.patient
+    missing = [item for item in record.identities if not carries(patient.body, item)]
+    if not missing or not (found.redirected or links(patient.body, "replaces")):
+        return list(record.identifiers)
+    old: set[tuple[str, str]] = set()
+    for identity in missing:
+        tombstone = found.tombstone if found.tombstone and carries(found.tombstone.body, identity) else None
+        if tombstone or await replaced_with(exchange, patient, (identity,)):
+            old.add(identity)
+            exchange.known[identity] = Known(
+                identity, tombstone.logical_id if tombstone else "", "merged-away", patient.logical_id
+            )
+    return [item for item in record.identifiers if (item.get("system"), item.get("value")) not in old]
+
+
+def _active(exchange: Exchange, interaction: Upsert, body: Body) -> bool | None:
+    """Return what `active` becomes, None where it stays."""
+    if interaction.inactivate:
+        return False if body.get("active") is not False else None
+    if body.get("active") is not False:
+        return None
+    if interaction.reactivate:
+        exchange.note("reactivated")
+        return True
+    exchange.note("inactive")
+    return None
+
+
+def _check_redirect(exchange: Exchange, record: PatientRecord, found: Resolution) -> None:
+    if not found.redirected:
+        return
+    if exchange.channel.merged_identifier == "hold":
+        raise HeldDeliveryError("merged-identifier")
+    _check_person(exchange, record, found.patient, "merged-identifier-reused", hold=True)
+    exchange.note("redirected-to-survivor")
+
+
+def _check_person(exchange: Exchange, record: PatientRecord, patient: Stored, code: str, hold: bool) -> None:
+    if record.placeholder or not another_person(person_of(record), person(patient.body)):
+        return
+    if hold:
+        raise HeldDeliveryError(code)
+    exchange.note(code)
+
+
+def _remember(exchange: Exchange, record: PatientRecord, found: Resolution, patient: Stored, result: Applied) -> None:
+    exchange.note(*result.flags)
+    remember(exchange, patient, record, result.owned)
+    if found.redirected and found.tombstone is not None:
+        _redirected(exchange, record.identities, found.tombstone, patient)
+
+
+def _redirected(exchange: Exchange, identities: tuple[Identity, ...], tombstone: Stored, survivor: Stored) -> None:
+    for identity in identities:
+        if carries(tombstone.body, identity) and not carries(survivor.body, identity):
+            exchange.known[identity] = Known(identity, tombstone.logical_id, "merged-away", survivor.logical_id)

@@ -1,0 +1,97 @@
+"""The verdict on one delivery and what it is made of: values only, for the spine to journal and act on."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from engine.fhir.plan import Identity
+
+
+class VerdictKind(StrEnum):
+    """What becomes of an entry at one destination."""
+
+    DELIVERED = "delivered"
+    RETRY = "retry"
+    HELD = "held"
+    REJECTED = "rejected"
+
+
+class Failure(StrEnum):
+    """What kind of failure it was; that alone decides what follows."""
+
+    NONE = ""
+    TRANSIENT = "transient"
+    AMBIGUOUS = "ambiguous"
+    PERMANENT = "permanent"
+    DESTINATION = "destination"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Request:
+    """A write that is about to be sent; `headers` hold no secrets, `number` counts from 1 within the entry."""
+
+    number: int
+    method: str
+    url: str
+    headers: tuple[tuple[str, str], ...]
+    body: bytes
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Attempt:
+    """A request and what came of it; `status` is 0 where no answer came, `body` is the answer's."""
+
+    request: Request
+    status: int
+    codes: tuple[str, ...]
+    failure: Failure
+    milliseconds: float
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """An identifier and the record it stands for: `current`, `old` or `merged-away` (then `survivor` is an id)."""
+
+    identity: Identity
+    logical_id: str
+    status: str = "current"
+    survivor: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Owned:
+    """What one source owns of a resource (`Patient/<id>`) now: digests by slice, complete."""
+
+    resource: str
+    source: str
+    slices: Mapping[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """A merge that the destination has carried out."""
+
+    source: Identity
+    survivor: Identity
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How a delivery ended: `reason` and `notes` are codes, `applied` says whether the server now holds the event.
+
+    `known`, `owned` and `merges` are to be remembered whatever the kind: they tell of steps that were carried out.
+    """
+
+    kind: VerdictKind
+    reason: str
+    notes: tuple[str, ...] = ()
+    failure: Failure = Failure.NONE
+    retry_after_seconds: float = 0.0
+    attempts: tuple[Attempt, ...] = ()
+    known: tuple[Known, ...] = ()
+    owned: tuple[Owned, ...] = ()
+    merges: tuple[Merged, ...] = ()
+    applied: bool = False

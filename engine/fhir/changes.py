@@ -1,0 +1,185 @@
+"""Changes applied to a resource: three states, and nothing removed that its source is not known to own.
+
+Ownership is digests by slice: what this source wrote last. An item that equals ours is adopted without a record; any
+other item without a record stays, and the slice is flagged.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from engine.fhir.digest import digest
+from engine.fhir.plan import ElementChange
+
+NOT_SHOWN_TO_BE_OURS: Final = "not-shown-to-be-ours"
+REQUIRED_KEPT: Final = "required-kept"
+EXTENSION: Final = "extension"
+CHOICES: Final = (
+    frozenset({"deceasedBoolean", "deceasedDateTime"}),
+    frozenset({"multipleBirthBoolean", "multipleBirthInteger"}),
+)
+_OTHER_CHOICES: Final = {name: group - {name} for group in CHOICES for name in group}
+
+Body = dict[str, Any]
+Slices = Mapping[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """A resource after changes: whether it differs, what the source owns of it now, and flags (codes)."""
+
+    body: Body
+    changed: bool
+    owned: dict[str, tuple[str, ...]]
+    flags: tuple[str, ...]
+
+
+def apply(
+    body: Body,
+    changes: Iterable[ElementChange],
+    owned: Slices,
+    *,
+    fill: bool = False,
+    required: frozenset[str] = frozenset(),
+) -> Applied:
+    """Apply what one source says to a resource; the given body is not altered.
+
+    `owned`: digests of what this source wrote last, by slice. `fill`: write only what is empty or our own.
+    `required`: elements the destination needs, which are never removed.
+    """
+    work = _Work(dict(body), dict(owned), fill, required)
+    changes = tuple(changes)
+    work.claim(changes)
+    for change in changes:
+        if change.many:
+            work.many(change)
+        else:
+            work.single(change)
+    return Applied(work.body, work.changed, work.owned, tuple(dict.fromkeys(work.flags)))
+
+
+def created(changes: Iterable[ElementChange]) -> Applied:
+    """Return the elements of a new resource: every change with a value, all of it owned."""
+    return apply({}, (change for change in changes if change.items), {})
+
+
+def grow(current: list[Any], identifiers: Iterable[Any]) -> list[Any]:
+    """Return the identifiers with those added that are not there yet; the same list where none is missing.
+
+    The same system and value is the same identifier, whatever its use: one that was retired stays retired.
+    """
+    have = {(item.get("system"), item.get("value")) for item in current if isinstance(item, dict)}
+    missing = [item for item in identifiers if (item.get("system"), item.get("value")) not in have]
+    return [*current, *missing] if missing else current
+
+
+class _Work:
+    def __init__(self, body: Body, owned: dict[str, tuple[str, ...]], fill: bool, required: frozenset[str]) -> None:
+        self.body = body
+        self.owned = owned
+        self.fill = fill
+        self.required = required
+        self.changed = False
+        self.flags: list[str] = []
+        self._wanted: dict[str, tuple[str, ...]] = {}
+
+    def claim(self, changes: tuple[ElementChange, ...]) -> None:
+        for change in changes:
+            if change.many:
+                self._wanted[change.slice] = tuple([digest(item) for item in change.items])
+
+    def single(self, change: ElementChange) -> None:
+        element, current = change.element, self.body.get(change.element)
+        mine = self.owned.get(change.slice, ())
+        if not change.items:
+            self._remove_single(change, current, mine)
+            return
+        value = change.items[0]
+        mark = (digest(value),)
+        if current == value:
+            self.owned[change.slice] = mark
+            return
+        others = [name for name in _OTHER_CHOICES.get(element, ()) if name in self.body]
+        if self.fill and (others or (current is not None and digest(current) not in mine)):
+            return
+        for name in others:
+            del self.body[name]
+        self.body[element] = value
+        self.owned[change.slice] = mark
+        self.changed = True
+
+    def _remove_single(self, change: ElementChange, current: Any, mine: tuple[str, ...]) -> None:
+        if current is None:
+            self.owned.pop(change.slice, None)
+        elif digest(current) not in mine:
+            self.flags.append(NOT_SHOWN_TO_BE_OURS)
+        elif change.element in self.required:
+            self.flags.append(REQUIRED_KEPT)
+        else:
+            del self.body[change.element]
+            self.owned.pop(change.slice, None)
+            self.changed = True
+
+    def many(self, change: ElementChange) -> None:
+        current = self.body.get(change.element) or []
+        recorded = change.slice in self.owned
+        mine = self.owned.get(change.slice, ())
+        if self.fill and current and not mine and self._occupied(change, current):
+            return
+        wanted = self._wanted[change.slice]
+        digests = [digest(item) for item in current]
+        if digests and tuple(digests) == wanted:
+            self.owned[change.slice] = wanted
+            return
+        gone = self._gone(change, current, digests, mine)
+        if len(gone) == len(current) and not wanted and current and change.element in self.required:
+            self.flags.append(REQUIRED_KEPT)
+            return
+        if not recorded and self._strangers(change, current, digests, gone):
+            self.flags.append(NOT_SHOWN_TO_BE_OURS)
+        self._write(change, current, digests, gone)
+
+    def _write(self, change: ElementChange, current: list[Any], digests: list[str], gone: set[int]) -> None:
+        wanted = self._wanted[change.slice]
+        place = min(gone, default=len(current))
+        present = set(digests)
+        added = [item for item, mark in zip(change.items, wanted, strict=True) if mark not in present]
+        items = [item for index, item in enumerate(current) if index not in gone]
+        items[place:place] = added
+        if gone or added:
+            self.changed = True
+            if items:
+                self.body[change.element] = items
+            else:
+                del self.body[change.element]
+        if wanted:
+            self.owned[change.slice] = wanted
+        else:
+            self.owned.pop(change.slice, None)
+
+    def _gone(self, change: ElementChange, current: list[Any], digests: list[str], mine: tuple[str, ...]) -> set[int]:
+        wanted = set(self._wanted[change.slice])
+        protected = wanted.union(*(marks for name, marks in self._wanted.items() if name != change.slice))
+        for name, marks in self.owned.items():
+            if name != change.slice and name not in self._wanted:
+                protected.update(marks)
+        gone = {index for index, mark in enumerate(digests) if mark in mine and mark not in protected}
+        if change.element == EXTENSION and wanted:
+            gone |= {
+                index
+                for index, item in enumerate(current)
+                if isinstance(item, dict) and item.get("url") == change.slice and digests[index] not in wanted
+            }
+        return gone
+
+    def _strangers(self, change: ElementChange, current: list[Any], digests: list[str], gone: set[int]) -> bool:
+        if change.element == EXTENSION:
+            urls = [item.get("url") if isinstance(item, dict) else "" for item in current]
+            return any(url == change.slice and index not in gone for index, url in enumerate(urls)) and not change.items
+        known = set().union(*self._wanted.values(), *self.owned.values())
+        return any(mark not in known for index, mark in enumerate(digests) if index not in gone)
+
+    def _occupied(self, change: ElementChange, current: list[Any]) -> bool:
+        if change.element != EXTENSION:
+            return True
+        return any(isinstance(item, dict) and item.get("url") == change.slice for item in current)

@@ -1,0 +1,158 @@
+"""Fixtures of delivery: a scripted server, a destination for it, a memory that learns from verdicts."""
+
+import itertools
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from engine.config.channel import Channel
+from engine.deliver.destination import Destination
+from engine.deliver.verdict import Known, Request, Verdict
+from engine.fhir.plan import ElementChange, Identity, Merge, PatientRecord, Plan, Upsert
+from tests.deliver.fake_fhir import FakeFhir
+
+MRN = "https://mrn.riverbend.example"
+AT = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+class Remembered:
+    """What verdicts told, as the journal would keep it."""
+
+    def __init__(self) -> None:
+        self.identities: dict[Identity, Known] = {}
+        self.slices: dict[tuple[str, str], Mapping[str, tuple[str, ...]]] = {}
+        self.pairs: set[tuple[Identity, Identity]] = set()
+
+    def learn(self, verdict: Verdict) -> None:
+        """Keep what a verdict told."""
+        self.identities |= {known.identity: known for known in verdict.known}
+        self.slices |= {(owned.resource, owned.source): owned.slices for owned in verdict.owned}
+        self.pairs |= {(merged.source, merged.survivor) for merged in verdict.merges}
+
+    async def known(self, identities: Sequence[Identity]) -> Mapping[Identity, Known]:
+        """As Memory says."""
+        return {item: self.identities[item] for item in identities if item in self.identities}
+
+    async def owned(self, resource: str, source: str) -> Mapping[str, tuple[str, ...]]:
+        """As Memory says."""
+        return self.slices.get((resource, source), {})
+
+    async def merged(self, source: Identity, survivor: Identity) -> bool:
+        """As Memory says."""
+        return (source, survivor) in self.pairs
+
+
+class Site:
+    """A destination, its server and what was journaled; `send` delivers interactions as one entry."""
+
+    def __init__(self, server: FakeFhir) -> None:
+        self.server = server
+        self.memory = Remembered()
+        self.intents: list[Request] = []
+        self.destination: Destination | None = None
+        self._ids = itertools.count()
+
+    def open(self, **settings: Any) -> "Site":
+        """Open a destination; keywords are settings of the destination or policies of the channel."""
+        policies = {key: settings.pop(key) for key in list(settings) if key in Channel.model_fields}
+        channel = Channel.model_validate(
+            {
+                "channel": "riverbend-adt",
+                "listen": {"mllp": {"port": 0}},
+                "destinations": [
+                    {"name": "interchange", "base_url": self.server.base, "if_none_exist": "demographics"} | settings
+                ],
+            }
+            | policies
+        )
+        self.destination = Destination(
+            channel.destinations[0], channel, clock=lambda: AT, new_id=lambda: f"id{next(self._ids)}"
+        )
+        return self
+
+    async def send(self, *interactions: Upsert | Merge, source: str = "ADT|RVB", **options: Any) -> Verdict:
+        """Deliver interactions as one entry and learn from the verdict."""
+        assert self.destination is not None
+
+        async def intend(request: Request) -> None:
+            self.intents.append(request)
+
+        plan = Plan("A08", source, AT, 14, interactions)
+        verdict = await self.destination.deliver(plan, self.memory, intend, at=AT, **options)
+        self.memory.learn(verdict)
+        return verdict
+
+    async def close(self) -> None:
+        """Close the destination, as a restart would."""
+        if self.destination is not None:
+            await self.destination.close()
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[FakeFhir]:
+    """A scripted FHIR server on a free port."""
+    fake = await FakeFhir().start()
+    yield fake
+    await fake.stop()
+
+
+@pytest.fixture
+async def site(server: FakeFhir) -> AsyncIterator[Site]:
+    """A destination for the scripted server, opened with the settings of an interchange service."""
+    opened = Site(server)
+    yield opened
+    await opened.close()
+
+
+def _identifier(number: str, system: str = MRN, **more: Any) -> dict[str, Any]:
+    return {"type": {"coding": [{"code": "MR"}]}, "system": system, "value": number} | more
+
+
+@pytest.fixture
+def identifier() -> Callable[..., dict[str, Any]]:
+    """Makes a medical record number as a FHIR Identifier."""
+    return _identifier
+
+
+@pytest.fixture
+def patient() -> Callable[..., PatientRecord]:
+    """Makes what a message says of a patient; names of elements as keywords, None for what it does not say."""
+
+    def make(*numbers: str, placeholder: bool = False, **elements: Any) -> PatientRecord:
+        said: dict[str, Any] = {
+            "family": "Quintero",
+            "given": "Marisol",
+            "gender": "female",
+            "birthDate": "1984-02-29",
+            "telecom": None,
+        } | elements
+        family, given = said.pop("family"), said.pop("given")
+        changes = []
+        if family:
+            changes.append(ElementChange("name", "PID-5", ({"family": family, "given": [given]},), many=True))
+        for name, value in said.items():
+            if value is None:
+                continue
+            many = isinstance(value, list)
+            items = tuple(value) if many else () if value == "" else (value,)
+            changes.append(ElementChange(name, "PID-13" if name == "telecom" else name, items, many))
+        identities = tuple(Identity(MRN, number) for number in numbers)
+        return PatientRecord(identities, tuple(_identifier(number) for number in numbers), tuple(changes), placeholder)
+
+    return make
+
+
+@pytest.fixture
+def merging(patient: Callable[..., PatientRecord]) -> Callable[..., Merge]:
+    """Makes a merge of one number into another; elements describe the survivor as an A40's PID does."""
+
+    def make(source: str, target: str, **elements: Any) -> Merge:
+        thin = {"family": None, "given": None, "gender": None, "birthDate": None} | elements
+        survivor = patient(target, **thin)
+        return Merge(
+            Identity(MRN, source), Identity(MRN, target), (Identity(MRN, source),), (_identifier(source),), survivor
+        )
+
+    return make

@@ -1,0 +1,272 @@
+"""A scripted FHIR server over real HTTP: it keeps Patients, misbehaves as told, and logs what took effect, in order."""
+
+import asyncio
+import itertools
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import parse_qs
+
+import orjson
+from aiohttp import web
+
+JSON = "application/fhir+json"
+
+
+@dataclass
+class Step:
+    """What happens to the next request of a method: answer a status, commit or not, and how the answer goes wrong."""
+
+    method: str
+    status: int = 0
+    commit: bool = False
+    hang: bool = False
+    drop: bool = False
+    body: bytes | None = None
+    headers: dict[str, str] = field(default_factory=dict)
+    slow_seconds: float = 0.0
+    path: str = ""
+
+
+class FakeFhir:
+    """Patients by id with versions, conditional create, If-Match, identifier search, and `$merge` where `merges`."""
+
+    def __init__(self) -> None:
+        self.patients: dict[str, dict[str, Any]] = {}
+        self.effects: list[str] = []
+        self.requests: list[str] = []
+        self.headers: list[dict[str, str]] = []
+        self.bodies: list[Any] = []
+        self.script: deque[Step] = deque()
+        self.merges = True
+        self.survivor_for_old_numbers = True
+        self.unique_mrn = True
+        self.versioning = "versioned-update"
+        self.media_type = JSON
+        self.tokens = 0
+        self.token_answers: deque[tuple[int, Any]] = deque()
+        self.token_forms: list[dict[str, list[str]]] = []
+        self.accepted_tokens: set[str] | None = None
+        self.base = ""
+        self._ids = itertools.count(1)
+        self._runner: web.AppRunner | None = None
+        self._released = asyncio.Event()
+
+    async def start(self, ssl: Any = None) -> "FakeFhir":
+        """Listen on a free port."""
+        app = web.Application(client_max_size=20_000_000)
+        app.router.add_route("*", "/{rest:.*}", self._handle)
+        self._runner = web.AppRunner(app, shutdown_timeout=0.2)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, "127.0.0.1", 0, ssl_context=ssl)
+        await site.start()
+        port = self._runner.addresses[0][1]
+        self.base = f"{'https' if ssl else 'http'}://127.0.0.1:{port}/fhir/R4"
+        return self
+
+    async def stop(self) -> None:
+        """Let go of what hangs and close."""
+        self._released.set()
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    def add(self, logical_id: str, **elements: Any) -> dict[str, Any]:
+        """Put a Patient there without a log line."""
+        body = {"resourceType": "Patient", "id": logical_id, "meta": {"versionId": "1"}, "active": True} | elements
+        self.patients[logical_id] = body
+        return body
+
+    def touch(self, logical_id: str, **elements: Any) -> None:
+        """Change a Patient as another client would."""
+        self._store(logical_id, self.patients[logical_id] | elements)
+
+    async def _handle(self, request: web.Request) -> web.StreamResponse:
+        body = await request.read()
+        path = request.path.removeprefix("/fhir/R4/")
+        self.requests.append(f"{request.method} {path}{'?' + request.query_string if request.query_string else ''}")
+        self.headers.append(dict(request.headers))
+        self.bodies.append(body)
+        if path == "/oauth/token":
+            return self._token(body)
+        step = self._step(request.method, path)
+        if step is None:
+            return self._refused(request) or self._answer(request, path, body)
+        if step.slow_seconds:
+            await asyncio.sleep(step.slow_seconds)
+        answer: web.StreamResponse | None = None
+        if step.commit or not (step.status or step.hang or step.drop or step.body is not None):
+            answer = self._answer(request, path, body)
+        if step.hang:
+            await self._released.wait()
+        if step.drop and request.transport is not None:
+            request.transport.abort()
+        if step.status or step.body is not None:
+            return web.Response(
+                status=step.status or 200, body=step.body or b"", headers={"Content-Type": JSON} | step.headers
+            )
+        return answer or web.Response(status=200)
+
+    def _step(self, method: str, path: str) -> Step | None:
+        for step in self.script:
+            if step.method == method and step.path in path:
+                self.script.remove(step)
+                return step
+        return None
+
+    def _refused(self, request: web.Request) -> web.Response | None:
+        if self.accepted_tokens is None:
+            return None
+        token = request.headers.get("Authorization", "").removeprefix("Bearer ")
+        return None if token in self.accepted_tokens else _outcome(401, "login")
+
+    def _token(self, body: bytes) -> web.Response:
+        self.token_forms.append(parse_qs(body.decode()))
+        self.tokens += 1
+        status, answer = (
+            self.token_answers.popleft()
+            if self.token_answers
+            else (200, {"access_token": f"t{self.tokens}", "expires_in": 3600})
+        )
+        if self.accepted_tokens is not None and status == 200:
+            self.accepted_tokens.add(answer["access_token"])
+        return web.Response(status=status, body=orjson.dumps(answer), content_type="application/json")
+
+    def _answer(self, request: web.Request, path: str, body: bytes) -> web.Response:
+        if path == "metadata":
+            return _json(200, self._statement())
+        if path == "Patient/$merge":
+            return self._merge(orjson.loads(body))
+        if path == "Patient":
+            if request.method == "POST":
+                return self._create(orjson.loads(body), request.headers.get("If-None-Exist"))
+            return _json(200, self._bundle(self._search(request.query_string)))
+        logical_id = path.removeprefix("Patient/")
+        if request.method == "PUT":
+            return self._update(logical_id, orjson.loads(body), request.headers.get("If-Match"))
+        held = self.patients.get(logical_id)
+        return self._patient(200, held) if held else _outcome(404, "not-found")
+
+    def _statement(self) -> dict[str, Any]:
+        operations = [{"name": "merge", "definition": "http://hl7.org/fhir/OperationDefinition/Patient-merge"}]
+        patient = {
+            "type": "Patient",
+            "versioning": self.versioning,
+            "conditionalCreate": True,
+            "operation": operations if self.merges else [],
+        }
+        return {
+            "resourceType": "CapabilityStatement",
+            "fhirVersion": "4.0.1",
+            "rest": [{"mode": "server", "resource": [patient]}],
+        }
+
+    def _create(self, body: dict[str, Any], condition: str | None) -> web.Response:
+        if condition is not None:
+            found = self._search(condition)
+            if len(found) > 1:
+                return _outcome(412, "multiple-matches")
+            if found:
+                return self._patient(200, found[0])
+        if self.unique_mrn and self._taken(body, ""):
+            return _outcome(409, "duplicate", "duplicate-mrn")
+        logical_id = f"p{next(self._ids)}"
+        self._store(logical_id, body)
+        self.effects.append(f"create {logical_id}")
+        answer = self._patient(201, self.patients[logical_id])
+        answer.headers["Location"] = f"{self.base}/Patient/{logical_id}"
+        return answer
+
+    def _update(self, logical_id: str, body: dict[str, Any], tag: str | None) -> web.Response:
+        held = self.patients.get(logical_id)
+        if held is None:
+            return _outcome(404, "not-found")
+        if tag and tag != f'W/"{held["meta"]["versionId"]}"':
+            return _outcome(412, "conflict")
+        if self.unique_mrn and self._taken(body, logical_id):
+            return _outcome(409, "duplicate", "duplicate-mrn")
+        self._store(logical_id, body)
+        self.effects.append(f"update {logical_id}")
+        return self._patient(200, self.patients[logical_id])
+
+    def _store(self, logical_id: str, body: dict[str, Any]) -> None:
+        version = int(self.patients.get(logical_id, {}).get("meta", {}).get("versionId", "0")) + 1
+        self.patients[logical_id] = body | {"id": logical_id, "meta": {"versionId": str(version)}}
+
+    def _taken(self, body: dict[str, Any], logical_id: str) -> bool:
+        numbers = {(item.get("system"), item.get("value")) for item in body.get("identifier", ())}
+        return any(
+            numbers & {(item.get("system"), item.get("value")) for item in other.get("identifier", ())}
+            for key, other in self.patients.items()
+            if key != logical_id and not _replaced_by(other)
+        )
+
+    def _search(self, query: str) -> list[dict[str, Any]]:
+        found = list(self.patients.values())
+        for name, values in parse_qs(query, keep_blank_values=True).items():
+            found = [item for item in found if _matches(item, name, values[0])]
+        heads: dict[str, dict[str, Any]] = {}
+        for item in found:
+            head = item
+            while self.survivor_for_old_numbers and _replaced_by(head):
+                head = self.patients[_replaced_by(head)]
+            heads[head["id"]] = head
+        return list(heads.values())
+
+    def _bundle(self, found: list[dict[str, Any]]) -> dict[str, Any]:
+        entries = [{"resource": item, "search": {"mode": "match"}} for item in found]
+        return {"resourceType": "Bundle", "type": "searchset", "total": len(found), "entry": entries}
+
+    def _merge(self, parameters: dict[str, Any]) -> web.Response:
+        if not self.merges:
+            return _outcome(404, "not-supported")
+        given = {item["name"]: item for item in parameters["parameter"]}
+        source = self.patients[given["source-patient"]["valueReference"]["reference"].removeprefix("Patient/")]
+        target = self.patients[given["target-patient"]["valueReference"]["reference"].removeprefix("Patient/")]
+        if _replaced_by(source) or source is target:
+            return _outcome(422, "business-rule")
+        if given.get("preview", {}).get("valueBoolean"):
+            lost = [
+                {"name": f"Patient.{name}"} for name in ("birthDate", "gender") if source.get(name) != target.get(name)
+            ]
+            return _json(200, {"resourceType": "Parameters", "parameter": lost})
+        link = {"other": {"reference": f"Patient/{target['id']}"}, "type": "replaced-by"}
+        back = {"other": {"reference": f"Patient/{source['id']}"}, "type": "replaces"}
+        self._store(source["id"], source | {"active": False, "link": [*source.get("link", ()), link]})
+        self._store(target["id"], target | {"link": [*target.get("link", ()), back]})
+        self.effects.append(f"merge {source['id']} into {target['id']}")
+        return _json(200, {"resourceType": "Parameters", "parameter": [{"name": "info", "valueString": "merged"}]})
+
+    def _patient(self, status: int, body: dict[str, Any]) -> web.Response:
+        answer = _json(status, body)
+        answer.headers["ETag"] = f'W/"{body["meta"]["versionId"]}"'
+        return answer
+
+
+def _matches(patient: dict[str, Any], name: str, value: str) -> bool:
+    if name == "identifier":
+        numbers = {f"{item.get('system')}|{item.get('value')}" for item in patient.get("identifier", ())}
+        return bool(numbers & set(value.split(",")))
+    names = patient.get("name", [{}])
+    if name == "family":
+        return any(str(item.get("family", "")).lower().startswith(value.lower()) for item in names)
+    if name == "given":
+        return any(given.lower().startswith(value.lower()) for item in names for given in item.get("given", ()))
+    return patient.get({"birthdate": "birthDate"}.get(name, name)) == value
+
+
+def _replaced_by(patient: dict[str, Any]) -> str:
+    for link in patient.get("link", ()):
+        if link["type"] == "replaced-by":
+            return str(link["other"]["reference"].removeprefix("Patient/"))
+    return ""
+
+
+def _json(status: int, body: Any) -> web.Response:
+    return web.Response(status=status, body=orjson.dumps(body), content_type="application/fhir+json")
+
+
+def _outcome(status: int, code: str, detail: str = "") -> web.Response:
+    issue: dict[str, Any] = {"severity": "error", "code": code, "diagnostics": "SENTINEL-OF-A-PATIENT"}
+    if detail:
+        issue["details"] = {"coding": [{"code": detail}]}
+    return _json(status, {"resourceType": "OperationOutcome", "issue": [issue]})

@@ -1,0 +1,253 @@
+"""Create-or-update at a real HTTP server that is told how to behave."""
+
+from engine.deliver.verdict import Failure, VerdictKind
+from engine.fhir.plan import Identity, Upsert
+from tests.deliver.fake_fhir import Step
+
+MRN = "https://mrn.riverbend.example"
+
+
+async def test_unknown_patient_is_created_on_condition(site, server, patient):
+    """A patient nobody knows is created once, with the four demographics as condition, and verified by a search."""
+    verdict = await site.open().send(Upsert(patient("1")))
+    assert (verdict.kind, verdict.reason) == (VerdictKind.DELIVERED, "created")
+    assert server.effects == ["create p1"]
+    post = server.requests.index("POST Patient")
+    assert server.headers[post]["If-None-Exist"] == "given=Marisol&family=Quintero&gender=female&birthdate=1984-02-29"
+    assert [known.logical_id for known in verdict.known] == ["p1"]
+    assert len(site.intents) == 1
+
+
+async def test_cached_patient_costs_one_put(site, server, patient):
+    """The second message of a patient is exactly one PUT with If-Match, without a read."""
+    await site.open().send(Upsert(patient("1")))
+    before = len(server.requests)
+    verdict = await site.send(Upsert(patient("1", gender="male")))
+    assert verdict.reason == "updated"
+    assert server.requests[before:] == ["PUT Patient/p1"]
+    assert server.headers[-1]["If-Match"] == 'W/"1"'
+
+
+async def test_unchanged_is_concluded_from_a_fresh_read(site, server, patient):
+    """A message that changes nothing costs a read and no write."""
+    await site.open().send(Upsert(patient("1")))
+    before = len(server.requests)
+    verdict = await site.send(Upsert(patient("1")))
+    assert verdict.reason == "unchanged"
+    assert server.requests[before:] == ["GET Patient/p1"]
+
+
+async def test_known_after_a_restart(site, server, patient):
+    """After a restart the journal's memory leads to the record by one read."""
+    await site.open().send(Upsert(patient("1")))
+    await site.close()
+    before = len(server.requests)
+    verdict = await site.open().send(Upsert(patient("1", gender="male")))
+    assert verdict.reason == "updated"
+    assert server.requests[before:] == ["GET Patient/p1", "PUT Patient/p1"]
+
+
+async def test_other_writer_is_respected(site, server, patient):
+    """What another client wrote meanwhile stays: the stale PUT is refused, read again and re-applied."""
+    await site.open().send(Upsert(patient("1")))
+    server.touch("p1", maritalStatus={"text": "married"})
+    verdict = await site.send(Upsert(patient("1", gender="male")))
+    assert verdict.reason == "updated"
+    assert server.patients["p1"]["maritalStatus"] == {"text": "married"}
+    assert server.patients["p1"]["gender"] == "male"  # PID-8
+
+
+async def test_two_matches_are_held(site, server, patient, identifier):
+    """Two records with the same number hold the entry; the engine never chooses."""
+    server.add("a", identifier=[identifier("1")])
+    server.add("b", identifier=[identifier("1")])
+    verdict = await site.open().send(Upsert(patient("1")))
+    assert (verdict.kind, verdict.reason) == (VerdictKind.HELD, "ambiguous-identity")
+    assert server.effects == []
+
+
+async def test_two_numbers_of_two_records_are_held(site, server, patient, identifier):
+    """A message that lists the numbers of two records is held."""
+    server.add("a", identifier=[identifier("1")])
+    server.add("b", identifier=[identifier("2")])
+    verdict = await site.open().send(Upsert(patient("1", "2")))
+    assert verdict.reason == "identity-conflict"
+
+
+async def test_missing_birth_date_is_held(site, server, patient):
+    """What the service requires is never made up; an absent gender alone becomes unknown."""
+    verdict = await site.open().send(Upsert(patient("1", birthDate=None)))
+    assert (verdict.kind, verdict.reason) == (VerdictKind.HELD, "missing-required")
+    assert (await site.send(Upsert(patient("2", gender=None)))).reason == "created"
+    assert server.patients["p1"]["gender"] == "unknown"
+
+
+async def test_newborn_is_created_plainly(site, server, patient):
+    """A placeholder's demographics are never a criterion."""
+    server.add("twin", identifier=[identifier_of("9")], **_demographics())
+    verdict = await site.open().send(Upsert(patient("1", placeholder=True)))
+    assert verdict.reason == "created"
+    assert "If-None-Exist" not in server.headers[server.requests.index("POST Patient")]
+
+
+async def test_same_person_without_number_is_attached(site, server, patient):
+    """A record with the same four demographics and no number at all takes our number."""
+    server.add("a", **_demographics())
+    verdict = await site.open().send(Upsert(patient("1")))
+    assert verdict.reason == "updated"
+    assert "attached-by-demographics" in verdict.notes
+    assert server.patients["a"]["identifier"][0]["value"] == "1"
+
+
+async def test_longer_name_is_another_person(site, server, patient):
+    """A match by the beginning of a name is no match: a record of our own is made."""
+    server.add("a", **_demographics(given="Marisola"))
+    verdict = await site.open().send(Upsert(patient("1")))
+    assert (verdict.reason, "possible-duplicate" in verdict.notes) == ("created", True)
+
+
+async def test_other_number_of_the_same_system_is_another_registration(site, server, patient):
+    """Equal demographics under another number of our system are another registration."""
+    server.add("a", identifier=[identifier_of("77")], **_demographics())
+    verdict = await site.open().send(Upsert(patient("1")))
+    assert (verdict.reason, "possible-duplicate" in verdict.notes) == ("created", True)
+    assert server.effects == ["create p1"]
+
+
+async def test_match_of_another_system_follows_the_policy(site, server, patient):
+    """A match that another system registered is created anew by default, held where the site says so."""
+    server.add("a", identifier=[identifier_of("77", "https://elsewhere.example")], **_demographics())
+    assert (await site.open(on_demographic_match="hold").send(Upsert(patient("1")))).reason == "demographic-match"
+    await site.close()
+    assert (await site.open().send(Upsert(patient("1")))).reason == "created"
+
+
+async def test_several_registrations_do_not_stop_a_new_one(site, server, patient):
+    """412 where all matches are other registrations of our system: created without the condition."""
+    server.add("a", identifier=[identifier_of("77")], **_demographics())
+    server.add("b", identifier=[identifier_of("78")], **_demographics())
+    assert (await site.open().send(Upsert(patient("1")))).reason == "created"
+
+
+async def test_several_unclear_matches_are_held(site, server, patient):
+    """412 where a match has no number of our system: held."""
+    server.add("a", **_demographics())
+    server.add("b", identifier=[identifier_of("78")], **_demographics())
+    assert (await site.open().send(Upsert(patient("1")))).reason == "multiple-matches"
+
+
+async def test_duplicate_limit_asks_for_a_create_always(site, server, patient):
+    """The server's duplicate limit is answered with Prefer: create-always."""
+    server.script.append(Step("POST", 409, body=_outcome("duplicate", "duplicate-patient-limit")))
+    verdict = await site.open().send(Upsert(patient("1")))
+    assert verdict.reason == "created"
+    assert server.headers[server.requests.index("POST Patient") + 1]["Prefer"] == "create-always"
+
+
+async def test_lost_answer_of_a_create_makes_no_second_patient(site, server, patient):
+    """A create that was committed and never answered is found by reading."""
+    server.script.append(Step("POST", commit=True, hang=True))
+    verdict = await site.open(timeout_seconds=0.2).send(Upsert(patient("1")))
+    assert (verdict.kind, verdict.failure) == (VerdictKind.RETRY, Failure.AMBIGUOUS)
+    verdict = await site.send(Upsert(patient("1")), ambiguous=True)
+    assert verdict.reason == "unchanged"
+    assert server.effects == ["create p1"]
+
+
+async def test_gateway_timeout_after_the_commit_makes_no_second_write(site, server, patient):
+    """504 after the commit: the next attempt reads and finds it done."""
+    await site.open().send(Upsert(patient("1")))
+    server.script.append(Step("PUT", 504, commit=True))
+    verdict = await site.send(Upsert(patient("1", gender="male")))
+    assert verdict.failure is Failure.AMBIGUOUS
+    assert (await site.send(Upsert(patient("1", gender="male")))).reason == "unchanged"
+    assert server.effects == ["create p1", "update p1"]
+
+
+async def test_500_before_the_commit_is_written_again(site, server, patient):
+    """500 without a commit: the next attempt reads, finds it absent and writes."""
+    await site.open().send(Upsert(patient("1")))
+    server.script.append(Step("PUT", 500))
+    assert (await site.send(Upsert(patient("1", gender="male")))).failure is Failure.AMBIGUOUS
+    assert (await site.send(Upsert(patient("1", gender="male")))).reason == "updated"
+
+
+async def test_conflicts_are_bounded(site, server, patient):
+    """A record that somebody else changes each time is held in the end."""
+    await site.open().send(Upsert(patient("1")))
+    server.script.extend(Step("PUT", 412) for _ in range(9))
+    assert (await site.send(Upsert(patient("1", gender="male")))).reason == "version-conflict"
+
+
+async def test_owned_items_go_and_foreign_items_stay(site, server, patient):
+    """Null removes what this source wrote, and nothing of others."""
+    ours, theirs = {"system": "phone", "value": "1"}, {"system": "phone", "value": "2"}
+    await site.open().send(Upsert(patient("1", telecom=[ours])))
+    server.touch("p1", telecom=[ours, theirs])
+    await site.send(Upsert(patient("1", telecom=[])))
+    assert server.patients["p1"]["telecom"] == [theirs]
+
+
+async def test_deleted_person_comes_back(site, server, patient):
+    """A29 makes a record inactive; an update leaves it so, an admission sets it active again."""
+    await site.open().send(Upsert(patient("1")))
+    await site.send(Upsert(patient("1"), inactivate=True))
+    assert server.patients["p1"]["active"] is False
+    assert "inactive" in (await site.send(Upsert(patient("1", gender="male")))).notes
+    assert "reactivated" in (await site.send(Upsert(patient("1"), reactivate=True))).notes
+    assert server.patients["p1"]["active"] is True
+
+
+async def test_another_person_under_the_number_is_flagged(site, server, patient):
+    """Another name and birth date under the same number: flagged, or held where the channel says so."""
+    other = patient("1", family="Osei", given="Kwame", birthDate="1950-01-01")
+    await site.open().send(Upsert(patient("1")))
+    assert "overlay-suspected" in (await site.send(Upsert(other))).notes
+    await site.close()
+    site.open(another_person="hold")
+    assert (await site.send(Upsert(patient("1")))).reason == "overlay-suspected"
+
+
+async def test_permanent_refusal_is_held_with_codes_only(site, server, patient):
+    """422 holds the entry with the outcome's codes and nothing of its text."""
+    await site.open().send(Upsert(patient("1")))
+    refused = [Step("PUT", 422, body=_outcome("invalid")) for _ in range(2)]
+    server.script.extend(refused)
+    verdict = await site.send(Upsert(patient("1", gender="male")))
+    assert (verdict.kind, verdict.reason, verdict.failure) == (VerdictKind.HELD, "http-422", Failure.PERMANENT)
+    assert "invalid" in verdict.notes
+    assert "SENTINEL" not in repr(verdict)
+
+
+async def test_success_with_an_error_inside_is_ambiguous(site, server, patient):
+    """200 with an OperationOutcome of severity error is no success."""
+    await site.open().send(Upsert(patient("1")))
+    server.script.append(Step("PUT", 200, body=_outcome("exception")))
+    verdict = await site.send(Upsert(patient("1", gender="male")))
+    assert (verdict.kind, verdict.reason) == (VerdictKind.RETRY, "success-with-error")
+
+
+async def test_identities_are_told_only_once(site, server, patient):
+    """A message about a patient known already tells the journal nothing new of identities and ownership."""
+    await site.open().send(Upsert(patient("1")))
+    verdict = await site.send(Upsert(patient("1", telecom=[{"value": "5"}])))
+    assert verdict.known == ()
+    assert verdict.owned[0].resource == "Patient/p1"
+    assert Identity(MRN, "1") in site.memory.identities
+
+
+def identifier_of(number: str, system: str = MRN) -> dict[str, object]:
+    """A medical record number as the server keeps it."""
+    return {"type": {"coding": [{"code": "MR"}]}, "system": system, "value": number}
+
+
+def _demographics(given: str = "Marisol") -> dict[str, object]:
+    return {"name": [{"family": "Quintero", "given": [given]}], "gender": "female", "birthDate": "1984-02-29"}
+
+
+def _outcome(code: str, detail: str = "") -> bytes:
+    details = f',"details":{{"coding":[{{"code":"{detail}"}}]}}' if detail else ""
+    return (
+        '{"resourceType":"OperationOutcome","issue":[{"severity":"error",'
+        f'"code":"{code}","diagnostics":"SENTINEL"{details}}}]}}'
+    ).encode()
