@@ -1,0 +1,129 @@
+"""Character sets: which one a message is in (MSH-18, table 0211), and its bytes as text.
+
+Decoding comes before cutting, as the two-byte sets hold the bytes of delimiters. A name is read without spaces, hyphens
+and the like, as senders write `ISOIR87` and `UTF-8`. Wide text (UTF-16, UTF-32) is known by its byte order mark or by
+how `MSH` looks in it, since its MSH-18 cannot be read before it is decoded; a UTF-8 byte order mark counts likewise.
+"""
+
+import re
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from engine.errors import UndecodableMessageError
+from engine.hl7 import iso2022
+from engine.hl7.iso2022 import CodeSet
+
+ISO_2022: Final = "iso-2022"
+UTF8_MARK: Final = b"\xef\xbb\xbf"
+_WIDE: Final = (
+    (b"\xff\xfe\x00\x00", "utf-32-le"),
+    (b"\x00\x00\xfe\xff", "utf-32-be"),
+    (b"M\x00\x00\x00", "utf-32-le"),
+    (b"\x00\x00\x00M", "utf-32-be"),
+    (b"\xff\xfe", "utf-16-le"),
+    (b"\xfe\xff", "utf-16-be"),
+    (b"M\x00", "utf-16-le"),
+    (b"\x00M", "utf-16-be"),
+)
+_SINGLE_PARTS = (*range(1, 12), *range(13, 17))
+_CODECS: Final[dict[str, str]] = {
+    "ASCII": "ascii",
+    "USASCII": "ascii",
+    "ISOIR6": "ascii",
+    "UNICODE": "utf-8",
+    "UNICODEUTF8": "utf-8",
+    "UTF8": "utf-8",
+    "UNICODEUTF16": "utf-8",
+    "UNICODEUTF32": "utf-8",
+    "GB180302000": "gb18030",
+    "GB18030": "gb18030",
+    "KSX1001": "euc_kr",
+    "BIG5": "big5",
+    "ISOIR100": "iso8859_1",
+    **{f"8859{part}": f"iso8859_{part}" for part in _SINGLE_PARTS},
+    **{f"ISO8859{part}": f"iso8859_{part}" for part in _SINGLE_PARTS},
+    **{f"WINDOWS{page}": f"cp{page}" for page in range(1250, 1259)},
+    **{f"CP{page}": f"cp{page}" for page in range(1250, 1259)},
+}
+_FOR_ESCAPES: Final = {ISO_2022: "ascii", **{codec: "utf-8" for _, codec in _WIDE}}
+_SWITCHING: Final = frozenset({"ISOIR14", "ISOIR87", "ISOIR159", "JISX0202", "JAS2020", "ISO20221994"})
+_KANA: Final = iso2022.SETS[b")I"][1]
+_LATIN_TEXT: Final = re.compile(r"[^A-Z0-9]+")
+
+
+class Coding(NamedTuple):
+    """How bytes become text: a Python codec, or `iso-2022` with the set that the upper half begins with."""
+
+    name: str
+    high: CodeSet | None = None
+
+
+def codec_of(name: str) -> str:
+    """Return the Python codec for a single name of table 0211 or a common spelling of it, '' for an unknown one.
+
+    CNS 11643-1992 is unknown: no codec of Python reads it.
+    """
+    return _CODECS.get(_plain(name), "")
+
+
+def wide_codec(raw: bytes) -> str:
+    """Return the codec of UTF-16 or UTF-32 bytes, '' for all others."""
+    head = raw[:4]
+    if head[:3] == b"MSH" or (b"\x00" not in head and head[:1] not in (b"\xff", b"\xfe")):
+        return ""
+    return next((codec for mark, codec in _WIDE if head.startswith(mark)), "")
+
+
+@lru_cache(maxsize=256)
+def coding_of(declared: bytes, repetition: bytes, default: str) -> Coding | None:
+    """Read MSH-18: the first repetition is the set to begin with, more of them announce ISO 2022 switches.
+
+    Nothing declared means `default`, a Python codec or a name of table 0211. Returns None for an unknown name; names
+    after the first are not looked at, as the switches in the text say which set they mean.
+    """
+    names = [part.strip() for part in (declared.split(repetition) if repetition else [declared])]
+    if not any(names):
+        return coding_of(default.encode(), b"~", "ascii") or Coding(default)
+    first = _plain(names[0].decode("ascii", "replace"))
+    if first in _SWITCHING:
+        return Coding(ISO_2022, _KANA if first == "ISOIR14" else None)
+    codec = _CODECS.get(first, "" if first else "ascii")
+    if not codec:
+        return None
+    if len(names) == 1:
+        return Coding(codec)
+    return Coding(ISO_2022, None if codec == "ascii" else CodeSet((codec,), raised=False))
+
+
+def decode(raw: bytes, coding: Coding | None, *, replace: bool = False) -> tuple[str, str]:
+    """Return the text of a message and the name of the codec that read it.
+
+    An unknown set (None) is read as ASCII. Raises UndecodableMessageError for bytes that are not of the set; with
+    `replace` they become U+FFFD.
+    """
+    wide = wide_codec(raw)
+    if wide:
+        coding = Coding(wide)
+    elif raw.startswith(UTF8_MARK):
+        coding = Coding("utf-8")
+    elif coding is None:
+        coding = Coding("ascii")
+    errors = "replace" if replace else "strict"
+    try:
+        if coding.name == ISO_2022:
+            return iso2022.decode(raw, coding.high, errors), ISO_2022
+        return raw.decode(coding.name, errors), coding.name
+    except UnicodeError:
+        raise UndecodableMessageError from None
+
+
+def decode_bytes(data: bytes, codec: str) -> str | None:
+    """Decode the bytes of a hexadecimal escape by a message's codec (UTF-8 in wide text); None if they do not fit."""
+    try:
+        return data.decode(_FOR_ESCAPES.get(codec, codec))
+    except UnicodeError:
+        return None
+
+
+def _plain(name: str) -> str:
+    return _LATIN_TEXT.sub("", name.upper())

@@ -1,0 +1,118 @@
+"""Trigger events and message structures of ADT, by HL7 version, from the tables beside this module."""
+
+import csv
+import re
+from functools import cache
+from importlib import resources
+from typing import Final, NamedTuple
+
+VERSIONS: Final = (
+    *("2.1", "2.2", "2.3", "2.3.1", "2.4", "2.5", "2.5.1", "2.6"),
+    *("2.7", "2.7.1", "2.8", "2.8.1", "2.8.2", "2.9", "2.9.1"),
+)
+"""The versions of HL7 that are accepted, oldest first."""
+
+_OWN_STRUCTURE: Final = VERSIONS[: VERSIONS.index("2.4")]
+_TOKEN: Final = re.compile(r"\[\{|\}\]|[\[\]{}()]|[A-Z][A-Z0-9_]+")
+_OPENING: Final = {"[": (False, False), "{": (True, True), "[{": (False, True)}
+
+
+class Part(NamedTuple):
+    """A segment of a structure, or a group with its own `parts`."""
+
+    name: str
+    required: bool
+    repeating: bool
+    parts: tuple["Part", ...] = ()
+
+
+def _rows(name: str) -> list[dict[str, str]]:
+    text = (resources.files("engine.hl7") / "tables" / name).read_text(encoding="utf-8")
+    return list(csv.DictReader(line for line in text.splitlines() if not line.startswith("#")))
+
+
+_TRIGGERS: Final = {row["trigger"]: row for row in _rows("adt_trigger_structure.csv")}
+_GRAMMARS: Final = {(row["version"], row["structure"]): row["segments"] for row in _rows("adt_structure_grammar.csv")}
+TRIGGERS: Final = frozenset(_TRIGGERS)
+"""All trigger events of ADT in any version, and Z99 of IHE PAM."""
+
+
+def known_version(version: str) -> bool:
+    """Tell whether a version is one of HL7 2.1 to 2.9.1."""
+    return version in VERSIONS
+
+
+def known_trigger(trigger: str) -> bool:
+    """Tell whether any version of HL7 (or IHE PAM, for Z99) knows a trigger event of ADT."""
+    return trigger in _TRIGGERS
+
+
+def trigger_name(trigger: str) -> str:
+    """Return what a trigger event is called (`Admit/visit notification`), '' for an unknown one."""
+    return _TRIGGERS[trigger]["name"] if trigger in _TRIGGERS else ""
+
+
+@cache
+def structure(version: str, trigger: str) -> str:
+    """Return the message structure of a trigger event in a version, '' for an unknown version or trigger.
+
+    Up to 2.3.1 each has its own. A trigger that a version has withdrawn keeps the structure of the last version that
+    knew it, as it is sent all the same; one that the version does not know yet has that of the first that does.
+    """
+    row = _TRIGGERS.get(trigger)
+    if row is None or version not in VERSIONS:
+        return ""
+    if version in _OWN_STRUCTURE:
+        return f"ADT_{trigger}"
+    at = VERSIONS.index(version)
+    older = (row.get(each, "") for each in reversed(VERSIONS[: at + 1]))
+    newer = (row.get(each, "") for each in VERSIONS[at:])
+    return next((found for found in (*older, *newer) if found), "")
+
+
+@cache
+def grammar(version: str, name: str) -> tuple[Part, ...]:
+    """Return the parts of a structure in a version, () for an unknown one.
+
+    A version without a table of its own, or whose table lacks the structure, has that of the nearest older version
+    with it, else of the nearest newer one.
+    """
+    if version not in VERSIONS:
+        return ()
+    at = VERSIONS.index(version)
+    for each in (*reversed(VERSIONS[: at + 1]), *VERSIONS[at:]):
+        text = _GRAMMARS.get((each, name))
+        if text:
+            return _parsed(text)
+    return ()
+
+
+def _parsed(text: str) -> tuple[Part, ...]:
+    tokens = _TOKEN.findall(text)
+    tokens.reverse()
+    return _parts(tokens, "")
+
+
+def _parts(tokens: list[str], closing: str) -> tuple[Part, ...]:
+    """Read parts off the end of the reversed tokens up to a closing bracket."""
+    parts: list[Part] = []
+    while tokens and tokens[-1] != closing:
+        token = tokens.pop()
+        required, repeating = _OPENING.get(token, (True, False))
+        if token in _OPENING:
+            parts.append(_part(tokens, required=required, repeating=repeating))
+            tokens.pop()
+        else:
+            tokens.append(token)
+            parts.append(_part(tokens, required=True, repeating=False))
+    return tuple(parts)
+
+
+def _part(tokens: list[str], *, required: bool, repeating: bool) -> Part:
+    name = tokens.pop()
+    if not tokens or tokens[-1] != "(":
+        return Part(name, required, repeating)
+    tokens.pop()
+    parts = _parts(tokens, ")")
+    tokens.pop()
+    return Part(name, required, repeating, parts)

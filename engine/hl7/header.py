@@ -1,0 +1,153 @@
+"""The header of a message, MSH, as bytes: what can be answered even when the message cannot be decoded."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from engine.errors import UnreadableMessageError
+from engine.hl7.charset import coding_of, wide_codec
+from engine.hl7.delimiters import STANDARD, Delimiters, delimiters_of, is_delimiter
+from engine.hl7.iso2022 import ESCAPE, without_double_runs
+from engine.hl7.lines import LEADING_BYTES, first_segment
+
+CHARACTER_SET: Final = 18
+_OVERLAPPING: Final = frozenset({"gb18030", "big5"})
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Header:
+    """MSH as it came in; `fields[n]` is MSH-n (`fields[0]` is `MSH`).
+
+    `delimiters` is MSH-1 and MSH-2 as sent. `wide` names the codec of a UTF-16 or UTF-32 message: its bytes stand here
+    in UTF-8, so that an answer has to be encoded back; '' for all others.
+    """
+
+    fields: tuple[bytes, ...]
+    delimiters: bytes
+    declared: Delimiters
+    wide: str = ""
+
+    def field(self, number: int) -> bytes:
+        """Return MSH-`number` as its bytes, b'' where it is absent."""
+        return self.fields[number] if 0 <= number < len(self.fields) else b""
+
+    def component(self, number: int, component: int) -> str:
+        """Return one component of a field's first repetition as text, best effort; '' where it is absent or null."""
+        text = self.field(number).decode("ascii", "backslashreplace")
+        if self.declared.repetition:
+            text = text.split(self.declared.repetition, 1)[0]
+        parts = text.split(self.declared.component)
+        part = parts[component - 1].strip() if component <= len(parts) else ""
+        return "" if part == '""' else part
+
+    @property
+    def message_type(self) -> str:
+        """MSH-9.1, `ADT`."""
+        return self.component(9, 1)
+
+    @property
+    def trigger(self) -> str:
+        """MSH-9.2, `A01`."""
+        return self.component(9, 2)
+
+    @property
+    def message_structure(self) -> str:
+        """MSH-9.3 as sent; what the message really is follows from version and trigger."""
+        return self.component(9, 3)
+
+    @property
+    def control_id(self) -> bytes:
+        """MSH-10."""
+        return self.field(10)
+
+    @property
+    def processing_id(self) -> str:
+        """MSH-11.1, `P`."""
+        return self.component(11, 1)
+
+    @property
+    def version(self) -> str:
+        """MSH-12.1, '' where it is empty: the channel's version then holds."""
+        return self.component(12, 1)
+
+    @property
+    def accept_condition(self) -> str:
+        """MSH-15, `AL`, `NE`, `ER`, `SU` or ''."""
+        return self.component(15, 1)
+
+    @property
+    def application_condition(self) -> str:
+        """MSH-16, `AL`, `NE`, `ER`, `SU` or ''."""
+        return self.component(16, 1)
+
+    @property
+    def charset_field(self) -> bytes:
+        """MSH-18 with all its repetitions."""
+        return self.field(CHARACTER_SET)
+
+    def __repr__(self) -> str:
+        return f"<Header of {len(self.fields)} fields>"
+
+
+def read_header(raw: bytes) -> Header | None:
+    """Read MSH from the bytes of a message; None where no MSH with a usable field separator begins it.
+
+    A byte order mark, blanks and line ends before it are passed over. MSH-2 that cannot be used leaves the usual
+    delimiters in `declared`; to parse such a message is refused.
+    """
+    wide = wide_codec(raw)
+    if wide:
+        raw = raw.decode(wide, "replace").encode()
+    body = raw.lstrip(LEADING_BYTES)
+    separator = body[3:4]
+    if body[:3] != b"MSH" or not is_delimiter(separator.decode("latin-1")):
+        return None
+    segment = first_segment(body, separator)
+    fields = _split(segment, separator)
+    declared = _declared(separator, fields[1] if len(fields) > 1 else b"")
+    if len(fields) >= CHARACTER_SET:
+        fields = _resplit(fields, segment, separator, declared)
+    encoding = fields[1] if len(fields) > 1 else b""
+    return Header((fields[0], separator, *fields[1:]), separator + encoding, declared, wide)
+
+
+def character_set(raw: bytes) -> tuple[bytes, bytes]:
+    """Return MSH-18 and the repetition separator, as little as decoding needs; both b'' where there is none."""
+    body = raw if raw.startswith(b"MSH") else raw.lstrip(LEADING_BYTES)
+    separator = body[3:4]
+    if not separator:
+        return b"", b""
+    fields = _split(first_segment(body, separator), separator, CHARACTER_SET)
+    if len(fields) < CHARACTER_SET or not fields[CHARACTER_SET - 1]:
+        return b"", b""
+    return fields[CHARACTER_SET - 1], _declared(separator, fields[1]).repetition.encode("latin-1")
+
+
+def _split(segment: bytes, separator: bytes, limit: int = -1) -> list[bytes]:
+    """Split MSH by its separator, not inside the two-byte runs of ISO 2022."""
+    if ESCAPE not in segment:
+        return segment.split(separator, limit)
+    fields: list[bytes] = []
+    begin = 0
+    for masked in without_double_runs(segment).split(separator, limit):
+        fields.append(segment[begin : begin + len(masked)])
+        begin += len(masked) + 1
+    return fields
+
+
+def _declared(separator: bytes, encoding: bytes) -> Delimiters:
+    try:
+        return delimiters_of(separator.decode("latin-1"), encoding.decode("latin-1"))
+    except UnreadableMessageError:
+        return STANDARD._replace(field=separator.decode("latin-1"))
+
+
+def _resplit(fields: list[bytes], segment: bytes, separator: bytes, declared: Delimiters) -> list[bytes]:
+    """Split once more as text where the declared set has delimiter bytes inside its characters (GB 18030, Big5)."""
+    coding = coding_of(fields[CHARACTER_SET - 1], declared.repetition.encode("latin-1"), "ascii")
+    if coding is None or coding.name not in _OVERLAPPING:
+        return fields
+    try:
+        text = segment.decode(coding.name)
+    except UnicodeError:
+        return fields
+    return [field.encode(coding.name) for field in text.split(separator.decode("latin-1"))]

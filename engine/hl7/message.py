@@ -1,0 +1,152 @@
+"""A message: bytes in, the same bytes out, and in between segments that are cut only where they are asked."""
+
+from typing import Literal
+
+from engine.errors import MessageLimitError, UnreadableMessageError
+from engine.hl7.charset import coding_of, decode
+from engine.hl7.delimiters import Delimiters, delimiters_of
+from engine.hl7.events import structure
+from engine.hl7.header import character_set
+from engine.hl7.leaf import Leaf
+from engine.hl7.lines import LEADING, TRAILING, segment_texts
+from engine.hl7.segment import Dialect, Repetition, Segment, segment_of
+
+__all__ = ["Message", "Repetition", "Segment", "parse"]
+
+
+class Message:
+    """One message as it came in.
+
+    `raw` are its bytes, `text` all of them decoded, `charset` the Python codec that did it (`iso-2022` for text that
+    switches sets), `delimiters` what its MSH declares.
+    """
+
+    __slots__ = ("_all", "_dialect", "_named", "_segments", "_texts", "charset", "delimiters", "raw", "text")
+
+    def __init__(self, raw: bytes, text: str, charset: str, texts: list[str], delimiters: Delimiters) -> None:
+        self.raw = raw
+        self.text = text
+        self.charset = charset
+        self.delimiters = delimiters
+        self._dialect = Dialect(delimiters, charset)
+        self._texts = texts
+        self._segments: list[Segment | None] = [None] * len(texts)
+        self._named: dict[str, list[int]] = {}
+        self._all: tuple[Segment, ...] = ()
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        """All segments in their order, MSH first."""
+        if not self._all:
+            for name, found in (self._named or self._index()).items():
+                for at in found:
+                    self._segment(name, at)
+            self._all = tuple(filter(None, self._segments))
+        return self._all
+
+    def named(self, name: str) -> tuple[Segment, ...]:
+        """Return the segments of a name in their order, () where there is none."""
+        found = (self._named or self._index()).get(name)
+        return tuple([self._segment(name, at) for at in found]) if found else ()
+
+    def first(self, name: str) -> Segment | None:
+        """Return the first segment of a name, None where there is none."""
+        found = (self._named or self._index()).get(name)
+        return self._segments[found[0]] or self._segment(name, found[0]) if found else None
+
+    def leaf(self, segment: str, field: int, component: int = 1, subcomponent: int = 1, repetition: int = 1) -> Leaf:
+        """Return one leaf of the first segment of a name; None where there is no such part."""
+        found = self.first(segment)
+        return None if found is None else found.leaf(field, component, subcomponent, repetition)
+
+    def _index(self) -> dict[str, list[int]]:
+        """Note where the segments of each name stand; the name is what comes before the first field separator."""
+        named = self._named
+        separator = self.delimiters.field
+        for at, text in enumerate(self._texts):
+            name = text[:3] if text[3:4] == separator else text.split(separator, 1)[0]
+            if name in named:
+                named[name].append(at)
+            else:
+                named[name] = [at]
+        return named
+
+    def _segment(self, name: str, at: int) -> Segment:
+        found = self._segments[at]
+        if found is None:
+            found = self._segments[at] = segment_of(name, self._texts[at], at + 1, self._dialect)
+        return found
+
+    def _header(self, field: int, component: int) -> str:
+        found = self.leaf("MSH", field, component)
+        return found if isinstance(found, str) else ""
+
+    @property
+    def message_type(self) -> str:
+        """MSH-9.1, `ADT`; '' where it is absent, as in all that follow."""
+        return self._header(9, 1)
+
+    @property
+    def trigger(self) -> str:
+        """MSH-9.2, `A01`."""
+        return self._header(9, 2)
+
+    @property
+    def structure(self) -> str:
+        """The message structure that version and trigger make (`ADT_A39` for A40), never MSH-9.3; '' if unknown."""
+        return structure(self.version, self.trigger) if self.message_type == "ADT" else ""
+
+    @property
+    def control_id(self) -> str:
+        """MSH-10."""
+        return self._header(10, 1)
+
+    @property
+    def processing_id(self) -> str:
+        """MSH-11.1, `P`."""
+        return self._header(11, 1)
+
+    @property
+    def version(self) -> str:
+        """MSH-12.1; '' means the channel's version."""
+        return self._header(12, 1)
+
+    @property
+    def source(self) -> str:
+        """Who speaks, `MSH-3.1|MSH-4.1`."""
+        return f"{self._header(3, 1)}|{self._header(4, 1)}"
+
+    def write(self) -> bytes:
+        """Return the bytes of the message: those that came in."""
+        return self.raw
+
+    def __repr__(self) -> str:
+        return f"<Message of {len(self._texts)} segments>"
+
+
+def parse(
+    raw: bytes,
+    *,
+    charset: str = "UTF-8",
+    undecodable: Literal["refuse", "replace"] = "refuse",
+    max_segments: int = 10_000,
+    max_repetitions: int = 100_000,
+) -> Message:
+    """Read one message.
+
+    `charset` (a name of table 0211 or a Python codec) holds where MSH-18 is empty. Raises UnreadableMessageError
+    where no usable MSH begins the bytes, UndecodableMessageError for bytes outside the character set (unless they may
+    be replaced by U+FFFD), MessageLimitError for more segments, or more repetition separators, than allowed.
+    """
+    declared, repetition = character_set(raw)
+    text, codec = decode(raw, coding_of(declared, repetition, charset), replace=undecodable == "replace")
+    body = text.lstrip(LEADING).rstrip(TRAILING)
+    if not body.startswith("MSH") or len(body) < len("MSH|"):
+        raise UnreadableMessageError
+    texts = segment_texts(body, body[3])
+    delimiters = delimiters_of(body[3], texts[0][4:].split(body[3], 1)[0])
+    if len(texts) > max_segments:
+        raise MessageLimitError(f"more than {max_segments} segments")
+    if delimiters.repetition and text.count(delimiters.repetition) > max_repetitions:
+        raise MessageLimitError(f"more than {max_repetitions} repetitions")
+    return Message(raw, text, codec, texts, delimiters)

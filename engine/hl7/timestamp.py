@@ -1,0 +1,135 @@
+"""Timestamps: the DTM grammar, kept at the precision they came with, placed in a time zone.
+
+YYYY[MM[DD[HH[MM[SS[.S...]]]]]][+/-ZZZZ] (chapter 2A, DTM; before 2.6 TS). Dates are never shifted by a zone.
+"""
+
+import re
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta, timezone, tzinfo
+from typing import Final
+
+from engine.errors import TimestampError
+
+REPEATED_HOUR: Final = "repeated-hour"
+SKIPPED_HOUR: Final = "skipped-hour"
+MESSAGE_OFFSET: Final = "message-offset"
+ZERO_PADDED: Final = "zero-padded"
+
+_FORM: Final = re.compile(
+    r"(?P<year>[0-9]{4})(?:(?P<month>[0-9]{2})(?:(?P<day>[0-9]{2})"
+    r"(?:(?P<hour>[0-9]{2})(?:(?P<minute>[0-9]{2})(?:(?P<second>[0-9]{2})(?:\.(?P<fraction>[0-9]{1,9})?)?)?)?)?)?)?"
+    r"(?P<offset>[+-][0-9]{4})?"
+)
+_PRECISIONS: Final = (4, 6, 8, 10, 12, 14)
+_WIDEST: Final = timedelta(hours=14)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Timestamp:
+    """A moment as it was sent.
+
+    `precision` is the count of digits sent down to the second (4, 6, 8, 10, 12 or 14), `fraction` the digits behind
+    the point, `at` the first instant of what was sent, `day` its first day, `flags` what had to be decided.
+    """
+
+    precision: int
+    day: date
+    at: datetime
+    fraction: str = ""
+    flags: tuple[str, ...] = ()
+
+    @property
+    def date(self) -> date | None:
+        """The day as written, None where the precision is less."""
+        return self.day if self.precision >= 8 else None
+
+    def fhir_date(self) -> str:
+        """Return `YYYY`, `YYYY-MM` or `YYYY-MM-DD`, as written and never shifted."""
+        return self.day.isoformat()[: {4: 4, 6: 7}.get(self.precision, 10)]
+
+    def fhir_datetime(self) -> str:
+        """Return a FHIR dateTime with its offset; a date where no minute was sent, seconds `00` where none were."""
+        if self.precision < 12:
+            return self.fhir_date()
+        moment = self.at.isoformat(timespec="seconds")
+        return f"{moment[:19]}.{self.fraction}{moment[19:]}" if self.fraction else moment
+
+    def __repr__(self) -> str:
+        return f"<Timestamp of {self.precision} digits>"
+
+
+def parse_timestamp(text: str, zone: tzinfo, message_offset: tzinfo | None = None) -> Timestamp:
+    """Read a timestamp.
+
+    Without an offset of its own it stands in `message_offset` (see `offset_of_message`; flagged) or else in `zone`: of
+    a repeated hour the first pass is taken, a time in a skipped hour moves forward, both flagged. Months and days sent
+    as `00` lower the precision, flagged. Raises TimestampError for all that is no moment of the calendar.
+    """
+    found = _FORM.fullmatch(text.strip())
+    if found is None:
+        raise TimestampError
+    digits = [int(part) for part in found.group(1, 2, 3, 4, 5, 6) if part]
+    padded = 0 in digits[1:3]
+    if padded:
+        digits = _without_zeros(digits)
+    precision = _PRECISIONS[len(digits) - 1]
+    own = found["offset"]
+    try:
+        local = datetime(*(digits + [1, 1][len(digits) - 1 :])[:6])  # type: ignore[arg-type]  # noqa: DTZ001
+        at, flags = _placed(local, precision, _offset(own) if own else message_offset, zone)
+    except (ValueError, OverflowError):
+        raise TimestampError from None
+    if not own and message_offset is not None and precision > 8:
+        flags = (*flags, MESSAGE_OFFSET)
+    if padded:
+        flags = (*flags, ZERO_PADDED)
+    fraction = found["fraction"] or ""
+    return Timestamp(precision, local.date(), at, fraction, flags)
+
+
+def offset_of_message(sent_at: str, zone: tzinfo) -> tzinfo | None:
+    """Return the offset that MSH-7 gives to the timestamps of a message that have none.
+
+    None where MSH-7 has no offset or cannot be read, or where `zone` has that same offset at that moment: the sender
+    then lives in `zone`, and its summer time with it.
+    """
+    found = _FORM.fullmatch(sent_at.strip())
+    if found is None or not found["offset"]:
+        return None
+    try:
+        at = parse_timestamp(sent_at, zone).at
+        return None if at.astimezone(zone).utcoffset() == at.utcoffset() else at.tzinfo
+    except (TimestampError, ValueError, OverflowError):
+        return None
+
+
+def _without_zeros(digits: list[int]) -> list[int]:
+    """Cut off `00` months and days where nothing but zeros follows them."""
+    first = digits.index(0, 1)
+    if any(digits[first:]):
+        raise TimestampError
+    return digits[:first]
+
+
+def _offset(text: str) -> tzinfo:
+    hours, minutes = int(text[1:3]), int(text[3:5])
+    offset = timedelta(hours=hours, minutes=minutes)
+    if minutes > 59 or offset > _WIDEST:
+        raise TimestampError
+    return timezone(-offset if text[0] == "-" else offset)
+
+
+def _placed(local: datetime, precision: int, offset: tzinfo | None, zone: tzinfo) -> tuple[datetime, tuple[str, ...]]:
+    """Place a local time; offsets with seconds (local mean time) lose those, as FHIR cannot say them."""
+    if offset is not None:
+        return local.replace(tzinfo=offset), ()
+    placed = local.replace(tzinfo=zone)
+    first, second = placed.utcoffset(), placed.replace(fold=1).utcoffset()
+    if first is None or second is None:
+        raise TimestampError
+    flags: tuple[str, ...] = ()
+    offset_then = max(first, second)
+    if first != second and precision > 8:
+        flags = (SKIPPED_HOUR,) if first < second else (REPEATED_HOUR,)
+    whole = timedelta(minutes=offset_then // timedelta(minutes=1))
+    return (local + (offset_then - first)).replace(tzinfo=timezone(whole)), flags
