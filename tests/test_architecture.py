@@ -1,0 +1,269 @@
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+ENGINE = ROOT / "engine"
+
+STATIONS = {"receive", "journal", "mapping", "deliver", "acknowledge"}
+VOCABULARY = {"hl7", "fhir", "config", "telemetry"}
+FLOORS = {
+    "errors": 1,
+    "fault": 1,
+    **dict.fromkeys(VOCABULARY, 2),
+    **dict.fromkeys(STATIONS, 3),
+    "interchange": 3,
+    "pipeline": 4,
+    "ops": 5,
+    "__main__": 6,
+}
+# Who may use which library; a name ending in / is a folder. Everybody else goes through them.
+HOMES = {
+    "twisted": ("receive/listener", "receive/reactor.py", "pipeline/", "__main__.py"),
+    "httpx": ("deliver/client.py", "deliver/transport.py"),
+    "aiohttp": ("deliver/client.py", "deliver/transport.py"),
+    "sqlite3": ("journal/", "interchange/store/"),
+    "pysqlite3": ("journal/", "interchange/store/"),
+    "sqlite_utils": ("journal/", "interchange/store/"),
+    "yaml": ("config/source.py",),
+    "hl7": ("ops/", "receive/batch.py"),
+}
+# Twisted's reactor must not be imported before it is installed on the running loop.
+LATE_IMPORTS = ("receive/reactor.py",)
+FORBIDDEN_NAMES = {"utils", "util", "common", "base", "helpers", "helper", "misc"}
+FORBIDDEN_ENDINGS = ("Manager", "Handler", "Processor", "Helper")
+LONGEST_MODULE = 350
+LONGEST_DEFINITION = 120
+
+
+@dataclass(frozen=True)
+class Module:
+    """One file of the engine and what it imports."""
+
+    path: str
+    name: str
+    tree: ast.Module
+    lines: int
+
+    @property
+    def room(self) -> str:
+        """The folder or single file below `engine/` that it belongs to."""
+        return self.path.split("/")[0].removesuffix(".py")
+
+    @property
+    def imports(self) -> frozenset[str]:
+        """Absolute names of all that it imports, at any depth."""
+        return frozenset(_imported(self.tree))
+
+
+def _imported(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports are absolute"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+@cache
+def house() -> tuple[Module, ...]:
+    """Read every module of the engine once."""
+    found = []
+    for file in sorted(ENGINE.rglob("*.py")):
+        path = file.relative_to(ENGINE).as_posix()
+        name = ".".join(("engine", *path.removesuffix(".py").removesuffix("/__init__").split("/")))
+        text = file.read_text(encoding="utf-8")
+        found.append(Module(path, name, ast.parse(text), text.count("\n")))
+    return tuple(found)
+
+
+def ours(module: Module) -> set[str]:
+    """Return the modules of the engine that a module imports."""
+    known = {other.name for other in house()}
+    targets = {name if name in known else name.rpartition(".")[0] for name in module.imports}
+    return {name for name in targets if name in known and name not in {"engine", module.name}}
+
+
+def rooms_of(module: Module) -> set[str]:
+    """Return the other rooms that a module reaches into."""
+    return {name.split(".")[1] for name in ours(module)} - {module.room}
+
+
+def test_every_room_has_a_floor() -> None:
+    """A new room is placed on a floor before anything may live in it."""
+    assert {module.room for module in house()} - {"__init__"} <= set(FLOORS)
+
+
+def test_arrows_only_go_down() -> None:
+    """A room imports only from lower floors; rooms of one floor do not know each other."""
+    upward = [
+        f"{module.path} imports {room}"
+        for module in house()
+        for room in rooms_of(module)
+        if FLOORS[room] >= FLOORS[module.room]
+    ]
+    assert upward == []
+
+
+def test_the_ground_floor_imports_nothing_of_ours() -> None:
+    """errors.py and fault.py stand on nothing but the standard library."""
+    assert [module.path for module in house() if FLOORS.get(module.room) == 1 and ours(module)] == []
+
+
+def test_only_mapping_knows_hl7_and_fhir() -> None:
+    """Among the stations only mapping imports both; deliver knows no HL7, receive and acknowledge no FHIR."""
+    known: dict[str, set[str]] = {}
+    for module in house():
+        known.setdefault(module.room, set()).update(rooms_of(module) & {"hl7", "fhir"})
+    assert {room for room in STATIONS if known.get(room) == {"hl7", "fhir"}} <= {"mapping"}
+    assert "hl7" not in known.get("deliver", set())
+    assert "fhir" not in known.get("receive", set()) | known.get("acknowledge", set())
+
+
+def test_stations_do_not_log_or_count() -> None:
+    """Only the spine logs and counts: no station imports telemetry."""
+    assert [module.path for module in house() if module.room in STATIONS and "telemetry" in rooms_of(module)] == []
+
+
+def test_the_neighbour_is_reached_over_http_only() -> None:
+    """interchange imports fhir, errors, telemetry, config and fault; nobody but the doors imports it."""
+    reached = {room for module in house() if module.room == "interchange" for room in rooms_of(module)}
+    assert reached <= {"fhir", "errors", "telemetry", "config", "fault"}
+    callers = {module.room for module in house() if "interchange" in rooms_of(module)}
+    assert callers <= {"ops", "__main__"}
+
+
+def test_no_circles() -> None:
+    """No module reaches itself through its imports."""
+    graph = {module.name: ours(module) for module in house()}
+    done: set[str] = set()
+
+    def walk(name: str, above: tuple[str, ...]) -> Iterator[str]:
+        if name in above:
+            yield " -> ".join((*above[above.index(name) :], name))
+        elif name not in done:
+            for below in sorted(graph[name]):
+                yield from walk(below, (*above, name))
+            done.add(name)
+
+    assert [circle for name in sorted(graph) for circle in walk(name, ())] == []
+
+
+def test_no_type_checking_blocks() -> None:
+    """A type that is needed below lives below: nothing is imported for the type checker alone."""
+    marked = [
+        module.path
+        for module in house()
+        for node in ast.walk(module.tree)
+        if (isinstance(node, ast.Name) and node.id == "TYPE_CHECKING")
+        or (isinstance(node, ast.Attribute) and node.attr == "TYPE_CHECKING")
+    ]
+    assert marked == []
+
+
+def test_imports_stand_at_the_top() -> None:
+    """No function imports, but for the one place that must not import Twisted's reactor early."""
+    inside = {
+        module.path
+        for module in house()
+        for function in ast.walk(module.tree)
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+        for node in ast.walk(function)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+    }
+    assert inside <= set(LATE_IMPORTS)
+
+
+@pytest.mark.parametrize("library", sorted(HOMES))
+def test_each_library_has_its_home(library: str) -> None:
+    """A library is imported in its few places only, so that it can be replaced there."""
+    homes = HOMES[library]
+    strangers = [
+        module.path
+        for module in house()
+        if any(name == library or name.startswith(f"{library}.") for name in module.imports)
+        and not module.path.startswith(homes)
+    ]
+    assert strangers == []
+
+
+def test_the_environment_is_read_in_one_place() -> None:
+    """Only config/settings reads environment variables."""
+    readers = {
+        module.path
+        for module in house()
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "os"
+        and node.attr in {"environ", "getenv", "environb", "putenv"}
+    } | {module.path for module in house() if module.imports & {"os.environ", "os.getenv"}}
+    assert readers <= {"config/settings.py"}
+
+
+CLOCKS = {("datetime", "now"), ("datetime", "utcnow"), ("date", "today"), ("time", "time"), ("uuid", "uuid4")}
+
+
+def test_stations_take_time_and_ids_as_arguments() -> None:
+    """No station reads the wall clock or makes a random id: the same input gives the same output."""
+    readers = {
+        f"{module.path}:{node.lineno}"
+        for module in house()
+        if module.room in STATIONS | VOCABULARY - {"telemetry"}
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and (node.value.id, node.attr) in CLOCKS
+    }
+    assert readers == set()
+
+
+def test_nothing_is_printed_or_executed() -> None:
+    """No eval, exec, pickle or yaml.load: authored files are data."""
+    called = {
+        f"{module.path}:{node.lineno}"
+        for module in house()
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in {"eval", "exec", "print"}
+    }
+    assert called == set()
+    unsafe = {"pickle", "marshal", "shelve", "yaml.load", "yaml.unsafe_load"}
+    assert [module.path for module in house() if module.imports & unsafe] == []
+
+
+def test_names_say_what_a_thing_is() -> None:
+    """No utils, common, base or helpers; no Manager, Handler, Processor; errors end in Error."""
+    rooms = [module.path for module in house() if set(module.path.removesuffix(".py").split("/")) & FORBIDDEN_NAMES]
+    classes = [
+        (module.path, node) for module in house() for node in ast.walk(module.tree) if isinstance(node, ast.ClassDef)
+    ]
+    assert rooms == []
+    assert [f"{path} {node.name}" for path, node in classes if node.name.endswith(FORBIDDEN_ENDINGS)] == []
+    raised = {name for _, node in classes for name in [node.name] if _is_error(node) and not name.endswith("Error")}
+    assert raised == set()
+
+
+def _is_error(node: ast.ClassDef) -> bool:
+    bases = {base.id for base in node.bases if isinstance(base, ast.Name)}
+    return any(base.endswith("Error") or base in {"Exception", "BaseException"} for base in bases)
+
+
+def test_every_module_says_what_stands_here() -> None:
+    """A module begins with one sentence; an empty __init__ of a folder needs none."""
+    silent = [module.path for module in house() if module.lines and not ast.get_docstring(module.tree)]
+    assert silent == []
+
+
+def test_rooms_stay_small() -> None:
+    """No module is over 350 lines and no definition over 120; the message lists the longest of them."""
+    long_modules = [f"{module.path}: {module.lines} lines" for module in house() if module.lines > LONGEST_MODULE]
+    long_definitions = [
+        f"{module.path}:{node.lineno} {node.name}: {size} lines"
+        for module in house()
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (size := (node.end_lineno or node.lineno) - node.lineno + 1) > LONGEST_DEFINITION
+    ]
+    assert long_modules + long_definitions == []
