@@ -70,8 +70,10 @@ def _zone(name: str) -> str:
 
 
 def _source(text: str) -> str:
-    if text.count("|") != 1 or text == "|":
-        raise ValueError("write a source as MSH-3|MSH-4, such as 'REGISTRATION|RIVERBEND'")
+    if text.count("|") > 1 or not text.split("|")[0]:
+        raise ValueError(
+            "write a source as MSH-3|MSH-4, such as 'REGISTRATION|RIVERBEND', or MSH-3 for all its facilities"
+        )
     return text
 
 
@@ -122,7 +124,7 @@ class Channel(Frozen):
     destinations: tuple[Destination, ...] = Field(min_length=1, description="FHIR servers")
     mode: Mode = Field(Mode.LIVE, description="shadow plans without writing; load is for the first filling")
     sources: tuple[Annotated[str, AfterValidator(_source)], ...] = Field(
-        (), description="who may speak, as MSH-3|MSH-4; empty: everyone, and a new one opens an alert"
+        (), description="who may speak, as MSH-3|MSH-4 or MSH-3 alone; empty: everyone, and a new one opens an alert"
     )
     version: Version = Field("2.5.1", description="HL7 version where MSH-12 is empty")
     charset: str = Field("UTF-8", description="character set where MSH-18 is empty")
@@ -179,7 +181,3 @@ class Channel(Frozen):
     def merge_window(self) -> timedelta:
         """The time over which `merge_limit` counts."""
         return timedelta(minutes=self.merge_limit.minutes)
-
-    def takes(self, source: str) -> bool:
-        """Say whether `source` (MSH-3|MSH-4) may speak here; a channel without `sources` takes everyone."""
-        return not self.sources or source in self.sources

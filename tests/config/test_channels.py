@@ -72,16 +72,10 @@ def test_scalars_stay_as_written(tmp_path: Path) -> None:
     assert channel.authorities == {"NO": "urn:oid:1.2", "010": "urn:oid:1.3"}
 
 
-def test_sources_say_who_may_speak(tmp_path: Path) -> None:
-    """A channel with `sources` takes those and no others; without them it takes everyone."""
-    listed = load_channel(write(tmp_path, GOOD + "sources: ['REG|RVB', 'LAB|']\n"))
-    assert listed.takes("REG|RVB")
-    assert listed.takes("LAB|")
-    assert not listed.takes("REG|OTHER")
-    assert load_channel(write(tmp_path, GOOD)).takes("ANY|ONE")
-
-
-REPLACED = "base_url: http://127.0.0.1:8080/fhir/R4"
+def test_a_source_is_application_and_facility_or_application_alone(tmp_path: Path) -> None:
+    """A sender is named by MSH-3 and MSH-4, or by MSH-3 for all its facilities."""
+    channel = load_channel(write(tmp_path, GOOD + "sources: ['REG|RVB', 'LAB|', ADT]\n"))
+    assert channel.sources == ("REG|RVB", "LAB|", "ADT")
 
 
 @pytest.mark.parametrize(
@@ -126,7 +120,9 @@ REPLACED = "base_url: http://127.0.0.1:8080/fhir/R4"
         ),
         pytest.param(GOOD + "limits:\n  - 3\n", 8, "limits", "found a list", "a block of keys", id="list-for-block"),
         pytest.param(GOOD + "sources: REG\n", 8, "sources", "found 'REG'", "a list", id="word-for-list"),
-        pytest.param(GOOD + "sources: [REG]\n", 8, "sources.0", "found 'REG'", "MSH-3|MSH-4", id="source-half-named"),
+        pytest.param(
+            GOOD + "sources: ['|RVB']\n", 8, "sources.0", "found '|RVB'", "MSH-3|MSH-4", id="source-half-named"
+        ),
         pytest.param(GOOD + "timezone:\n", 8, "timezone", "found nothing", "a word", id="nothing"),
         pytest.param(
             GOOD + "timezone: America/Riverbend\n", 8, "timezone", "America/Riverbend", "no time zone", id="zone"
