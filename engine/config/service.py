@@ -1,0 +1,152 @@
+"""The interchange service's configuration as a frozen value: environment, addresses, tenants, clients and limits."""
+
+from enum import StrEnum
+from typing import Any, Final, Literal
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from engine.config.secret import Secret
+
+JWT_BEARER: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+ADDRESS: Final = r"^https?://[^\s?#]+[^\s?#/]$"
+
+# Keys that a file may hold although the rooms which obey them are not built; `unheeded` names those in use.
+NOT_YET: Final = ("users", "rate_limit", "cursor_validity_s", "webhooks", "feature_flags", "auth")
+NOT_YET_PER_TENANT: Final = (
+    "network_mode",
+    "leading_indicator",
+    "clinical_alerts",
+    "adt",
+    "active_subscription_limit",
+    "licensed_networks",
+    "webhook_allow",
+)
+
+
+class Frozen(BaseModel):
+    """A frozen model that refuses unknown keys."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Environment(StrEnum):
+    """Where the service stands; test hooks exist in a sandbox only."""
+
+    SANDBOX = "sandbox"
+    PRODUCTION = "production"
+
+
+class Role(StrEnum):
+    """What an account may do beside its scopes."""
+
+    PHYSICIAN = "physician"
+    NURSE = "nurse"
+    ADMINISTRATIVE = "administrative"
+    SYSTEM_INTEGRATION = "system-integration"
+
+
+Grant = Literal[
+    "client_credentials", "refresh_token", "authorization_code", "urn:ietf:params:oauth:grant-type:jwt-bearer"
+]
+ApiVersion = Literal["2023-01-01", "2025-06-01"]
+
+
+class Tenant(Frozen):
+    """One organization whose patients nobody else sees."""
+
+    duplicate_patient_limit: int = Field(10, ge=1)
+    scope_enforcement: Literal["strict", "off"] = "strict"
+    rest_api_version: ApiVersion = "2025-06-01"
+    network_mode: Literal["mocked", "real"] = "mocked"
+    leading_indicator: bool = False
+    clinical_alerts: dict[str, Any] = {}
+    adt: dict[str, Any] = {}
+    active_subscription_limit: int = Field(30, ge=1)
+    licensed_networks: tuple[str, ...] = ()
+    webhook_allow: tuple[str, ...] = ()
+
+
+class Client(Frozen):
+    """One registered program: its tenant, its secret, and what it may ask for."""
+
+    tenant: str
+    secret: Secret
+    name: str = ""
+    uri: str = ""
+    redirect_uris: tuple[str, ...] = ()
+    grants: tuple[Grant, ...] = ("client_credentials",)
+    scopes: tuple[str, ...] = ()
+    role: Role = Role.SYSTEM_INTEGRATION
+
+
+class User(Frozen):
+    """One person who may sign in; the password is an argon2id hash."""
+
+    tenant: str
+    role: Role
+    password_hash: str
+
+
+class ServiceConfiguration(Frozen):
+    """The whole configuration of one interchange service."""
+
+    environment: Environment
+    base_url: str = Field(pattern=ADDRESS)
+    auth_url: str = Field("", pattern=r"^$|" + ADDRESS)
+    service_identifier_system: str = Field(pattern=r"^\S+$")
+    tenants: dict[str, Tenant] = Field(min_length=1)
+    clients: dict[str, Client] = {}
+    users: dict[str, User] = {}
+    stu3_path_aliases: tuple[str, ...] = ()
+    max_body_bytes: int = Field(10_485_760, ge=1024)
+    request_timeout_s: float = Field(60, gt=0)
+    access_token_lifetime_s: int = Field(3600, ge=1)
+    refresh_token_lifetime_s: int = Field(2_592_000, ge=1)
+    test_hooks: bool = False
+    cursor_validity_s: int = Field(300, ge=1)
+    rate_limit: dict[str, int] | None = None
+    webhooks: dict[str, str] = {}
+    feature_flags: tuple[str, ...] = ()
+    auth: dict[str, str] = {}
+
+    @model_validator(mode="after")
+    def _whole(self) -> "ServiceConfiguration":
+        accounts = [("client", name, client.tenant) for name, client in self.clients.items()]
+        accounts += [("user", name, user.tenant) for name, user in self.users.items()]
+        for kind, name, tenant in accounts:
+            if tenant not in self.tenants:
+                raise ValueError(f"{kind} {name} names the tenant {tenant!r}, which is not under tenants")
+        if self.test_hooks and self.environment is not Environment.SANDBOX:
+            raise ValueError("test_hooks need environment: sandbox")
+        return self
+
+    @property
+    def token_url(self) -> str:
+        """The base of the token endpoints."""
+        return self.auth_url or self.base_url
+
+    @property
+    def path_prefix(self) -> str:
+        """The path under which the service is reached, '' for the root."""
+        return urlsplit(self.base_url).path
+
+    @property
+    def unheeded(self) -> tuple[str, ...]:
+        """The keys that are set although nothing obeys them yet."""
+        own: list[str] = [key for key in NOT_YET if key in self.model_fields_set]
+        for name, tenant in self.tenants.items():
+            own += [f"tenants.{name}.{key}" for key in NOT_YET_PER_TENANT if key in tenant.model_fields_set]
+        return tuple(own)
+
+
+def demo_configuration(base_url: str, secret: Secret, *, test_hooks: bool = False) -> ServiceConfiguration:
+    """Return the demo's configuration: a sandbox, the tenant `riverbend`, and the client `engine` with all scopes."""
+    return ServiceConfiguration(
+        environment=Environment.SANDBOX,
+        base_url=base_url,
+        service_identifier_system="https://cdis.example",
+        tenants={"riverbend": Tenant()},
+        clients={"engine": Client(tenant="riverbend", secret=secret, name="adt-engine", scopes=("system/*.*",))},
+        test_hooks=test_hooks,
+    )

@@ -1,0 +1,148 @@
+"""Validation of resources against HL7's JSON Schemas of R4 and STU3, and what those schemas do not catch.
+
+A schema is read at the first use of its version; of it, only the definitions that a resource type reaches are
+compiled. Contained resources are held to being objects with a resourceType.
+"""
+
+import gzip
+from collections.abc import Iterator
+from datetime import date
+from enum import StrEnum
+from functools import cache
+from importlib.resources import files
+from typing import Any, Final, NamedTuple
+
+import jsonschema_rs
+import orjson
+
+Json = Any
+
+DEFINITIONS: Final = "#/definitions/"
+CONTAINED: Final = "ResourceList"
+CHOICES: Final = ("deceased", "multipleBirth", "value", "effective", "onset", "occurrence", "performed", "medication")
+
+
+class FhirVersion(StrEnum):
+    """The FHIR versions that are spoken here."""
+
+    R4 = "R4"
+    STU3 = "STU3"
+
+
+class Kind(StrEnum):
+    """What is wrong with an element: its shape, or the value in the right shape."""
+
+    STRUCTURE = "structure"
+    REQUIRED = "required"
+    VALUE = "value"
+
+
+class Defect(NamedTuple):
+    """One fault of a resource: where (`Patient.name[0].family`) and of which kind; never the value itself."""
+
+    path: str
+    kind: Kind
+    text: str
+
+
+def defects(resource: dict[str, Json], version: FhirVersion) -> tuple[Defect, ...]:
+    """Return every fault of a resource whose `resourceType` the version has; empty for a valid one.
+
+    KeyError: the version has no such resource type.
+    """
+    name = str(resource["resourceType"])
+    validator = _validator(version, name)
+    found = () if validator.is_valid(resource) else (_defect(error, name) for error in validator.iter_errors(resource))
+    return tuple(dict.fromkeys((*found, *_beyond(resource, name))))
+
+
+def resource_types(version: FhirVersion) -> frozenset[str]:
+    """Return the names of all resource types of a version."""
+    return frozenset(_schema(version)["discriminator"]["mapping"])
+
+
+def valid_date(text: str) -> bool:
+    """Say whether the date part of a FHIR date or dateTime (YYYY, YYYY-MM, YYYY-MM-DD...) is in the calendar."""
+    parts = text[:10].split("-")
+    try:
+        date(*(int(part) for part in [*parts, "1", "1"][:3]))
+    except ValueError:
+        return False
+    return True
+
+
+def _schema(version: FhirVersion) -> dict[str, Json]:
+    packed = files("engine.fhir").joinpath("schemas", f"{version.lower()}.schema.json.gz").read_bytes()
+    schema: dict[str, Json] = orjson.loads(gzip.decompress(packed))
+    return schema
+
+
+@cache
+def _validator(version: FhirVersion, name: str) -> jsonschema_rs.Draft6Validator:
+    definitions = _schema(version)["definitions"]
+    reached: dict[str, Json] = {CONTAINED: {"type": "object", "required": ["resourceType"]}}
+    waiting = [name]
+    while waiting:
+        current = waiting.pop()
+        if current in reached:
+            continue
+        definition = definitions[current]
+        if "properties" in definition:
+            definition = {**definition, "type": "object"}
+        reached[current] = definition
+        waiting.extend(_references(definition))
+    return jsonschema_rs.Draft6Validator({"allOf": [{"$ref": DEFINITIONS + name}], "definitions": reached})
+
+
+def _references(part: Json) -> Iterator[str]:
+    if isinstance(part, dict):
+        for key, value in part.items():
+            if key == "$ref":
+                yield value.removeprefix(DEFINITIONS)
+            else:
+                yield from _references(value)
+    elif isinstance(part, list):
+        for item in part:
+            yield from _references(item)
+
+
+def _defect(error: Any, name: str) -> Defect:
+    path = name + "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.instance_path)
+    kind = error.kind
+    if isinstance(kind, jsonschema_rs.ValidationErrorKind.Required):
+        return Defect(f"{path}.{kind.property}", Kind.REQUIRED, "a required element is missing")
+    if isinstance(kind, jsonschema_rs.ValidationErrorKind.AdditionalProperties):
+        return Defect(path, Kind.STRUCTURE, "an element that this type does not have")
+    if isinstance(kind, jsonschema_rs.ValidationErrorKind.Type):
+        return Defect(path, Kind.STRUCTURE, "the JSON type is not the element's")
+    return Defect(path, Kind.VALUE, "the value is not one that the element allows")
+
+
+def _beyond(part: Json, path: str) -> Iterator[Defect]:
+    """Yield what the schemas let pass: empty objects and lists, two choices of one element, impossible dates."""
+    if isinstance(part, dict):
+        if not part:
+            yield Defect(path, Kind.STRUCTURE, "an empty object")
+        yield from _choices(part, path)
+        for key, value in part.items():
+            if isinstance(value, dict | list):
+                yield from _beyond(value, f"{path}.{key}")
+            elif isinstance(value, str) and _dated(key) and value[:4].isdigit() and not valid_date(value):
+                yield Defect(f"{path}.{key}", Kind.VALUE, "the date is not in the calendar")
+    elif isinstance(part, list):
+        if not part:
+            yield Defect(path, Kind.STRUCTURE, "an empty list")
+        for index, item in enumerate(part):
+            if isinstance(item, dict | list):
+                yield from _beyond(item, f"{path}[{index}]")
+
+
+def _dated(key: str) -> bool:
+    return key in {"birthDate", "start", "end"} or key.endswith(("Date", "DateTime"))
+
+
+def _choices(part: dict[str, Json], path: str) -> Iterator[Defect]:
+    for choice in CHOICES:
+        given = [key for key in part if key.startswith(choice) and key[len(choice) :][:1].isupper()]
+        if len(given) > 1:
+            yield Defect(f"{path}.{choice}[x]", Kind.STRUCTURE, "more than one choice of the element")

@@ -1,0 +1,86 @@
+"""A FHIR request as it was understood, the answer to it, and the interaction that turns one into the other."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from engine.fhir.schema import FhirVersion
+from engine.interchange.oauth.role import Action
+from engine.interchange.oauth.vault import Principal
+from engine.interchange.service import Service
+
+Json = Any
+
+
+class Return(StrEnum):
+    """What `Prefer: return=` asks for."""
+
+    REPRESENTATION = "representation"
+    MINIMAL = "minimal"
+    OUTCOME = "OperationOutcome"
+
+
+@dataclass(frozen=True, slots=True)
+class Prefer:
+    """The preferences of a request (RFC 7240)."""
+
+    returns: Return = Return.REPRESENTATION
+    create_always: bool = False
+    respond_async: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One FHIR request after authentication, routing and negotiation; `base` is the base address that was called."""
+
+    version: FhirVersion
+    base: str
+    type: str
+    id: str
+    query: tuple[tuple[str, str], ...]
+    headers: Mapping[str, str]
+    prefer: Prefer
+    principal: Principal
+    body: Json
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An HTTP answer; no body where `body` is empty."""
+
+    status: int
+    body: bytes = b""
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+class Level(StrEnum):
+    """At what an interaction stands: the type, or one resource."""
+
+    TYPE = "type"
+    INSTANCE = "instance"
+
+
+class Access(StrEnum):
+    """What a scope must grant."""
+
+    READ = "read"
+    WRITE = "write"
+
+
+@dataclass(frozen=True, slots=True)
+class Interaction:
+    """One interaction of FHIR: where it is found, what it needs, and what carries it out.
+
+    `code` is its name in a CapabilityStatement; `operation` the `$name` in the address, '' for none.
+    """
+
+    type: str
+    code: str
+    level: Level
+    method: str
+    access: Access
+    action: Action
+    run: Callable[[Service, Request], Awaitable[Answer]]
+    operation: str = ""
+    versions: tuple[FhirVersion, ...] = (FhirVersion.R4, FhirVersion.STU3)

@@ -1,0 +1,1 @@
+"""The door: addresses, headers, media types, answers."""

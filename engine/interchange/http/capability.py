@@ -1,0 +1,112 @@
+"""What the service says of itself: CapabilityStatements of both versions and the SMART configuration."""
+
+from functools import lru_cache
+from typing import Any, Final
+
+from engine import __version__
+from engine.config.service import ServiceConfiguration
+from engine.fhir.schema import FhirVersion
+from engine.interchange.exact import write_json
+from engine.interchange.exchange import Interaction
+from engine.interchange.http.route import INTERACTIONS
+from engine.interchange.patient.index import PARAMETERS
+from engine.interchange.search.criterion import Kind
+
+Json = Any
+
+FHIR_VERSIONS: Final = {FhirVersion.R4: "4.0.1", FhirVersion.STU3: "3.0.1"}
+SINCE: Final = "2025-06-01"
+SEARCH_TYPES: Final = {
+    Kind.ID: "token",
+    Kind.STRING: "string",
+    Kind.TOKEN: "token",
+    Kind.IDENTIFIER: "token",
+    Kind.DATE: "date",
+    Kind.UPDATED: "date",
+}
+SEARCH_PARAMETERS: Final = {"Patient": PARAMETERS}
+OPERATIONS: Final = {"merge": "http://hl7.org/fhir/OperationDefinition/Patient-merge"}
+RESTFUL: Final = ("read", "search-type", "create", "update")
+
+
+@lru_cache(maxsize=8)
+def capability_statement(version: FhirVersion, base_url: str, token_url: str) -> bytes:
+    """Return the CapabilityStatement of a version; it names what is served and nothing else."""
+    base = f"{base_url}/fhir/R4" if version is FhirVersion.R4 else f"{base_url}/fhir"
+    served = [one for one in INTERACTIONS if version in one.versions]
+    rest: dict[str, Json] = {
+        "mode": "server",
+        "security": _security(token_url, version),
+        "resource": [_resource(name, served, version) for name in sorted({one.type for one in served})],
+    }
+    if version is FhirVersion.STU3:
+        rest["operation"] = [
+            {"name": one.code, "definition": {"reference": OPERATIONS[one.code]}} for one in served if one.operation
+        ]
+    statement: dict[str, Json] = {
+        "resourceType": "CapabilityStatement",
+        "status": "active",
+        "date": SINCE,
+        "kind": "instance",
+        "software": {"name": "adt-engine interchange", "version": __version__},
+        "implementation": {"description": "Clinical Data Interchange Service", "url": base},
+        "fhirVersion": FHIR_VERSIONS[version],
+        "format": ["application/fhir+json", "json"],
+        "rest": [rest],
+    }
+    if version is FhirVersion.STU3:
+        statement["acceptUnknown"] = "no"
+    return write_json(statement)
+
+
+def smart_configuration(configuration: ServiceConfiguration) -> bytes:
+    """Return /.well-known/smart-configuration."""
+    oauth = f"{configuration.token_url}/oauth"
+    scopes = sorted({scope for client in configuration.clients.values() for scope in client.scopes})
+    return write_json(
+        {
+            "token_endpoint": f"{oauth}/token",
+            "introspection_endpoint": f"{oauth}/info",
+            "revocation_endpoint": f"{oauth}/cancel",
+            "grant_types_supported": ["client_credentials", "refresh_token"],
+            "token_endpoint_auth_methods_supported": ["client_secret_basic", "client_secret_post"],
+            "scopes_supported": scopes,
+            "response_types_supported": ["code"],
+            "capabilities": ["client-confidential-symmetric", "permission-v1"],
+        }
+    )
+
+
+def _resource(name: str, served: list[Interaction], version: FhirVersion) -> dict[str, Json]:
+    mine = [one for one in served if one.type == name]
+    codes = [one.code for one in mine]
+    made: dict[str, Json] = {
+        "type": name,
+        "interaction": [{"code": code} for code in RESTFUL if code in codes],
+        "versioning": "versioned",
+        "readHistory": False,
+        "updateCreate": "update" in codes,
+        "conditionalCreate": "create" in codes,
+        "conditionalRead": "not-supported",
+        "conditionalUpdate": False,
+        "conditionalDelete": "not-supported",
+        "searchParam": [
+            {"name": parameter.name, "type": SEARCH_TYPES[parameter.kind]}
+            for parameter in SEARCH_PARAMETERS.get(name, {}).values()
+        ],
+    }
+    operations = [{"name": one.code, "definition": OPERATIONS[one.code]} for one in mine if one.operation]
+    if operations and version is FhirVersion.R4:
+        made["operation"] = operations
+    return made
+
+
+def _security(token_url: str, version: FhirVersion) -> dict[str, Json]:
+    system = "http://terminology.hl7.org/CodeSystem/restful-security-service"
+    if version is FhirVersion.STU3:
+        system = "http://hl7.org/fhir/restful-security-service"
+    addresses = [{"url": "token", "valueUri": f"{token_url}/oauth/token"}]
+    addresses.append({"url": "revoke", "valueUri": f"{token_url}/oauth/cancel"})
+    addresses.append({"url": "introspect", "valueUri": f"{token_url}/oauth/info"})
+    extension = {"url": "http://fhir-registry.smarthealthit.org/StructureDefinition/oauth-uris", "extension": addresses}
+    return {"extension": [extension], "service": [{"coding": [{"system": system, "code": "SMART-on-FHIR"}]}]}

@@ -1,0 +1,134 @@
+"""The FHIR door: who asks, for what, in which form; then the interaction, and its answer or refusal."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import parse_qsl
+
+from engine.fhir.schema import FhirVersion
+from engine.interchange.exact import NO_JSON, read_json, write_json
+from engine.interchange.exchange import Answer, Interaction, Request
+from engine.interchange.http.capability import capability_statement
+from engine.interchange.http.negotiation import FORMATS, acceptable, prefer, writable
+from engine.interchange.http.route import Address, find_route, read_address
+from engine.interchange.http.wire import Receive, read_body
+from engine.interchange.oauth.role import permits
+from engine.interchange.oauth.scope import allows
+from engine.interchange.oauth.vault import Principal, TokenKind
+from engine.interchange.outcome import Category, Issue, RefusedError, outcome, refuse
+from engine.interchange.service import Service
+
+Json = Any
+
+MAX_PARAMETERS: Final = 100
+WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One HTTP request to the FHIR door: method, path below /fhir/, query, headers."""
+
+    method: str
+    path: str
+    query: str
+    headers: Mapping[str, str]
+
+
+async def answer_call(service: Service, call: Call, receive: Receive) -> Answer:
+    """Return the answer to a call; a refusal is an OperationOutcome. Other errors are the caller's to turn to 500."""
+    address = read_address(call.path, service.configuration.stu3_path_aliases)
+    try:
+        if address.segments == ("metadata",) and call.method == "GET":
+            return _metadata(service, address.version, call)
+        return await _interact(service, address, call, receive)
+    except RefusedError as refusal:
+        return refused(service, refusal, address.version)
+
+
+def refused(service: Service, refusal: RefusedError, version: FhirVersion) -> Answer:
+    """Return the answer that a refusal makes."""
+    body = outcome(refusal, version, service.configuration.service_identifier_system)
+    return Answer(refusal.category.status, write_json(body), refusal.headers)
+
+
+async def _interact(service: Service, address: Address, call: Call, receive: Receive) -> Answer:
+    principal = authenticate(service, call.headers.get("authorization", ""))
+    route = find_route(address, call.method)
+    query = _query(call)
+    _negotiate(call, query)
+    _authorise(service, principal, route.interaction)
+    request = Request(
+        version=address.version,
+        base=service.base(address.version),
+        type=route.interaction.type,
+        id=route.id,
+        query=tuple(query),
+        headers=call.headers,
+        prefer=prefer(call.headers.get("prefer", "")),
+        principal=principal,
+        body=await _body(service, call, receive),
+    )
+    return await route.interaction.run(service, request)
+
+
+def authenticate(service: Service, authorization: str) -> Principal:
+    """Return who asks; RefusedError (401) without a token that is active."""
+    kind, _, text = authorization.partition(" ")
+    found = service.vault.find(text.strip()) if kind.lower() == "bearer" and text.strip() else None
+    client = service.configuration.clients.get(found.client) if found else None
+    if found is None or client is None or found.kind != TokenKind.ACCESS:
+        raise _unauthorised(Category.LOGIN, "Send a valid access token as 'Authorization: Bearer'.", known=bool(text))
+    if service.vault.seconds_left(found) <= 0:
+        raise _unauthorised(Category.EXPIRED, "The access token has expired.", known=True)
+    return Principal(found.client, client.tenant, client.role, tuple(found.scope.split()), found.api_version)
+
+
+def _unauthorised(category: Category, text: str, *, known: bool) -> RefusedError:
+    challenge = 'Bearer error="invalid_token"' if known else "Bearer"
+    return RefusedError(category, (Issue(text, "http.Authorization"),), (("www-authenticate", challenge),))
+
+
+def _query(call: Call) -> list[tuple[str, str]]:
+    if not call.query:
+        return []
+    try:
+        return parse_qsl(call.query, keep_blank_values=True, errors="strict", max_num_fields=MAX_PARAMETERS)
+    except ValueError as error:
+        raise refuse(Category.BAD_VALUE, "The query cannot be read.", location="http.query") from error
+
+
+def _negotiate(call: Call, query: list[tuple[str, str]]) -> None:
+    asked = [value for name, value in query if name == "_format"]
+    if call.method in WITH_BODY and not writable(call.headers.get("content-type", "")):
+        raise refuse(Category.MEDIA_TYPE, "Send application/fhir+json.", location="http.Content-Type")
+    if any(value not in FORMATS for value in asked) or not (asked or acceptable(call.headers.get("accept", ""))):
+        raise refuse(Category.ACCEPT, "Only application/fhir+json is served.", location="http.Accept")
+
+
+def _authorise(service: Service, principal: Principal, interaction: Interaction) -> None:
+    strict = service.tenant(principal.tenant).scope_enforcement == "strict"
+    if strict and not allows(principal.scopes, interaction.type, interaction.access):
+        issue = Issue(f"No scope of the token allows to {interaction.access} {interaction.type}.", "http.Authorization")
+        raise RefusedError(Category.FORBIDDEN, (issue,), (("www-authenticate", 'Bearer error="insufficient_scope"'),))
+    if not permits(principal.role, interaction.action):
+        text = f"The role {principal.role} may not do this."
+        raise refuse(Category.FORBIDDEN, text, location="http.Authorization")
+
+
+async def _body(service: Service, call: Call, receive: Receive) -> Json:
+    if call.method not in WITH_BODY:
+        return None
+    text = await read_body(receive, call.headers.get("content-length"), service.configuration.max_body_bytes)
+    if text is None:
+        limit = service.configuration.max_body_bytes
+        raise refuse(Category.TOO_LONG, f"The body is larger than {limit} bytes.", location="http.body")
+    try:
+        return read_json(text)
+    except NO_JSON as error:
+        raise refuse(Category.STRUCTURE, "The body is no JSON that can be read.", location="http.body") from error
+
+
+def _metadata(service: Service, version: FhirVersion, call: Call) -> Answer:
+    _negotiate(call, _query(call))
+    configuration = service.configuration
+    return Answer(200, capability_statement(version, configuration.base_url, configuration.token_url))

@@ -1,0 +1,44 @@
+"""Media types and preferences: Accept, `_format`, Content-Type and Prefer."""
+
+from functools import lru_cache
+from typing import Final
+
+from engine.interchange.exchange import Prefer, Return
+
+READABLE: Final = frozenset({"application/fhir+json", "application/json", "application/*", "*/*"})
+WRITABLE: Final = frozenset({"application/fhir+json", "application/json"})
+# A plus in an address means a blank unless it is escaped.
+FORMATS: Final = frozenset({"json", "application/json", "application/fhir+json", "application/fhir json"})
+
+
+@lru_cache(maxsize=256)
+def acceptable(accept: str) -> bool:
+    """Say whether JSON may answer an Accept header; '' stands for none."""
+    if not accept.strip():
+        return True
+    kinds = [part.partition(";") for part in accept.lower().split(",")]
+    return any(kind.strip() in READABLE and "q=0" not in _plain(options) for kind, _, options in kinds)
+
+
+@lru_cache(maxsize=256)
+def writable(content_type: str) -> bool:
+    """Say whether a body of this Content-Type is taken."""
+    return content_type.partition(";")[0].strip().lower() in WRITABLE
+
+
+@lru_cache(maxsize=256)
+def prefer(header: str) -> Prefer:
+    """Return the preferences of one or several Prefer headers joined by commas; unknown ones are ignored."""
+    returns = Return.REPRESENTATION
+    names: set[str] = set()
+    for part in header.replace(";", ",").split(","):
+        name, _, value = part.strip().partition("=")
+        names.add(name.lower())
+        if name.lower() == "return":
+            wanted = value.strip('" ')
+            returns = next((one for one in Return if one.lower() == wanted.lower()), returns)
+    return Prefer(returns, "create-always" in names, "respond-async" in names)
+
+
+def _plain(options: str) -> set[str]:
+    return {option.strip().removesuffix(".0") for option in options.split(";")}

@@ -1,0 +1,103 @@
+"""The service as a process: bind, serve, and stop gracefully on SIGTERM or SIGINT."""
+
+import asyncio
+import contextlib
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import uvicorn
+import uvloop
+
+from engine.config.service import ServiceConfiguration
+from engine.errors import StartError
+from engine.interchange.http.app import App, create_app
+from engine.interchange.store.connection import database_path
+from engine.telemetry import logger
+
+KEEP_ALIVE_SECONDS: Final = 120
+GRACE_SECONDS: Final = 10
+
+
+class _Server(uvicorn.Server):
+    """A uvicorn server that leaves signals to the process around it."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Capture nothing."""
+        yield
+
+
+def serve(
+    configuration: ServiceConfiguration, *, host: str, port: int, database: str, announce: Callable[[str], None]
+) -> None:
+    """Serve until SIGTERM or SIGINT; `announce` is called with the base address once requests are taken.
+
+    Port 0 takes a free one; a `base_url` or `auth_url` that ends in `:0` then gets its number.
+    StartError: the address or the database cannot be used.
+    """
+    listening = bind(host, port)
+    configuration = at_port(configuration, listening.getsockname()[1])
+    app = create_app(configuration, database_path(database))
+    try:
+        if configuration.unheeded:
+            logger().warning("not in force yet", waits_for=list(configuration.unheeded))
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(_serve(app, listening, lambda: announce(configuration.base_url)))
+    finally:
+        app.close()
+        listening.close()
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """Return a listening socket; StartError where the address cannot be had."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host, port))
+        listening.listen(1024)
+    except OSError as error:
+        listening.close()
+        raise StartError(f"cannot listen on {host}:{port} ({error.strerror}); choose another --port") from error
+    return listening
+
+
+def at_port(configuration: ServiceConfiguration, port: int) -> ServiceConfiguration:
+    """Return the configuration with the real port where its addresses end in `:0`."""
+    addresses = {
+        name: f"{getattr(configuration, name).removesuffix(':0')}:{port}"
+        for name in ("base_url", "auth_url")
+        if getattr(configuration, name).endswith(":0")
+    }
+    return configuration.model_copy(update=addresses)
+
+
+def uvicorn_server(app: App) -> uvicorn.Server:
+    """Return the HTTP server of an app, without logs of requests."""
+    settings = uvicorn.Config(
+        app,
+        http="httptools",
+        ws="none",
+        lifespan="off",
+        access_log=False,
+        log_config=None,
+        server_header=False,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=GRACE_SECONDS,
+    )
+    return _Server(settings)
+
+
+async def _serve(app: App, listening: socket.socket, announce: Callable[[], None]) -> None:
+    server = uvicorn_server(app)
+    loop = asyncio.get_running_loop()
+
+    def stop() -> None:
+        server.should_exit = True
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop)
+    loop.call_soon(announce)
+    await server.serve([listening])

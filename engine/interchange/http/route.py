@@ -1,0 +1,74 @@
+"""From an address to an interaction: version, type, id and operation; 404 and 405 for what is not served."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from engine.fhir.schema import FhirVersion
+from engine.interchange.exchange import Interaction, Level
+from engine.interchange.merge import operation
+from engine.interchange.outcome import Category, Issue, RefusedError, refuse
+from engine.interchange.patient import create, read, search, update
+
+# Every interaction of the service: a new room adds its line here.
+INTERACTIONS: Final[tuple[Interaction, ...]] = (
+    read.INTERACTION,
+    search.INTERACTION,
+    create.INTERACTION,
+    update.INTERACTION,
+    operation.INTERACTION,
+)
+
+Place = tuple[FhirVersion, str, Level, str]
+
+PLACES: Final[dict[Place, dict[str, Interaction]]] = {}
+for _one in INTERACTIONS:
+    for _version in _one.versions:
+        PLACES.setdefault((_version, _one.type, _one.level, _one.operation), {})[_one.method] = _one
+TYPES: Final = frozenset((version, type_name) for version, type_name, _, _ in PLACES)
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a request points to, below the service's base; `segments` is what follows the version."""
+
+    version: FhirVersion
+    segments: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """An interaction and the id that it is about."""
+
+    interaction: Interaction
+    id: str
+
+
+def read_address(path: str, aliases: tuple[str, ...]) -> Address:
+    """Return version and segments of a path below /fhir/; the R4 segment is tested before any STU3 type."""
+    segments = tuple(path.split("/"))
+    if segments[0] == "R4":
+        return Address(FhirVersion.R4, segments[1:])
+    return Address(FhirVersion.STU3, segments[1:] if segments[0] in aliases else segments)
+
+
+def find_route(address: Address, method: str) -> Route:
+    """Return the interaction of a method at an address; RefusedError 404 or 405."""
+    segments = address.segments
+    type_name = segments[0]
+    if (address.version, type_name) not in TYPES:
+        raise refuse(
+            Category.UNKNOWN_ROUTE, f"The service has no such resource type in {address.version}.", location="http.path"
+        )
+    operation_name = segments[-1] if segments[-1].startswith("$") else ""
+    rest = segments[1:-1] if operation_name else segments[1:]
+    if len(rest) > 1 or rest == ("",):
+        raise refuse(Category.UNKNOWN_ROUTE, "There is nothing at this address.", location="http.path")
+    level = Level.INSTANCE if rest else Level.TYPE
+    methods = PLACES.get((address.version, type_name, level, operation_name))
+    if methods is None:
+        raise refuse(Category.UNKNOWN_ROUTE, "The service has no such operation here.", location="http.path")
+    if method not in methods:
+        allow = ", ".join(sorted(methods))
+        text = f"{method[:10]} is not supported here; use {allow}."
+        raise RefusedError(Category.METHOD, (Issue(text, "http.method"),), (("allow", allow),))
+    return Route(methods[method], rest[0] if rest else "")

@@ -1,0 +1,1 @@
+"""Patient/$merge: one record takes the place of another."""

@@ -1,0 +1,53 @@
+"""Patient/$merge, with its preview."""
+
+from functools import partial
+from typing import Any
+
+from engine.interchange.exact import read_json, write_json
+from engine.interchange.exchange import Access, Answer, Interaction, Level, Request
+from engine.interchange.merge.effect import merge
+from engine.interchange.merge.order import MergeOrder, parse_order
+from engine.interchange.merge.pair import find_pair
+from engine.interchange.merge.preview import preview
+from engine.interchange.oauth.role import Action
+from engine.interchange.service import Service
+from engine.interchange.store.transaction import Transaction
+from engine.interchange.versions.view import shown
+
+Json = Any
+
+
+async def merge_patients(service: Service, request: Request) -> Answer:
+    """Answer POST /Patient/$merge: 200 with the differences, or with `info: merged` once it is done."""
+    order = parse_order(request.body, service.configuration.base_url)
+    tenant = request.principal.tenant
+    if order.preview:
+        return _parameters(service.store.read(tenant, partial(_preview, service, request, order)))
+
+    def work(transaction: Transaction) -> None:
+        merge(transaction, find_pair(transaction, order))
+
+    await service.store.write(tenant, work)
+    return _parameters([{"name": "info", "valueString": "merged"}])
+
+
+def _preview(service: Service, request: Request, order: MergeOrder, transaction: Transaction) -> list[Json]:
+    pair = find_pair(transaction, order)
+    source, target = (shown_value(stored.body, request) for stored in (pair.source, pair.target))
+    return preview(source, target, service.configuration.service_identifier_system)
+
+
+def shown_value(body: bytes, request: Request) -> dict[str, Json]:
+    """Return a kept Patient as a value in the version of the request."""
+    value: dict[str, Json] = read_json(shown(body, "Patient", request.version))
+    return value
+
+
+def _parameters(parameters: list[Json]) -> Answer:
+    resource: dict[str, Json] = {"resourceType": "Parameters"}
+    return Answer(200, write_json({**resource, "parameter": parameters} if parameters else resource))
+
+
+INTERACTION = Interaction(
+    "Patient", "merge", Level.TYPE, "POST", Access.WRITE, Action.MERGE, merge_patients, operation="$merge"
+)

@@ -1,0 +1,42 @@
+"""Tokens for local administrators, written straight into the database of a service that may be running."""
+
+import asyncio
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+
+from engine.config.service import ServiceConfiguration
+from engine.errors import UsageError
+from engine.interchange.oauth.scope import right
+from engine.interchange.oauth.vault import Issued, Vault
+from engine.interchange.store.store import Store
+
+
+def issue_locally(
+    configuration: ServiceConfiguration,
+    database: Path,
+    client: str,
+    scope: str,
+    clock: Callable[[], datetime],
+    new_token: Callable[[], str],
+) -> Issued:
+    """Return a new access token of a client; with the scope `offline_access` a refresh token too.
+
+    `scope` '' stands for all that the client is registered for. UsageError: no such client, or no such scope.
+    """
+    registered = configuration.clients.get(client)
+    if registered is None:
+        raise UsageError(f"there is no client {client!r}; the file has: {', '.join(configuration.clients) or 'none'}")
+    scopes = tuple(scope.split()) or registered.scopes
+    unknown = [one for one in scopes if right(one) is None]
+    if unknown or not scopes:
+        raise UsageError(f"no scope: {', '.join(unknown) or 'the client has none; give --scope'}")
+    store = Store(database, configuration.tenants, clock, {}, alone=False)
+    try:
+        vault = Vault(
+            store, clock, new_token, (configuration.access_token_lifetime_s, configuration.refresh_token_lifetime_s)
+        )
+        version = configuration.tenants[registered.tenant].rest_api_version
+        return asyncio.run(vault.issue(client, " ".join(scopes), version, refresh="offline_access" in scopes))
+    finally:
+        store.close()

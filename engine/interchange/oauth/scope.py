@@ -1,0 +1,55 @@
+"""Scopes: their grammar, what one covers of another, and which actions they allow."""
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+WILDCARDS: Final = frozenset({"user/.", "user/.*", "user/*.*", "system/*.*"})
+FLAGS: Final = frozenset({"patient360", "offline_access", "openid", "profile", "fhirUser", "place_orders"})
+SMART: Final = re.compile(r"(?:user|patient|system)/([A-Z][A-Za-z]*|\*)\.(read|write|\*)")
+FLAT: Final = re.compile(r"([a-z]+)\.(read|write)")
+ANY: Final = "*"
+BOTH: Final = frozenset({"read", "write"})
+
+
+@dataclass(frozen=True, slots=True)
+class Right:
+    """What a scope grants: a type in lower case or `*`, and reading, writing or both; a flag grants itself only."""
+
+    type: str
+    access: frozenset[str]
+
+
+def right(scope: str) -> Right | None:
+    """Return what a scope grants; None for what is no scope. The prefix does not change what is allowed."""
+    if scope in WILDCARDS:
+        return Right(ANY, BOTH)
+    if scope in FLAGS:
+        return Right(scope, frozenset())
+    match = SMART.fullmatch(scope) or FLAT.fullmatch(scope)
+    if match is None:
+        return None
+    return Right(match[1].lower(), BOTH if match[2] == ANY else frozenset({match[2]}))
+
+
+def covers(registered: str, requested: str) -> bool:
+    """Say whether a registered scope is the requested one or includes it."""
+    given, asked = right(registered), right(requested)
+    if given is None or asked is None:
+        return False
+    if registered == requested:
+        return True
+    return bool(asked.access) and asked.access <= given.access and given.type in {ANY, asked.type}
+
+
+def granted(registered: tuple[str, ...], requested: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the requested scopes that a registered one covers, in the order of the request."""
+    return tuple(scope for scope in requested if any(covers(own, scope) for own in registered))
+
+
+@lru_cache(maxsize=4096)
+def allows(scopes: tuple[str, ...], type_name: str, access: str) -> bool:
+    """Say whether any of the scopes lets a type be read or written."""
+    rights = [one for one in map(right, scopes) if one is not None]
+    return any(access in one.access and one.type in {ANY, type_name.lower()} for one in rights)

@@ -1,0 +1,158 @@
+"""The vault of tokens: only their digests are kept; lifetimes follow the service's clock.
+
+Tokens that a refresh hands on belong to one family: revoking any access token of it ends its refresh tokens.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from hashlib import sha256
+from typing import Final, NamedTuple
+
+from engine.config.service import Role
+from engine.interchange.store.connection import Connection
+from engine.interchange.store.store import Store
+from engine.interchange.store.transaction import milliseconds
+
+CACHE: Final = 10_000
+KEPT_AFTER_EXPIRY_MS: Final = 86_400_000
+
+ADD: Final = (
+    "INSERT INTO token (digest, kind, pair, client, scope, api_version, expires_ms, revoked)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, 0)"
+)
+GET: Final = "SELECT kind, pair, client, scope, api_version, expires_ms, revoked FROM token WHERE digest=?"
+REVOKE: Final = "UPDATE token SET revoked=1 WHERE digest=?"
+REVOKE_REFRESH: Final = "UPDATE token SET revoked=1 WHERE pair=? AND kind='refresh'"
+FORGET: Final = "DELETE FROM token WHERE expires_ms < ?"
+
+
+class TokenKind(StrEnum):
+    """Access tokens open the service; refresh tokens are exchanged for new ones."""
+
+    ACCESS = "access"
+    REFRESH = "refresh"
+
+
+class Token(NamedTuple):
+    """What is known of a token; `scopes` is the list as it was granted."""
+
+    kind: str
+    pair: int
+    client: str
+    scope: str
+    api_version: str
+    expires_ms: int
+    revoked: int
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Who asks: client, tenant, role as configured now, and the scopes of the token."""
+
+    client: str
+    tenant: str
+    role: Role
+    scopes: tuple[str, ...]
+    api_version: str
+
+
+class Issued(NamedTuple):
+    """New tokens in the clear, for the one who asked; `refresh` is empty where none is given."""
+
+    access: str
+    refresh: str
+    expires_in: int
+    scope: str
+    api_version: str
+
+
+class Vault:
+    """Issues, checks, refreshes and revokes tokens."""
+
+    def __init__(
+        self, store: Store, clock: Callable[[], datetime], new_token: Callable[[], str], lifetimes: tuple[int, int]
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._new_token = new_token
+        self._access_seconds, self._refresh_seconds = lifetimes
+        self._cache: dict[bytes, Token] = {}
+
+    async def issue(self, client: str, scope: str, api_version: str, *, refresh: bool) -> Issued:
+        """Return a new access token, and a refresh token where asked for, once they are on disk."""
+        family = int.from_bytes(_digest(self._new_token())[:7])
+        return await self._store.write_raw(
+            lambda connection: self._add(connection, family, client, scope, api_version, refresh=refresh)
+        )
+
+    async def exchange(self, refresh_token: str, client: str, scope: str) -> Issued | None:
+        """Return the successors of a refresh token, which dies; None: it is unknown, expired, used or not theirs."""
+        digest = _digest(refresh_token)
+
+        def work(connection: Connection) -> Issued | None:
+            token = _get(connection, digest)
+            if token is None or token.kind != TokenKind.REFRESH or not self._live(token) or token.client != client:
+                return None
+            connection.execute(REVOKE, (digest,))
+            return self._add(connection, token.pair, client, scope or token.scope, token.api_version, refresh=True)
+
+        return await self._store.write_raw(work)
+
+    def find(self, token: str) -> Token | None:
+        """Return what is known of a token, expired ones too; None for an unknown or revoked one."""
+        digest = _digest(token)
+        known = self._cache.get(digest)
+        if known is None:
+            known = _get(self._store.reader(), digest)
+            if known is None or known.revoked:
+                return None
+            if len(self._cache) >= CACHE:
+                self._cache.clear()
+            self._cache[digest] = known
+        return known
+
+    def seconds_left(self, token: Token) -> int:
+        """Return the whole seconds until a token expires, 0 or less once it has."""
+        return (token.expires_ms - milliseconds(self._clock())) // 1000
+
+    async def revoke(self, token: str) -> None:
+        """Revoke a token; an access token takes its refresh token along. An unknown one is no fault (RFC 7009)."""
+        digest = _digest(token)
+
+        def work(connection: Connection) -> None:
+            known = _get(connection, digest)
+            if known is not None:
+                connection.execute(REVOKE, (digest,))
+                if known.kind == TokenKind.ACCESS:
+                    connection.execute(REVOKE_REFRESH, (known.pair,))
+
+        await self._store.write_raw(work)
+        self._cache.clear()
+
+    def _add(
+        self, connection: Connection, family: int, client: str, scope: str, api_version: str, *, refresh: bool
+    ) -> Issued:
+        now = milliseconds(self._clock())
+        connection.execute(FORGET, (now - KEPT_AFTER_EXPIRY_MS,))
+        access, second = f"at_{self._new_token()}", f"rt_{self._new_token()}" if refresh else ""
+        rows = [(access, TokenKind.ACCESS, self._access_seconds)]
+        if refresh:
+            rows.append((second, TokenKind.REFRESH, self._refresh_seconds))
+        for text, kind, seconds in rows:
+            row = (_digest(text), str(kind), family, client, scope, api_version, now + seconds * 1000)
+            connection.execute(ADD, row)
+        return Issued(access, second, self._access_seconds, scope, api_version)
+
+    def _live(self, token: Token) -> bool:
+        return not token.revoked and self.seconds_left(token) > 0
+
+
+def _digest(token: str) -> bytes:
+    return sha256(token.encode("utf-8", "replace")).digest()
+
+
+def _get(connection: Connection, digest: bytes) -> Token | None:
+    row = connection.execute(GET, (digest,)).fetchone()
+    return Token(*row) if row else None

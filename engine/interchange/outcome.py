@@ -1,0 +1,109 @@
+"""Refusals of the service: one table from category to HTTP status and issue code, and their OperationOutcome."""
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final, NamedTuple
+
+from engine.errors import ServiceError
+from engine.fhir.schema import FhirVersion
+
+Json = Any
+
+
+class Category(Enum):
+    """Why a request is refused: HTTP status and FHIR issue code (issue-type of R4)."""
+
+    STRUCTURE = (400, "structure")
+    REQUIRED = (400, "required")
+    BAD_VALUE = (400, "invalid")
+    UNSUPPORTED = (400, "not-supported")
+    TOO_COSTLY = (400, "too-costly")
+    LOGIN = (401, "login")
+    EXPIRED = (401, "expired")
+    FORBIDDEN = (403, "forbidden")
+    NOT_FOUND = (404, "not-found")
+    UNKNOWN_ROUTE = (404, "not-supported")
+    METHOD = (405, "not-supported")
+    ACCEPT = (406, "not-supported")
+    DUPLICATE = (409, "duplicate")
+    CONFLICT = (409, "conflict")
+    DELETED = (410, "deleted")
+    GONE = (410, "not-found")
+    PRECONDITION = (412, "conflict")
+    SEVERAL_MATCHES = (412, "multiple-matches")
+    TOO_LONG = (413, "too-long")
+    MEDIA_TYPE = (415, "not-supported")
+    INVALID = (422, "invalid")
+    UNRESOLVED = (422, "not-found")
+    AMBIGUOUS = (422, "multiple-matches")
+    RULE = (422, "business-rule")
+    THROTTLED = (429, "throttled")
+    FAULT = (500, "exception")
+    TIMEOUT = (504, "timeout")
+
+    @property
+    def status(self) -> int:
+        """The HTTP status."""
+        return self.value[0]
+
+    def code(self, version: FhirVersion) -> str:
+        """The issue code; STU3's list lacks `deleted` and `multiple-matches`."""
+        code = self.value[1]
+        return STU3_CODES.get(code, code) if version is FhirVersion.STU3 else code
+
+
+STU3_CODES: Final = {"deleted": "not-found", "multiple-matches": "duplicate"}
+
+
+class Issue(NamedTuple):
+    """One issue of an outcome: what to tell people, where it is, and a code for machines; never a patient's value.
+
+    `location` is a path in the body (`Patient.birthDate`), or `http.<parameter>` for what stands outside of it.
+    """
+
+    diagnostics: str
+    location: str = ""
+    detail: str = ""
+
+
+@dataclass(eq=False)
+class RefusedError(ServiceError):
+    """A request that is refused; one category, one or more issues, and the headers that go with it."""
+
+    category: Category
+    issues: tuple[Issue, ...]
+    headers: tuple[tuple[str, str], ...] = ()
+
+    def __post_init__(self) -> None:
+        super().__init__(self.category.name.lower().replace("_", " "))
+
+
+def refuse(category: Category, diagnostics: str, *, location: str = "", detail: str = "") -> RefusedError:
+    """Return a refusal with one issue."""
+    return RefusedError(category, (Issue(diagnostics, location, detail),))
+
+
+def outcome(refusal: RefusedError, version: FhirVersion, system: str) -> dict[str, Json]:
+    """Return the OperationOutcome of a refusal; `system` is the service's identifier system."""
+    code = refusal.category.code(version)
+    return {
+        "resourceType": "OperationOutcome",
+        "issue": [_issue(issue, code, system) for issue in refusal.issues],
+    }
+
+
+def success(diagnostics: str) -> dict[str, Json]:
+    """Return an OperationOutcome that tells of no fault."""
+    issue = {"severity": "information", "code": "informational", "diagnostics": diagnostics}
+    return {"resourceType": "OperationOutcome", "issue": [issue]}
+
+
+def _issue(issue: Issue, code: str, system: str) -> dict[str, Json]:
+    made: dict[str, Json] = {"severity": "error", "code": code}
+    if issue.detail:
+        made["details"] = {"coding": [{"system": f"{system}/outcome", "code": issue.detail}]}
+    made["diagnostics"] = issue.diagnostics
+    made["location"] = [issue.location or "http"]
+    if issue.location[:1].isupper():
+        made["expression"] = [issue.location]
+    return made

@@ -1,0 +1,90 @@
+"""What create and update of a Patient share: reading the body, uniqueness, the duplicate limit."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from engine.interchange.exchange import Request
+from engine.interchange.outcome import Category, RefusedError, refuse
+from engine.interchange.patient.index import DEMOGRAPHICS, IDENTIFIER, demographics, is_record_number
+from engine.interchange.patient.rules import check_patient
+from engine.interchange.references import check_references, normalise_references
+from engine.interchange.service import Service
+from engine.interchange.store.transaction import Stored, Transaction
+from engine.interchange.versions.view import kept
+
+Json = Any
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A Patient as it came in, in the kept shape; `invalid` is the refusal whose turn comes after conflicts."""
+
+    patient: dict[str, Json]
+    invalid: RefusedError | None
+
+    def judge(self, transaction: Transaction) -> None:
+        """Raise what makes the body unprocessable (422)."""
+        if self.invalid is not None:
+            raise self.invalid
+        check_references(transaction, self.patient)
+
+
+def read_draft(service: Service, request: Request) -> Draft:
+    """Return the body of a request as a draft; RefusedError for one that is malformed or incomplete."""
+    invalid = check_patient(request.body, request.version)
+    patient = kept(request.body, request.version)
+    try:
+        normalise_references(patient, service.configuration.base_url)
+    except RefusedError as refusal:
+        invalid = invalid or refusal
+    return Draft(patient, invalid)
+
+
+def with_global_id(patient: dict[str, Json], patient_id: str, system: str) -> dict[str, Json]:
+    """Return a Patient with the service's own identifier; a client's value for it does not count."""
+    others = [one for one in patient.get("identifier", []) if one.get("system") != system]
+    return {**patient, "identifier": [*others, {"system": system, "value": patient_id}]}
+
+
+def check_record_numbers(transaction: Transaction, patient: dict[str, Json], own_key: int | None) -> None:
+    """Refuse an external medical record number that another live patient carries, or that is reserved for one."""
+    for index, identifier in enumerate(patient.get("identifier", [])):
+        if not is_record_number(identifier):
+            continue
+        holders = transaction.record_number_holders(IDENTIFIER, identifier["system"], identifier["value"])
+        if any(key != own_key for key in holders):
+            raise refuse(
+                Category.DUPLICATE,
+                "The medical record number belongs to another patient.",
+                location=f"Patient.identifier[{index}]",
+                detail="duplicate-mrn",
+            )
+
+
+def check_duplicates(transaction: Transaction, patient: dict[str, Json], limit: int) -> None:
+    """Refuse one more patient with the same demographics once there are `limit` of them."""
+    if transaction.count_token(DEMOGRAPHICS, demographics(patient)) >= limit:
+        raise refuse(
+            Category.DUPLICATE,
+            f"{limit} patients with the same demographics already exist;"
+            " send 'Prefer: create-always' to create another.",
+            location="Patient",
+            detail="duplicate-patient-limit",
+        )
+
+
+def creator(service: Service, request: Request, draft: Draft, patient_id: str) -> Callable[[Transaction], Stored]:
+    """Return the work that creates a Patient: conflicts first, then what makes it unprocessable."""
+    system = service.configuration.service_identifier_system
+    limit = service.tenant(request.principal.tenant).duplicate_patient_limit
+    patient = with_global_id(draft.patient, patient_id, system)
+
+    def create(transaction: Transaction) -> Stored:
+        check_record_numbers(transaction, patient, None)
+        if not request.prefer.create_always:
+            check_duplicates(transaction, patient, limit)
+        draft.judge(transaction)
+        return transaction.create("Patient", patient_id, patient)
+
+    return create

@@ -1,0 +1,33 @@
+"""Answers that carry one resource: status, ETag, Last-Modified, Location and what `Prefer` asks for."""
+
+from email.utils import format_datetime
+
+from engine.interchange.exact import write_json
+from engine.interchange.exchange import Answer, Request, Return
+from engine.interchange.outcome import success
+from engine.interchange.store.transaction import Stored
+from engine.interchange.versions.view import shown
+
+
+def resource_answer(stored: Stored, request: Request) -> Answer:
+    """Return a kept resource as the answer to a read."""
+    return Answer(200, shown(stored.body, stored.type, request.version), version_headers(stored))
+
+
+def written_answer(status: int, stored: Stored, request: Request, *, location: bool) -> Answer:
+    """Return the answer to a write: the resource, nothing, or an outcome, as the client prefers."""
+    headers = version_headers(stored)
+    if location:
+        headers = (("location", f"{request.base}/{stored.type}/{stored.id}"), *headers)
+    if request.prefer.returns is Return.MINIMAL:
+        return Answer(status, b"", headers)
+    if request.prefer.returns is Return.OUTCOME:
+        return Answer(
+            status, write_json(success(f"{stored.type}/{stored.id} is kept as version {stored.version}.")), headers
+        )
+    return Answer(status, shown(stored.body, stored.type, request.version), headers)
+
+
+def version_headers(stored: Stored) -> tuple[tuple[str, str], ...]:
+    """Return ETag and Last-Modified."""
+    return ("etag", f'W/"{stored.version}"'), ("last-modified", format_datetime(stored.updated_at, usegmt=True))

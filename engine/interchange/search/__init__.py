@@ -1,0 +1,1 @@
+"""FHIR search: parameters, their rules, and the queries that answer them."""

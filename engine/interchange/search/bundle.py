@@ -1,0 +1,40 @@
+"""The searchset Bundle: matches as they are kept, total, and links to this page and the next."""
+
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import orjson
+
+from engine.interchange.exact import write_json
+from engine.interchange.search.page import Page, Pairs
+
+Json = Any
+
+
+def searchset(
+    bundle_id: str, address: str, criteria: Pairs, page: Page, total: int, resources: list[tuple[str, bytes]]
+) -> bytes:
+    """Return a Bundle; `address` is that of the type searched, `resources` are absolute addresses and bodies."""
+    links = [{"relation": "self", "url": _url(address, criteria, page)}]
+    if page.count and page.offset + page.count < total:
+        following = Page(page.count, page.offset + page.count)
+        links.append({"relation": "next", "url": _url(address, criteria, following)})
+    entries: list[Json] = [
+        {"fullUrl": url, "resource": orjson.Fragment(body), "search": {"mode": "match"}} for url, body in resources
+    ]
+    bundle = {
+        "resourceType": "Bundle",
+        "id": bundle_id,
+        "type": "searchset",
+        "total": total,
+        "link": links,
+        "entry": entries,
+    }
+    return write_json(bundle)
+
+
+def _url(address: str, criteria: Pairs, page: Page) -> str:
+    pairs = [*criteria, ("_count", str(page.count))]
+    if page.offset:
+        pairs.append(("_offset", str(page.offset)))
+    return f"{address}?{urlencode(pairs, safe=':,', quote_via=quote)}"

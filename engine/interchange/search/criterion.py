@@ -1,0 +1,61 @@
+"""A criterion of a search as a value: which index it reads, what it compares, and how selective it is."""
+
+from dataclasses import dataclass
+from enum import IntEnum, StrEnum
+
+
+class Kind(StrEnum):
+    """The kinds of search parameters, each with its own index."""
+
+    ID = "id"
+    STRING = "string"
+    TOKEN = "token"  # noqa: S105 - a FHIR token
+    IDENTIFIER = "identifier"
+    DATE = "date"
+    UPDATED = "updated"
+
+
+class Rank(IntEnum):
+    """How many records a criterion leaves, as a guess: the lowest drives the query, the others only probe."""
+
+    ONE = 0
+    FEW = 1
+    SOME = 2
+    MANY = 3
+    MOST = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A search parameter of a type: its name in the address, its kind, its rows (`Patient.family`), its rank.
+
+    `aliases` maps folded values to codes (F to female).
+    """
+
+    name: str
+    kind: Kind
+    rows: str
+    rank: Rank
+    aliases: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Criterion:
+    """One parameter with its values (any of them does): `tests` are conditions on the index with their arguments."""
+
+    parameter: Parameter
+    tests: tuple[tuple[str, tuple[str | int, ...]], ...]
+    rank: Rank
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """All criteria of a search of one type; every one must hold."""
+
+    type: str
+    criteria: tuple[Criterion, ...]
+
+    @property
+    def selective(self) -> bool:
+        """Whether the search surely touches few records."""
+        return any(criterion.rank <= Rank.FEW for criterion in self.criteria)

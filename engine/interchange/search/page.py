@@ -1,0 +1,53 @@
+"""Paging by offset: how many records a page holds, from which on, and the limits of both."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from engine.interchange.outcome import Category, refuse
+
+DEFAULT_COUNT: Final = 20
+MAX_COUNT: Final = 100
+MAX_DEPTH: Final = 10_000
+# Parameters of the answer's form, not of the search.
+FORM: Final = frozenset({"_count", "_offset", "_format", "_pretty"})
+
+Pairs = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """The part of a result that is asked for."""
+
+    count: int
+    offset: int
+
+
+def take_page(pairs: Pairs) -> tuple[Page, Pairs]:
+    """Return the page that a query asks for and the rest of its parameters; RefusedError beyond the limits."""
+    given = _once((name, value) for name, value in pairs if name in FORM)
+    count = _whole(given, "_count", DEFAULT_COUNT)
+    offset = _whole(given, "_offset", 0)
+    if count > MAX_COUNT:
+        raise refuse(Category.BAD_VALUE, f"_count may be at most {MAX_COUNT}.", location="http._count")
+    if offset + count >= MAX_DEPTH:
+        raise refuse(Category.TOO_COSTLY, "Maximum search depth exceeded", location="http._offset")
+    return Page(count, offset), tuple((name, value) for name, value in pairs if name not in FORM)
+
+
+def _once(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
+    given: dict[str, str] = {}
+    for name, value in pairs:
+        if name in given:
+            raise refuse(Category.BAD_VALUE, f"{name} is given more than once.", location=f"http.{name}")
+        given[name] = value
+    return given
+
+
+def _whole(given: Mapping[str, str], name: str, default: int) -> int:
+    text = given.get(name)
+    if text is None:
+        return default
+    if not (text.isascii() and text.isdigit() and len(text) <= 9):
+        raise refuse(Category.BAD_VALUE, f"{name} must be a whole number, 0 or more.", location=f"http.{name}")
+    return int(text)

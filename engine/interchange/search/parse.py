@@ -1,0 +1,121 @@
+"""From query parameters to criteria, with every rule about names, modifiers, prefixes, repeats and values."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+from engine.interchange.outcome import Category, RefusedError, refuse
+from engine.interchange.search.criterion import Criterion, Kind, Parameter, Rank, Search
+from engine.interchange.search.date import Span, span
+from engine.interchange.search.text import HIGHEST, fold, split, unescape
+
+Test = tuple[str, tuple[str | int, ...]]
+Pairs = Iterable[tuple[str, str]]
+
+REPEATABLE: Final = frozenset({"_tag", "_security"})
+SUPPORTED_PREFIXES: Final = ("eq", "ge", "gt", "le", "lt")
+REFUSED_PREFIXES: Final = ("ne", "sa", "eb", "ap")
+
+DATE_TESTS: Final[dict[str, Callable[[Span], Test]]] = {
+    "eq": lambda at: ("low >= ? AND low <= ? AND high <= ?", (at[0], at[1], at[1])),
+    "ge": lambda at: ("high >= ?", (at[0],)),
+    "gt": lambda at: ("high > ?", (at[1],)),
+    "le": lambda at: ("low <= ?", (at[1],)),
+    "lt": lambda at: ("low < ?", (at[0],)),
+}
+
+
+def parse_search(type_name: str, parameters: Mapping[str, Parameter], pairs: Pairs) -> Search:
+    """Return the search that query parameters ask for; RefusedError for what is unknown, repeated or malformed."""
+    seen: set[str] = set()
+    criteria: list[Criterion] = []
+    for key, value in pairs:
+        name, _, modifier = key.partition(":")
+        parameter = parameters.get(name)
+        if parameter is None:
+            raise _refuse(Category.UNSUPPORTED, name, f"The search parameter {_safe(name)} is not supported.")
+        if name in seen and name not in REPEATABLE:
+            raise _refuse(Category.BAD_VALUE, name, f"The search parameter {name} is given more than once.")
+        seen.add(name)
+        criteria.append(_criterion(parameter, modifier, value))
+    return Search(type_name, tuple(criteria))
+
+
+def _criterion(parameter: Parameter, modifier: str, value: str) -> Criterion:
+    values = split(value, ",")
+    if any(item == "" for item in values):
+        raise _refuse(Category.BAD_VALUE, parameter.name, f"The search parameter {parameter.name} has no value.")
+    if modifier and not (parameter.kind is Kind.STRING and modifier in {"exact", "contains"}):
+        raise _refuse(
+            Category.UNSUPPORTED,
+            parameter.name,
+            f"The modifier {_safe(modifier)} is not supported on {parameter.name}.",
+        )
+    if parameter.kind is Kind.STRING:
+        rank = Rank.MANY if modifier == "contains" else parameter.rank
+        return Criterion(parameter, tuple(_string(modifier, unescape(item)) for item in values), rank)
+    if parameter.kind in {Kind.DATE, Kind.UPDATED}:
+        return _dates(parameter, values)
+    if parameter.kind is Kind.ID:
+        return Criterion(parameter, tuple(("id = ?", (item,)) for item in values), parameter.rank)
+    return _tokens(parameter, values)
+
+
+def _string(modifier: str, value: str) -> Test:
+    folded = fold(value)
+    if modifier == "exact":
+        return "folded = ? AND exact = ?", (folded, value)
+    if modifier == "contains":
+        return "instr(folded, ?) > 0", (folded,)
+    return "folded >= ? AND folded < ?", (folded, folded + HIGHEST)
+
+
+def _dates(parameter: Parameter, values: list[str]) -> Criterion:
+    tests: list[Test] = []
+    rank = parameter.rank
+    for value in values:
+        prefix = value[:2] if value[:2].isalpha() else "eq"
+        text = value[2:] if value[:2].isalpha() else value
+        if prefix in REFUSED_PREFIXES:
+            raise _refuse(
+                Category.UNSUPPORTED, parameter.name, f"The prefix {prefix} is not supported on {parameter.name}."
+            )
+        at = span(text)
+        if prefix not in SUPPORTED_PREFIXES or at is None:
+            raise _refuse(Category.BAD_VALUE, parameter.name, f"The value of {parameter.name} is no date.")
+        if prefix != "eq":
+            rank = Rank.MOST
+        elif len(text) < 10:
+            rank = max(rank, Rank.MANY)
+        test, arguments = DATE_TESTS[prefix](at)
+        if parameter.kind is Kind.UPDATED:
+            test = test.replace("low", "updated_ms").replace("high", "updated_ms")
+        tests.append((test, arguments))
+    return Criterion(parameter, tuple(tests), rank)
+
+
+def _tokens(parameter: Parameter, values: list[str]) -> Criterion:
+    column = "value" if parameter.kind is Kind.IDENTIFIER else "code"
+    tests: list[Test] = []
+    rank = parameter.rank
+    for item in values:
+        parts = [unescape(part) for part in split(item, "|")]
+        if len(parts) > 2:
+            raise _refuse(Category.BAD_VALUE, parameter.name, f"The value of {parameter.name} has more than one bar.")
+        code = dict(parameter.aliases).get(parts[-1].lower(), parts[-1])
+        if len(parts) == 1:
+            tests.append((f"{column} = ?", (code,)))
+        elif code:
+            tests.append((f"{column} = ? AND system = ?", (code, parts[0])))
+        else:
+            rank = Rank.MOST
+            tests.append(("system = ?", (parts[0],)))
+    return Criterion(parameter, tuple(tests), rank)
+
+
+def _refuse(category: Category, name: str, diagnostics: str) -> RefusedError:
+    return refuse(category, diagnostics, location=f"http.{_safe(name)}")
+
+
+def _safe(name: str) -> str:
+    """Return a name from the address as it may be repeated in an answer."""
+    return "".join(character for character in name[:40] if character.isalnum() or character in "-_.:$")

@@ -1,0 +1,39 @@
+"""Text as searches compare it: folded strings, and values with FHIR's escapes taken apart."""
+
+import unicodedata
+from collections.abc import Iterator
+from typing import Final
+
+HIGHEST: Final = "\U0010ffff"
+
+
+def fold(text: str) -> str:
+    """Return a text without case, accents and outer blanks."""
+    if text.isascii():
+        return text.strip().lower()
+    apart = unicodedata.normalize("NFKD", text.strip())
+    return "".join(character for character in apart if not unicodedata.combining(character)).casefold()
+
+
+def split(value: str, separator: str) -> list[str]:
+    r"""Return the parts of a value between separators that no backslash escapes; the escapes stay."""
+    parts: list[str] = [""]
+    for piece in _pieces(value):
+        if piece == separator:
+            parts.append("")
+        else:
+            parts[-1] += piece
+    return parts
+
+
+def unescape(value: str) -> str:
+    r"""Return a value with `\,` `\|` `\$` and `\\` taken as the characters they stand for."""
+    return "".join(piece[1] if len(piece) == 2 and piece[1] in ",|$\\" else piece for piece in _pieces(value))
+
+
+def _pieces(value: str) -> Iterator[str]:
+    at = 0
+    while at < len(value):
+        width = 2 if value[at] == "\\" and at + 1 < len(value) else 1
+        yield value[at : at + width]
+        at += width

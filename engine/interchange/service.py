@@ -1,0 +1,29 @@
+"""The service as one value: configuration, store, tokens, clock and ids, handed to every interaction."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from engine.config.service import ServiceConfiguration, Tenant
+from engine.fhir.schema import FhirVersion
+from engine.interchange.oauth.vault import Vault
+from engine.interchange.store.store import Store
+
+
+@dataclass(slots=True)
+class Service:
+    """What an interaction works with; `configuration` may be replaced while running, and is read at each request."""
+
+    configuration: ServiceConfiguration
+    store: Store
+    vault: Vault
+    clock: Callable[[], datetime]
+    new_id: Callable[[], str]
+
+    def tenant(self, name: str) -> Tenant:
+        """Return a tenant's settings."""
+        return self.configuration.tenants[name]
+
+    def base(self, version: FhirVersion) -> str:
+        """Return the address under which a FHIR version is served."""
+        return self.configuration.base_url + ("/fhir/R4" if version is FhirVersion.R4 else "/fhir")

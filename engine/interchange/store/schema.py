@@ -1,0 +1,108 @@
+"""Tables and indexes of the store, as migrations of sqlite-utils.
+
+`key` is the immutable sequence of creation, and the order of every search. `parameter` names type and search
+parameter (`Patient.family`). A merged-away record keeps its body and loses its index rows; its identifiers go over
+to the survivor (`key`), while `origin` says who carries them in the body.
+"""
+
+from typing import Final
+
+from sqlite_utils import Database, Migrations
+
+migrations: Final = Migrations("interchange")
+
+RESOURCES: Final = """
+CREATE TABLE tenant (number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE) STRICT;
+
+CREATE TABLE resource (
+    key INTEGER PRIMARY KEY AUTOINCREMENT,
+    tenant INTEGER NOT NULL,
+    type TEXT NOT NULL,
+    id TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    updated_ms INTEGER NOT NULL,
+    survivor TEXT,
+    body BLOB NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX resource_by_id ON resource (tenant, type, id);
+CREATE INDEX resource_live ON resource (tenant, type, key) WHERE survivor IS NULL;
+CREATE INDEX resource_by_update ON resource (tenant, type, updated_ms) WHERE survivor IS NULL;
+CREATE INDEX resource_by_survivor ON resource (tenant, type, survivor) WHERE survivor IS NOT NULL;
+"""
+
+SEARCH: Final = """
+CREATE TABLE string_index (
+    key INTEGER NOT NULL, parameter TEXT NOT NULL, folded TEXT NOT NULL, exact TEXT NOT NULL, tenant INTEGER NOT NULL,
+    PRIMARY KEY (key, parameter, folded, exact)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX string_by_value ON string_index (tenant, parameter, folded);
+
+CREATE TABLE token_index (
+    key INTEGER NOT NULL, parameter TEXT NOT NULL, code TEXT NOT NULL, system TEXT NOT NULL, tenant INTEGER NOT NULL,
+    PRIMARY KEY (key, parameter, code, system)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX token_by_code ON token_index (tenant, parameter, code, system);
+CREATE INDEX token_by_system ON token_index (tenant, parameter, system);
+
+CREATE TABLE date_index (
+    key INTEGER NOT NULL, parameter TEXT NOT NULL, low INTEGER NOT NULL, high INTEGER NOT NULL,
+    tenant INTEGER NOT NULL,
+    PRIMARY KEY (key, parameter, low, high)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX date_by_low ON date_index (tenant, parameter, low, high);
+CREATE INDEX date_by_high ON date_index (tenant, parameter, high);
+
+CREATE TABLE identifier_index (
+    origin INTEGER NOT NULL, parameter TEXT NOT NULL, value TEXT NOT NULL, system TEXT NOT NULL,
+    record_number INTEGER NOT NULL, key INTEGER NOT NULL, tenant INTEGER NOT NULL,
+    PRIMARY KEY (origin, parameter, value, system, record_number)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX identifier_by_value ON identifier_index (tenant, parameter, value, system, key, record_number);
+CREATE INDEX identifier_by_system ON identifier_index (tenant, parameter, system, key);
+CREATE INDEX identifier_by_key ON identifier_index (key, parameter, value, system);
+
+CREATE TABLE reference_index (
+    key INTEGER NOT NULL, target TEXT NOT NULL, tenant INTEGER NOT NULL,
+    PRIMARY KEY (key, target)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX reference_by_target ON reference_index (tenant, target);
+"""
+
+TOKENS: Final = """
+CREATE TABLE token (
+    digest BLOB PRIMARY KEY,
+    kind TEXT NOT NULL,
+    pair INTEGER NOT NULL,
+    client TEXT NOT NULL,
+    scope TEXT NOT NULL,
+    api_version TEXT NOT NULL,
+    expires_ms INTEGER NOT NULL,
+    revoked INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX token_by_pair ON token (pair);
+CREATE INDEX token_by_expiry ON token (expires_ms);
+"""
+
+
+@migrations()
+def resources(database: Database) -> None:
+    """Make the tables of tenants and resources."""
+    _run(database, RESOURCES)
+
+
+@migrations()
+def search(database: Database) -> None:
+    """Make the index tables that searches read."""
+    _run(database, SEARCH)
+
+
+@migrations()
+def tokens(database: Database) -> None:
+    """Make the table of token digests."""
+    _run(database, TOKENS)
+
+
+def _run(database: Database, script: str) -> None:
+    for statement in script.split(";"):
+        if statement.strip():
+            database.execute(statement)

@@ -1,0 +1,93 @@
+"""The store: many readers, one writer, one SQLite file."""
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Final, TypeVar
+
+from engine.interchange.store.connection import Connection, Lock, connect, prepare
+from engine.interchange.store.transaction import Indexer, Transaction
+from engine.interchange.store.writer import Writer
+
+T = TypeVar("T")
+
+ADD_TENANT: Final = "INSERT OR IGNORE INTO tenant (name) VALUES (?)"
+TENANTS: Final = "SELECT name, number FROM tenant"
+
+
+class Store:
+    """What the service keeps. Reads see the last commit; a write answers when its commit is on disk.
+
+    `alone` false: a command beside a running service, which writes a row or two.
+    StartError: the file cannot be used, or another service uses it.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        tenants: Iterable[str],
+        clock: Callable[[], datetime],
+        indexers: Mapping[str, Indexer],
+        *,
+        alone: bool = True,
+    ) -> None:
+        prepare(path)
+        self._lock = Lock(path) if alone else None
+        self._path = path
+        self._clock = clock
+        self._indexers = indexers
+        self._local = threading.local()
+        self._readers: list[Connection] = []
+        self._numbers = self._number_tenants(tenants)
+        self._writer = Writer(path)
+
+    @property
+    def failed(self) -> bool:
+        """Whether an I/O error has ended all writing."""
+        return self._writer.failed
+
+    def read(self, tenant: str, work: Callable[[Transaction], T]) -> T:
+        """Run `work` on one snapshot, in the calling thread."""
+        connection = self.reader()
+        connection.execute("BEGIN")
+        try:
+            return work(self._transaction(connection, tenant))
+        finally:
+            connection.execute("COMMIT")
+
+    async def write(self, tenant: str, work: Callable[[Transaction], T]) -> T:
+        """Run `work` alone and atomically; its result comes back once it is on disk, its error undoes it."""
+        return await self._writer.write(lambda connection: work(self._transaction(connection, tenant)))
+
+    async def write_raw(self, work: Callable[[Connection], T]) -> T:
+        """As `write`, for tables that belong to no tenant."""
+        return await self._writer.write(work)
+
+    def reader(self) -> Connection:
+        """Return the calling thread's connection for reading."""
+        connection: Connection | None = getattr(self._local, "connection", None)
+        if connection is None:
+            connection = connect(self._path, reading=True)
+            self._local.connection = connection
+            self._readers.append(connection)
+        return connection
+
+    def close(self) -> None:
+        """Finish the writes that wait, then let the file go."""
+        self._writer.close()
+        for connection in self._readers:
+            connection.close()
+        if self._lock is not None:
+            self._lock.release()
+
+    def _transaction(self, connection: Connection, tenant: str) -> Transaction:
+        return Transaction(connection, self._numbers[tenant], self._clock(), self._indexers)
+
+    def _number_tenants(self, tenants: Iterable[str]) -> dict[str, int]:
+        connection = connect(self._path)
+        try:
+            connection.executemany(ADD_TENANT, [(name,) for name in tenants])
+            return dict(connection.execute(TENANTS).fetchall())
+        finally:
+            connection.close()

@@ -1,0 +1,137 @@
+"""What one request may do with the store: read, create, update and retire resources of one tenant."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from engine.interchange.exact import read_json, write_json
+from engine.interchange.store.connection import Connection
+from engine.interchange.store.index import NOTHING, Index, write_index
+
+Json = Any
+Indexer = Callable[[dict[str, Json]], Index]
+
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+# The order of columns is that of Stored.
+BY_ID: Final = (
+    "SELECT key, type, id, version, updated_ms, survivor, body FROM resource WHERE tenant=? AND type=? AND id=?"
+)
+BY_KEY: Final = "SELECT key, type, id, version, updated_ms, survivor, body FROM resource WHERE key=?"
+INSERT: Final = "INSERT INTO resource (tenant, type, id, version, updated_ms, body) VALUES (?, ?, ?, ?, ?, ?)"
+UPDATE: Final = "UPDATE resource SET version=?, updated_ms=?, survivor=?, body=? WHERE key=?"
+HOLDERS: Final = "SELECT DISTINCT key FROM identifier_index WHERE tenant=? AND parameter=? AND value=? AND system=?"
+RECORD_NUMBER_HOLDERS: Final = HOLDERS + " AND record_number=1"
+MOVE_IDENTIFIERS: Final = "UPDATE identifier_index SET key=? WHERE key=?"
+MOVE_SURVIVOR: Final = "UPDATE resource SET survivor=? WHERE tenant=? AND type=? AND survivor=?"
+REFERRERS: Final = (
+    "SELECT key, type, id, version, updated_ms, survivor, body FROM resource"
+    " WHERE key IN (SELECT key FROM reference_index WHERE tenant=? AND target=?)"
+)
+COUNT_CODE: Final = "SELECT count(*) FROM token_index WHERE tenant=? AND parameter=? AND code=?"
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """One resource as it is kept; `survivor` is the id of the record that took its place, None for a live one."""
+
+    key: int
+    type: str
+    id: str
+    version: int
+    updated_ms: int
+    survivor: str | None
+    body: bytes
+
+    @property
+    def updated_at(self) -> datetime:
+        """The moment of the last change."""
+        return EPOCH + timedelta(milliseconds=self.updated_ms)
+
+    def resource(self) -> dict[str, Json]:
+        """Return the resource as a value of its own."""
+        value: dict[str, Json] = read_json(self.body)
+        return value
+
+
+class Transaction:
+    """One tenant's view within one transaction; `at` is the moment that its writes bear."""
+
+    def __init__(self, connection: Connection, tenant: int, at: datetime, indexers: Mapping[str, Indexer]) -> None:
+        self.connection = connection
+        self.tenant = tenant
+        self.at = at
+        self._indexers = indexers
+
+    def get(self, type_name: str, resource_id: str) -> Stored | None:
+        """Return a resource by its id, merged-away ones too; None where the tenant has none."""
+        row = self.connection.execute(BY_ID, (self.tenant, type_name, resource_id)).fetchone()
+        return Stored(*row) if row else None
+
+    def by_key(self, key: int) -> Stored:
+        """Return a resource by its key."""
+        return Stored(*self.connection.execute(BY_KEY, (key,)).fetchone())
+
+    def create(self, type_name: str, resource_id: str, resource: dict[str, Json]) -> Stored:
+        """Keep a new resource as version 1."""
+        at_ms = milliseconds(self.at)
+        body = stamped(resource, resource_id, 1, self.at)
+        cursor = self.connection.execute(INSERT, (self.tenant, type_name, resource_id, 1, at_ms, body))
+        key = int(cursor.lastrowid)
+        write_index(self.connection, self.tenant, key, NOTHING, self._indexers[type_name](resource))
+        return Stored(key, type_name, resource_id, 1, at_ms, None, body)
+
+    def update(self, stored: Stored, resource: dict[str, Json]) -> Stored:
+        """Keep the next version of a live resource."""
+        indexer = self._indexers[stored.type]
+        before, after = indexer(stored.resource()), indexer(resource)
+        changed = self._write(stored, resource, None)
+        write_index(self.connection, self.tenant, stored.key, before, after)
+        return changed
+
+    def retire(self, stored: Stored, resource: dict[str, Json], survivor: Stored) -> Stored:
+        """Keep the last version of a merged-away resource: no search finds it, its identifiers find the survivor."""
+        before = self._indexers[stored.type](stored.resource())
+        kept = Index(identifiers=before.identifiers)
+        write_index(self.connection, self.tenant, stored.key, before, kept)
+        self.connection.execute(MOVE_IDENTIFIERS, (survivor.key, stored.key))
+        self.connection.execute(MOVE_SURVIVOR, (survivor.id, self.tenant, stored.type, stored.id))
+        return self._write(stored, resource, survivor.id)
+
+    def holders(self, parameter: str, system: str, value: str) -> tuple[int, ...]:
+        """Return the keys of the live resources that an identifier names."""
+        rows = self.connection.execute(HOLDERS, (self.tenant, parameter, value, system))
+        return tuple(row[0] for row in rows)
+
+    def record_number_holders(self, parameter: str, system: str, value: str) -> tuple[int, ...]:
+        """Return the keys of the live resources for which an external medical record number is taken or reserved."""
+        rows = self.connection.execute(RECORD_NUMBER_HOLDERS, (self.tenant, parameter, value, system))
+        return tuple(row[0] for row in rows)
+
+    def referrers(self, target: str) -> Iterable[Stored]:
+        """Return every live resource that refers to `Type/id`."""
+        return [Stored(*row) for row in self.connection.execute(REFERRERS, (self.tenant, target)).fetchall()]
+
+    def count_token(self, parameter: str, code: str) -> int:
+        """Count the live resources that carry a code."""
+        return int(self.connection.execute(COUNT_CODE, (self.tenant, parameter, code)).fetchone()[0])
+
+    def _write(self, stored: Stored, resource: dict[str, Json], survivor: str | None) -> Stored:
+        version = stored.version + 1
+        at_ms = max(milliseconds(self.at), stored.updated_ms)
+        body = stamped(resource, stored.id, version, EPOCH + timedelta(milliseconds=at_ms))
+        self.connection.execute(UPDATE, (version, at_ms, survivor, body, stored.key))
+        return Stored(stored.key, stored.type, stored.id, version, at_ms, survivor, body)
+
+
+def milliseconds(at: datetime) -> int:
+    """Return a moment as whole milliseconds since 1970, UTC."""
+    return (at - EPOCH) // timedelta(milliseconds=1)
+
+
+def stamped(resource: dict[str, Json], resource_id: str, version: int, at: datetime) -> bytes:
+    """Return a resource as bytes with the id, version and moment that the service gives it."""
+    meta = {**resource.get("meta", {}), "versionId": str(version), "lastUpdated": at.isoformat(timespec="milliseconds")}
+    rest = {name: value for name, value in resource.items() if name not in {"resourceType", "id", "meta"}}
+    return write_json({"resourceType": resource["resourceType"], "id": resource_id, "meta": meta, **rest})

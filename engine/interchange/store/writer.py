@@ -1,0 +1,132 @@
+"""The writer: one thread, one connection, many writes to a commit; an answer comes only after the commit."""
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from engine.errors import ServiceError
+from engine.interchange.store.connection import STATEMENT_ERRORS, Connection, SqliteError, connect
+
+T = TypeVar("T")
+Work = Callable[[Connection], Any]
+
+BATCH: Final = 64
+
+
+class StoreFailedError(ServiceError):
+    """The store met an I/O error and takes no more writes; restart the service once the disk is well."""
+
+
+@dataclass(slots=True, eq=False)
+class _Job:
+    work: Work
+    loop: asyncio.AbstractEventLoop
+    future: "asyncio.Future[Any]"
+    result: Any = None
+    error: BaseException | None = None
+
+
+class Writer:
+    """Runs writes one after the other, each in its savepoint; up to 64 that wait share one commit."""
+
+    def __init__(self, path: Path) -> None:
+        self.failed = False
+        self._waiting: deque[_Job] = deque()
+        self._wake = threading.Semaphore(0)
+        self._closing = False
+        self._connection = connect(path)
+        self._thread = threading.Thread(target=self._run, name="interchange-writer", daemon=True)
+        self._thread.start()
+
+    async def write(self, work: Callable[[Connection], T]) -> T:
+        """Run `work` in a transaction and return its result once on disk; its error undoes only its own writes."""
+        if self.failed or self._closing:
+            raise StoreFailedError
+        loop = asyncio.get_running_loop()
+        job = _Job(work, loop, loop.create_future())
+        self._waiting.append(job)
+        self._wake.release()
+        result: T = await job.future
+        return result
+
+    def close(self) -> None:
+        """Finish what waits, then end the thread and its connection."""
+        self._closing = True
+        self._wake.release()
+        self._thread.join()
+        self._connection.close()
+
+    def _run(self) -> None:
+        while True:
+            self._wake.acquire()
+            batch = self._take()
+            if batch:
+                self._commit(batch)
+                _tell(batch)
+            elif self._closing:
+                return
+
+    def _take(self) -> list[_Job]:
+        batch: list[_Job] = []
+        while self._waiting and len(batch) < BATCH:
+            batch.append(self._waiting.popleft())
+        for _ in batch[1:]:
+            self._wake.acquire(blocking=False)
+        return batch
+
+    def _commit(self, batch: list[_Job]) -> None:
+        try:
+            self._check()
+            self._connection.execute("BEGIN IMMEDIATE")
+            for job in batch:
+                self._do(job)
+            self._connection.execute("COMMIT")
+        except (SqliteError, OSError, StoreFailedError) as error:
+            self.failed = True
+            for job in batch:
+                job.error = StoreFailedError()
+                job.error.__cause__ = error
+            self._undo()
+
+    def _do(self, job: _Job) -> None:
+        self._connection.execute("SAVEPOINT job")
+        try:
+            job.result = job.work(self._connection)
+        except Exception as error:  # a fault in one request must not take the others of its commit along
+            if isinstance(error, (SqliteError, OSError)) and not isinstance(error, STATEMENT_ERRORS):
+                raise
+            job.error = error
+            self._connection.execute("ROLLBACK TO job")
+        self._connection.execute("RELEASE job")
+
+    def _check(self) -> None:
+        if self.failed:
+            raise StoreFailedError
+
+    def _undo(self) -> None:
+        try:
+            self._connection.execute("ROLLBACK")
+        except SqliteError:
+            return
+
+
+def _tell(batch: list[_Job]) -> None:
+    """Wake each loop once for all of its jobs."""
+    for loop in {job.loop for job in batch}:
+        mine = [job for job in batch if job.loop is loop]
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(_resolve, mine)
+
+
+def _resolve(jobs: list[_Job]) -> None:
+    for job in jobs:
+        if job.future.done():
+            continue
+        if job.error is not None:
+            job.future.set_exception(job.error)
+        else:
+            job.future.set_result(job.result)

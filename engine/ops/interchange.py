@@ -1,0 +1,78 @@
+"""`adt-engine interchange`: the Clinical Data Interchange Service as a process, and tokens for its administrators."""
+
+from pathlib import Path
+from typing import Annotated, Final
+from urllib.parse import urlsplit
+
+import orjson
+import typer
+
+from engine.config.service import Environment, ServiceConfiguration
+from engine.config.source import read, validate
+from engine.errors import UsageError
+from engine.interchange.http.app import new_token, wall_clock
+from engine.interchange.http.process import serve
+from engine.interchange.oauth.endpoint import token_answer
+from engine.interchange.oauth.local import issue_locally
+from engine.interchange.store.connection import database_path
+from engine.telemetry import configure
+
+DATABASE: Final = "sqlite:///adt-data/interchange.db"
+
+Config = Annotated[Path | None, typer.Option("--config", help="The service's configuration (YAML or JSON).")]
+Database = Annotated[str, typer.Option("--database", help="Where patients and tokens are kept: sqlite:///PATH.")]
+
+app = typer.Typer(help="The FHIR service that comes with the engine.", invoke_without_command=True)
+
+
+@app.callback()
+def interchange(
+    context: typer.Context,
+    config: Config = None,
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=-1, max=65535, help="-1: the port of base_url; 0: a free one.")] = -1,
+    database: Database = DATABASE,
+) -> None:
+    """Run the Clinical Data Interchange Service until it is stopped.
+
+    Example: adt-engine interchange --config interchange.yaml --database sqlite:///adt-data/interchange.db
+    """
+    if context.invoked_subcommand is not None:
+        return
+    configuration = load(config)
+    configure()
+    address = urlsplit(configuration.base_url)
+    serve(
+        configuration,
+        host=host,
+        port=(address.port if address.port is not None else 8080) if port < 0 else port,
+        database=database,
+        announce=lambda url: typer.echo(f"interchange ready at {url}"),
+    )
+
+
+@app.command()
+def token(
+    client: Annotated[str, typer.Option(help="The client the token is for.")],
+    config: Config = None,
+    scope: Annotated[str, typer.Option(help="Scopes, blank between them; default: all of the client's.")] = "",
+    database: Database = DATABASE,
+    yes: Annotated[bool, typer.Option("--yes", help="Do so outside of a sandbox too.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Write the whole token answer as JSON.")] = False,
+) -> None:
+    """Print an access token of a client, for local administrators.
+
+    Example: adt-engine interchange token --config interchange.yaml --client engine
+    """
+    configuration = load(config)
+    if configuration.environment is not Environment.SANDBOX and not yes:
+        raise UsageError("this is a production service: add --yes if a token is really meant")
+    issued = issue_locally(configuration, database_path(database), client, scope, wall_clock, new_token)
+    typer.echo(orjson.dumps(token_answer(issued)).decode() if as_json else issued.access)
+
+
+def load(config: Path | None) -> ServiceConfiguration:
+    """Return the configuration in a file; ConfigurationError lists every problem in it."""
+    if config is None:
+        raise UsageError("name the configuration: --config FILE")
+    return validate(read(config), ServiceConfiguration)
