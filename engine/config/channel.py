@@ -70,7 +70,7 @@ def _zone(name: str) -> str:
 
 
 def _source(text: str) -> str:
-    if text.count("|") > 1 or not text.split("|")[0]:
+    if text.count("|") > 1 or not text or text.startswith("|"):
         raise ValueError(
             "write a source as MSH-3|MSH-4, such as 'REGISTRATION|RIVERBEND', or MSH-3 for all its facilities"
         )

@@ -1,0 +1,58 @@
+import pytest
+
+from engine.acknowledge.code import code_for
+from engine.acknowledge.judge import judge_header
+from engine.config.channels import load_channels
+from engine.config.samples import Expectation, load_samples
+from engine.config.shipped import shipped
+from engine.errors import UndecodableMessageError, UnreadableMessageError
+from engine.hl7.header import read_header
+from engine.hl7.message import parse
+from engine.receive.batch import unpack
+
+(CHANNEL,) = load_channels(shipped("channels"))
+
+
+def _messages() -> list[object]:
+    params = []
+    for sample in load_samples(shipped("samples")):
+        batch = unpack(sample.raw)
+        messages = batch.messages if batch else (sample.raw,)
+        params += [
+            pytest.param(raw, expected, id=f"{sample.file}-{index}")
+            for index, (raw, expected) in enumerate(zip(messages, sample.expect, strict=True))
+        ]
+    return params
+
+
+MESSAGES = _messages()
+
+
+@pytest.mark.parametrize(("raw", "expected"), MESSAGES)
+def test_each_message_parses_as_stated(raw: bytes, expected: Expectation) -> None:
+    """A message is read without loss, or is the one that cannot be read or decoded."""
+    if expected.ack == "none":
+        with pytest.raises(UnreadableMessageError):
+            parse(raw)
+    elif expected.reason == "undecodable":
+        with pytest.raises(UndecodableMessageError):
+            parse(raw)
+    else:
+        message = parse(raw)
+        assert message.write() == raw
+        assert {segment.name for segment in message.segments} >= {"MSH"}
+
+
+@pytest.mark.parametrize(("raw", "expected"), MESSAGES)
+def test_each_header_is_judged_as_stated(raw: bytes, expected: Expectation) -> None:
+    """What the header alone forbids is refused with the stated code; nothing else is refused for its header."""
+    header = read_header(raw)
+    if header is None:
+        assert expected.ack == "none"
+        return
+    findings = judge_header(header, CHANNEL)
+    if findings:
+        assert (str(code_for(findings)), str(int(findings[0].code))) == (expected.ack, expected.error)
+        assert expected.reason == findings[0].reason
+    else:
+        assert expected.ack != "AR"
