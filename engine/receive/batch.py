@@ -11,6 +11,7 @@ from typing import Final
 
 _SEGMENT: Final = re.compile(rb"[^\r\n]*[\r\n]*")
 _FURTHER_MESSAGE: Final = re.compile(rb"[\r\n](?:MSH|FHS|BHS)[^A-Za-z0-9\r\n]")
+_ENVELOPE: Final = re.compile(rb"[\r\n][FB]HS[^A-Za-z0-9\r\n]")
 _LEADING: Final = b"\xef\xbb\xbf\r\n \t"
 _TIME: Final = "%Y%m%d%H%M%S%z"
 
@@ -51,16 +52,23 @@ class Batch:
 
 def unpack(raw: bytes) -> Batch | None:
     """Return what a block holds beside one plain message; None where it is just that, or nothing that is known."""
-    begin = raw.lstrip(_LEADING)[:3]
-    if begin not in {b"FHS", b"BHS"} and (begin != b"MSH" or not _FURTHER_MESSAGE.search(raw)):
+    body = raw.lstrip(_LEADING)
+    begin = body[:3]
+    if begin == b"MSH":
+        # The usual case first: this stands on the way of every message.
+        if body.find(b"MSH", 3) < 0 and b"BHS" not in body and b"FHS" not in body:
+            return None
+        if not _FURTHER_MESSAGE.search(body):
+            return None
+    elif begin not in {b"FHS", b"BHS"}:
         return None
-    return _Unpacking(raw).batch(enveloped=begin != b"MSH" or b"\nBHS" in raw or b"\rBHS" in raw)
+    return _Unpacking(body).batch(enveloped=begin != b"MSH" or _ENVELOPE.search(body) is not None)
 
 
 class _Unpacking:
     """Walks the segments of a block once."""
 
-    def __init__(self, raw: bytes) -> None:
+    def __init__(self, body: bytes) -> None:
         self.file_header = b""
         self.messages: list[bytearray] = []
         self.sections: list[Section] = []
@@ -69,7 +77,7 @@ class _Unpacking:
         self._first = 0
         self._in_batch = False
         self._open = False
-        for segment in _SEGMENT.findall(raw.lstrip(_LEADING)):
+        for segment in _SEGMENT.findall(body):
             self._take(segment)
         self._end_section()
 

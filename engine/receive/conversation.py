@@ -8,34 +8,16 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 from engine import fault
 from engine.config.channel import Limits
 from engine.receive.block import COMMIT_ACK, COMMIT_NAK, Block, BlockReader, Event, EventKind, frame
+from engine.receive.outbox import Line, Outbox
 from engine.receive.reply import Answer, Observe, Peer, Reply, Written
 
 STALL_SECONDS: Final = 30.0
 LINGER_SECONDS: Final = 2.0
-
-
-class Line(Protocol):
-    """The socket side of a conversation."""
-
-    def send(self, data: bytes) -> bool:
-        """Send bytes; False where some could not be handed to the socket yet: `Conversation.flushed` follows."""
-
-    def pause(self) -> None:
-        """Stop reading."""
-
-    def resume(self) -> None:
-        """Read again."""
-
-    def finish(self) -> None:
-        """Say that nothing more will be sent, and drop what still comes in until the peer has closed."""
-
-    def abort(self) -> None:
-        """Drop the connection at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +50,11 @@ class Conversation:
         self._limits = terms.limits
         self._peer = peer
         self._loop = asyncio.get_running_loop()
+        self._outbox = Outbox(line, self._loop, self._moved)
         self._reader = BlockReader(terms.limits.block_bytes, terms.limits.block_seconds)
         self._backlog: deque[Block | Event] = deque()
         self._turns: deque[_Turn] = deque()
-        self._outbox: list[bytes] = []
-        self._unflushed: list[Written] = []
-        self._unread_bytes = 0
         self._awaited = 0
-        self._flush_due = False
         self._paused = paused
         self._reading = True
         self._held_at = 0.0
@@ -104,14 +83,7 @@ class Conversation:
 
     def flushed(self) -> None:
         """Hear that every byte sent so far is in the socket."""
-        self._unread_bytes = 0
-        if self._unflushed:
-            told, self._unflushed = self._unflushed, []
-            for written in told:
-                written(True)  # noqa: FBT003 - the name of the callable says it
-        self._active_at = self._loop.time()
-        self._regulate()
-        self._close_when_done()
+        self._outbox.flushed()
 
     def ended(self) -> None:
         """Hear that the peer sends nothing more; what is under way is still answered."""
@@ -120,15 +92,13 @@ class Conversation:
 
     def lost(self) -> None:
         """Hear that the connection is gone; answers under way go on, their replies are told to be unsent."""
+        self._gone = True
         self._backlog.clear()
         self._read_no_more()
-        self._gone = True
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
-        told, self._unflushed = self._unflushed, []
-        for written in told:
-            written(False)  # noqa: FBT003
+        self._outbox.lost()
 
     # -- what the door asks
 
@@ -203,14 +173,15 @@ class Conversation:
             if reply.written and reply.now is not None:
                 reply.written(False)  # noqa: FBT003
         else:
-            self._post(data, reply.written if reply.now is not None else None)
+            self._outbox.post(data, reply.written if reply.now is not None else None)
             if reply.close:
                 self._muted = True
                 self._backlog.clear()
                 self._read_no_more()
         if reply.later is not None:
             self._awaited += 1
-            self._terms.tasks.add(self._loop.create_task(self._follow(reply.later, reply.later_written)))
+            later = asyncio.ensure_future(reply.later)
+            self._terms.tasks.add(self._loop.create_task(self._follow(later, reply.later_written)))
 
     def _wire(self, reply: Reply) -> bytes:
         now = reply.now
@@ -231,61 +202,26 @@ class Conversation:
             if told and (failed or (content is not None and not self._open)):
                 told(False)  # noqa: FBT003
         if content is not None and self._open:
-            self._post(frame(content), told)
+            self._outbox.post(frame(content), told)
         self._close_when_done()
 
     @property
     def _open(self) -> bool:
         return not (self._gone or self._muted or self._finished)
 
-    def _post(self, data: bytes, told: Written | None) -> None:
-        if told:
-            self._unflushed.append(told)
-        if data:
-            self._outbox.append(data)
-        if not self._flush_due:
-            self._flush_due = True
-            self._loop.call_soon(self._flush)
-
-    def _flush(self) -> None:
-        """Send what this turn of the loop has gathered, in one write."""
-        self._flush_due = False
-        outbox, self._outbox = self._outbox, []
-        if self._gone:
-            return
-        if fault.armed():
-            self._send_by_halves(outbox)
-            return
-        self._send(b"".join(outbox))
-
-    def _send(self, data: bytes) -> None:
-        self._unread_bytes += len(data)
-        if not data or self._line.send(data):
-            self.flushed()
-        else:
-            self._regulate()
-
-    def _send_by_halves(self, outbox: list[bytes]) -> None:
-        told, self._unflushed = self._unflushed, []
-        try:
-            for data in outbox:
-                half = len(data) // 2
-                self._send(data[:half])
-                fault.point("F06")
-                self._unflushed, told = self._unflushed + told, []
-                self._send(data[half:])
-                fault.point("F07")
-        except (fault.InjectedFaultError, OSError):
-            self._unflushed += told
-            self._line.abort()
-
     # -- flow
+
+    def _moved(self) -> None:
+        if not self._outbox.unread_bytes:
+            self._active_at = self._loop.time()
+        self._regulate()
+        self._close_when_done()
 
     def _regulate(self) -> None:
         """Read only while there is room for what may come."""
         if self._finished or self._gone:
             return
-        full = len(self._turns) >= self._limits.in_flight or self._unread_bytes > self._limits.unread_reply_bytes
+        full = len(self._turns) >= self._limits.in_flight or self._outbox.unread_bytes > self._limits.unread_reply_bytes
         wanted = not (full or self._paused or self._backlog or self._closing)
         if wanted is self._reading:
             return
@@ -314,7 +250,7 @@ class Conversation:
         if not self._closing or self._finished or self._gone:
             return
         owing = self._backlog or ((self._turns or self._awaited) and not self._muted)
-        if owing or self._flush_due or self._unread_bytes:
+        if owing or not self._outbox.empty:
             self._arm("stall", self._terms.stall_seconds)
             return
         self._finished = True

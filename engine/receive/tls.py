@@ -7,7 +7,7 @@ from typing import Final
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.x509.oid import NameOID
-from OpenSSL import SSL, crypto
+from OpenSSL import SSL
 
 from engine.config.channel import Tls
 from engine.errors import StartError
@@ -76,17 +76,9 @@ def _context(tls: Tls) -> SSL.Context:
     context.check_privatekey()
     if tls.client_ca:
         context.load_verify_locations(tls.client_ca)
-        context.set_client_ca_list([_name(certificate) for certificate in _authorities(tls.client_ca)])
+        context.load_client_ca(tls.client_ca.encode())
         context.set_verify(SSL.VERIFY_PEER | SSL.VERIFY_FAIL_IF_NO_PEER_CERT)
     return context
-
-
-def _authorities(path: str) -> list[x509.Certificate]:
-    return x509.load_pem_x509_certificates(Path(path).read_bytes())
-
-
-def _name(certificate: x509.Certificate) -> crypto.X509Name:
-    return crypto.X509.from_cryptography(certificate).get_subject()
 
 
 def source_name(certificate: x509.Certificate, names: Mapping[str, str]) -> str | None:

@@ -9,12 +9,12 @@ from typing import Any
 from OpenSSL import SSL
 from twisted.internet.interfaces import IOpenSSLServerConnectionCreator
 from twisted.internet.protocol import Factory
-from twisted.protocols.tls import TLSMemoryBIOFactory, TLSMemoryBIOProtocol
+from twisted.protocols.tls import TLSMemoryBIOFactory
 from zope.interface import implementer  # type: ignore[import-untyped]
 
 from engine.config.channel import Network
 from engine.receive.conversation import Terms
-from engine.receive.listener.connection import Connection
+from engine.receive.listener.connection import Connection, Encrypted
 from engine.receive.tls import Certificates
 
 
@@ -89,7 +89,7 @@ def _allowed(host: str, allow: Sequence[Network]) -> bool:
 class TlsConversations(TLSMemoryBIOFactory):
     """TLS around the conversations; who is not let in never comes to a handshake."""
 
-    protocol = TLSMemoryBIOProtocol
+    protocol = Encrypted
 
     def __init__(self, certificates: Certificates, inner: Any, clock: Any) -> None:
         handshakes: Any = _Handshakes(certificates)

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any, Final
 from typing import Protocol as Interface
 
-from OpenSSL import SSL
 from twisted.internet import tcp
 from twisted.internet.interfaces import IHalfCloseableProtocol, IHandshakeListener
 from twisted.internet.protocol import Protocol, connectionDone
@@ -59,6 +58,11 @@ class Socket(tcp.Server):
             if self.owner is not None and not self._at_once:
                 self.owner.flushed()
 
+    def abortConnection(self) -> None:  # noqa: N802 - Twisted's name
+        """Drop the connection; what its buffer holds is lost, and is not to be taken for sent."""
+        self.owner = None
+        super().abortConnection()  # type: ignore[no-untyped-call]
+
     def send(self, outer: Any, data: bytes) -> bool:
         """Write through `outer` (TLS or this socket); return whether all of it is in the system's hands.
 
@@ -80,6 +84,17 @@ class Socket(tcp.Server):
         return self.empty
 
 
+class Encrypted(TLSMemoryBIOProtocol):
+    """The TLS side of a connection, which knows whether a byte came in."""
+
+    silent = True
+
+    def dataReceived(self, bytes: bytes) -> None:  # noqa: A002, N802 - Twisted's names
+        """Pass bytes to TLS."""
+        self.silent = False
+        super().dataReceived(bytes)  # type: ignore[no-untyped-call]
+
+
 @implementer(IHalfCloseableProtocol, IHandshakeListener)
 class Connection(Protocol):
     """One connection, as Twisted sees it."""
@@ -90,7 +105,7 @@ class Connection(Protocol):
         self._house = house
         self._peer = Peer(address, port)
         self._conversation: Conversation | None = None
-        self._discarding = self._half_closed = self._lost = False
+        self._discarding = self._half_closed = self._lost = self._refused = False
         self._socket: Any = None
         self._timer: asyncio.TimerHandle | None = None
 
@@ -99,7 +114,7 @@ class Connection(Protocol):
     def connectionMade(self) -> None:  # noqa: N802 - Twisted's name
         """Enter the door; behind TLS the conversation waits for the handshake."""
         self._house.enter(self)
-        encrypted = isinstance(self.transport, TLSMemoryBIOProtocol)
+        encrypted = isinstance(self.transport, Encrypted)
         self._socket = self.transport.transport if encrypted else self.transport
         self._socket.owner = self
         _tune(self._socket)
@@ -118,6 +133,7 @@ class Connection(Protocol):
         if certificate is not None:
             name = source_name(certificate.to_cryptography(), self._house.client_names)
         if name is None:
+            self._refused = True
             self._house.terms.observe("refused-certificate")
             self.abort()
             return
@@ -139,15 +155,15 @@ class Connection(Protocol):
     def writeConnectionLost(self) -> None:  # noqa: N802 - Twisted's name
         """Nothing to do: the peer has been told, and closes."""
 
-    def connectionLost(self, reason: Failure = connectionDone) -> None:  # noqa: N802 - Twisted's name
+    def connectionLost(self, reason: Failure = connectionDone) -> None:  # noqa: ARG002, N802 - Twisted's names
         """Hear that the connection is gone."""
         self._lost = True
         if self._timer is not None:
             self._timer.cancel()
         if self._conversation is not None:
             self._conversation.lost()
-        elif reason.check(SSL.Error):  # type: ignore[no-untyped-call]
-            self._house.terms.observe("tls-failed")
+        elif not self._refused:
+            self._house.terms.observe("probe" if self.transport.silent else "tls-failed")
         self._house.leave(self, self._peer.address)
 
     # -- told by the socket and the door

@@ -1,0 +1,108 @@
+"""Blocks out of streams: the same for every chunking, whatever the stream holds."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.receive.block import Block, BlockKind, BlockReader, Event, EventKind, frame
+
+LIMIT = 40
+
+COMPLETE, TORN, OVERSIZE = BlockKind.COMPLETE, BlockKind.TORN, BlockKind.OVERSIZE
+PROBE, STRAY, BARE = EventKind.PROBE, EventKind.STRAY, EventKind.BARE_END
+
+
+def read(*chunks: bytes, limit: int = LIMIT) -> list[tuple[object, object]]:
+    """Return kind and content of everything that a stream yields."""
+    reader = BlockReader(limit, 30)
+    found = [item for chunk in chunks for item in reader.feed(chunk, 0.0)] + reader.close()
+    return [(item.kind, item.raw if isinstance(item, Block) else item.size_bytes) for item in found]
+
+
+@pytest.mark.parametrize(
+    ("stream", "expected"),
+    [
+        pytest.param(b"\x0bA\x1c\r", [(COMPLETE, b"A")], id="one"),
+        pytest.param(b"\x0bA\x1c\r\x0bB\x1c\r", [(COMPLETE, b"A"), (COMPLETE, b"B")], id="two"),
+        pytest.param(b"\x0b\x1c\r", [(PROBE, 0)], id="empty-block"),
+        pytest.param(b"\x0b\x0b\x1c\r", [(PROBE, 0), (PROBE, 0)], id="empty-torn"),
+        pytest.param(b"xy\x0bA\x1c\r\n\n", [(STRAY, 2), (COMPLETE, b"A"), (STRAY, 2)], id="stray"),
+        pytest.param(b"\x0bA\x0bB\x1c\r", [(TORN, b"A"), (COMPLETE, b"B")], id="restart"),
+        pytest.param(b"\x0bA\x1c\x0bB\x1c\r", [(BARE, 0), (COMPLETE, b"A"), (COMPLETE, b"B")], id="bare-end"),
+        pytest.param(b"\x0bA\x1cB", [(BARE, 0), (COMPLETE, b"A"), (STRAY, 1)], id="bare-end-then-stray"),
+        pytest.param(b"\x0bA\x1c\x1c\r", [(BARE, 0), (COMPLETE, b"A"), (STRAY, 2)], id="two-ends"),
+        pytest.param(b"\x0bA\x1c", [(EventKind.CUT_OFF, 1)], id="cut-off-before-CR"),
+        pytest.param(b"\x0bABC", [(EventKind.CUT_OFF, 3)], id="cut-off"),
+        pytest.param(b"", [], id="nothing"),
+        pytest.param(frame(b"A" * LIMIT), [(COMPLETE, b"A" * LIMIT)], id="at-the-limit"),
+        pytest.param(frame(b"A" * (LIMIT + 1)) + frame(b"B"), [(OVERSIZE, b"A" * LIMIT)], id="over-the-limit"),
+        pytest.param(b"z" * (LIMIT + 1) + frame(b"B"), [(EventKind.NOISE, LIMIT)], id="noise"),
+        pytest.param(b"\x0bA\rB\r\x1c\r", [(COMPLETE, b"A\rB\r")], id="CR-inside"),
+    ],
+)
+def test_streams(stream: bytes, expected: list[tuple[object, object]]) -> None:
+    """Each stream yields what the page of the protocol says, whole or byte by byte."""
+    assert read(stream) == expected
+    assert read(*[stream[i : i + 1] for i in range(len(stream))]) == expected
+
+
+MARKS = st.sampled_from([b"\x0b", b"\x1c", b"\r", b"\x1c\r", b"\x0bMSH|", b"\n", b"A" * 15, b"\x0bX\x1c\r"])
+
+
+@given(st.lists(st.one_of(MARKS, st.binary(max_size=12)), max_size=30).map(b"".join), st.data())
+def test_chunking_changes_nothing(stream: bytes, data: st.DataObject) -> None:
+    """However the stream is cut, the same blocks and events come out in the same order."""
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=8)))
+    chunks = [stream[begin:end] for begin, end in zip([0, *cuts], [*cuts, len(stream)], strict=True)]
+    assert read(*chunks) == read(stream)
+
+
+@given(st.lists(st.binary(min_size=1, max_size=20).filter(lambda raw: not {0x0B, 0x1C} & set(raw)), max_size=8))
+def test_whole_blocks_come_out_as_they_went_in(contents: list[bytes]) -> None:
+    """Blocks that keep the protocol come out byte for byte, and nothing else does."""
+    assert read(b"".join(map(frame, contents))) == [(COMPLETE, raw) for raw in contents]
+
+
+@given(st.binary(max_size=60), st.binary(max_size=60))
+def test_nothing_is_glued(first: bytes, second: bytes) -> None:
+    """No block ever holds a frame byte, so two messages are never glued into one."""
+    for kind, content in read(frame(first) + frame(second)):
+        if isinstance(kind, BlockKind):
+            assert not {0x0B, 0x1C} & set(bytes(content))  # type: ignore[call-overload]
+
+
+def test_oversize_stops_buffering() -> None:
+    """Past the limit nothing more is kept, however much comes."""
+    reader = BlockReader(LIMIT, 30)
+    found = [item for _ in range(1000) for item in reader.feed(b"\x0b" + b"A" * 1000, 0.0)]
+    assert [type(item) for item in found] == [Block]
+    assert reader.dead
+    assert reader.feed(frame(b"B"), 0.0) == []
+
+
+def test_a_block_has_its_time() -> None:
+    """The deadline runs from the first byte of a block, and there is none between blocks."""
+    reader = BlockReader(LIMIT, 30)
+    assert reader.deadline is None
+    reader.feed(b"\x0bA", 100.0)
+    reader.feed(b"B", 120.0)
+    assert reader.deadline == 130.0
+    assert reader.expire(129.9) == []
+    assert reader.expire(130.0) == [Event(EventKind.LATE, 2)]
+    assert reader.dead
+
+
+def test_time_ends_a_block_that_lacks_its_last_byte() -> None:
+    """A block that ended without CR, and after which nothing comes, is complete once its time is over."""
+    reader = BlockReader(LIMIT, 30)
+    reader.feed(b"\x0bA\x1c", 0.0)
+    assert reader.expire(30.0) == [Event(EventKind.BARE_END), Block(b"A", COMPLETE, 0.0, 30.0)]
+    assert reader.feed(frame(b"B"), 31.0) == [Block(b"B", COMPLETE, 31.0, 31.0)]
+
+
+def test_seconds_in_which_nobody_read_do_not_count() -> None:
+    """A deadline moves by the time for which reading was stopped."""
+    reader = BlockReader(LIMIT, 30)
+    reader.feed(b"\x0bA", 0.0)
+    reader.postpone(15)
+    assert reader.deadline == 45.0

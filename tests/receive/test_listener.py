@@ -1,0 +1,439 @@
+"""The listener on real sockets: order, limits, backpressure, who may come in, pausing and closing."""
+
+import asyncio
+import socket
+import struct
+from collections.abc import Awaitable, Callable
+from ipaddress import ip_network
+from typing import Any
+
+import pytest
+
+from engine import fault
+from engine.config.channel import Limits, Mllp
+from engine.errors import StartError
+from engine.receive.block import Block, BlockKind, frame
+from engine.receive.listener import Door, listen
+from engine.receive.reply import Peer, Reply
+
+Eventually = Callable[[Callable[[], object]], Awaitable[None]]
+
+ACK_A, ACK_B = frame(b"ACK of A"), frame(b"ACK of B")
+
+
+@pytest.mark.parametrize(
+    ("steps", "events"),
+    [
+        pytest.param([("send", frame(b"A")), ("expect", ACK_A)], {}, id="one"),
+        pytest.param([("send", frame(b"A") + frame(b"B")), ("expect", ACK_A + ACK_B)], {}, id="two-in-one-segment"),
+        pytest.param(
+            [*[("send", bytes([byte])) for byte in frame(b"A")], ("expect", ACK_A)], {}, id="one-byte-segments"
+        ),
+        pytest.param(
+            [("send", b"\x0bA"), ("wait", 0.05), ("send", b"\x1c\r"), ("expect", ACK_A)], {}, id="half-and-half"
+        ),
+        pytest.param(
+            [("send", b"??" + frame(b"A") + b"\r\n" + frame(b"B")), ("expect", ACK_A + ACK_B)],
+            {"stray-bytes": 2},
+            id="garbage-between-blocks",
+        ),
+        pytest.param(
+            [("send", b"\x0bA\x1c" + frame(b"B")), ("expect", ACK_A + ACK_B)], {"bare-end": 1}, id="end-without-CR"
+        ),
+        pytest.param([("send", b"\x0bA\x0bB\x1c\r"), ("expect", ACK_A + ACK_B)], {}, id="restart-inside-a-block"),
+        pytest.param([("close", None)], {"probe": 1}, id="connection-without-a-byte"),
+        pytest.param(
+            [("send", b"\x0b\x1c\r" + frame(b"A")), ("expect", ACK_A)], {"probe": 1}, id="empty-block-is-a-probe"
+        ),
+        pytest.param([("send", b"\x0bA\x1c"), ("close", None)], {"block-cut-off": 1}, id="cut-off"),
+        pytest.param(
+            [("send", frame(b"A") + frame(b"B")), ("end", None), ("closed", ACK_A + ACK_B)], {}, id="half-closed-sender"
+        ),
+        pytest.param([("send", frame(b"\x06")), ("send", frame(b"A")), ("expect", ACK_A)], {"commit": 1}, id="commit"),
+    ],
+)
+async def test_conversations(
+    open_door: Any, dial: Any, eventually: Eventually, steps: list[tuple[str, Any]], events: dict[str, int]
+) -> None:
+    """Each conversation goes as the page of the wire says."""
+    heard = await open_door()
+    await (await dial(heard)).play(*steps, ("close", None))
+    await eventually(lambda: not heard.listening.connections)
+    assert heard.events == {"connected": 1, **events}
+
+
+async def test_replies_keep_the_order_of_requests(open_door: Any, dial: Any) -> None:
+    """A quick second answer waits for the slow first one, and both answers run at the same time."""
+    both = asyncio.Barrier(2)
+
+    async def answer(block: Block, _peer: Peer) -> Reply:
+        await both.wait()
+        await asyncio.sleep(0.05 if block.raw == b"A" else 0)
+        return Reply(b"ACK of " + block.raw)
+
+    script = await dial(await open_door(answer))
+    await script.play(("send", frame(b"A") + frame(b"B")), ("expect", ACK_A + ACK_B))
+
+
+async def test_a_later_reply_leaves_out_of_order(open_door: Any, dial: Any, eventually: Eventually) -> None:
+    """The application acknowledgement of enhanced mode follows when it is there, past other replies."""
+    told: list[bool] = []
+
+    async def later() -> bytes:
+        await asyncio.sleep(0.05)
+        return b"AA"
+
+    async def answer(block: Block, _peer: Peer) -> Reply:
+        return Reply(b"CA", later=later() if block.raw == b"A" else None, later_written=told.append)
+
+    script = await dial(await open_door(answer))
+    await script.play(("send", frame(b"A") + frame(b"B")), ("expect", frame(b"CA") * 2 + frame(b"AA")))
+    await eventually(lambda: told == [True])
+
+
+async def test_a_later_reply_without_a_line_is_unsent(open_door: Any, dial: Any, eventually: Eventually) -> None:
+    """When the connection is gone, the answer goes on and its reply is told to be unsent."""
+    gate = asyncio.Event()
+    told: list[bool] = []
+
+    async def later() -> bytes:
+        await gate.wait()
+        return b"AA"
+
+    async def answer(_block: Block, _peer: Peer) -> Reply:
+        return Reply(b"CA", later=later(), later_written=told.append)
+
+    heard = await open_door(answer)
+    script = await dial(heard)
+    await script.play(("send", frame(b"A")), ("expect", frame(b"CA")))
+    reset(script)
+    await eventually(lambda: not heard.listening.connections)
+    gate.set()
+    await eventually(lambda: told == [False])
+
+
+def reset(script: Any) -> None:
+    """Close a connection with RST."""
+    handle = script.writer.get_extra_info("socket")
+    handle.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    script.writer.transport.abort()
+
+
+async def test_written_is_told_both_ways(open_door: Any, dial: Any, eventually: Eventually) -> None:
+    """A reply is told to be written once it is in the socket, and unwritten where the line was gone."""
+    gate = asyncio.Event()
+    told: list[bool] = []
+
+    async def answer(block: Block, _peer: Peer) -> Reply:
+        if block.raw == b"B":
+            await gate.wait()
+        return Reply(b"ACK of " + block.raw, written=told.append)
+
+    heard = await open_door(answer)
+    script = await dial(heard)
+    await script.play(("send", frame(b"A")), ("expect", ACK_A))
+    assert told == [True]
+    await script.send(frame(b"B"))
+    await eventually(lambda: heard.listening.answering)
+    reset(script)
+    await eventually(lambda: not heard.listening.connections)
+    gate.set()
+    await eventually(lambda: told == [True, False])
+
+
+async def test_nothing_to_say_writes_nothing(open_door: Any, dial: Any) -> None:
+    """A reply of None leaves no bytes, and the next one follows."""
+
+    async def answer(block: Block, _peer: Peer) -> Reply:
+        return Reply(None if block.raw == b"A" else b"ACK of B")
+
+    script = await dial(await open_door(answer))
+    await script.play(("send", frame(b"A") + frame(b"B")), ("expect", ACK_B))
+
+
+async def test_several_replies_to_one_block(open_door: Any, dial: Any) -> None:
+    """A tuple of replies leaves as one block each."""
+
+    async def answer(_block: Block, _peer: Peer) -> Reply:
+        return Reply((b"1", b"2"))
+
+    script = await dial(await open_door(answer))
+    await script.play(("send", frame(b"A")), ("expect", frame(b"1") + frame(b"2")))
+
+
+async def test_a_failing_answer_closes_the_line(open_door: Any, dial: Any) -> None:
+    """When the answer fails, the sender gets no acknowledgement, but a closed connection."""
+
+    async def answer(block: Block, _peer: Peer) -> Reply:
+        if block.raw == b"B":
+            raise RuntimeError
+        return Reply(b"ACK of " + block.raw)
+
+    heard = await open_door(answer)
+    script = await dial(heard)
+    await script.play(("send", frame(b"A") + frame(b"B") + frame(b"C")), ("closed", ACK_A))
+    assert heard.events["answer-failed"] == 1
+
+
+async def test_close_after_the_reply(open_door: Any, dial: Any) -> None:
+    """A reply that closes is still read by a sender which has already sent more."""
+    told: list[bool] = []
+
+    async def answer(block: Block, _peer: Peer) -> Reply:
+        return Reply(b"ACK of " + block.raw, close=True, written=told.append)
+
+    script = await dial(await open_door(answer))
+    await script.play(("send", frame(b"A") + frame(b"B") + b"x" * 50_000), ("closed", ACK_A))
+    assert sorted(told) == [False, True]
+
+
+async def test_an_oversize_block_is_refused_and_closed(open_door: Any, dial: Any) -> None:
+    """The fragment up to the limit is answered, then the connection ends, and what still comes is dropped."""
+
+    async def answer(block: Block, _peer: Peer) -> Reply:
+        return Reply(b"AE" if block.kind is BlockKind.OVERSIZE else b"AA")
+
+    heard = await open_door(answer, limits={"block_bytes": 1024})
+    script = await dial(heard)
+    await script.play(("send", b"\x0b" + b"M" * 100_000), ("closed", frame(b"AE")))
+    assert [len(block.raw) for block in heard.blocks] == [1024]
+
+
+@pytest.mark.parametrize(
+    ("limits", "first", "word"),
+    [
+        pytest.param({"block_seconds": 0.1}, b"\x0bA", "block-too-slow", id="a-block-in-drips"),
+        pytest.param({"idle_seconds": 0.1}, frame(b"A"), "idle", id="nothing-more"),
+    ],
+)
+async def test_time_is_bounded(open_door: Any, dial: Any, limits: dict[str, float], first: bytes, word: str) -> None:
+    """A block that takes too long, or a line idle for too long, is closed."""
+    heard = await open_door(limits=limits)
+    script = await dial(heard)
+    await script.play(("send", first), ("closed", ACK_A if word == "idle" else b""))
+    assert heard.events[word] == 1
+
+
+async def test_idle_between_blocks_is_allowed_by_default(open_door: Any, dial: Any) -> None:
+    """Silence between blocks does not count towards the seconds of a block."""
+    script = await dial(await open_door(limits={"block_seconds": 0.05}))
+    await script.play(
+        ("send", frame(b"A")), ("expect", ACK_A), ("wait", 0.15), ("send", frame(b"B")), ("expect", ACK_B)
+    )
+
+
+async def test_in_flight_is_bounded(open_door: Any, dial: Any, eventually: Eventually) -> None:
+    """Not more blocks than `in_flight` are answered at a time; the others wait and lose nothing."""
+    gate = asyncio.Event()
+    running = 0
+    most = 0
+
+    async def answer(block: Block, _peer: Peer) -> Reply:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await gate.wait()
+        running -= 1
+        return Reply(block.raw)
+
+    heard = await open_door(answer, limits={"in_flight": 4})
+    script = await dial(heard)
+    sent = b"".join(frame(b"%d" % number) for number in range(100))
+    await script.send(sent)
+    await eventually(lambda: heard.listening.answering == 4)
+    gate.set()
+    await script.expect(sent)
+    assert most == 4
+
+
+async def test_answers_that_stand_still_close_the_line(open_door: Any, dial: Any) -> None:
+    """When nothing moves for `stall_seconds` while reading is stopped, the connection is closed."""
+
+    async def answer(_block: Block, _peer: Peer) -> Reply:
+        await asyncio.sleep(60)
+        return Reply(b"late")
+
+    heard = await open_door(answer, limits={"in_flight": 1}, stall_seconds=0.1)
+    script = await dial(heard)
+    await script.play(("send", frame(b"A")), ("closed", b""))
+    assert heard.events["stalled"] == 1
+
+
+async def test_a_peer_that_never_reads_is_closed(open_door: Any, dial: Any, eventually: Eventually) -> None:
+    """Reply bytes that lie unread stop reading, and after `stall_seconds` the connection is closed."""
+    told: list[bool] = []
+
+    async def answer(_block: Block, _peer: Peer) -> Reply:
+        return Reply(b"x" * 200_000, written=told.append)
+
+    heard = await open_door(answer, limits={"unread_reply_bytes": 1024}, stall_seconds=0.2)
+    script = await dial(heard, limit=1024)
+    script.reader._transport.pause_reading()  # type: ignore[attr-defined]
+    for _ in range(50):
+        await script.send(frame(b"A"))
+        await asyncio.sleep(0.001)
+    await eventually(lambda: heard.events["stalled"])
+    await eventually(lambda: not heard.listening.connections)
+    assert told[-1] is False
+    assert len(heard.blocks) < 50
+
+
+@pytest.mark.parametrize(
+    ("options", "word"),
+    [
+        pytest.param({"allow": (ip_network("10.0.0.0/8"),)}, "refused-address", id="not-on-the-allow-list"),
+        pytest.param({"limits": {"connections_per_address": 1}}, "refused-full", id="too-many-of-one-address"),
+        pytest.param({"limits": {"connections": 1}}, "refused-full", id="too-many-in-all"),
+    ],
+)
+async def test_who_may_not_come_in(open_door: Any, dial: Any, options: dict[str, Any], word: str) -> None:
+    """Who is not allowed, or for whom there is no room, is closed before a byte is read."""
+    heard = await open_door(**options)
+    if word == "refused-full":
+        await (await dial(heard)).play(("send", frame(b"A")), ("expect", ACK_A))
+    refused = await dial(heard)
+    await refused.play(("closed", b""))
+    assert heard.events[word] == 1
+    assert len(heard.blocks) == (word == "refused-full")
+
+
+async def test_a_place_is_free_again(open_door: Any, dial: Any, eventually: Eventually) -> None:
+    """A connection that ends gives its place to the next one."""
+    heard = await open_door(limits={"connections": 1}, allow=(ip_network("127.0.0.0/8"),))
+    for _ in range(3):
+        await (await dial(heard)).play(("send", frame(b"A")), ("expect", ACK_A), ("close", None))
+        await eventually(lambda: not heard.listening.connections)
+    assert heard.events == {"connected": 3}
+
+
+async def test_pause_and_resume(open_door: Any, dial: Any, eventually: Eventually) -> None:
+    """A paused door reads nothing, from old connections or new ones; resumed, it reads everything."""
+    heard = await open_door()
+    old = await dial(heard)
+    await old.play(("send", frame(b"A")), ("expect", ACK_A))
+    await heard.listening.pause()
+    new = await dial(heard)
+    await eventually(lambda: heard.listening.connections == 2)
+    await old.send(frame(b"A"))
+    await new.send(frame(b"B"))
+    await asyncio.sleep(0.05)
+    assert len(heard.blocks) == 1
+    await heard.listening.resume()
+    await old.expect(ACK_A)
+    await new.expect(ACK_B)
+
+
+async def test_drain_finishes_what_is_under_way(open_door: Any, dial: Any, eventually: Eventually) -> None:
+    """Draining answers what was begun, refuses new connections, and closes."""
+    gate = asyncio.Event()
+
+    async def answer(block: Block, _peer: Peer) -> Reply:
+        await gate.wait()
+        return Reply(b"ACK of " + block.raw)
+
+    heard = await open_door(answer)
+    script = await dial(heard)
+    await script.send(frame(b"A") + b"\x0bB")
+    await eventually(lambda: heard.listening.answering)
+    draining = asyncio.create_task(heard.listening.drain(5))
+    await asyncio.sleep(0.02)
+    with pytest.raises(ConnectionRefusedError):
+        await dial(heard)
+    gate.set()
+    await script.closed(ACK_A)
+    await script.close()
+    assert await draining is True
+    assert heard.listening.connections == 0
+
+
+async def test_drain_has_an_end(open_door: Any, dial: Any, eventually: Eventually) -> None:
+    """Past its seconds a drain cancels what is still under way and says so."""
+
+    async def answer(_block: Block, _peer: Peer) -> Reply:
+        await asyncio.sleep(60)
+        return Reply(b"late")
+
+    heard = await open_door(answer)
+    script = await dial(heard)
+    await script.send(frame(b"A"))
+    await eventually(lambda: heard.listening.answering)
+    assert await heard.listening.drain(0.05) is False
+    assert heard.listening.answering == 0
+    await script.closed(b"")
+
+
+async def test_commit_bytes(open_door: Any, dial: Any) -> None:
+    """With MLLP release 2 each block is answered by a commit byte first, 0x06 where it was stored, else 0x15."""
+
+    async def answer(block: Block, _peer: Peer) -> Reply:
+        return Reply(b"ACK of " + block.raw, stored=block.raw == b"A")
+
+    script = await dial(await open_door(answer, commit_bytes=True))
+    await script.play(
+        ("send", frame(b"A") + frame(b"B")), ("expect", b"\x0b\x06\x1c\r" + ACK_A + b"\x0b\x15\x1c\r" + ACK_B)
+    )
+
+
+async def test_a_port_in_use_is_said_in_one_line(open_door: Any) -> None:
+    """The error names channel, address, cause and next step."""
+    heard = await open_door()
+    port = heard.listening.port
+    with pytest.raises(StartError) as refused:
+        await listen(Door("second", Mllp(port=port)), heard.listening._factory.terms.answer, lambda _: None)
+    assert str(refused.value) == (
+        f"channel second cannot listen on 127.0.0.1:{port}: the port is in use; stop the other program or set another"
+        " port in the channel file"
+    )
+
+
+async def test_an_armed_fault_keeps_to_loopback(open_door: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a fault armed nothing listens beyond loopback, so it cannot run in production."""
+    monkeypatch.setattr(fault, "_armed", [])
+    fault.arm("F25:kill")
+    door = Door("test", Mllp(host="0.0.0.0", port=0), Limits())  # noqa: S104 - refused
+    with pytest.raises(StartError, match="beyond loopback"):
+        await listen(door, (await open_door()).listening._factory.terms.answer, lambda _: None)
+
+
+@pytest.mark.parametrize(
+    ("point", "rest", "answered"),
+    [
+        pytest.param("F01:raise", b"", 0, id="F01-block-complete"),
+        pytest.param("F06:raise", ACK_A[: len(ACK_A) // 2], 1, id="F06-half-an-acknowledgement"),
+        pytest.param("F07:raise", ACK_A, 1, id="F07-acknowledgement-written"),
+    ],
+)
+async def test_fault_points(
+    open_door: Any, dial: Any, monkeypatch: pytest.MonkeyPatch, point: str, rest: bytes, answered: int
+) -> None:
+    """At each fault point exactly what the point's name says is on the wire, and the connection ends."""
+    heard = await open_door()
+    script = await dial(heard)
+    monkeypatch.setattr(fault, "_armed", [])
+    fault.arm(point)
+    await script.send(frame(b"A"))
+    got = await script.reader.readexactly(len(rest))
+    assert got == rest
+    await script.closed(b"")
+    assert len(heard.blocks) == answered
+    assert heard.written == [point == "F07:raise"] * answered
+
+
+async def test_the_peer_is_told(open_door: Any, dial: Any) -> None:
+    """The answer hears address and port of the sender, and no TLS name without a client certificate."""
+    heard = await open_door()
+    script = await dial(heard)
+    await script.play(("send", frame(b"A")), ("expect", ACK_A))
+    assert heard.peers == [Peer(*script.writer.get_extra_info("sockname"), "")]
+
+
+async def test_keepalive_is_on(open_door: Any, dial: Any, eventually: Eventually) -> None:
+    """A peer that is gone without a word is noticed: keepalive after 60 s, every 10 s, 6 times."""
+    heard = await open_door()
+    await dial(heard)
+    await eventually(lambda: heard.listening.connections)
+    (connection,) = heard.listening._factory.open
+    handle = connection.transport.getHandle()
+    assert handle.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+    assert handle.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 60
+    assert handle.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
