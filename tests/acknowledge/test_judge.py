@@ -1,0 +1,82 @@
+"""What the header alone gives cause to refuse."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from engine.acknowledge.code import code_for
+from engine.acknowledge.judge import judge_header
+
+
+@pytest.mark.parametrize(
+    ("fields", "found", "code"),
+    [
+        pytest.param({}, [], "AA", id="fine"),
+        pytest.param({"msh_9": "ADT^A01"}, [], "AA", id="two-components"),
+        pytest.param({"msh_11": ""}, [], "AA", id="empty-processing-id-is-P"),
+        pytest.param({"msh_12": ""}, [], "AA", id="empty-version-is-the-channel's"),
+        pytest.param({"msh_12": "2.5.1^USA"}, [], "AA", id="version-with-country"),
+        pytest.param({"msh_12": "2.1"}, [], "AA", id="2.1"),
+        pytest.param({"msh_12": "2.9"}, [], "AA", id="2.9"),
+        pytest.param({"msh_9": "ORU^R01"}, [(200, "MSH-9.1")], "AR", id="message-type"),
+        pytest.param({"msh_9": "ADT^Z9X"}, [(201, "MSH-9.2")], "AR", id="event"),
+        pytest.param({"msh_9": "ADT"}, [(101, "MSH-9.2")], "AE", id="no-event"),
+        pytest.param({"msh_9": ""}, [(101, "MSH-9.1")], "AE", id="no-message-type"),
+        pytest.param({"msh_11": "T"}, [(202, "MSH-11.1")], "AR", id="processing-id"),
+        pytest.param({"msh_12": "3.0"}, [(203, "MSH-12.1")], "AR", id="version"),
+        pytest.param({"msh_10": ""}, [(101, "MSH-10")], "AE", id="no-control-id"),
+        pytest.param({"msh_10": '""'}, [(101, "MSH-10")], "AE", id="null-control-id"),
+        pytest.param({"msh_14": "7"}, [(200, "MSH-14")], "AR", id="continuation"),
+        pytest.param({"msh_10": "", "msh_11": "D"}, [(202, "MSH-11.1"), (101, "MSH-10")], "AR", id="two-faults"),
+    ],
+)
+def test_findings(
+    header: Callable[..., Any],
+    channel: Callable[..., Any],
+    fields: dict[str, str],
+    found: list[tuple[int, str]],
+    code: str,
+) -> None:
+    """Each fault of the header is found with its table 0357 code and its place."""
+    findings = judge_header(header(**fields), channel())
+    assert [(int(finding.code), finding.locations[0]) for finding in findings] == found
+    assert code_for(findings) == code
+
+
+@pytest.mark.parametrize(
+    ("sources", "fields", "reasons"),
+    [
+        pytest.param(("EPIC|RVB",), {}, [], id="listed"),
+        pytest.param(("EPIC",), {}, [], id="listed-for-every-facility"),
+        pytest.param(("EPIC|RVB",), {"msh_3": "EPIC^1.2^ISO", "msh_4": "RVB^x^y"}, [], id="first-components"),
+        pytest.param(("EPIC|RVB",), {"msh_4": "OTHER"}, ["unknown-source"], id="other-facility"),
+        pytest.param(("CERNER|RVB", "EPIC|X"), {}, ["unknown-source"], id="not-listed"),
+        pytest.param((), {"msh_3": "ANY"}, [], id="no-list"),
+    ],
+)
+def test_sources(
+    header: Callable[..., Any],
+    channel: Callable[..., Any],
+    sources: tuple[str, ...],
+    fields: dict[str, str],
+    reasons: list[str],
+) -> None:
+    """A channel that lists its sources refuses all others with 103."""
+    findings = judge_header(header(**fields), channel(sources=sources))
+    assert [finding.reason for finding in findings] == reasons
+    assert all(finding.code == 103 for finding in findings)
+
+
+def test_processing_ids_of_the_channel(header: Callable[..., Any], channel: Callable[..., Any]) -> None:
+    """A channel for tests takes T; an empty MSH-11 counts as P, which it then refuses."""
+    training = channel(processing_ids=("T",))
+    assert not judge_header(header(msh_11="T^I"), training)
+    assert judge_header(header(msh_11=""), training)
+
+
+def test_no_text_holds_a_value(header: Callable[..., Any], channel: Callable[..., Any]) -> None:
+    """What was found is said without a value of the message."""
+    sentinel = "SENTINEL"
+    fields = {f"msh_{number}": sentinel for number in (3, 4, 9, 11, 12)}
+    assert sentinel not in repr(judge_header(header(**fields), channel(sources=("EPIC",))))
