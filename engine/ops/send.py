@@ -10,11 +10,12 @@ from typing import Annotated, Any, Final
 import orjson
 import typer
 
-from engine.errors import AdtEngineError, UnreachableError, UsageError
+from engine.errors import UsageError
 from engine.ops.answer import Answer
 from engine.ops.feed import read_messages
 from engine.ops.line import send_messages
-from engine.ops.table import NEGATIVE, POSITIVE, cell, errors, output, progress, table
+from engine.ops.options import Json
+from engine.ops.table import NEGATIVE, POSITIVE, cell, output, progress, table
 
 __all__ = ["Answer", "read_messages", "send", "send_messages"]
 
@@ -29,7 +30,7 @@ def send(
     timeout: Annotated[float, typer.Option(min=0.1, help="Seconds to wait for an answer.")] = 30,
     tls_ca: Annotated[Path | None, typer.Option(help="PEM file of the authority to trust; turns TLS on.")] = None,
     tls_certificate: Annotated[Path | None, typer.Option(help="PEM file of our certificate and key, for mTLS.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Write JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Send HL7 messages over MLLP and show their acknowledgements.
 
@@ -38,27 +39,24 @@ def send(
 
     Example: adt-engine send samples --to 127.0.0.1:2575
     """
-    try:
-        host, port = _address(to)
-        messages = read_messages(files)
-        started = time.perf_counter()
-        with progress(shown=not as_json) as bar:
-            task = bar.add_task("sending", total=len(messages))
-            answers = asyncio.run(
-                send_messages(
-                    host,
-                    port,
-                    messages,
-                    connections=connections,
-                    rate=rate,
-                    timeout_seconds=timeout,
-                    tls=_context(tls_ca, tls_certificate),
-                    heard=lambda _: bar.advance(task),
-                )
+    host, port = _address(to)
+    messages = read_messages(files)
+    context = _context(tls_ca, tls_certificate)
+    started = time.perf_counter()
+    with progress(shown=not as_json) as bar:
+        task = bar.add_task("sending", total=len(messages))
+        answers = asyncio.run(
+            send_messages(
+                host,
+                port,
+                messages,
+                connections=connections,
+                rate=rate,
+                timeout_seconds=timeout,
+                tls=context,
+                heard=lambda _: bar.advance(task),
             )
-    except AdtEngineError as error:
-        errors().print(cell(f"adt-engine send: {error}", NEGATIVE))
-        raise typer.Exit(1 if isinstance(error, UnreachableError) else 2) from error
+        )
     seconds = time.perf_counter() - started
     if as_json:
         typer.echo(orjson.dumps(_report(answers, seconds), option=orjson.OPT_INDENT_2))
