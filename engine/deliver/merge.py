@@ -70,6 +70,8 @@ async def _one_record(exchange: Exchange, interaction: Merge, source: Resolution
 
 
 async def _without_source(exchange: Exchange, interaction: Merge, target: Resolution | None) -> str:
+    if await exchange.memory.merged(interaction.source, interaction.target):
+        return "already-merged"
     policy = exchange.channel.unknown_source
     if policy == "hold":
         raise HeldDeliveryError("unknown-source")

@@ -110,9 +110,14 @@ async def _followed(exchange: Exchange, match: Stored, identities: Sequence[Iden
     if carries_any(match.body, identities):
         return Resolution(match)
     tombstone = await replaced_with(exchange, match, identities)
-    if tombstone is None:
+    if tombstone is None and not await _known_survivor(exchange, match, identities):
         raise HeldDeliveryError("identity-unproven")
     return Resolution(match, redirected=True, tombstone=tombstone)
+
+
+async def _known_survivor(exchange: Exchange, match: Stored, identities: Sequence[Identity]) -> bool:
+    known = await exchange.memory.known(identities)
+    return any(item.status == "merged-away" and item.survivor == match.logical_id for item in known.values())
 
 
 def _better(held: Resolution | None, other: Resolution) -> bool:

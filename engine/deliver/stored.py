@@ -3,7 +3,7 @@
 import re
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 from engine.fhir.plan import Identity
@@ -71,7 +71,8 @@ class Cache:
         if logical_id is None:
             return None
         self._patients.move_to_end(logical_id)
-        return replace(self._patients[logical_id][0], fresh=False)
+        patient = self._patients[logical_id][0]
+        return Stored(patient.logical_id, patient.tag, patient.body, fresh=False)
 
     def owned(self, logical_id: str, source: str) -> Slices | None:
         """Return what a source owns of a Patient, None where the cache does not know."""

@@ -11,7 +11,7 @@ from engine.deliver.stored import Body, Stored
 from engine.deliver.verdict import Known
 from engine.errors import HeldDeliveryError
 from engine.fhir.changes import Applied, apply, grow
-from engine.fhir.patient import another_person, carries, carries_any, links, person, person_of, replaced_by
+from engine.fhir.patient import carries, carries_any, links, overlays, replaced_by
 from engine.fhir.plan import Identity, PatientRecord, Upsert
 
 MOST_ROUNDS: Final = 4
@@ -154,7 +154,7 @@ def _check_redirect(exchange: Exchange, record: PatientRecord, found: Resolution
 
 
 def _check_person(exchange: Exchange, record: PatientRecord, patient: Stored, code: str, hold: bool) -> None:
-    if record.placeholder or not another_person(person_of(record), person(patient.body)):
+    if not overlays(record, patient.body):
         return
     if hold:
         raise HeldDeliveryError(code)

@@ -82,11 +82,15 @@ class _Work:
         self.changed = False
         self.flags: list[str] = []
         self._wanted: dict[str, tuple[str, ...]] = {}
+        self._digests: dict[str, tuple[list[Any], list[str]]] = {}
 
     def claim(self, changes: tuple[ElementChange, ...]) -> None:
         for change in changes:
             if change.many:
-                self._wanted[change.slice] = tuple([digest(item) for item in change.items])
+                current, marks = self._current(change.element)
+                self._wanted[change.slice] = tuple(
+                    [marks[current.index(item)] if item in current else digest(item) for item in change.items]
+                )
 
     def single(self, change: ElementChange) -> None:
         element, current = change.element, self.body.get(change.element)
@@ -121,15 +125,13 @@ class _Work:
             self.changed = True
 
     def many(self, change: ElementChange) -> None:
-        current = self.body.get(change.element) or []
+        current, digests = self._current(change.element)
         recorded = change.slice in self.owned
         mine = self.owned.get(change.slice, ())
         if self.fill and current and not mine and self._occupied(change, current):
             return
         wanted = self._wanted[change.slice]
-        digests = [digest(item) for item in current]
-        if digests and tuple(digests) == wanted:
-            self.owned[change.slice] = wanted
+        if wanted and wanted == mine and set(wanted).issubset(digests) and not self._same_url(change, current, wanted):
             return
         gone = self._gone(change, current, digests, mine)
         if len(gone) == len(current) and not wanted and current and change.element in self.required:
@@ -138,6 +140,16 @@ class _Work:
         if not recorded and self._strangers(change, current, digests, gone):
             self.flags.append(NOT_SHOWN_TO_BE_OURS)
         self._write(change, current, digests, gone)
+
+    def _current(self, element: str) -> tuple[list[Any], list[str]]:
+        current = self.body.get(element) or []
+        held = self._digests.get(element)
+        if held is None or held[0] is not current:
+            held = self._digests[element] = current, [digest(item) for item in current]
+        return held
+
+    def _same_url(self, change: ElementChange, current: list[Any], wanted: tuple[str, ...]) -> bool:
+        return change.element == EXTENSION and len(wanted) != sum(_url(item) == change.slice for item in current)
 
     def _write(self, change: ElementChange, current: list[Any], digests: list[str], gone: set[int]) -> None:
         wanted = self._wanted[change.slice]
@@ -168,13 +180,13 @@ class _Work:
             gone |= {
                 index
                 for index, item in enumerate(current)
-                if isinstance(item, dict) and item.get("url") == change.slice and digests[index] not in wanted
+                if _url(item) == change.slice and digests[index] not in wanted
             }
         return gone
 
     def _strangers(self, change: ElementChange, current: list[Any], digests: list[str], gone: set[int]) -> bool:
         if change.element == EXTENSION:
-            urls = [item.get("url") if isinstance(item, dict) else "" for item in current]
+            urls = [_url(item) for item in current]
             return any(url == change.slice and index not in gone for index, url in enumerate(urls)) and not change.items
         known = set().union(*self._wanted.values(), *self.owned.values())
         return any(mark not in known for index, mark in enumerate(digests) if index not in gone)
@@ -182,4 +194,8 @@ class _Work:
     def _occupied(self, change: ElementChange, current: list[Any]) -> bool:
         if change.element != EXTENSION:
             return True
-        return any(isinstance(item, dict) and item.get("url") == change.slice for item in current)
+        return any(_url(item) == change.slice for item in current)
+
+
+def _url(item: Any) -> Any:
+    return item.get("url") if isinstance(item, dict) else None

@@ -1,11 +1,13 @@
 """Digests of JSON items: how ownership remembers what was written without keeping it."""
 
+from functools import lru_cache
 from hashlib import blake2b
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
-_SIZE = 12
+_SIZE: Final = 12
+_REMEMBERED: Final = 8192
 
 
 def digest(item: Any) -> str:
@@ -15,4 +17,9 @@ def digest(item: Any) -> str:
     """
     if isinstance(item, dict) and "id" in item:
         item = {key: value for key, value in item.items() if key != "id"}
-    return blake2b(orjson.dumps(item, option=orjson.OPT_SORT_KEYS), digest_size=_SIZE).hexdigest()
+    return _hashed(orjson.dumps(item, option=orjson.OPT_SORT_KEYS))
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _hashed(text: bytes) -> str:
+    return blake2b(text, digest_size=_SIZE).hexdigest()

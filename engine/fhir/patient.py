@@ -68,6 +68,15 @@ def person_of(record: PatientRecord) -> Person:
     return person(_elements(record.changes))
 
 
+def overlays(record: PatientRecord, body: Body) -> bool:
+    """Say whether a message speaks of another person than the record it was found by, as `another_person` judges."""
+    known = body.get("birthDate")
+    said = next((change.items for change in record.changes if change.element == "birthDate"), ())
+    if record.placeholder or not said or not known or said[0] == known:
+        return False
+    return another_person(person_of(record), person(body))
+
+
 def another_person(one: Person, other: Person) -> bool:
     """Say whether birth dates differ and no family or given name agrees, with no stand-in among them.
 

@@ -67,6 +67,7 @@ class Site:
             }
             | policies
         )
+        self.channel = channel
         self.destination = Destination(
             channel.destinations[0], channel, clock=lambda: AT, new_id=lambda: f"id{next(self._ids)}"
         )
@@ -104,6 +105,27 @@ async def site(server: FakeFhir) -> AsyncIterator[Site]:
     opened = Site(server)
     yield opened
     await opened.close()
+
+
+@pytest.fixture
+async def ticking(site: Site) -> AsyncIterator[Callable[..., tuple[list[float], Destination]]]:
+    """Makes a destination with a monotonic clock that the test turns: a list of one number."""
+    made: list[Destination] = []
+
+    def make(**settings: Any) -> tuple[list[float], Destination]:
+        ticks = [0.0]
+        site.open(**settings)
+        assert site.destination is not None
+        channel = site.channel
+        destination = Destination(
+            channel.destinations[0], channel, clock=lambda: AT, new_id=lambda: "id", ticks=lambda: ticks[0]
+        )
+        made.append(site.destination)
+        return ticks, destination
+
+    yield make
+    for destination in made:
+        await destination.close()
 
 
 def _identifier(number: str, system: str = MRN, **more: Any) -> dict[str, Any]:

@@ -1,0 +1,144 @@
+"""A fast FHIR sink in a process of its own, so that benchmarks measure the engine and not the server.
+
+    python tests/benchmarks/sink.py [--port N] [--latency-ms N]
+
+Prints `sink listens on 127.0.0.1:<port>` once it listens. It keeps Patients in memory: POST answers 201, PUT 200 with
+ETag and the body, a read or a search by identifier what was written; any other search finds nobody. Writes are not
+checked against If-Match. `GET /count` answers how many writes came in.
+"""
+
+import argparse
+import asyncio
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import httptools
+import orjson
+import uvloop
+
+HEAD = b"HTTP/1.1 %s\r\nContent-Type: application/fhir+json\r\nContent-Length: %d\r\n%s\r\n"
+STATEMENT = {
+    "resourceType": "CapabilityStatement",
+    "fhirVersion": "4.0.1",
+    "rest": [
+        {
+            "mode": "server",
+            "resource": [
+                {
+                    "type": "Patient",
+                    "versioning": "versioned-update",
+                    "conditionalCreate": True,
+                    "operation": [{"name": "merge", "definition": "Patient-merge"}],
+                }
+            ],
+        }
+    ],
+}
+
+
+class Store:
+    """Patients by id, and ids by identifier."""
+
+    def __init__(self) -> None:
+        self.patients: dict[str, dict[str, Any]] = {}
+        self.by_identifier: dict[str, str] = {}
+        self.writes = 0
+
+    def write(self, logical_id: str, patient: dict[str, Any]) -> tuple[bytes, str]:
+        """Keep a Patient as its next version; return its JSON and version."""
+        self.writes += 1
+        held = self.patients.get(logical_id)
+        version = str(int(held["meta"]["versionId"]) + 1) if held else "1"
+        patient["id"] = logical_id
+        patient["meta"] = {"versionId": version}
+        self.patients[logical_id] = patient
+        for item in patient.get("identifier", ()):
+            self.by_identifier[f"{item.get('system')}|{item.get('value')}"] = logical_id
+        return orjson.dumps(patient), version
+
+    def search(self, query: str) -> bytes:
+        """Return a Bundle of the Patients with one of the identifiers."""
+        tokens = parse_qs(query).get("identifier", [""])[0].split(",")
+        found = {self.by_identifier[token] for token in tokens if token in self.by_identifier}
+        entry = [{"resource": self.patients[logical_id]} for logical_id in found]
+        return orjson.dumps({"resourceType": "Bundle", "type": "searchset", "total": len(entry), "entry": entry})
+
+
+class Connection(asyncio.Protocol):
+    """One connection: httptools parses, the store answers."""
+
+    def __init__(self, store: Store, latency: float) -> None:
+        self._store = store
+        self._latency = latency
+        self._parser = httptools.HttpRequestParser(self)
+        self._url = b""
+        self._body = b""
+
+    def connection_made(self, transport: Any) -> None:
+        """Keep the transport."""
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        """Feed the parser."""
+        self._parser.feed_data(data)
+
+    def on_url(self, url: bytes) -> None:
+        """Take a part of the URL."""
+        self._url += url
+
+    def on_body(self, body: bytes) -> None:
+        """Take a part of the body."""
+        self._body += body
+
+    def on_message_complete(self) -> None:
+        """Answer, at once or after the latency."""
+        answer = self._answer(self._parser.get_method(), self._url.decode(), self._body)
+        self._url = self._body = b""
+        if self._latency:
+            asyncio.get_running_loop().call_later(self._latency, self._transport.write, answer)
+        else:
+            self._transport.write(answer)
+
+    def _answer(self, method: bytes, url: str, body: bytes) -> bytes:
+        store, parts = self._store, urlsplit(url)
+        logical_id = parts.path.rsplit("/Patient/", 1)[-1] if "/Patient/" in parts.path else ""
+        if method == b"PUT" and logical_id:
+            content, version = store.write(logical_id, orjson.loads(body))
+            return _response(b"200 OK", content, b'ETag: W/"%s"\r\n' % version.encode())
+        if method == b"POST" and parts.path.endswith("/Patient"):
+            logical_id = f"s{len(store.patients) + 1}"
+            content, version = store.write(logical_id, orjson.loads(body))
+            more = b'ETag: W/"%s"\r\nLocation: %s/%s\r\n' % (version.encode(), parts.path.encode(), logical_id.encode())
+            return _response(b"201 Created", content, more)
+        fixed = {
+            "metadata": STATEMENT,
+            "token": {"access_token": "sink", "expires_in": 3600},
+            "count": {"writes": store.writes, "patients": len(store.patients)},
+        }.get(parts.path.rsplit("/", 1)[-1])
+        if fixed is not None:
+            return _response(b"200 OK", orjson.dumps(fixed))
+        if logical_id:
+            patient = store.patients.get(logical_id)
+            return _response(b"200 OK", orjson.dumps(patient)) if patient else _response(b"404 Not Found", b"{}")
+        return _response(b"200 OK", store.search(parts.query))
+
+
+def _response(status: bytes, content: bytes, more: bytes = b"") -> bytes:
+    return HEAD % (status, len(content), more) + content
+
+
+async def serve(port: int, latency: float) -> None:
+    """Listen until the process ends."""
+    store = Store()
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(lambda: Connection(store, latency), "127.0.0.1", port)
+    print(f"sink listens on 127.0.0.1:{server.sockets[0].getsockname()[1]}", flush=True)  # noqa: T201
+    await server.serve_forever()
+
+
+if __name__ == "__main__":
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--port", type=int, default=0)
+    options.add_argument("--latency-ms", type=float, default=0.0)
+    chosen = options.parse_args()
+    uvloop.run(serve(chosen.port, chosen.latency_ms / 1000))

@@ -1,0 +1,224 @@
+"""Merges at a real HTTP server: what is done, what is refused, and what was done already."""
+
+import pytest
+
+from engine.deliver.verdict import Failure, VerdictKind
+from engine.fhir.plan import Identity, Merge, Upsert
+from tests.deliver.fake_fhir import Step
+
+MRN = "https://mrn.riverbend.example"
+PERSON = {"name": [{"family": "Quintero", "given": ["Marisol"]}], "gender": "female", "birthDate": "1984-02-29"}
+
+
+async def opened(site, **settings):
+    """A destination that has read the server's CapabilityStatement."""
+    site.open(**settings)
+    await site.destination.check()
+    return site
+
+
+@pytest.fixture
+def two(server, identifier):
+    """Two records of one person, under the numbers 1 and 2."""
+    server.add("a", identifier=[identifier("1")], telecom=[{"value": "5"}], **PERSON)
+    server.add("b", identifier=[identifier("2")], **PERSON | {"gender": "unknown"})
+
+
+async def test_merge_is_previewed_sent_once_and_verified(site, server, two, merging):
+    """The preview comes first, its differences are noted by path; the merge is verified by reading the source."""
+    verdict = await (await opened(site)).send(merging("1", "2"))
+    assert (verdict.kind, verdict.reason) == (VerdictKind.DELIVERED, "merged")
+    assert server.effects == ["merge a into b"]
+    assert "lost Patient.gender" in verdict.notes
+    assert server.requests[-1] == "GET Patient/a"
+    assert len(site.intents) == 1
+    assert [(known.status, known.survivor) for known in verdict.known if known.identity.value == "1"] == [
+        ("merged-away", "b")
+    ]
+
+
+async def test_merge_twice_is_one_merge(site, server, two, merging):
+    """The same merge again is a success without a call."""
+    await (await opened(site)).send(merging("1", "2"))
+    verdict = await site.send(merging("1", "2"))
+    assert (verdict.kind, verdict.reason) == (VerdictKind.DELIVERED, "already-merged")
+    assert server.effects == ["merge a into b"]
+
+
+async def test_merge_twice_where_the_server_shows_tombstones(site, server, two, merging):
+    """The same, at a server whose search finds the merged-away record itself."""
+    server.survivor_for_old_numbers = False
+    await (await opened(site)).send(merging("1", "2"))
+    assert (await site.send(merging("1", "2"))).reason == "already-merged"
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        pytest.param(Step("POST", commit=True, hang=True, path="$merge"), id="no answer"),
+        pytest.param(Step("POST", 504, commit=True, path="$merge"), id="504"),
+        pytest.param(Step("POST", commit=True, drop=True, path="$merge"), id="connection lost"),
+    ],
+)
+async def test_lost_answer_of_a_merge_makes_no_second_merge(site, server, two, merging, step):
+    """An answer lost after the commit is ambiguous; the next attempt reads and finds the merge done."""
+    await opened(site, timeout_seconds=0.3, carry_over=["telecom"])
+    server.script.append(Step("POST", path="$merge"))  # the preview goes through
+    server.script.append(step)
+    verdict = await site.send(merging("1", "2"))
+    assert (verdict.kind, verdict.failure) == (VerdictKind.RETRY, Failure.AMBIGUOUS)
+    assert (await site.send(merging("1", "2"), ambiguous=True)).reason == "already-merged"
+    assert server.effects == ["update b", "merge a into b"]
+
+
+async def test_self_merge_is_rejected(site, server, identifier, merging):
+    """Two current numbers of one record: rejected, and the chart is as it was."""
+    server.add("a", identifier=[identifier("1"), identifier("2")], **PERSON)
+    verdict = await (await opened(site)).send(merging("1", "2"))
+    assert (verdict.kind, verdict.reason) == (VerdictKind.REJECTED, "self-merge")
+    assert (server.effects, site.intents) == ([], [])
+
+
+async def test_renamed_number_is_no_self_merge(site, server, identifier, merging):
+    """A survivor that carries the old number with use=old has been merged already."""
+    server.add("a", identifier=[identifier("1", use="old"), identifier("2")], **PERSON)
+    assert (await (await opened(site)).send(merging("1", "2"))).reason == "already-merged"
+
+
+async def test_inverse_merge_is_held(site, server, two, merging):
+    """After 1 into 2, 2 into 1 is a cycle."""
+    await (await opened(site)).send(merging("1", "2"))
+    verdict = await site.send(merging("2", "1"))
+    assert (verdict.kind, verdict.reason) == (VerdictKind.HELD, "merge-cycle")
+
+
+async def test_chain_of_merges_reaches_the_head(site, server, two, identifier, merging, patient):
+    """1 into 2, 2 into 3; then 1 speaks, and its message goes to 3 without giving it the old number."""
+    server.add("c", identifier=[identifier("3")], **PERSON)
+    await (await opened(site)).send(merging("1", "2"))
+    await site.send(merging("2", "3"))
+    verdict = await site.send(Upsert(patient("1", telecom=[{"value": "7"}])))
+    assert (verdict.reason, "redirected-to-survivor" in verdict.notes) == ("updated", True)
+    assert [item["value"] for item in server.patients["c"]["identifier"]] == ["3"]
+    assert (await site.send(merging("1", "3"))).reason == "already-merged"
+
+
+async def test_survivor_merged_away_is_followed(site, server, two, identifier, merging):
+    """A merge into a record that was itself merged goes to the head of the chain."""
+    server.add("c", identifier=[identifier("3")], **PERSON)
+    await (await opened(site)).send(merging("2", "3"))
+    verdict = await site.send(merging("1", "2"))
+    assert (verdict.reason, "redirected-to-survivor" in verdict.notes) == ("merged", True)
+    assert server.effects[-1] == "merge a into c"
+
+
+async def test_source_merged_elsewhere_is_held(site, server, two, identifier, merging):
+    """A source that was merged into somebody else is held."""
+    server.add("c", identifier=[identifier("3")], **PERSON)
+    await (await opened(site)).send(merging("1", "3"))
+    assert (await site.send(merging("1", "2"))).reason == "source-merged-elsewhere"
+
+
+async def test_another_person_between_the_sides_is_held(site, server, identifier, merging):
+    """Other names and another birth date on both sides hold the merge, which could not be undone."""
+    server.add("a", identifier=[identifier("1")], **PERSON)
+    server.add("b", identifier=[identifier("2")], name=[{"family": "Osei", "given": ["Kwame"]}], birthDate="1950-01-01")
+    assert (await (await opened(site)).send(merging("1", "2"))).reason == "merge-conflict"
+    await site.close()
+    verdict = await (await opened(site, merge_conflict="flag")).send(merging("1", "2"))
+    assert (verdict.reason, "merge-conflict" in verdict.notes) == ("merged", True)
+
+
+async def test_unknown_source_is_recorded_as_old(site, server, identifier, merging):
+    """A source nobody knows: its number is kept on the survivor as old; no merge."""
+    server.add("b", identifier=[identifier("2")], **PERSON)
+    verdict = await (await opened(site)).send(merging("1", "2"))
+    assert verdict.reason == "source-absent"
+    assert server.patients["b"]["identifier"][1]["use"] == "old"
+
+
+@pytest.mark.parametrize(
+    ("policy", "kind"), [("hold", VerdictKind.HELD), ("reject", VerdictKind.REJECTED)], ids=["hold", "reject"]
+)
+async def test_unknown_source_follows_the_policy(site, server, identifier, merging, policy, kind):
+    """A source nobody knows is held or rejected where the channel says so."""
+    server.add("b", identifier=[identifier("2")], **PERSON)
+    verdict = await (await opened(site, unknown_source=policy)).send(merging("1", "2"))
+    assert (verdict.kind, verdict.reason, server.effects) == (kind, "unknown-source", [])
+
+
+async def test_unknown_survivor_with_a_thin_pid_renames_the_source(site, server, identifier, merging):
+    """A PID that lacks what the server requires: the source's number is changed instead."""
+    server.add("a", identifier=[identifier("1")], **PERSON)
+    verdict = await (await opened(site)).send(merging("1", "2"))
+    assert verdict.reason == "renamed"
+    numbers = [(item["value"], item.get("use")) for item in server.patients["a"]["identifier"]]
+    assert numbers == [("1", "old"), ("2", None)]
+
+
+async def test_unknown_survivor_takes_over_what_the_pid_lacks(site, server, identifier, merging):
+    """A survivor made from the PID has all that the source has beyond it, then takes its place."""
+    server.add("a", identifier=[identifier("1")], telecom=[{"value": "5"}], **PERSON)
+    said = {"family": "Quintero", "given": "Marisol", "gender": "female", "birthDate": "1984-02-29"}
+    verdict = await (await opened(site)).send(merging("1", "2", **said))
+    assert verdict.reason == "merged"
+    assert server.effects == ["create p1", "merge a into p1"]
+    assert server.patients["p1"]["telecom"] == [{"value": "5"}]
+
+
+async def test_neither_known_and_too_thin_is_nothing_to_merge(site, server, merging):
+    """Two unknown numbers and no demographics: nothing is written."""
+    verdict = await (await opened(site)).send(merging("1", "2"))
+    assert (verdict.kind, verdict.reason, server.effects) == (VerdictKind.DELIVERED, "nothing-to-merge", [])
+
+
+async def test_carry_over_goes_to_the_survivor_first(site, server, two, merging):
+    """What the site wants kept is given to the survivor before the merge."""
+    await (await opened(site, carry_over=["telecom"])).send(merging("1", "2"))
+    assert server.effects == ["update b", "merge a into b"]
+    assert server.patients["b"]["telecom"] == [{"value": "5"}]
+
+
+async def test_server_without_merge_gets_links(site, server, two, merging):
+    """Without $merge: replaces on the survivor first, then replaced-by and inactive on the source, both versioned."""
+    server.merges = False
+    server.survivor_for_old_numbers = False
+    verdict = await (await opened(site)).send(merging("1", "2"))
+    assert verdict.reason == "linked"
+    assert server.effects == ["update b", "update a"]
+    assert server.patients["a"]["active"] is False
+    assert (await site.send(merging("1", "2"))).reason == "already-merged"
+
+
+async def test_half_linked_merge_is_finished(site, server, two, merging):
+    """A link merge that was broken off after the first write is finished by the next attempt."""
+    server.merges = False
+    server.survivor_for_old_numbers = False
+    await opened(site)
+    server.script.append(Step("PUT", 503, path="Patient/a"))
+    assert (await site.send(merging("1", "2"))).failure is Failure.TRANSIENT
+    assert (await site.send(merging("1", "2"))).reason == "linked"
+    assert server.effects == ["update b", "update a"]
+
+
+async def test_notify_only_writes_nothing(site, server, two, merging):
+    """With notify-only the merge is told and not carried out."""
+    verdict = await (await opened(site, merge_strategy="notify-only")).send(merging("1", "2"))
+    assert (verdict.reason, server.effects) == ("notify-only", [])
+
+
+async def test_source_numbers_of_two_records_are_held(site, server, two, identifier, merging):
+    """A merged side whose numbers lead to two records is held."""
+    server.add("c", identifier=[identifier("3")], **PERSON)
+    given = merging("1", "3")
+    both = Merge(
+        given.source, given.target, (*given.sources, Identity(MRN, "2")), given.source_identifiers, given.survivor
+    )
+    assert (await (await opened(site)).send(both)).reason == "identity-conflict"
+
+
+async def test_reused_number_is_held(site, server, two, merging, patient):
+    """A merged-away number that speaks of another person was given out again: held."""
+    await (await opened(site)).send(merging("1", "2"))
+    other = patient("1", family="Osei", given="Kwame", birthDate="1950-01-01")
+    assert (await site.send(Upsert(other))).reason == "merged-identifier-reused"

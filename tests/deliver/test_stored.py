@@ -1,0 +1,66 @@
+"""The cache of Patients: bounded, and never of two minds about a number."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.deliver.stored import Cache, Stored, id_of, stored
+from engine.fhir.plan import Identity
+
+
+def patient(logical_id):
+    """A Patient as last shown."""
+    return Stored(logical_id, 'W/"1"', {"id": logical_id})
+
+
+def numbers(*values):
+    """Identifiers of one system."""
+    return [Identity("s", value) for value in values]
+
+
+def test_all_numbers_must_agree():
+    """A message whose numbers are not all known to stand for one Patient is not answered from the cache."""
+    cache = Cache(10)
+    cache.put(patient("a"), numbers("1"), "src", {})
+    cache.put(patient("b"), numbers("2"), "src", {})
+    assert cache.find(numbers("1")).logical_id == "a"
+    assert cache.find(numbers("1")).fresh is False
+    assert cache.find(numbers("1", "2")) is None
+    assert cache.find(numbers("1", "3")) is None
+
+
+def test_number_that_moves_takes_the_old_holder_out():
+    """A number that turns up at another Patient makes the cache forget the first."""
+    cache = Cache(10)
+    cache.put(patient("a"), numbers("1"), "src", {})
+    cache.put(patient("b"), numbers("1"), "src", {})
+    assert cache.find(numbers("1")).logical_id == "b"
+    assert cache.owned("a", "src") is None
+
+
+@given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20)), max_size=60))
+def test_cache_is_bounded(puts):
+    """However many Patients come, the cache holds its bound, and every number leads to a Patient that is there."""
+    cache = Cache(5)
+    for logical_id, number in puts:
+        cache.put(patient(str(logical_id)), numbers(str(number)), "src", {})
+        assert len(cache) <= 5
+        found = cache.find(numbers(str(number)))
+        assert found is not None
+        assert found.logical_id == str(logical_id)
+
+
+def test_location_gives_the_id():
+    """The id is read from a Location with and without a version."""
+    assert id_of("http://x/fhir/R4/Patient/a-1") == "a-1"
+    assert id_of("http://x/fhir/R4/Patient/a-1/_history/3") == "a-1"
+    assert id_of("http://x/fhir/R4/Observation/a") == ""
+    assert id_of("") == ""
+
+
+def test_what_is_no_patient_is_none():
+    """A body without a legal id is no Patient; a version makes the tag, else the ETag does."""
+    assert stored({"resourceType": "Patient", "id": "../x"}, {}) is None
+    assert stored({"resourceType": "Bundle", "id": "a"}, {}) is None
+    body = {"resourceType": "Patient", "id": "a"}
+    assert stored(body, {"etag": 'W/"7"'}).tag == 'W/"7"'
+    assert stored(body | {"meta": {"versionId": "8"}}, {}).tag == 'W/"8"'

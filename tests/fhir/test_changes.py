@@ -1,0 +1,133 @@
+"""Changes to a resource: three states, ownership, adoption, and nothing of others removed."""
+
+from copy import deepcopy
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.fhir.changes import NOT_SHOWN_TO_BE_OURS, REQUIRED_KEPT, apply, created, grow
+from engine.fhir.digest import digest
+from engine.fhir.plan import ElementChange
+
+HOME, WORK, THEIRS = ({"system": "phone", "value": str(number)} for number in range(3))
+RELIGION = "http://hl7.org/fhir/StructureDefinition/patient-religion"
+
+
+def says(slice_name, *items, element="telecom"):
+    """What a message says of a slice of a list."""
+    return ElementChange(element, slice_name, items, many=True)
+
+
+def one(element, *items):
+    """What a message says of an element that is no list."""
+    return ElementChange(element, element, items, many=False)
+
+
+def test_value_is_written_and_owned():
+    """A value replaces what stands there; an equal one is adopted and changes nothing."""
+    result = apply({"gender": "female"}, [one("gender", "male"), one("birthDate", "1984-02-29")], {})
+    assert result.body == {"gender": "male", "birthDate": "1984-02-29"}
+    assert result.changed
+    same = apply(result.body, [one("gender", "male")], {})
+    assert (same.changed, same.owned) == (False, {"gender": (digest("male"),)})
+
+
+def test_null_removes_only_what_is_owned():
+    """Null removes what this source wrote last; what it is not known to have written stays, flagged."""
+    body = {"gender": "female"}
+    kept = apply(body, [one("gender")], {})
+    assert (kept.body, kept.flags) == (body, (NOT_SHOWN_TO_BE_OURS,))
+    gone = apply(body, [one("gender")], {"gender": (digest("female"),)})
+    assert (gone.body, gone.owned, gone.changed) == ({}, {}, True)
+
+
+def test_snapshot_replaces_its_slice_only():
+    """A slice's new items take the place of its old ones; other slices and other systems stay."""
+    body = {"telecom": [HOME, THEIRS, WORK]}
+    owned = {"PID-13": (digest(HOME),), "PID-14": (digest(WORK),)}
+    result = apply(body, [says("PID-13", {"value": "new"})], owned)
+    assert result.body["telecom"] == [{"value": "new"}, THEIRS, WORK]
+    assert result.flags == ()
+
+
+def test_items_without_a_record_stay_flagged():
+    """Without a record an equal item is adopted, any other stays and is flagged."""
+    result = apply({"telecom": [HOME, THEIRS]}, [says("PID-13", HOME)], {})
+    assert (result.changed, result.flags) == (False, (NOT_SHOWN_TO_BE_OURS,))
+    assert result.owned == {"PID-13": (digest(HOME),)}
+
+
+def test_item_that_two_slices_own_stays_for_the_other():
+    """An item that a second slice of ours owns, too, is not removed with the first."""
+    owned = {"PID-13": (digest(HOME),), "PID-40": (digest(HOME),)}
+    assert apply({"telecom": [HOME]}, [says("PID-13")], owned).body == {"telecom": [HOME]}
+
+
+def test_required_elements_are_never_removed():
+    """What the destination needs stays, with a flag."""
+    body = {"birthDate": "1984-02-29", "name": [{"family": "Q"}]}
+    owned = {"birthDate": (digest("1984-02-29"),), "PID-5": (digest({"family": "Q"}),)}
+    changes = [one("birthDate"), says("PID-5", element="name")]
+    result = apply(body, changes, owned, required=frozenset({"birthDate", "name"}))
+    assert (result.body, result.changed, result.flags) == (body, False, (REQUIRED_KEPT,))
+
+
+def test_one_choice_replaces_the_other():
+    """A date of death takes the place of the flag: a resource holds one of them."""
+    result = apply({"deceasedBoolean": False}, [one("deceasedDateTime", "2026-01-01")], {})
+    assert result.body == {"deceasedDateTime": "2026-01-01"}
+
+
+def test_extension_of_the_same_url_is_replaced():
+    """An extension's value replaces the one with its URL, and leaves others alone."""
+    old, new, other = {"url": RELIGION, "valueCode": "a"}, {"url": RELIGION, "valueCode": "b"}, {"url": "x"}
+    result = apply({"extension": [old, other]}, [says(RELIGION, new, element="extension")], {})
+    assert result.body["extension"] == [new, other]
+
+
+def test_fill_writes_only_what_is_empty():
+    """An ancillary system fills gaps, may correct what it filled, and touches nothing else."""
+    changes = [one("gender", "male"), one("birthDate", "1984-02-29"), says("PID-13", WORK)]
+    result = apply({"gender": "female", "telecom": [HOME]}, changes, {}, fill=True)
+    assert result.body == {"gender": "female", "telecom": [HOME], "birthDate": "1984-02-29"}
+    again = apply(result.body, [one("birthDate", "1984-02-28")], result.owned, fill=True)
+    assert again.body["birthDate"] == "1984-02-28"
+
+
+def test_identifiers_only_grow():
+    """A known number is not added again, whatever its use; a new one is."""
+    retired, new = {"system": "s", "value": "1", "use": "old"}, {"system": "s", "value": "2"}
+    current = [retired]
+    assert grow(current, [{"system": "s", "value": "1"}]) is current
+    assert grow(current, [new]) == [retired, new]
+
+
+ITEMS = st.lists(st.sampled_from([{"value": str(number)} for number in range(5)]), max_size=4, unique_by=str)
+SLICES = st.sampled_from(["PID-13", "PID-14", "PID-40"])
+TURNS = st.lists(st.lists(st.tuples(SLICES, ITEMS), max_size=3, unique_by=lambda turn: turn[0]), max_size=5)
+
+
+@given(TURNS, ITEMS)
+def test_what_others_wrote_survives_any_sequence(turns, theirs):
+    """Whatever a source says and takes back, items it never wrote stay, and applying twice changes nothing."""
+    foreign = [{"value": f"their {item['value']}"} for item in theirs]
+    body, owned = {"telecom": list(foreign)} if foreign else {}, {}
+    for turn in turns:
+        changes = [says(name, *items) for name, items in turn]
+        before = deepcopy(body)
+        result = apply(body, changes, owned)
+        assert body == before
+        assert all(item in result.body.get("telecom", []) for item in foreign)
+        assert all(item in result.body.get("telecom", []) for _, items in turn for item in items)
+        again = apply(result.body, changes, result.owned)
+        assert (again.changed, again.body, again.owned) == (False, result.body, result.owned)
+        body, owned = result.body, result.owned
+    cleared = apply(body, [says(name) for name in ("PID-13", "PID-14", "PID-40")], owned)
+    assert cleared.body.get("telecom", []) == foreign
+
+
+def test_new_resource_is_owned_whole():
+    """A resource made from changes has every value, and all of it is owned."""
+    result = created([one("gender", "female"), one("birthDate"), says("PID-13", HOME), says("PID-14", WORK)])
+    assert result.body == {"gender": "female", "telecom": [HOME, WORK]}
+    assert set(result.owned) == {"gender", "PID-13", "PID-14"}
