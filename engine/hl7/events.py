@@ -59,15 +59,19 @@ def structure(version: str, trigger: str) -> str:
     Up to 2.3.1 each has its own. A trigger that a version has withdrawn keeps the structure of the last version that
     knew it, as it is sent all the same; one that the version does not know yet has that of the first that does.
     """
-    row = _TRIGGERS.get(trigger)
-    if row is None or version not in VERSIONS:
+    if trigger not in _TRIGGERS or version not in VERSIONS:
         return ""
-    if version in _OWN_STRUCTURE:
-        return f"ADT_{trigger}"
     at = VERSIONS.index(version)
-    older = (row.get(each, "") for each in reversed(VERSIONS[: at + 1]))
-    newer = (row.get(each, "") for each in VERSIONS[at:])
-    return next((found for found in (*older, *newer) if found), "")
+    named = (_named(each, trigger) for each in (*reversed(VERSIONS[: at + 1]), *VERSIONS[at:]))
+    return next(filter(None, named), "")
+
+
+def _named(version: str, trigger: str) -> str:
+    """Return the structure that one version's table names for a trigger, '' for none."""
+    if version in _OWN_STRUCTURE:
+        own = f"ADT_{trigger}"
+        return own if (version, own) in _GRAMMARS else ""
+    return _TRIGGERS[trigger].get(version, "")
 
 
 @cache

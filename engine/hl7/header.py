@@ -4,13 +4,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from engine.errors import UnreadableMessageError
-from engine.hl7.charset import coding_of, wide_codec
+from engine.hl7.charset import wide_codec
 from engine.hl7.delimiters import STANDARD, Delimiters, delimiters_of, is_delimiter
 from engine.hl7.iso2022 import ESCAPE, without_double_runs
 from engine.hl7.lines import LEADING_BYTES, first_segment
 
 CHARACTER_SET: Final = 18
-_OVERLAPPING: Final = frozenset({"gb18030", "big5"})
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -101,12 +100,9 @@ def read_header(raw: bytes) -> Header | None:
     separator = body[3:4]
     if body[:3] != b"MSH" or not is_delimiter(separator.decode("latin-1")):
         return None
-    segment = first_segment(body, separator)
-    fields = _split(segment, separator)
-    declared = _declared(separator, fields[1] if len(fields) > 1 else b"")
-    if len(fields) >= CHARACTER_SET:
-        fields = _resplit(fields, segment, separator, declared)
+    fields = _split(first_segment(body, separator), separator)
     encoding = fields[1] if len(fields) > 1 else b""
+    declared = _declared(separator, encoding)
     return Header((fields[0], separator, *fields[1:]), separator + encoding, declared, wide)
 
 
@@ -139,15 +135,3 @@ def _declared(separator: bytes, encoding: bytes) -> Delimiters:
         return delimiters_of(separator.decode("latin-1"), encoding.decode("latin-1"))
     except UnreadableMessageError:
         return STANDARD._replace(field=separator.decode("latin-1"))
-
-
-def _resplit(fields: list[bytes], segment: bytes, separator: bytes, declared: Delimiters) -> list[bytes]:
-    """Split once more as text where the declared set has delimiter bytes inside its characters (GB 18030, Big5)."""
-    coding = coding_of(fields[CHARACTER_SET - 1], declared.repetition.encode("latin-1"), "ascii")
-    if coding is None or coding.name not in _OVERLAPPING:
-        return fields
-    try:
-        text = segment.decode(coding.name)
-    except UnicodeError:
-        return fields
-    return [field.encode(coding.name) for field in text.split(separator.decode("latin-1"))]

@@ -64,7 +64,7 @@ class Message:
         named = self._named
         separator = self.delimiters.field
         for at, text in enumerate(self._texts):
-            name = text[:3] if text[3:4] == separator else text.split(separator, 1)[0]
+            name = text.partition(separator)[0]
             if name in named:
                 named[name].append(at)
             else:

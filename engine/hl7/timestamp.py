@@ -5,7 +5,7 @@ YYYY[MM[DD[HH[MM[SS[.S...]]]]]][+/-ZZZZ] (chapter 2A, DTM; before 2.6 TS). Dates
 
 import re
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta, timezone, tzinfo
+from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from typing import Final
 
 from engine.errors import TimestampError
@@ -63,7 +63,7 @@ def parse_timestamp(text: str, zone: tzinfo, message_offset: tzinfo | None = Non
 
     Without an offset of its own it stands in `message_offset` (see `offset_of_message`; flagged) or else in `zone`: of
     a repeated hour the first pass is taken, a time in a skipped hour moves forward, both flagged. Months and days sent
-    as `00` lower the precision, flagged. Raises TimestampError for all that is no moment of the calendar.
+    as `00` lower the precision, flagged. Raises TimestampError for what is no moment of the calendar, here or in UTC.
     """
     found = _FORM.fullmatch(text.strip())
     if found is None:
@@ -77,6 +77,7 @@ def parse_timestamp(text: str, zone: tzinfo, message_offset: tzinfo | None = Non
     try:
         local = datetime(*(digits + [1, 1][len(digits) - 1 :])[:6])  # type: ignore[arg-type]  # noqa: DTZ001
         at, flags = _placed(local, precision, _offset(own) if own else message_offset, zone)
+        at.astimezone(UTC)
     except (ValueError, OverflowError):
         raise TimestampError from None
     if not own and message_offset is not None and precision > 8:

@@ -1,0 +1,42 @@
+"""What every test may use: the corpus of messages that this project did not write, where its folder is named."""
+
+import csv
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option that names the corpus folder."""
+    parser.addoption("--corpus", metavar="DIR", help="folder of public HL7 messages with its MANIFEST.tsv")
+
+
+@dataclass(frozen=True, slots=True)
+class CorpusFile:
+    """One file of the corpus: its path, its bytes and its row of the manifest."""
+
+    path: Path
+    raw: bytes
+    row: dict[str, str]
+
+    @property
+    def name(self) -> str:
+        """Name of the file within the corpus."""
+        return self.row["file"]
+
+    @property
+    def kind(self) -> str:
+        """Class of the file: full, minimal, msh-only, no-pid, non-adt, batch/stream or fuzz."""
+        return self.row["class"]
+
+
+@pytest.fixture(scope="session")
+def corpus(pytestconfig: pytest.Config) -> tuple[CorpusFile, ...]:
+    """All files of the corpus; without `--corpus DIR` the test is skipped."""
+    folder = pytestconfig.getoption("--corpus")
+    if not folder:
+        pytest.skip("needs --corpus DIR")
+    with (Path(folder) / "MANIFEST.tsv").open(encoding="utf-8", newline="") as manifest:
+        rows = list(csv.DictReader(manifest, delimiter="\t", quoting=csv.QUOTE_NONE))
+    return tuple(CorpusFile(path := Path(folder) / row["file"], path.read_bytes(), row) for row in rows)

@@ -1,0 +1,136 @@
+"""Character sets of MSH-18 and what their bytes mean."""
+
+import pytest
+
+from engine.errors import UndecodableMessageError
+from engine.hl7.charset import codec_of
+from engine.hl7.message import parse
+
+
+def message(charset: str, name: bytes, before: bytes = b"") -> bytes:
+    """One message whose PID-5.1 is `name`; `before` stands in MSH-4."""
+    return b"MSH|^~\\&|A|%s|||20240101||ADT^A01|1|P|2.5.1||||||%s\rPID|1||7^^^X||%s^B\r" % (
+        before,
+        charset.encode(),
+        name,
+    )
+
+
+@pytest.mark.parametrize(
+    ("charset", "name", "expected", "codec"),
+    [
+        pytest.param("", b"M\xc3\xbcller", "Müller", "utf-8", id="none: UTF-8"),
+        pytest.param("UNICODE UTF-8", b"M\xc3\xbcller", "Müller", "utf-8", id="UTF-8"),
+        pytest.param("UTF-8", b"M\xc3\xbcller", "Müller", "utf-8", id="a common spelling"),
+        pytest.param("UNICODE", b"M\xc3\xbcller", "Müller", "utf-8", id="UNICODE in single bytes"),
+        pytest.param("ASCII", b"Muller", "Muller", "ascii", id="ASCII"),
+        pytest.param("8859/1", b"M\xfcller", "Müller", "iso8859_1", id="8859/1"),
+        pytest.param("8859/2", b"\xa3ukasz", "Łukasz", "iso8859_2", id="8859/2"),
+        pytest.param("8859/5", b"\xb8\xd2\xd0\xdd", "Иван", "iso8859_5", id="8859/5"),
+        pytest.param("8859/15", b"\xa4", "€", "iso8859_15", id="8859/15"),
+        pytest.param("WINDOWS-1252", b"O\x92Neil", "O’Neil", "cp1252", id="windows-1252"),
+        pytest.param("GB 18030-2000", "张".encode("gb18030"), "张", "gb18030", id="GB 18030"),
+        pytest.param("KS X 1001", "김".encode("euc_kr"), "김", "euc_kr", id="KS X 1001"),
+        pytest.param("BIG-5", "許功".encode("big5"), "許功", "big5", id="Big5 with a backslash inside a character"),
+        pytest.param("~ISO IR87", b"\x1b$B;3ED\x1b(B", "山田", "iso-2022", id="JIS X 0208 by switch"),
+        pytest.param("~ISOIR87", b"\x1b$B;3ED\x1b(J", "山田", "iso-2022", id="the common spelling, ends in JIS Roman"),
+        pytest.param("ISO IR87", b"\x1b$B;3ED\x1b(B", "山田", "iso-2022", id="as the only repetition"),
+        pytest.param("~ISO IR159", b"\x1b$(D\x30\x21\x1b(B", "丂", "iso-2022", id="JIS X 0212"),
+        pytest.param("~ISO IR87", b"\x1b$B-j\x1b(B", "㈱", "iso-2022", id="a row that only JIS X 0213 names"),
+        pytest.param("ISO IR14~ISO IR87", b"\xd4\xcf\xc0\xde", "ﾔﾏﾀﾞ", "iso-2022", id="half-width katakana above"),
+        pytest.param("~ISO IR87~ISO IR14", b"\x1b)I\xd4\xcf", "ﾔﾏ", "iso-2022", id="half-width katakana by switch"),
+        pytest.param("~KS X 1001", b"\x1b$)C" + "김".encode("euc_kr"), "김", "iso-2022", id="Korean above"),
+        pytest.param("~KS X 1001", b"\x1b$(C1h\x1b(B", "김", "iso-2022", id="Korean below"),
+        pytest.param("8859/1~8859/5", b"\xfc\x1b-L\xb8\xd2", "üИв", "iso-2022", id="Latin, then Cyrillic"),
+        pytest.param("8859/1~ISO IR87", b"\xfc", "ü", "iso-2022", id="no switch used"),
+        pytest.param("CNS 11643-1992", b"Li", "Li", "ascii", id="a set without codec, ASCII bytes"),
+        pytest.param("ISO IR 999", b"Li", "Li", "ascii", id="an unknown set, ASCII bytes"),
+    ],
+)
+def test_declared_sets(charset, name, expected, codec):
+    """PID-5.1 comes out as text, by the set that MSH-18 declares."""
+    read = parse(message(charset, name))
+    assert read.leaf("PID", 5) == expected  # PID-5.1
+    assert read.leaf("PID", 5, 2) == "B"  # PID-5.2
+    assert read.charset == codec
+    assert read.write() == message(charset, name)
+
+
+@pytest.mark.parametrize(
+    ("charset", "name"),
+    [
+        pytest.param("", b"M\xfcller", id="Latin-1 bytes, nothing declared"),
+        pytest.param("", b"\xc3", id="a UTF-8 character cut short"),
+        pytest.param("ASCII", b"M\xc3\xbcller", id="UTF-8 bytes, ASCII declared"),
+        pytest.param("ISO IR 999", b"M\xfcller", id="an unknown set"),
+        pytest.param("CNS 11643-1992", b"\xa4\xa4", id="a set without codec"),
+        pytest.param("8859/7", b"\xff", id="a hole in 8859/7"),
+        pytest.param("~ISO IR87", b"\xfc", id="an upper byte where G1 is empty"),
+        pytest.param("~ISO IR87", b"\x1b$B;3E\x1b(B", id="half a character"),
+        pytest.param("~ISO IR87", b"\x1b%G", id="an unknown switch"),
+        pytest.param("~ISO IR87", b"a\x1b", id="a bare escape byte"),
+    ],
+)
+def test_undecodable(charset, name):
+    """Bytes outside the set are refused; only on request do they become U+FFFD."""
+    with pytest.raises(UndecodableMessageError):
+        parse(message(charset, name))
+    read = parse(message(charset, name), undecodable="replace")
+    assert "\ufffd" in (read.leaf("PID", 5) or "")
+
+
+def test_errors_hold_no_bytes_of_the_message():
+    """What is raised neither says nor carries what could not be decoded."""
+    with pytest.raises(UndecodableMessageError) as caught:
+        parse(message("", b"SENTINEL\xff"))
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__
+    assert "SENTINEL" not in str(caught.value)
+
+
+def test_the_channel_has_the_say_where_msh_18_is_empty():
+    """An empty MSH-18 means the channel's set, under either of its names; a valued one wins."""
+    assert parse(message("", b"M\xfcller"), charset="8859/1").leaf("PID", 5) == "Müller"
+    assert parse(message("", b"M\xfcller"), charset="iso8859-1").leaf("PID", 5) == "Müller"
+    assert parse(message("UNICODE UTF-8", b"M\xc3\xbc"), charset="8859/1").leaf("PID", 5) == "Mü"
+    assert parse(message("", b"\x1b$B;3ED\x1b(B"), charset="~ISO IR87").leaf("PID", 5) == "山田"
+
+
+@pytest.mark.parametrize("codec", ["utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"])
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_wide_text(codec, mark):
+    """UTF-16 and UTF-32 are known by their mark or by how MSH looks, whatever MSH-18 says."""
+    raw = (mark + message("8859/1", "Müller".encode()).decode()).encode(codec)
+    read = parse(raw)
+    assert read.leaf("PID", 5) == "Müller"
+    assert read.charset == codec
+    assert read.write() == raw
+
+
+def test_utf8_mark():
+    """A UTF-8 byte order mark is passed over, and says UTF-8 louder than MSH-18."""
+    raw = b"\xef\xbb\xbf" + message("8859/1", "Müller".encode())
+    assert parse(raw).leaf("PID", 5) == "Müller"
+    assert parse(raw).write() == raw
+
+
+def test_delimiter_bytes_inside_characters_of_the_header():
+    """MSH-18 is found behind a two-byte run that holds the bytes of `|` and `^`."""
+    raw = message("~ISO IR87", b"\x1b$B;3ED\x1b(B", before=b"\x1b$B!|!^\x1b(B")
+    assert parse(raw).leaf("PID", 5) == "山田"
+    assert parse(raw).leaf("MSH", 10) == "1"
+
+
+@pytest.mark.parametrize(
+    ("name", "codec"),
+    [
+        ("8859/1", "iso8859_1"),
+        ("ISO 8859-1", "iso8859_1"),
+        ("iso-8859-15", "iso8859_15"),
+        ("cp1250", "cp1250"),
+        ("?", ""),
+    ],
+)
+def test_names(name, codec):
+    """Names are read without regard to blanks, hyphens and case."""
+    assert codec_of(name) == codec

@@ -1,0 +1,105 @@
+"""The header as bytes."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.hl7.header import character_set, read_header
+
+    b"MSH|^~\\&|APP^1.2^ISO|FAC|RAPP|RFAC|20240101||ADT^A01^ADT_A01|ID 1|P^T|2.5.1^X|||AL|NE|USA"
+    b"|8859/1~ISO IR87\rPID|1\r"
+
+
+def test_fields():
+    """Every field is there as its bytes; type, event and the like also as text."""
+    header = read_header(FULL)
+    assert header is not None
+    assert header.field(1) == b"|"
+    assert header.field(2) == b"^~\\&"
+    assert header.field(3) == b"APP^1.2^ISO"
+    assert header.field(8) == b""
+    assert header.field(99) == b""
+    assert header.delimiters == b"|^~\\&"
+    assert (header.message_type, header.trigger, header.message_structure) == ("ADT", "A01", "ADT_A01")
+    assert (header.control_id, header.processing_id, header.version) == (b"ID 1", "P", "2.5.1")
+    assert (header.accept_condition, header.application_condition) == ("AL", "NE")
+    assert header.charset_field == b"8859/1~ISO IR87"
+
+
+def test_a_header_of_bytes_that_cannot_be_decoded():
+    """What cannot be decoded is there all the same."""
+    header = read_header(b"MSH|^~\\&|A\xff|B|||||\xfe^A01|\xe9|P|2.5\r")
+    assert header is not None
+    assert header.field(3) == b"A\xff"
+    assert header.control_id == b"\xe9"
+    assert header.trigger == "A01"
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [b"", b"MSH", b"PID|1\r", b"MSHA^~\\&", b"MSH\r|", b"FHS|^~\\&\rMSH|^~\\&", b"hello MSH|^~\\&", b"MSH\x00"],
+)
+def test_no_header(raw):
+    """Without an MSH at the beginning there is none."""
+    assert read_header(raw) is None
+
+
+@pytest.mark.parametrize("before", [b"\x0b", b"\r\n", b"\xef\xbb\xbf", b" "])
+def test_what_stands_before(before):
+    """Framing, blanks and byte order marks are passed over."""
+    header = read_header(before + FULL)
+    assert header is not None
+    assert header.control_id == b"ID 1"
+
+
+@pytest.mark.parametrize("end", [b"\r", b"\n", b"\r\n", b""])
+def test_ends(end):
+    """The header ends where its segment does."""
+    header = read_header(FULL.split(b"\r", maxsplit=1)[0] + end)
+    assert header is not None
+    assert header.charset_field == b"8859/1~ISO IR87"
+
+
+def test_unusable_msh_2():
+    """A header that cannot be used for parsing can still be answered."""
+    header = read_header(b"MSH|0000|A|B|||||ADT^A01|77|P|2.5\r")
+    assert header is not None
+    assert header.control_id == b"77"
+    assert header.message_type == "ADT"
+
+
+def test_wide_header():
+    """Of a UTF-16 message the fields stand in UTF-8, and its codec is named."""
+    header = read_header("MSH|^~\\&|Ä\r".encode("utf-16"))
+    assert header is not None
+    assert header.field(3) == "Ä".encode()
+    assert header.wide == "utf-16-le"
+
+
+def test_delimiter_bytes_inside_characters():
+    """Two-byte characters that hold the byte of a delimiter do not shift the fields behind them."""
+    kanji = b"\x1b$B!|!^\x1b(B"
+    header = read_header(b"MSH|^~\\&|%s|B|||||ADT^A01|9|P|2.5||||||~ISO IR87\r" % kanji)
+    assert header is not None
+    assert (header.field(3), header.control_id, header.charset_field) == (kanji, b"9", b"~ISO IR87")
+
+
+def test_null_says_nothing():
+    """A null component of the header reads as ''."""
+    header = read_header(b'MSH|^~\\&|A|B|||||ADT^A01|9|""|""\r')
+    assert header is not None
+    assert (header.processing_id, header.version) == ("", "")
+
+
+def test_nothing_of_the_message_in_its_repr():
+    """A header in a log line says nothing of what it holds."""
+    assert "ID 1" not in repr(read_header(FULL))
+
+
+@given(st.binary(max_size=60))
+def test_any_bytes(tail):
+    """No bytes make reading a header fail, and what it holds joined is the segment."""
+    header = read_header(b"MSH|" + tail)
+    character_set(b"MSH|" + tail)
+    if header is not None and not header.wide:
+        assert (b"MSH|" + tail).startswith(b"|".join([header.fields[0], *header.fields[2:]]))
