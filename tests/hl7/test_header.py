@@ -6,8 +6,10 @@ from hypothesis import strategies as st
 
 from engine.hl7.header import character_set, read_header
 
+FULL = (
     b"MSH|^~\\&|APP^1.2^ISO|FAC|RAPP|RFAC|20240101||ADT^A01^ADT_A01|ID 1|P^T|2.5.1^X|||AL|NE|USA"
     b"|8859/1~ISO IR87\rPID|1\r"
+)
 
 
 def test_fields():
