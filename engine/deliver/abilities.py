@@ -37,14 +37,14 @@ def abilities_of(statement: Any) -> Abilities:
     return Abilities(
         stated=True,
         fhir_version=str(statement.get("fhirVersion", "")),
-        merge=any(_merges(item, {"merge", "$merge"}) for item in _dicts(patient.get("operation")))
-        or any(_merges(item, set()) for item in _dicts(rest.get("operation"))),
+        merge=any(_merges(item, ("merge", "$merge")) for item in _dicts(patient.get("operation")))
+        or any(_merges(item, ()) for item in _dicts(rest.get("operation"))),
         if_match=patient.get("versioning") == "versioned-update",
         conditional_create=patient.get("conditionalCreate") is True,
     )
 
 
-def _merges(operation: dict[str, Any], names: set[str]) -> bool:
+def _merges(operation: dict[str, Any], names: tuple[str, ...]) -> bool:
     definition = operation.get("definition")
     if isinstance(definition, dict):
         definition = definition.get("reference")

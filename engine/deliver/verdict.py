@@ -1,7 +1,7 @@
 """The verdict on one delivery and what it is made of: values only, for the spine to journal and act on."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 
@@ -95,3 +95,7 @@ class Verdict:
     owned: tuple[Owned, ...] = ()
     merges: tuple[Merged, ...] = ()
     applied: bool = False
+
+    def noting(self, *codes: str) -> "Verdict":
+        """Return the verdict with more notes, each once."""
+        return replace(self, notes=tuple(dict.fromkeys((*self.notes, *codes))))

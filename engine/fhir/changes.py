@@ -68,7 +68,7 @@ def grow(current: list[Any], identifiers: Iterable[Any]) -> list[Any]:
 
     The same system and value is the same identifier, whatever its use: one that was retired stays retired.
     """
-    have = {(item.get("system"), item.get("value")) for item in current if isinstance(item, dict)}
+    have = [(item.get("system"), item.get("value")) for item in current if isinstance(item, dict)]
     missing = [item for item in identifiers if (item.get("system"), item.get("value")) not in have]
     return [*current, *missing] if missing else current
 

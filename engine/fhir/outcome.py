@@ -4,7 +4,7 @@ import re
 from typing import Any, Final
 
 _CODE: Final = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,63}")
-_FAULTS: Final = frozenset({"error", "fatal"})
+_FAULTS: Final = ("error", "fatal")
 
 
 def codes(body: Any) -> tuple[str, ...]:

@@ -114,7 +114,7 @@ def current_numbers(body: Body) -> tuple[Identity, ...]:
         for item in _list(body, "identifier")
         if isinstance(item, dict)
         and item.get("use") != "old"
-        and item.get("value") not in {None, "", body.get("id")}
+        and _text(item.get("value")) not in {"", body.get("id")}
         and not NO_REGISTRATION & _types(item)
     )
 

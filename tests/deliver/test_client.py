@@ -230,7 +230,7 @@ async def test_certificate_is_verified_with_the_private_authority(tmp_path):
 
 def test_ca_file_that_is_none_stops_the_start(tmp_path):
     """A CA file that cannot be used is said at the start, with its path."""
-    with pytest.raises(StartError, match="missing.pem"):
+    with pytest.raises(StartError, match=r"missing\.pem"):
         Client(request_seconds=1, ca_file=str(tmp_path / "missing.pem"))
 
 
@@ -242,7 +242,7 @@ fault.arm(sys.argv[2])
 async def main():
     client = Client(request_seconds=5)
     await client.send("GET", sys.argv[1], [])
-    await client.send("PUT", sys.argv[1], [("Content-Type", "application/json")], b'{"resourceType":"Patient","id":"a"}')
+    await client.send("PUT", sys.argv[1], [("Content-Type", "application/json")], b'{"id":"a"}')
 asyncio.run(main())
 """
 
