@@ -147,10 +147,10 @@ def pack_replies(batch: Batch, acks: Sequence[bytes], control_id: str, at: datet
         said = [ack for ack in acks[position : position + section.messages] if ack]
         position += section.messages
         header = section.header or (b"" if batch.file_header else b"BHS|^~\\&")
+        batches += 1
         if not header:
             parts += said
             continue
-        batches += 1
         parts += [_reply_header(header, control_id, at), *said, _trailer(b"BTS", header, len(said))]
     if batch.file_header:
         parts.insert(0, _reply_header(batch.file_header, control_id, at))

@@ -8,6 +8,7 @@ What comes out is the same however the stream was cut into pieces. Where senders
     SB inside a block          restarts the block; the torn one comes out as a fragment
     EB not followed by CR      ends the block once the next byte shows it, or once the block's time is over
     an empty block             a probe
+    64 torn blocks in a row    this is no MLLP: the stream is dead
     more than the limit        nothing more is kept: the first bytes come out as a fragment and the stream is dead
 """
 
@@ -18,6 +19,8 @@ from typing import Final
 START: Final = 0x0B
 END: Final = 0x1C
 RETURN: Final = 0x0D
+
+MAX_TORN: Final = 64
 
 COMMIT_ACK: Final = b"\x06"
 COMMIT_NAK: Final = b"\x15"
@@ -68,7 +71,7 @@ def frame(content: bytes) -> bytes:
 class BlockReader:
     """Cuts a stream into blocks of at most `block_bytes`, each of which may take `block_seconds` to arrive."""
 
-    __slots__ = ("_began", "_ending", "_held", "_inside", "_limit", "_seconds", "_stray", "dead")
+    __slots__ = ("_began", "_ending", "_held", "_inside", "_limit", "_seconds", "_stray", "_torn", "dead")
 
     def __init__(self, block_bytes: int, block_seconds: float) -> None:
         self._limit = block_bytes
@@ -78,6 +81,7 @@ class BlockReader:
         self._ending = False
         self._began = 0.0
         self._stray = 0
+        self._torn = 0
         self.dead = False
 
     @property
@@ -173,11 +177,17 @@ class BlockReader:
 
     def _complete(self, raw: bytes, now: float, found: list[Block | Event]) -> None:
         found.append(Block(raw, BlockKind.COMPLETE, self._began, now) if raw else Event(EventKind.PROBE))
+        self._torn = 0
         self._reset()
 
     def _tear(self, raw: bytes, now: float, found: list[Block | Event]) -> None:
         found.append(Block(raw, BlockKind.TORN, self._began, now) if raw else Event(EventKind.PROBE))
         self._reset()
+        self._torn += 1
+        if self._torn >= MAX_TORN:
+            found.append(Event(EventKind.NOISE, len(raw)))
+            self._die()
+            return
         self._inside = True
         self._began = now
 

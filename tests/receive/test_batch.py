@@ -89,6 +89,22 @@ def test_same_as_python_hl7() -> None:
     assert [str(message) for inner in theirs for message in inner] == [message.decode() for message in batch.messages]
 
 
+def test_sections() -> None:
+    """Each batch of a file keeps its own header and number of messages."""
+    batch = unpack(FHS + BHS + ONE + b"BTS|1\r" + BHS.replace(b"B1", b"B2") + TWO + TWO + b"\r\nBTS|2\rFTS|2\r")
+    assert batch is not None
+    assert [(section.control_id, section.messages) for section in batch.sections] == [(b"B1", 1), (b"B2", 2)]
+    assert batch.messages == (ONE, TWO, TWO + b"\r\n")
+    assert not batch.warnings
+
+
+def test_a_file_without_batches_is_answered_as_such() -> None:
+    """Where there is no BHS, the acknowledgements stand in the file envelope alone."""
+    batch = unpack(FHS + ONE + b"FTS|1\r")
+    assert batch is not None
+    assert pack_replies(batch, [b"ACK1\r"], "77", AT).split(b"\r")[1:] == [b"ACK1", b"FTS|1", b""]
+
+
 def test_reply_batch() -> None:
     """The reply stands in an envelope with sender and receiver swapped, whose BHS-12 names the batch's BHS-11."""
     batch = unpack(BHS + ONE + TWO + b"BTS|2\r")

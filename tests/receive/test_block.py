@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.receive.block import Block, BlockKind, BlockReader, Event, EventKind, frame
+from engine.receive.block import MAX_TORN, Block, BlockKind, BlockReader, Event, EventKind, frame
 
 LIMIT = 40
 
@@ -69,6 +69,14 @@ def test_nothing_is_glued(first: bytes, second: bytes) -> None:
     for kind, content in read(frame(first) + frame(second)):
         if isinstance(kind, BlockKind):
             assert not {0x0B, 0x1C} & set(bytes(content))  # type: ignore[call-overload]
+
+
+def test_torn_blocks_have_an_end() -> None:
+    """A stream of nothing but torn blocks is given up; one whole block among them starts the count again."""
+    found = read(b"\x0bA" * 1000)
+    assert found == [(TORN, b"A")] * MAX_TORN + [(EventKind.NOISE, 1)]
+    mixed = read((b"\x0bA" * (MAX_TORN - 1) + frame(b"B")) * 3)
+    assert mixed == ([(TORN, b"A")] * (MAX_TORN - 1) + [(COMPLETE, b"B")]) * 3
 
 
 def test_oversize_stops_buffering() -> None:

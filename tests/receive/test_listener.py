@@ -1,6 +1,8 @@
 """The listener on real sockets: order, limits, backpressure, who may come in, pausing and closing."""
 
 import asyncio
+import errno
+import os
 import socket
 import struct
 from collections.abc import Awaitable, Callable
@@ -8,12 +10,14 @@ from ipaddress import ip_network
 from typing import Any
 
 import pytest
+from twisted.internet.error import CannotListenError
 
 from engine import fault
 from engine.config.channel import Limits, Mllp
 from engine.errors import StartError
 from engine.receive.block import Block, BlockKind, frame
 from engine.receive.listener import Door, listen
+from engine.receive.listener.admission import _allowed
 from engine.receive.reply import Peer, Reply
 
 Eventually = Callable[[Callable[[], object]], Awaitable[None]]
@@ -379,20 +383,109 @@ async def test_a_port_in_use_is_said_in_one_line(open_door: Any) -> None:
     heard = await open_door()
     port = heard.listening.port
     with pytest.raises(StartError) as refused:
-        await listen(Door("second", Mllp(port=port)), heard.listening._factory.terms.answer, lambda _: None)
+        await listen(Door("second", Mllp(port=port)), unasked, lambda _: None)
     assert str(refused.value) == (
         f"channel second cannot listen on 127.0.0.1:{port}: the port is in use; stop the other program or set another"
         " port in the channel file"
     )
 
 
-async def test_an_armed_fault_keeps_to_loopback(open_door: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [
+        pytest.param(errno.EACCES, "not permitted; take a port above 1023", id="not-permitted"),
+        pytest.param(errno.EADDRNOTAVAIL, "Cannot assign requested address; check listen.mllp.host", id="no-address"),
+    ],
+)
+async def test_why_a_port_cannot_be_had(monkeypatch: pytest.MonkeyPatch, number: int, words: str) -> None:
+    """Whatever keeps the door shut is said in one line with the next step."""
+
+    def refuse(*_: object) -> None:
+        raise CannotListenError("127.0.0.1", 104, OSError(number, os.strerror(number)))
+
+    monkeypatch.setattr("twisted.internet.tcp.Port.startListening", refuse)
+    with pytest.raises(StartError) as refused:
+        await listen(Door("test", Mllp(port=104)), unasked, lambda _: None)
+    assert words in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+async def unasked(_block: Block, _peer: Peer) -> Reply:
+    """Never called."""
+    raise AssertionError
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "::1"])
+async def test_hosts(dial: Any, host: str) -> None:
+    """A door listens on an address of version 4 or 6, or on a name."""
+
+    async def answer(block: Block, _peer: Peer) -> Reply:
+        return Reply(b"ACK of " + block.raw)
+
+    listening = await listen(Door("test", Mllp(host=host, port=0)), answer, lambda _: None)
+    try:
+        reader, writer = await asyncio.open_connection(listening.host, listening.port)
+        writer.write(frame(b"A"))
+        assert await reader.readexactly(len(ACK_A)) == ACK_A
+        writer.close()
+        await writer.wait_closed()
+    finally:
+        await listening.close()
+
+
+async def test_a_block_cut_off_anywhere_is_dropped(open_door: Any, dial: Any, eventually: Eventually) -> None:
+    """A connection that ends inside a block, at whatever byte, leaves no answer and no block."""
+    whole = frame(b"MSH|^~\\&|EPIC\rPID|1\r")
+    heard = await open_door(limits={"connections_per_address": 64})
+    for size in range(1, len(whole)):
+        await (await dial(heard)).play(("send", whole[:size]), ("close", None))
+    await eventually(lambda: heard.events["block-cut-off"] == len(whole) - 1)
+    assert not heard.blocks
+
+
+async def test_draining_starts_nothing_new(open_door: Any, dial: Any, eventually: Eventually) -> None:
+    """Blocks that have come in but were not begun are neither answered nor acknowledged by a drain."""
+    gate = asyncio.Event()
+
+    async def answer(block: Block, _peer: Peer) -> Reply:
+        await gate.wait()
+        return Reply(b"ACK of " + block.raw)
+
+    heard = await open_door(answer, limits={"in_flight": 1})
+    script = await dial(heard)
+    await script.send(frame(b"A") + frame(b"B") * 10)
+    await eventually(lambda: heard.listening.answering)
+    draining = asyncio.create_task(heard.listening.drain(5))
+    await asyncio.sleep(0.02)
+    gate.set()
+    await script.closed(ACK_A)
+    await script.close()
+    assert await draining
+    assert len(heard.blocks) == 1
+
+
+@pytest.mark.parametrize(
+    ("address", "allowed"),
+    [
+        pytest.param("10.1.2.3", True, id="in-the-network"),
+        pytest.param("11.1.2.3", False, id="outside"),
+        pytest.param("::ffff:10.1.2.3", True, id="version-4-in-version-6"),
+        pytest.param("fe80::1%eth0", True, id="with-a-zone"),
+        pytest.param("::1", False, id="other-version-6"),
+    ],
+)
+def test_allow_list(address: str, allowed: bool) -> None:
+    """An address is held against every network of the list, in its version 4 form where it has one."""
+    assert _allowed(address, (ip_network("10.0.0.0/8"), ip_network("fe80::/10"))) is allowed
+
+
+async def test_an_armed_fault_keeps_to_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
     """With a fault armed nothing listens beyond loopback, so it cannot run in production."""
     monkeypatch.setattr(fault, "_armed", [])
     fault.arm("F25:kill")
     door = Door("test", Mllp(host="0.0.0.0", port=0), Limits())  # noqa: S104 - refused
     with pytest.raises(StartError, match="beyond loopback"):
-        await listen(door, (await open_door()).listening._factory.terms.answer, lambda _: None)
+        await listen(door, unasked, lambda _: None)
 
 
 @pytest.mark.parametrize(
