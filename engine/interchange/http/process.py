@@ -40,11 +40,17 @@ def serve(
     listening = bind(host, port)
     configuration = at_port(configuration, listening.getsockname()[1])
     app = create_app(configuration, database_path(database))
+
+    def ready() -> None:
+        bound, number = listening.getsockname()[:2]
+        logger().info("listening", address=bound, port=number)
+        announce(configuration.base_url)
+
     try:
         if configuration.unheeded:
             logger().warning("not in force yet", waits_for=list(configuration.unheeded))
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(_serve(app, listening, lambda: announce(configuration.base_url)))
+            runner.run(_serve(app, listening, ready))
     finally:
         app.close()
         listening.close()
