@@ -1,0 +1,59 @@
+import re
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+ROOT = Path(__file__).resolve().parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+LOCK = (ROOT / "requirements.lock").read_text()
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
+    """Build the wheel and return the names of the files in it."""
+    folder = tmp_path_factory.mktemp("wheel")
+    subprocess.run([sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder], cwd=ROOT, check=True)
+    (built,) = folder.glob("*.whl")
+    return set(zipfile.ZipFile(built).namelist())
+
+
+@pytest.mark.parametrize("name", ["mappings", "channels", "samples"])
+def test_the_wheel_carries_what_ships(wheel: set[str], name: str) -> None:
+    """Every shipped mapping, channel and sample is in the wheel, where `shipped` looks for it."""
+    files = (path.relative_to(ROOT).as_posix() for path in (ROOT / name).rglob("*") if path.is_file())
+    expected = {f"engine/shipped/{path}" for path in files if not Path(path).name.startswith(".")}
+    assert expected
+    assert expected <= wheel
+
+
+def test_the_wheel_carries_every_module_and_its_tables(wheel: set[str]) -> None:
+    """Modules, HL7 tables and FHIR schemas are in the wheel; tests are not."""
+    files = (path for path in (ROOT / "engine").rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+    assert {path.relative_to(ROOT).as_posix() for path in files} <= wheel
+    assert any(name.startswith("engine/hl7/tables/") for name in wheel)
+    assert any(name.startswith("engine/fhir/schemas/") for name in wheel)
+    assert not any(name.startswith("tests/") for name in wheel)
+
+
+def test_the_lock_holds_what_the_project_asks_for() -> None:
+    """Each dependency, of the tests too, is locked to a version that the project allows."""
+    locked = dict(re.findall(r"^([A-Za-z0-9_.-]+)==([^ ;\\]+)", LOCK, re.MULTILINE))
+    names = {re.sub(r"[-_.]+", "-", name).lower(): version for name, version in locked.items()}
+    for text in (*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["test"]):
+        wanted = Requirement(text)
+        version = names[re.sub(r"[-_.]+", "-", wanted.name).lower()]
+        assert wanted.specifier.contains(version), text
+
+
+def test_the_lock_is_of_hashes_and_names_no_index() -> None:
+    """Every locked version has hashes, and the lock says nothing about where packages come from."""
+    entries = re.findall(r"^[A-Za-z0-9_.-]+==.*(?:\n    .*)*", LOCK, re.MULTILINE)
+    assert entries
+    assert all("--hash=sha256:" in entry for entry in entries)
+    assert "://" not in LOCK
+    assert not re.search(r"^--", LOCK, re.MULTILINE)
