@@ -1,0 +1,174 @@
+"""Mappings: files checked and, for a channel, compiled to a subject and a plan for each message."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from engine.config.channel import Channel
+from engine.errors import MappingError
+from engine.fhir.plan import Interaction, Merge, PatientRecord, Plan, Upsert
+from engine.hl7.message import Message, Segment
+from engine.mapping.check_table import check_table
+from engine.mapping.document import Documents, Problems, read_documents
+from engine.mapping.events import Doing, EventTable, Rule, make_event_table
+from engine.mapping.functions import Kit
+from engine.mapping.group import MergeGroup, merge_groups, patient_segments
+from engine.mapping.identifier import Identifiers
+from engine.mapping.identify import Identities, SubjectReader, event_day
+from engine.mapping.patient import PatientMapping, made_identifiers
+from engine.mapping.reading import Reading
+from engine.mapping.setting import Setting, setting_of
+from engine.mapping.slices import Slices
+from engine.mapping.stamp import Stamps
+from engine.mapping.subject import Subject
+from engine.mapping.table import make_table
+from engine.mapping.template import Compiler, Scope
+
+PATIENT = "Patient"
+
+
+@dataclass(frozen=True, slots=True)
+class MappingSource:
+    """A mapping whose files were read and checked; `hash` is of everything that was authored."""
+
+    name: str
+    documents: Documents
+    hash: str
+
+
+def load(folders: Sequence[Path], name: str) -> MappingSource:
+    """Read and check a mapping; each file comes from the first folder that has it, the last folder is the shipped one.
+
+    ConfigurationError holds every problem of every file.
+    """
+    problems = Problems()
+    documents = read_documents(folders, name, problems)
+    _compile(documents, Setting(), problems)
+    problems.refuse()
+    return MappingSource(name, documents, documents.digest)
+
+
+def compile_mapping(source: MappingSource, channel: Channel) -> "Mapping":
+    """Compile a checked mapping for a channel."""
+    setting = setting_of(channel)
+    problems = Problems()
+    compiled = _compile(source.documents, setting, problems)
+    problems.refuse()
+    if compiled is None:
+        raise MappingError("no-patient-mapping")
+    mark = hashlib.sha256(f"{source.hash} {setting!r}".encode()).hexdigest()
+    return Mapping(mark, compiled, setting)
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """What the files of a mapping become on a channel."""
+
+    table: EventTable
+    patient: PatientMapping
+    reader: SubjectReader
+
+
+def _compile(documents: Documents, setting: Setting, problems: Problems) -> Compiled | None:
+    table = make_event_table(documents.events, problems)
+    good = {name: one for name, one in documents.tables.items() if check_table(one, problems)}
+    tables = {name: make_table(name, document.value) for name, document in good.items()}
+    identifiers = Identifiers(table.identity, setting)
+    stamps = Stamps(setting.zone)
+    compiler = Compiler(Kit(setting, tables, identifiers, stamps), documents.datatypes, problems)
+    for name, document in documents.datatypes.items():
+        compiler.datatype(name, Scope(document))
+    resource = documents.resources.get(PATIENT)
+    if resource is None:
+        problems.add(
+            documents.events, (), "no resources/patient.yaml", "map the Patient, or extend the shipped mapping"
+        )
+        return None
+    slices = Slices(compiler, resource, PATIENT)
+    patient = PatientMapping(slices.writers(), slices.identifiers(), slices.identifiers("merged"), table.people)
+    return Compiled(table, patient, SubjectReader(table, identifiers, setting, stamps))
+
+
+class Mapping:
+    """One mapping on one channel; pure: the same message gives the same subject and the same plan.
+
+    `hash` names the files and the channel's part in them (zone, authorities, policies).
+    """
+
+    def __init__(self, mark: str, compiled: Compiled, setting: Setting) -> None:
+        self.hash = mark
+        self._patient = compiled.patient
+        self._reader = compiled.reader
+        self._setting = setting
+
+    def identify(self, message: Message) -> Subject:
+        """Return whom the message speaks of, what is to be done with it, and what forbids that."""
+        return self._reader.subject(message)
+
+    def plan(self, message: Message) -> Plan:
+        """Return what the message asks of a FHIR server; no interactions for a filtered one.
+
+        Raises MappingError for what cannot be mapped: no identity, a self-merge, a code that a table refuses.
+        """
+        rule = self._reader.rule(message)
+        moment = self._reader.moment(message)
+        warnings: list[str] = [f"{flag}" for flag in moment.flags]
+        if rule.doing is Doing.MERGE:
+            interactions: tuple[Interaction, ...] = tuple(
+                self._merge(group, message, warnings) for group in merge_groups(message) or (MergeGroup(None, None),)
+            )
+        elif rule.doing in {Doing.UPSERT, Doing.UPDATE}:
+            interactions = (self._upsert(rule, message, warnings),)
+        else:
+            interactions = ()
+        return Plan(
+            message.trigger, message.source, moment.at, moment.precision, interactions, tuple(dict.fromkeys(warnings))
+        )
+
+    def _upsert(self, rule: Rule, message: Message, warnings: list[str]) -> Upsert:
+        side = self._reader.side(message.first("PID"), message)
+        _refuse_unidentified(side, "PID-3")
+        reading = self._reading(message, message.segments)
+        record = self._patient.record(side.found, reading)
+        warnings += reading.warnings
+        return Upsert(record, rule.create, rule.reactivate)
+
+    def _merge(self, group: MergeGroup, message: Message, warnings: list[str]) -> Merge:
+        found, faults = self._reader.pair(group, message)
+        if faults or found is None:
+            fault = faults[0] if faults else None
+            raise MappingError(*((fault.reason, *fault.locations[:1]) if fault else ("no-identity", "MRG-1")))
+        reading = self._reading(message, patient_segments(message, group.pid))
+        if group.pid is not None:
+            reading.first["PID"] = group.pid
+        if group.mrg is not None:
+            reading.first["MRG"] = group.mrg
+        sources = tuple(one.identity for one in found.sources)
+        targets = tuple(one.identity for one in found.targets)
+        gone = made_identifiers(self._patient.merged_identifiers, reading)
+        survivor = self._patient.record(found.targets, reading)
+        warnings += reading.warnings
+        return Merge(
+            found.source.identity,
+            found.target.identity,
+            sources,
+            tuple(item for item in gone if (item.get("system"), item["value"]) not in targets),
+            _without(survivor, {(item.get("system"), item["value"]) for item in gone} - set(targets)),
+        )
+
+    def _reading(self, message: Message, segments: Sequence[Segment]) -> Reading:
+        return Reading(message, segments, self._reader.offset(message), event_day(message))
+
+
+def _without(survivor: PatientRecord, gone: set[tuple[str, str]]) -> PatientRecord:
+    """Leave out of the survivor what MRG lists: the old number must not come back as a current one."""
+    kept = tuple(item for item in survivor.identifiers if (item.get("system"), item["value"]) not in gone)
+    return replace(survivor, identifiers=kept)
+
+
+def _refuse_unidentified(side: Identities, place: str) -> None:
+    if side.findings:
+        raise MappingError(side.findings[0].reason, place)
+    if not side.found:
+        raise MappingError("placeholder-identity" if side.placeholders else "no-identity", place)

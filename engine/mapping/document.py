@@ -1,0 +1,141 @@
+"""Authored mapping files: found in their folders, extended where they say so, with the place of everything kept."""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from engine.config.source import Source, read
+from engine.errors import ConfigurationError, Problem
+from engine.mapping.reference import nearest
+
+Key = str | int
+SHIPPED: Final = "shipped/"
+KINDS: Final = ("resources", "datatypes", "tables")
+KEYS: Final = {"resources": "resource", "datatypes": "datatype", "tables": "table"}
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One mapping file, merged with the one that it extends."""
+
+    source: Source
+    value: dict[str, Any]
+    below: Source | None = None
+
+    def problem(self, path: tuple[Key, ...], found: str, expected: str) -> Problem:
+        """Return a problem at `path`, in the file where that stands."""
+        source = self.source
+        if self.below is not None and path not in source.places and path in self.below.places:
+            source = self.below
+        return source.problem(path, found, expected)
+
+
+@dataclass(frozen=True, slots=True)
+class Documents:
+    """All files of one mapping: the event table, and resources, data types and tables by name."""
+
+    events: Document
+    resources: dict[str, Document]
+    datatypes: dict[str, Document]
+    tables: dict[str, Document]
+
+    def everything(self) -> Iterator[Document]:
+        """Yield every document once."""
+        yield self.events
+        for group in (self.resources, self.datatypes, self.tables):
+            yield from group.values()
+
+    @property
+    def digest(self) -> str:
+        """A digest of all that was authored; the order of files does not matter, that of lines does."""
+        mark = hashlib.sha256()
+        for kind, group in (("resource", self.resources), ("datatype", self.datatypes), ("table", self.tables)):
+            for name in sorted(group):
+                mark.update(f"{kind} {name} {group[name].value!r}\n".encode("utf-8", "surrogatepass"))
+        mark.update(repr(self.events.value).encode("utf-8", "surrogatepass"))
+        return mark.hexdigest()
+
+
+class Problems:
+    """Gathers problems, so that all of them are told at once."""
+
+    def __init__(self) -> None:
+        self.found: list[Problem] = []
+
+    def add(self, document: Document, path: tuple[Key, ...], found: str, expected: str) -> None:
+        """Note one problem."""
+        problem = document.problem(path, found, expected)
+        if problem not in self.found:
+            self.found.append(problem)
+
+    def refuse(self) -> None:
+        """Raise ConfigurationError if anything was found."""
+        if self.found:
+            raise ConfigurationError(tuple(sorted(self.found)))
+
+
+def read_documents(folders: Sequence[Path], name: str, problems: Problems) -> Documents:
+    """Read the mapping `name`: each file from the first folder that has it; the last folder is the shipped one.
+
+    ConfigurationError where there is no event table; what else is wrong goes to `problems`.
+    """
+    events = _find(folders, Path(f"{name}.yaml"), "mapping", problems)
+    if events is None:
+        problems.refuse()
+        places = ", ".join(str(folder) for folder in folders)
+        names = [path.stem for folder in folders for path in sorted(folder.glob("*.yaml"))]
+        raise ConfigurationError((Problem(f"{name}.yaml", 1, 1, "", f"not found in {places}", nearest(name, names)),))
+    groups = {kind: _group(folders, kind, problems) for kind in KINDS}
+    return Documents(events, groups["resources"], groups["datatypes"], groups["tables"])
+
+
+def _group(folders: Sequence[Path], kind: str, problems: Problems) -> dict[str, Document]:
+    names = sorted({path.name for folder in folders for path in (folder / kind).glob("*.yaml")})
+    group: dict[str, Document] = {}
+    for name in names:
+        document = _find(folders, Path(kind, name), KEYS[kind], problems)
+        if document is None:
+            continue
+        own = document.value[KEYS[kind]]
+        if own in group:
+            problems.add(document, (KEYS[kind],), f"{own!r} a second time", "one file for each")
+        group[own] = document
+    return group
+
+
+def _find(folders: Sequence[Path], path: Path, key: str, problems: Problems) -> Document | None:
+    found = [folder / path for folder in folders if (folder / path).is_file()]
+    if not found:
+        return None
+    document = _read(found[0], key, problems)
+    if document is None or "extends" not in document.value:
+        return document
+    below = document.value["extends"]
+    wanted = SHIPPED + (path.stem if path.parent == Path() else f"{path.parent}/{path.stem}")
+    base = _read(found[-1], key, problems) if len(found) > 1 else None
+    if below not in {wanted, SHIPPED + path.stem} or base is None:
+        problems.add(document, ("extends",), f"found {below!r}", f"expected {wanted!r}, a file that ships")
+        return document
+    return Document(document.source, _merged(base.value, document.value), base.source)
+
+
+def _read(path: Path, key: str, problems: Problems) -> Document | None:
+    try:
+        source = read(path)
+    except ConfigurationError as error:
+        problems.found.extend(error.problems)
+        return None
+    value = source.value
+    if not isinstance(value, dict) or not isinstance(value.get(key), str):
+        problems.found.append(source.problem((), f"no line '{key}: NAME'", f"a {key} file says what it is"))
+        return None
+    return Document(source, value)
+
+
+def _merged(below: Any, above: Any) -> Any:
+    """Lay one authored value over another: maps key by key, anything else whole."""
+    if not isinstance(below, dict) or not isinstance(above, dict):
+        return above
+    return {**below, **{key: _merged(below[key], value) if key in below else value for key, value in above.items()}}

@@ -1,0 +1,165 @@
+"""The event table: which trigger event does what, and by which named rule."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+from engine.mapping.document import Document, Problems
+from engine.mapping.identifier import MERGED, IdentityRules, Preference
+from engine.mapping.reference import nearest
+
+TOP_KEYS: Final = frozenset(
+    {"mapping", "extends", "identity", "placeholder_people", "events", "others"},
+)
+RULE_KEYS: Final = frozenset({"rule", "do", "if_absent", "reactivate", "skip", "unhandled"})
+IDENTITY_KEYS: Final = frozenset({"from", "untyped", "not_identity", "prefer", "placeholders", "systems"})
+PEOPLE_KEYS: Final = frozenset({"names", "beginnings", "birth_dates"})
+
+
+class Doing(StrEnum):
+    """What an event does."""
+
+    UPSERT = "upsert patient"
+    UPDATE = "update patient"
+    MERGE = "merge patient"
+    SKIP = "skip"
+    UNHANDLED = "unhandled"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One row of the event table; `create`: a patient who is unknown is made; `reactivate`: an inactive one woken."""
+
+    name: str
+    doing: Doing
+    create: bool = True
+    reactivate: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class People:
+    """Names and birth dates that stand for nobody in particular; names in capitals."""
+
+    names: frozenset[str] = frozenset()
+    beginnings: tuple[str, ...] = ()
+    birth_dates: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class EventTable:
+    """Everything the event file says."""
+
+    rules: dict[str, Rule]
+    others: Rule
+    identity: IdentityRules
+    people: People
+
+
+def make_event_table(document: Document, problems: Problems) -> EventTable:
+    """Read the event file; what is wrong goes to `problems`."""
+    value = document.value
+    _known(value, TOP_KEYS, document, (), problems)
+    events = _map(value, "events", document, problems)
+    rules = {event: rule for event in events if (rule := _rule(event, events[event], document, problems))}
+    if not rules:
+        problems.add(document, ("events",), "no events", "map at least one event")
+    others = Rule(str(value.get("others") or "unknown-event"), Doing.UNHANDLED)
+    return EventTable(rules, others, _identity(document, problems), _people(document, problems))
+
+
+def _rule(event: str, value: Any, document: Document, problems: Problems) -> Rule | None:
+    path = ("events", event)
+    if not (len(event) == 3 and event[0] in "AZ" and event[1:].isdigit()):
+        problems.add(document, path, f"unknown event {event!r}", "expected a trigger event such as A01")
+    if not isinstance(value, dict):
+        problems.add(document, path, "no rule", "write {do: upsert patient}, {skip: RULE} or {unhandled: RULE}")
+        return None
+    _known(value, RULE_KEYS, document, path, problems)
+    given = [key for key in ("do", "skip", "unhandled") if value.get(key)]
+    if len(given) != 1:
+        problems.add(
+            document, path, "found " + (" and ".join(given) or "nothing to do"), "give one of do, skip, unhandled"
+        )
+        return None
+    if given[0] != "do":
+        return Rule(str(value[given[0]]), Doing(given[0]))
+    return _doing(event, value, document, problems)
+
+
+def _doing(event: str, value: dict[str, Any], document: Document, problems: Problems) -> Rule | None:
+    path = ("events", event)
+    doings = {Doing.UPSERT.value, Doing.UPDATE.value, Doing.MERGE.value}
+    given = value["do"]
+    do = given[0] if isinstance(given, list) and len(given) == 1 else given
+    if do not in doings:
+        problems.add(document, (*path, "do"), f"found {do!r}", nearest(str(do), doings))
+        return None
+    absent, reactivate = value.get("if_absent") or "create", value.get("reactivate") or "no"
+    if absent not in {"create", "hold"}:
+        problems.add(document, (*path, "if_absent"), f"found {absent!r}", "expected create or hold")
+    if reactivate not in {"yes", "no"}:
+        problems.add(document, (*path, "reactivate"), f"found {reactivate!r}", "expected yes or no")
+    return Rule(str(value.get("rule") or event), Doing(do), absent == "create", reactivate == "yes")
+
+
+def _identity(document: Document, problems: Problems) -> IdentityRules:
+    value = _map(document.value, "identity", document, problems)
+    _known(value, IDENTITY_KEYS, document, ("identity",), problems)
+    fields = tuple(_strings(value.get("from") or "PID-3"))
+    for name in fields:
+        if name not in MERGED:
+            problems.add(document, ("identity", "from"), f"found {name!r}", "expected PID-3, PID-2 or PID-4")
+    prefer: list[Preference] = []
+    wishes = value.get("prefer") or []
+    for number, wish in enumerate(wishes if isinstance(wishes, list) else [wishes]):
+        path = ("identity", "prefer", number)
+        if not isinstance(wish, dict):
+            problems.add(document, path, f"found {wish!r}", "expected {authority: NAME, type: CODE}")
+            continue
+        _known(wish, frozenset({"authority", "type"}), document, path, problems)
+        line = Preference(wish.get("authority") or "", wish.get("type") or "")
+        if any(_covers(earlier, line) for earlier in prefer):
+            problems.add(document, path, "a line that is never reached", "an earlier one takes all of it; reorder them")
+        prefer.append(line)
+    return IdentityRules(
+        fields=fields,
+        not_identity=frozenset(_strings(value.get("not_identity"))),
+        prefer=tuple(prefer),
+        untyped=str(value.get("untyped") or ""),
+        placeholders=frozenset(_strings(value.get("placeholders"))),
+        systems=dict(_map(value, "systems", document, problems)),
+    )
+
+
+def _covers(earlier: Preference, later: Preference) -> bool:
+    return earlier.authority in {"", later.authority} and earlier.type_ in {"", later.type_}
+
+
+def _people(document: Document, problems: Problems) -> People:
+    value = _map(document.value, "placeholder_people", document, problems)
+    _known(value, PEOPLE_KEYS, document, ("placeholder_people",), problems)
+    return People(
+        frozenset(name.upper() for name in _strings(value.get("names"))),
+        tuple(name.upper() for name in _strings(value.get("beginnings"))),
+        frozenset(_strings(value.get("birth_dates"))),
+    )
+
+
+def _strings(value: Any) -> list[str]:
+    return [str(item) for item in value] if isinstance(value, list) else [] if value is None else [str(value)]
+
+
+def _map(value: dict[str, Any], key: str, document: Document, problems: Problems) -> dict[str, Any]:
+    found = value.get(key)
+    if found is None or isinstance(found, dict):
+        return found or {}
+    problems.add(document, (key,), f"found {found!r}", "expected a map")
+    return {}
+
+
+def _known(
+    value: dict[str, Any], keys: frozenset[str], document: Document, path: tuple[str | int, ...], problems: Problems
+) -> None:
+    for key in value:
+        if key not in keys:
+            problems.add(document, (*path, key), f"unknown key {key!r}", nearest(key, keys))

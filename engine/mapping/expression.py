@@ -1,0 +1,209 @@
+"""The grammar of expressions: `PID-7 | date`, `XTN.12 | else XTN.1`, `home | unless XTN.2`.
+
+expression  = alternative { "| else" alternative }
+alternative = head { "|" stage }
+head        = path | word | 'quoted text'          (paths begin with a capital letter, bare words do not)
+path        = PID-3 | PID-3(2).4.1 | PID-3[CX.5=MR].1 | CX.4.1 | CX
+stage       = function [ "(" argument { argument } ")" ] | "when" condition | "unless" condition
+condition   = term { "and" term } { "or" ... }     ("and" binds tighter than "or"; no parentheses but for lists)
+term        = [ "not" ] ( path | "event" ) [ "=" value | "!=" value | [ "not" ] "in" "(" value { "," value } ")" ]
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+FIELD: Final = re.compile(
+    r"([A-Z][A-Z0-9]{2})-(\d{1,3})(?:\((\d{1,5})\)|\[([A-Z]{2,3})\.(\d{1,2})=([^\]|]{1,64})\])?(?:\.(\d{1,2}))?(?:\.(\d{1,2}))?"
+)
+PART: Final = re.compile(r"([A-Z]{2,3})(?:\.(\d{1,2})(?:\.(\d{1,2}))?)?")
+SEGMENT: Final = re.compile(r"[A-Z][A-Z0-9]{2}")
+STAGE: Final = re.compile(r"([a-z][a-z0-9-]*|[A-Z]{2,3})(?:\(([^()]*)\))?")
+TERM: Final = re.compile(
+    r"(?P<not>not +)?(?P<path>[^ =!]+)"
+    r"(?: *(?P<op>=|!=) *(?P<value>[^ ].*)| +(?P<none>not +)?in +\((?P<values>[^()]*)\))?"
+)
+EVENT: Final = "event"
+MAX_LENGTH: Final = 1000
+
+
+class ExpressionError(ValueError):
+    """The text is no expression; `found` and `expected` say why."""
+
+    def __init__(self, found: str, expected: str) -> None:
+        super().__init__(f"{found}; {expected}")
+        self.found = found
+        self.expected = expected
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A path into a segment; 0 stands for what the path leaves out. `type_`, `where` and `equals`: a predicate."""
+
+    segment: str
+    field: int
+    repetition: int = 0
+    component: int = 0
+    subcomponent: int = 0
+    type_: str = ""
+    where: int = 0
+    equals: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A path into the repetition at hand: `CX` is all of it, `CX.4` a component, `CX.4.1` a subcomponent."""
+
+    type_: str
+    component: int = 0
+    subcomponent: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A value that stands for itself."""
+
+    value: str
+
+
+Head = Field | Part | Constant
+Source = Field | Part | str
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One test: that the source is valued (`values` empty), or is one of the values; `negated` turns it round."""
+
+    source: Source
+    values: tuple[str, ...]
+    negated: bool
+
+
+Condition = tuple[tuple[Term, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """A stage that lets the value through only when, or unless, the condition holds."""
+
+    condition: Condition
+    unless: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A stage that applies a function of the registry, or a data type (in capitals)."""
+
+    name: str
+    arguments: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """One way to a value: where it comes from and what is done with it."""
+
+    head: Head
+    stages: tuple[Guard | Call, ...]
+
+
+Expression = tuple[Alternative, ...]
+
+
+def parse_expression(text: str) -> Expression:
+    """Return the alternatives of an expression, in order; ExpressionError where it is none."""
+    if len(text) > MAX_LENGTH:
+        raise ExpressionError(f"an expression of {len(text)} characters", f"at most {MAX_LENGTH}")
+    alternatives: list[list[str]] = [[]]
+    for piece in _split(text, "|"):
+        if piece.startswith("else "):
+            alternatives.append([piece.removeprefix("else ").strip()])
+        else:
+            alternatives[-1].append(piece)
+    return tuple(_alternative(pieces) for pieces in alternatives)
+
+
+def parse_condition(text: str) -> Condition:
+    """Return a condition: alternatives of terms that must all hold; ExpressionError where it is none."""
+    return tuple(
+        tuple(_term(term) for term in _words(alternative, "and")) for alternative in _words(text.strip(), "or")
+    )
+
+
+def parse_head(text: str) -> Head:
+    """Return a path or a constant; ExpressionError where it is neither."""
+    if len(text) >= 2 and text[0] == text[-1] == "'":
+        return Constant(text[1:-1])
+    path = parse_path(text)
+    if path is not None:
+        return path
+    if not text or text[0].isupper() or " " in text:
+        raise ExpressionError(
+            f"found {text!r}", "expected a path such as PID-3.1 or CX.4, a word in small letters, or 'quoted text'"
+        )
+    return Constant(text)
+
+
+def parse_path(text: str) -> Field | Part | None:
+    """Return a path, or None where the text is not of the path grammar."""
+    match = FIELD.fullmatch(text)
+    if match:
+        segment, field, repetition, type_, where, equals, component, subcomponent = match.groups()
+        numbers = (int(number or 0) for number in (field, repetition, component, subcomponent, where))
+        field_, repetition_, component_, subcomponent_, where_ = numbers
+        return Field(segment, field_, repetition_, component_, subcomponent_, type_ or "", where_, equals or "")
+    match = PART.fullmatch(text)
+    return Part(match[1], int(match[2] or 0), int(match[3] or 0)) if match else None
+
+
+def _alternative(pieces: list[str]) -> Alternative:
+    return Alternative(parse_head(pieces[0]), tuple(_stage(piece) for piece in pieces[1:]))
+
+
+def _stage(text: str) -> Guard | Call:
+    for word in ("when", "unless"):
+        if text.startswith(word + " "):
+            return Guard(parse_condition(text.removeprefix(word)), word == "unless")
+    match = STAGE.fullmatch(text)
+    if match is None:
+        raise ExpressionError(f"found {text!r}", "expected a function such as date or table(name), when or unless")
+    arguments = tuple(match[2].replace(",", " ").split()) if match[2] else ()
+    return Call(match[1], arguments)
+
+
+def _term(text: str) -> Term:
+    match = TERM.fullmatch(text)
+    if match is None:
+        raise ExpressionError(f"found {text!r}", "expected PATH, PATH = value, or PATH in (a, b)")
+    source = EVENT if match["path"] == EVENT else parse_path(match["path"])
+    if source is None:
+        raise ExpressionError(f"found {match['path']!r}", "expected a path such as PID-30, or event")
+    negated = bool(match["not"]) != (bool(match["none"]) or match["op"] == "!=")
+    if match["values"] is not None:
+        return Term(source, tuple(_value(value) for value in match["values"].split(",")), negated)
+    return Term(source, (_value(match["value"]),) if match["value"] else (), negated)
+
+
+def _value(text: str) -> str:
+    text = text.strip()
+    return text[1:-1] if len(text) >= 2 and text[0] == text[-1] == "'" else text
+
+
+def _words(text: str, word: str) -> list[str]:
+    return [part.strip() for part in re.split(rf" +{word} +", text)]
+
+
+def _split(text: str, separator: str) -> list[str]:
+    """Split outside of quotes; the parts without blanks around them."""
+    parts: list[str] = []
+    current: list[str] = []
+    quoted = False
+    for character in text:
+        if character == "'":
+            quoted = not quoted
+        if character == separator and not quoted:
+            parts.append("".join(current).strip())
+            current = []
+        else:
+            current.append(character)
+    parts.append("".join(current).strip())
+    return parts

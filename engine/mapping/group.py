@@ -1,0 +1,48 @@
+"""Groups of segments: which PID belongs to which MRG, and which segments speak of the same patient."""
+
+from typing import NamedTuple
+
+from engine.hl7.message import Message, Segment
+
+
+class MergeGroup(NamedTuple):
+    """One PID with its MRG; either is None where its counterpart is missing."""
+
+    pid: Segment | None
+    mrg: Segment | None
+
+
+def merge_groups(message: Message) -> tuple[MergeGroup, ...]:
+    """Return the PID/MRG groups in order: an MRG goes with the PID before it, or else with the first after it."""
+    groups: list[MergeGroup] = []
+    early: list[Segment] = []
+    current: Segment | None = None
+    taken = True
+    for segment in message.segments:
+        if segment.name == "PID":
+            if not taken:
+                groups.append(MergeGroup(current, None))
+            current, taken = segment, bool(early)
+            groups.extend(MergeGroup(segment, mrg) for mrg in early)
+            early = []
+        elif segment.name == "MRG":
+            if current is None:
+                early.append(segment)
+            else:
+                groups.append(MergeGroup(current, segment))
+                taken = True
+    groups.extend(MergeGroup(None, mrg) for mrg in early)
+    if not taken:
+        groups.append(MergeGroup(current, None))
+    return tuple(groups)
+
+
+def patient_segments(message: Message, pid: Segment | None) -> tuple[Segment, ...]:
+    """Return the segments that speak of the patient of a PID: from it up to the next PID, and the header."""
+    segments = message.segments
+    pids = [index for index, segment in enumerate(segments) if segment.name == "PID"]
+    if len(pids) <= 1 or pid is None:
+        return segments
+    start = next(index for index in pids if segments[index] is pid)
+    end = next((index for index in pids if index > start), len(segments))
+    return (*segments[: pids[0]], *segments[start:end])

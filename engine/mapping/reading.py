@@ -1,0 +1,101 @@
+"""What an expression reads from: the segments that speak of one patient, and the cells of one repetition."""
+
+from collections.abc import Iterable
+from datetime import tzinfo
+from typing import Any, Final
+
+from engine.hl7.leaf import NULL, Leaf, Null
+from engine.hl7.message import Message, Repetition, Segment
+
+NESTED: Final = 1000
+
+
+class Cells:
+    """One repetition, split: `first` holds each component's first subcomponent ('' absent, NULL deleted).
+
+    `limit` is the count of components, and NESTED more where there are subcomponents.
+    """
+
+    __slots__ = ("first", "limit", "nested", "repetition")
+
+    def __init__(self, first: list[str | Null], repetition: Repetition | None, *, nested: bool) -> None:
+        self.first = first
+        self.limit = len(first) + NESTED if nested else len(first)
+        self.repetition = repetition
+        self.nested = nested
+
+    def leaf(self, component: int, subcomponent: int) -> Leaf:
+        """Return a subcomponent; None where it is absent."""
+        if subcomponent == 1:
+            value = self.first[component - 1] if component <= len(self.first) else ""
+            return None if value == "" else value
+        if not self.nested or self.repetition is None:
+            return None
+        value = _clean(self.repetition.leaf(component, subcomponent))
+        return None if value == "" else value
+
+    def subcomponents(self, component: int) -> "Cells":
+        """Return a component as the cells of a data type of its own."""
+        if not self.nested or self.repetition is None:
+            return Cells(self.first[component - 1 : component], None, nested=False)
+        return Cells([_clean(leaf) for leaf in self.repetition.subcomponents(component)], None, nested=False)
+
+
+class Splitter:
+    """Splits the repetitions of one message."""
+
+    __slots__ = ("_marks",)
+
+    def __init__(self, message: Message) -> None:
+        self._marks = message.delimiters.cuts
+
+    def cells(self, repetition: Repetition) -> Cells:
+        """Return the cells of a repetition: split once, unescaped, without blanks at the ends."""
+        text = repetition.text
+        _, component, subcomponent, escape = self._marks
+        if escape not in text and subcomponent not in text:
+            parts: list[str | Null] = [*text.split(component)]
+            if " " in text:
+                parts = [part.strip() for part in text.split(component)]
+            if '""' in text:
+                parts = [NULL if part == '""' else part for part in parts]
+            return Cells(parts, repetition, nested=False)
+        count = repetition.components()
+        return Cells([_clean(repetition.leaf(number)) for number in range(1, count + 1)], repetition, nested=True)
+
+
+class Reading:
+    """One pass over the segments that speak of one patient; gathers warnings (a code and a place, never a value).
+
+    `offset` is MSH-7's, for timestamps without one of their own; `today` the day of the event as YYYYMMDD, or empty.
+    """
+
+    __slots__ = ("all", "cells", "event", "first", "message", "offset", "place", "today", "warnings")
+
+    def __init__(self, message: Message, segments: Iterable[Segment], offset: tzinfo | None, today: str) -> None:
+        self.message = message
+        self.cells = Splitter(message).cells
+        self.event = message.trigger
+        self.offset = offset
+        self.today = today
+        self.place = ""
+        self.warnings: list[str] = []
+        self.all: dict[str, list[Segment]] = {}
+        for segment in segments:
+            self.all.setdefault(segment.name, []).append(segment)
+        self.first: dict[str, Segment] = {name: group[0] for name, group in self.all.items()}
+
+    def valued(self, segment: str, number: int) -> bool:
+        """Say whether the patient's first segment of a name has a field, or, for 0, whether there is the segment."""
+        found = self.first.get(segment)
+        return found is not None and (number == 0 or found.field(number) != "")
+
+    def warn(self, reason: str) -> Any:
+        """Note that something at the present place could not be used; always None, what a function then returns."""
+        self.warnings.append(f"{reason} {self.place}")
+
+
+def _clean(leaf: Leaf) -> str | Null:
+    if isinstance(leaf, str):
+        return leaf.strip()
+    return NULL if leaf is NULL else ""

@@ -1,0 +1,32 @@
+"""What a channel says to a mapping, as one frozen value: zone, authorities and policies."""
+
+from dataclasses import dataclass, field
+from zoneinfo import ZoneInfo
+
+from engine.config.channel import Channel
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """The channel's part in a mapping; the defaults serve checks, which need no channel."""
+
+    zone: ZoneInfo = field(default_factory=lambda: ZoneInfo("UTC"))
+    authorities: dict[str, str] = field(default_factory=dict)
+    refuse_unknown_authority: bool = False
+    base_uri: str = "urn:adt-engine:authority:"
+    placeholder_identifiers: tuple[str, ...] = ()
+    allow_merge: bool = True
+    refuse_unhandled: bool = False
+
+
+def setting_of(channel: Channel) -> Setting:
+    """Return what a channel says to its mapping."""
+    return Setting(
+        zone=channel.zone,
+        authorities=dict(channel.authorities),
+        refuse_unknown_authority=channel.unknown_authority == "refuse",
+        base_uri=channel.base_uri,
+        placeholder_identifiers=channel.placeholder_identifiers,
+        allow_merge=channel.allow_merge,
+        refuse_unhandled=channel.unhandled_events == "refuse",
+    )

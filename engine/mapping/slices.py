@@ -1,0 +1,210 @@
+"""The elements of a resource file compiled to slices: what each source field says of each element."""
+
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+from engine.fhir.plan import ElementChange
+from engine.hl7.leaf import NULL
+from engine.mapping.check import Path
+from engine.mapping.document import Document
+from engine.mapping.expression import FIELD, SEGMENT
+from engine.mapping.getter import Step
+from engine.mapping.reading import Reading
+from engine.mapping.reference import Element, elements, nearest
+from engine.mapping.template import Compiler, Scope
+
+IDENTIFIER: Final = "identifier"
+EXTENSION: Final = "extension"
+Write = Callable[[Reading, list[ElementChange]], None]
+Sources = tuple[tuple[str, int], ...]
+
+
+class Writer(NamedTuple):
+    """What writes the changes of one slice, and the fields it reads (0: the segment): none valued, nothing written."""
+
+    write: Write
+    sources: Sources
+
+
+class Slices:
+    """Compiles the elements of one resource file."""
+
+    def __init__(self, compiler: Compiler, document: Document, type_: str) -> None:
+        self._compiler = compiler
+        self._scope = Scope(document)
+        self._type = type_
+        self._names: dict[str, Path] = {}
+
+    def writers(self) -> tuple[Writer, ...]:
+        """Return what writes the changes of each element but the identifiers, in the order of the file."""
+        authored = self._authored()
+        writers: list[Writer] = []
+        for name, value in authored.items():
+            if name == IDENTIFIER or value is None or (name.startswith("_") and name[1:] in authored):
+                continue
+            path: Path = ("elements", name)
+            if name.endswith("[x]"):
+                writers.append(Writer(self._choice(value, path), _sources(value)))
+                continue
+            element = self._element(name, path)
+            if element is None:
+                continue
+            if element.many:
+                writers.extend(self._many(name, value, path, element))
+            else:
+                write = self._single(name, value, authored.get(f"_{name}"), path, element)
+                writers.append(Writer(write, _sources(value)))
+        return tuple(writers)
+
+    def identifiers(self, section: str = "elements") -> Step:
+        """Return the step that makes all identifiers of a section (`merged`: those of the merged side)."""
+        value = (self._scope.document.value.get(section) or {}).get(IDENTIFIER) or []
+        scope = self._scope.at(section, IDENTIFIER)
+        made = self._compiler.many(value, scope, Element("Identifier", many=True))
+        return made.step
+
+    def _authored(self) -> dict[str, Any]:
+        value = self._scope.document.value.get("elements")
+        if isinstance(value, dict):
+            return value
+        self._compiler.problem(self._scope.at("elements"), "no elements", "map at least one element")
+        return {}
+
+    def _element(self, name: str, path: Path) -> Element | None:
+        known = elements()[self._type]
+        element = known.get(name)
+        if element is None:
+            found = f"{self._type} has no element {name!r}"
+            self._compiler.problem(self._scope.at(*path), found, nearest(name, known))
+        return element
+
+    def _single(self, name: str, value: Any, beside: Any, path: Path, element: Element) -> Write:
+        made = self._compiler.value(value, self._scope.at(*path), element)
+        if beside is None:
+            return _write_single(name, made.step)
+        companion = self._compiler.object(beside, self._scope.at("elements", f"_{name}"), "Element")
+        return _write_pair(name, made.step, companion.step)
+
+    def _choice(self, value: Any, path: Path) -> Write:
+        entries = value if isinstance(value, list) else [value]
+        steps: list[tuple[str, Step]] = []
+        for number, entry in enumerate(entries):
+            if not isinstance(entry, dict) or len(entry) != 1:
+                expected = "give one line such as deceasedBoolean: PID-30"
+                self._compiler.problem(self._scope.at(*path, number), "no single element", expected)
+                continue
+            name, part = next(iter(entry.items()))
+            element = self._element(name, (*path, number, name))
+            if element is not None:
+                at: Path = (*path, number, name)
+                steps.append((name, self._compiler.value(part, self._scope.at(*at), element).step))
+        return _write_choice(tuple(steps))
+
+    def _many(self, name: str, value: Any, path: Path, element: Element) -> list[Writer]:
+        listed = isinstance(value, list)
+        writers: list[Writer] = []
+        for number, entry in enumerate(value if listed else [value]):
+            at: Path = (*path, number) if listed else path
+            made = self._compiler.items(entry, self._scope.at(*at), element)
+            writers.append(Writer(_write_many(name, self._slice(name, entry, at), made.step), _sources(entry)))
+        return writers
+
+    def _slice(self, name: str, entry: Any, path: Path) -> str:
+        slice_ = ""
+        if isinstance(entry, dict):
+            each = entry.get("each")
+            own = entry.get("url") if name == EXTENSION else each[0] if isinstance(each, list) else each
+            slice_ = str(entry.get("slice") or own or "")
+        slice_ = slice_ or _first_field(entry)
+        if not slice_:
+            self._compiler.problem(self._scope.at(*path), "no source field", "name the part with 'slice'")
+        if slice_ in self._names:
+            line = self._scope.document.source.place(self._names[slice_])[0]
+            found = f"{slice_} a second time (first in line {line})"
+            self._compiler.problem(self._scope.at(*path), found, "join the two, or name one with 'slice'")
+        self._names[slice_] = path
+        return slice_
+
+
+def _first_field(entry: Any) -> str:
+    """Return the first field that stands in an entry, as `PID-15`."""
+    if isinstance(entry, str):
+        match = FIELD.search(entry)
+        return f"{match[1]}-{match[2]}" if match else ""
+    parts = entry.values() if isinstance(entry, dict) else entry if isinstance(entry, list) else ()
+    return next((found for part in parts if (found := _first_field(part))), "")
+
+
+def _sources(entry: Any) -> Sources:
+    """Return every field that an entry reads."""
+    if isinstance(entry, dict):
+        each = entry.get("each")
+        if isinstance(each, str) and SEGMENT.fullmatch(each):
+            return ((each, 0),)
+        return tuple(dict.fromkeys(source for part in entry.values() for source in _sources(part)))
+    if isinstance(entry, list):
+        return tuple(dict.fromkeys(source for part in entry for source in _sources(part)))
+    found = FIELD.finditer(entry) if isinstance(entry, str) else ()
+    return tuple(dict.fromkeys((match[1], int(match[2])) for match in found))
+
+
+def _write_single(name: str, step: Step) -> Write:
+    deleted = ElementChange(name, name, (), many=False)
+
+    def write(reading: Reading, changes: list[ElementChange]) -> None:
+        value = step(None, reading)
+        if value is NULL:
+            changes.append(deleted)
+        elif value is not None:
+            changes.append(ElementChange(name, name, (value,), many=False))
+
+    return write
+
+
+def _write_pair(name: str, step: Step, companion: Step) -> Write:
+    beside = f"_{name}"
+    deleted, bare = ElementChange(name, name, (), many=False), ElementChange(beside, beside, (), many=False)
+
+    def write(reading: Reading, changes: list[ElementChange]) -> None:
+        value = step(None, reading)
+        if value is None:
+            return
+        if value is NULL:
+            changes += (deleted, bare)
+            return
+        changes.append(ElementChange(name, name, (value,), many=False))
+        more = companion(None, reading)
+        changes.append(ElementChange(beside, beside, (more,), many=False) if isinstance(more, dict) else bare)
+
+    return write
+
+
+def _write_choice(steps: tuple[tuple[str, Step], ...]) -> Write:
+    deletions = {name: ElementChange(name, name, (), many=False) for name, _ in steps}
+
+    def write(reading: Reading, changes: list[ElementChange]) -> None:
+        deleted = []
+        for name, step in steps:
+            value = step(None, reading)
+            if value is NULL:
+                deleted.append(deletions[name])
+            elif value is not None:
+                changes.append(ElementChange(name, name, (value,), many=False))
+                changes.extend(deletions[other] for other, _ in steps if other != name)
+                return
+        changes.extend(deleted)
+
+    return write
+
+
+def _write_many(name: str, slice_: str, step: Step) -> Write:
+    deleted = ElementChange(name, slice_, (), many=True)
+
+    def write(reading: Reading, changes: list[ElementChange]) -> None:
+        items = step(None, reading)
+        if items is NULL:
+            changes.append(deleted)
+        elif items is not None:
+            changes.append(ElementChange(name, slice_, tuple(items), many=True))
+
+    return write

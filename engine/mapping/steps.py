@@ -1,0 +1,280 @@
+"""Steps put together: stages, guards, objects and lists, in the three states of a leaf.
+
+`reach` is the least component that a step can make something of; what is beyond the cells at hand is not asked at all.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+from engine.hl7.leaf import NULL, Null
+from engine.mapping.expression import Field
+from engine.mapping.getter import Step, Test
+from engine.mapping.reading import NESTED, Cells, Reading
+
+BEYOND: Final = 2 * NESTED
+
+
+class Made(NamedTuple):
+    """A compiled value: its step, whether it can come out without anything in the message (`fixed`), and its reach.
+
+    `part`: the value is just that component of the cells at hand, read in place instead of by the step. `constant`:
+    it is always that text.
+    """
+
+    step: Step
+    fixed: bool = False
+    reach: int = 0
+    part: int = 0
+    constant: str | None = None
+
+
+class Entry(NamedTuple):
+    """One element of an object template, as of `Made`."""
+
+    name: str
+    reach: int
+    part: int
+    step: Step
+
+
+NOTHING: Final = Made(lambda _, __: None, reach=BEYOND)
+
+
+def first_of(steps: tuple[Step, ...]) -> Step:
+    """Return a step that tries steps in turn: the first value, else NULL if any said so."""
+
+    def step(scope: Any, reading: Reading) -> Any:
+        null: Null | None = None
+        for one in steps:
+            value = one(scope, reading)
+            if value is NULL:
+                null = NULL
+            elif value is not None:
+                return value
+        return null
+
+    return step
+
+
+def staged(inner: Step, made: Callable[[Any, Reading], Any]) -> Step:
+    """Return a step that applies a function to what another step finds."""
+
+    def step(scope: Any, reading: Reading) -> Any:
+        value = inner(scope, reading)
+        return value if value is None or value is NULL else made(value, reading)
+
+    return step
+
+
+def guarded(inner: Step, tests: list[tuple[Test, bool]]) -> Step:
+    """Return a step that says nothing unless each test comes out other than its second part (`unless`)."""
+    for test, unless in tests:
+        inner = _guarded(inner, test, unless)
+    return inner
+
+
+def _guarded(inner: Step, test: Test, unless: bool) -> Step:
+    return lambda scope, reading: None if test(scope, reading) is unless else inner(scope, reading)
+
+
+def object_step(made: list[tuple[str, Made]], needs: frozenset[str], *, cells: bool) -> Step:
+    """Return a step that makes an object: nothing without content or without one of what it needs.
+
+    What is fixed is added to content, and makes no object by itself.
+    """
+    constants: dict[str, Any] = {name: one.constant for name, one in made if one.constant is not None}
+    content = tuple(Entry(name, one.reach, one.part, one.step) for name, one in made if not one.fixed)
+    fixed = tuple((name, one.step) for name, one in made if one.fixed and one.constant is None)
+    if len(content) == 1 and not fixed and not needs:
+        return _single(content[0], constants)
+    return _several(content, fixed, constants, needs, cells=cells) if content else _constant(fixed, constants)
+
+
+def _several(
+    content: tuple[Entry, ...],
+    fixed: tuple[tuple[str, Step], ...],
+    constants: dict[str, Any],
+    needs: frozenset[str],
+    *,
+    cells: bool,
+) -> Step:
+    def step(scope: Any, reading: Reading) -> Any:
+        item: dict[str, Any] = {}
+        null: Null | None = None
+        limit = scope.limit if cells else BEYOND
+        for name, reach, part, one in content:
+            if reach > limit:
+                continue
+            value = scope.first[part - 1] if part else one(scope, reading)
+            if value:
+                item[name] = value
+            elif value is NULL:
+                null = NULL
+            elif value is not None and not part:
+                item[name] = value
+        if not item or (needs and needs.isdisjoint(item)):
+            return null
+        for name, one in fixed:
+            value = one(scope, reading)
+            if value:
+                item[name] = value
+        if constants:
+            item.update(constants)
+        return item
+
+    return step
+
+
+def _single(content: Entry, constants: dict[str, Any]) -> Step:
+    name, _, part, inner = content
+
+    def step(scope: Any, reading: Reading) -> Any:
+        value = inner(scope, reading)
+        return value if value is None or value is NULL else {name: value, **constants}
+
+    def plain(scope: Any, _: Reading) -> Any:
+        first = scope.first
+        value = first[part - 1] if part <= len(first) else ""
+        return {name: value, **constants} if value else NULL if value is NULL else None
+
+    return plain if part else step
+
+
+def _constant(fixed: tuple[tuple[str, Step], ...], constants: dict[str, Any]) -> Step:
+    def step(scope: Any, reading: Reading) -> Any:
+        values = ((name, one(scope, reading)) for name, one in fixed)
+        return {**{name: value for name, value in values if value}, **constants} or None
+
+    return step
+
+
+def listed(inner: Step) -> Step:
+    """Return a step that makes a list of the one item of another."""
+
+    def step(scope: Any, reading: Reading) -> Any:
+        value = inner(scope, reading)
+        return value if value is None or value is NULL else [value]
+
+    return step
+
+
+def joined(made: tuple[Made, ...], *, cells: bool) -> Step:
+    """Return a step that joins the lists of others."""
+    if all(one.part for one in made):
+        return _parts(tuple(one.part for one in made))
+    if len(made) == 1:
+        return made[0].step
+
+    def step(scope: Any, reading: Reading) -> Any:
+        items: list[Any] = []
+        null: Null | None = None
+        limit = scope.limit if cells else BEYOND
+        for one, _, reach, _, _ in made:
+            if reach > limit:
+                continue
+            value = one(scope, reading)
+            if value is NULL:
+                null = NULL
+            elif value is not None:
+                items += value
+        return items or null
+
+    return step
+
+
+def _parts(parts: tuple[int, ...]) -> Step:
+    def step(scope: Any, _: Reading) -> Any:
+        first, count = scope.first, len(scope.first)
+        items = [value for part in parts if part <= count and (value := first[part - 1])]
+        if items:
+            return items
+        return NULL if any(first[part - 1] is NULL for part in parts if part <= count) else None
+
+    return step
+
+
+def each_field(head: Field, segment_at_hand: str, item: Step, also: tuple[Step, ...]) -> Step:
+    """Return a step that makes an item of each repetition of a field."""
+    name, number, own = head.segment, head.field, head.segment == segment_at_hand
+    place = f"{name}-{number}"
+
+    def step(scope: Any, reading: Reading) -> Any:
+        segment = scope if own else reading.first.get(name)
+        if segment is None:
+            return None
+        text = segment.field(number)
+        if not text:
+            return None
+        reading.place = place
+        if text == '""':
+            return NULL
+        items: list[Any] = []
+        null: Null | None = None
+        for repetition in segment.repetitions(number):
+            cells = reading.cells(repetition)
+            value = item(cells, reading)
+            if value is NULL:
+                null = NULL
+            elif value is not None:
+                items.append(value)
+                if also:
+                    items += _more(also, cells, reading)
+        if items and null is not None:
+            reading.warn("deletion-within-list")
+        return items or null
+
+    return step
+
+
+def _more(also: tuple[Step, ...], cells: Cells, reading: Reading) -> list[Any]:
+    return [item for one in also if isinstance(item := one(cells, reading), dict)]
+
+
+def each_segment(name: str, item: Step) -> Step:
+    """Return a step that makes an item of each segment of a name; `""` in the first field deletes."""
+
+    def step(_: Any, reading: Reading) -> Any:
+        segments = reading.all.get(name)
+        if segments is None:
+            return None
+        items: list[Any] = []
+        null: Null | None = None
+        for segment in segments:
+            reading.place = name
+            value = NULL if segment.is_null(1) else item(segment, reading)
+            if value is NULL:
+                null = NULL
+            elif value is not None:
+                items.append(value)
+        return items or null
+
+    return step
+
+
+def defaulted(item: Step, default: Step) -> Step:
+    """Return a step that adds to an item what it lacks."""
+
+    def step(scope: Any, reading: Reading) -> Any:
+        found = item(scope, reading)
+        if isinstance(found, dict):
+            extra = default(scope, reading)
+            if isinstance(extra, dict):
+                return {**extra, **found}
+        return found
+
+    return step
+
+
+def filled(items: Step, fill: Step) -> Step:
+    """Return a step that adds to the first item of use `home`, or else to the first, what it lacks."""
+
+    def step(at_hand: Any, reading: Reading) -> Any:
+        found = items(at_hand, reading)
+        if isinstance(found, list):
+            extra = fill(at_hand, reading)
+            if isinstance(extra, dict):
+                index = next((number for number, item in enumerate(found) if item.get("use") == "home"), 0)
+                found[index] = {**extra, **found[index]}
+        return found
+
+    return step

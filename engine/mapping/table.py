@@ -1,0 +1,89 @@
+"""Code tables: an HL7 code to a FHIR code, and what becomes of codes that are not in the table."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Final
+
+V2_SYSTEM: Final = "http://terminology.hl7.org/CodeSystem/v2-"
+
+
+class Unmapped(StrEnum):
+    """What becomes of a code that the table does not have.
+
+    `keep-original`: the code goes on as text and as a coding of its own, with a warning. `default`: the table's
+    default code stands for it, with a warning. `refuse`: the message cannot be mapped. `ignore`: nothing is made.
+    """
+
+    KEEP = "keep-original"
+    DEFAULT = "default"
+    REFUSE = "refuse"
+    IGNORE = "ignore"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A FHIR code with its system and display."""
+
+    code: str
+    system: str
+    display: str
+
+    def coding(self) -> dict[str, Any]:
+        """Return a new Coding."""
+        if self.display:
+            return {"system": self.system, "code": self.code, "display": self.display}
+        return {"system": self.system, "code": self.code}
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One code table. A code that stands there without a target is known, but has no FHIR code (`displays` names it).
+
+    `hl7` is the number of the HL7 table the codes are of (`0002`), empty where they are of none. Look-up is exact
+    first, then without regard to case.
+    """
+
+    name: str
+    hl7: str
+    unmapped: Unmapped
+    default: Target | None
+    codes: Mapping[str, Target | None]
+    displays: Mapping[str, str]
+    folded: Mapping[str, str] = field(default_factory=dict)
+
+    def key(self, code: str) -> str | None:
+        """Return the table's own spelling of a code; None where it is not in the table."""
+        return code if code in self.codes else self.folded.get(code.casefold())
+
+    @property
+    def original_system(self) -> str:
+        """The code system of the HL7 codes themselves, empty where they are of no HL7 table."""
+        return V2_SYSTEM + self.hl7 if self.hl7 else ""
+
+
+def make_table(name: str, value: Mapping[str, Any]) -> Table:
+    """Make a table of an authored one that was checked."""
+    system = value.get("system") or ""
+    codes: dict[str, Target | None] = {}
+    displays: dict[str, str] = {}
+    for code, row in (value.get("codes") or {}).items():
+        codes[code] = _target(row, system)
+        displays[code] = (row.get("original") or row.get("display") or "") if isinstance(row, dict) else ""
+    policy = value.get("unmapped") or Unmapped.KEEP
+    default = None
+    if isinstance(policy, dict):
+        default = _target(policy["default"], system)
+        policy = Unmapped.DEFAULT
+    folded: dict[str, str] = {}
+    for code in codes:
+        folded.setdefault(code.casefold(), code)
+    return Table(name, value.get("hl7") or "", Unmapped(policy), default, codes, displays, folded)
+
+
+def _target(row: Any, system: str) -> Target | None:
+    if isinstance(row, str):
+        return Target(row, system, "")
+    if not isinstance(row, dict) or not row.get("code"):
+        return None
+    return Target(row["code"], row.get("system") or system, row.get("display") or "")

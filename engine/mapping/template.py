@@ -1,0 +1,325 @@
+"""Authored templates compiled to steps: expressions, objects and lists of FHIR types, checked as they are compiled."""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from engine.mapping.check import Checks, Path, kind_of, type_of
+from engine.mapping.document import Document, Problems
+from engine.mapping.expression import (
+    Alternative,
+    Call,
+    Constant,
+    Expression,
+    ExpressionError,
+    Field,
+    Guard,
+    Part,
+    parse_condition,
+    parse_expression,
+)
+from engine.mapping.functions import FUNCTIONS, Function, Kit, Takes
+from engine.mapping.getter import Step, Test, condition_test, field_step, part_step
+from engine.mapping.reading import NESTED
+from engine.mapping.reference import Element, elements, nearest, segments
+from engine.mapping.steps import (
+    NOTHING,
+    Made,
+    defaulted,
+    each_field,
+    each_segment,
+    filled,
+    first_of,
+    guarded,
+    joined,
+    listed,
+    object_step,
+    staged,
+)
+
+RESERVED: Final = frozenset({"each", "as", "when", "unless", "needs", "default", "fill", "slice"})
+TYPE_KEYS: Final = frozenset({"datatype", "extends", "to", "needs", "elements", "value", "also"})
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Where a template stands: its file, its path in it, and what is at hand: a segment, or a repetition of a type."""
+
+    document: Document
+    path: Path = ()
+    segment: str = ""
+    type_: str = ""
+
+    def at(self, *steps: str | int) -> "Scope":
+        """Return the scope further down in the file."""
+        return Scope(self.document, (*self.path, *steps), self.segment, self.type_)
+
+
+@dataclass(frozen=True, slots=True)
+class DataType:
+    """A compiled data type: the FHIR type it makes, its step over cells, and steps of further items it makes."""
+
+    to: str
+    step: Step
+    also: tuple[Step, ...] = ()
+
+
+class Compiler:
+    """Compiles the templates of one mapping; what is wrong goes to `problems`, and compiling goes on."""
+
+    def __init__(self, kit: Kit, datatypes: dict[str, Document], problems: Problems) -> None:
+        self._kit = kit
+        self._problems = problems
+        self._checks = Checks(problems, dict(kit.tables))
+        self._documents = datatypes
+        self._compiled: dict[str, DataType | None] = {}
+
+    def problem(self, scope: Scope, found: str, expected: str) -> Made:
+        """Note a problem; what stands there makes nothing."""
+        self._problems.add(scope.document, scope.path, found, expected)
+        return NOTHING
+
+    # Expressions
+
+    def expression(self, text: Any, scope: Scope, want: Element) -> Made:
+        """Compile an expression for an element of the type wanted."""
+        if not isinstance(text, str):
+            return self.problem(scope, f"found {kind_of(text)}", "expected an expression such as PID-7 | date")
+        try:
+            return self._alternatives(parse_expression(text), scope, want)
+        except ExpressionError as error:
+            return self.problem(scope, error.found, error.expected)
+
+    def _first(self, texts: Any, scope: Scope, want: Element) -> Made:
+        if not isinstance(texts, list) or not texts:
+            return self.problem(scope, f"found {kind_of(texts)}", "expected a list of expressions")
+        expression: list[Alternative] = []
+        for number, text in enumerate(texts):
+            try:
+                expression += parse_expression(str(text))
+            except ExpressionError as error:
+                return self.problem(scope.at(number), error.found, error.expected)
+        return self._alternatives(tuple(expression), scope, want)
+
+    def _alternatives(self, expression: Expression, scope: Scope, want: Element) -> Made:
+        made = tuple(self._alternative(one, scope, want) for one in expression)
+        if any(_sure(one) for one in expression[:-1]):
+            self.problem(scope, "an alternative after a constant", "it is never reached; remove it")
+        if len(made) == 1:
+            return made[0]
+        step = first_of(tuple(one.step for one in made))
+        return Made(step, any(one.fixed for one in made), min(one.reach for one in made))
+
+    def _alternative(self, one: Alternative, scope: Scope, want: Element) -> Made:
+        calls = [stage for stage in one.stages if isinstance(stage, Call)]
+        functions = [self._function(call, scope) for call in calls]
+        if None in functions:
+            return NOTHING
+        known = [function for function in functions if function is not None]
+        step = self._head(one, known[0].takes if known else Takes.TEXT, scope)
+        for number, (call, function) in enumerate(zip(calls, known, strict=True)):
+            if number and function.takes is not Takes.TEXT:
+                self.problem(scope, f"{call.name} after another function", "it must stand first")
+            step = staged(step, function.make(self._kit, call.arguments))
+        for stage in one.stages:
+            if isinstance(stage, Guard):
+                self._checks.condition(stage.condition, scope.document, scope.path, scope.type_)
+                step = guarded(step, [(condition_test(stage.condition, scope.segment), stage.unless)])
+        gives, arguments = (known[-1].gives, calls[-1].arguments) if known else ("string", ())
+        self._checks.type_(one, arguments, gives, want, scope.document, scope.path)
+        constant = one.head.value if isinstance(one.head, Constant) and not one.stages else None
+        return Made(step, isinstance(one.head, Constant), _reach(one), _plain(one), constant)
+
+    def _function(self, call: Call, scope: Scope) -> Function | None:
+        name, arguments = call.name, call.arguments
+        if name[0].isupper():
+            made = self.datatype(name, scope)
+            return Function(Takes.CELLS, made.to, lambda _, __: made.step, "") if made else None
+        function = FUNCTIONS.get(name)
+        if function is None:
+            self.problem(scope, f"unknown function {name!r}", nearest(name, FUNCTIONS))
+            return None
+        least, most = function.tables
+        if not least + function.words <= len(arguments) <= most + function.words:
+            expected = "one word" if function.words else f"{least} to {most} tables" if most else "none"
+            self.problem(scope, f"{name} with {len(arguments)} argument(s)", f"it takes {expected}")
+            return None
+        unknown = [table for table in arguments if most and table not in self._kit.tables]
+        for table in unknown:
+            self.problem(scope, f"unknown table {table!r}", nearest(table, dict(self._kit.tables)))
+        return None if unknown else function
+
+    def _head(self, one: Alternative, takes: Takes, scope: Scope) -> Step:
+        head = one.head
+        if isinstance(head, Constant):
+            value = head.value
+            return lambda _, __: value
+        self._checks.path(head, scope.document, scope.path, scope.type_)
+        return field_step(head, takes, scope.segment) if isinstance(head, Field) else part_step(head, takes)
+
+    # Objects and lists
+
+    def value(self, value: Any, scope: Scope, want: Element) -> Made:
+        """Compile whatever stands for one item of an element."""
+        if isinstance(value, dict):
+            if list(value) == ["first"]:
+                return self._first(value["first"], scope.at("first"), want)
+            return self.object(value, scope, want.type_)
+        return self.expression(value, scope, want)
+
+    def object(self, value: Any, scope: Scope, type_: str) -> Made:
+        """Compile a template of an object of a FHIR type."""
+        known = elements().get(type_)
+        if known is None or not isinstance(value, dict):
+            return self.problem(scope, f"found {kind_of(value)} for {type_}", "give an expression instead")
+        made: list[tuple[str, Made]] = []
+        for key, part in value.items():
+            if key in RESERVED or part is None:
+                continue
+            name, _, rest = key.partition(".")
+            made.append((name, self._element(name, rest, part, scope.at(key), type_)))
+        step = object_step(made, self._needs(value, scope, known), cells=bool(scope.type_))
+        reaches = [one.reach for _, one in made if not one.fixed]
+        return Made(guarded(step, self.guards(value, scope)), not reaches, min(reaches, default=0))
+
+    def _element(self, name: str, rest: str, part: Any, scope: Scope, type_: str) -> Made:
+        known = elements()[type_]
+        element = known.get(name)
+        if element is None and name.startswith("_") and name[1:] in known:
+            element = Element("Element", many=False)
+        if element is None:
+            return self.problem(scope, f"{type_} has no element {name!r}", nearest(name, known))
+        if rest:
+            return self.object({rest: part}, scope, element.type_)
+        return self.many(part, scope, element) if element.many else self.value(part, scope, element)
+
+    def many(self, part: Any, scope: Scope, element: Element) -> Made:
+        """Compile what stands for a list: entries, each of which makes one item or, with `each`, several."""
+        if isinstance(part, list):
+            made = tuple(self.items(entry, scope.at(number), element) for number, entry in enumerate(part))
+        else:
+            made = (self.items(part, scope, element),)
+        reach = min((one.reach for one in made), default=0)
+        return Made(joined(made, cells=bool(scope.type_)), all(one.fixed for one in made), reach)
+
+    def items(self, entry: Any, scope: Scope, element: Element) -> Made:
+        """Compile one entry of a list; its step returns a list, NULL or None."""
+        if not isinstance(entry, dict) or "each" not in entry:
+            one = self.value(entry, scope, Element(element.type_, many=False, codes=element.codes))
+            return Made(listed(one.step), one.fixed, one.reach, one.part)
+        sources = entry["each"] if isinstance(entry["each"], list) else [entry["each"]]
+        step = joined(tuple(Made(self._each(str(source), entry, scope, element)) for source in sources), cells=False)
+        if "fill" in entry:
+            step = filled(step, self.object(entry["fill"], scope.at("fill"), element.type_).step)
+        return Made(step)
+
+    def _each(self, source: str, entry: dict[str, Any], scope: Scope, element: Element) -> Step:
+        if source in segments() or (len(source) == 3 and source[0] == "Z"):
+            inner = Scope(scope.document, scope.path, segment=source)
+            return each_segment(source, self.object(entry, inner, element.type_).step)
+        head = self._field(source, scope.at("each"))
+        if head is None:
+            return NOTHING.step
+        inner = Scope(scope.document, scope.path, scope.segment, type_of(head))
+        also: tuple[Step, ...] = ()
+        if "as" in entry:
+            made = self._as(str(entry["as"]), scope.at("as"), element)
+            step, also = made.step, made.also
+            step = guarded(step, self.guards(entry, inner))
+        else:
+            step = self.object(entry, inner, element.type_).step
+        if "default" in entry:
+            step = defaulted(step, self.object(entry["default"], inner.at("default"), element.type_).step)
+        return each_field(head, scope.segment, step, also)
+
+    def _field(self, text: str, scope: Scope) -> Field | None:
+        try:
+            head = parse_expression(text)[0].head
+        except ExpressionError:
+            head = Constant(text)
+        if not isinstance(head, Field) or head.component or head.repetition or head.where:
+            self.problem(scope, f"found {text!r}", "expected a field such as PID-5, or a segment such as NK1")
+            return None
+        self._checks.path(head, scope.document, scope.path, scope.type_)
+        return head
+
+    def _as(self, name: str, scope: Scope, element: Element) -> DataType:
+        made = self.datatype(name, scope)
+        if made is None:
+            return DataType(element.type_, NOTHING.step)
+        if made.to != element.type_:
+            self.problem(scope, f"{name} makes {made.to}", f"expected {element.type_} here")
+        return made
+
+    # Data types
+
+    def datatype(self, name: str, scope: Scope) -> DataType | None:
+        """Return a compiled data type; None, and a problem, where there is none or it needs itself."""
+        if name in self._compiled:
+            if self._compiled[name] is None:
+                self.problem(scope, f"{name} needs itself", "break the circle")
+            return self._compiled[name]
+        own = self._documents.get(name)
+        if own is None:
+            self.problem(scope, f"unknown data type {name!r}", nearest(name, self._documents))
+            return None
+        self._compiled[name] = None
+        self._compiled[name] = made = self._datatype(Scope(own, type_=name))
+        return made
+
+    def _datatype(self, scope: Scope) -> DataType:
+        value = scope.document.value
+        for key in value:
+            if key not in TYPE_KEYS:
+                self.problem(scope.at(key), f"unknown key {key!r}", nearest(key, TYPE_KEYS))
+        to = value.get("to")
+        if not isinstance(to, str):
+            self.problem(scope, "no 'to'", "say which FHIR type it makes")
+            return DataType("", NOTHING.step)
+        if "value" in value:
+            return DataType(to, self.expression(value["value"], scope.at("value"), Element(to, many=False)).step)
+        template = value.get("elements")
+        if isinstance(template, dict) and "needs" in value:
+            template = {**template, "needs": value["needs"]}
+        made = self.object(template, scope.at("elements"), to)
+        parts = enumerate(value.get("also") or ())
+        also = tuple(self.object(part, scope.at("also", number), to).step for number, part in parts)
+        return DataType(to, made.step, also)
+
+    # Conditions and needs
+
+    def guards(self, value: dict[str, Any], scope: Scope) -> list[tuple[Test, bool]]:
+        """Compile `when` and `unless` of an entry."""
+        tests: list[tuple[Test, bool]] = []
+        for word in ("when", "unless"):
+            if word in value:
+                try:
+                    condition = parse_condition(str(value[word]))
+                except ExpressionError as error:
+                    self.problem(scope.at(word), error.found, error.expected)
+                    continue
+                self._checks.condition(condition, scope.document, (*scope.path, word), scope.type_)
+                tests.append((condition_test(condition, scope.segment), word == "unless"))
+        return tests
+
+    def _needs(self, value: dict[str, Any], scope: Scope, known: dict[str, Element]) -> frozenset[str]:
+        names = value.get("needs") or []
+        for name in names:
+            if name not in known:
+                self.problem(scope.at("needs"), f"unknown element {name!r}", nearest(str(name), known))
+        return frozenset(names)
+
+
+def _sure(one: Alternative) -> bool:
+    return isinstance(one.head, Constant) and not any(isinstance(stage, Guard) for stage in one.stages)
+
+
+def _reach(one: Alternative) -> int:
+    head = one.head
+    if not isinstance(head, Part):
+        return 0
+    return NESTED + head.component if head.subcomponent > 1 else head.component
+
+
+def _plain(one: Alternative) -> int:
+    head = one.head
+    return head.component if isinstance(head, Part) and head.subcomponent <= 1 and not one.stages else 0
