@@ -1,4 +1,4 @@
-"""What the header of a message alone tells: whether this channel takes such messages, from this sender."""
+"""What can be judged without a mapping: whether this channel takes such messages, whole, and from this sender."""
 
 from collections.abc import Callable, Iterator
 from typing import Final
@@ -7,6 +7,7 @@ from engine.config.channel import Channel
 from engine.hl7.events import known_trigger as is_known
 from engine.hl7.finding import ErrorCode, Finding
 from engine.hl7.header import Header
+from engine.hl7.message import Message
 
 VERSIONS: Final = frozenset({"2.1", "2.2", "2.3", "2.3.1", "2.4", "2.5", "2.5.1", "2.6"}) | frozenset(
     {"2.7", "2.7.1", "2.8", "2.8.1", "2.8.2", "2.9", "2.9.1"}
@@ -27,6 +28,22 @@ def judge_header(
     )
 
 
+def judge_parts(message: Message) -> tuple[Finding, ...]:
+    """Return why a message that is only a part cannot be taken: one continued by DSC, or the rest of one, in ADD.
+
+    MSH-14 alone is no sign of that: senders fill it with anything.
+    """
+    pointer = message.leaf("DSC", 1)
+    place = "DSC-1" if isinstance(pointer, str) and pointer else "ADD" if message.first("ADD") is not None else ""
+    if not place:
+        return ()
+    return (
+        Finding(
+            ErrorCode.UNSUPPORTED_MESSAGE, "continuation", (place,), "Continued messages are not put together here"
+        ),
+    )
+
+
 def _kind(header: Header, known_trigger: Callable[[str], bool]) -> Iterator[Finding]:
     if not header.message_type:
         yield Finding(ErrorCode.REQUIRED_MISSING, "no-message-type", ("MSH-9.1",), "The message type is missing")
@@ -39,10 +56,6 @@ def _kind(header: Header, known_trigger: Callable[[str], bool]) -> Iterator[Find
     elif not known_trigger(header.trigger):
         yield Finding(
             ErrorCode.UNSUPPORTED_EVENT, "unsupported-event", ("MSH-9.2",), "No version has this ADT trigger event"
-        )
-    if _valued(header.field(14)):
-        yield Finding(
-            ErrorCode.UNSUPPORTED_MESSAGE, "continuation", ("MSH-14",), "Continued messages are not put together here"
         )
 
 

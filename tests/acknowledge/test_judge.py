@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from engine.acknowledge.code import code_for
-from engine.acknowledge.judge import judge_header
+from engine.acknowledge.judge import judge_header, judge_parts
+from engine.hl7.message import parse
 
 
 @pytest.mark.parametrize(
@@ -27,7 +28,7 @@ from engine.acknowledge.judge import judge_header
         pytest.param({"msh_12": "3.0"}, [(203, "MSH-12.1")], "AR", id="version"),
         pytest.param({"msh_10": ""}, [(101, "MSH-10")], "AE", id="no-control-id"),
         pytest.param({"msh_10": '""'}, [(101, "MSH-10")], "AE", id="null-control-id"),
-        pytest.param({"msh_14": "7"}, [(200, "MSH-14")], "AR", id="continuation"),
+        pytest.param({"msh_14": "456"}, [], "AA", id="continuation-pointer-alone"),
         pytest.param({"msh_10": "", "msh_11": "D"}, [(202, "MSH-11.1"), (101, "MSH-10")], "AR", id="two-faults"),
     ],
 )
@@ -66,6 +67,25 @@ def test_sources(
     findings = judge_header(header(**fields), channel(sources=sources))
     assert [finding.reason for finding in findings] == reasons
     assert all(finding.code == 103 for finding in findings)
+
+
+@pytest.mark.parametrize(
+    ("rest", "place"),
+    [
+        pytest.param("PID|1\r", "", id="whole"),
+        pytest.param("PID|1\rDSC\r", "", id="empty-pointer"),
+        pytest.param("PID|1\rDSC||\r", "", id="null-pointer"),
+        pytest.param('PID|1\rDSC|""\r', "", id="deleted-pointer"),
+        pytest.param("PID|1\rDSC|7|F\r", "DSC-1", id="continued"),
+        pytest.param("ADD|the rest\r", "ADD", id="continuation"),
+    ],
+)
+def test_parts_of_messages(rest: str, place: str) -> None:
+    """A message in parts is refused with AR, since the parts are not put together."""
+    message = parse(f"MSH|^~\\&|EPIC|RVB|||||ADT^A01|1|P|2.5.1\r{rest}".encode())
+    findings = judge_parts(message)
+    assert [finding.locations for finding in findings] == ([(place,)] if place else [])
+    assert code_for(findings) == ("AR" if place else "AA")
 
 
 def test_processing_ids_of_the_channel(header: Callable[..., Any], channel: Callable[..., Any]) -> None:
