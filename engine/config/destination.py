@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from engine.config.frozen import Frozen
 from engine.config.secret import Secret
@@ -29,7 +30,7 @@ def _url(text: str) -> str:
     if parts.scheme not in {"http", "https"} or not parts.hostname or any(mark in text for mark in "?# \t"):
         raise ValueError("write a whole URL without a query, such as https://fhir.example/R4")
     if parts.username is not None or parts.password is not None:
-        raise ValueError("a URL holds no user name or password; use auth")
+        raise PydanticCustomError("literal_secret", "a URL holds no user name or password; use auth")
     return text
 
 

@@ -35,6 +35,9 @@ _EXPECTED: Final[Mapping[str, str]] = {
     "enum": "one of {expected}",
 }
 
+# Where a block belongs, a plain value is not shown: `auth: …` may hold a secret.
+_BLOCKS: Final = frozenset({"dict_type", "model_type", "model_attributes_type"})
+
 
 def words(fault: Mapping[str, Any], model: type[BaseModel]) -> tuple[str, str]:
     """Return what was found and what would do, for one fault that pydantic reports of `model`; never a secret."""
@@ -45,6 +48,8 @@ def words(fault: Mapping[str, Any], model: type[BaseModel]) -> tuple[str, str]:
         return "unknown key", nearest(str(location[-1]), keys_at(model, location[:-1]))
     if kind == "literal_secret":
         return "a secret written in the file", str(fault["msg"])
+    if kind in _BLOCKS and isinstance(fault.get("input"), str):
+        return "found a plain value", _expected(fault)
     return f"found {_shown(fault.get('input'))}", _expected(fault)
 
 

@@ -214,6 +214,21 @@ def test_a_literal_secret_is_refused_and_never_shown(tmp_path: Path, key: str) -
     assert raised.value.__context__ is None
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(GOOD + "    auth: swordfish\n", id="in-place-of-auth"),
+        pytest.param(GOOD + "    pasword: swordfish\n", id="under-an-unknown-key"),
+        pytest.param(GOOD.replace("http://", "http://engine:swordfish@"), id="in-a-url"),
+        pytest.param(GOOD + "    auth: {type: bearer, token: [swordfish]}\n", id="in-a-list"),
+    ],
+)
+def test_a_secret_in_a_wrong_place_is_not_shown(tmp_path: Path, text: str) -> None:
+    """Wherever somebody writes a secret, the problem says where it stands and not what it is."""
+    write(tmp_path, text)
+    assert "swordfish" not in "\n".join(map(str, problems(tmp_path)))
+
+
 def test_a_secret_is_either_env_or_file(tmp_path: Path) -> None:
     """A reference that names both places, or none, is refused."""
     write(tmp_path, GOOD + "    auth: {type: bearer, token: {env: A, file: b}}\n")

@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,18 @@ def test_a_secret_file_that_others_may_read_is_refused(tmp_path: Path) -> None:
     with pytest.raises(LookupError, match="chmod 600") as raised:
         Secret(file=str(path)).read()
     assert "swordfish" not in str(raised.value)
+
+
+def test_a_secret_file_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only files of the engine's own user, or of root, are trusted."""
+    path = tmp_path / "secret"
+    path.touch(mode=0o600)
+    if os.getuid() == 0:
+        os.chown(path, 12345, -1)
+    else:
+        monkeypatch.setattr(os, "getuid", lambda: 12345)
+    with pytest.raises(LookupError, match="belongs to another user"):
+        Secret(file=str(path)).read()
 
 
 def test_an_absent_secret_file_is_named(tmp_path: Path) -> None:
