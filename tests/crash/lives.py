@@ -1,0 +1,84 @@
+"""Many lives of one engine: it is killed, at named points or at random, and started again while the sender goes on."""
+
+import asyncio
+import signal
+from random import Random
+from typing import Final
+
+from tests.crash.checker import History, Judgement, judge
+from tests.flow.feed import FeedMessage
+from tests.flow.rig import Rig
+from tests.flow.sender import Sender
+
+RECEIVING: Final = ("F01", "F02", "F03", "F05", "F06", "F07")
+DELIVERING: Final = ("F08", "F09", "F10", "F11", "F12", "F13", "F14", "F15", "F17")
+MERGING: Final = "F18"
+KILLED: Final = -signal.SIGKILL
+DEATH_SECONDS: Final = 60.0
+
+
+class Lives:
+    """A rig whose engine dies many deaths under one feed; `deaths` says of what."""
+
+    def __init__(self, rig: Rig, feed: list[FeedMessage], connections: int) -> None:
+        self.rig = rig
+        self.deaths: list[str] = []
+        self.sender: Sender = rig.sender(feed, connections)
+        self._sending = asyncio.create_task(self.sender.run())
+
+    async def die_at(self, point: str, nth: int) -> None:
+        """Live until the engine reaches a point for the nth time and is killed there."""
+        await self.rig.engine.spawn(ENGINE_FAULT=f"{point}:kill:{nth}")
+        try:
+            code = await self.rig.engine.ended(DEATH_SECONDS)
+        except TimeoutError:
+            raise AssertionError(f"{point} was never reached {nth} times\n{self.rig.engine.log()}") from None
+        assert code == KILLED, (point, code, self.rig.engine.log())
+        self.deaths.append(point)
+
+    async def die_somewhere(self, random: Random, answers: int) -> None:
+        """Live until so many more messages are answered, or a random point is reached if that comes first."""
+        point = random.choice((*RECEIVING, *DELIVERING, MERGING, MERGING))
+        engine = self.rig.engine
+        goal = self.sender.answered + answers
+        await engine.spawn(ENGINE_FAULT=f"{point}:kill:{random.randint(1, 2 * answers)}")
+        progress = asyncio.create_task(self.sender.answers(goal))
+        death = asyncio.create_task(engine.ended(DEATH_SECONDS))
+        await asyncio.wait({progress, death, self._sending}, return_when=asyncio.FIRST_COMPLETED)
+        if not death.done():
+            await asyncio.wait({death}, timeout=random.random() * 0.1)
+        self.deaths.append(point if death.done() else "at random")
+        progress.cancel()
+        await engine.kill()
+        assert await death == KILLED, engine.log()
+
+    async def die_while_starting(self, seconds: float) -> None:
+        """Be killed so long after the start, ready or not."""
+        await self.rig.engine.spawn()
+        await asyncio.sleep(seconds)
+        await self.rig.engine.kill()
+        self.deaths.append("while starting")
+
+    async def live(self) -> Judgement:
+        """Live once more, to the end of the feed and of all work, and judge everything."""
+        await self.rig.engine.start()
+        await self._sending
+        await self.rig.drained()
+        assert await self.rig.engine.stop() == 0
+        rig = self.rig
+        return judge(
+            History(
+                self.sender.log,
+                rig.rows(),
+                rig.attempts(),
+                rig.proxy.calls,
+                await rig.patients(),
+                faults=len(self.deaths),
+                least_answers=len(self.deaths),
+            )
+        )
+
+    async def end(self) -> None:
+        """Stop sending, whatever became of it."""
+        self._sending.cancel()
+        await asyncio.gather(self._sending, return_exceptions=True)

@@ -1,0 +1,257 @@
+"""The whole engine as a black box: service, recording proxy and engine as real processes on one folder."""
+
+import asyncio
+import contextlib
+import hashlib
+import socket
+import sqlite3
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import aiohttp
+import orjson
+
+from tests.flow.feed import SYSTEM, FeedMessage
+from tests.flow.program import Program
+from tests.flow.proxy import Proxy
+from tests.flow.sender import Sender
+
+SECRET: Final = "flow-secret-8f2c"
+DRAIN_SECONDS: Final = 120.0
+POLL_SECONDS: Final = 0.03
+UNFINISHED: Final = ("received", "claimed", "waiting")
+
+ROWS: Final = """
+    SELECT entry.seq, entry.control_id, coalesce(delivery.state, entry.state),
+           coalesce(delivery.reason, entry.reason), coalesce(delivery.notes, '[]'), payload.raw
+    FROM entry JOIN payload USING (seq) LEFT JOIN delivery USING (seq) ORDER BY entry.seq
+"""
+ATTEMPTS: Final = "SELECT seq, number, method, url, status FROM attempt ORDER BY seq, number"
+OPEN: Final = f"SELECT count(*) FROM delivery WHERE state IN {UNFINISHED}"  # noqa: S608 - a constant
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One entry of the journal: where it came in the order, its bytes, and how it ended."""
+
+    seq: int
+    control_id: str
+    state: str
+    reason: str
+    notes: str
+    raw: bytes
+
+    @property
+    def digest(self) -> bytes:
+        """SHA-256 of the bytes."""
+        return hashlib.sha256(self.raw).digest()
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """One journaled attempt; `status` None where it has no outcome, 0 where no answer came."""
+
+    seq: int
+    number: int
+    method: str
+    url: str
+    status: int | None
+
+
+class Rig:
+    """One folder with a service, a proxy before it, and an engine that delivers through the proxy."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.proxy = Proxy()
+        self.service_port = _free_port()
+        self.service = Program(
+            folder,
+            *("interchange", "--config", "service.yaml", "--host", "127.0.0.1", "--port", str(self.service_port)),
+            *("--database", f"sqlite:///{folder}/service.db"),
+            environment={"ENGINE_SECRET": SECRET},
+        )
+        self.engine = Program(
+            folder, "run", "--channels", "channels", "--data", "data", environment={"ENGINE_SECRET": SECRET}
+        )
+        self._token = ""
+        self._session: aiohttp.ClientSession | None = None
+
+    async def open(self, **channel: Any) -> "Rig":
+        """Start service and proxy and write the channel file; keywords override keys of the channel."""
+        _write(self.folder / "service.yaml", service_file(self.service_port))
+        await self.service.start()
+        await self.proxy.start(f"http://127.0.0.1:{self.service_port}")
+        _write(self.folder / "channels" / "riverbend-adt.yaml", channel_file(self.proxy.url) | channel)
+        self._session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(30))
+        return self
+
+    async def close(self) -> None:
+        """End every process and close every socket, whatever state they are in."""
+        for program in (self.engine, self.service):
+            if program.alive:
+                await program.kill()
+        await self.proxy.stop()
+        if self._session is not None:
+            await self._session.close()
+
+    async def address(self) -> tuple[str, int]:
+        """Wait until the engine listens and say where."""
+        return "127.0.0.1", await self.engine.up()
+
+    def sender(self, feed: Sequence[FeedMessage], connections: int) -> Sender:
+        """Return a sender of the feed to this engine."""
+        return Sender(feed, connections, self.address)
+
+    async def drained(self, seconds: float = DRAIN_SECONDS) -> None:
+        """Wait until the journal holds no unfinished work; AssertionError with what is left where it does not end."""
+        try:
+            async with asyncio.timeout(seconds):
+                while self._query(OPEN)[0][0]:  # noqa: ASYNC110 - another process writes the journal
+                    await asyncio.sleep(POLL_SECONDS)
+        except TimeoutError:
+            left = [(row.seq, row.state, row.reason) for row in self.rows() if row.state in UNFINISHED]
+            raise AssertionError(f"not drained: {left[:20]} of {len(left)}\n{self.engine.log()}") from None
+
+    async def until(self, condition: Callable[[list[Row]], bool], seconds: float = 30.0) -> list[Row]:
+        """Wait until the journal's rows fulfil a condition and return them; AssertionError where they never do."""
+        try:
+            async with asyncio.timeout(seconds):
+                while not condition(rows := self.rows()):  # noqa: ASYNC110 - another process writes the journal
+                    await asyncio.sleep(POLL_SECONDS)
+                return rows
+        except TimeoutError:
+            left = Counter((row.state, row.reason) for row in self.rows())
+            raise AssertionError(f"the journal never came so far: {left}\n{self.engine.log()}") from None
+
+    def rows(self) -> list[Row]:
+        """Return the journal's entries in order."""
+        return [Row(*row) for row in self._query(ROWS)]
+
+    def attempts(self) -> list[Tried]:
+        """Return the journaled attempts in order."""
+        return [Tried(*row) for row in self._query(ATTEMPTS)]
+
+    async def patients(self) -> dict[str, dict[str, Any]]:
+        """Return every Patient of the service by id, merged-away ones too."""
+        found: dict[str, dict[str, Any]] = {}
+        url = "/Patient?_count=100"
+        while url:
+            bundle = await self.get(url)
+            found |= {entry["resource"]["id"]: entry["resource"] for entry in bundle.get("entry", [])}
+            links = {link["relation"]: link["url"] for link in bundle.get("link", [])}
+            url = links.get("next", "").partition("/fhir/R4")[2]
+        waiting = list(found)
+        while waiting:
+            for link in found[waiting.pop()].get("link", []):
+                other = link["other"]["reference"].rpartition("/")[2]
+                if other not in found:
+                    found[other] = await self.get(f"/Patient/{other}")
+                    waiting.append(other)
+        return found
+
+    async def numbered(self, number: str) -> list[dict[str, Any]]:
+        """Return the Patients that the service finds by a number of the feed's system."""
+        bundle = await self.get(f"/Patient?identifier={SYSTEM}|{number}")
+        return [entry["resource"] for entry in bundle.get("entry", [])]
+
+    async def get(self, path: str) -> Any:
+        """Read something from the service itself, past the proxy."""
+        assert self._session is not None
+        if not self._token:
+            self._token = await self._new_token()
+        url = f"http://127.0.0.1:{self.service_port}/fhir/R4{path}"
+        async with self._session.get(url, headers={"Authorization": f"Bearer {self._token}"}) as answer:
+            text = await answer.read()
+            assert answer.status == 200, (answer.status, path, text[:300])
+            return orjson.loads(text)
+
+    async def _new_token(self) -> str:
+        assert self._session is not None
+        form = {"grant_type": "client_credentials", "client_id": "engine", "client_secret": SECRET}
+        form["scope"] = "system/*.*"
+        url = f"http://127.0.0.1:{self.service_port}/oauth/token"
+        async with self._session.post(url, data=form) as answer:
+            return str((await answer.json())["access_token"])
+
+    def _query(self, sql: str) -> list[tuple[Any, ...]]:
+        files = list((self.folder / "data").glob("*.db"))
+        if not files:
+            return [(0,)] if sql == OPEN else []
+        with contextlib.closing(sqlite3.connect(f"file:{files[0]}?mode=ro", uri=True, timeout=5)) as journal:
+            return journal.execute(sql).fetchall()
+
+
+@contextlib.asynccontextmanager
+async def running(folder: Path, **channel: Any) -> AsyncIterator[Rig]:
+    """Give a rig with service and proxy running; the test starts the engine."""
+    rig = Rig(folder)
+    try:
+        yield await rig.open(**channel)
+    finally:
+        await rig.close()
+
+
+def service_file(port: int) -> dict[str, Any]:
+    """Return the service's configuration."""
+    return {
+        "environment": "sandbox",
+        "base_url": f"http://127.0.0.1:{port}",
+        "service_identifier_system": "https://cdis.example",
+        "tenants": {"riverbend": {}},
+        "clients": {
+            "engine": {
+                "tenant": "riverbend",
+                "secret": {"env": "ENGINE_SECRET"},
+                "scopes": ["system/*.*"],
+                "role": "system-integration",
+            }
+        },
+    }
+
+
+def channel_file(server: str) -> dict[str, Any]:
+    """Return a channel that delivers to `server` and gives up on nothing quickly."""
+    return {
+        "channel": "riverbend-adt",
+        "listen": {"mllp": {"host": "127.0.0.1", "port": 0}},
+        "allow": ["127.0.0.0/8"],
+        "allow_merge": True,
+        "merge_limit": {"merges": 1_000_000, "minutes": 10},
+        "mapping": "adt",
+        "timezone": "America/New_York",
+        "authorities": {"RVB": SYSTEM},
+        "limits": {"connections": 256, "connections_per_address": 256},
+        "destinations": [destination(server)],
+    }
+
+
+def destination(server: str, **settings: Any) -> dict[str, Any]:
+    """Return a destination at `server`, with short waits."""
+    return {
+        "name": "interchange",
+        "base_url": f"{server}/fhir/R4",
+        "auth": {
+            "type": "client_credentials",
+            "token_url": f"{server}/oauth/token",
+            "client_id": "engine",
+            "client_secret": {"env": "ENGINE_SECRET"},
+            "scope": "system/*.*",
+        },
+        "if_none_exist": "demographics",
+        "retry": {"first_seconds": 0.05, "max_seconds": 0.4},
+    } | settings
+
+
+def _write(path: Path, content: Mapping[str, Any]) -> None:
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(orjson.dumps(content))
+
+
+def _free_port() -> int:
+    with socket.socket() as place:
+        place.bind(("127.0.0.1", 0))
+        return int(place.getsockname()[1])
