@@ -8,7 +8,7 @@ know neither G1 nor a first repetition, so the runs are cut here and each is giv
 import re
 from typing import Final, NamedTuple
 
-_TOKEN = re.compile(rb"\x1b(?:\$[()\-]?|[()\-])[0-~]|[\r\n]|[^\x1b\r\n]+|\x1b")
+_TOKEN = re.compile(rb"\x1b(?:\$[()\-]?|[()\-])[0-~]|[^\x1b]+|\x1b")
 _RUN = re.compile(rb"[\x00-\x20\x7f]+|[\x21-\x7e]+|[\x80-\xff]+")
 _DOUBLE_RUN = re.compile(rb"\x1b\$[^\x1b\r\n]*(?:\x1b[^\x1b\r\n]*)?")
 _RAISED = bytes((byte | 0x80) if 0x20 < byte < 0x7F else byte for byte in range(256))
@@ -56,20 +56,26 @@ def decode(data: bytes, high: CodeSet | None, errors: str = "strict") -> str:
     Raises UnicodeError for bytes outside the set in force and for a switch to an unknown set, unless errors is
     'replace'.
     """
+    lines = data.splitlines(keepends=True)
+    return "".join([_decode_line(line, high, errors) for line in lines])
+
+
+def _decode_line(line: bytes, high: CodeSet | None, errors: str) -> str:
+    if ESCAPE not in line and line.isascii():
+        return line.decode("ascii")
     registers: list[CodeSet | None] = [ASCII, high]
     parts: list[str] = []
-    for token in _TOKEN.findall(data):
-        if token in (b"\r", b"\n"):
-            registers = [ASCII, high]
-            parts.append(token.decode("ascii"))
-        elif token[:1] == ESCAPE:
+    for token in _TOKEN.findall(line):
+        if token[:1] == ESCAPE:
             designated = SETS.get(token[1:])
             if designated is None:
                 parts.append(_unknown(token, errors))
             else:
                 registers[designated[0]] = designated[1]
+        elif registers[0] is ASCII and token.isascii():
+            parts.append(token.decode("ascii"))
         else:
-            parts.extend(_decode_run(run, registers, errors) for run in _RUN.findall(token))
+            parts.extend([_decode_run(run, registers, errors) for run in _RUN.findall(token)])
     return "".join(parts)
 
 

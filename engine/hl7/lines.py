@@ -27,9 +27,21 @@ def _bytes_end(separator: bytes) -> re.Pattern[bytes]:
 def segment_texts(body: str, separator: str) -> list[str]:
     """Cut a message's text into the texts of its segments, without their ends; blank lines are left out."""
     if "\n" in body:
-        return [line for line in _text_end(separator).split(body) if line]
-    lines = body.split("\r")
+        body = body.replace("\r\n", "\r")
+    if "\n" not in body:
+        lines = body.split("\r")
+    elif "\r" in body or not _all_begin_segments(lines := body.split("\n"), separator):
+        lines = _text_end(separator).split(body)
     return [line for line in lines if line] if "" in lines else lines
+
+
+def _all_begin_segments(lines: list[str], separator: str) -> bool:
+    """Tell whether every line begins as a segment with fields does: the common case of LF ends, told cheaply."""
+    for line in lines:
+        name = line[:3]
+        if line[3:4] != separator or not (name.isupper() and name.isalnum() and name.isascii() and name[0].isalpha()):
+            return False
+    return True
 
 
 def first_segment(body: bytes, separator: bytes) -> bytes:

@@ -21,7 +21,7 @@ class Message:
     switches sets), `delimiters` what its MSH declares.
     """
 
-    __slots__ = ("_all", "_dialect", "_named", "_segments", "_texts", "charset", "delimiters", "raw", "text")
+    __slots__ = ("_all", "_dialect", "_firsts", "_named", "_segments", "_texts", "charset", "delimiters", "raw", "text")
 
     def __init__(self, raw: bytes, text: str, charset: str, texts: list[str], delimiters: Delimiters) -> None:
         self.raw = raw
@@ -32,6 +32,7 @@ class Message:
         self._texts = texts
         self._segments: list[Segment | None] = [None] * len(texts)
         self._named: dict[str, list[int]] = {}
+        self._firsts: dict[str, Segment] = {}
         self._all: tuple[Segment, ...] = ()
 
     @property
@@ -52,11 +53,14 @@ class Message:
     def first(self, name: str) -> Segment | None:
         """Return the first segment of a name, None where there is none."""
         found = (self._named or self._index()).get(name)
-        return self._segments[found[0]] or self._segment(name, found[0]) if found else None
+        if not found:
+            return None
+        first = self._firsts[name] = self._segment(name, found[0])
+        return first
 
     def leaf(self, segment: str, field: int, component: int = 1, subcomponent: int = 1, repetition: int = 1) -> Leaf:
         """Return one leaf of the first segment of a name; None where there is no such part."""
-        found = self.first(segment)
+        found = self._firsts.get(segment) or self.first(segment)
         return None if found is None else found.leaf(field, component, subcomponent, repetition)
 
     def _index(self) -> dict[str, list[int]]:

@@ -97,7 +97,7 @@ class Segment:
         self.position = position
         self._dialect = dialect
         self._fields: list[str] | None = None
-        self._repetitions: dict[int, tuple[Repetition, ...]] = {}
+        self._repetitions: dict[int, tuple[Repetition, ...]] | None = None
 
     def _cut(self) -> list[str]:
         fields = self._fields = self.text.split(self._dialect.delimiters.field)
@@ -118,9 +118,12 @@ class Segment:
 
     def repetitions(self, number: int) -> tuple[Repetition, ...]:
         """Return the repetitions of a field, () where it is absent."""
-        found = self._repetitions.get(number)
+        cut = self._repetitions
+        if cut is None:
+            cut = self._repetitions = {}
+        found = cut.get(number)
         if found is None:
-            found = self._repetitions[number] = self._repeated(number)
+            found = cut[number] = self._repeated(number)
         return found
 
     def _repeated(self, number: int) -> tuple[Repetition, ...]:

@@ -5,7 +5,8 @@ YYYY[MM[DD[HH[MM[SS[.S...]]]]]][+/-ZZZZ] (chapter 2A, DTM; before 2.6 TS). Dates
 
 import re
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
+from datetime import MAXYEAR, UTC, date, datetime, timedelta, timezone, tzinfo
+from functools import lru_cache
 from typing import Final
 
 from engine.errors import TimestampError
@@ -77,7 +78,8 @@ def parse_timestamp(text: str, zone: tzinfo, message_offset: tzinfo | None = Non
     try:
         local = datetime(*(digits + [1, 1][len(digits) - 1 :])[:6])  # type: ignore[arg-type]  # noqa: DTZ001
         at, flags = _placed(local, precision, _offset(own) if own else message_offset, zone)
-        at.astimezone(UTC)
+        if not 1 < local.year < MAXYEAR:
+            at.astimezone(UTC)
     except (ValueError, OverflowError):
         raise TimestampError from None
     if not own and message_offset is not None and precision > 8:
@@ -112,6 +114,7 @@ def _without_zeros(digits: list[int]) -> list[int]:
     return digits[:first]
 
 
+@lru_cache(maxsize=1_000)
 def _offset(text: str) -> tzinfo:
     hours, minutes = int(text[1:3]), int(text[3:5])
     offset = timedelta(hours=hours, minutes=minutes)
@@ -129,8 +132,13 @@ def _placed(local: datetime, precision: int, offset: tzinfo | None, zone: tzinfo
     if first is None or second is None:
         raise TimestampError
     flags: tuple[str, ...] = ()
-    offset_then = max(first, second)
     if first != second and precision > 8:
         flags = (SKIPPED_HOUR,) if first < second else (REPEATED_HOUR,)
-    whole = timedelta(minutes=offset_then // timedelta(minutes=1))
-    return (local + (offset_then - first)).replace(tzinfo=timezone(whole)), flags
+    if first < second:
+        local += second - first
+    return local.replace(tzinfo=_fixed(max(first, second))), flags
+
+
+@lru_cache(maxsize=1_000)
+def _fixed(offset: timedelta) -> tzinfo:
+    return timezone(timedelta(minutes=offset // timedelta(minutes=1)))
