@@ -103,7 +103,8 @@ def _several(
         null: Null | None = None
         limit = scope.limit if cells else BEYOND
         for name, reach, part, one in content:
-            if reach > limit:
+            # With subcomponents at hand `limit` is no count of components.
+            if reach > limit or (part > 0 and part > len(scope.first)):
                 continue
             value = scope.first[part - 1] if part else one(scope, reading)
             if value:

@@ -8,6 +8,8 @@ from engine.config.shipped import shipped
 from engine.errors import UndecodableMessageError, UnreadableMessageError
 from engine.hl7.header import read_header
 from engine.hl7.message import parse
+from engine.mapping.compile import compile_mapping, load
+from engine.pipeline.judgement import judge
 from engine.receive.batch import unpack
 
 (CHANNEL,) = load_channels(shipped("channels"))
@@ -56,3 +58,32 @@ def test_each_header_is_judged_as_stated(raw: bytes, expected: Expectation) -> N
         assert expected.reason == findings[0].reason
     else:
         assert expected.ack != "AR"
+
+
+MAPPING = compile_mapping(load([shipped("mappings")], CHANNEL.mapping), CHANNEL)
+BEGINS = {"delivered": "received", "held": "received"}
+
+
+@pytest.mark.parametrize(("raw", "expected"), MESSAGES)
+def test_each_message_is_judged_as_stated(raw: bytes, expected: Expectation) -> None:
+    """With the shipped mapping each message gets the stated code, error, state and reason at the door."""
+    header = read_header(raw)
+    if header is None:
+        assert expected.ack == "none"
+        return
+    judgement = judge(raw, header, CHANNEL, MAPPING)
+    error = str(int(judgement.findings[0].code)) if judgement.findings else ""
+    assert str(code_for(judgement.findings)) == expected.ack.replace("C", "A")
+    assert error == expected.error
+    assert str(judgement.state) == BEGINS.get(expected.outcome, expected.outcome)
+    assert judgement.reason in {expected.reason, ""}
+
+
+@pytest.mark.parametrize(("raw", "expected"), MESSAGES)
+def test_what_is_delivered_has_a_plan(raw: bytes, expected: Expectation) -> None:
+    """A message that goes on gives a plan without a warning, and the same plan each time."""
+    if expected.outcome in {"delivered", "held"}:
+        plan = MAPPING.plan(parse(raw))
+        assert plan.interactions
+        assert plan.warnings == ()
+        assert plan == MAPPING.plan(parse(raw))
