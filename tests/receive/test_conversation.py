@@ -125,11 +125,12 @@ async def test_a_block_under_way_gets_the_time_in_which_nobody_read(eventually: 
         return Reply(block.raw)
 
     line = Stub()
-    conversation = line.talk(waiting, block_seconds=0.05, in_flight=1)
+    conversation = line.talk(waiting, block_seconds=0.1, in_flight=1)
     conversation.received(frame(b"A") + b"\x0bB")
-    await asyncio.sleep(0.12)
+    await asyncio.sleep(0.3)
     gate.set()
     await eventually(lambda: line.sent)
+    assert (conversation._reader.deadline or 0) > asyncio.get_running_loop().time() - 0.05
     conversation.received(b"\x1c\r")
     await eventually(lambda: line.sent == frame(b"A") + frame(b"B"))
     assert not line.events

@@ -191,6 +191,18 @@ async def test_close_after_the_reply(open_door: Any, dial: Any) -> None:
     assert sorted(told) == [False, True]
 
 
+async def test_a_close_does_not_cut_off_the_last_reply(open_door: Any, dial: Any) -> None:
+    """While the sender still pours in megabytes, the reply that closes reaches it, and no reset does."""
+
+    async def answer(block: Block, _peer: Peer) -> Reply:
+        return Reply(b"ACK of " + block.raw, close=True)
+
+    script = await dial(await open_door(answer))
+    script.writer.write(frame(b"A") + frame(b"x" * 500_000) * 10)
+    await asyncio.sleep(0.05)
+    await script.closed(ACK_A)
+
+
 async def test_an_oversize_block_is_refused_and_closed(open_door: Any, dial: Any) -> None:
     """The fragment up to the limit is answered, then the connection ends, and what still comes is dropped."""
 
