@@ -6,12 +6,16 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Abilities:
-    """What delivery may rely on; `stated` is False where the server gave no CapabilityStatement."""
+    """What delivery may rely on; `stated` is False where the server gave no CapabilityStatement.
+
+    `provable`: the server keeps versions and does not say whether it honours If-Match, which can be tried.
+    """
 
     stated: bool = False
     fhir_version: str = ""
     merge: bool = False
     if_match: bool = True
+    provable: bool = False
     conditional_create: bool = True
 
     def missing(self) -> tuple[str, ...]:
@@ -19,7 +23,7 @@ class Abilities:
         lacks = {
             "no-capability-statement": not self.stated,
             "no-merge": self.stated and not self.merge,
-            "no-if-match": not self.if_match,
+            "no-if-match": not (self.if_match or self.provable),
             "no-conditional-create": not self.conditional_create,
         }
         return tuple(code for code, lacking in lacks.items() if lacking)
@@ -40,6 +44,7 @@ def abilities_of(statement: Any) -> Abilities:
         merge=any(_merges(item, ("merge", "$merge")) for item in _dicts(patient.get("operation")))
         or any(_merges(item, ()) for item in _dicts(rest.get("operation"))),
         if_match=patient.get("versioning") == "versioned-update",
+        provable=patient.get("versioning") == "versioned",
         conditional_create=patient.get("conditionalCreate") is True,
     )
 

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from datetime import datetime
 
 from engine.config.channel import Channel
-from engine.config.channel import Destination as Settings
+from engine.config.destination import Destination as Settings
 from engine.deliver.abilities import Abilities, abilities_of
 from engine.deliver.client import Client
 from engine.deliver.exchange import Exchange
@@ -52,6 +52,7 @@ class Destination:
         ticks: Callable[[], float] | None = None,
         cache_patients: int = 10_000,
     ) -> None:
+        self.settings = settings
         self._channel = channel
         self._token_client = Client(request_seconds=settings.timeout_seconds, ca_file=settings.ca_file, journaled=False)
         tokens = Tokens(

@@ -15,7 +15,7 @@ from joserfc import jwt
 from joserfc.errors import JoseError
 from joserfc.jwk import ECKey, RSAKey
 
-from engine.config.channel import Auth
+from engine.config.destination import Auth
 from engine.deliver.client import Answer, Client
 from engine.deliver.failure import failure_of
 from engine.deliver.verdict import Failure

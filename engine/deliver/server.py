@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from engine.config.channel import Destination as Settings
+from engine.config.destination import Destination as Settings
 from engine.deliver.abilities import Abilities
 from engine.deliver.client import Answer, Client
 from engine.deliver.oauth import Tokens

@@ -5,6 +5,7 @@ from typing import Final
 from engine.deliver.create import How, create
 from engine.deliver.criteria import required_by
 from engine.deliver.exchange import Exchange
+from engine.deliver.prove import prove
 from engine.deliver.remember import remember
 from engine.deliver.resolve import Resolution, replaced_with, resolve
 from engine.deliver.stored import Body, Stored
@@ -65,6 +66,8 @@ async def _update(exchange: Exchange, interaction: Upsert, found: Resolution) ->
             return "", await _again(exchange, interaction, patient)
         _remember(exchange, record, found, patient, result)
         return "unchanged", None
+    if patient.fresh and exchange.server.abilities.provable and patient.tag and not await prove(exchange, patient):
+        return "", await _again(exchange, interaction, patient)
     headers = (("If-Match", patient.tag),) if patient.tag else ()
     spoken = _STALE | _LOST if patient.fresh else _STALE | _LOST | {400, 422}
     answer = await exchange.write_patient("PUT", patient.reference, result.body, headers, spoken)

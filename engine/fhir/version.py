@@ -1,7 +1,8 @@
 """The edge between R4, which the engine speaks, and STU3: what differs in a Patient.
 
-STU3 names the HL7 tables by other URLs, has no `billing` address, no `type` in a Reference, and other URLs for some
-extensions (http://hl7.org/fhir/R4/patient.html and http://hl7.org/fhir/STU3/patient.html, "differences").
+STU3 names the HL7 tables by other URLs, has no `billing` address, no `old` identifier (the use stands in the extension
+that FHIR provides for elements of another version), no `type` in a Reference, and other URLs for some extensions
+(http://hl7.org/fhir/R4/patient.html and http://hl7.org/fhir/STU3/patient.html, "differences").
 """
 
 import re
@@ -20,6 +21,7 @@ _PAIRS: Final = {
 }
 _BACK: Final = {stu3: r4 for r4, stu3 in _PAIRS.items()}
 _URI_KEYS: Final = frozenset({"system", "url"})
+_OLD: Final = {"url": "http://hl7.org/fhir/4.0/StructureDefinition/extension-Identifier.use", "valueCode": "old"}
 _R4_ONLY_IN_REFERENCE: Final = "type"
 
 
@@ -29,12 +31,23 @@ def to_stu3(patient: Body) -> Body:
     for address in body.get("address", ()):
         if isinstance(address, dict) and address.get("use") == "billing":
             del address["use"]
+    for identifier in body.get("identifier", ()):
+        if isinstance(identifier, dict) and identifier.get("use") == "old":
+            del identifier["use"]
+            identifier["extension"] = [*identifier.get("extension", ()), _OLD]
     return _without_reference_types(body)
 
 
 def from_stu3(patient: Body) -> Body:
     """Return an STU3 Patient as R4 has it, `animal` kept aside as it is; the given one is not altered."""
-    return _mapped(patient, _uri_from_stu3)
+    body = _mapped(patient, _uri_from_stu3)
+    for identifier in body.get("identifier") or ():
+        if isinstance(identifier, dict) and _OLD in (identifier.get("extension") or ()):
+            identifier["use"] = "old"
+            identifier["extension"] = [item for item in identifier["extension"] if item != _OLD]
+            if not identifier["extension"]:
+                del identifier["extension"]
+    return body
 
 
 def _uri_to_stu3(uri: str) -> str:

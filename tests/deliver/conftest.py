@@ -47,8 +47,8 @@ class Remembered:
 class Site:
     """A destination, its server and what was journaled; `send` delivers interactions as one entry."""
 
-    def __init__(self, server: FakeFhir) -> None:
-        self.server = server
+    def __init__(self, base: str) -> None:
+        self.base = base
         self.memory = Remembered()
         self.intents: list[Request] = []
         self.destination: Destination | None = None
@@ -62,7 +62,7 @@ class Site:
                 "channel": "riverbend-adt",
                 "listen": {"mllp": {"port": 0}},
                 "destinations": [
-                    {"name": "interchange", "base_url": self.server.base, "if_none_exist": "demographics"} | settings
+                    {"name": "interchange", "base_url": self.base, "if_none_exist": "demographics"} | settings
                 ],
             }
             | policies
@@ -102,7 +102,7 @@ async def server() -> AsyncIterator[FakeFhir]:
 @pytest.fixture
 async def site(server: FakeFhir) -> AsyncIterator[Site]:
     """A destination for the scripted server, opened with the settings of an interchange service."""
-    opened = Site(server)
+    opened = Site(server.base)
     yield opened
     await opened.close()
 

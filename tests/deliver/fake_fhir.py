@@ -41,6 +41,7 @@ class FakeFhir:
         self.merges = True
         self.survivor_for_old_numbers = True
         self.unique_mrn = True
+        self.honours_if_match = True
         self.versioning = "versioned-update"
         self.media_type = JSON
         self.tokens = 0
@@ -180,7 +181,7 @@ class FakeFhir:
         held = self.patients.get(logical_id)
         if held is None:
             return _outcome(404, "not-found")
-        if tag and tag != f'W/"{held["meta"]["versionId"]}"':
+        if self.honours_if_match and tag and tag != f'W/"{held["meta"]["versionId"]}"':
             return _outcome(412, "conflict")
         if self.unique_mrn and self._taken(body, logical_id):
             return _outcome(409, "duplicate", "duplicate-mrn")

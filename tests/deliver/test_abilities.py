@@ -24,6 +24,28 @@ async def test_server_without_versions_is_read_each_time(site, server, patient):
     assert server.requests[before] == "GET Patient/p1"
 
 
+async def test_if_match_is_proven_where_the_statement_leaves_it_open(site, server, patient):
+    """A server that keeps versions is tried once, with what it holds; then updates start from the cache."""
+    server.versioning = "versioned"
+    await site.open().destination.check()
+    await site.send(Upsert(patient("1")))
+    proving = await site.send(Upsert(patient("1", gender="male")))
+    assert [attempt.status for attempt in proving.attempts] == [412, 200]
+    before = len(server.requests)
+    await site.send(Upsert(patient("1", gender="female")))
+    assert server.requests[before:] == ["PUT Patient/p1"]
+
+
+async def test_server_that_ignores_if_match_is_found_out(site, server, patient):
+    """A server that takes a stale version has lost nothing by the trial, and is read before each update."""
+    server.versioning, server.honours_if_match = "versioned", False
+    await site.open().destination.check()
+    await site.send(Upsert(patient("1")))
+    assert (await site.send(Upsert(patient("1", gender="male")))).reason == "updated"
+    assert server.patients["p1"]["gender"] == "male"
+    assert site.destination.abilities.missing() == ("no-if-match",)
+
+
 @pytest.mark.parametrize("statement", [None, [], {"resourceType": "Patient"}, {"resourceType": "CapabilityStatement"}])
 def test_nothing_is_relied_on_without_a_word(statement):
     """Where nothing is said, nothing is relied on."""
