@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
@@ -77,13 +77,29 @@ def _source(text: str) -> str:
     return text
 
 
+# Names of HL7 table 0211 that are no names of Python codecs.
+_TABLE_0211: Final = frozenset(
+    {"UNICODE", "UNICODE UTF-8", "ISO IR14", "ISO IR87", "ISO IR159", "GB 18030-2000", "KS X 1001", "BIG-5"}
+) | frozenset(f"8859/{part}" for part in (*range(1, 10), 15))
+
+
+def _charset(name: str) -> str:
+    try:
+        known = name in _TABLE_0211 or bool("MSH".encode(name))
+    except (LookupError, UnicodeError):
+        known = False
+    if not known:
+        raise ValueError(f"{name!r} is no character set; use a name of table 0211 such as '8859/1', or UTF-8")
+    return name
+
+
 def _acknowledge(value: Any) -> Any:
     return {"when": value} if isinstance(value, str) else value
 
 
 ProcessingId = Literal["P", "T", "D"]
 Version = Literal[
-    "2.1", "2.2", "2.3", "2.3.1", "2.4", "2.5", "2.5.1", "2.6", "2.7", "2.7.1", "2.8", "2.8.1", "2.8.2", "2.9"
+    "2.1", "2.2", "2.3", "2.3.1", "2.4", "2.5", "2.5.1", "2.6", "2.7", "2.7.1", "2.8", "2.8.1", "2.8.2", "2.9", "2.9.1"
 ]
 
 
@@ -127,7 +143,9 @@ class Channel(Frozen):
         (), description="who may speak, as MSH-3|MSH-4 or MSH-3 alone; empty: everyone, and a new one opens an alert"
     )
     version: Version = Field("2.5.1", description="HL7 version where MSH-12 is empty")
-    charset: str = Field("UTF-8", description="character set where MSH-18 is empty")
+    charset: Annotated[str, AfterValidator(_charset)] = Field(
+        "UTF-8", description="character set where MSH-18 is empty"
+    )
     undecodable: Literal["refuse", "hold", "replace"] = Field(
         "refuse", description="bytes that are not of the character set"
     )

@@ -72,6 +72,12 @@ def test_scalars_stay_as_written(tmp_path: Path) -> None:
     assert channel.authorities == {"NO": "urn:oid:1.2", "010": "urn:oid:1.3"}
 
 
+@pytest.mark.parametrize("name", ["8859/1", "UNICODE UTF-8", "ISO IR87", "utf-8", "cp1252", "ASCII"])
+def test_character_sets_of_the_table_and_of_python(tmp_path: Path, name: str) -> None:
+    """A character set is named as in table 0211 or as Python does."""
+    assert load_channel(write(tmp_path, GOOD + f"charset: {name}\n")).charset == name
+
+
 def test_a_source_is_application_and_facility_or_application_alone(tmp_path: Path) -> None:
     """A sender is named by MSH-3 and MSH-4, or by MSH-3 for all its facilities."""
     channel = load_channel(write(tmp_path, GOOD + "sources: ['REG|RVB', 'LAB|', ADT]\n"))
@@ -138,6 +144,8 @@ def test_a_source_is_application_and_facility_or_application_alone(tmp_path: Pat
             GOOD + "mode: lvie\n", 8, "mode", "found 'lvie'", "did you mean live?", id="closed-set-with-nearest"
         ),
         pytest.param(GOOD + "version: 2.10\n", 8, "version", "2.10", "'2.5.1'", id="no-version"),
+        pytest.param(GOOD + "charset: UTF-9\n", 8, "charset", "UTF-9", "no character set", id="charset"),
+        pytest.param(GOOD + "charset: rot13\n", 8, "charset", "rot13", "no character set", id="codec-of-no-bytes"),
         pytest.param(GOOD + "processing_ids: []\n", 8, "processing_ids", "a list", "at least 1", id="empty-list"),
         pytest.param(GOOD + "processing_ids: [Production]\n", 8, "processing_ids.0", "Production", "'P'", id="msh-11"),
         pytest.param(
