@@ -1,0 +1,145 @@
+"""Claiming: deliveries that may run now leave in journal order, each heading all its lanes."""
+
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+from engine.journal.database import Connection
+from engine.journal.entry import Claimed, Intent
+from engine.journal.moment import from_micros, to_micros
+
+# The one query that hands out work, in normal running and after a kill.
+CLAIM: Final = """
+SELECT d.seq, d.lanes, d.tries, d.replay, d.forced, e.channel, e.source, e.control_id, e.event, e.received_at, p.raw,
+  (SELECT MAX(number) FROM attempt AS a WHERE a.seq = d.seq AND a.destination = d.destination)
+FROM delivery AS d JOIN entry AS e ON e.seq = d.seq JOIN payload AS p ON p.seq = d.seq
+WHERE d.destination = ? AND d.state = 'received' AND d.state <> 'delivered' AND (d.due_at IS NULL OR d.due_at <= ?)
+ORDER BY d.seq
+"""
+TAKE: Final = """
+UPDATE delivery SET state = 'claimed'
+WHERE destination = ? AND seq IN (SELECT value FROM json_each(?)) AND state = 'received'
+"""
+GIVE_BACK: Final = """
+UPDATE delivery SET state = CASE WHEN EXISTS (
+    SELECT 1 FROM json_each(delivery.lanes) AS mine CROSS JOIN queue AS q
+    WHERE q.destination = delivery.destination AND q.lane = mine.value AND q.seq < delivery.seq)
+  THEN 'waiting' ELSE 'received' END
+WHERE destination = ? AND state = 'claimed' AND state <> 'delivered'
+"""
+DESTINATIONS: Final = """
+WITH RECURSIVE name (destination) AS (
+  SELECT MIN(destination) FROM delivery WHERE state <> 'delivered'
+  UNION ALL
+  SELECT (SELECT MIN(d.destination) FROM delivery AS d
+    WHERE d.destination > name.destination AND d.state <> 'delivered')
+  FROM name WHERE name.destination IS NOT NULL)
+SELECT destination FROM name WHERE destination IS NOT NULL
+"""
+OPEN_INTENT: Final = """
+SELECT number, method, url, headers, body, at FROM attempt
+WHERE seq = ? AND destination = ? AND status IS NULL ORDER BY number DESC LIMIT 1
+"""
+NEXT_DUE: Final = """
+SELECT MIN(due_at) FROM delivery WHERE destination = ? AND due_at IS NOT NULL AND state = 'received'
+"""
+
+
+class _Out(NamedTuple):
+    lanes: tuple[int, ...]
+    ambiguous: bool
+
+
+class Claims:
+    """Hands deliveries out and knows which are out; lives in the writer thread.
+
+    Normally whoever heads its lanes is alone in them. After lanes were united, or something older is replayed, a later
+    delivery may still be out: then the head waits for it here.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._out: dict[str, dict[int, _Out]] = {}
+        self._undo: list[tuple[str, int, _Out | None]] = []
+
+    def committed(self) -> None:
+        """Note that the transaction has become durable."""
+        self._undo.clear()
+
+    def rolled_back(self) -> None:
+        """Go back to what was so before the transaction."""
+        while self._undo:
+            destination, seq, before = self._undo.pop()
+            if before is None:
+                self._out[destination].pop(seq, None)
+            else:
+                self._out[destination][seq] = before
+
+    def recover(self) -> None:
+        """Take back what an earlier process had claimed; what it had under way is found by its open intents."""
+        for (destination,) in self._connection.execute(DESTINATIONS).fetchall():
+            self._connection.execute(GIVE_BACK, (destination,))
+
+    def claim(self, destination: str, limit: int, now: datetime) -> tuple[Claimed, ...]:
+        """Return up to `limit` deliveries that may run now, oldest first."""
+        out = self._out.setdefault(destination, {})
+        busy = {lane for one in out.values() for lane in one.lanes}
+        claims: list[Claimed] = []
+        cursor = self._connection.execute(CLAIM, (destination, to_micros(now)))
+        for row in cursor:
+            lanes = tuple(orjson.loads(row[1]))
+            if busy and not busy.isdisjoint(lanes):
+                continue
+            claims.append(self._claimed(destination, row, lanes))
+            if len(claims) >= limit:
+                break
+        cursor.close()
+        if claims:
+            for claim in claims:
+                self._undo.append((destination, claim.seq, None))
+                out[claim.seq] = _Out(claim.lanes, claim.open_intent is not None)
+            wanted = orjson.dumps([claim.seq for claim in claims]).decode()
+            self._connection.execute(TAKE, (destination, wanted))
+        return tuple(claims)
+
+    def _claimed(self, destination: str, row: tuple[Any, ...], lanes: tuple[int, ...]) -> Claimed:
+        seq, _lanes, tries, replay, forced, channel, source, control_id, event, received_at, raw, made = row
+        intent = self._open_intent(seq, destination) if made else None
+        return Claimed(
+            seq, destination, raw, channel, source, control_id, event, from_micros(received_at), made or 0, tries,
+            intent, lanes, bool(replay), bool(forced),
+        )  # fmt: skip
+
+    def _open_intent(self, seq: int, destination: str) -> Intent | None:
+        row = self._connection.execute(OPEN_INTENT, (seq, destination)).fetchone()
+        if row is None:
+            return None
+        number, method, url, headers, body, at = row
+        return Intent(number, method, url, tuple((n, v) for n, v in orjson.loads(headers)), body, from_micros(at))
+
+    def is_out(self, seq: int, destination: str) -> bool:
+        """Say whether a delivery is claimed and not yet settled."""
+        return seq in self._out.get(destination, {})
+
+    def is_ambiguous(self, seq: int, destination: str) -> bool:
+        """Say whether a delivery was claimed with an open intent."""
+        return self._out[destination][seq].ambiguous
+
+    def returned(self, seq: int, destination: str) -> None:
+        """Note that a delivery is settled."""
+        self._undo.append((destination, seq, self._out[destination].pop(seq)))
+
+    def joined(self, lane: int, into: int) -> None:
+        """Note that a lane went into another one."""
+        for destination, out in self._out.items():
+            for seq, one in out.items():
+                if lane in one.lanes:
+                    self._undo.append((destination, seq, one))
+                    lanes = tuple(sorted({into if each == lane else each for each in one.lanes}))
+                    out[seq] = _Out(lanes, one.ambiguous)
+
+    def next_due(self, destination: str) -> datetime | None:
+        """Return when the next retry of a destination falls due; None where none is waited for."""
+        due = self._connection.execute(NEXT_DUE, (destination,)).fetchone()[0]
+        return None if due is None else from_micros(due)

@@ -1,0 +1,155 @@
+"""The journal's SQLite file: opened durable or not at all.
+
+Every setting is stepped to its end and read back: a fault that hits `PRAGMA journal_mode` is otherwise silent and
+leaves the file in another mode. The file is never opened by other means in this process, because closing any
+descriptor of it would drop SQLite's locks.
+"""
+
+import os
+from pathlib import Path
+from typing import Final, cast
+
+from sqlite_utils import Database
+from sqlite_utils.utils import sqlite3  # type: ignore[attr-defined]  # pysqlite3 where it is installed
+
+from engine.errors import JournalUnusableError
+from engine.journal.schema import migrate
+
+FILE: Final = "journal.db"
+OLDEST_SQLITE: Final = (3, 51, 3)
+PAGE_BYTES: Final = 8192
+STATEMENTS_CACHED: Final = 512
+
+Connection = sqlite3.Connection
+
+# Codes that say something of a statement or its values, not of the disk.
+_HARMLESS: Final = frozenset(
+    {
+        0,
+        sqlite3.SQLITE_ERROR,
+        sqlite3.SQLITE_CONSTRAINT,
+        sqlite3.SQLITE_MISMATCH,
+        sqlite3.SQLITE_TOOBIG,
+        sqlite3.SQLITE_RANGE,
+    }
+)
+
+# Each setting and the value that is read back.
+_WRITER: Final[tuple[tuple[str, str | int, str | int], ...]] = (
+    ("busy_timeout", 5000, 5000),
+    ("journal_mode", "WAL", "wal"),
+    ("synchronous", "FULL", 2),
+    ("fullfsync", 1, 1),
+    ("checkpoint_fullfsync", 1, 1),
+    ("mmap_size", 0, 0),
+    ("foreign_keys", 1, 1),
+    ("trusted_schema", 0, 0),
+    ("cell_size_check", 1, 1),
+    ("secure_delete", 1, 1),
+    ("temp_store", 2, 2),
+    ("cache_size", -65536, -65536),
+    ("wal_autocheckpoint", 4000, 4000),
+)
+
+_READER: Final[tuple[tuple[str, str | int, str | int], ...]] = (
+    ("busy_timeout", 5000, 5000),
+    ("query_only", 1, 1),
+    ("mmap_size", 0, 0),
+    ("trusted_schema", 0, 0),
+    ("cell_size_check", 1, 1),
+)
+
+
+def check_library(version: tuple[int, ...] = sqlite3.sqlite_version_info) -> None:
+    """Raise JournalUnusableError where the SQLite library has the WAL bug of versions before 3.51.3."""
+    if version < OLDEST_SQLITE:
+        found = ".".join(map(str, version))
+        raise JournalUnusableError(
+            f"SQLite {found} can corrupt a journal; 3.51.3 or newer is needed: pip install 'pysqlite3>=0.6.1'"
+        )
+
+
+def open_writer(folder: Path) -> Connection:
+    """Open the one writing connection in this thread, migrate the schema, and pass the start-up barrier.
+
+    The barrier moves all that the write-ahead log holds into the file and syncs it, so that nothing is answered for
+    which is not on the disk. JournalUnusableError says what to mend.
+    """
+    check_library()
+    _check_folder(folder)
+    connection = sqlite3.connect(str(folder / FILE), isolation_level=None, cached_statements=STATEMENTS_CACHED)
+    try:
+        connection.execute(f"PRAGMA page_size = {PAGE_BYTES}").fetchall()
+        _apply(connection, _WRITER)
+        migrate(Database(connection, execute_plugins=False, recursive_triggers=False))
+        barrier(connection)
+    except sqlite3.Error as error:
+        connection.close()
+        raise JournalUnusableError(_unusable(folder, error)) from error
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def open_reader(folder: Path) -> Connection:
+    """Open a connection that can only read; JournalUnusableError where there is no journal that this program knows."""
+    check_library()
+    path = (folder / FILE).absolute()
+    if not path.exists():
+        raise JournalUnusableError(f"there is no journal in {folder}: start the engine once, or name another --data")
+    connection = None
+    try:
+        connection = sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, isolation_level=None)
+        _apply(connection, _READER)
+    except sqlite3.Error as error:
+        if connection is not None:
+            connection.close()
+        raise JournalUnusableError(_unusable(folder, error)) from error
+    return connection
+
+
+def barrier(connection: Connection) -> None:
+    """Move the write-ahead log into the file and truncate it; JournalUnusableError where a reader keeps it."""
+    busy, _pages, _moved = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()[0]
+    if busy:
+        raise JournalUnusableError("another program is reading the journal for long: end it, then start again")
+
+
+def is_full(error: BaseException) -> bool:
+    """Say whether an error is that of a full disk."""
+    return isinstance(error, sqlite3.Error) and getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL
+
+
+def is_busy(error: BaseException) -> bool:
+    """Say whether an error is that of a lock which somebody else holds."""
+    return isinstance(error, sqlite3.Error) and getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
+
+
+def is_disk_error(error: BaseException) -> bool:
+    """Say whether an error is one of the disk or of the file: nothing may be written after it."""
+    if isinstance(error, sqlite3.Error):
+        return getattr(error, "sqlite_errorcode", 0) & 0xFF not in _HARMLESS
+    return isinstance(error, OSError)
+
+
+def _apply(connection: Connection, settings: tuple[tuple[str, str | int, str | int], ...]) -> None:
+    for name, value, expected in settings:
+        connection.execute(f"PRAGMA {name} = {value}").fetchall()
+        found = cast("list[tuple[str | int]]", connection.execute(f"PRAGMA {name}").fetchall())
+        if not found or found[0][0] != expected:
+            raise JournalUnusableError(
+                f"SQLite did not take {name}={value}: put the data folder on a local ext4 or xfs disk"
+            )
+
+
+def _check_folder(folder: Path) -> None:
+    if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
+        raise JournalUnusableError(
+            f"the data folder {folder} cannot be written: mend its owner and permissions, or choose another with --data"
+        )
+
+
+def _unusable(folder: Path, error: Exception) -> str:
+    code = getattr(error, "sqlite_errorname", "") or type(error).__name__
+    return f"the journal in {folder} cannot be opened ({code}): check disk and permissions, or restore a backup"

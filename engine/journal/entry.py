@@ -1,0 +1,222 @@
+"""Entries: the states a message goes through in the journal, the moves between them, and what is recorded."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Final
+
+from engine.errors import ForbiddenMoveError
+
+
+class State(StrEnum):
+    """Where a delivery stands; an entry stands where the least finished of its deliveries does."""
+
+    RECEIVED = "received"
+    CLAIMED = "claimed"
+    WAITING = "waiting"
+    DELIVERED = "delivered"
+    FILTERED = "filtered"
+    HELD = "held"
+    REJECTED = "rejected"
+    DISCARDED = "discarded"
+
+
+class AckOutcome(StrEnum):
+    """What became of the acknowledgement; never a matter of the delivery state."""
+
+    OWED = "owed"
+    SENT = "sent"
+    UNSENT = "unsent"
+    NOT_OWED = "not_owed"
+
+
+_OPEN_AGAIN: Final = frozenset({State.RECEIVED, State.WAITING})
+
+MOVES: Final[Mapping[State, frozenset[State]]] = {
+    State.RECEIVED: frozenset({State.CLAIMED, State.WAITING, State.DISCARDED}),
+    State.WAITING: frozenset({State.RECEIVED, State.DISCARDED}),
+    State.CLAIMED: frozenset(
+        {State.DELIVERED, State.FILTERED, State.HELD, State.REJECTED, State.RECEIVED, State.WAITING}
+    ),
+    State.HELD: _OPEN_AGAIN | {State.DISCARDED},
+    State.DELIVERED: _OPEN_AGAIN,
+    State.REJECTED: _OPEN_AGAIN,
+    State.DISCARDED: _OPEN_AGAIN,
+    State.FILTERED: frozenset(),
+}
+
+LEAST_FINISHED: Final = (
+    State.WAITING,
+    State.RECEIVED,
+    State.CLAIMED,
+    State.HELD,
+    State.REJECTED,
+    State.DISCARDED,
+    State.DELIVERED,
+    State.FILTERED,
+)
+
+UNFINISHED: Final = frozenset({State.WAITING, State.RECEIVED, State.CLAIMED, State.HELD})
+
+
+def check_move(before: State, after: State) -> None:
+    """Raise ForbiddenMoveError unless an entry may go from one state to the other."""
+    if after not in MOVES[before]:
+        raise ForbiddenMoveError(f"an entry that is {before} cannot become {after}")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class NewEntry:
+    """A message as it is to be recorded.
+
+    `patients`: identity keys (`system|value`), one group a patient. `unite`: all groups are one patient from now on
+    (a merge, a change of identifier). `state`: RECEIVED (needs `destinations`), or FILTERED, REJECTED, HELD at the
+    door (then there are no deliveries). `parent`: the entry this one was edited from.
+    """
+
+    channel: str
+    peer: str
+    source: str
+    control_id: str
+    event: str
+    version: str
+    raw: bytes
+    received_at: datetime
+    event_at: datetime | None = None
+    visit: str = ""
+    patients: tuple[tuple[str, ...], ...] = ()
+    unite: bool = False
+    state: State = State.RECEIVED
+    reason: str = ""
+    flags: tuple[str, ...] = ()
+    destinations: tuple[str, ...] = ()
+    acknowledgement: bytes = b""
+    ack_code: str = ""
+    ack_outcome: AckOutcome = AckOutcome.NOT_OWED
+    mapping: str = ""
+    batch: str = ""
+    parent: int | None = None
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Recorded:
+    """What the journal made of a message; of a duplicate, all that is said here is said of the first receipt.
+
+    `flags`: those given, and `control-id-reused` (same source and control id, other bytes), `lane-crowded` (more
+    than 50 identities in one lane: a dummy number).
+    """
+
+    seq: int
+    duplicate: bool
+    acknowledgement: bytes
+    ack_code: str
+    state: State
+    flags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Intent:
+    """A write that is about to be sent; `headers` hold no secrets, `number` counts from 1 within the delivery."""
+
+    number: int
+    method: str
+    url: str
+    headers: tuple[tuple[str, str], ...]
+    body: bytes
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Outcome:
+    """What came of the intent of that number; `status` is 0 where no answer came, `body` is the answer's."""
+
+    number: int
+    status: int
+    codes: tuple[str, ...]
+    failure: str
+    milliseconds: float
+    body: bytes = b""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Claimed:
+    """A delivery to carry out now; it heads all its lanes.
+
+    `attempts_made`: number of the last intent journaled. `tries`: how often it was settled with a retry. `open_intent`:
+    an intent whose outcome is not known (a kill came between): read before writing. `forced`: a replay of something
+    older than what was applied, asked for by an operator.
+    """
+
+    seq: int
+    destination: str
+    raw: bytes
+    channel: str
+    source: str
+    control_id: str
+    event: str
+    received_at: datetime
+    attempts_made: int
+    tries: int
+    open_intent: Intent | None
+    lanes: tuple[int, ...]
+    replay: bool
+    forced: bool
+
+
+@dataclass(frozen=True, slots=True)
+class KnownIdentity:
+    """An identifier at a destination and its record: `current`, `old` or `merged-away` (then `survivor` is an id)."""
+
+    destination: str
+    system: str
+    value: str
+    logical_id: str
+    status: str = "current"
+    survivor: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Ownership:
+    """What one source owns of a resource (`Patient/<id>`) at a destination, complete: digests by slice."""
+
+    destination: str
+    resource: str
+    source: str
+    slices: Mapping[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class MergeSeen:
+    """A merge that a destination has carried out, by the keys (`system|value`) of both sides."""
+
+    destination: str
+    source_key: str
+    survivor_key: str
+    seq: int
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Settlement:
+    """How a delivery ended, or that it is to be tried again (`state` RECEIVED with `retry_at`).
+
+    `keep_lane` false lets the lane flow past a held delivery (`on_held: continue`). `applied_at`: the event time that
+    is now applied at the destination, None where nothing was applied or the message has no time.
+    """
+
+    seq: int
+    destination: str
+    state: State
+    at: datetime
+    reason: str = ""
+    notes: tuple[str, ...] = ()
+    retry_at: datetime | None = None
+    outcomes: tuple[Outcome, ...] = ()
+    plan: bytes = b""
+    mapping: str = ""
+    known: tuple[KnownIdentity, ...] = ()
+    owned: tuple[Ownership, ...] = ()
+    merges: tuple[MergeSeen, ...] = ()
+    applied_at: datetime | None = None
+    source: str = ""
+    keep_lane: bool = True

@@ -1,0 +1,234 @@
+"""The journal as the event loop sees it: every call returns once what it wrote is durable.
+
+A message is recorded with its lanes and acknowledgement, claimed when it heads its lanes, announced by an intent before
+each write, and settled. All of it goes through one writer thread (writer.py).
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, cast
+
+import orjson
+
+from engine.errors import JournalError
+from engine.journal import memory
+from engine.journal.entry import AckOutcome, Claimed, Intent, KnownIdentity, NewEntry, Recorded, Settlement
+from engine.journal.lock import FolderLock
+from engine.journal.reserve import DiskReserve
+from engine.journal.writer import Kind, Operation, Result, Rooms, Writer, acknowledge
+
+LAZY_SECONDS: Final = 0.2
+
+
+class Journal:
+    """The durable record of one data folder; open it with `Journal.open`, from within a running event loop.
+
+    After an I/O error every call raises JournalFailedError, and `fail` has been called once.
+    """
+
+    def __init__(self, folder: Path, fail: Callable[[BaseException], None], reserve_bytes: int | None) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._fail = fail
+        self._failure: BaseException | None = None
+        self._opened: asyncio.Future[None] = self._loop.create_future()
+        self._closed = False
+        self._gathered: list[Operation] = []
+        self._kicked = False
+        self._acknowledged: dict[AckOutcome, list[int]] = {}
+        self._lazy: asyncio.TimerHandle | None = None
+        self._lock = FolderLock(folder)
+        try:
+            reserve = DiskReserve(folder, reserve_bytes)
+            self._writer = Writer(folder, reserve, self._hand_back, self._stopped)
+        except BaseException:
+            self._lock.release()
+            raise
+
+    @classmethod
+    async def open(
+        cls,
+        folder: Path,
+        *,
+        clock: Callable[[], datetime],  # noqa: ARG003 - agreed with the spine; every moment comes with its call
+        fail: Callable[[BaseException], None],
+        reserve_bytes: int | None = None,
+    ) -> "Journal":
+        """Open the journal of a data folder that exists.
+
+        `fail` is called on the event loop when the journal stops for good. `reserve_bytes`: free bytes below which
+        nothing new is accepted; None for 5 % of the disk, at most 512 MiB. JournalUnusableError says what to mend.
+        """
+        journal = cls(folder, fail, reserve_bytes)
+        journal._writer.thread.start()
+        try:
+            await journal._opened
+        except BaseException:
+            journal._lock.release()
+            raise
+        return journal
+
+    @property
+    def failed(self) -> bool:
+        """Say whether the journal has stopped because of an I/O error."""
+        return self._failure is not None
+
+    async def record(self, entry: NewEntry) -> Recorded:
+        """Record a message; DiskReserveError where there is no room, JournalError where it is not stored."""
+        return cast(Recorded, await self._submit(Kind.RECORD, entry))
+
+    def acknowledged(self, seq: int, outcome: AckOutcome) -> None:
+        """Note what became of an acknowledgement; stored with the next commit, at most 0.2 s later."""
+        if self._failure is not None or self._closed:
+            return
+        self._acknowledged.setdefault(outcome, []).append(seq)
+        if self._lazy is None:
+            self._lazy = self._loop.call_later(LAZY_SECONDS, self._flush)
+
+    async def claim(self, destination: str, limit: int, now: datetime) -> tuple[Claimed, ...]:
+        """Return up to `limit` deliveries that may run now, oldest first, each heading all its lanes."""
+        if limit < 1:
+            return ()
+        return cast("tuple[Claimed, ...]", await self._submit(Kind.CLAIM, (destination, limit, now)))
+
+    async def intend(self, seq: int, destination: str, intent: Intent) -> None:
+        """Write what is about to be sent; ForbiddenMoveError where the delivery is not claimed."""
+        await self._submit(Kind.INTEND, (seq, destination, intent))
+
+    async def settle(self, settlement: Settlement) -> int:
+        """Write how a delivery ended; return how many others may run because of it.
+
+        ForbiddenMoveError where the delivery is not claimed or the move is not in the table.
+        """
+        return cast(int, await self._submit(Kind.SETTLE, settlement))
+
+    async def next_due(self, destination: str) -> datetime | None:
+        """Return when the next retry falls due; None where none is waited for."""
+        return cast("datetime | None", await self._call(lambda rooms: rooms.claims.next_due(destination)))
+
+    async def known(
+        self, destination: str, identities: Sequence[tuple[str, str]]
+    ) -> dict[tuple[str, str], KnownIdentity]:
+        """Return what is known of identifiers (system, value); those never seen are left out."""
+        work = partial(_on_connection, memory.known, destination, tuple(identities))
+        return cast("dict[tuple[str, str], KnownIdentity]", await self._call(work))
+
+    async def owned(self, destination: str, resource: str, source: str) -> dict[str, tuple[str, ...]]:
+        """Return the digests a source last wrote to a resource, by slice; empty where there is no record."""
+        work = partial(_on_connection, memory.owned, destination, resource, source)
+        return cast("dict[str, tuple[str, ...]]", await self._call(work))
+
+    async def merged(self, destination: str, source_key: str, survivor_key: str) -> bool:
+        """Say whether a destination has carried out the merge of these keys (`system|value`)."""
+        return cast(
+            bool, await self._call(partial(_on_connection, memory.merged, destination, source_key, survivor_key))
+        )
+
+    async def last_applied(self, destination: str, lanes: Sequence[int], source: str) -> datetime | None:
+        """Return the newest event time applied in any of the lanes from that source; None where there is none."""
+        work = partial(_on_connection, memory.last_applied, destination, tuple(lanes), source)
+        return cast("datetime | None", await self._call(work))
+
+    async def replay(self, seq: int, *, force: bool = False, destinations: tuple[str, ...] = (), by: str = "") -> int:
+        """Deliver an entry again in its old place; return at how many destinations.
+
+        ForbiddenMoveError: under way, never delivered, or something newer was applied and `force` is not set.
+        """
+        return cast(int, await self._call(lambda rooms: rooms.acts.replay(seq, destinations, force=force, by=by)))
+
+    async def release(self, seq: int, *, force: bool = False, destinations: tuple[str, ...] = (), by: str = "") -> int:
+        """Let what is held of an entry be tried again; return at how many destinations."""
+        return cast(int, await self._call(lambda rooms: rooms.acts.release(seq, destinations, force=force, by=by)))
+
+    async def discard(self, seq: int, reason: str, by: str) -> int:
+        """End what is unfinished of an entry for good; return how many others may run because of it."""
+        return cast(int, await self._call(lambda rooms: rooms.acts.discard(seq, reason, by=by)))
+
+    async def close(self) -> None:
+        """Write what waits, move it all into the file, and give the folder back; a second call does nothing."""
+        if self._closed:
+            return
+        failed = self._failure is not None
+        if not failed:
+            self._flush()
+            closing = self._submit(Kind.CLOSE, None)
+            self._closed = True
+            await asyncio.gather(closing, return_exceptions=True)
+        self._closed = True
+        await self._loop.run_in_executor(None, self._writer.thread.join)
+        self._lock.release()
+
+    def _call(self, work: Callable[[Rooms], Any]) -> "asyncio.Future[Any]":
+        return self._submit(Kind.CALL, work)
+
+    def _submit(self, kind: Kind, argument: Any) -> "asyncio.Future[Any]":
+        """Gather an operation; all of one turn of the event loop go to the writer together."""
+        if self._failure is not None:
+            raise self._failure
+        if self._closed:
+            raise JournalError("the journal is closed")
+        future = self._loop.create_future()
+        self._gathered.append(Operation(kind, argument, future))
+        if not self._kicked:
+            self._kicked = True
+            self._loop.call_soon(self._kick)
+        return future
+
+    def _flush(self) -> None:
+        self._lazy = None
+        if self._acknowledged and not self._kicked:
+            self._kicked = True
+            self._loop.call_soon(self._kick)
+
+    def _kick(self) -> None:
+        self._kicked = False
+        gathered, self._gathered = self._gathered, []
+        if self._acknowledged:
+            outcomes = {outcome: orjson.dumps(seqs).decode() for outcome, seqs in self._acknowledged.items()}
+            self._acknowledged = {}
+            gathered.insert(0, Operation(Kind.CALL, partial(acknowledge, outcomes=outcomes), None))
+            if self._lazy is not None:
+                self._lazy.cancel()
+                self._lazy = None
+        if self._failure is not None:
+            self._resolve([(operation, None, self._failure) for operation in gathered])
+        else:
+            self._writer.put(gathered)
+
+    def _hand_back(self, results: list[Result]) -> None:
+        self._to_loop(self._resolve, results)
+
+    def _stopped(self, error: BaseException) -> None:
+        self._to_loop(self._give_up, error)
+
+    def _to_loop(self, work: Callable[[Any], None], argument: Any) -> None:
+        try:
+            self._loop.call_soon_threadsafe(work, argument)
+        except RuntimeError:
+            """The loop is closed: nobody waits any more."""
+
+    def _resolve(self, results: list[Result]) -> None:
+        if not self._opened.done():
+            self._opened.set_result(None)
+        for (_kind, _argument, future), value, error in results:
+            if future is None or future.done():
+                continue
+            if error is None:
+                future.set_result(value)
+            else:
+                future.set_exception(error)
+
+    def _give_up(self, error: BaseException) -> None:
+        if not self._opened.done():
+            self._opened.set_exception(error)
+            return
+        self._failure = error
+        self._fail(error)
+
+
+def _on_connection(work: Callable[..., Any], *arguments: Any) -> Any:
+    """Call `work(connection, ...)`; the writer gives the rooms as the last argument."""
+    *others, rooms = arguments
+    return work(rooms.connection, *others)

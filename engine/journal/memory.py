@@ -1,0 +1,86 @@
+"""What destinations were seen to hold: identities, ownership, merges, and the newest event time of each lane.
+
+These tables outlive the entries they came from; retention leaves them alone.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final
+
+import orjson
+
+from engine.journal.database import Connection
+from engine.journal.entry import KnownIdentity, Settlement, State
+from engine.journal.moment import from_micros, optional_micros
+
+KNOW: Final = """
+INSERT INTO known (destination, system, value, logical_id, status, survivor) VALUES (?, ?, ?, ?, ?, ?)
+ON CONFLICT (destination, system, value) DO UPDATE
+SET logical_id = excluded.logical_id, status = excluded.status, survivor = excluded.survivor
+"""
+KNOWN: Final = "SELECT logical_id, status, survivor FROM known WHERE destination = ? AND system = ? AND value = ?"
+OWN: Final = """
+INSERT INTO owned (destination, resource, source, slices) VALUES (?, ?, ?, ?)
+ON CONFLICT (destination, resource, source) DO UPDATE SET slices = excluded.slices
+"""
+OWNED: Final = "SELECT slices FROM owned WHERE destination = ? AND resource = ? AND source = ?"
+MERGE: Final = """
+INSERT INTO merged (destination, source_key, survivor_key, seq) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING
+"""
+MERGED: Final = "SELECT 1 FROM merged WHERE destination = ? AND source_key = ? AND survivor_key = ?"
+APPLY: Final = """
+INSERT INTO applied (destination, lane, source, event_at, seq) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (destination, lane, source) DO UPDATE SET
+  event_at = CASE WHEN applied.event_at IS NULL OR excluded.event_at > applied.event_at
+             THEN COALESCE(excluded.event_at, applied.event_at) ELSE applied.event_at END,
+  seq = CASE WHEN excluded.seq > applied.seq THEN excluded.seq ELSE applied.seq END
+"""
+LAST_APPLIED: Final = "SELECT event_at FROM applied WHERE destination = ? AND lane = ? AND source = ?"
+
+
+def remember(connection: Connection, settlement: Settlement, lanes: Sequence[int]) -> None:
+    """Keep what a settlement tells of its destination."""
+    if settlement.known:
+        connection.executemany(
+            KNOW, [(k.destination, k.system, k.value, k.logical_id, k.status, k.survivor) for k in settlement.known]
+        )
+    if settlement.owned:
+        rows = [(o.destination, o.resource, o.source, orjson.dumps(dict(o.slices)).decode()) for o in settlement.owned]
+        connection.executemany(OWN, rows)
+    if settlement.merges:
+        seen = [(m.destination, m.source_key, m.survivor_key, m.seq) for m in settlement.merges]
+        connection.executemany(MERGE, seen)
+    if settlement.applied_at is not None or settlement.state is State.DELIVERED:
+        event_at = optional_micros(settlement.applied_at)
+        for lane in lanes:
+            connection.execute(APPLY, (settlement.destination, lane, settlement.source, event_at, settlement.seq))
+
+
+def known(
+    connection: Connection, destination: str, identities: Sequence[tuple[str, str]]
+) -> dict[tuple[str, str], KnownIdentity]:
+    """Return what is known of identifiers (system, value) at a destination; those never seen are left out."""
+    found = {}
+    for system, value in identities:
+        row = connection.execute(KNOWN, (destination, system, value)).fetchone()
+        if row is not None:
+            found[system, value] = KnownIdentity(destination, system, value, *row)
+    return found
+
+
+def owned(connection: Connection, destination: str, resource: str, source: str) -> dict[str, tuple[str, ...]]:
+    """Return the digests a source owns of a resource, by slice; empty where there is no record."""
+    row = connection.execute(OWNED, (destination, resource, source)).fetchone()
+    return {} if row is None else {name: tuple(digests) for name, digests in orjson.loads(row[0]).items()}
+
+
+def merged(connection: Connection, destination: str, source_key: str, survivor_key: str) -> bool:
+    """Say whether a destination has carried out this merge."""
+    return connection.execute(MERGED, (destination, source_key, survivor_key)).fetchone() is not None
+
+
+def last_applied(connection: Connection, destination: str, lanes: Sequence[int], source: str) -> datetime | None:
+    """Return the newest event time applied in any of the lanes from that source; None where there is none."""
+    rows = [connection.execute(LAST_APPLIED, (destination, lane, source)).fetchone() for lane in lanes]
+    times = [row[0] for row in rows if row is not None and row[0] is not None]
+    return from_micros(max(times)) if times else None

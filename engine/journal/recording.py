@@ -1,0 +1,210 @@
+"""Recording: messages become entries with deliveries and places in their lanes; duplicates are recognised."""
+
+from hashlib import sha256
+from typing import Any, Final
+
+import orjson
+
+from engine.journal.database import Connection
+from engine.journal.entry import NewEntry, Recorded, State
+from engine.journal.lanes import Lanes
+from engine.journal.moment import optional_micros, to_micros
+
+REUSED: Final = "control-id-reused"
+CROWDED: Final = "lane-crowded"
+
+LAST: Final = "SELECT COALESCE(MAX(seq), 0) FROM entry"
+
+# Which of the control ids at hand (a JSON list of [control id, source]) were seen before.
+SEEN: Final = """
+SELECT i.key FROM json_each(?) AS i WHERE EXISTS (
+  SELECT 1 FROM entry WHERE control_id = json_extract(i.value, '$[0]') AND source = json_extract(i.value, '$[1]'))
+"""
+
+# The first receipt of the same bytes, unless it was refused or discarded, at the door or by its deliveries.
+FIRST: Final = """
+SELECT e.seq, p.acknowledgement, e.ack_code, e.state, e.flags FROM entry AS e JOIN payload AS p ON p.seq = e.seq
+WHERE e.control_id = ? AND e.source = ? AND e.fingerprint = ? AND e.sha256 = ?
+AND e.state NOT IN ('rejected', 'discarded')
+AND (e.state <> 'received' OR EXISTS (
+  SELECT 1 FROM delivery AS d WHERE d.seq = e.seq AND d.state NOT IN ('rejected', 'discarded')))
+ORDER BY e.seq DESC LIMIT 1
+"""
+LEAST: Final = """
+SELECT state FROM delivery WHERE seq = ? ORDER BY CASE state
+  WHEN 'waiting' THEN 0 WHEN 'received' THEN 1 WHEN 'claimed' THEN 2 WHEN 'held' THEN 3 WHEN 'rejected' THEN 4
+  WHEN 'discarded' THEN 5 WHEN 'delivered' THEN 6 ELSE 7 END LIMIT 1
+"""
+COUNT_RECEIPT: Final = "UPDATE entry SET receipts = receipts + 1 WHERE seq = ?"
+
+ENTRY: Final = """
+INSERT INTO entry (seq, channel, peer, source, control_id, event, version, visit, event_at, received_at, state, reason,
+  flags, ack_code, ack_outcome, sha256, fingerprint, mapping, batch, parent, patients)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+PAYLOAD: Final = "INSERT INTO payload (seq, raw, acknowledgement) VALUES (?, ?, ?)"
+NAMED: Final = "INSERT INTO named_in (identity, seq) VALUES (?, ?)"
+QUEUE: Final = "INSERT INTO queue (destination, lane, seq) VALUES (?, ?, ?)"
+
+# A delivery waits where something older stands in one of its lanes; the queue is filled first.
+DELIVERY: Final = """
+INSERT INTO delivery (seq, destination, lanes, state) VALUES (?1, ?2, ?3,
+  CASE WHEN EXISTS (SELECT 1 FROM queue WHERE destination = ?2 AND lane = ?4 AND seq < ?1)
+  THEN 'waiting' ELSE 'received' END)
+"""
+DELIVERY_OF_MANY: Final = """
+INSERT INTO delivery (seq, destination, lanes, state) VALUES (?1, ?2, ?3,
+  CASE WHEN EXISTS (SELECT 1 FROM json_each(?3) AS mine CROSS JOIN queue AS q
+    WHERE q.destination = ?2 AND q.lane = mine.value AND q.seq < ?1)
+  THEN 'waiting' ELSE 'received' END)
+"""
+
+_Row = tuple[Any, ...]
+
+
+class Recording:
+    """Records batches of messages; lives in the writer thread, inside its transactions."""
+
+    def __init__(self, connection: Connection, lanes: Lanes) -> None:
+        self._connection = connection
+        self._lanes = lanes
+        self._last: int = connection.execute(LAST).fetchone()[0]
+
+    def record(self, entries: list[NewEntry]) -> list[Recorded]:
+        """Return what became of each entry, in order; numbers are given in that order."""
+        digests = [sha256(entry.raw).digest() for entry in entries]
+        seen = self._seen(entries)
+        here: dict[tuple[str, str], list[tuple[bytes, Recorded]]] = {}
+        sheet = _Sheet()
+        self._lanes.joining = lambda: sheet.write(self._connection)
+        results = []
+        for position, (entry, digest) in enumerate(zip(entries, digests, strict=True)):
+            key = (entry.control_id, entry.source)
+            earlier = here.get(key, [])
+            first = self._first(entry, digest, earlier, known=position in seen) if earlier or position in seen else None
+            if first is not None:
+                sheet.receipts.append((first.seq,))
+                results.append(first)
+                continue
+            recorded = self._new(entry, digest, sheet, reused=bool(earlier) or position in seen)
+            results.append(recorded)
+            if entry.control_id:
+                here.setdefault(key, []).append((digest, recorded))
+        sheet.write(self._connection)
+        return results
+
+    def _seen(self, entries: list[NewEntry]) -> set[int]:
+        wanted = orjson.dumps([(entry.control_id, entry.source) for entry in entries]).decode()
+        rows = self._connection.execute(SEEN, (wanted,)).fetchall()
+        return {key for (key,) in rows if entries[key].control_id}
+
+    def _first(
+        self, entry: NewEntry, digest: bytes, earlier: list[tuple[bytes, Recorded]], *, known: bool
+    ) -> Recorded | None:
+        for other, recorded in earlier:
+            if other == digest and recorded.state is not State.REJECTED:
+                return Recorded(
+                    seq=recorded.seq,
+                    duplicate=True,
+                    acknowledgement=recorded.acknowledgement,
+                    ack_code=recorded.ack_code,
+                    state=recorded.state,
+                )
+        if not known:
+            return None
+        key = (entry.control_id, entry.source, fingerprint(digest), digest)
+        row = self._connection.execute(FIRST, key).fetchone()
+        if row is None:
+            return None
+        seq, acknowledgement, code, state, flags = row
+        least = self._connection.execute(LEAST, (seq,)).fetchone()
+        return Recorded(
+            seq=seq,
+            duplicate=True,
+            acknowledgement=acknowledgement,
+            ack_code=code,
+            state=State(least[0] if least else state),
+            flags=tuple(orjson.loads(flags)),
+        )
+
+    def _new(self, entry: NewEntry, digest: bytes, sheet: "_Sheet", *, reused: bool) -> Recorded:
+        run = entry.state is State.RECEIVED
+        if run and not entry.destinations:
+            raise ValueError("an entry that is received needs a destination")
+        seq = self._last = self._last + 1
+        placed = self._lanes.place(entry.patients, unite=entry.unite, run=run)
+        flags = entry.flags
+        if reused:
+            flags = (*flags, REUSED)
+        if placed.crowded:
+            flags = (*flags, CROWDED)
+        sheet.add(seq, entry, digest, placed.identities, flags)
+        if run:
+            sheet.queue(seq, entry.destinations, placed.lanes)
+        return Recorded(
+            seq=seq,
+            duplicate=False,
+            acknowledgement=entry.acknowledgement,
+            ack_code=entry.ack_code,
+            state=entry.state,
+            flags=flags,
+        )
+
+
+class _Sheet:
+    """The rows of one batch, written table by table."""
+
+    def __init__(self) -> None:
+        self.receipts: list[_Row] = []
+        self.entries: list[_Row] = []
+        self.payloads: list[_Row] = []
+        self.named: list[_Row] = []
+        self.queued: list[_Row] = []
+        self.deliveries: list[_Row] = []
+        self.deliveries_of_many: list[_Row] = []
+
+    def add(
+        self, seq: int, entry: NewEntry, digest: bytes, identities: tuple[int, ...], flags: tuple[str, ...]
+    ) -> None:
+        self.entries.append(
+            (
+                seq, entry.channel, entry.peer, entry.source, entry.control_id, entry.event, entry.version, entry.visit,
+                optional_micros(entry.event_at), to_micros(entry.received_at), entry.state, entry.reason, _json(flags),
+                entry.ack_code, entry.ack_outcome, digest, fingerprint(digest), entry.mapping, entry.batch,
+                entry.parent, _json(identities),
+            )
+        )  # fmt: skip
+        self.payloads.append((seq, entry.raw, entry.acknowledgement))
+        self.named.extend([(identity, seq) for identity in identities])
+
+    def queue(self, seq: int, destinations: tuple[str, ...], lanes: tuple[int, ...]) -> None:
+        text = _json(lanes)
+        for name in destinations:
+            self.queued.extend([(name, lane, seq) for lane in lanes])
+            if len(lanes) > 1:
+                self.deliveries_of_many.append((seq, name, text))
+            else:
+                self.deliveries.append((seq, name, text, lanes[0] if lanes else 0))
+
+    def write(self, connection: Connection) -> None:
+        for statement, rows in (
+            (ENTRY, self.entries),
+            (PAYLOAD, self.payloads),
+            (NAMED, self.named),
+            (QUEUE, self.queued),
+            (DELIVERY, self.deliveries),
+            (DELIVERY_OF_MANY, self.deliveries_of_many),
+            (COUNT_RECEIPT, self.receipts),
+        ):
+            if rows:
+                connection.executemany(statement, rows)
+                rows.clear()
+
+
+def fingerprint(digest: bytes) -> int:
+    """Return the part of a SHA-256 that the index holds, as a signed 64-bit number."""
+    return int.from_bytes(digest[:8], "big", signed=True)
+
+
+def _json(values: tuple[Any, ...]) -> str:
+    return orjson.dumps(values).decode() if values else "[]"

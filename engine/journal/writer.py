@@ -1,0 +1,274 @@
+"""The writer: one thread that owns the connection, and commits what waits as one transaction.
+
+Whatever waits when a commit returns goes into the next one, at most 64 messages; nothing is timed. The event loop is
+woken once a commit. After an I/O error nothing is written any more: a later sync could lie.
+"""
+
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping
+from enum import IntEnum
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import Any, Final, NamedTuple
+
+from engine import fault
+from engine.errors import DiskReserveError, JournalError, JournalFailedError
+from engine.journal.acts import Acts
+from engine.journal.claiming import Claims
+from engine.journal.database import Connection, barrier, is_busy, is_disk_error, is_full, open_writer
+from engine.journal.entry import AckOutcome
+from engine.journal.lanes import Lanes
+from engine.journal.recording import Recording
+from engine.journal.reserve import DiskReserve
+from engine.journal.settling import Settling
+
+MOST_MESSAGES: Final = 64
+MOST_OPERATIONS: Final = 256
+
+ACKNOWLEDGE: Final = """
+UPDATE entry SET ack_outcome = ? WHERE seq IN (SELECT value FROM json_each(?))
+"""
+
+
+class Kind(IntEnum):
+    """What is asked of the writer; in a transaction, in this order."""
+
+    RECORD = 0
+    INTEND = 1
+    SETTLE = 2
+    CALL = 3
+    CLAIM = 4
+    CLOSE = 5
+
+
+class Operation(NamedTuple):
+    """One thing asked of the writer; `future` belongs to the event loop and is only handed back."""
+
+    kind: Kind
+    argument: Any
+    future: Any
+
+
+class Rooms(NamedTuple):
+    """What works on the connection, for operations of kind CALL."""
+
+    connection: Connection
+    claims: Claims
+    acts: Acts
+
+
+Result = tuple[Operation, Any, BaseException | None]
+
+
+class Writer:
+    """Carries operations out in its own thread.
+
+    `answer` and `failed` are called in that thread: the first with the results of a transaction once it is durable,
+    the second once, with what made the writer stop; operations that still wait are answered with that as well.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        reserve: DiskReserve,
+        answer: Callable[[list[Result]], None],
+        failed: Callable[[BaseException], None],
+    ) -> None:
+        self._folder = folder
+        self._reserve = reserve
+        self._answer = answer
+        self._failed = failed
+        self._inbox: SimpleQueue[list[Operation]] = SimpleQueue()
+        self._waiting: deque[Operation] = deque()
+        self._under_way: list[Operation] = []
+        self._rolled_back = False
+        self.thread = threading.Thread(target=self._live, name="journal", daemon=True)
+
+    def put(self, operations: list[Operation]) -> None:
+        """Hand operations over; may be called from any thread."""
+        self._inbox.put(operations)
+
+    def _live(self) -> None:
+        try:
+            self._open()
+        except BaseException as error:  # noqa: BLE001 - handed to whoever opens the journal
+            self._failed(error)
+            return
+        self._answer([])
+        try:
+            while self._work():
+                pass
+        except BaseException as error:  # noqa: BLE001 - fail-stop: whatever it was, nothing is written any more
+            self._stop(error)
+
+    def _open(self) -> None:
+        self._connection = connection = open_writer(self._folder)
+        self._claims = Claims(connection)
+        self._lanes = Lanes(connection, self._claims.joined)
+        self._recording = Recording(connection, self._lanes)
+        self._settling = Settling(connection, self._claims)
+        self._rooms = Rooms(connection, self._claims, Acts(connection, self._lanes, self._claims))
+        connection.execute("BEGIN IMMEDIATE")
+        self._claims.recover()
+        connection.execute("COMMIT")
+
+    def _stop(self, error: BaseException) -> None:
+        stopped = JournalFailedError()
+        stopped.__cause__ = error
+        self._failed(stopped)
+        self._collect(block=False)
+        self._answer([(operation, None, stopped) for operation in (*self._under_way, *self._waiting)])
+        self._waiting.clear()
+
+    def _work(self) -> bool:
+        self._collect(block=not self._waiting)
+        batch = self._under_way = self._batch()
+        if batch and batch[-1].kind is Kind.CLOSE:
+            self._run(batch[:-1])
+            barrier(self._connection)
+            self._connection.close()
+            self._answer([(batch[-1], None, None)])
+            return False
+        self._run(batch)
+        return True
+
+    def _collect(self, *, block: bool) -> None:
+        if block:
+            self._waiting.extend(self._inbox.get())
+        try:
+            while True:
+                self._waiting.extend(self._inbox.get_nowait())
+        except Empty:
+            return
+
+    def _batch(self) -> list[Operation]:
+        """Take what fits into one transaction, in order of arrival; CLOSE ends it."""
+        batch: list[Operation] = []
+        messages = 0
+        while self._waiting and len(batch) < MOST_OPERATIONS:
+            kind = self._waiting[0].kind
+            messages += kind is Kind.RECORD
+            if messages > MOST_MESSAGES:
+                break
+            batch.append(self._waiting.popleft())
+            if kind is Kind.CLOSE:
+                break
+        return batch
+
+    def _run(self, batch: list[Operation]) -> None:
+        """Carry a batch out in one transaction; if one operation spoils it, each in a transaction of its own."""
+        batch, refused = self._admit(batch)
+        if refused:
+            self._answer(refused)
+        if not batch:
+            return
+        try:
+            results = self._transact(batch)
+        except Exception as error:  # noqa: BLE001 - sorted out by what it is
+            self._spoiled(batch, error)
+            return
+        self._struck(batch)
+        self._answer(results)
+
+    def _admit(self, batch: list[Operation]) -> tuple[list[Operation], list[Result]]:
+        size = sum(len(one.argument.raw) for one in batch if one.kind is Kind.RECORD)
+        if not size:
+            return batch, []
+        try:
+            self._reserve.admit(size)
+        except DiskReserveError as error:
+            refused: list[Result] = [(one, None, error) for one in batch if one.kind is Kind.RECORD]
+            return [one for one in batch if one.kind is not Kind.RECORD], refused
+        return batch, []
+
+    def _transact(self, batch: list[Operation]) -> list[Result]:
+        execute = self._connection.execute
+        execute("BEGIN IMMEDIATE")
+        if self._rolled_back:
+            self._lanes.forget()
+            self._rolled_back = False
+        try:
+            results = self._carry_out(batch)
+            execute("COMMIT")
+        except BaseException:
+            if self._connection.in_transaction:
+                execute("ROLLBACK")
+            self._rolled_back = True
+            self._claims.rolled_back()
+            raise
+        self._claims.committed()
+        return results
+
+    def _carry_out(self, batch: list[Operation]) -> list[Result]:
+        by_kind: tuple[list[Operation], ...] = ([], [], [], [], [])
+        for operation in batch:
+            by_kind[operation.kind].append(operation)
+        records, intents, settlements, calls, claims = by_kind
+        results: list[Result] = []
+        if records:
+            recorded = self._recording.record([one.argument for one in records])
+            results.extend(zip(records, recorded, _NONE, strict=False))
+            fault.point("F03")
+        if intents:
+            self._settling.intend([one.argument for one in intents])
+            results.extend((one, None, None) for one in intents)
+        if settlements:
+            counts = self._settling.settle([one.argument for one in settlements])
+            results.extend((one, count, None) for one, count in zip(settlements, counts, strict=True))
+            fault.point("F15")
+        results.extend((one, one.argument(self._rooms), None) for one in calls)
+        if claims:
+            results.extend((one, self._claims.claim(*one.argument), None) for one in claims)
+            fault.point("F08")
+        return results
+
+    def _struck(self, batch: list[Operation]) -> None:
+        """Stand at the fault points that lie right after a commit; what strikes here stops the writer."""
+        if fault.armed():
+            kinds = {one.kind for one in batch}
+            for kind, name in _AFTER_COMMIT:
+                if kind in kinds:
+                    fault.point(name)
+
+    def _spoiled(self, batch: list[Operation], error: Exception) -> None:
+        if is_busy(error):
+            self._busy(batch, error)
+        elif is_full(error):
+            self._full(batch, error)
+        elif is_disk_error(error):
+            raise error
+        elif len(batch) == 1:
+            self._answer([(batch[0], None, error)])
+        else:
+            for operation in batch:
+                self._run([operation])
+
+    def _busy(self, batch: list[Operation], error: Exception) -> None:
+        """Refuse what is new; what was accepted before is tried until the lock is free."""
+        refusal = JournalError("another program holds the journal's lock: end it")
+        refusal.__cause__ = error
+        self._answer([(one, None, refusal) for one in batch if one.kind is Kind.RECORD])
+        self._waiting.extendleft(one for one in reversed(batch) if one.kind is not Kind.RECORD)
+
+    def _full(self, batch: list[Operation], error: Exception) -> None:
+        """Refuse what is new and give the reserve up for the outcomes; without a reserve the writer stops."""
+        refusal = DiskReserveError()
+        refusal.__cause__ = error
+        self._answer([(one, None, refusal) for one in batch if one.kind is Kind.RECORD])
+        rest = [one for one in batch if one.kind is not Kind.RECORD]
+        given_up = self._reserve.give_up()
+        if rest and not given_up and len(rest) == len(batch):
+            raise error
+        self._waiting.extendleft(reversed(rest))
+
+
+_NONE: Final = (None,) * MOST_MESSAGES
+
+_AFTER_COMMIT: Final = ((Kind.RECORD, "F05"), (Kind.INTEND, "F11"), (Kind.SETTLE, "F17"), (Kind.CLAIM, "F09"))
+
+
+def acknowledge(rooms: Rooms, outcomes: Mapping[AckOutcome, str]) -> None:
+    """Store acknowledgement outcomes: JSON lists of entry numbers by outcome."""
+    for outcome, seqs in outcomes.items():
+        rooms.connection.execute(ACKNOWLEDGE, (outcome, seqs))
