@@ -11,7 +11,7 @@ from engine.interchange.patient.rules import check_patient
 from engine.interchange.references import check_references, normalise_references
 from engine.interchange.service import Service
 from engine.interchange.store.transaction import Stored, Transaction
-from engine.interchange.versions.view import kept
+from engine.interchange.versions.view import kept, tolerated
 
 Json = Any
 
@@ -32,8 +32,9 @@ class Draft:
 
 def read_draft(service: Service, request: Request) -> Draft:
     """Return the body of a request as a draft; RefusedError for one that is malformed or incomplete."""
-    invalid = check_patient(request.body, request.version)
-    patient = kept(request.body, request.version)
+    body = tolerated(request.body, request.version)
+    invalid = check_patient(body, request.version)
+    patient = kept(body, request.version)
     try:
         normalise_references(patient, service.configuration.base_url)
     except RefusedError as refusal:

@@ -21,6 +21,7 @@ PAGE: Final = (
 COUNT: Final = "SELECT count(*) FROM resource WHERE {where}"
 LIVE: Final = "tenant = ? AND type = ? AND survivor IS NULL"
 DRIVE: Final = "SELECT key FROM {table} WHERE tenant = ? AND parameter = ? AND {test}"
+DRIVE_BY_COLUMN: Final = "SELECT key FROM resource WHERE tenant = ? AND type = ? AND survivor IS NULL AND {test}"
 PROBE: Final = (
     "(SELECT 1 FROM {table} AS i WHERE i.key = resource.key AND i.parameter = ? AND ({tests}) LIMIT 1) IS NOT NULL"
 )
@@ -53,26 +54,25 @@ def condition(tenant: int, search: Search) -> tuple[str, Arguments]:
     """Return the WHERE clause of a search and its arguments."""
     ranked = sorted(search.criteria, key=lambda criterion: criterion.rank)
     arguments: list[str | int]
-    if not ranked or ranked[0].parameter.kind not in TABLES:
-        parts, arguments = [LIVE], [tenant, search.type]
-        rest = ranked
-    else:
-        drive, driven = _drive(tenant, ranked[0])
+    if ranked:
+        drive, driven = _drive(tenant, search.type, ranked[0])
         parts, arguments = [drive, "survivor IS NULL"], list(driven)
-        rest = ranked[1:]
-    for criterion in rest:
+    else:
+        parts, arguments = [LIVE], [tenant, search.type]
+    for criterion in ranked[1:]:
         test, values = _probe(criterion)
         parts.append(test)
         arguments.extend(values)
     return " AND ".join(parts), tuple(arguments)
 
 
-def _drive(tenant: int, criterion: Criterion) -> tuple[str, Arguments]:
-    table = TABLES[criterion.parameter.kind]
-    selects = [DRIVE.format(table=table, test=test) for test, _ in criterion.tests]
+def _drive(tenant: int, type_name: str, criterion: Criterion) -> tuple[str, Arguments]:
+    table = TABLES.get(criterion.parameter.kind)
+    drive, key = (DRIVE_BY_COLUMN, type_name) if table is None else (DRIVE, criterion.parameter.rows)
+    selects = [drive.format(table=table, test=test) for test, _ in criterion.tests]
     arguments: list[str | int] = []
     for _, values in criterion.tests:
-        arguments += [tenant, criterion.parameter.rows, *values]
+        arguments += [tenant, key, *values]
     return f"key IN ({' UNION ALL '.join(selects)})", tuple(arguments)
 
 

@@ -1,0 +1,69 @@
+"""Validation against HL7's schemas, and what those do not catch."""
+
+from typing import Any
+
+import pytest
+
+from engine.fhir.schema import FhirVersion, Kind, defects, resource_types, valid_date
+
+GOOD: dict[str, Any] = {
+    "resourceType": "Patient",
+    "identifier": [{"system": "urn:x", "value": "1"}],
+    "name": [{"family": "Quintero", "given": ["Marisol"]}],
+    "gender": "female",
+    "birthDate": "1984-02-29",
+    "contained": [{"resourceType": "Organization", "id": "o"}],
+}
+
+
+@pytest.mark.parametrize("version", FhirVersion)
+def test_a_good_patient_has_no_defects(version: FhirVersion) -> None:
+    """A valid resource has none, in both versions."""
+    assert defects(GOOD, version) == ()
+
+
+@pytest.mark.parametrize("version", FhirVersion)
+@pytest.mark.parametrize(
+    ("elements", "path", "kind"),
+    [
+        ({"gender": "X"}, "Patient.gender", Kind.VALUE),
+        ({"gender": 5}, "Patient.gender", Kind.VALUE),
+        ({"active": "yes"}, "Patient.active", Kind.STRUCTURE),
+        ({"birthDate": "1984-13-01"}, "Patient.birthDate", Kind.VALUE),
+        ({"birthDate": "1985-02-29"}, "Patient.birthDate", Kind.VALUE),
+        ({"name": "Quintero"}, "Patient.name", Kind.STRUCTURE),
+        ({"name": ["Quintero"]}, "Patient.name[0]", Kind.STRUCTURE),
+        ({"name": [{"family": 1}]}, "Patient.name[0].family", Kind.STRUCTURE),
+        ({"shoeSize": 44}, "Patient", Kind.STRUCTURE),
+        ({"telecom": []}, "Patient.telecom", Kind.STRUCTURE),
+        ({"contact": [{}]}, "Patient.contact[0]", Kind.STRUCTURE),
+        ({"link": [{"type": "refer"}]}, "Patient.link[0].other", Kind.REQUIRED),
+        ({"contained": [{"id": "o"}]}, "Patient.contained[0].resourceType", Kind.REQUIRED),
+        ({"deceasedBoolean": True, "deceasedDateTime": "2020"}, "Patient.deceased[x]", Kind.STRUCTURE),
+        ({"deceasedDateTime": "2021-02-30T10:00:00Z"}, "Patient.deceasedDateTime", Kind.VALUE),
+        ({"address": [{"period": {"start": "2021-04-31"}}]}, "Patient.address[0].period.start", Kind.VALUE),
+    ],
+)
+def test_defects(version: FhirVersion, elements: dict[str, Any], path: str, kind: Kind) -> None:
+    """Each fault is found at its path with its kind, and its text holds no value."""
+    found = defects({**GOOD, **elements}, version)
+    assert (path, kind) in {(one.path, one.kind) for one in found}
+    assert not any("Quintero" in one.path + one.text for one in found)
+
+
+def test_versions_differ() -> None:
+    """An animal is a Patient of STU3 only; an unknown type is a KeyError."""
+    animal = {**GOOD, "animal": {"species": {"text": "dog"}}}
+    assert defects(animal, FhirVersion.STU3) == ()
+    assert defects(animal, FhirVersion.R4)
+    assert "ServiceRequest" in resource_types(FhirVersion.R4) - resource_types(FhirVersion.STU3)
+    with pytest.raises(KeyError):
+        defects({"resourceType": "Nonsense"}, FhirVersion.R4)
+
+
+@pytest.mark.parametrize(
+    ("text", "good"), [("2024-02-29", True), ("2023-02-29", False), ("2023", True), ("2023-13", False)]
+)
+def test_calendar(text: str, good: bool) -> None:
+    """Dates are held to the calendar, partial ones as far as they go."""
+    assert valid_date(text) is good

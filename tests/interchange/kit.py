@@ -1,0 +1,183 @@
+"""The service over real HTTP: uvicorn in a thread on a free port, a real SQLite file, and a small client."""
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import orjson
+import uvloop
+from fhir.resources.R4B import get_fhir_model_class as r4_model
+from fhir.resources.STU3 import get_fhir_model_class as stu3_model
+
+from engine.config.secret import Secret
+from engine.config.service import Client, Environment, Role, ServiceConfiguration, Tenant
+from engine.interchange.http.app import App, create_app
+from engine.interchange.http.process import at_port, bind, uvicorn_server
+
+SECRET = "a secret of the tests"
+SYSTEM = "https://cdis.example"
+MRN = "https://mrn.riverbend.example"
+BASES = {"R4": "/fhir/R4", "STU3": "/fhir"}
+RECORD_NUMBER_TYPE = {
+    "coding": [{"system": "http://terminology.hl7.org/CodeSystem/v2-0203", "code": "MR"}],
+    "text": "MRN",
+}
+
+CLIENTS = {
+    "physician": ("riverbend", ("user/.",), Role.PHYSICIAN),
+    "read": ("riverbend", ("patient/*.read",), Role.PHYSICIAN),
+    "pread": ("riverbend", ("patient.read",), Role.PHYSICIAN),
+    "pwrite": ("riverbend", ("patient.write",), Role.PHYSICIAN),
+    "observation": ("riverbend", ("user/Observation.read",), Role.PHYSICIAN),
+    "nurse": ("riverbend", ("user/.",), Role.NURSE),
+    "administrative": ("riverbend", ("user/.",), Role.ADMINISTRATIVE),
+    "system": ("riverbend", ("system/*.*",), Role.SYSTEM_INTEGRATION),
+    "other": ("lakeside", ("user/.",), Role.PHYSICIAN),
+    "lax": ("lax", ("user/Observation.read", "user/Patient.read"), Role.PHYSICIAN),
+}
+
+
+def configuration(secret_file: Path, **changes: Any) -> ServiceConfiguration:
+    """Return a sandbox with two strict tenants, a lax one, and a client for each kind of account."""
+    settings: dict[str, Any] = {
+        "environment": Environment.SANDBOX,
+        "base_url": "http://127.0.0.1:0",
+        "service_identifier_system": SYSTEM,
+        "tenants": {"riverbend": Tenant(), "lakeside": Tenant(), "lax": Tenant(scope_enforcement="off")},
+        "clients": {
+            name: Client(
+                tenant=tenant, secret=Secret(file=str(secret_file)), name=f"The {name}", scopes=scopes, role=role
+            )
+            for name, (tenant, scopes, role) in CLIENTS.items()
+        },
+        "test_hooks": True,
+    }
+    return ServiceConfiguration(**{**settings, **changes})
+
+
+@dataclass
+class Running:
+    """A running service: its app, its address, and tokens by client."""
+
+    app: App
+    url: str
+    http: httpx.Client
+    tokens: dict[str, str] = field(default_factory=dict)
+    loop: Any = None
+    port: int = 0
+
+    def ask(self, method: str, path: str, *, client: str = "physician", **more: Any) -> httpx.Response:
+        """Send a request as a client; `json` becomes the body, `headers` are added."""
+        headers = {"authorization": f"Bearer {self.token(client)}", **more.pop("headers", {})}
+        if "json" in more:
+            more["content"] = orjson.dumps(more.pop("json"))
+            headers.setdefault("content-type", "application/fhir+json")
+        answer = self.http.request(method, self.url + path, headers=headers, **more)
+        conforms(answer, path)
+        return answer
+
+    def token(self, client: str) -> str:
+        """Return an access token of a client, asking for one the first time."""
+        if client not in self.tokens:
+            fields = {"grant_type": "client_credentials", "client_id": client, "client_secret": SECRET}
+            fields["scope"] = " ".join(CLIENTS[client][1])
+            answer = self.http.post(f"{self.url}/oauth/token", data=fields)
+            assert answer.status_code == 200, answer.text
+            self.tokens[client] = answer.json()["access_token"]
+        return self.tokens[client]
+
+    def create(self, base: str = "/fhir/R4", *, client: str = "physician", **elements: Any) -> dict[str, Any]:
+        """Create a patient and return it as it is kept."""
+        headers = {"prefer": "create-always"}
+        answer = self.ask("POST", f"{base}/Patient", client=client, json=patient(**elements), headers=headers)
+        assert answer.status_code == 201, answer.text
+        return answer.json()
+
+    def advance(self, seconds: float) -> None:
+        """Put the service's clock forward."""
+        assert self.http.post(f"{self.url}/_test/clock", json={"advance_seconds": seconds}).status_code == 200
+
+    def run(self, coroutine: Any) -> Any:
+        """Run a coroutine on the service's loop."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(10)
+
+
+def conforms(answer: httpx.Response, path: str) -> None:
+    """Hold every FHIR answer to HL7's definitions of its version, as fhir.resources knows them."""
+    if answer.content and answer.headers["content-type"].startswith("application/fhir+json"):
+        model = r4_model if path.startswith("/fhir/R4") else stu3_model
+        model(answer.json()["resourceType"]).model_validate(answer.json())
+
+
+def patient(**elements: Any) -> dict[str, Any]:
+    """Return a complete Patient; an element given as None is left out."""
+    made: dict[str, Any] = {
+        "resourceType": "Patient",
+        "name": [{"use": "official", "family": "Quintero", "given": ["Marisol", "Ines"]}],
+        "gender": "female",
+        "birthDate": "1984-02-29",
+    }
+    return {name: value for name, value in {**made, **elements}.items() if value is not None}
+
+
+def record_number(value: str) -> dict[str, Any]:
+    """Return an external medical record number."""
+    return {"type": RECORD_NUMBER_TYPE, "system": MRN, "value": value}
+
+
+def merge_body(source: Any, target: Any, **more: Any) -> dict[str, Any]:
+    """Return the Parameters of a merge: an id is a literal reference, a pair an identifier, None leaves a side out."""
+    parameters = []
+    for side, named in (("source", source), ("target", target)):
+        if isinstance(named, tuple):
+            value = {"system": named[0], "value": named[1]}
+            parameters.append({"name": f"{side}-patient-identifier", "valueIdentifier": value})
+        elif named is not None:
+            parameters.append({"name": f"{side}-patient", "valueReference": {"reference": f"Patient/{named}"}})
+    parameters += [
+        {"name": "preview", f"value{'Boolean' if isinstance(v, bool) else 'String'}": v} for v in more.values()
+    ]
+    return {"resourceType": "Parameters", "parameter": parameters}
+
+
+def issue(answer: httpx.Response, status: int, code: str) -> dict[str, Any]:
+    """Return the first issue of an answer that must be an OperationOutcome of this status and code."""
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"].startswith("application/fhir+json")
+    outcome = answer.json()
+    assert outcome["resourceType"] == "OperationOutcome"
+    for one in outcome["issue"]:
+        assert one["severity"] == "error"
+        assert one["diagnostics"]
+        assert isinstance(one["location"], list)
+    assert outcome["issue"][0]["code"] == code, answer.text
+    return outcome["issue"][0]
+
+
+@contextlib.contextmanager
+def running(folder: Path, **changes: Any) -> Iterator[Running]:
+    """Run the service in a thread until the block ends."""
+    secret_file = folder / "secret"
+    secret_file.touch(0o600)
+    secret_file.write_text(SECRET)
+    listening = bind("127.0.0.1", 0)
+    settings = at_port(configuration(secret_file, **changes), listening.getsockname()[1])
+    app = create_app(settings, folder / "interchange.db")
+    server = uvicorn_server(app)
+    loop = uvloop.new_event_loop()
+    thread = threading.Thread(target=lambda: loop.run_until_complete(server.serve([listening])))
+    thread.start()
+    try:
+        with httpx.Client(timeout=20, trust_env=False) as http:
+            yield Running(app, settings.base_url, http, loop=loop, port=listening.getsockname()[1])
+    finally:
+        server.should_exit = True
+        thread.join(15)
+        app.close()
+        listening.close()
+        loop.close()

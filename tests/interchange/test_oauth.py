@@ -1,0 +1,283 @@
+"""Tokens: how they are asked for, told of, refreshed and revoked (points B)."""
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from engine.interchange.oauth.scope import allows, covers, granted, right
+from tests.interchange.kit import SECRET, Running, issue, running
+
+CREDENTIALS = {"client_id": "physician", "client_secret": SECRET}
+
+
+def ask(service: Running, auth: tuple[str, str] | None = None, **fields: str) -> httpx.Response:
+    """Ask for a token with form fields."""
+    return service.http.post(f"{service.url}/oauth/token", data=fields, auth=auth)
+
+
+def error(answer: httpx.Response, status: int, code: str) -> None:
+    """Hold an answer of a token endpoint to a status and an error code."""
+    assert (answer.status_code, answer.json()["error"]) == (status, code)
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.headers["cache-control"] == "no-store"
+
+
+def pair(service: Running, scope: str = "user/.", client: str = "physician") -> Any:
+    """Return an access token and a refresh token of a client."""
+    return service.run(service.app.service.vault.issue(client, scope, "2025-06-01", refresh=True))
+
+
+def refresh(service: Running, token: str, **more: str) -> httpx.Response:
+    """Exchange a refresh token."""
+    return ask(service, **{"grant_type": "refresh_token", **CREDENTIALS, "refresh_token": token, **more})
+
+
+def told(service: Running, token: str) -> httpx.Response:
+    """Ask what is known of an access token."""
+    return service.http.get(f"{service.url}/oauth/info", params={"access_token": token})
+
+
+def reads(service: Running, token: str) -> int:
+    """Return the status of a FHIR call with a token."""
+    headers = {"authorization": f"Bearer {token}"}
+    return service.http.get(f"{service.url}/fhir/R4/Patient?_count=0", headers=headers).status_code
+
+
+def test_client_credentials(service: Running) -> None:
+    """C-043, C-023, C-049: a token for an hour, no refresh token, never cached."""
+    answer = ask(service, grant_type="client_credentials", **CREDENTIALS, scope="user/.")
+    assert answer.status_code == 200
+    body = answer.json()
+    assert set(body) == {"access_token", "token_type", "expires_in", "scope", "rest_api_version"}
+    assert (body["token_type"], body["expires_in"], body["scope"]) == ("Bearer", 3600, "user/.")
+    assert answer.headers["cache-control"] == "no-store"
+    assert answer.headers["content-type"] == "application/json"
+    assert reads(service, body["access_token"]) == 200
+
+
+def test_basic_and_json(service: Running) -> None:
+    """HTTP Basic and a JSON body are taken for client_credentials; JSON for nothing else."""
+    by_basic = ask(service, ("physician", SECRET), grant_type="client_credentials", scope="user/.")
+    assert by_basic.status_code == 200
+    url = f"{service.url}/oauth/token"
+    fields = {"grant_type": "client_credentials", **CREDENTIALS, "scope": "user/."}
+    assert service.http.post(url, json=fields).status_code == 200
+    error(service.http.post(url, json={**fields, "grant_type": "refresh_token"}), 400, "invalid_request")
+    error(service.http.post(url, content=b"<a/>", headers={"content-type": "text/xml"}), 400, "invalid_request")
+    error(service.http.post(url, json=[1]), 400, "invalid_request")
+
+
+def test_refresh_rotates(service: Running) -> None:
+    """C-020, C-021, C-022, C-036: a refresh gives new tokens that work; the used one is dead."""
+    old = pair(service)
+    answer = refresh(service, old.refresh)
+    body = answer.json()
+    assert answer.status_code == 200
+    assert {"access_token", "refresh_token", "expires_in", "scope", "token_type"} <= set(body)
+    assert body["refresh_token"] != old.refresh
+    assert reads(service, body["access_token"]) == 200
+    assert reads(service, old.access) == 200
+    error(refresh(service, old.refresh), 400, "invalid_grant")
+
+
+def test_info(service: Running) -> None:
+    """C-024, C-026: info tells four things of an active token, and invalid_request of anything else."""
+    answer = told(service, service.token("physician"))
+    assert set(answer.json()) == {"client_name", "client_id", "expires_in", "scope"}
+    assert (answer.json()["client_id"], answer.json()["client_name"]) == ("physician", "The physician")
+    error(told(service, "garbage"), 400, "invalid_request")
+    error(told(service, pair(service).refresh), 400, "invalid_request")
+    error(service.http.get(f"{service.url}/oauth/info"), 400, "invalid_request")
+
+
+def test_lifetimes(own_service: Running) -> None:
+    """C-025, C-027, C-033, C-034, C-035: tokens live as long as the clock says, and a refresh slides."""
+    first = pair(own_service)
+    own_service.advance(60)
+    assert 3535 <= told(own_service, first.access).json()["expires_in"] <= 3540
+    own_service.advance(3541)
+    error(told(own_service, first.access), 400, "invalid_request")
+    headers = {"authorization": f"Bearer {first.access}"}
+    issue(own_service.http.get(f"{own_service.url}/fhir/Patient", headers=headers), 401, "expired")
+    second = refresh(own_service, first.refresh).json()
+    assert reads(own_service, second["access_token"]) == 200
+    own_service.advance(2_592_001)
+    error(refresh(own_service, second["refresh_token"]), 400, "invalid_grant")
+
+
+def test_cancel_of_an_access_token(service: Running) -> None:
+    """C-028, C-029: a cancelled access token is refused at once, and its refresh token with it."""
+    tokens = pair(service)
+    assert reads(service, tokens.access) == 200
+    answer = service.http.get(f"{service.url}/oauth/cancel", params={"token": tokens.access})
+    assert answer.status_code == 200
+    assert reads(service, tokens.access) == 401
+    error(refresh(service, tokens.refresh), 400, "invalid_grant")
+
+
+def test_cancel_of_a_refresh_token(service: Running) -> None:
+    """C-030, C-031, C-032: the sibling access token goes on; an unknown token is no fault, none is one."""
+    tokens = pair(service)
+    cancel = f"{service.url}/oauth/cancel"
+    assert service.http.get(cancel, params={"token": tokens.refresh}).status_code == 200
+    error(refresh(service, tokens.refresh), 400, "invalid_grant")
+    assert reads(service, tokens.access) == 200
+    assert service.http.get(cancel, params={"token": "unknown"}).status_code == 200
+    error(service.http.get(cancel), 400, "invalid_request")
+
+
+def test_refresh_only_narrows(service: Running) -> None:
+    """C-037: a larger scope is refused and the token stays usable; a smaller one is given."""
+    tokens = pair(service, "patient/*.read patient.write")
+    error(refresh(service, tokens.refresh, scope="user/."), 400, "invalid_scope")
+    narrowed = refresh(service, tokens.refresh, scope="patient.read")
+    assert narrowed.json()["scope"] == "patient.read"
+
+
+def test_refresh_of_another_client(service: Running) -> None:
+    """C-040: a refresh token serves its own client only, and survives the attempt."""
+    tokens = pair(service, client="nurse")
+    error(refresh(service, tokens.refresh), 400, "invalid_grant")
+    assert refresh(service, tokens.refresh, client_id="nurse").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        pytest.param({**CREDENTIALS}, "invalid_request", id="C-038 no grant_type"),
+        pytest.param({**CREDENTIALS, "grant_type": "password"}, "unsupported_grant_type", id="C-038 password"),
+        pytest.param({"grant_type": "client_credentials"}, "invalid_request", id="no credentials"),
+        pytest.param(
+            {"grant_type": "client_credentials", "client_id": "physician", "client_secret": "wrong"},
+            "invalid_client",
+            id="C-039 wrong secret",
+        ),
+        pytest.param(
+            {"grant_type": "client_credentials", "client_id": "nobody", "client_secret": SECRET},
+            "invalid_client",
+            id="unknown client",
+        ),
+        pytest.param({**CREDENTIALS, "grant_type": "refresh_token"}, "invalid_request", id="no refresh_token"),
+        pytest.param(
+            {**CREDENTIALS, "grant_type": "client_credentials", "scope": "nonsense"}, "invalid_scope", id="no scope"
+        ),
+        pytest.param(
+            {"grant_type": "client_credentials", "client_id": "read", "client_secret": SECRET, "scope": "user/."},
+            "invalid_scope",
+            id="C-048 not registered",
+        ),
+        pytest.param(
+            {"grant_type": "client_credentials", "client_id": "system", "client_secret": SECRET},
+            "invalid_scope",
+            id="C-084 system integration without scope",
+        ),
+        pytest.param(
+            {**CREDENTIALS, "grant_type": "client_credentials", "rest_api_version": "1999-01-01"},
+            "unsupported_api_version",
+            id="C-555",
+        ),
+    ],
+)
+def test_token_errors(service: Running, fields: dict[str, str], code: str) -> None:
+    """Section 4.4: each fault has its code, with 400."""
+    error(ask(service, **fields), 400, code)
+
+
+def test_wrong_basic_credentials(service: Running) -> None:
+    """C-039: failed HTTP Basic is 401 with a challenge; two ways at once are refused."""
+    answer = ask(service, ("physician", "wrong"), grant_type="client_credentials")
+    error(answer, 401, "invalid_client")
+    assert answer.headers["www-authenticate"].startswith("Basic")
+    both = ask(service, ("physician", SECRET), grant_type="client_credentials", client_secret=SECRET)
+    error(both, 400, "invalid_request")
+
+
+def test_a_field_given_twice(service: Running) -> None:
+    """RFC 6749: parameters must not be included more than once."""
+    body = "grant_type=client_credentials&grant_type=client_credentials"
+    headers = {"content-type": "application/x-www-form-urlencoded"}
+    error(service.http.post(f"{service.url}/oauth/token", content=body, headers=headers), 400, "invalid_request")
+    error(
+        service.http.post(f"{service.url}/oauth/token", content=b"x" * 70_000, headers=headers), 400, "invalid_request"
+    )
+
+
+def test_only_covered_scopes_are_granted(service: Running) -> None:
+    """C-048: what a registered scope covers is granted, the rest is left out."""
+    fields = {"grant_type": "client_credentials", "client_id": "read", "client_secret": SECRET}
+    answer = ask(service, **fields, scope="patient.read patient.write user/Observation.read")
+    assert answer.json()["scope"] == "patient.read user/Observation.read"
+
+
+@pytest.mark.parametrize(
+    ("asked", "bound"), [("2025-06-01", "2025-06-01"), ("06-01-2025", "2025-06-01"), ("2023-01-01", "2023-01-01")]
+)
+def test_api_version_is_echoed(service: Running, asked: str, bound: str) -> None:
+    """C-554, C-556: a token is bound to the version asked for, else to the tenant's."""
+    fields = {"grant_type": "client_credentials", **CREDENTIALS}
+    assert ask(service, **fields, rest_api_version=asked).json()["rest_api_version"] == bound
+    assert ask(service, **fields).json()["rest_api_version"] == "2025-06-01"
+
+
+def test_refresh_keeps_the_version(service: Running) -> None:
+    """C-557: the REST API version goes over to the new tokens."""
+    old = service.run(service.app.service.vault.issue("physician", "user/.", "2023-01-01", refresh=True))
+    assert refresh(service, old.refresh).json()["rest_api_version"] == "2023-01-01"
+
+
+def test_tokens_survive_a_restart_as_digests(tmp_path: Path) -> None:
+    """C-562: an issued token works after a restart; the file never holds its text."""
+    with running(tmp_path) as first:
+        tokens = pair(first)
+    with running(tmp_path) as second:
+        assert reads(second, tokens.access) == 200
+        assert refresh(second, tokens.refresh).status_code == 200
+    kept = b"".join(file.read_bytes() for file in tmp_path.glob("interchange.db*"))
+    assert tokens.access[3:].encode() not in kept
+    assert tokens.refresh[3:].encode() not in kept
+    assert (tmp_path / "interchange.db").stat().st_mode & 0o077 == 0
+    assert sqlite3.connect(tmp_path / "interchange.db").execute("SELECT count(*) FROM token").fetchone()[0] >= 4
+
+
+@pytest.mark.parametrize("wildcard", ["user/.", "user/.*", "user/*.*", "system/*.*"])
+def test_wildcards(wildcard: str) -> None:
+    """C-071, C-072: each spelling of the wildcard allows every type to be read and written, and covers such scopes."""
+    for type_name in ("Patient", "Observation", "MedicationRequest"):
+        assert allows((wildcard,), type_name, "read")
+        assert allows((wildcard,), type_name, "write")
+    assert covers(wildcard, "patient/*.write")
+    assert covers(wildcard, "user/.")
+    assert not covers(wildcard, "patient360")
+
+
+@pytest.mark.parametrize(
+    ("scope", "type_name", "access", "allowed"),
+    [
+        ("patient/*.read", "Patient", "read", True),
+        ("patient/*.read", "Patient", "write", False),
+        ("patient.read", "Patient", "read", True),
+        ("patient.read", "Observation", "read", False),
+        ("documentreference.read", "DocumentReference", "read", True),
+        ("user/Observation.read", "Patient", "read", False),
+        ("system/Patient.*", "Patient", "write", True),
+        ("user/MedicationRequest.write", "MedicationRequest", "write", True),
+        ("patient360", "Patient", "read", False),
+        ("offline_access", "Patient", "read", False),
+        ("nonsense", "Patient", "read", False),
+    ],
+)
+def test_scope_table(scope: str, type_name: str, access: str, allowed: bool) -> None:
+    """Section 4.3: what each spelling allows."""
+    assert allows((scope,), type_name, access) is allowed
+
+
+@pytest.mark.parametrize(
+    "scope", ["", "user/", "User/Patient.read", "patient/patient.read", "Patient.read", "a.b.read"]
+)
+def test_what_is_no_scope(scope: str) -> None:
+    """Section 4.3: the grammar is strict."""
+    assert right(scope) is None
+    assert granted(("user/.",), (scope,)) == ()

@@ -1,0 +1,179 @@
+"""The real process: started by its command, killed, stopped, configured."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import orjson
+import pytest
+
+from engine.config.secret import Secret
+from engine.config.service import ServiceConfiguration, demo_configuration
+from engine.config.source import parse, validate
+from engine.errors import ConfigurationError
+from engine.interchange.http.process import at_port
+from tests.interchange.kit import patient
+
+CONFIGURATION = """
+environment: sandbox
+base_url: http://127.0.0.1:0
+service_identifier_system: https://cdis.example
+tenants:
+  riverbend: {duplicate_patient_limit: 10}
+clients:
+  engine: {tenant: riverbend, secret: {env: ENGINE_SECRET}, scopes: ["system/*.*"], role: system-integration}
+test_hooks: true
+"""
+COMMAND = [sys.executable, "-c", "from engine.ops.interchange import app; app()"]
+ENVIRONMENT = {**os.environ, "ENGINE_SECRET": "of the process"}
+
+
+@contextlib.contextmanager
+def process(folder: Path) -> Iterator[tuple["subprocess.Popen[str]", str]]:
+    """Run the command until the block ends; yield the process and its base address."""
+    config = folder / "interchange.yaml"
+    config.write_text(CONFIGURATION)
+    arguments = ["--config", str(config), "--database", f"sqlite:///{folder}/data/i.db"]
+    with subprocess.Popen(
+        COMMAND + arguments, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as run:
+        assert run.stdout is not None
+        try:
+            yield run, run.stdout.readline().split()[-1]
+        finally:
+            run.kill()
+            run.wait(10)
+
+
+def client(url: str) -> httpx.Client:
+    """Return a client with a token."""
+    fields = {
+        "grant_type": "client_credentials",
+        "client_id": "engine",
+        "client_secret": "of the process",
+        "scope": "system/*.*",
+    }
+    token = httpx.post(f"{url}/oauth/token", data=fields, trust_env=False).json()["access_token"]
+    headers = {"authorization": f"Bearer {token}", "content-type": "application/fhir+json"}
+    return httpx.Client(base_url=url, headers=headers, trust_env=False)
+
+
+def test_an_answered_write_survives_a_kill(tmp_path: Path) -> None:
+    """C-562, C-563: what was answered is there after SIGKILL and a new start: patients, versions and tokens."""
+    kept: list[Any] = []
+    with process(tmp_path) as (run, url), client(url) as http:
+        headers = dict(http.headers)
+        for number in range(20):
+            body = patient(name=[{"family": f"F{number}", "given": ["A"]}])
+            kept.append(http.post("/fhir/R4/Patient", content=orjson.dumps(body)).json())
+        changed = {**kept[0], "gender": "other"}
+        kept[0] = http.put(f"/fhir/R4/Patient/{kept[0]['id']}", content=orjson.dumps(changed)).json()
+        run.send_signal(signal.SIGKILL)
+        assert run.wait(10) == -signal.SIGKILL
+    with process(tmp_path) as (_, url), httpx.Client(base_url=url, headers=headers, trust_env=False) as http:
+        for one in kept:
+            assert http.get(f"/fhir/R4/Patient/{one['id']}").json() == one
+        assert http.get("/fhir/R4/Patient?_count=0").json()["total"] == 20
+
+
+def test_sigterm_stops_in_order(tmp_path: Path) -> None:
+    """SIGTERM ends the process with exit 0; nothing of a patient was written to its output."""
+    with process(tmp_path) as (run, url), client(url) as http:
+        http.post("/fhir/R4/Patient", content=orjson.dumps(patient()))
+        http.get("/fhir/R4/Patient?family=Quintero")
+        http.put("/fhir/R4/Patient/x", content=b'{"resourceType":"Patient","name":"Quintero"}')
+        run.send_signal(signal.SIGTERM)
+        out, err = run.communicate(timeout=15)
+        assert run.returncode == 0
+        assert "Quintero" not in out + err
+        assert [orjson.loads(line)["event"] for line in err.splitlines()] == ["listening"]
+
+
+def test_token_command(tmp_path: Path) -> None:
+    """`interchange token` prints a token that a running service takes; offline_access brings a refresh token."""
+    with process(tmp_path) as (_, url):
+        arguments = [
+            "token",
+            "--config",
+            str(tmp_path / "interchange.yaml"),
+            "--database",
+            f"sqlite:///{tmp_path}/data/i.db",
+        ]
+        done = subprocess.run(
+            [*COMMAND, *arguments, "--client", "engine"], capture_output=True, text=True, env=ENVIRONMENT, check=True
+        )
+        headers = {"authorization": f"Bearer {done.stdout.strip()}"}
+        assert httpx.get(f"{url}/fhir/Patient", headers=headers, trust_env=False).status_code == 200
+        more = ["--client", "engine", "--scope", "patient.read offline_access", "--json"]
+        told = subprocess.run(
+            [*COMMAND, *arguments, *more], capture_output=True, text=True, env=ENVIRONMENT, check=True
+        )
+        fields = {"grant_type": "refresh_token", "client_id": "engine", "client_secret": "of the process"}
+        fields["refresh_token"] = orjson.loads(told.stdout)["refresh_token"]
+        assert (
+            httpx.post(f"{url}/oauth/token", data=fields, trust_env=False).json()["scope"]
+            == "patient.read offline_access"
+        )
+
+
+def test_the_example_of_the_design_is_read() -> None:
+    """Section 3: every key of the example is known; those that nothing obeys yet are named."""
+    text = """
+environment: sandbox
+base_url: http://127.0.0.1:8080
+auth_url: http://127.0.0.1:8080
+service_identifier_system: https://cdis.example
+tenants:
+  riverbend:
+    network_mode: mocked
+    leading_indicator: false
+    clinical_alerts: {enabled: true, enrollment: roster}
+    adt: {lookup_on: [A01, A02, A03], assigning_authorities: {RVB: "https://mrn.riverbend.example"}}
+    duplicate_patient_limit: 10
+    active_subscription_limit: 30
+    rest_api_version: "2025-06-01"
+    licensed_networks: [carequality, commonwell]
+clients:
+  engine: {tenant: riverbend, secret: {env: ENGINE_SECRET}, uri: "https://engine.riverbend.example",
+           grants: [client_credentials, "urn:ietf:params:oauth:grant-type:jwt-bearer"],
+           scopes: ["system/*.*"], role: system-integration}
+users:
+  dr.osei: {tenant: riverbend, role: physician, password_hash: "x"}
+"""
+    read = validate(parse(text, "interchange.yaml"), ServiceConfiguration)
+    assert read.clients["engine"].scopes == ("system/*.*",)
+    assert "users" in read.unheeded
+    assert "tenants.riverbend.network_mode" in read.unheeded
+
+
+@pytest.mark.parametrize(
+    ("change", "line", "said"),
+    [
+        pytest.param(("duplicate_patient_limit", "duplicate_limit"), 6, "unknown key", id="unknown key"),
+        pytest.param(("environment: sandbox", "environment: test"), 2, "sandbox", id="environment"),
+        pytest.param(("{env: ENGINE_SECRET}", "letmein"), 8, "a secret", id="secret in clear"),
+        pytest.param(("tenant: riverbend,", "tenant: other,"), 2, "'other'", id="unknown tenant"),
+        pytest.param(("role: system-integration", "role: god"), 8, "physician", id="role"),
+        pytest.param(("environment: sandbox", "environment: production"), 2, "test_hooks", id="hooks in production"),
+    ],
+)
+def test_mistakes_are_named_with_their_place(change: tuple[str, str], line: int, said: str) -> None:
+    """A wrong file is refused with file, line and column, and what would do."""
+    with pytest.raises(ConfigurationError) as told:
+        validate(parse(CONFIGURATION.replace(*change), "i.yaml"), ServiceConfiguration)
+    assert f"i.yaml:{line}:" in str(told.value)
+    assert said in str(told.value)
+    assert "letmein" not in str(told.value)
+
+
+def test_demo_configuration() -> None:
+    """The demo's configuration takes the port that it is given."""
+    made = at_port(demo_configuration("http://127.0.0.1:0", Secret(env="ENGINE_SECRET")), 4711)
+    assert (made.base_url, made.token_url) == ("http://127.0.0.1:4711", "http://127.0.0.1:4711")
+    assert made.clients["engine"].scopes == ("system/*.*",)

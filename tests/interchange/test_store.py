@@ -1,0 +1,221 @@
+"""The store: every search by an index, writes that share a commit, one service to a file."""
+
+import asyncio
+import itertools
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.errors import StartError
+from engine.interchange.oauth import vault
+from engine.interchange.patient.index import PARAMETERS, index_patient
+from engine.interchange.search.parse import parse_search
+from engine.interchange.store import query, transaction
+from engine.interchange.store.connection import Connection, database_path
+from engine.interchange.store.store import Store
+from engine.interchange.store.writer import StoreFailedError
+from tests.interchange.kit import patient
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+VALUES = {
+    "_id": ("_id", "a,b"),
+    "identifier": ("identifier", "urn:x|1,2"),
+    "identifier any system": ("identifier", "1"),
+    "identifier any value": ("identifier", "urn:x|"),
+    "birthdate": ("birthdate", "1984-02-29"),
+    "birthdate after": ("birthdate", "gt1984"),
+    "birthdate before": ("birthdate", "le1984"),
+    "family": ("family", "quint"),
+    "family or": ("family", "quint,vance"),
+    "family:exact": ("family:exact", "Quintero"),
+    "given:contains": ("given:contains", "lis"),
+    "address-postalcode": ("address-postalcode", "973"),
+    "gender": ("gender", "F"),
+    "_lastUpdated": ("_lastUpdated", "gt2019"),
+    "_tag": ("_tag", "urn:t|vip"),
+    "_security": ("_security", "R"),
+}
+
+
+INDEX_ROWS = (
+    "SELECT parameter, folded, exact FROM string_index",
+    "SELECT parameter, code, system FROM token_index",
+    "SELECT parameter, low, high FROM date_index",
+    "SELECT parameter, value, system, record_number FROM identifier_index",
+)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    """A store whose clock goes a second on with each look at it."""
+    ticks = itertools.count()
+    found = Store(
+        tmp_path / "s.db", ["t", "u"], lambda: START + timedelta(seconds=next(ticks)), {"Patient": index_patient}
+    )
+    yield found
+    found.close()
+
+
+def plan(connection: Connection, sql: str, arguments: tuple[Any, ...]) -> list[str]:
+    """Return the steps by which SQLite answers a query."""
+    return [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {sql}", arguments)]
+
+
+def held_to_indexes(steps: list[str]) -> None:
+    """Hold a plan to searching: nothing is read from end to end, nothing sorted but the keys that were found."""
+    scans = [step for step in steps if step.startswith("SCAN")]
+    assert scans == [], steps
+    assert not any("TEMP B-TREE" in step for step in steps), steps
+
+
+CRITERIA = [
+    names
+    for size in (0, 1, 2)
+    for names in itertools.combinations(VALUES, size)
+    if len({VALUES[name][0].partition(":")[0] for name in names}) == size
+]
+
+
+@pytest.mark.parametrize("names", CRITERIA, ids=lambda names: " & ".join(names) or "none")
+def test_every_search_uses_an_index(store: Store, names: tuple[str, ...]) -> None:
+    """Each criterion, and each two of them, is answered by searching indexes only, page and total."""
+    pairs = [VALUES[name] for name in names]
+    where, arguments = query.condition(1, parse_search("Patient", PARAMETERS, pairs))
+    held_to_indexes(plan(store.reader(), query.PAGE.format(where=where), (*arguments, 20, 0)))
+    held_to_indexes(plan(store.reader(), query.COUNT.format(where=where), arguments))
+
+
+def test_ids_are_looked_up(store: Store) -> None:
+    """A search by _id reads the index of ids, whatever else it asks for."""
+    search = parse_search("Patient", PARAMETERS, [("_lastUpdated", "gt2019"), ("_id", "a,b"), ("gender", "M")])
+    where, arguments = query.condition(1, search)
+    steps = plan(store.reader(), query.COUNT.format(where=where), arguments)
+    assert sum("resource_by_id (tenant=? AND type=? AND id=?)" in step for step in steps) == 2
+
+
+@pytest.mark.parametrize(
+    ("sql", "arguments"),
+    [
+        (transaction.BY_ID, (1, "Patient", "a")),
+        (transaction.BY_KEY, (1,)),
+        (transaction.UPDATE, (1, 1, None, b"", 1)),
+        (transaction.HOLDERS, (1, "Patient.identifier", "v", "s")),
+        (transaction.RECORD_NUMBER_HOLDERS, (1, "Patient.identifier", "v", "s")),
+        (transaction.MOVE_IDENTIFIERS, (1, 2)),
+        (transaction.MOVE_SURVIVOR, ("a", 1, "Patient", "b")),
+        (transaction.REFERRERS, (1, "Patient/a")),
+        (transaction.COUNT_CODE, (1, "Patient.demographics", "x")),
+        (vault.GET, (b"",)),
+        (vault.REVOKE, (b"",)),
+        (vault.REVOKE_REFRESH, (1,)),
+        (vault.FORGET, (1,)),
+    ],
+)
+def test_every_other_statement_uses_an_index(store: Store, sql: str, arguments: tuple[Any, ...]) -> None:
+    """Look-ups and changes touch the rows they name and no others."""
+    assert not [step for step in plan(store.reader(), sql, arguments) if step.startswith("SCAN")]
+
+
+def test_failures_undo_only_their_own(store: Store) -> None:
+    """Writes that share a commit stand or fall each for itself."""
+
+    def write(name: str, *, fails: bool) -> Any:
+        def work(inner: transaction.Transaction) -> str:
+            inner.create("Patient", name, patient())
+            if fails:
+                raise ValueError(name)
+            return name
+
+        return store.write("t", work)
+
+    async def together() -> list[Any]:
+        return await asyncio.gather(*(write(f"p{n}", fails=n % 3 == 0) for n in range(30)), return_exceptions=True)
+
+    results = asyncio.run(together())
+    assert [isinstance(result, ValueError) for result in results] == [n % 3 == 0 for n in range(30)]
+    kept = [store.read("t", lambda inner, n=n: inner.get("Patient", f"p{n}")) is not None for n in range(30)]
+    assert kept == [n % 3 != 0 for n in range(30)]
+
+
+def test_a_statement_that_fails_is_not_the_disk(store: Store) -> None:
+    """A constraint fails its own request; the store goes on."""
+
+    def twice(inner: transaction.Transaction) -> None:
+        inner.create("Patient", "same", patient())
+        inner.create("Patient", "same", patient())
+
+    with pytest.raises(Exception, match="UNIQUE"):
+        asyncio.run(store.write("t", twice))
+    assert not store.failed
+    assert asyncio.run(store.write("t", lambda inner: inner.create("Patient", "other", patient()))).version == 1
+
+
+def test_an_io_error_stops_all_writing(store: Store) -> None:
+    """After an I/O error no write is taken any more, and readiness can say so."""
+
+    def broken(_: transaction.Transaction) -> None:
+        raise OSError(5, "Input/output error")
+
+    for _ in range(2):
+        with pytest.raises(StoreFailedError):
+            asyncio.run(store.write("t", broken))
+    assert store.failed
+
+
+def test_versions_never_go_back_in_time(store: Store) -> None:
+    """A clock that was set back does not set lastUpdated back."""
+    first = asyncio.run(store.write("t", lambda inner: inner.create("Patient", "p", patient())))
+
+    def back(inner: transaction.Transaction) -> transaction.Stored:
+        inner.at = START - timedelta(days=1)
+        found = inner.get("Patient", "p")
+        assert found is not None
+        return inner.update(found, patient())
+
+    second = asyncio.run(store.write("t", back))
+    assert (second.version, second.updated_ms) == (2, first.updated_ms)
+
+
+def test_an_update_leaves_only_its_own_rows(store: Store) -> None:
+    """The index rows after an update are those of the new version, no more and no less."""
+    changed = patient(
+        name=[{"family": "Neu", "given": ["B"]}], birthDate="1999", identifier=[{"system": "s", "value": "v"}]
+    )
+    asyncio.run(store.write("t", lambda inner: inner.create("Patient", "p", patient())))
+
+    def update(inner: transaction.Transaction) -> None:
+        found = inner.get("Patient", "p")
+        assert found is not None
+        inner.update(found, changed)
+
+    asyncio.run(store.write("t", update))
+    rows = [{tuple(row) for row in store.reader().execute(sql)} for sql in INDEX_ROWS]
+    index = index_patient(changed)
+    assert rows == [set(index.strings), set(index.tokens), set(index.dates), set(index.identifiers)]
+
+
+def test_one_service_to_a_file(store: Store, tmp_path: Path) -> None:
+    """A second service on the same file is refused; the pragmas are what durability needs."""
+    with pytest.raises(StartError, match="another interchange service"):
+        Store(tmp_path / "s.db", [], lambda: START, {})
+    assert store.reader().execute("PRAGMA journal_mode").fetchone()[0] == "wal"
+    assert store.reader().execute("PRAGMA synchronous").fetchone()[0] == 2
+
+
+@pytest.mark.parametrize("url", ["postgresql://u:secret@h/d", "sqlite:///", "x.db"])
+def test_other_databases_are_refused_by_name(url: str) -> None:
+    """A URL that is not sqlite:///PATH is refused without showing its password."""
+    with pytest.raises(StartError) as told:
+        database_path(url)
+    assert "secret" not in str(told.value)
+
+
+def test_a_file_that_is_no_database(tmp_path: Path) -> None:
+    """A file that SQLite cannot read is refused with its name."""
+    path = tmp_path / "no.db"
+    path.write_bytes(b"x" * 8192)
+    with pytest.raises(StartError, match=r"no\.db"):
+        Store(path, [], lambda: START, {})
