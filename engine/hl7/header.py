@@ -31,10 +31,8 @@ class Header:
 
     def component(self, number: int, component: int) -> str:
         """Return one component of a field's first repetition as text, best effort; '' where it is absent or null."""
-        text = self.field(number).decode("ascii", "backslashreplace")
-        if self.declared.repetition:
-            text = text.split(self.declared.repetition, 1)[0]
-        parts = text.split(self.declared.component)
+        repeat, mark, _, _ = self.declared.cuts
+        parts = self.field(number).decode("ascii", "backslashreplace").split(repeat, 1)[0].split(mark)
         part = parts[component - 1].strip() if component <= len(parts) else ""
         return "" if part == '""' else part
 

@@ -1,8 +1,9 @@
 """ISO 2022: text that switches its character set by escape sequences, as MSH-18 allows with more than one repetition.
 
 Two registers hold a set each: G0 for the bytes 0x21-0x7E, G1 for those from 0x80 on. Every line begins with ASCII in G0
-and the first repetition of MSH-18 in G1, as senders end their runs before a segment does. Python's own iso2022 codecs
-know neither G1 nor a first repetition, so the runs are cut here and each is given to the codec of its set.
+and the first repetition of MSH-18 in G1, as senders end their runs before a segment does; where that has no upper half,
+a set once designated to G1 stays. Python's own iso2022 codecs know neither G1 nor a first repetition, so the runs are
+cut here and each is given to the codec of its set.
 """
 
 import re
@@ -10,7 +11,7 @@ from typing import Final, NamedTuple
 
 _TOKEN = re.compile(rb"\x1b(?:\$[()\-]?|[()\-])[0-~]|[^\x1b]+|\x1b")
 _RUN = re.compile(rb"[\x00-\x20\x7f]+|[\x21-\x7e]+|[\x80-\xff]+")
-_DOUBLE_RUN = re.compile(rb"\x1b\$[^\x1b\r\n]*(?:\x1b[^\x1b\r\n]*)?")
+_DOUBLE_RUN = re.compile(rb"\x1b\$(?![)\-])[^\x1b\r\n]*")
 _RAISED = bytes((byte | 0x80) if 0x20 < byte < 0x7F else byte for byte in range(256))
 ESCAPE: Final = b"\x1b"
 
@@ -56,14 +57,17 @@ def decode(data: bytes, high: CodeSet | None, errors: str = "strict") -> str:
     Raises UnicodeError for bytes outside the set in force and for a switch to an unknown set, unless errors is
     'replace'.
     """
-    lines = data.splitlines(keepends=True)
-    return "".join([_decode_line(line, high, errors) for line in lines])
+    registers: list[CodeSet | None] = [ASCII, high]
+    parts: list[str] = []
+    for line in data.splitlines(keepends=True):
+        registers = [ASCII, high or registers[1]]
+        parts.append(_decode_line(line, registers, errors))
+    return "".join(parts)
 
 
-def _decode_line(line: bytes, high: CodeSet | None, errors: str) -> str:
+def _decode_line(line: bytes, registers: list[CodeSet | None], errors: str) -> str:
     if ESCAPE not in line and line.isascii():
         return line.decode("ascii")
-    registers: list[CodeSet | None] = [ASCII, high]
     parts: list[str] = []
     for token in _TOKEN.findall(line):
         if token[:1] == ESCAPE:
@@ -94,14 +98,7 @@ def decode_set(data: bytes, code_set: CodeSet, errors: str = "strict") -> str:
 
 def without_double_runs(data: bytes) -> bytes:
     """Return bytes of equal length with two-byte runs blanked, so that no delimiter is seen inside a character."""
-    return _DOUBLE_RUN.sub(_blank, data) if ESCAPE in data else data
-
-
-def _blank(run: re.Match[bytes]) -> bytes:
-    text = run[0]
-    end = text.find(ESCAPE, 1)
-    inside = len(text) if end < 0 else end
-    return b"\x80" * inside + text[inside:]
+    return _DOUBLE_RUN.sub(lambda run: b"\x80" * len(run[0]), data) if ESCAPE in data else data
 
 
 def _decode_run(run: bytes, registers: list[CodeSet | None], errors: str) -> str:

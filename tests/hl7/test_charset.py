@@ -79,6 +79,15 @@ def test_undecodable(charset, name):
     assert "\ufffd" in (read.leaf("PID", 5) or "")
 
 
+def test_switches_end_with_their_line():
+    """A set left in force ends with its segment; one above stays only where MSH-18 names no other for there."""
+    korean = "\uae40".encode("euc_kr")
+    lines = b"MSH|^~\\&|\x1b$)C|||||||||||||||%s\rPID|1||" + korean + b"||\x1b$B;3\rPV1|1|I\r"
+    read = parse(lines % b"~KS X 1001")
+    assert (read.leaf("PID", 3), read.leaf("PID", 5), read.leaf("PV1", 2)) == ("\uae40", "\u5c71", "I")
+    assert parse(lines % b"8859/1~KS X 1001").leaf("PID", 3) == korean.decode("latin-1")
+
+
 def test_errors_hold_no_bytes_of_the_message():
     """What is raised neither says nor carries what could not be decoded."""
     with pytest.raises(UndecodableMessageError) as caught:
@@ -114,9 +123,10 @@ def test_utf8_mark():
     assert parse(raw).write() == raw
 
 
-def test_delimiter_bytes_inside_characters_of_the_header():
-    """MSH-18 is found behind a two-byte run that holds the bytes of `|` and `^`."""
-    raw = message("~ISO IR87", b"\x1b$B;3ED\x1b(B", before=b"\x1b$B!|!^\x1b(B")
+@pytest.mark.parametrize("before", [b"\x1b$B!|!^\x1b(B", b"\x1b$B!|\x1b$(D0|\x1b(B", b"\x1b$)Cx"])
+def test_delimiter_bytes_inside_characters_of_the_header(before):
+    """MSH-18 is found behind two-byte runs that hold the bytes of `|` and `^`."""
+    raw = message("~ISO IR87", b"\x1b$B;3ED\x1b(B", before=before)
     assert parse(raw).leaf("PID", 5) == "山田"
     assert parse(raw).leaf("MSH", 10) == "1"
 

@@ -70,6 +70,14 @@ def test_unusable_msh_2():
     assert header.message_type == "ADT"
 
 
+def test_a_component_separator_that_is_taken():
+    """An MSH that separates its fields by the usual component separator, and declares none, has no components."""
+    header = read_header(b"MSH^^A&B^B\r")
+    assert header is not None
+    assert header.component(3, 1) == "A&B"
+    assert header.component(3, 2) == ""
+
+
 def test_wide_header():
     """Of a UTF-16 message the fields stand in UTF-8, and its codec is named."""
     header = read_header("MSH|^~\\&|Ä\r".encode("utf-16"))
@@ -101,6 +109,9 @@ def test_nothing_of_the_message_in_its_repr():
 @given(st.binary(max_size=60))
 def test_any_bytes(tail):
     """No bytes make reading a header fail, and what it holds joined is the segment."""
+    for separator in (b"^", b"~", b"\x1b"):
+        odd = read_header(b"MSH" + separator + tail)
+        assert odd is None or isinstance(odd.version, str)
     header = read_header(b"MSH|" + tail)
     character_set(b"MSH|" + tail)
     if header is not None and not header.wide:
