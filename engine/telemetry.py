@@ -2,7 +2,9 @@
 
 import logging
 import sys
+import traceback
 from collections.abc import Mapping, MutableMapping
+from pathlib import Path
 from typing import Any, Final
 
 import structlog
@@ -106,3 +108,9 @@ def configure(*, verbose: bool = False) -> None:
 def logger() -> Any:
     """Return the process's logger; call it with an event name and allowed fields."""
     return structlog.get_logger()
+
+
+def place_of(error: BaseException) -> str:
+    """Return where an error was raised, as `module:line`; its text is left out, as it may hold anything."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return f"{Path(frames[-1].filename).stem}:{frames[-1].lineno}" if frames else ""

@@ -9,3 +9,8 @@ FAULT_VARIABLE: Final = "ENGINE_FAULT"
 def environment(name: str) -> str:
     """Return an environment variable, or the empty string where it is not set."""
     return os.environ.get(name, "")
+
+
+def child_environment(**more: str) -> dict[str, str]:
+    """Return this process's environment with more variables, for a child process."""
+    return {**os.environ, **more}

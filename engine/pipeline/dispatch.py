@@ -1,0 +1,213 @@
+"""Dispatch: entries leave the journal in lane order, are mapped and delivered, and end visibly.
+
+    journal.claim -> mapping.plan -> deliver (journal.intend before each write) -> journal.settle
+
+One Dispatch serves one destination. What it claims heads all its lanes, so that everything under way at a time
+belongs to different patients. The other half of the spine is intake.py.
+"""
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import Callable
+from datetime import datetime
+from typing import Final
+
+from engine import fault, telemetry
+from engine.deliver.destination import Destination
+from engine.deliver.verdict import Failure, Verdict, VerdictKind
+from engine.errors import DeliveryError, MappingError, MessageError
+from engine.fhir.plan import Merge, Plan
+from engine.hl7.message import Message
+from engine.journal.entry import Claimed, State
+from engine.journal.journal import Journal
+from engine.pipeline.feed import Feed, Feeds
+from engine.pipeline.handover import Handover
+from engine.pipeline.judgement import read_message
+from engine.pipeline.memory import DestinationMemory
+from engine.pipeline.outcomes import Outcome, Outcomes
+from engine.pipeline.pace import Pace
+from engine.pipeline.settling import held, intent_of, settlement
+
+IDLE_SECONDS: Final = 30.0
+STOP_SECONDS: Final = 8.0
+
+_log = telemetry.logger()
+
+
+class Dispatch:
+    """The deliveries of one destination, each settled before its lane goes on."""
+
+    def __init__(
+        self,
+        name: str,
+        destination: Destination,
+        journal: Journal,
+        feeds: Feeds,
+        pace: Pace,
+        handover: Handover,
+        outcomes: Outcomes,
+        clock: Callable[[], datetime],
+    ) -> None:
+        self.name = name
+        self.destination = destination
+        self.pace = pace
+        self._journal = journal
+        self._feeds = feeds
+        self._memory = DestinationMemory(name, journal)
+        self._handover = handover
+        self._outcomes = outcomes
+        self._clock = clock
+        self._ready: deque[Claimed] = deque()
+        self._under_way: set[asyncio.Task[None]] = set()
+        self._wake = asyncio.Event()
+        self._stopping = False
+        self._failed: BaseException | None = None
+        self._checked = False
+        self._checks = 0
+
+    def wake(self) -> None:
+        """Say that there may be something to claim."""
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Claim and deliver until `stop` is called; a failure of the journal ends it."""
+        while not self._stopping:
+            self._wake.clear()
+            if await self._is_checked():
+                await self._claim()
+                self._start()
+            if self._failed is not None:
+                raise self._failed
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(await self._rest_seconds()):
+                    await self._wake.wait()
+
+    async def stop(self) -> None:
+        """Take nothing new, wait a bounded time for what is under way, then cut it off; a restart takes it up again."""
+        self._stopping = True
+        self._wake.set()
+        if self._under_way:
+            _done, late = await asyncio.wait(self._under_way, timeout=STOP_SECONDS)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
+
+    async def _is_checked(self) -> bool:
+        """Ask the destination what it can do, once; until it answers nothing is claimed for it."""
+        if not self._checked:
+            self._checks += 1
+            try:
+                abilities = await self.destination.check()
+            except DeliveryError as error:
+                _log.warning(
+                    "destination does not answer", destination=self.name, attempt=self._checks, error=str(error)
+                )
+                return False
+            self._checked = True
+            _log.info("destination ready", destination=self.name, codes=list(abilities.missing()))
+        return True
+
+    async def _claim(self) -> None:
+        allowed = self.pace.allowed(len(self._under_way))
+        if len(self._ready) < allowed:
+            wanted = max(allowed * 2, 1) - len(self._ready) if allowed > 1 else 1
+            self._ready.extend(await self._journal.claim(self.name, wanted, self._clock()))
+
+    def _start(self) -> None:
+        while self._ready and self.pace.admit(len(self._under_way)):
+            task = asyncio.create_task(self._deliver(self._ready.popleft()))
+            self._under_way.add(task)
+            task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._under_way.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._failed = error
+        self._wake.set()
+
+    async def _rest_seconds(self) -> float:
+        if not self._checked:
+            return self.pace.backoff_seconds(self._checks)
+        if self._ready:
+            return self.pace.pause_seconds() or IDLE_SECONDS
+        due = await self._journal.next_due(self.name)
+        if due is None:
+            return IDLE_SECONDS
+        wait = (due - self._clock()).total_seconds()
+        return min(max(wait, self.pace.pause_seconds(), 0.0), IDLE_SECONDS)
+
+    async def _deliver(self, claimed: Claimed) -> None:
+        """Carry one entry to its settlement; whatever goes wrong with it holds it, and nothing is silent."""
+        feed = self._feeds.get(claimed.channel)
+        try:
+            verdict, plan = await self._carry_out(claimed, feed) if feed else (held("channel-removed"), None)
+        except (MappingError, MessageError) as error:
+            verdict, plan = held(error.reason if isinstance(error, MappingError) else "unreadable"), None
+        except Exception as error:
+            if self._journal.failed:
+                raise
+            _log.error(
+                "delivery failed",
+                entry=claimed.seq,
+                destination=self.name,
+                error=type(error).__name__,
+                point=telemetry.place_of(error),
+            )
+            verdict, plan = held("engine-error"), None
+        await self._settle(claimed, feed, verdict, plan)
+
+    async def _carry_out(self, claimed: Claimed, feed: Feed) -> tuple[Verdict, Plan | None]:
+        plan = feed.mapping.plan(self._message(claimed, feed))
+        fault.point("F10")
+        stale = await self._memory.is_stale(claimed.lanes, plan)
+        if stale and (policy := feed.channel.stale) != "apply" and not claimed.forced:
+            return held("stale") if policy == "hold" else Verdict(VerdictKind.DELIVERED, "stale-skipped"), plan
+        if not self._merges_admitted(claimed, feed, plan):
+            return held("merge-limit"), plan
+        verdict = await self.destination.deliver(
+            plan,
+            self._memory,
+            lambda request: self._journal.intend(claimed.seq, self.name, intent_of(request)),
+            at=self._clock(),
+            replay=claimed.replay,
+            ambiguous=claimed.open_intent is not None,
+            attempts_made=claimed.attempts_made,
+            channel=feed.channel,
+        )
+        return (verdict.noting("stale") if stale else verdict), plan
+
+    def _message(self, claimed: Claimed, feed: Feed) -> Message:
+        return self._handover.take(claimed.seq) or read_message(claimed.raw, feed.channel)
+
+    def _merges_admitted(self, claimed: Claimed, feed: Feed, plan: Plan) -> bool:
+        merges = sum(1 for interaction in plan.interactions if isinstance(interaction, Merge))
+        if not merges or claimed.tries or claimed.forced:
+            return True
+        now = self._clock()
+        return all(feed.merge_limit.admit(plan.source, plan.event_at, now) for _ in range(merges))
+
+    async def _settle(self, claimed: Claimed, feed: Feed | None, verdict: Verdict, plan: Plan | None) -> None:
+        now = self._clock()
+        retry_at = self.pace.settled(verdict, claimed.tries + 1, now)
+        mapping = feed.mapping.hash if feed else ""
+        keep_lane = self.destination.settings.on_held == "hold-lane"
+        result = settlement(claimed, verdict, plan, mapping, retry_at, now, keep_lane=keep_lane)
+        if verdict.applied and plan is not None:
+            self._memory.applied(claimed.lanes, plan)
+        await self._journal.settle(result)
+        telemetry.SETTLED.labels(self.name, result.state, result.reason).inc()
+        if result.state is not State.RECEIVED:
+            self._outcomes.settled(claimed.seq, self.name, Outcome(result.state, result.reason))
+        if verdict.kind is not VerdictKind.DELIVERED:
+            _log.warning(
+                "not delivered",
+                entry=claimed.seq,
+                destination=self.name,
+                state=result.state,
+                reason=verdict.reason,
+                attempt=claimed.tries + 1,
+                codes=sorted({c for a in verdict.attempts for c in a.codes}),
+            )
+        if verdict.failure is Failure.DESTINATION:
+            _log.error("destination paused", destination=self.name, reason=verdict.reason)

@@ -1,0 +1,73 @@
+"""From what came in to what is recorded: the journal entry of a message, and of what is no message."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from engine.acknowledge.code import AckCode
+from engine.config.channel import Channel
+from engine.hl7.header import Header
+from engine.journal.entry import AckOutcome, NewEntry, State
+from engine.mapping.subject import Subject, lane_key
+from engine.pipeline.feed import Feed
+from engine.pipeline.judgement import Judgement
+from engine.receive.reply import Peer
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Arrival:
+    """One message as it arrived and was judged; `batch` is BHS-11 of the batch it came in."""
+
+    raw: bytes
+    header: Header
+    judged: Judgement
+    peer: Peer
+    received_at: datetime
+    batch: str = ""
+
+
+def entry_of(arrival: Arrival, feed: Feed, ack: bytes, code: AckCode | None, owed: AckOutcome) -> NewEntry:
+    """Return the entry of a message that has a header."""
+    header, judged = arrival.header, arrival.judged
+    subject = judged.subject
+    return NewEntry(
+        channel=feed.channel.channel,
+        peer=arrival.peer.tls_name or arrival.peer.address,
+        source=f"{header.component(3, 1)}|{header.component(4, 1)}",
+        control_id=header.control_id.decode("ascii", "backslashreplace"),
+        event=header.trigger,
+        version=header.version or feed.channel.version,
+        raw=arrival.raw,
+        received_at=arrival.received_at,
+        event_at=subject.event_at if subject else None,
+        visit=subject.visit if subject else "",
+        patients=_keys(subject) if subject else (),
+        state=judged.state,
+        reason=judged.reason,
+        flags=subject.flags if subject else (),
+        destinations=feed.destinations if judged.state is State.RECEIVED else (),
+        acknowledgement=ack,
+        ack_code=code or "",
+        ack_outcome=owed,
+        mapping=feed.mapping.hash,
+        batch=arrival.batch,
+    )
+
+
+def fragment_of(raw: bytes, reason: str, peer: Peer, channel: Channel, received_at: datetime) -> NewEntry:
+    """Return the refused entry of bytes that are no whole message."""
+    return NewEntry(
+        channel=channel.channel,
+        peer=peer.tls_name or peer.address,
+        source="",
+        control_id="",
+        event="",
+        version="",
+        raw=raw,
+        received_at=received_at,
+        state=State.REJECTED,
+        reason=reason,
+    )
+
+
+def _keys(subject: Subject) -> tuple[tuple[str, ...], ...]:
+    return tuple(tuple(lane_key(identity) for identity in group) for group in subject.patients)

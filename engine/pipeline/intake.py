@@ -1,0 +1,186 @@
+"""Intake: a block comes in, is judged, stored, and only then answered. Half of the spine; dispatch.py is the other.
+
+    block -> batch? -> header -> judge -> acknowledgement -> journal.record -> reply
+
+Whatever comes in gets a row, even what cannot be parsed; an acknowledgement leaves only after the commit.
+"""
+
+import asyncio
+import itertools
+from collections.abc import Callable
+from datetime import datetime
+from functools import partial
+from typing import Final
+
+from engine import telemetry
+from engine.acknowledge.mode import Mode, mode_of
+from engine.errors import DiskReserveError, JournalError
+from engine.hl7.finding import ErrorCode, Finding
+from engine.hl7.header import Header, read_header
+from engine.journal.entry import AckOutcome, Recorded, State
+from engine.journal.journal import Journal
+from engine.pipeline.application import application_ack
+from engine.pipeline.entries import Arrival, entry_of, fragment_of
+from engine.pipeline.feed import Feed, Feeds
+from engine.pipeline.handover import Handover
+from engine.pipeline.judgement import Judgement, judge
+from engine.pipeline.outcomes import Outcomes
+from engine.pipeline.speech import Speech
+from engine.receive.batch import Batch, pack_replies, unpack
+from engine.receive.block import Block, BlockKind
+from engine.receive.reply import Peer, Reply
+
+NO_ROOM: Final = Finding(ErrorCode.APPLICATION, "no-room", (), "The message could not be stored; send it again later")
+
+_log = telemetry.logger()
+
+
+class Intake:
+    """One channel's door: takes blocks, gives replies.
+
+    `wake` is told the destinations that have something new; `boot` makes the control ids of this process's
+    acknowledgements its own.
+    """
+
+    def __init__(
+        self,
+        channel: str,
+        feeds: Feeds,
+        journal: Journal,
+        handover: Handover,
+        outcomes: Outcomes,
+        wake: Callable[[tuple[str, ...]], None],
+        clock: Callable[[], datetime],
+        boot: str,
+    ) -> None:
+        self._name = channel
+        self._feeds = feeds
+        self._journal = journal
+        self._handover = handover
+        self._outcomes = outcomes
+        self._wake = wake
+        self._clock = clock
+        self._boot = boot
+        self._count = itertools.count(1)
+
+    async def answer(self, block: Block, peer: Peer) -> Reply:
+        """Answer one block; what could not be stored is never answered with AA or CA."""
+        feed = self._feeds[self._name]
+        try:
+            if block.kind is not BlockKind.COMPLETE:
+                return await self._fragment(block, peer, feed)
+            batch = unpack(block.raw)
+            if batch is None:
+                return await self._message(block.raw, peer, feed)
+            return await self._batch(batch, peer, feed)
+        except JournalError as error:
+            _log.error("not stored", channel=self._name, error=type(error).__name__)
+            return self._not_stored(block, feed, error)
+
+    async def _message(self, raw: bytes, peer: Peer, feed: Feed, batch: str = "") -> Reply:
+        header = read_header(raw)
+        if header is None:
+            return await self._no_header(raw, peer, feed)
+        judged = judge(raw, header, feed.channel, feed.mapping)
+        mode = mode_of(header, feed.channel.acknowledgement_mode)
+        speech = self._speech(header, judged, feed)
+        on_delivery = feed.channel.acknowledge.when == "delivered" and judged.state is State.RECEIVED
+        code = None if judged.silent or (on_delivery and not mode.enhanced) else mode.at_commit(judged.findings)
+        ack = speech.say(code, judged.findings) if code else b""
+        owed = AckOutcome.OWED if code or on_delivery else AckOutcome.NOT_OWED
+        arrival = Arrival(raw, header, judged, peer, self._clock(), batch)
+        recorded = await self._journal.record(entry_of(arrival, feed, ack, code, owed))
+        self._recorded(recorded, judged, feed)
+        if on_delivery:
+            return await self._on_delivery(recorded, mode, speech, feed)
+        return self._stored(recorded, mode, judged, speech)
+
+    def _recorded(self, recorded: Recorded, judged: Judgement, feed: Feed) -> None:
+        telemetry.MESSAGES.labels(self._name, recorded.ack_code or "none").inc()
+        if judged.state is State.RECEIVED and not recorded.duplicate:
+            if judged.message is not None:
+                self._handover.put(recorded.seq, judged.message)
+            self._wake(feed.destinations)
+        elif judged.state is State.REJECTED:
+            _log.warning("refused", channel=self._name, entry=recorded.seq, reason=judged.reason)
+
+    def _stored(self, recorded: Recorded, mode: Mode, judged: Judgement, speech: Speech) -> Reply:
+        after = None if judged.silent else mode.afterwards(judged.findings)
+        sent = partial(self._sent, recorded.seq)
+        return Reply(
+            recorded.acknowledgement or None,
+            close=not judged.silent and mode.leaves_unsaid(judged.findings),
+            later=_at_once(speech.say(after)) if after else None,
+            written=sent if recorded.acknowledgement else None,
+            later_written=sent if after else None,
+        )
+
+    async def _on_delivery(self, recorded: Recorded, mode: Mode, speech: Speech, feed: Feed) -> Reply:
+        """Answer with the outcome: in turn in original mode, afterwards in enhanced mode."""
+        sent = partial(self._sent, recorded.seq)
+        application = application_ack(
+            self._outcomes, recorded, feed.required, feed.channel.acknowledge.within_seconds, mode, speech
+        )
+        if mode.enhanced:
+            return Reply(recorded.acknowledgement or None, later=application, later_written=sent)
+        return Reply(await application, written=sent)
+
+    async def _batch(self, batch: Batch, peer: Peer, feed: Feed) -> Reply:
+        """Journal every message of a batch in order; answer with one batch of acknowledgements, or one block each."""
+        for warning in batch.warnings:
+            _log.warning("batch", channel=self._name, reason=warning)
+        name = batch.control_id.decode("ascii", "replace")
+        replies = await asyncio.gather(*(self._message(raw, peer, feed, name) for raw in batch.messages))
+        acks = tuple(reply.now if isinstance(reply.now, bytes) else b"" for reply in replies)
+        told = tuple(reply.written for reply in replies if reply.written)
+
+        def written(arrived: bool) -> None:
+            for tell in told:
+                tell(arrived)
+
+        for reply in replies:
+            if asyncio.iscoroutine(reply.later):
+                reply.later.close()
+        now = pack_replies(batch, acks, self._new_id(), self._clock()) if batch.enveloped else tuple(filter(None, acks))
+        return Reply(now, written=written)
+
+    async def _no_header(self, raw: bytes, peer: Peer, feed: Feed) -> Reply:
+        await self._journal.record(fragment_of(raw, "no-header", peer, feed.channel, self._clock()))
+        telemetry.MESSAGES.labels(self._name, "none").inc()
+        return Reply(None, close=True, stored=False)
+
+    async def _fragment(self, block: Block, peer: Peer, feed: Feed) -> Reply:
+        """Journal what is no whole block; answer an oversize one where its MSH can be read, then close."""
+        reason = "too-large" if block.kind is BlockKind.OVERSIZE else "torn"
+        await self._journal.record(fragment_of(block.raw, reason, peer, feed.channel, self._clock()))
+        header = read_header(block.raw) if block.kind is BlockKind.OVERSIZE else None
+        if header is None:
+            return Reply(None, close=block.kind is BlockKind.OVERSIZE, stored=False)
+        finding = Finding(ErrorCode.APPLICATION, reason, (), "The message is larger than this channel allows")
+        return self._refusal(header, finding, feed, close=True)
+
+    def _not_stored(self, block: Block, feed: Feed, error: JournalError) -> Reply:
+        header = read_header(block.raw) if isinstance(error, DiskReserveError) else None
+        if header is None:
+            return Reply(None, close=True, stored=False)
+        return self._refusal(header, NO_ROOM, feed, close=False)
+
+    def _refusal(self, header: Header, finding: Finding, feed: Feed, *, close: bool) -> Reply:
+        code = mode_of(header, feed.channel.acknowledgement_mode).at_commit((finding,))
+        if code is None:
+            return Reply(None, close=True, stored=False)
+        return Reply(self._speech(header, None, feed).say(code, (finding,)), close=close, stored=False)
+
+    def _speech(self, header: Header, judged: Judgement | None, feed: Feed) -> Speech:
+        charset = judged.message.charset if judged and judged.message else "ascii"
+        return Speech(header, charset, feed.channel.version, self._new_id, self._clock)
+
+    def _new_id(self) -> str:
+        return f"{self._boot}{next(self._count):08X}"
+
+    def _sent(self, seq: int, arrived: bool) -> None:
+        self._journal.acknowledged(seq, AckOutcome.SENT if arrived else AckOutcome.UNSENT)
+
+
+async def _at_once(content: bytes) -> bytes:
+    return content

@@ -1,0 +1,90 @@
+"""What a message is worth before anything is stored: readable or not, whose it is, refused or accepted."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from engine import fault
+from engine.acknowledge.judge import judge_header, judge_parts
+from engine.config.channel import Channel
+from engine.errors import MessageError, MessageLimitError, UndecodableMessageError
+from engine.hl7.finding import ErrorCode, Finding
+from engine.hl7.header import Header
+from engine.hl7.message import Message, parse
+from engine.journal.entry import State
+from engine.mapping.compile import Mapping
+from engine.mapping.subject import Subject
+
+ACKNOWLEDGEMENTS: Final = frozenset({"ACK", "MCF"})
+ACKNOWLEDGEMENT: Final = "acknowledgement-received"
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """The state an entry begins in, why, and what was found; `message` and `subject` where it got that far."""
+
+    state: State
+    reason: str = ""
+    findings: tuple[Finding, ...] = ()
+    message: Message | None = None
+    subject: Subject | None = None
+
+    @property
+    def silent(self) -> bool:
+        """Whether nothing at all is answered: an acknowledgement is never acknowledged."""
+        return self.reason == ACKNOWLEDGEMENT
+
+
+def judge(raw: bytes, header: Header, channel: Channel, mapping: Mapping) -> Judgement:
+    """Judge one message for a channel; never raises for what a message holds."""
+    if header.message_type in ACKNOWLEDGEMENTS:
+        return Judgement(State.FILTERED, ACKNOWLEDGEMENT)
+    findings = judge_header(header, channel)
+    if findings:
+        return _refused(findings)
+    message = _read(raw, channel)
+    if isinstance(message, Judgement):
+        return message
+    findings = judge_parts(message)
+    return _refused(findings) if findings else _of_subject(message, mapping.identify(message))
+
+
+def _read(raw: bytes, channel: Channel) -> Message | Judgement:
+    """Return the message, or what becomes of one that cannot be read."""
+    try:
+        message = read_message(raw, channel)
+        fault.point("F02")
+    except UndecodableMessageError:
+        if channel.undecodable == "hold":
+            return Judgement(State.HELD, "undecodable")
+        return _refused((_finding("undecodable", "bytes that are not of the character set in MSH-18", "MSH-18"),))
+    except MessageLimitError:
+        return _refused((_finding("too-many-parts", "more segments or repetitions than this channel allows"),))
+    except MessageError:
+        return _refused((_finding("unreadable", "the message cannot be read", "MSH"),))
+    return message
+
+
+def read_message(raw: bytes, channel: Channel) -> Message:
+    """Parse a message as a channel wants it; MessageError where it cannot be read."""
+    return parse(
+        raw,
+        charset=channel.charset,
+        undecodable="replace" if channel.undecodable == "replace" else "refuse",
+        max_segments=channel.limits.segments,
+        max_repetitions=channel.limits.repetitions,
+    )
+
+
+def _of_subject(message: Message, subject: Subject) -> Judgement:
+    if subject.findings:
+        return Judgement(State.REJECTED, subject.findings[0].reason, subject.findings, message, subject)
+    state = State.FILTERED if subject.action == "filter" else State.RECEIVED
+    return Judgement(state, subject.rule if state is State.FILTERED else "", (), message, subject)
+
+
+def _refused(findings: tuple[Finding, ...]) -> Judgement:
+    return Judgement(State.REJECTED, findings[0].reason, findings)
+
+
+def _finding(reason: str, text: str, *locations: str) -> Finding:
+    return Finding(ErrorCode.DATA_TYPE, reason, locations, text)

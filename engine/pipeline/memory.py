@@ -1,0 +1,74 @@
+"""What delivery asks to be reminded of, read from the journal for one destination."""
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Final
+
+from engine.deliver.verdict import Known
+from engine.fhir.plan import Identity, Plan
+from engine.journal.journal import Journal
+from engine.mapping.subject import lane_key
+
+REMEMBERED: Final = 50_000
+
+
+class DestinationMemory:
+    """Identities, ownership and merges of one destination as the journal holds them, and the newest event times."""
+
+    def __init__(self, destination: str, journal: Journal) -> None:
+        self._destination = destination
+        self._journal = journal
+        self._newest: OrderedDict[tuple[tuple[int, ...], str], datetime | None] = OrderedDict()
+
+    async def known(self, identities: Sequence[Identity]) -> Mapping[Identity, Known]:
+        """Return what is known of the identifiers; those never seen are left out."""
+        found = await self._journal.known(self._destination, tuple(identities))
+        return {
+            Identity(one.system, one.value): Known(
+                Identity(one.system, one.value), one.logical_id, one.status, one.survivor
+            )
+            for one in found.values()
+        }
+
+    async def owned(self, resource: str, source: str) -> Mapping[str, tuple[str, ...]]:
+        """Return the digests a source last wrote to a resource, by slice."""
+        return await self._journal.owned(self._destination, resource, source)
+
+    async def merged(self, source: Identity, survivor: Identity) -> bool:
+        """Say whether this merge was carried out before."""
+        return await self._journal.merged(self._destination, lane_key(source), lane_key(survivor))
+
+    async def is_stale(self, lanes: tuple[int, ...], plan: Plan) -> bool:
+        """Say whether something newer of the same source was applied to these lanes, at the coarser precision."""
+        if plan.event_at is None:
+            return False
+        key = (lanes, plan.source)
+        if key not in self._newest:
+            self._remember(key, await self._journal.last_applied(self._destination, lanes, plan.source))
+        newest = self._newest[key]
+        return newest is not None and _coarse(plan.event_at, plan.event_precision) < _coarse(
+            newest, plan.event_precision
+        )
+
+    def applied(self, lanes: tuple[int, ...], plan: Plan) -> None:
+        """Note that a plan is now applied to these lanes."""
+        newest = self._newest.get((lanes, plan.source))
+        if plan.event_at is not None and (newest is None or plan.event_at > newest):
+            self._remember((lanes, plan.source), plan.event_at)
+
+    def _remember(self, key: tuple[tuple[int, ...], str], moment: datetime | None) -> None:
+        self._newest[key] = moment
+        self._newest.move_to_end(key)
+        if len(self._newest) > REMEMBERED:
+            self._newest.popitem(last=False)
+
+
+def _coarse(moment: datetime, precision: int) -> datetime:
+    if precision >= 14:
+        return moment
+    if precision >= 12:
+        return moment.replace(second=0, microsecond=0)
+    if precision >= 10:
+        return moment.replace(minute=0, second=0, microsecond=0)
+    return moment.replace(hour=0, minute=0, second=0, microsecond=0)

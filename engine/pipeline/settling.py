@@ -1,0 +1,96 @@
+"""From a verdict to a settlement: what delivery says in the words of the journal."""
+
+from datetime import datetime
+from typing import Final
+
+import orjson
+
+from engine.deliver.verdict import Attempt, Request, Verdict, VerdictKind
+from engine.fhir.plan import Plan
+from engine.journal.entry import (
+    Claimed,
+    Intent,
+    KnownIdentity,
+    MergeSeen,
+    Outcome,
+    Ownership,
+    Settlement,
+    State,
+)
+from engine.mapping.subject import lane_key
+
+STATES: Final = {
+    VerdictKind.DELIVERED: State.DELIVERED,
+    VerdictKind.RETRY: State.RECEIVED,
+    VerdictKind.HELD: State.HELD,
+    VerdictKind.REJECTED: State.REJECTED,
+}
+
+# Holds that keep their lane whatever `on_held` says: going on would act on a patient nobody is sure of.
+ALWAYS_KEEP_LANE: Final = frozenset(
+    {
+        "ambiguous-identity",
+        "identity-conflict",
+        "multiple-matches",
+        "merge-cycle",
+        "merge-conflict",
+        "would-merge",
+        "merged-identifier-reused",
+        "merge-limit",
+        "unknown-source",
+        "unknown-survivor",
+        "visit-of-another-patient",
+    }
+)
+
+
+def held(reason: str) -> Verdict:
+    """Return the verdict on an entry that is held before anything was asked of the destination."""
+    return Verdict(VerdictKind.HELD, reason)
+
+
+def intent_of(request: Request) -> Intent:
+    """Return the journal's form of a write that is about to be sent."""
+    return Intent(request.number, request.method, request.url, request.headers, request.body, request.at)
+
+
+def settlement(
+    claimed: Claimed,
+    verdict: Verdict,
+    plan: Plan | None,
+    mapping: str,
+    retry_at: datetime | None,
+    now: datetime,
+    *,
+    keep_lane: bool,
+) -> Settlement:
+    """Return how a delivery ends, or that it is tried again, with all that is to be remembered of it."""
+    name = claimed.destination
+    return Settlement(
+        seq=claimed.seq,
+        destination=name,
+        state=STATES[verdict.kind],
+        at=now,
+        reason=verdict.reason,
+        notes=verdict.notes,
+        retry_at=retry_at,
+        outcomes=tuple(_outcome(attempt) for attempt in verdict.attempts),
+        plan=b"" if plan is None else orjson.dumps(plan, default=tuple),
+        mapping=mapping,
+        known=tuple(
+            KnownIdentity(name, *one.identity, one.logical_id, one.status, one.survivor) for one in verdict.known
+        ),
+        owned=tuple(Ownership(name, one.resource, one.source, one.slices) for one in verdict.owned),
+        merges=tuple(
+            MergeSeen(name, lane_key(one.source), lane_key(one.survivor), claimed.seq) for one in verdict.merges
+        ),
+        applied_at=plan.event_at if plan is not None and verdict.applied else None,
+        source=plan.source if plan is not None else claimed.source,
+        keep_lane=keep_lane or verdict.reason in ALWAYS_KEEP_LANE,
+    )
+
+
+def _outcome(attempt: Attempt) -> Outcome:
+    return Outcome(
+        attempt.request.number, attempt.status, attempt.codes, attempt.failure, attempt.milliseconds, attempt.body
+    )
