@@ -128,7 +128,8 @@ class Exchange:
         codes = outcome.codes(answer.json)
         if failure is Failure.NONE and outcome.is_fault(answer.json):
             failure, codes = Failure.AMBIGUOUS, ("success-with-error", *codes)
-        self.attempts.append(Attempt(request, answer.status, codes, failure, answer.milliseconds, answer.body))
+        kept = b"" if changes and failure is Failure.NONE else answer.body
+        self.attempts.append(Attempt(request, answer.status, codes, failure, answer.milliseconds, kept))
         if failure is not Failure.NONE and answer.status not in spoken:
             raise self._refusal(answer, failure, codes)
         return answer

@@ -41,7 +41,11 @@ class Request:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Attempt:
-    """A request and what came of it; `status` is 0 where no answer came, `body` is the answer's."""
+    """A request and what came of it; `status` is 0 where no answer came.
+
+    `body` is the answer's, kept of refusals and previews: a write that succeeded is told by its request. A preview and
+    a read that failed are attempts, too; they have no intent in the journal.
+    """
 
     request: Request
     status: int

@@ -147,10 +147,20 @@ async def transports(base: str, count: int) -> None:
                 count // 2,
                 at_once,
             )
+        async with aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as session:
+            thin = _OverAiohttp(session)
+            await measure(
+                "httpx.Request over an aiohttp session",
+                lambda _, thin=thin: thin.handle_async_request(
+                    httpx.Request("PUT", url, content=content, headers=headers)
+                ),
+                count // 2,
+                at_once,
+            )
         client = Client(request_seconds=30)
         pairs = list(headers.items())
         await measure(
-            "deliver.client (httpx.Request over aiohttp)",
+            "deliver.client (httpx.Request over httptools)",
             lambda _, client=client, pairs=pairs: client.send("PUT", url, pairs, content),
             count,
             at_once,

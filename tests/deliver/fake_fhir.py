@@ -35,6 +35,7 @@ class FakeFhir:
         self.patients: dict[str, dict[str, Any]] = {}
         self.effects: list[str] = []
         self.requests: list[str] = []
+        self.peers: set[object] = set()
         self.headers: list[dict[str, str]] = []
         self.bodies: list[Any] = []
         self.script: deque[Step] = deque()
@@ -84,6 +85,7 @@ class FakeFhir:
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         body = await request.read()
         path = request.path.removeprefix("/fhir/R4/")
+        self.peers.add(request.transport.get_extra_info("peername"))
         self.requests.append(f"{request.method} {path}{'?' + request.query_string if request.query_string else ''}")
         self.headers.append(dict(request.headers))
         self.bodies.append(body)

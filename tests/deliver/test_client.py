@@ -1,6 +1,7 @@
 """The client against servers that misbehave, and the one seam at which foreign errors become ours."""
 
 import asyncio
+import contextlib
 import gzip
 import inspect
 import os
@@ -10,13 +11,15 @@ import ssl
 import subprocess
 import sys
 
-import aiohttp
+import httptools
 import httpx
 import pytest
 import trustme
 
-from engine.deliver.client import FOREIGN, Client, foreign
+from engine.deliver import transport
+from engine.deliver.client import CONNECTING, FOREIGN, SENT, Client, foreign
 from engine.deliver.failure import STATUS_FAILURE, class_of, failure_of
+from engine.deliver.transport import NotConnectedError
 from engine.deliver.verdict import Failure
 from engine.errors import (
     AmbiguousDeliveryError,
@@ -27,24 +30,6 @@ from engine.errors import (
 )
 from tests.deliver.fake_fhir import FakeFhir, Step
 
-BEFORE_ANYTHING_WAS_SENT = {
-    aiohttp.ClientConnectorError,
-    aiohttp.ClientConnectorDNSError,
-    aiohttp.ClientProxyConnectionError,
-    aiohttp.ConnectionTimeoutError,
-}
-OF_THE_DESTINATION = {
-    aiohttp.ClientSSLError,
-    aiohttp.ClientConnectorSSLError,
-    aiohttp.ClientConnectorCertificateError,
-    aiohttp.ServerFingerprintMismatch,
-    aiohttp.InvalidURL,
-    aiohttp.InvalidUrlClientError,
-    aiohttp.InvalidUrlRedirectClientError,
-    aiohttp.NonHttpUrlClientError,
-    aiohttp.NonHttpUrlRedirectClientError,
-}
-
 
 @pytest.fixture
 async def client():
@@ -54,46 +39,91 @@ async def client():
     await made.close()
 
 
-def _foreign_errors():
-    kinds = [kind for _, kind in inspect.getmembers(aiohttp, inspect.isclass) if issubclass(kind, aiohttp.ClientError)]
-    return sorted({kind for kind in kinds if not kind.__name__.startswith("WS")}, key=lambda kind: kind.__name__)
+WHOLE = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
-@pytest.mark.parametrize("kind", _foreign_errors(), ids=lambda kind: kind.__name__)
-def test_every_foreign_error_has_a_class(kind):
-    """Each error that aiohttp can raise becomes ours, with the class that is written down here by hand."""
-    ours = foreign(kind.__new__(kind))
-    expected = Failure.AMBIGUOUS
-    if kind in BEFORE_ANYTHING_WAS_SENT:
-        expected = Failure.TRANSIENT
-    elif kind in OF_THE_DESTINATION:
-        expected = Failure.DESTINATION
-    assert class_of(ours) is expected
+@contextlib.asynccontextmanager
+async def talking(answer, *, size=10_000, close=True):
+    """A server that answers every request with the given bytes, in pieces; gives its address."""
+
+    async def talk(reader, writer):
+        try:
+            while True:
+                await reader.readuntil(b"{}")
+                for start in range(0, len(answer), size):
+                    writer.write(answer[start : start + size])
+                    await writer.drain()
+                    await asyncio.sleep(0 if size > 1 else 0.0001)
+                if close:
+                    break
+        except (ConnectionError, asyncio.IncompleteReadError):
+            pass
+        finally:
+            writer.close()
+
+    listening = await asyncio.start_server(talk, "127.0.0.1", 0)
+    yield f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/x"
+    listening.close()
+    await asyncio.sleep(0.02)
+
+
+def _kinds_below(*roots):
+    found = set(roots)
+    for root in roots:
+        found |= _kinds_below(*root.__subclasses__()) if root.__subclasses__() else set()
+    return found
+
+
+def _of(module):
+    kinds = {kind for _, kind in inspect.getmembers(module, inspect.isclass) if issubclass(kind, Exception)}
+    return {kind for kind in kinds if kind.__module__.startswith(module.__name__)}
+
+
+SYSTEM = {kind for kind in _kinds_below(OSError) if kind.__module__ in {"builtins", "socket", "ssl"}}
+
+
+@pytest.mark.parametrize("kind", sorted(SYSTEM, key=str), ids=lambda kind: kind.__name__)
+def test_errors_of_the_system_have_a_class(kind):
+    """While connecting, nothing was sent: transient, or TLS and so the destination. Afterwards: ambiguous."""
+    error = kind.__new__(kind)
+    unmade = NotConnectedError()
+    unmade.__cause__ = error
+    expected = Failure.DESTINATION if issubclass(kind, ssl.SSLError) else Failure.TRANSIENT
+    assert class_of(foreign(unmade)) is expected
+    assert class_of(foreign(error)) is Failure.AMBIGUOUS
+    assert issubclass(kind, FOREIGN)
+
+
+@pytest.mark.parametrize("kind", sorted(_of(httptools) | _of(transport), key=str), ids=lambda kind: kind.__name__)
+def test_errors_of_parser_and_transport_have_a_class(kind):
+    """An answer that cannot be read or is cut off says nothing of what happened."""
+    if kind is NotConnectedError:
+        return
+    assert class_of(foreign(kind())) is Failure.AMBIGUOUS
+    assert issubclass(kind, FOREIGN)
 
 
 @pytest.mark.parametrize(
     ("error", "expected"),
     [
-        (TimeoutError(), Failure.AMBIGUOUS),
-        (ConnectionResetError(), Failure.AMBIGUOUS),
-        (BrokenPipeError(), Failure.AMBIGUOUS),
-        (ssl.SSLCertVerificationError(), Failure.DESTINATION),
         (httpx.InvalidURL("x"), Failure.PERMANENT),
         (UnicodeEncodeError("ascii", "x", 0, 1, "x"), Failure.PERMANENT),
         (KeyError(), Failure.DESTINATION),
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_errors_of_the_system_have_a_class(error, expected):
-    """What the system and httpx raise becomes ours too; the unknown pauses the destination."""
+def test_errors_of_the_request_have_a_class(error, expected):
+    """A request that cannot be written is refused for good; what nobody knows pauses the destination."""
     assert class_of(foreign(error)) is expected
 
 
-def test_table_of_foreign_errors_names_each_class_before_its_ancestors():
-    """First match wins, so that no row of the table hides another."""
-    kinds = [row[0] for row in FOREIGN]
-    for index, kind in enumerate(kinds):
-        assert not any(issubclass(kind, earlier) for earlier in kinds[:index] if earlier is not kind), kind
+def test_tables_of_foreign_errors_name_each_class_before_its_ancestors():
+    """First match wins, so that no row hides another."""
+    for table in (CONNECTING, SENT):
+        kinds = [row[0] for row in table]
+        for index, kind in enumerate(kinds):
+            assert not any(issubclass(kind, earlier) for earlier in kinds[:index]), kind
 
 
 def test_every_status_has_a_class():
@@ -157,6 +187,61 @@ async def test_answer_is_bounded(client, server, body, headers):
     with pytest.raises(AmbiguousDeliveryError) as caught:
         await client.send("PUT", f"{server.base}/Patient/a", [], b"{}")
     assert caught.value.codes == ("answer-too-large",)
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        pytest.param(WHOLE, b"{}", id="length"),
+        pytest.param(
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{\r\n1\r\n}\r\n0\r\n\r\n", b"{}", id="chunks"
+        ),
+        pytest.param(b"HTTP/1.1 200 OK\r\n\r\n{}", b"{}", id="until the end"),
+        pytest.param(b"HTTP/1.0 200 OK\r\n\r\n{}", b"{}", id="HTTP 1.0"),
+        pytest.param(b"HTTP/1.1 204 No Content\r\n\r\n", b"", id="no content"),
+        pytest.param(b"HTTP/1.1 103 Early\r\n\r\n" + WHOLE, b"{}", id="early hints"),
+    ],
+)
+@pytest.mark.parametrize("size", [1, 7, 10_000])
+async def test_answers_of_every_form_are_read(client, answer, expected, size):
+    """However a body is delimited and cut, and whatever comes before it, the answer is the same."""
+    async with talking(answer, size=size) as url:
+        assert (await client.send("PUT", url, [], b"{}")).body == expected
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{}", id="cut off"),
+        pytest.param(CHUNKED + b"1\r\n{\r\n", id="chunks cut off"),
+        pytest.param(b"HTTP/1.1 200 OK\r\nX: " + b"x" * 70_000, id="endless header"),
+        pytest.param(b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n", id="a length beyond the bound"),
+        pytest.param(b"HTTP/1.1 101 Switch\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n", id="upgrade"),
+        pytest.param(b"", id="nothing"),
+    ],
+)
+async def test_broken_answers_are_ambiguous(client, answer):
+    """An answer that is not whole says nothing of what happened."""
+    async with talking(answer) as url:
+        with pytest.raises(AmbiguousDeliveryError):
+            await client.send("PUT", url, [], b"{}")
+
+
+async def test_connection_is_kept_and_dropped_when_more_comes(client):
+    """A second answer to one request is not taken for the answer to the next."""
+    async with talking(WHOLE * 2, close=False) as url:
+        assert (await client.send("PUT", url, [], b"{}")).body == b"{}"
+        await asyncio.sleep(0.05)
+        assert (await client.send("PUT", url, [], b"{}")).body == b"{}"
+
+
+async def test_kept_connections_are_used_again(client, server):
+    """Requests one after the other share a connection; requests at once have one each."""
+    for _ in range(3):
+        await client.send("GET", f"{server.base}/metadata", [])
+    assert len(server.peers) == 1
+    await asyncio.gather(*(client.send("GET", f"{server.base}/metadata", []) for _ in range(3)))
+    assert len(server.peers) == 3
 
 
 async def test_endless_answer_ends_at_the_deadline(client):

@@ -1,0 +1,226 @@
+"""Connections to one server: a request's bytes go out, an answer comes back whole and bounded.
+
+llhttp (through httptools) parses; asyncio carries. A connection has one request under way, is kept while both sides
+keep it, and nothing is ever sent a second time here.
+"""
+
+import asyncio
+import ssl
+import time
+import zlib
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+import httptools
+
+IDLE_SECONDS: Final = 15.0
+MOST_IDLE: Final = 64
+MAX_HEADER_BYTES: Final = 65_536
+SETTLE_SECONDS: Final = 0.05
+_ANY_ZIP: Final = 47
+
+Headers = dict[str, str]
+Place = Callable[[str], None]
+
+
+class Address(NamedTuple):
+    """Where a server listens."""
+
+    host: str
+    port: int
+    tls: bool
+
+
+class AnswerTooLargeError(Exception):
+    """The answer is larger than allowed."""
+
+
+class ConnectionLostError(Exception):
+    """The connection ended before the answer was whole."""
+
+
+class NotConnectedError(Exception):
+    """No connection could be made; nothing was sent."""
+
+
+class Transport:
+    """The connections to one server, made when needed and kept for the next request.
+
+    `place` is called with `sent` when the request has left and with `headers` when the answer's headers have come.
+    """
+
+    def __init__(self, tls: ssl.SSLContext, *, connect_seconds: float, max_answer_bytes: int) -> None:
+        self._tls = tls
+        self._connect_seconds = connect_seconds
+        self._most = max_answer_bytes
+        self._idle: deque[_Connection] = deque()
+        self._busy: set[_Connection] = set()
+
+    async def exchange(
+        self, address: Address, content: bytes, place: Place | None = None
+    ) -> tuple[int, Headers, bytes]:
+        """Send a request and return status, headers (names in lower case) and decoded body.
+
+        Raises NotConnectedError before anything was sent (its cause
+        says why), afterwards ConnectionLostError, AnswerTooLargeError or an error of httptools.
+        """
+        connection = self._kept(address) or await self._connect(address)
+        self._busy.add(connection)
+        try:
+            status, headers, body = await connection.exchange(content, place)
+        except BaseException:
+            connection.abort()
+            raise
+        finally:
+            self._busy.discard(connection)
+        self._keep(connection)
+        return status, headers, _decoded(body, headers.get("content-encoding", ""), self._most)
+
+    async def close(self) -> None:
+        """Close every connection; requests under way fail."""
+        for connection in (*self._idle, *self._busy):
+            connection.abort()
+        self._idle.clear()
+        await asyncio.sleep(0)
+
+    def _kept(self, address: Address) -> "_Connection | None":
+        limit = time.monotonic() - IDLE_SECONDS
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.usable and connection.since > limit and connection.address == address:
+                return connection
+            connection.close()
+        return None
+
+    def _keep(self, connection: "_Connection") -> None:
+        if not connection.usable or len(self._idle) >= MOST_IDLE:
+            connection.close()
+            return
+        connection.since = time.monotonic()
+        self._idle.append(connection)
+
+    async def _connect(self, address: Address) -> "_Connection":
+        loop = asyncio.get_running_loop()
+        tls = self._tls if address.tls else None
+        try:
+            async with asyncio.timeout(self._connect_seconds):
+                _, connection = await loop.create_connection(
+                    lambda: _Connection(address, self._most), address.host, address.port, ssl=tls
+                )
+        except (OSError, ssl.SSLError, ValueError) as error:
+            raise NotConnectedError from error
+        return connection
+
+
+class _Connection(asyncio.Protocol):
+    """One connection; httptools calls `on_...` as it parses."""
+
+    def __init__(self, address: Address, max_answer_bytes: int) -> None:
+        self.address = address
+        self.since = 0.0
+        self.usable = True
+        self._most = max_answer_bytes
+        self._transport: asyncio.Transport | None = None
+        self._waiting: asyncio.Future[tuple[int, Headers, bytes]] | None = None
+
+    async def exchange(self, content: bytes, place: Place | None) -> tuple[int, Headers, bytes]:
+        if self._transport is None or not self.usable:
+            raise ConnectionLostError
+        self._waiting = asyncio.get_running_loop().create_future()
+        self._place = place
+        self._taken = 0
+        self.on_message_begin()
+        self._transport.write(content)
+        if place is not None:
+            await asyncio.sleep(SETTLE_SECONDS)
+            place("sent")
+        return await self._waiting
+
+    def abort(self) -> None:
+        self.usable = False
+        if self._transport is not None:
+            self._transport.abort()
+
+    def close(self) -> None:
+        self.usable = False
+        if self._transport is not None:
+            self._transport.close()
+
+    def connection_made(self, transport: Any) -> None:
+        self._transport = transport
+        self._parser = httptools.HttpResponseParser(self)
+
+    def data_received(self, data: bytes) -> None:
+        if self._waiting is None or self._waiting.done():
+            self.abort()
+            return
+        self._taken += len(data)
+        try:
+            self._parser.feed_data(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+            self._fail(error.__context__ if isinstance(error.__context__, AnswerTooLargeError) else error)
+            self.abort()
+
+    def eof_received(self) -> bool:
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.usable = False
+        if self._waiting is None or self._waiting.done():
+            return
+        if exc is None and self._until_eof:
+            self.on_message_complete()
+        else:
+            self._fail(ConnectionLostError())
+
+    def on_message_begin(self) -> None:
+        self._headers: Headers = {}
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._until_eof = False
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._taken - self._size > MAX_HEADER_BYTES:
+            raise AnswerTooLargeError
+        self._headers[name.decode("latin-1").lower()] = value.decode("latin-1")
+
+    def on_headers_complete(self) -> None:
+        named = self._headers
+        if int(named.get("content-length", "0") or 0) > self._most:
+            raise AnswerTooLargeError
+        self._until_eof = "content-length" not in named and "transfer-encoding" not in named
+        if self._place is not None:
+            self._place("headers")
+
+    def on_body(self, body: bytes) -> None:
+        self._size += len(body)
+        if self._size > self._most:
+            raise AnswerTooLargeError
+        self._parts.append(body)
+
+    def on_message_complete(self) -> None:
+        status = self._parser.get_status_code()
+        if status < 200 or self._waiting is None or self._waiting.done():
+            return
+        self.usable = self.usable and not self._until_eof and self._parser.should_keep_alive()
+        self._waiting.set_result((status, self._headers, b"".join(self._parts)))
+
+    def _fail(self, error: BaseException) -> None:
+        self.usable = False
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_exception(error)
+
+
+def _decoded(body: bytes, encoding: str, most: int) -> bytes:
+    """Undo a compression that was not asked for, within the bound."""
+    if encoding.strip().lower() in {"", "identity"} or not body:
+        return body
+    unzip = zlib.decompressobj(_ANY_ZIP)
+    try:
+        plain = unzip.decompress(body, most + 1)
+    except zlib.error as error:
+        raise ConnectionLostError from error
+    if len(plain) > most or unzip.unconsumed_tail:
+        raise AnswerTooLargeError
+    return plain
