@@ -49,6 +49,7 @@ class Exchange:
         self.known: dict[Identity, Known] = {}
         self.owned: dict[str, Owned] = {}
         self.merges: list[Merged] = []
+        self.deleted = False
         self._intend = intend
         self._at = at
         self._number = attempts_made
@@ -68,8 +69,9 @@ class Exchange:
         return await self.memory.owned(patient.reference, self.source)
 
     async def read(self, logical_id: str) -> Stored | None:
-        """Read a Patient; None where there is none (any more)."""
+        """Read a Patient; None where there is none (any more); `deleted` then says whether it was deleted."""
         answer = await self._get(f"{self.server.base}/Patient/{logical_id}", GONE)
+        self.deleted = self.deleted or answer.status == 410
         if answer.status in GONE:
             return None
         return self._patient(answer, write=False)

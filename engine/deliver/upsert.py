@@ -5,11 +5,12 @@ from typing import Final
 from engine.deliver.create import How, create
 from engine.deliver.criteria import required_by
 from engine.deliver.exchange import Exchange
+from engine.deliver.failure import error_of
 from engine.deliver.prove import prove
 from engine.deliver.remember import remember
 from engine.deliver.resolve import Resolution, replaced_with, resolve
 from engine.deliver.stored import Body, Stored
-from engine.deliver.verdict import Known
+from engine.deliver.verdict import Failure, Known
 from engine.errors import HeldDeliveryError
 from engine.fhir.changes import Applied, apply, grow
 from engine.fhir.patient import carries, carries_any, links, overlays, replaced_by
@@ -42,6 +43,8 @@ async def _absent(exchange: Exchange, interaction: Upsert) -> tuple[str, Resolut
         return "nothing-to-delete", None
     if not interaction.create:
         raise HeldDeliveryError("unknown-patient")
+    if exchange.deleted:
+        raise HeldDeliveryError("deleted-at-server", status=410)
     record = interaction.patient
     creation = await create(exchange, record)
     if creation.how is How.CREATED:
@@ -74,7 +77,7 @@ async def _update(exchange: Exchange, interaction: Upsert, found: Resolution) ->
     if answer.status < 300:
         written = exchange.patient_of(answer)
         if written.logical_id != patient.logical_id:
-            raise HeldDeliveryError("wrong-record-answered", status=answer.status)
+            raise error_of(Failure.AMBIGUOUS, "wrong-record-answered", answer.status, ("wrong-record-answered",))
         exchange.note(*result.flags)
         _remember(exchange, record, found, written, result)
         return "updated", None

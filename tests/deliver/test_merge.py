@@ -1,5 +1,10 @@
 """Merges at a real HTTP server: what is done, what is refused, and what was done already."""
 
+import asyncio
+import signal
+import subprocess
+import sys
+
 import pytest
 
 from engine.deliver.verdict import Failure, VerdictKind
@@ -222,3 +227,54 @@ async def test_reused_number_is_held(site, server, two, merging, patient):
     await (await opened(site)).send(merging("1", "2"))
     other = patient("1", family="Osei", given="Kwame", birthDate="1950-01-01")
     assert (await site.send(Upsert(other))).reason == "merged-identifier-reused"
+
+
+DELIVER = """
+import asyncio, sys
+from datetime import UTC, datetime
+from engine import fault
+from engine.config.channel import Channel
+from engine.deliver.destination import Destination
+from engine.fhir.plan import ElementChange, Identity, Merge, PatientRecord, Plan
+base, armed, system = sys.argv[1:]
+class Blank:
+    async def known(self, identities): return {}
+    async def owned(self, resource, source): return {}
+    async def merged(self, source, survivor): return False
+async def intend(request): pass
+async def main():
+    channel = Channel.model_validate({"channel": "c", "listen": {"mllp": {"port": 0}}, "destinations": [
+        {"name": "d", "base_url": base, "if_none_exist": "demographics", "carry_over": ["telecom"]}]})
+    at = datetime(2026, 3, 1, tzinfo=UTC)
+    destination = Destination(channel.destinations[0], channel, clock=lambda: at, new_id=str)
+    await destination.check()
+    one, two = Identity(system, "1"), Identity(system, "2")
+    survivor = PatientRecord((two,), ({"system": system, "value": "2"},), (), False)
+    merge = Merge(one, two, (one,), ({"system": system, "value": "1"},), survivor)
+    fault.arm(armed)
+    await destination.deliver(Plan("A40", "s", at, 14, (merge,)), Blank(), intend, at=at)
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("merges", [True, False], ids=["$merge", "links"])
+@pytest.mark.parametrize("armed", ["F12", "F13", "F14", *(f"F18:{step}" for step in (1, 2, 3))])
+async def test_merge_survives_death_after_each_step(site, server, two, merging, armed, merges):
+    """Killed anywhere within a merge, the next attempt finishes it: one merge, nothing half done."""
+    server.merges = server.survivor_for_old_numbers = merges
+    point, _, nth = armed.partition(":")
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", DELIVER, server.base, f"{point}:kill:{nth or 1}", MRN), stderr=subprocess.PIPE
+    )
+    await process.communicate()
+    await asyncio.sleep(0.1)
+    assert process.returncode in ({-signal.SIGKILL, 0} if point == "F18" else {-signal.SIGKILL})
+    await opened(site, carry_over=["telecom"])
+    verdict = await site.send(merging("1", "2"), ambiguous=True)
+    assert verdict.reason in {"merged", "linked", "already-merged"}
+    done = [effect for effect in server.effects if effect != "update b" or merges is False]
+    assert done.count("merge a into b") == (1 if merges else 0)
+    assert server.patients["a"]["active"] is False
+    assert [link["type"] for link in server.patients["a"]["link"]] == ["replaced-by"]
+    assert [link["type"] for link in server.patients["b"]["link"]] == ["replaces"]
+    assert server.patients["b"]["telecom"] == [{"value": "5"}]

@@ -1,7 +1,11 @@
 """Create-or-update at a real HTTP server that is told how to behave."""
 
+from datetime import UTC, datetime
+
+import pytest
+
 from engine.deliver.verdict import Failure, VerdictKind
-from engine.fhir.plan import Identity, Upsert
+from engine.fhir.plan import Identity, Plan, Upsert
 from tests.deliver.fake_fhir import Step
 
 MRN = "https://mrn.riverbend.example"
@@ -234,6 +238,89 @@ async def test_identities_are_told_only_once(site, server, patient):
     assert verdict.known == ()
     assert verdict.owned[0].resource == "Patient/p1"
     assert Identity(MRN, "1") in site.memory.identities
+
+
+async def test_retry_after_is_told(site, server, patient):
+    """429 is transient; what Retry-After asks for is told to the spine, within five minutes."""
+    site.open()
+    server.script.append(Step("GET", 429, headers={"Retry-After": "7"}))
+    verdict = await site.send(Upsert(patient("1")))
+    assert (verdict.kind, verdict.failure, verdict.retry_after_seconds) == (VerdictKind.RETRY, Failure.TRANSIENT, 7)
+    server.script.append(Step("POST", 429, headers={"Retry-After": "999999"}))
+    assert (await site.send(Upsert(patient("1")))).retry_after_seconds == 300
+    assert server.effects == []
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"<html>", b"[]", b'{"resourceType":"Bundle"}', b'{"resourceType":"Patient","id":"other"}']
+)
+async def test_success_without_the_record_is_ambiguous(site, server, patient, body):
+    """200 without the Patient that was sent is no proof of anything: read first, then done."""
+    await site.open().send(Upsert(patient("1")))
+    server.script.append(Step("PUT", 200, commit=True, body=body or b" "))
+    verdict = await site.send(Upsert(patient("1", gender="male")))
+    assert (verdict.kind, verdict.failure) == (VerdictKind.RETRY, Failure.AMBIGUOUS)
+    assert (await site.send(Upsert(patient("1", gender="male")))).reason == "unchanged"
+    assert server.effects == ["create p1", "update p1"]
+
+
+async def test_redirect_holds(site, server, patient):
+    """A server that points elsewhere is not followed: held."""
+    server.script.append(Step("GET", 302, headers={"Location": "http://127.0.0.1:1/"}))
+    verdict = await site.open().send(Upsert(patient("1")))
+    assert (verdict.kind, verdict.reason) == (VerdictKind.HELD, "http-302")
+
+
+async def test_record_deleted_at_the_server_is_held(site, server, patient):
+    """A record that somebody deleted is not made anew by a message."""
+    await site.open().send(Upsert(patient("1")))
+    del server.patients["p1"]
+    server.script.extend([Step("PUT", 410), Step("GET", 410)])
+    assert (await site.send(Upsert(patient("1", gender="male")))).reason == "deleted-at-server"
+
+
+async def test_record_that_vanished_is_made_again(site, server, patient):
+    """A record of which the server knows nothing (404) is resolved anew, and created where nobody has the number."""
+    await site.open().send(Upsert(patient("1")))
+    del server.patients["p1"]
+    assert (await site.send(Upsert(patient("1", gender="male")))).reason == "created"
+
+
+async def test_number_taken_meanwhile_is_resolved_once(site, server, patient, identifier):
+    """409 for the number: somebody was quicker; his record is found and updated."""
+    server.script.append(Step("GET", 200, body=b'{"resourceType":"Bundle","entry":[]}'))
+    server.add("a", identifier=[identifier("1")], gender="male")
+    verdict = await site.open().send(Upsert(patient("1")))
+    assert (verdict.reason, list(server.patients)) == ("updated", ["a"])
+
+
+async def test_server_that_made_two_is_held(site, server, patient, identifier):
+    """A server that made a duplicate despite the condition is found out by the verification: held."""
+    server.unique_mrn = False
+    server.script.append(Step("GET", 200, body=b'{"resourceType":"Bundle","entry":[]}'))
+    server.add("a", identifier=[identifier("1")])
+    assert (await site.open().send(Upsert(patient("1")))).reason == "duplicate-after-create"
+
+
+async def test_each_write_is_journaled_before_it_is_sent(site, server, patient):
+    """An intent that cannot be journaled lets nothing go out."""
+    site.open()
+
+    async def broken(request):
+        raise OSError("disk")
+
+    plan = Plan("A08", "ADT|RVB", None, 0, (Upsert(patient("1")),))
+    with pytest.raises(OSError, match="disk"):
+        await site.destination.deliver(plan, site.memory, broken, at=datetime(2026, 3, 1, tzinfo=UTC))
+    assert [request for request in server.requests if not request.startswith("GET")] == []
+
+
+async def test_intents_hold_no_token(site, server, patient, monkeypatch):
+    """What is journaled of a request has no Authorization header."""
+    monkeypatch.setenv("TOKEN", "hush")
+    await site.open(auth={"type": "bearer", "token": {"env": "TOKEN"}}).send(Upsert(patient("1")))
+    assert server.headers[-1]["Authorization"] == "Bearer hush"
+    assert "hush" not in str([request.headers for request in site.intents])
 
 
 def identifier_of(number: str, system: str = MRN) -> dict[str, object]:
