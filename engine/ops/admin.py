@@ -1,0 +1,94 @@
+"""The admin socket: how commands reach the running engine, over a Unix socket that only its owner can open.
+
+One request a connection, one JSON line: `{"do": NAME, "with": {...}}`. The answer is JSON lines: any number of
+`{"row": ...}`, then `{"done": ...}` or `{"error": TEXT, "exit": CODE}`.
+"""
+
+import asyncio
+import contextlib
+import socket
+import struct
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from engine import telemetry
+from engine.errors import AdtEngineError, StartError, UsageError
+
+SOCKET_NAME: Final = "admin.sock"
+LINE_BYTES: Final = 1_048_576
+_UNIX_PATH_BYTES: Final = 107
+
+Act = Callable[[Mapping[str, Any]], Awaitable[Any]]
+
+_log = telemetry.logger()
+
+
+@contextlib.asynccontextmanager
+async def serving(folder: Path, uid: int, acts: Mapping[str, Act]) -> AsyncIterator[None]:
+    """Serve acts by name on the folder's socket until closed; peers of another user are turned away."""
+    path = folder / SOCKET_NAME
+    if len(bytes(path)) > _UNIX_PATH_BYTES:
+        raise StartError(f"{path} is too long for a Unix socket: choose a data folder with a shorter path")
+    path.unlink(missing_ok=True)
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(ConnectionError):
+            if _peer_uid(writer) in {0, uid}:
+                writer.write(await _reply(acts, await reader.readline()))
+            else:
+                writer.write(_line({"error": "this socket belongs to another user", "exit": 1}))
+            await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_unix_server(answer, path=str(path), limit=LINE_BYTES)
+    path.chmod(0o600)
+    try:
+        yield
+    finally:
+        server.close()
+        path.unlink(missing_ok=True)
+
+
+def _peer_uid(writer: asyncio.StreamWriter) -> int:
+    peer = writer.get_extra_info("socket")
+    _pid, uid, _gid = struct.unpack("3i", peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    return int(uid)
+
+
+async def _reply(acts: Mapping[str, Act], line: bytes) -> bytes:
+    try:
+        request = orjson.loads(line)
+        act = acts.get(request["do"])
+        if act is None:
+            raise UsageError(f"the running engine does not know {request['do']!r}: is it of an older version?")
+        return _line({"done": await act(request.get("with", {}))})
+    except AdtEngineError as error:
+        return _line({"error": str(error), "exit": 2 if isinstance(error, UsageError) else 1})
+    except (orjson.JSONDecodeError, KeyError, TypeError, ValueError):
+        return _line({"error": "the request is not of the form {do, with}", "exit": 2})
+
+
+def _line(value: Any) -> bytes:
+    return orjson.dumps(value, default=str) + b"\n"
+
+
+def ask(folder: Path, act: str, arguments: Mapping[str, Any]) -> Any:
+    """Ask the running engine; ConnectionError where none runs on this folder, AdtEngineError for what it refuses."""
+    with contextlib.closing(socket.socket(socket.AF_UNIX)) as line:
+        try:
+            line.connect(str(folder / SOCKET_NAME))
+        except (FileNotFoundError, ConnectionRefusedError) as error:
+            raise ConnectionError(f"no engine runs on {folder}") from error
+        line.sendall(_line({"do": act, "with": dict(arguments)}))
+        answer = orjson.loads(b"".join(_received(line)))
+    if "error" in answer:
+        raise (UsageError if answer.get("exit") == 2 else AdtEngineError)(answer["error"])
+    return answer["done"]
+
+
+def _received(line: socket.socket) -> Iterator[bytes]:
+    while data := line.recv(65_536):
+        yield data

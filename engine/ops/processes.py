@@ -1,0 +1,79 @@
+"""Child processes of a command: the service and the engine, started, awaited and stopped."""
+
+import asyncio
+import contextlib
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from engine.errors import StartError
+
+START_SECONDS: Final = 20.0
+STOP_SECONDS: Final = 15.0
+
+
+class Child:
+    """One `adt-engine` process whose log goes to a file, and the address it listens on."""
+
+    def __init__(self, process: asyncio.subprocess.Process, log: Path, said: Mapping[str, Any]) -> None:
+        self.process = process
+        self.log = log
+        self.host = str(said["address"])
+        self.port = int(said["port"])
+
+    async def stop(self) -> None:
+        """Stop the process as an operator would, and make sure that it is gone."""
+        if self.process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                self.process.send_signal(signal.SIGTERM)
+            try:
+                async with asyncio.timeout(STOP_SECONDS):
+                    await self.process.wait()
+            except TimeoutError:
+                self.process.kill()
+                await self.process.wait()
+
+
+async def start(name: str, arguments: Sequence[str], environment: Mapping[str, str], log: Path) -> Child:
+    """Start `adt-engine` with arguments and wait until it listens; StartError shows the end of its log."""
+    with log.open("wb") as output:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "engine",
+            *arguments,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            env=dict(environment),
+        )
+    try:
+        async with asyncio.timeout(START_SECONDS):
+            while (said := _listening(log)) is None:
+                if process.returncode is not None:
+                    raise StartError(f"{name} ended at once: {_tail(log)} (its log: {log})")
+                await asyncio.sleep(0.03)
+    except TimeoutError as error:
+        process.kill()
+        raise StartError(
+            f"{name} did not listen within {START_SECONDS:.0f} s: {_tail(log)} (its log: {log})"
+        ) from error
+    return Child(process, log, said)
+
+
+def _listening(log: Path) -> Mapping[str, Any] | None:
+    for line in log.read_bytes().splitlines():
+        with contextlib.suppress(orjson.JSONDecodeError):
+            said = orjson.loads(line)
+            if isinstance(said, dict) and said.get("event") == "listening":
+                return said
+    return None
+
+
+def _tail(log: Path) -> str:
+    lines = log.read_text(errors="replace").strip().splitlines()
+    return " / ".join(lines[-3:]) or "it said nothing"

@@ -1,0 +1,74 @@
+"""`adt-engine run`: the engine as a process, from start to a graceful stop."""
+
+import asyncio
+import os
+import signal
+
+import typer
+import uvloop
+
+from engine import fault, telemetry
+from engine.config.settings import FAULT_VARIABLE, environment
+from engine.errors import ConfigurationError, UsageError
+from engine.ops import admin
+from engine.ops.acts import acts_of
+from engine.ops.options import CHANNELS, DATA, Channels, Data, Mappings
+from engine.pipeline.configuration import Files
+from engine.pipeline.engine import Engine
+from engine.receive.reactor import install
+
+EXIT_FAILED = 75
+
+_log = telemetry.logger()
+
+
+def run(channels: Channels = CHANNELS, mappings: Mappings = None, data: Data = DATA) -> None:
+    """Run the engine: listen on every channel, deliver to its destinations, until stopped.
+
+    SIGTERM or Ctrl-C stops it after what is in flight is answered; SIGHUP reads channels and mappings again. Log
+    lines are JSON on standard error. Exit 0 after a stop, 2 if a file or setting is wrong, 75 if the journal failed.
+
+    Example: adt-engine run --channels channels --data /var/lib/adt-engine
+    """
+    telemetry.configure()
+    os.umask(0o077)
+    if specification := environment(FAULT_VARIABLE):
+        try:
+            fault.arm(specification)
+        except ValueError as error:
+            raise UsageError(str(error)) from error
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        code = runner.run(serve(Files(channels, mappings, data)))
+    if code:
+        raise typer.Exit(code)
+
+
+async def serve(files: Files) -> int:
+    """Run an engine until a signal or a failure of its journal; return the exit code."""
+    install()
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+    for name in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(name, stop.set)
+    engine = await Engine.start(files)
+    reloads: set[asyncio.Task[None]] = set()
+    loop.add_signal_handler(signal.SIGHUP, lambda: reloads.add(loop.create_task(_reload(engine))))
+    async with admin.serving(files.data, os.getuid(), acts_of(engine)):
+        _log.info("started", pid=os.getpid(), count=len(engine.doors))
+        waits = [loop.create_task(stop.wait()), loop.create_task(engine.failed.wait())]
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        for wait in waits:
+            wait.cancel()
+        failed = engine.failed.is_set()
+        _log.info("stopping")
+        await engine.stop()
+    _log.info("stopped")
+    return EXIT_FAILED if failed else 0
+
+
+async def _reload(engine: Engine) -> None:
+    try:
+        await engine.reload()
+    except ConfigurationError as error:
+        for problem in error.problems:
+            _log.error("reload refused", file=f"{problem.file}:{problem.line}:{problem.column}", error=str(problem))
