@@ -114,13 +114,11 @@ class Exchange:
     ) -> Answer:
         """Journal the intent, send a write and account for it.
 
-        `spoken`: refusals that the caller deals with. `changes` False: a preview, which needs no intent and is no
-        less safe to repeat than a read.
+        `spoken`: refusals that the caller deals with. `changes` False: a preview, as safe to repeat as a read.
         """
         names = (("Content-Type", MEDIA_TYPE), *headers)
         request = self._request(method, f"{self.server.base}/{path}", names, content)
-        if changes:
-            await self._intend(request)
+        await self._intend(request)
         try:
             answer = await self.server.ask(method, request.url, names, content)
         except DeliveryError as error:
@@ -144,13 +142,14 @@ class Exchange:
         try:
             answer = await self.server.ask("GET", url, ())
         except DeliveryError as error:
-            self._account(self._request("GET", url, (), b""), error, changes=False)
+            request = await self._after_the_fact(url)
+            self._account(request, error, changes=False)
             raise self._reclassed(error, write=False) from error
         failure = failure_of(answer.status, write=False)
         if failure is Failure.NONE or answer.status in spoken:
             return answer
         codes = outcome.codes(answer.json)
-        request = self._request("GET", url, (), b"")
+        request = await self._after_the_fact(url)
         self.attempts.append(Attempt(request, answer.status, codes, failure, answer.milliseconds, answer.body))
         raise self._refusal(answer, failure, codes)
 
@@ -160,6 +159,12 @@ class Exchange:
             failure = Failure.AMBIGUOUS if write else Failure.TRANSIENT
             raise error_of(failure, "no-patient-in-answer", answer.status, ("no-patient-in-answer",))
         return patient
+
+    async def _after_the_fact(self, url: str) -> Request:
+        """Journal a read that failed, for the operator's eyes: each attempt told has its intent in the journal."""
+        request = self._request("GET", url, (), b"")
+        await self._intend(request)
+        return request
 
     def _request(self, method: str, url: str, headers: tuple[tuple[str, str], ...], content: bytes) -> Request:
         self._number += 1

@@ -44,7 +44,7 @@ class Attempt:
     """A request and what came of it; `status` is 0 where no answer came.
 
     `body` is the answer's, kept of refusals and previews: a write that succeeded is told by its request. A preview and
-    a read that failed are attempts, too; they have no intent in the journal.
+    a read that failed are attempts, too. Each has had its intent journaled.
     """
 
     request: Request

@@ -77,11 +77,16 @@ class Site:
         """Deliver interactions as one entry and learn from the verdict."""
         assert self.destination is not None
 
+        mine: list[Request] = []
+
         async def intend(request: Request) -> None:
             self.intents.append(request)
+            mine.append(request)
 
         plan = Plan("A08", source, AT, 14, interactions)
         verdict = await self.destination.deliver(plan, self.memory, intend, at=AT, **options)
+        assert [attempt.request for attempt in verdict.attempts] == mine
+        assert "SENTINEL" not in repr(verdict)
         self.memory.learn(verdict)
         return verdict
 
