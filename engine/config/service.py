@@ -4,8 +4,9 @@ from enum import StrEnum
 from typing import Any, Final, Literal
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
+from engine.config.channel import Frozen
 from engine.config.secret import Secret
 
 JWT_BEARER: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
@@ -22,12 +23,6 @@ NOT_YET_PER_TENANT: Final = (
     "licensed_networks",
     "webhook_allow",
 )
-
-
-class Frozen(BaseModel):
-    """A frozen model that refuses unknown keys."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class Environment(StrEnum):

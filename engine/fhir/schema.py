@@ -142,7 +142,10 @@ def _dated(key: str) -> bool:
 
 
 def _choices(part: dict[str, Json], path: str) -> Iterator[Defect]:
+    chosen = [key for key in part if key.startswith(CHOICES)]
+    if len(chosen) < 2:
+        return
     for choice in CHOICES:
-        given = [key for key in part if key.startswith(choice) and key[len(choice) :][:1].isupper()]
+        given = [key for key in chosen if key.startswith(choice) and key[len(choice) :][:1].isupper()]
         if len(given) > 1:
             yield Defect(f"{path}.{choice}[x]", Kind.STRUCTURE, "more than one choice of the element")

@@ -1,7 +1,7 @@
 """Literal references in resources: our own addresses made relative, other hosts refused, targets looked up."""
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from engine.interchange.outcome import Category, Issue, RefusedError
 from engine.interchange.store.transaction import Transaction
@@ -11,28 +11,38 @@ Json = Any
 KEPT_TYPES: Final = frozenset({"Patient"})
 
 
-def normalise_references(resource: dict[str, Json], base_url: str) -> None:
-    """Make absolute references under our own bases relative, in place; RefusedError for other hosts and URNs.
+class Reference(NamedTuple):
+    """A literal reference: where it stands, and `Type/id`."""
 
-    A reference into the resource itself (`#id`) stays as it is.
+    path: str
+    target: str
+
+
+def normalise_references(resource: dict[str, Json], base_url: str) -> tuple[Reference, ...]:
+    """Make absolute references under our own bases relative, in place, and return all; RefusedError for other hosts.
+
+    A reference into the resource itself (`#id`) stays as it is; a URN is no reference to anything here.
     """
     foreign: list[Issue] = []
+    found: list[Reference] = []
     for path, holder in _holders(resource, resource["resourceType"]):
         reference = relative(holder["reference"], base_url)
         if reference is None:
             foreign.append(Issue("The reference is not to a resource of this service.", f"{path}.reference"))
         else:
             holder["reference"] = reference
+            found.append(Reference(f"{path}.reference", reference))
     if foreign:
         raise RefusedError(Category.UNRESOLVED, tuple(foreign))
+    return tuple(found)
 
 
-def check_references(transaction: Transaction, resource: dict[str, Json]) -> None:
+def check_references(transaction: Transaction, references: tuple[Reference, ...]) -> None:
     """Refuse references to resources that the tenant does not have, of the types that are kept here."""
     missing = [
-        Issue("The reference names a resource that does not exist.", f"{path}.reference")
-        for path, holder in _holders(resource, resource["resourceType"])
-        if _unresolved(transaction, holder["reference"])
+        Issue("The reference names a resource that does not exist.", reference.path)
+        for reference in references
+        if _unresolved(transaction, reference.target)
     ]
     if missing:
         raise RefusedError(Category.UNRESOLVED, tuple(missing))

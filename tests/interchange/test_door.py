@@ -61,7 +61,7 @@ def test_only_json_goes_out(service: Running, accept: str, query: str, status: i
 
 
 @pytest.mark.parametrize(
-    "path", ["/Nonsense", "/Nonsense/1", "/Patient/1/$nonsense", "/Patient/1/_history/1", "/Patient/", "/"]
+    "path", ["", "/Nonsense", "/Nonsense/1", "/Patient/1/$nonsense", "/Patient/1/_history/1", "/Patient/", "/"]
 )
 def test_unknown_addresses(service: Running, base: str, path: str) -> None:
     """C-008: what the service does not have is 404 not-supported."""

@@ -90,7 +90,7 @@ class App:
         try:
             if self._hooks is not None and await self._struck(self._hooks, scope, receive, send, request_id):
                 return
-            if path.startswith("/fhir/"):
+            if path.startswith("/fhir/") or path == "/fhir":
                 call = Call(scope["method"], path[6:], scope["query_string"].decode("latin-1"), headers)
                 await send_answer(send, await self._answer(call, receive, request_id), FHIR_JSON, request_id)
             else:

@@ -8,7 +8,7 @@ from engine.interchange.exchange import Request
 from engine.interchange.outcome import Category, RefusedError, refuse
 from engine.interchange.patient.index import DEMOGRAPHICS, IDENTIFIER, demographics, is_record_number
 from engine.interchange.patient.rules import check_patient
-from engine.interchange.references import check_references, normalise_references
+from engine.interchange.references import Reference, check_references, normalise_references
 from engine.interchange.service import Service
 from engine.interchange.store.transaction import Stored, Transaction
 from engine.interchange.versions.view import kept, tolerated
@@ -22,12 +22,13 @@ class Draft:
 
     patient: dict[str, Json]
     invalid: RefusedError | None
+    references: tuple[Reference, ...]
 
     def judge(self, transaction: Transaction) -> None:
         """Raise what makes the body unprocessable (422)."""
         if self.invalid is not None:
             raise self.invalid
-        check_references(transaction, self.patient)
+        check_references(transaction, self.references)
 
 
 def read_draft(service: Service, request: Request) -> Draft:
@@ -35,11 +36,12 @@ def read_draft(service: Service, request: Request) -> Draft:
     body = tolerated(request.body, request.version)
     invalid = check_patient(body, request.version)
     patient = kept(body, request.version)
+    references: tuple[Reference, ...] = ()
     try:
-        normalise_references(patient, service.configuration.base_url)
+        references = normalise_references(patient, service.configuration.base_url)
     except RefusedError as refusal:
         invalid = invalid or refusal
-    return Draft(patient, invalid)
+    return Draft(patient, invalid, references)
 
 
 def with_global_id(patient: dict[str, Json], patient_id: str, system: str) -> dict[str, Json]:

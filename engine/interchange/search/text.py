@@ -17,6 +17,8 @@ def fold(text: str) -> str:
 
 def split(value: str, separator: str) -> list[str]:
     r"""Return the parts of a value between separators that no backslash escapes; the escapes stay."""
+    if "\\" not in value:
+        return value.split(separator)
     parts: list[str] = [""]
     for piece in _pieces(value):
         if piece == separator:
@@ -28,6 +30,8 @@ def split(value: str, separator: str) -> list[str]:
 
 def unescape(value: str) -> str:
     r"""Return a value with `\,` `\|` `\$` and `\\` taken as the characters they stand for."""
+    if "\\" not in value:
+        return value
     return "".join(piece[1] if len(piece) == 2 and piece[1] in ",|$\\" else piece for piece in _pieces(value))
 
 

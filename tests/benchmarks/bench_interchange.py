@@ -1,0 +1,262 @@
+"""CPU of the interchange service for each kind of request, as its own process under full durability.
+
+    python -m tests.benchmarks.bench_interchange [--patients 100000] [--requests 3000] [--connections 8]
+
+The service keeps `--patients` patients, laid in through its own store; then each kind of request runs over kept
+connections. Printed: CPU milliseconds of the service a request (user and system), p50 and p99 of the answers, rate.
+"""
+
+import argparse
+import asyncio
+import itertools
+import os
+import platform
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+import httpx
+import orjson
+import psutil
+
+from engine.interchange.patient.index import index_patient
+from engine.interchange.store.store import Store
+from engine.interchange.store.transaction import Transaction
+
+MRN = "https://mrn.riverbend.example"
+TYPE = {"coding": [{"system": "http://terminology.hl7.org/CodeSystem/v2-0203", "code": "MR"}], "text": "MRN"}
+AIMS = {"read": 0.25, "by identifier": 0.3, "name + birthdate": 0.6, "update": 1.0, "create": 1.0, "conditional": 1.2}
+BATCH = 2000
+FAMILIES = [
+    f"{first}{middle}{last}"
+    for first in ("Quin", "Van", "Sor", "Kel", "Mar", "Ob")
+    for middle in ("ter", "dal", "min", "ro", "sa")
+    for last in ("o", "ez", "son", "ley", "ick", "er", "stein", "i")
+]
+GIVEN = [
+    "Marisol",
+    "Elisabeth",
+    "Bo",
+    "Ines",
+    "Al",
+    "Zoe",
+    "Ama",
+    "Ike",
+    "Lea",
+    "Tom",
+    "Una",
+    "Vic",
+    "Wim",
+    "Yul",
+    "Ada",
+    "Ben",
+]
+
+Make = Callable[[int], tuple[str, str, dict[str, str], bytes]]
+
+
+class Kind(NamedTuple):
+    """One kind of request: its name, and what makes the nth of it."""
+
+    name: str
+    make: Make
+
+
+def person(number: int) -> dict[str, Any]:
+    """Return the nth patient, about 900 bytes; the same for the same number."""
+    chance = random.Random(number)
+    born = date(1930, 1, 1) + timedelta(days=chance.randrange(33_000))
+    return {
+        "resourceType": "Patient",
+        "active": True,
+        "identifier": [{"type": TYPE, "system": MRN, "value": f"RB-{number}"}],
+        "name": [
+            {
+                "use": "official",
+                "family": chance.choice(FAMILIES),
+                "given": [chance.choice(GIVEN), chance.choice(GIVEN)],
+            }
+        ],
+        "gender": chance.choice(["male", "female"]),
+        "birthDate": born.isoformat(),
+        "telecom": [{"system": "phone", "value": f"+1 503 555 {number % 10_000:04d}", "use": "home"}],
+        "address": [
+            {
+                "use": "home",
+                "line": ["12 Alder Way"],
+                "city": "Keswick",
+                "state": "OR",
+                "postalCode": f"{97_000 + number % 500}",
+            }
+        ],
+        "maritalStatus": {
+            "coding": [{"system": "http://terminology.hl7.org/CodeSystem/v3-MaritalStatus", "code": "M"}]
+        },
+        "communication": [{"language": {"coding": [{"system": "urn:ietf:bcp:47", "code": "es"}]}, "preferred": True}],
+    }
+
+
+def lay_in(path: Path, patients: int) -> None:
+    """Put patients into a store before the service starts."""
+    store = Store(path, ["riverbend"], lambda: datetime.now(UTC), {"Patient": index_patient})
+
+    def some(numbers: range) -> Callable[[Transaction], None]:
+        def work(transaction: Transaction) -> None:
+            for number in numbers:
+                transaction.create("Patient", f"p{number}", person(number))
+
+        return work
+
+    for start in range(0, patients, BATCH):
+        asyncio.run(store.write("riverbend", some(range(start, min(start + BATCH, patients)))))
+    store.close()
+
+
+def kinds(patients: int) -> list[Kind]:
+    """Return the kinds of requests."""
+    chance, fresh = random.Random(7), itertools.count(patients)
+    json = {"content-type": "application/fhir+json"}
+
+    def read(_: int) -> tuple[str, str, dict[str, str], bytes]:
+        return "GET", f"/fhir/R4/Patient/p{chance.randrange(patients)}", {}, b""
+
+    def identifier(_: int) -> tuple[str, str, dict[str, str], bytes]:
+        return "GET", f"/fhir/R4/Patient?identifier={MRN}|RB-{chance.randrange(patients)}", {}, b""
+
+    def named(_: int) -> tuple[str, str, dict[str, str], bytes]:
+        one = person(chance.randrange(patients))
+        name = one["name"][0]
+        query = f"family={name['family']}&given={name['given'][0]}&birthdate={one['birthDate']}&gender={one['gender']}"
+        return "GET", f"/fhir/R4/Patient?{query}", {}, b""
+
+    def update(_: int) -> tuple[str, str, dict[str, str], bytes]:
+        number = chance.randrange(patients)
+        one = {**person(number), "id": f"p{number}"}
+        one["address"][0]["line"] = [f"{chance.randrange(999)} Birch Row"]
+        return "PUT", f"/fhir/R4/Patient/p{number}", json, orjson.dumps(one)
+
+    def create(_: int) -> tuple[str, str, dict[str, str], bytes]:
+        return "POST", "/fhir/R4/Patient", json | {"prefer": "create-always"}, orjson.dumps(person(next(fresh)))
+
+    def conditional(_: int) -> tuple[str, str, dict[str, str], bytes]:
+        one = person(next(fresh))
+        name = one["name"][0]
+        name["family"] += str(next(fresh))
+        query = f"given={name['given'][0]}&family={name['family']}&gender={one['gender']}&birthdate={one['birthDate']}"
+        return "POST", "/fhir/R4/Patient", json | {"if-none-exist": query}, orjson.dumps(one)
+
+    makes = (read, identifier, named, update, create, conditional)
+    return [Kind(name, make) for name, make in zip(AIMS, makes, strict=True)]
+
+
+async def ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: bytes) -> int:
+    """Send a request over a kept connection and return the answer's status."""
+    writer.write(request)
+    head = await reader.readuntil(b"\r\n\r\n")
+    length = next(int(line[15:]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length:"))
+    await reader.readexactly(length)
+    return int(head[9:12])
+
+
+def requests(kind: Kind, count: int, token: str) -> Iterator[bytes]:
+    """Yield whole requests as bytes."""
+    for number in range(count):
+        method, path, headers, body = kind.make(number)
+        told = {"host": "b", "authorization": f"Bearer {token}", "content-length": str(len(body)), **headers}
+        head = "".join(f"{name}: {value}\r\n" for name, value in told.items())
+        yield f"{method} {path} HTTP/1.1\r\n{head}\r\n".encode() + body
+
+
+async def drive(url: str, work: list[bytes], connections: int) -> list[float]:
+    """Send all requests over some connections; return the seconds each took."""
+    address = urlsplit(url)
+    waiting = iter(work)
+    seconds: list[float] = []
+
+    async def line() -> None:
+        reader, writer = await asyncio.open_connection(address.hostname, address.port)
+        for request in waiting:
+            started = time.perf_counter()
+            status = await ask(reader, writer, request)
+            seconds.append(time.perf_counter() - started)
+            if status >= 300:
+                raise SystemExit(f"{request[:60]!r} answered {status}")
+        writer.close()
+
+    await asyncio.gather(*(line() for _ in range(connections)))
+    return seconds
+
+
+def cpu(process: psutil.Process) -> float:
+    """Return the seconds of CPU that a process has used."""
+    times = process.cpu_times()
+    return float(times.user + times.system)
+
+
+def main() -> None:
+    """Run every kind and print a table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--patients", type=int, default=100_000)
+    parser.add_argument("--requests", type=int, default=3000)
+    parser.add_argument("--connections", type=int, default=8)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        run(Path(folder), given.patients, given.requests, given.connections)
+
+
+def show(line: str) -> None:
+    """Print a line of the report."""
+    print(line, flush=True)  # noqa: T201
+
+
+def run(folder: Path, patients: int, count: int, connections: int) -> None:
+    """Lay in, start the service, measure."""
+    started = time.perf_counter()
+    lay_in(folder / "b.db", patients)
+    laid = time.perf_counter() - started
+    configuration = {
+        "environment": "sandbox",
+        "base_url": "http://127.0.0.1:0",
+        "service_identifier_system": "https://cdis.example",
+        "tenants": {"riverbend": {}},
+        "clients": {"b": {"tenant": "riverbend", "secret": {"env": "BENCH_SECRET"}, "scopes": ["system/*.*"]}},
+    }
+    (folder / "b.yaml").write_bytes(orjson.dumps(configuration))
+    command = [sys.executable, "-c", "from engine.ops.interchange import app; app()", "--config", f"{folder}/b.yaml"]
+    command += ["--database", f"sqlite:///{folder}/b.db"]
+    started = time.perf_counter()
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, env={**os.environ, "BENCH_SECRET": "b"}, text=True
+    ) as service:
+        assert service.stdout is not None
+        url = service.stdout.readline().split()[-1]
+        ready = time.perf_counter() - started
+        process = psutil.Process(service.pid)
+        show(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}; WAL, synchronous=FULL")
+        show(f"{patients} patients laid in, {laid / patients * 1e6:.0f} us each")
+        show(f"ready in {ready:.2f} s, {process.memory_info().rss >> 20} MiB")
+        fields = {"grant_type": "client_credentials", "client_id": "b", "client_secret": "b", "scope": "system/*.*"}
+        token = httpx.post(f"{url}/oauth/token", data=fields, trust_env=False).json()["access_token"]
+        show(f"{'request':<18}{'CPU ms':>8}{'aim':>7}{'p50 ms':>9}{'p99 ms':>9}{'per s':>8}")
+        for kind in kinds(patients):
+            asyncio.run(drive(url, list(requests(kind, 100, token)), connections))
+            work = list(requests(kind, count, token))
+            before, started = cpu(process), time.perf_counter()
+            seconds = sorted(asyncio.run(drive(url, work, connections)))
+            wall, used = time.perf_counter() - started, cpu(process) - before
+            p50, p99 = seconds[len(seconds) // 2] * 1000, seconds[len(seconds) * 99 // 100] * 1000
+            cost = f"{kind.name:<18}{used / count * 1000:>8.3f}{AIMS[kind.name]:>7}"
+            show(f"{cost}{p50:>9.2f}{p99:>9.2f}{count / wall:>8.0f}")
+        show(f"memory at the end: {process.memory_info().rss >> 20} MiB")
+        service.terminate()
+
+
+if __name__ == "__main__":
+    main()
