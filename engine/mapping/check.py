@@ -22,17 +22,23 @@ CODED: Final = frozenset({"CWE", "CE", "CNE", "IS", "ID", "CF"})
 
 
 class Checks:
-    """Holds paths and types against the references; what is wrong goes to `problems`."""
+    """Holds paths and types against the references; what is wrong goes to `problems`.
+
+    `by_event` becomes true once a condition asks for the event.
+    """
 
     def __init__(self, problems: Problems, tables: dict[str, Table]) -> None:
         self._problems = problems
         self._tables = tables
+        self.by_event = False
 
     def condition(self, condition: Condition, document: Document, path: Path, type_at_hand: str) -> None:
         """Check every path of a condition."""
         for group in condition:
             for term in group:
-                if not isinstance(term.source, str):
+                if isinstance(term.source, str):
+                    self.by_event = True
+                else:
                     self.path(term.source, document, path, type_at_hand)
 
     def path(self, head: Field | Part, document: Document, path: Path, type_at_hand: str) -> None:

@@ -12,18 +12,19 @@ from engine.hl7.message import Message, Segment
 from engine.mapping.check_table import check_table
 from engine.mapping.document import Documents, Problems, read_documents
 from engine.mapping.events import Doing, EventTable, Rule, make_event_table
-from engine.mapping.functions import Kit
 from engine.mapping.group import MergeGroup, merge_groups, patient_segments
 from engine.mapping.identifier import Identifiers
 from engine.mapping.identify import Identities, SubjectReader, event_day
-from engine.mapping.patient import PatientMapping, made_identifiers
+from engine.mapping.kit import Kit
+from engine.mapping.patient import PatientMapping
 from engine.mapping.reading import Reading
+from engine.mapping.scope import Scope
 from engine.mapping.setting import Setting, setting_of
 from engine.mapping.slices import Slices
 from engine.mapping.stamp import Stamps
 from engine.mapping.subject import Subject
 from engine.mapping.table import make_table
-from engine.mapping.template import Compiler, Scope
+from engine.mapping.template import Compiler
 
 PATIENT = "Patient"
 
@@ -86,7 +87,8 @@ def _compile(documents: Documents, setting: Setting, problems: Problems) -> Comp
         )
         return None
     slices = Slices(compiler, resource, PATIENT)
-    patient = PatientMapping(slices.writers(), slices.identifiers(), slices.identifiers("merged"), table.people)
+    writers, own, merged = slices.writers(), slices.identifiers(), slices.identifiers("merged")
+    patient = PatientMapping(writers, own, merged, table.people, by_event=compiler.by_event)
     return Compiled(table, patient, SubjectReader(table, identifiers, setting, stamps))
 
 
@@ -109,7 +111,8 @@ class Mapping:
     def plan(self, message: Message) -> Plan:
         """Return what the message asks of a FHIR server; no interactions for a filtered one.
 
-        Raises MappingError for what cannot be mapped: no identity, a self-merge, a code that a table refuses.
+        The values in it are shared between plans: nobody changes them in place. Raises MappingError for what cannot
+        be mapped: no identity, a self-merge, a code that a table refuses.
         """
         rule = self._reader.rule(message)
         moment = self._reader.moment(message)
@@ -146,7 +149,7 @@ class Mapping:
             reading.first["MRG"] = group.mrg
         sources = tuple(one.identity for one in found.sources)
         targets = tuple(one.identity for one in found.targets)
-        gone = made_identifiers(self._patient.merged_identifiers, reading)
+        gone = self._patient.merged_identifiers(reading)
         survivor = self._patient.record(found.targets, reading)
         warnings += reading.warnings
         return Merge(

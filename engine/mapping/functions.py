@@ -5,55 +5,17 @@ of a field. A function returns None where it makes nothing; what it cannot use i
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any, Final
 from urllib.parse import quote
 
-from engine.errors import MappingError
-from engine.hl7.leaf import Null
+from engine.hl7.leaf import NULL, Null
 from engine.hl7.timestamp import Timestamp
-from engine.mapping.identifier import URI, Identifiers
+from engine.mapping.coding import code, coded, coding, coding_system, concept, text_at, texts, unmapped
+from engine.mapping.kit import Function, Kit, Made, Takes
 from engine.mapping.reading import Cells, Reading
-from engine.mapping.setting import Setting
-from engine.mapping.stamp import Stamps
-from engine.mapping.table import V2_SYSTEM, Table, Unmapped
 
 BAD_VALUE: Final = "bad-value"
-UNMAPPED_CODE: Final = "unmapped-code"
-LOCAL_CODES: Final = "urn:adt-engine:code-system:"
 MAX_INTEGER: Final = 2_147_483_647
-Made = Callable[[Any, Reading], Any]
-
-
-class Takes(StrEnum):
-    """What a function works on."""
-
-    TEXT = "text"
-    CELLS = "cells"
-    ALL = "all"
-
-
-@dataclass(frozen=True, slots=True)
-class Kit:
-    """What functions are made with: the channel's setting, the tables, how identifiers and timestamps are read."""
-
-    setting: Setting
-    tables: Mapping[str, Table]
-    identifiers: Identifiers
-    stamps: Stamps
-
-
-@dataclass(frozen=True, slots=True)
-class Function:
-    """One entry of the registry; `gives` is a FHIR type, `tables` how many tables it must and may name."""
-
-    takes: Takes
-    gives: str
-    make: Callable[[Kit, tuple[str, ...]], Made]
-    text: str
-    tables: tuple[int, int] = (0, 0)
-    words: int = 0
 
 
 def _date(kit: Kit, _: tuple[str, ...]) -> Made:
@@ -101,54 +63,12 @@ def _integer(least: int) -> Callable[[Kit, tuple[str, ...]], Made]:
     return make
 
 
-def _code(kit: Kit, names: tuple[str, ...]) -> Made:
-    table = kit.tables[names[0]]
-
-    def made(value: str, reading: Reading) -> str | None:
-        key = table.key(value)
-        if key is not None:
-            target = table.codes[key]
-            return target.code if target else None
-        _unknown(table, reading)
-        return table.default.code if table.default else None
-
-    return made
-
-
-def _coding(kit: Kit, names: tuple[str, ...]) -> Made:
-    table = kit.tables[names[0]]
-
-    def made(value: str, reading: Reading) -> dict[str, Any] | None:
-        key = table.key(value)
-        if key is not None:
-            target = table.codes[key]
-            return target.coding() if target else None
-        _unknown(table, reading)
-        if table.unmapped is Unmapped.IGNORE:
-            return None
-        return table.default.coding() if table.default else {"code": value}
-
-    return made
-
-
-def _concept(kit: Kit, names: tuple[str, ...]) -> Made:
-    coding = _coding(kit, names)
-
-    def made(value: str, reading: Reading) -> dict[str, Any] | None:
-        found = coding(value, reading)
-        if found is None:
-            return None
-        return {"coding": [found], "text": found.get("display") or value} if "system" in found else {"text": value}
-
-    return made
-
-
 def _identifier_type(kit: Kit, names: tuple[str, ...]) -> Made:
-    concept, type_of = _concept(kit, names), kit.identifiers.type_of
+    named, type_of = concept(kit, names), kit.identifiers.type_of
 
     def made(value: Cells, reading: Reading) -> dict[str, Any] | None:
         type_ = type_of(value, reading.place)
-        return concept(type_, reading) if type_ else None
+        return named(type_, reading) if type_ else None
 
     return made
 
@@ -177,129 +97,13 @@ def _own_system(kit: Kit, words: tuple[str, ...]) -> Made:
     return lambda value, _: f"{base}:{quote(value, safe='')}"
 
 
-def _unmapped(kit: Kit, names: tuple[str, ...]) -> Made:
-    tables = [kit.tables[name] for name in names]
-    first = tables[0]
-
-    def made(value: str, _: Reading) -> dict[str, Any] | None:
-        keys = [(table, table.key(value)) for table in tables]
-        if any(key is not None and table.codes[key] for table, key in keys):
-            return None
-        key = keys[0][1]
-        if key is None:
-            return {"coding": [{"code": value}], "text": value}
-        coding = {"system": first.original_system, "code": key}
-        if first.displays[key]:
-            coding["display"] = first.displays[key]
-        return {"coding": [coding]}
-
-    return made
-
-
-def _coded(kit: Kit, names: tuple[str, ...]) -> Made:
-    table = kit.tables[names[0]] if names else None
-    systems = _coding_system(kit, ())
-
-    def made(cells: Cells, reading: Reading) -> dict[str, Any] | None:
-        first = cells.first
-        code, display, system, *others = [_plain(first, index) for index in range(9)]
-        codings = []
-        if code:
-            codings.append(_mapped(table, code, system, reading) or _as_sent(code, display, system, others[3]))
-        if others[0]:
-            codings.append(_as_sent(others[0], others[1], others[2], others[4]))
-        text = others[5] or display or (_shown(codings[0]) if codings else "")
-        if not codings:
-            return {"text": text} if text else None
-        return {"coding": codings, "text": text}
-
-    def _as_sent(code: str, display: str, system: str, version: str) -> dict[str, Any]:
-        coding = {"code": code}
-        if system:
-            coding["system"] = systems(system, None)  # type: ignore[arg-type]
-        if version and system:
-            coding["version"] = version
-        if display:
-            coding["display"] = display
-        return coding
-
-    return made
-
-
-def _mapped(table: Table | None, code: str, system: str, reading: Reading) -> dict[str, Any] | None:
-    """Return the table's coding; None where the code must go on as it was sent."""
-    if table is None:
-        return None
-    if system and table.hl7 and system.upper() not in {f"HL7{table.hl7}", f"HL70{table.hl7}", table.hl7, "L"}:
-        return None
-    key = table.key(code)
-    if key is None:
-        _unknown(table, reading)
-        return table.default.coding() if table.default else None
-    target = table.codes[key]
-    if target:
-        return target.coding()
-    return (
-        {"system": table.original_system, "code": key, "display": table.displays[key]} if table.displays[key] else None
-    )
-
-
-def _coding_system(kit: Kit, _: tuple[str, ...]) -> Made:
-    table = kit.tables.get("coding-system")
-    known: dict[str, str] = {}
-
-    def made(value: str, _: Reading) -> str:
-        uri = known.get(value)
-        if uri is None:
-            uri = _system_uri(table, value)
-            if len(known) < 1024:
-                known[value] = uri
-        return uri
-
-    return made
-
-
-def _system_uri(table: Table | None, name: str) -> str:
-    key = table.key(name) if table else None
-    target = table.codes[key] if table and key is not None else None
-    if target:
-        return target.code
-    digits = name[3:]
-    if name[:3].upper() == "HL7" and digits.isascii() and digits.isdigit() and 3 <= len(digits) <= 5:
-        return V2_SYSTEM + digits[-4:].zfill(4)
-    return name if URI.fullmatch(name) else LOCAL_CODES + quote(name, safe="")
-
-
-def _texts(kit: Kit, names: tuple[str, ...]) -> Made:
-    tables = [kit.tables[name] for name in names]
-
-    def made(repetitions: tuple[Cells, ...], _: Reading) -> str | None:
-        texts = [text for cells in repetitions if (text := _display(cells, tables))]
-        return ", ".join(dict.fromkeys(texts)) or None
-
-    return made
-
-
-def _display(cells: Cells, tables: list[Table]) -> str:
-    text = _plain(cells.first, 8) or _plain(cells.first, 1)
-    code = _plain(cells.first, 0)
-    if text or not code:
-        return text
-    for table in tables:
-        key = table.key(code)
-        target = table.codes[key] if key is not None else None
-        if target:
-            return target.display or code
-    return code
-
-
 def _phone_number(_: Kit, __: tuple[str, ...]) -> Made:
-    def made(cells: Cells, _: Reading) -> str | None:
+    def made(cells: Cells, _: Reading) -> str | Null | None:
         first = cells.first
-        whole, local = _plain(first, 11), _plain(first, 6)
+        whole, local = text_at(first, 11), text_at(first, 6)
         if whole or not local:
-            return whole or _plain(first, 0) or None
-        country, area, extension = _plain(first, 4), _plain(first, 5), _plain(first, 7)
+            return whole or text_at(first, 0) or (NULL if NULL in first[:1] else None)
+        country, area, extension = text_at(first, 4), text_at(first, 5), text_at(first, 7)
         parts = [f"+{country.lstrip('+')}" if country else "", area, local, f"X{extension}" if extension else ""]
         return " ".join(part for part in parts if part)
 
@@ -309,26 +113,10 @@ def _phone_number(_: Kit, __: tuple[str, ...]) -> Made:
 def _person_name(_: Kit, __: tuple[str, ...]) -> Made:
     def made(cells: Cells, _: Reading) -> str | None:
         first = cells.first
-        parts = (_plain(first, index) for index in (5, 2, 3, 1, 4))
+        parts = (text_at(first, index) for index in (5, 2, 3, 1, 4))
         return " ".join(part for part in parts if part) or None
 
     return made
-
-
-def _plain(first: list[str | Null], index: int) -> str:
-    value = first[index] if index < len(first) else ""
-    return value if isinstance(value, str) else ""
-
-
-def _shown(coding: dict[str, Any]) -> str:
-    return str(coding.get("display") or coding["code"])
-
-
-def _unknown(table: Table, reading: Reading) -> None:
-    if table.unmapped is Unmapped.REFUSE:
-        raise MappingError(UNMAPPED_CODE, reading.place)
-    if table.unmapped is not Unmapped.IGNORE:
-        reading.warn(UNMAPPED_CODE)
 
 
 TEXT, CELLS, ALL = Takes.TEXT, Takes.CELLS, Takes.ALL
@@ -341,17 +129,17 @@ FUNCTIONS: Final[Mapping[str, Function]] = {
     "boolean": Function(TEXT, "boolean", _boolean, "true or false by the table named", (1, 1)),
     "integer": Function(TEXT, "integer", _integer(0), "a whole number from 0"),
     "positive-integer": Function(TEXT, "positiveInt", _integer(1), "a whole number from 1"),
-    "code": Function(TEXT, "code", _code, "the FHIR code by the table named", (1, 1)),
-    "coding": Function(TEXT, "Coding", _coding, "system, code and display by the table named", (1, 1)),
-    "concept": Function(TEXT, "CodeableConcept", _concept, "one coding by the table named, and its text", (1, 1)),
+    "code": Function(TEXT, "code", code, "the FHIR code by the table named", (1, 1)),
+    "coding": Function(TEXT, "Coding", coding, "system, code and display by the table named", (1, 1)),
+    "concept": Function(TEXT, "CodeableConcept", concept, "one coding by the table named, and its text", (1, 1)),
     "unmapped": Function(
-        TEXT, "CodeableConcept", _unmapped, "the code as it came, where no table named has a target for it", (1, 3)
+        TEXT, "CodeableConcept", unmapped, "the code as it came, where no table named has a target for it", (1, 3)
     ),
     "coded": Function(
-        CELLS, "CodeableConcept", _coded, "a CWE: first code by the table named, alternate code and text kept", (0, 1)
+        CELLS, "CodeableConcept", coded, "a CWE: first code by the table named, alternate code and text kept", (0, 1)
     ),
-    "coding-system": Function(TEXT, "uri", _coding_system, "the URI of a coding system's name (HL7 table 0396)"),
-    "texts": Function(ALL, "string", _texts, "the texts of all repetitions of a CWE, joined by commas", (0, 3)),
+    "coding-system": Function(TEXT, "uri", coding_system, "the URI of a coding system's name (HL7 table 0396)"),
+    "texts": Function(ALL, "string", texts, "the texts of all repetitions of a CWE, joined by commas", (0, 3)),
     "phone-number": Function(
         CELLS, "string", _phone_number, "an XTN's number: XTN.12, else country, area, number, extension, else XTN.1"
     ),

@@ -11,7 +11,7 @@ from typing import Any
 from engine.hl7.leaf import NULL
 from engine.hl7.message import Repetition, Segment
 from engine.mapping.expression import EVENT, Condition, Field, Part, Term
-from engine.mapping.functions import Takes
+from engine.mapping.kit import Takes
 from engine.mapping.reading import Cells, Reading
 
 Step = Callable[[Any, Reading], Any]

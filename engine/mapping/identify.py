@@ -1,6 +1,6 @@
 """From a message to its subject: rule, identities, findings. The hot path of intake."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from datetime import datetime, tzinfo
 from typing import Final, NamedTuple
 
@@ -10,12 +10,14 @@ from engine.hl7.message import Message, Segment
 from engine.mapping.events import Doing, EventTable, Rule
 from engine.mapping.group import MergeGroup, merge_groups
 from engine.mapping.identifier import MERGED, Found, Identifiers
+from engine.mapping.kept import Kept
 from engine.mapping.merge import Pair, judge, pair
 from engine.mapping.reading import Splitter
 from engine.mapping.setting import Setting
 from engine.mapping.stamp import Stamps
 from engine.mapping.subject import Action, Subject
 
+MAX_KEPT: Final = 4096
 UNKNOWN_AUTHORITY: Final = "unknown-authority"
 
 
@@ -35,11 +37,15 @@ class Identities(NamedTuple):
     findings: tuple[Finding, ...]
 
 
+NOBODY: Final = Identities((), 0, ())
+
+
 class SubjectReader:
     """Reads subjects as one mapping on one channel understands them."""
 
     def __init__(self, table: EventTable, identifiers: Identifiers, setting: Setting, stamps: Stamps) -> None:
         self._stamps = stamps
+        self._sides: Kept[Hashable, Identities] = Kept(MAX_KEPT)
         self._table = table
         self._identifiers = identifiers
         self._setting = setting
@@ -143,10 +149,19 @@ class SubjectReader:
 
     def _side(self, segment: Segment | None, fields: Sequence[tuple[str, int, str]], message: Message) -> Identities:
         if segment is None:
-            return Identities((), 0, ())
+            return NOBODY
+        today = event_day(message)
+        texts = tuple([segment.field(number) for _, number, _ in fields])
+        key = (texts, today, segment.name, message.delimiters, message.charset)
+        side = self._sides.get(key)
+        return self._sides.keep(key, self._read(segment, fields, message, today)) if side is None else side
+
+    def _read(
+        self, segment: Segment, fields: Sequence[tuple[str, int, str]], message: Message, today: str
+    ) -> Identities:
         found: list[Found] = []
         placeholders = 0
-        identifiers, today, cells = self._identifiers, event_day(message), Splitter(message).cells
+        identifiers, cells = self._identifiers, Splitter(message).cells
         for _, number, place in fields:
             for index, repetition in enumerate(segment.repetitions(number), 1):
                 one = identifiers.identity(cells(repetition), place, today, index)
@@ -156,8 +171,7 @@ class SubjectReader:
                     placeholders += 1
                 elif all(one.identity != other.identity for other in found):
                     found.append(one)
-        if len(found) > 1:
-            found.sort(key=_rank)
+        found.sort(key=_rank)
         return Identities(tuple(found), placeholders, self._refusals(found))
 
     def _refusals(self, found: Sequence[Found]) -> tuple[Finding, ...]:

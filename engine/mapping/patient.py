@@ -1,58 +1,116 @@
-"""From segments to patient records: identities, identifiers, changes, and whether they are a stand-in's."""
+"""From segments to patient records: identities, identifiers, changes, and whether they are a stand-in's.
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any
+What a slice says depends on the text of its fields alone (and on how the message writes and where it stands in time),
+so it is worked out once and kept. The values of a plan are therefore shared: nobody changes them in place.
+"""
+
+from collections.abc import Hashable, Iterable
+from typing import Any, Final, NamedTuple
 
 from engine.fhir.plan import ElementChange, PatientRecord
 from engine.hl7.leaf import NULL
 from engine.mapping.events import People
 from engine.mapping.getter import Step
 from engine.mapping.identifier import Found
+from engine.mapping.kept import Kept
 from engine.mapping.reading import Reading
-from engine.mapping.slices import Writer
+from engine.mapping.slices import Identifiers, Writer
+
+MAX_KEPT: Final = 1024
+MAX_DIALECTS: Final = 8
 
 
-@dataclass(frozen=True, slots=True)
+class Said(NamedTuple):
+    """What one slice says: its changes, the warnings that came with them, and whether it names a stand-in."""
+
+    changes: tuple[ElementChange, ...]
+    warnings: tuple[str, ...]
+    stand_in: bool
+
+
+class Shelf:
+    """What was worked out for one dialect (delimiters, character set, offset): for each slice by its fields' texts."""
+
+    def __init__(self, count: int) -> None:
+        self.slices: tuple[Kept[Hashable, Said], ...] = tuple(Kept(MAX_KEPT) for _ in range(count))
+        self.identifiers: Kept[Hashable, tuple[tuple[Any, ...], tuple[str, ...]]] = Kept(MAX_KEPT)
+
+
 class PatientMapping:
-    """The compiled resource file of the patient."""
+    """The compiled resource file of the patient; `by_event`: some of its conditions ask for the event."""
 
-    writers: tuple[Writer, ...]
-    identifiers: Step
-    merged_identifiers: Step
-    people: People
+    def __init__(
+        self,
+        writers: tuple[Writer, ...],
+        identifiers: Identifiers,
+        merged: Identifiers,
+        people: People,
+        *,
+        by_event: bool,
+    ) -> None:
+        self._writers = writers
+        self._identifiers = identifiers
+        self._merged = merged
+        self._people = people
+        self._by_event = by_event
+        self._shelves: Kept[Hashable, Shelf] = Kept(MAX_DIALECTS)
 
     def record(self, found: Iterable[Found], reading: Reading) -> PatientRecord:
         """Return what the segments at hand say of the patient with these identities."""
-        identifiers = made_identifiers(self.identifiers, reading)
+        shelf = self._shelf(reading)
+        key = (reading.key(self._identifiers.sources), reading.today)
+        kept = shelf.identifiers.get(key)
+        if kept is None:
+            made = made_identifiers(self._identifiers.step, reading)
+            kept = shelf.identifiers.keep(key, (made, tuple(reading.warnings)))
+        else:
+            reading.warnings += kept[1]
         changes: list[ElementChange] = []
-        for write, sources in self.writers:
-            for segment, number in sources:
-                if reading.valued(segment, number):
-                    write(reading, changes)
-                    break
-        return PatientRecord(
-            tuple(one.identity for one in found), identifiers, tuple(changes), self._stand_in(changes, reading)
-        )
+        stand_in = self._one_of_several(reading)
+        for writer, shelved in zip(self._writers, shelf.slices, strict=True):
+            text = reading.key(writer.sources)
+            if text is None:
+                continue
+            said = shelved.get(text)
+            if said is None:
+                said = shelved.keep(text, self._say(writer, reading))
+            changes += said.changes
+            if said.warnings:
+                reading.warnings += said.warnings
+            stand_in = stand_in or said.stand_in
+        return PatientRecord(tuple([one.identity for one in found]), kept[0], tuple(changes), stand_in)
 
-    def _stand_in(self, changes: list[ElementChange], reading: Reading) -> bool:
-        """Say whether name or birth date stand for nobody in particular, or PID-24 says one of several births."""
-        for change in changes:
-            if change.element == "name" and any(self._nobody(item) for item in change.items):
-                return True
-            if change.element == "birthDate" and change.items and change.items[0] in self.people.birth_dates:
-                return True
+    def merged_identifiers(self, reading: Reading) -> tuple[Any, ...]:
+        """Return the FHIR identifiers that MRG lists."""
+        return made_identifiers(self._merged.step, reading)
+
+    def _shelf(self, reading: Reading) -> Shelf:
+        message = reading.message
+        dialect = (message.delimiters, message.charset, reading.offset, reading.event if self._by_event else "")
+        shelf = self._shelves.get(dialect)
+        return self._shelves.keep(dialect, Shelf(len(self._writers))) if shelf is None else shelf
+
+    def _say(self, writer: Writer, reading: Reading) -> Said:
+        before, reading.warnings = reading.warnings, []
+        changes: list[ElementChange] = []
+        writer.write(reading, changes)
+        said = Said(tuple(changes), tuple(reading.warnings), any(self._stand_in(change) for change in changes))
+        reading.warnings = before
+        return said
+
+    def _one_of_several(self, reading: Reading) -> bool:
         pid = reading.first.get("PID")
-        return pid is not None and pid.leaf(24) == "Y"
+        return pid is not None and pid.field(24) == "Y"
+
+    def _stand_in(self, change: ElementChange) -> bool:
+        """Say whether a name or birth date stands for nobody in particular."""
+        if change.element == "name":
+            return any(self._nobody(item) for item in change.items)
+        return change.element == "birthDate" and any(item in self._people.birth_dates for item in change.items)
 
     def _nobody(self, name: dict[str, Any]) -> bool:
-        for part in (name.get("family"), *name.get("given", ())):
-            if part is None:
-                continue
-            text = part.upper()
-            if text in self.people.names or text.startswith(self.people.beginnings):
-                return True
-        return False
+        texts = [part.upper() for part in (name.get("family"), *name.get("given", ())) if part]
+        return any(text in self._people.names or text.startswith(self._people.beginnings) for text in texts)
 
 
 def made_identifiers(step: Step, reading: Reading) -> tuple[Any, ...]:

@@ -1,6 +1,6 @@
 """What an expression reads from: the segments that speak of one patient, and the cells of one repetition."""
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from datetime import tzinfo
 from typing import Any, Final
 
@@ -85,10 +85,21 @@ class Reading:
             self.all.setdefault(segment.name, []).append(segment)
         self.first: dict[str, Segment] = {name: group[0] for name, group in self.all.items()}
 
-    def valued(self, segment: str, number: int) -> bool:
-        """Say whether the patient's first segment of a name has a field, or, for 0, whether there is the segment."""
-        found = self.first.get(segment)
-        return found is not None and (number == 0 or found.field(number) != "")
+    def key(self, sources: tuple[tuple[str, int], ...]) -> Hashable | None:
+        """Return the texts of fields (0: of all segments of the name), by which equal ones are known; None: no text."""
+        if len(sources) == 1:
+            name, number = sources[0]
+            if number:
+                found = self.first.get(name)
+                return found.field(number) or None if found is not None else None
+        texts = tuple([self._text(name, number) for name, number in sources])
+        return texts if any(texts) else None
+
+    def _text(self, name: str, number: int) -> str:
+        if number:
+            found = self.first.get(name)
+            return found.field(number) if found is not None else ""
+        return "\r".join([segment.text for segment in self.all.get(name, ())])
 
     def warn(self, reason: str) -> Any:
         """Note that something at the present place could not be used; always None, what a function then returns."""

@@ -11,7 +11,8 @@ from engine.mapping.expression import FIELD, SEGMENT
 from engine.mapping.getter import Step
 from engine.mapping.reading import Reading
 from engine.mapping.reference import Element, elements, nearest
-from engine.mapping.template import Compiler, Scope
+from engine.mapping.scope import Scope
+from engine.mapping.template import Compiler
 
 IDENTIFIER: Final = "identifier"
 EXTENSION: Final = "extension"
@@ -23,6 +24,13 @@ class Writer(NamedTuple):
     """What writes the changes of one slice, and the fields it reads (0: the segment): none valued, nothing written."""
 
     write: Write
+    sources: Sources
+
+
+class Identifiers(NamedTuple):
+    """The step that makes a list of identifiers, and the fields it reads."""
+
+    step: Step
     sources: Sources
 
 
@@ -56,12 +64,12 @@ class Slices:
                 writers.append(Writer(write, _sources(value)))
         return tuple(writers)
 
-    def identifiers(self, section: str = "elements") -> Step:
-        """Return the step that makes all identifiers of a section (`merged`: those of the merged side)."""
+    def identifiers(self, section: str = "elements") -> Identifiers:
+        """Return what makes all identifiers of a section (`merged`: those of the merged side)."""
         value = (self._scope.document.value.get(section) or {}).get(IDENTIFIER) or []
         scope = self._scope.at(section, IDENTIFIER)
         made = self._compiler.many(value, scope, Element("Identifier", many=True))
-        return made.step
+        return Identifiers(made.step, _sources(value))
 
     def _authored(self) -> dict[str, Any]:
         value = self._scope.document.value.get("elements")

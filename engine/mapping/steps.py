@@ -11,20 +11,22 @@ from engine.mapping.expression import Field
 from engine.mapping.getter import Step, Test
 from engine.mapping.reading import NESTED, Cells, Reading
 
+Apply = Callable[[Any, Reading], Any]
 BEYOND: Final = 2 * NESTED
 
 
 class Made(NamedTuple):
     """A compiled value: its step, whether it can come out without anything in the message (`fixed`), and its reach.
 
-    `part`: the value is just that component of the cells at hand, read in place instead of by the step. `constant`:
-    it is always that text.
+    `part`: the value is that component of the cells at hand, read in place instead of by the step, and then given to
+    `apply`, if there is one. `constant`: it is always that text.
     """
 
     step: Step
     fixed: bool = False
     reach: int = 0
     part: int = 0
+    apply: Apply | None = None
     constant: str | None = None
 
 
@@ -34,6 +36,7 @@ class Entry(NamedTuple):
     name: str
     reach: int
     part: int
+    apply: Apply | None
     step: Step
 
 
@@ -56,12 +59,26 @@ def first_of(steps: tuple[Step, ...]) -> Step:
     return step
 
 
-def staged(inner: Step, made: Callable[[Any, Reading], Any]) -> Step:
+def staged(inner: Step, made: Apply) -> Step:
     """Return a step that applies a function to what another step finds."""
 
     def step(scope: Any, reading: Reading) -> Any:
         value = inner(scope, reading)
         return value if value is None or value is NULL else made(value, reading)
+
+    return step
+
+
+def staged_part(part: int, made: Apply) -> Step:
+    """Return a step that applies a function to a component of the cells at hand."""
+    index = part - 1
+
+    def step(scope: Any, reading: Reading) -> Any:
+        first = scope.first
+        value = first[index] if index < len(first) else None
+        if value:
+            return made(value, reading)
+        return value if value is NULL else None
 
     return step
 
@@ -83,7 +100,7 @@ def object_step(made: list[tuple[str, Made]], needs: frozenset[str], *, cells: b
     What is fixed is added to content, and makes no object by itself.
     """
     constants: dict[str, Any] = {name: one.constant for name, one in made if one.constant is not None}
-    content = tuple(Entry(name, one.reach, one.part, one.step) for name, one in made if not one.fixed)
+    content = tuple(Entry(name, one.reach, one.part, one.apply, one.step) for name, one in made if not one.fixed)
     fixed = tuple((name, one.step) for name, one in made if one.fixed and one.constant is None)
     if len(content) == 1 and not fixed and not needs:
         return _single(content[0], constants)
@@ -102,51 +119,53 @@ def _several(
         item: dict[str, Any] = {}
         null: Null | None = None
         limit = scope.limit if cells else BEYOND
-        for name, reach, part, one in content:
-            # With subcomponents at hand `limit` is no count of components.
-            if reach > limit or (part > 0 and part > len(scope.first)):
+        for name, reach, part, apply, one in content:
+            if reach > limit:
                 continue
-            value = scope.first[part - 1] if part else one(scope, reading)
-            if value:
-                item[name] = value
-            elif value is NULL:
+            if part:
+                if part > len(scope.first):  # with subcomponents at hand `limit` is no count of components
+                    continue
+                value = scope.first[part - 1]
+                if value and apply is not None:
+                    value = apply(value, reading)
+                elif value == "":
+                    continue
+            else:
+                value = one(scope, reading)
+            if value is NULL:
                 null = NULL
-            elif value is not None and not part:
+            elif value is not None:
                 item[name] = value
         if not item or (needs and needs.isdisjoint(item)):
             return null
-        for name, one in fixed:
-            value = one(scope, reading)
-            if value:
-                item[name] = value
-        if constants:
-            item.update(constants)
+        if fixed:
+            item.update(_values(fixed, scope, reading))
+        item.update(constants)
         return item
 
     return step
 
 
 def _single(content: Entry, constants: dict[str, Any]) -> Step:
-    name, _, part, inner = content
+    name, inner = content.name, content.step
 
     def step(scope: Any, reading: Reading) -> Any:
         value = inner(scope, reading)
         return value if value is None or value is NULL else {name: value, **constants}
 
-    def plain(scope: Any, _: Reading) -> Any:
-        first = scope.first
-        value = first[part - 1] if part <= len(first) else ""
-        return {name: value, **constants} if value else NULL if value is NULL else None
-
-    return plain if part else step
+    return step
 
 
 def _constant(fixed: tuple[tuple[str, Step], ...], constants: dict[str, Any]) -> Step:
     def step(scope: Any, reading: Reading) -> Any:
-        values = ((name, one(scope, reading)) for name, one in fixed)
-        return {**{name: value for name, value in values if value}, **constants} or None
+        return {**_values(fixed, scope, reading), **constants} or None
 
     return step
+
+
+def _values(steps: tuple[tuple[str, Step], ...], scope: Any, reading: Reading) -> dict[str, Any]:
+    values = [(name, one(scope, reading)) for name, one in steps]
+    return {name: value for name, value in values if value is not None and value is not NULL}
 
 
 def listed(inner: Step) -> Step:
@@ -161,7 +180,7 @@ def listed(inner: Step) -> Step:
 
 def joined(made: tuple[Made, ...], *, cells: bool) -> Step:
     """Return a step that joins the lists of others."""
-    if all(one.part for one in made):
+    if all(one.part and one.apply is None for one in made):
         return _parts(tuple(one.part for one in made))
     if len(made) == 1:
         return made[0].step
@@ -170,7 +189,7 @@ def joined(made: tuple[Made, ...], *, cells: bool) -> Step:
         items: list[Any] = []
         null: Null | None = None
         limit = scope.limit if cells else BEYOND
-        for one, _, reach, _, _ in made:
+        for one, _, reach, *_ in made:
             if reach > limit:
                 continue
             value = one(scope, reading)

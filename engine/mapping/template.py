@@ -1,9 +1,9 @@
 """Authored templates compiled to steps: expressions, objects and lists of FHIR types, checked as they are compiled."""
 
-from dataclasses import dataclass
 from typing import Any, Final
 
-from engine.mapping.check import Checks, Path, kind_of, type_of
+from engine.mapping.alternative import applied, is_sure, plain_part, reach_of
+from engine.mapping.check import Checks, kind_of, type_of
 from engine.mapping.document import Document, Problems
 from engine.mapping.expression import (
     Alternative,
@@ -13,16 +13,17 @@ from engine.mapping.expression import (
     ExpressionError,
     Field,
     Guard,
-    Part,
     parse_condition,
     parse_expression,
 )
-from engine.mapping.functions import FUNCTIONS, Function, Kit, Takes
+from engine.mapping.functions import FUNCTIONS
 from engine.mapping.getter import Step, Test, condition_test, field_step, part_step
-from engine.mapping.reading import NESTED
+from engine.mapping.kit import Function, Kit, Takes
 from engine.mapping.reference import Element, elements, nearest, segments
+from engine.mapping.scope import DataType, Scope
 from engine.mapping.steps import (
     NOTHING,
+    Apply,
     Made,
     defaulted,
     each_field,
@@ -40,29 +41,6 @@ RESERVED: Final = frozenset({"each", "as", "when", "unless", "needs", "default",
 TYPE_KEYS: Final = frozenset({"datatype", "extends", "to", "needs", "elements", "value", "also"})
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
-    """Where a template stands: its file, its path in it, and what is at hand: a segment, or a repetition of a type."""
-
-    document: Document
-    path: Path = ()
-    segment: str = ""
-    type_: str = ""
-
-    def at(self, *steps: str | int) -> "Scope":
-        """Return the scope further down in the file."""
-        return Scope(self.document, (*self.path, *steps), self.segment, self.type_)
-
-
-@dataclass(frozen=True, slots=True)
-class DataType:
-    """A compiled data type: the FHIR type it makes, its step over cells, and steps of further items it makes."""
-
-    to: str
-    step: Step
-    also: tuple[Step, ...] = ()
-
-
 class Compiler:
     """Compiles the templates of one mapping; what is wrong goes to `problems`, and compiling goes on."""
 
@@ -72,6 +50,11 @@ class Compiler:
         self._checks = Checks(problems, dict(kit.tables))
         self._documents = datatypes
         self._compiled: dict[str, DataType | None] = {}
+
+    @property
+    def by_event(self) -> bool:
+        """Whether any condition compiled so far asks for the event."""
+        return self._checks.by_event
 
     def problem(self, scope: Scope, found: str, expected: str) -> Made:
         """Note a problem; what stands there makes nothing."""
@@ -102,7 +85,7 @@ class Compiler:
 
     def _alternatives(self, expression: Expression, scope: Scope, want: Element) -> Made:
         made = tuple(self._alternative(one, scope, want) for one in expression)
-        if any(_sure(one) for one in expression[:-1]):
+        if any(is_sure(one) for one in expression[:-1]):
             self.problem(scope, "an alternative after a constant", "it is never reached; remove it")
         if len(made) == 1:
             return made[0]
@@ -116,10 +99,12 @@ class Compiler:
             return NOTHING
         known = [function for function in functions if function is not None]
         step = self._head(one, known[0].takes if known else Takes.TEXT, scope)
+        apply: Apply | None = None
         for number, (call, function) in enumerate(zip(calls, known, strict=True)):
             if number and function.takes is not Takes.TEXT:
                 self.problem(scope, f"{call.name} after another function", "it must stand first")
-            step = staged(step, function.make(self._kit, call.arguments))
+            apply = function.make(self._kit, call.arguments)
+            step = staged(step, apply) if number else applied(step, one.head, function.takes, apply)
         for stage in one.stages:
             if isinstance(stage, Guard):
                 self._checks.condition(stage.condition, scope.document, scope.path, scope.type_)
@@ -127,7 +112,8 @@ class Compiler:
         gives, arguments = (known[-1].gives, calls[-1].arguments) if known else ("string", ())
         self._checks.type_(one, arguments, gives, want, scope.document, scope.path)
         constant = one.head.value if isinstance(one.head, Constant) and not one.stages else None
-        return Made(step, isinstance(one.head, Constant), _reach(one), _plain(one), constant)
+        part = plain_part(one)
+        return Made(step, isinstance(one.head, Constant), reach_of(one), part, apply if part else None, constant)
 
     def _function(self, call: Call, scope: Scope) -> Function | None:
         name, arguments = call.name, call.arguments
@@ -205,7 +191,8 @@ class Compiler:
         """Compile one entry of a list; its step returns a list, NULL or None."""
         if not isinstance(entry, dict) or "each" not in entry:
             one = self.value(entry, scope, Element(element.type_, many=False, codes=element.codes))
-            return Made(listed(one.step), one.fixed, one.reach, one.part)
+            plain = one.part if one.apply is None else 0
+            return Made(listed(one.step), one.fixed, one.reach, plain)
         sources = entry["each"] if isinstance(entry["each"], list) else [entry["each"]]
         step = joined(tuple(Made(self._each(str(source), entry, scope, element)) for source in sources), cells=False)
         if "fill" in entry:
@@ -307,19 +294,3 @@ class Compiler:
             if name not in known:
                 self.problem(scope.at("needs"), f"unknown element {name!r}", nearest(str(name), known))
         return frozenset(names)
-
-
-def _sure(one: Alternative) -> bool:
-    return isinstance(one.head, Constant) and not any(isinstance(stage, Guard) for stage in one.stages)
-
-
-def _reach(one: Alternative) -> int:
-    head = one.head
-    if not isinstance(head, Part):
-        return 0
-    return NESTED + head.component if head.subcomponent > 1 else head.component
-
-
-def _plain(one: Alternative) -> int:
-    head = one.head
-    return head.component if isinstance(head, Part) and head.subcomponent <= 1 and not one.stages else 0

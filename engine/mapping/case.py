@@ -1,0 +1,198 @@
+"""Test cases of mappings: a message in, what is expected out, and the differences in words.
+
+Scalars of YAML stay as written, so that expected and found values are compared by their text (`true`, `2`). An
+expected map is a fragment: what it does not name may be anything. A list must match item by item.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from engine.config.channel import Channel, Destination, Listen, Mllp
+from engine.config.source import Source, read
+from engine.errors import ConfigurationError, MessageError, Problem
+from engine.hl7.message import parse
+from engine.mapping.compile import MappingSource, compile_mapping
+from engine.mapping.outcome import outcome
+from engine.mapping.reference import nearest
+
+CASE_KEYS: Final = frozenset(
+    {
+        "case",
+        "channel",
+        "event",
+        "message",
+        "expect",
+    }
+)
+CHANNEL_KEYS: Final = frozenset(
+    {
+        "timezone",
+        "authorities",
+        "unknown_authority",
+        "base_uri",
+        "allow_merge",
+        "unhandled_events",
+        "placeholder_identifiers",
+    }
+)
+EXPECT_KEYS: Final = frozenset(
+    {
+        "rule",
+        "action",
+        "patients",
+        "findings",
+        "flags",
+        "visit",
+        "event_at",
+        "error",
+        "warnings",
+        "interactions",
+        "absent",
+        "upsert",
+        "reactivate",
+        "identities",
+        "stand_in",
+        "slices",
+        "deletes",
+        "patient",
+        "merge",
+        "into",
+        "sources",
+        "source_identifiers",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One case: its place in its file, its message as bytes, the channel's part, and what is expected."""
+
+    source: Source
+    number: int
+    name: str
+    raw: bytes
+    channel: dict[str, Any]
+    expect: dict[str, Any]
+
+    @property
+    def line(self) -> int:
+        """The line where the case begins."""
+        return self.source.place(("tests", self.number))[0]
+
+
+def read_cases(files: Sequence[Path]) -> tuple[Case, ...]:
+    """Read the cases of files; ConfigurationError holds every problem."""
+    problems: list[Problem] = []
+    cases: list[Case] = []
+    for file in files:
+        try:
+            source = read(file)
+        except ConfigurationError as error:
+            problems += error.problems
+            continue
+        cases += _cases(source, problems)
+    if problems:
+        raise ConfigurationError(tuple(problems))
+    return tuple(cases)
+
+
+def run_case(case: Case, mapping: MappingSource) -> dict[str, Any]:
+    """Return what the mapping makes of a case's message, in the shape that cases expect."""
+    try:
+        message = parse(case.raw)
+    except MessageError as error:
+        return {"error": type(error).__name__}
+    made = outcome(compile_mapping(mapping, channel_of(case.channel)), message)
+    interactions = made.get("interactions") or []
+    return {**made, **interactions[0]} if interactions else made
+
+
+def differences(case: Case, found: dict[str, Any]) -> tuple[str, ...]:
+    """Return in words where what was found is not what is expected; empty where all of it is."""
+    told: list[str] = []
+    for key, wanted in case.expect.items():
+        if key == "absent":
+            given = {*found.get("patient", {}), *(one.split()[0] for one in found.get("deletes", ()))}
+            told += [f"patient.{name}: expected nothing, found something" for name in _list(wanted) if name in given]
+        else:
+            told += _compare(plain(wanted), plain(found.get(key)), key)
+    return tuple(told)
+
+
+def channel_of(authored: dict[str, Any]) -> Channel:
+    """Return a channel for offline use: the authored keys, merges allowed, everything else by default."""
+    return Channel(
+        channel="offline",
+        listen=Listen(mllp=Mllp(port=0)),
+        destinations=(Destination(name="nowhere", base_url="http://127.0.0.1:1"),),
+        **{"allow_merge": True, **authored},
+    )
+
+
+def plain(value: Any) -> Any:
+    """Return a value with every scalar as the text that YAML would hold."""
+    if isinstance(value, dict):
+        return {key: plain(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(part) for part in value]
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return "" if value is None else str(value)
+
+
+def _compare(wanted: Any, found: Any, path: str) -> Iterator[str]:
+    if isinstance(wanted, dict) and isinstance(found, dict):
+        for key, part in wanted.items():
+            yield from _compare(part, found.get(key), f"{path}.{key}")
+    elif isinstance(wanted, list) and isinstance(found, list) and len(wanted) == len(found):
+        for number, (part, other) in enumerate(zip(wanted, found, strict=True)):
+            yield from _compare(part, other, f"{path}[{number}]")
+    elif wanted != found and not (wanted in ("", []) and found in ("", [], None)):
+        yield f"{path}: expected {_shown(wanted)}, found {_shown(found)}"
+
+
+def _cases(source: Source, problems: list[Problem]) -> Iterator[Case]:
+    tests = source.value.get("tests") if isinstance(source.value, dict) else None
+    if not isinstance(tests, list):
+        problems.append(source.problem((), "no list 'tests'", "a case file is 'tests:' and a list of cases"))
+        return
+    for number, value in enumerate(tests):
+        path = ("tests", number)
+        if not isinstance(value, dict) or not isinstance(value.get("message"), str):
+            problems.append(source.problem(path, "no message", "give case, message and expect"))
+            continue
+        expect, channel = value.get("expect") or {}, value.get("channel") or {}
+        faults = [
+            *_unknown(source, value, path, CASE_KEYS),
+            *_unknown(source, expect, (*path, "expect"), EXPECT_KEYS),
+            *_unknown(source, channel, (*path, "channel"), CHANNEL_KEYS),
+        ]
+        problems += faults
+        if not faults:
+            yield Case(source, number, str(value.get("case") or number), _raw(value), channel, expect)
+
+
+def _unknown(source: Source, given: Any, path: tuple[str | int, ...], keys: frozenset[str]) -> list[Problem]:
+    if not isinstance(given, dict):
+        return [source.problem(path, f"found {given!r}", "expected a map")]
+    return [
+        source.problem((*path, key), f"unknown key {key!r}", nearest(key, keys)) for key in given if key not in keys
+    ]
+
+
+def _raw(value: dict[str, Any]) -> bytes:
+    lines = [line.strip() for line in value["message"].splitlines() if line.strip()]
+    if not lines or not lines[0].startswith("MSH"):
+        event = value.get("event") or "A01"
+        lines = [f"MSH|^~\\&|TEST|RVB|||20250701093000||ADT^{event}|1|P|2.5.1", "EVN||20250701093000", *lines]
+    return "\r".join(lines).encode() + b"\r"
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _shown(value: Any) -> str:
+    return "nothing" if value in ("", None) else repr(value)

@@ -1,0 +1,217 @@
+"""Functions of codes: by a table to code, Coding and CodeableConcept, with nothing lost that no table knows."""
+
+from collections.abc import Callable
+from typing import Any, Final
+from urllib.parse import quote
+
+from engine.errors import MappingError
+from engine.hl7.leaf import NULL, Null
+from engine.mapping.identifier import URI
+from engine.mapping.kept import Kept
+from engine.mapping.kit import Kit, Made
+from engine.mapping.reading import Cells, Reading
+from engine.mapping.table import V2_SYSTEM, Table, Unmapped
+
+UNMAPPED_CODE: Final = "unmapped-code"
+LOCAL_CODES: Final = "urn:adt-engine:code-system:"
+MAX_KEPT: Final = 1024
+
+
+def code(kit: Kit, names: tuple[str, ...]) -> Made:
+    """Return the FHIR code of a text."""
+    table = kit.tables[names[0]]
+
+    def made(value: str, reading: Reading) -> str | None:
+        key = table.key(value)
+        if key is not None:
+            target = table.codes[key]
+            return target.code if target else None
+        _unknown(table, reading)
+        return table.default.code if table.default else None
+
+    return made
+
+
+def coding(kit: Kit, names: tuple[str, ...]) -> Made:
+    """Return the Coding of a text."""
+    table = kit.tables[names[0]]
+
+    def made(value: str, reading: Reading) -> dict[str, Any] | None:
+        key = table.key(value)
+        if key is not None:
+            target = table.codes[key]
+            return target.coding() if target else None
+        _unknown(table, reading)
+        if table.unmapped is Unmapped.IGNORE:
+            return None
+        return table.default.coding() if table.default else {"code": value}
+
+    return made
+
+
+def concept(kit: Kit, names: tuple[str, ...]) -> Made:
+    """Return a CodeableConcept of one coding and its text."""
+    plain = coding(kit, names)
+
+    def made(value: str, reading: Reading) -> dict[str, Any] | None:
+        found = plain(value, reading)
+        if found is None:
+            return None
+        return {"coding": [found], "text": found.get("display") or value} if "system" in found else {"text": value}
+
+    return made
+
+
+def unmapped(kit: Kit, names: tuple[str, ...]) -> Made:
+    """Return the code as it came where no table has a target for it."""
+    tables = [kit.tables[name] for name in names]
+    first = tables[0]
+
+    def made(value: str, _: Reading) -> dict[str, Any] | None:
+        keys = [(table, table.key(value)) for table in tables]
+        if any(key is not None and table.codes[key] for table, key in keys):
+            return None
+        key = keys[0][1]
+        if key is None:
+            return {"coding": [{"code": value}], "text": value}
+        coding = {"system": first.original_system, "code": key}
+        if first.displays[key]:
+            coding["display"] = first.displays[key]
+        return {"coding": [coding]}
+
+    return made
+
+
+def coded(kit: Kit, names: tuple[str, ...]) -> Made:
+    """Return the CodeableConcept of a CWE: first code by the table, alternate code and text kept."""
+    table = kit.tables[names[0]] if names else None
+    as_sent = _sender(_namer(kit))
+    known: Kept[tuple[str | Null, ...], dict[str, Any]] = Kept(MAX_KEPT)
+
+    def made(cells: Cells, reading: Reading) -> Any:
+        key = tuple(cells.first)
+        if key in known:
+            return known[key]
+        warned = len(reading.warnings)
+        concept = _concept_of(cells.first, table, as_sent, reading)
+        if concept is None:
+            return NULL if NULL in cells.first else None
+        return concept if len(reading.warnings) > warned else known.keep(key, concept)
+
+    return made
+
+
+Sender = Callable[[str, str, str, str], dict[str, Any]]
+
+
+def _concept_of(
+    first: list[str | Null], table: Table | None, as_sent: Sender, reading: Reading
+) -> dict[str, Any] | None:
+    code, display, system, other, other_display, other_system, version, other_version, text = (
+        text_at(first, index) for index in range(9)
+    )
+    codings = []
+    if code:
+        codings.append(_mapped(table, code, system, reading) or as_sent(code, display, system, version))
+    if other:
+        codings.append(as_sent(other, other_display, other_system, other_version))
+    text = text or display or (_shown(codings[0]) if codings else "")
+    if not codings:
+        return {"text": text} if text else None
+    return {"coding": codings, "text": text}
+
+
+def _sender(uri_of: Callable[[str], str]) -> Sender:
+    def as_sent(code: str, display: str, system: str, version: str) -> dict[str, Any]:
+        coding = {"code": code}
+        if system:
+            coding["system"] = uri_of(system)
+            if version:
+                coding["version"] = version
+        if display:
+            coding["display"] = display
+        return coding
+
+    return as_sent
+
+
+def _mapped(table: Table | None, code: str, system: str, reading: Reading) -> dict[str, Any] | None:
+    """Return the table's coding; None where the code must go on as it was sent."""
+    if table is None:
+        return None
+    if system and table.hl7 and system.upper() not in {f"HL7{table.hl7}", f"HL70{table.hl7}", table.hl7, "L"}:
+        return None
+    key = table.key(code)
+    if key is None:
+        _unknown(table, reading)
+        return table.default.coding() if table.default else None
+    target = table.codes[key]
+    if target:
+        return target.coding()
+    return (
+        {"system": table.original_system, "code": key, "display": table.displays[key]} if table.displays[key] else None
+    )
+
+
+def coding_system(kit: Kit, _: tuple[str, ...]) -> Made:
+    """Return the URI of a coding system's name."""
+    uri_of = _namer(kit)
+    return lambda value, _: uri_of(value)
+
+
+def _namer(kit: Kit) -> Callable[[str], str]:
+    table = kit.tables.get("coding-system")
+    known: Kept[str, str] = Kept(MAX_KEPT)
+    return lambda name: known[name] if name in known else known.keep(name, _system_uri(table, name))
+
+
+def _system_uri(table: Table | None, name: str) -> str:
+    key = table.key(name) if table else None
+    target = table.codes[key] if table and key is not None else None
+    if target:
+        return target.code
+    digits = name[3:]
+    if name[:3].upper() == "HL7" and digits.isascii() and digits.isdigit() and 3 <= len(digits) <= 5:
+        return V2_SYSTEM + digits[-4:].zfill(4)
+    return name if URI.fullmatch(name) else LOCAL_CODES + quote(name, safe="")
+
+
+def texts(kit: Kit, names: tuple[str, ...]) -> Made:
+    """Return the texts of all repetitions, each once, joined by commas."""
+    tables = [kit.tables[name] for name in names]
+
+    def made(repetitions: tuple[Cells, ...], _: Reading) -> str | None:
+        texts = [text for cells in repetitions if (text := _display(cells, tables))]
+        return ", ".join(dict.fromkeys(texts)) or None
+
+    return made
+
+
+def _display(cells: Cells, tables: list[Table]) -> str:
+    text = text_at(cells.first, 8) or text_at(cells.first, 1)
+    code = text_at(cells.first, 0)
+    if text or not code:
+        return text
+    for table in tables:
+        key = table.key(code)
+        target = table.codes[key] if key is not None else None
+        if target:
+            return target.display or code
+    return code
+
+
+def text_at(first: list[str | Null], index: int) -> str:
+    """Return the text of a cell; empty where it is absent or deleted."""
+    value = first[index] if index < len(first) else ""
+    return value if isinstance(value, str) else ""
+
+
+def _shown(coding: dict[str, Any]) -> str:
+    return str(coding.get("display") or coding["code"])
+
+
+def _unknown(table: Table, reading: Reading) -> None:
+    if table.unmapped is Unmapped.REFUSE:
+        raise MappingError(UNMAPPED_CODE, reading.place)
+    if table.unmapped is not Unmapped.IGNORE:
+        reading.warn(UNMAPPED_CODE)

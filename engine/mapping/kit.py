@@ -1,0 +1,44 @@
+"""What a function of expressions is: what it takes, what it gives, and what it is made with."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from engine.mapping.identifier import Identifiers
+from engine.mapping.reading import Reading
+from engine.mapping.setting import Setting
+from engine.mapping.stamp import Stamps
+from engine.mapping.table import Table
+
+Made = Callable[[Any, Reading], Any]
+
+
+class Takes(StrEnum):
+    """What a function works on."""
+
+    TEXT = "text"
+    CELLS = "cells"
+    ALL = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class Kit:
+    """What functions are made with: the channel's setting, the tables, how identifiers and timestamps are read."""
+
+    setting: Setting
+    tables: Mapping[str, Table]
+    identifiers: Identifiers
+    stamps: Stamps
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """One entry of the registry; `gives` is a FHIR type, `tables` how many tables it must and may name."""
+
+    takes: Takes
+    gives: str
+    make: Callable[[Kit, tuple[str, ...]], Made]
+    text: str
+    tables: tuple[int, int] = (0, 0)
+    words: int = 0

@@ -1,0 +1,77 @@
+"""What a mapping makes of one message, as plain JSON that people and test cases read."""
+
+from typing import Any
+
+from engine.errors import MappingError
+from engine.fhir.changes import created
+from engine.fhir.plan import Merge, PatientRecord, Upsert
+from engine.hl7.message import Message
+from engine.mapping.compile import Mapping
+from engine.mapping.subject import Action, lane_key
+
+Json = dict[str, Any]
+
+
+def outcome(mapping: Mapping, message: Message) -> Json:
+    """Return subject and plan of a message.
+
+    `error` stands in place of the plan where the message cannot be mapped; without interactions there is only what
+    intake judged.
+    """
+    subject = mapping.identify(message)
+    found: Json = {
+        "rule": subject.rule,
+        "action": subject.action.value,
+        "patients": [[lane_key(identity) for identity in group] for group in subject.patients],
+        "findings": [
+            f"{finding.code.value} {finding.reason} {' '.join(finding.locations)}" for finding in subject.findings
+        ],
+        "flags": list(subject.flags),
+    }
+    if subject.visit:
+        found["visit"] = subject.visit
+    if subject.event_at is not None:
+        found["event_at"] = subject.event_at.isoformat()
+    if subject.action is not Action.DELIVER:
+        return found
+    try:
+        plan = mapping.plan(message)
+    except MappingError as error:
+        return {**found, "error": f"{error.reason} {error.location}".strip()}
+    found["warnings"] = list(plan.warnings)
+    found["interactions"] = [_interaction(one) for one in plan.interactions]
+    return found
+
+
+def patient(record: PatientRecord) -> Json:
+    """Return the Patient that a record makes where there is none yet."""
+    body: Json = {"resourceType": "Patient"}
+    if record.identifiers:
+        body["identifier"] = list(record.identifiers)
+    return {**body, **created(record.changes).body}
+
+
+def _interaction(one: Upsert | Merge) -> Json:
+    if isinstance(one, Merge):
+        return {
+            "merge": lane_key(one.source),
+            "into": lane_key(one.target),
+            "sources": [lane_key(identity) for identity in one.sources],
+            "source_identifiers": list(one.source_identifiers),
+            **_record(one.survivor),
+        }
+    return {
+        "upsert": "create or update" if one.create else "update only",
+        "reactivate": one.reactivate,
+        **_record(one.patient),
+    }
+
+
+def _record(record: PatientRecord) -> Json:
+    return {
+        "identities": [lane_key(identity) for identity in record.identities],
+        "stand_in": record.placeholder,
+        "slices": [f"{change.element} {change.slice}" for change in record.changes if change.items],
+        "deletes": [f"{change.element} {change.slice}" for change in record.changes if not change.items],
+        "patient": patient(record),
+    }
