@@ -9,7 +9,7 @@ from engine.config.destination import Destination as Settings
 from engine.deliver.abilities import Abilities, abilities_of
 from engine.deliver.client import Client
 from engine.deliver.exchange import Exchange
-from engine.deliver.failure import class_of
+from engine.deliver.failure import class_of, error_of, failure_of
 from engine.deliver.memory import Memory
 from engine.deliver.merge import merge
 from engine.deliver.oauth import Tokens
@@ -18,6 +18,7 @@ from engine.deliver.stored import Cache
 from engine.deliver.upsert import upsert
 from engine.deliver.verdict import Failure, Request, Verdict, VerdictKind
 from engine.errors import DeliveryError, HeldDeliveryError, RejectedDeliveryError
+from engine.fhir.outcome import codes
 from engine.fhir.plan import Identity, Interaction, Merge, Plan
 
 # How telling an ending is, the first one that occurred names the delivery.
@@ -54,6 +55,7 @@ class Destination:
     ) -> None:
         self.settings = settings
         self._channel = channel
+        self._checked = False
         self._token_client = Client(request_seconds=settings.timeout_seconds, ca_file=settings.ca_file, journaled=False)
         tokens = Tokens(
             settings.auth,
@@ -73,10 +75,15 @@ class Destination:
     async def check(self) -> Abilities:
         """Ask for the CapabilityStatement and keep what it says.
 
-        A server that answers without one can be relied on for nothing. Raises DeliveryError where no answer comes.
+        A server that answers without one can be relied on for nothing. Raises DeliveryError where no answer comes, or
+        one that says nothing of the server's abilities (429, 5xx).
         """
         answer = await self._server.ask("GET", f"{self._server.base}/metadata", ())
-        self._server.abilities = abilities_of(answer.json if answer.status == 200 else None)
+        failure = failure_of(answer.status, write=False)
+        if failure is Failure.TRANSIENT:
+            raise error_of(failure, f"http-{answer.status}", answer.status, codes(answer.json))
+        self._server.abilities = abilities_of(answer.json if failure is Failure.NONE else None)
+        self._checked = True
         return self._server.abilities
 
     async def deliver(
@@ -110,6 +117,8 @@ class Destination:
         remembered = not (ambiguous or replay)
         endings: list[str] = []
         try:
+            if not self._checked and any(isinstance(interaction, Merge) for interaction in plan.interactions):
+                await self.check()
             endings.extend(
                 [await _carry_out(exchange, interaction, remembered=remembered) for interaction in plan.interactions]
             )

@@ -23,10 +23,13 @@ async def unite(exchange: Exchange, source: Stored, survivor: Stored) -> str:
     """Merge one record into the other and return `merged` or `linked`; verified by reading the source.
 
     What the survivor would lose is noted by path, `lost Patient.telecom[0]`; its values stand in the preview's
-    attempt only. Raises HeldDeliveryError where the server refuses, AmbiguousDeliveryError where it says that it
+    attempt only. Raises HeldDeliveryError `merge-strategy-unknown` where a server
+    does not tell whether it can merge and the settings do not say either, AmbiguousDeliveryError where it says that it
     merged and the source does not show it.
     """
     strategy = exchange.server.settings.merge_strategy
+    if strategy == "auto" and not exchange.server.abilities.stated:
+        raise HeldDeliveryError("merge-strategy-unknown")
     if strategy == "link" or (strategy == "auto" and not exchange.server.abilities.merge):
         await _link(exchange, source, survivor)
         return "linked"

@@ -55,7 +55,7 @@ class Attempt:
     body: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Known:
     """An identifier and the record it stands for: `current`, `old` or `merged-away` (then `survivor` is an id)."""
 
@@ -74,7 +74,7 @@ class Owned:
     slices: Mapping[str, tuple[str, ...]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Merged:
     """A merge that the destination has carried out."""
 

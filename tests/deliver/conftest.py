@@ -86,7 +86,7 @@ class Site:
         plan = Plan("A08", source, AT, 14, interactions)
         verdict = await self.destination.deliver(plan, self.memory, intend, at=AT, **options)
         assert [attempt.request for attempt in verdict.attempts] == mine
-        assert "SENTINEL" not in repr(verdict)
+        assert not any(word in repr(verdict) for word in ("SENTINEL", MRN, "Quintero"))
         self.memory.learn(verdict)
         return verdict
 

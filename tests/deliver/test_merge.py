@@ -195,6 +195,20 @@ async def test_server_without_merge_gets_links(site, server, two, merging):
     assert (await site.send(merging("1", "2"))).reason == "already-merged"
 
 
+async def test_abilities_are_asked_for_before_the_first_merge(site, server, two, merging):
+    """A destination that was not checked yet asks for the server's abilities, and waits while it does not tell."""
+    server.script.append(Step("GET", 503, path="metadata"))
+    assert (await site.open().send(merging("1", "2"))).failure is Failure.TRANSIENT
+    assert (await site.send(merging("1", "2"))).reason == "merged"
+
+
+async def test_server_that_tells_nothing_holds_merges(site, server, two, merging):
+    """Without a CapabilityStatement and without a configured strategy nothing that cannot be undone is done."""
+    server.script.append(Step("GET", 404, path="metadata"))
+    verdict = await site.open().send(merging("1", "2"))
+    assert (verdict.kind, verdict.reason, server.effects) == (VerdictKind.HELD, "merge-strategy-unknown", [])
+
+
 async def test_half_linked_merge_is_finished(site, server, two, merging):
     """A link merge that was broken off after the first write is finished by the next attempt."""
     server.merges = False
