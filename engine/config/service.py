@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, model_validator
 
-from engine.config.channel import Frozen
+from engine.config.frozen import Frozen
 from engine.config.secret import Secret
 
 JWT_BEARER: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
@@ -55,8 +55,8 @@ class Tenant(Frozen):
     rest_api_version: ApiVersion = "2025-06-01"
     network_mode: Literal["mocked", "real"] = "mocked"
     leading_indicator: bool = False
-    clinical_alerts: dict[str, Any] = {}
-    adt: dict[str, Any] = {}
+    clinical_alerts: dict[str, Any] = Field(default_factory=dict)
+    adt: dict[str, Any] = Field(default_factory=dict)
     active_subscription_limit: int = Field(30, ge=1)
     licensed_networks: tuple[str, ...] = ()
     webhook_allow: tuple[str, ...] = ()
@@ -91,8 +91,8 @@ class ServiceConfiguration(Frozen):
     auth_url: str = Field("", pattern=r"^$|" + ADDRESS)
     service_identifier_system: str = Field(pattern=r"^\S+$")
     tenants: dict[str, Tenant] = Field(min_length=1)
-    clients: dict[str, Client] = {}
-    users: dict[str, User] = {}
+    clients: dict[str, Client] = Field(default_factory=dict)
+    users: dict[str, User] = Field(default_factory=dict)
     stu3_path_aliases: tuple[str, ...] = ()
     max_body_bytes: int = Field(10_485_760, ge=1024)
     request_timeout_s: float = Field(60, gt=0)
@@ -101,9 +101,9 @@ class ServiceConfiguration(Frozen):
     test_hooks: bool = False
     cursor_validity_s: int = Field(300, ge=1)
     rate_limit: dict[str, int] | None = None
-    webhooks: dict[str, str] = {}
+    webhooks: dict[str, str] = Field(default_factory=dict)
     feature_flags: tuple[str, ...] = ()
-    auth: dict[str, str] = {}
+    auth: dict[str, str] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _whole(self) -> "ServiceConfiguration":

@@ -47,8 +47,8 @@ def read_address(path: str, aliases: tuple[str, ...]) -> Address:
     """Return version and segments of a path below /fhir/; the R4 segment is tested before any STU3 type."""
     segments = tuple(path.split("/"))
     if segments[0] == "R4":
-        return Address(FhirVersion.R4, segments[1:])
-    return Address(FhirVersion.STU3, segments[1:] if segments[0] in aliases else segments)
+        return Address(FhirVersion.R4, segments[1:] or ("",))
+    return Address(FhirVersion.STU3, (segments[1:] or ("",)) if segments[0] in aliases else segments)
 
 
 def find_route(address: Address, method: str) -> Route:
