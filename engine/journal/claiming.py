@@ -5,6 +5,7 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
+from engine.errors import ForbiddenMoveError
 from engine.journal.database import Connection
 from engine.journal.entry import Claimed, Intent
 from engine.journal.moment import from_micros, to_micros
@@ -38,15 +39,17 @@ WITH RECURSIVE name (destination) AS (
 SELECT destination FROM name WHERE destination IS NOT NULL
 """
 OPEN_INTENT: Final = """
-SELECT number, method, url, headers, body, at FROM attempt
-WHERE seq = ? AND destination = ? AND status IS NULL ORDER BY number DESC LIMIT 1
+SELECT number, method, url, headers, body, at FROM attempt AS a WHERE seq = ? AND destination = ?
+AND NOT EXISTS (SELECT 1 FROM answer WHERE attempt = a.id) ORDER BY number DESC LIMIT 1
 """
 NEXT_DUE: Final = """
 SELECT MIN(due_at) FROM delivery WHERE destination = ? AND due_at IS NOT NULL AND state = 'received'
 """
 
 
-class _Out(NamedTuple):
+class Out(NamedTuple):
+    """A delivery that is claimed: its lanes as they are now, and whether it was claimed with an open intent."""
+
     lanes: tuple[int, ...]
     ambiguous: bool
 
@@ -54,21 +57,22 @@ class _Out(NamedTuple):
 class Claims:
     """Hands deliveries out and knows which are out; lives in the writer thread.
 
+    What is out is known here for certain; the state in the file serves readers, and may be behind after a rollback.
     Normally whoever heads its lanes is alone in them. After lanes were united, or something older is replayed, a later
     delivery may still be out: then the head waits for it here.
     """
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._out: dict[str, dict[int, _Out]] = {}
-        self._undo: list[tuple[str, int, _Out | None]] = []
+        self._out: dict[str, dict[int, Out]] = {}
+        self._undo: list[tuple[str, int, Out | None]] = []
 
-    def committed(self) -> None:
-        """Note that the transaction has become durable."""
+    def confirmed(self) -> None:
+        """Note that a batch has been carried out."""
         self._undo.clear()
 
-    def rolled_back(self) -> None:
-        """Go back to what was so before the transaction."""
+    def withdrawn(self) -> None:
+        """Go back to what was so before the batch."""
         while self._undo:
             destination, seq, before = self._undo.pop()
             if before is None:
@@ -89,7 +93,7 @@ class Claims:
         cursor = self._connection.execute(CLAIM, (destination, to_micros(now)))
         for row in cursor:
             lanes = tuple(orjson.loads(row[1]))
-            if busy and not busy.isdisjoint(lanes):
+            if out and (row[0] in out or not busy.isdisjoint(lanes)):
                 continue
             claims.append(self._claimed(destination, row, lanes))
             if len(claims) >= limit:
@@ -98,7 +102,7 @@ class Claims:
         if claims:
             for claim in claims:
                 self._undo.append((destination, claim.seq, None))
-                out[claim.seq] = _Out(claim.lanes, claim.open_intent is not None)
+                out[claim.seq] = Out(claim.lanes, claim.open_intent is not None)
             wanted = orjson.dumps([claim.seq for claim in claims]).decode()
             self._connection.execute(TAKE, (destination, wanted))
         return tuple(claims)
@@ -122,13 +126,13 @@ class Claims:
         """Say whether a delivery is claimed and not yet settled."""
         return seq in self._out.get(destination, {})
 
-    def is_ambiguous(self, seq: int, destination: str) -> bool:
-        """Say whether a delivery was claimed with an open intent."""
-        return self._out[destination][seq].ambiguous
-
-    def returned(self, seq: int, destination: str) -> None:
-        """Note that a delivery is settled."""
-        self._undo.append((destination, seq, self._out[destination].pop(seq)))
+    def returned(self, seq: int, destination: str) -> Out:
+        """Note that a delivery is settled; ForbiddenMoveError where it is not claimed."""
+        out = self._out.get(destination, {}).pop(seq, None)
+        if out is None:
+            raise ForbiddenMoveError(f"entry {seq} is not claimed for {destination}")
+        self._undo.append((destination, seq, out))
+        return out
 
     def joined(self, lane: int, into: int) -> None:
         """Note that a lane went into another one."""
@@ -137,7 +141,7 @@ class Claims:
                 if lane in one.lanes:
                     self._undo.append((destination, seq, one))
                     lanes = tuple(sorted({into if each == lane else each for each in one.lanes}))
-                    out[seq] = _Out(lanes, one.ambiguous)
+                    out[seq] = Out(lanes, one.ambiguous)
 
     def next_due(self, destination: str) -> datetime | None:
         """Return when the next retry of a destination falls due; None where none is waited for."""

@@ -106,45 +106,45 @@ class Journal:
 
     async def next_due(self, destination: str) -> datetime | None:
         """Return when the next retry falls due; None where none is waited for."""
-        return cast("datetime | None", await self._call(lambda rooms: rooms.claims.next_due(destination)))
+        return cast("datetime | None", await self._look(lambda rooms: rooms.claims.next_due(destination)))
 
     async def known(
         self, destination: str, identities: Sequence[tuple[str, str]]
     ) -> dict[tuple[str, str], KnownIdentity]:
         """Return what is known of identifiers (system, value); those never seen are left out."""
         work = partial(_on_connection, memory.known, destination, tuple(identities))
-        return cast("dict[tuple[str, str], KnownIdentity]", await self._call(work))
+        return cast("dict[tuple[str, str], KnownIdentity]", await self._look(work))
 
     async def owned(self, destination: str, resource: str, source: str) -> dict[str, tuple[str, ...]]:
         """Return the digests a source last wrote to a resource, by slice; empty where there is no record."""
         work = partial(_on_connection, memory.owned, destination, resource, source)
-        return cast("dict[str, tuple[str, ...]]", await self._call(work))
+        return cast("dict[str, tuple[str, ...]]", await self._look(work))
 
     async def merged(self, destination: str, source_key: str, survivor_key: str) -> bool:
         """Say whether a destination has carried out the merge of these keys (`system|value`)."""
         return cast(
-            bool, await self._call(partial(_on_connection, memory.merged, destination, source_key, survivor_key))
+            bool, await self._look(partial(_on_connection, memory.merged, destination, source_key, survivor_key))
         )
 
     async def last_applied(self, destination: str, lanes: Sequence[int], source: str) -> datetime | None:
         """Return the newest event time applied in any of the lanes from that source; None where there is none."""
         work = partial(_on_connection, memory.last_applied, destination, tuple(lanes), source)
-        return cast("datetime | None", await self._call(work))
+        return cast("datetime | None", await self._look(work))
 
     async def replay(self, seq: int, *, force: bool = False, destinations: tuple[str, ...] = (), by: str = "") -> int:
         """Deliver an entry again in its old place; return at how many destinations.
 
         ForbiddenMoveError: under way, never delivered, or something newer was applied and `force` is not set.
         """
-        return cast(int, await self._call(lambda rooms: rooms.acts.replay(seq, destinations, force=force, by=by)))
+        return cast(int, await self._act(lambda rooms: rooms.acts.replay(seq, destinations, force=force, by=by)))
 
     async def release(self, seq: int, *, force: bool = False, destinations: tuple[str, ...] = (), by: str = "") -> int:
         """Let what is held of an entry be tried again; return at how many destinations."""
-        return cast(int, await self._call(lambda rooms: rooms.acts.release(seq, destinations, force=force, by=by)))
+        return cast(int, await self._act(lambda rooms: rooms.acts.release(seq, destinations, force=force, by=by)))
 
     async def discard(self, seq: int, reason: str, by: str) -> int:
         """End what is unfinished of an entry for good; return how many others may run because of it."""
-        return cast(int, await self._call(lambda rooms: rooms.acts.discard(seq, reason, by=by)))
+        return cast(int, await self._act(lambda rooms: rooms.acts.discard(seq, reason, by=by)))
 
     async def close(self) -> None:
         """Write what waits, move it all into the file, and give the folder back; a second call does nothing."""
@@ -160,8 +160,11 @@ class Journal:
         await self._loop.run_in_executor(None, self._writer.thread.join)
         self._lock.release()
 
-    def _call(self, work: Callable[[Rooms], Any]) -> "asyncio.Future[Any]":
-        return self._submit(Kind.CALL, work)
+    def _look(self, work: Callable[[Rooms], Any]) -> "asyncio.Future[Any]":
+        return self._submit(Kind.LOOK, work)
+
+    def _act(self, work: Callable[[Rooms], Any]) -> "asyncio.Future[Any]":
+        return self._submit(Kind.ACT, work)
 
     def _submit(self, kind: Kind, argument: Any) -> "asyncio.Future[Any]":
         """Gather an operation; all of one turn of the event loop go to the writer together."""
@@ -188,7 +191,7 @@ class Journal:
         if self._acknowledged:
             outcomes = {outcome: orjson.dumps(seqs).decode() for outcome, seqs in self._acknowledged.items()}
             self._acknowledged = {}
-            gathered.insert(0, Operation(Kind.CALL, partial(acknowledge, outcomes=outcomes), None))
+            gathered.insert(0, Operation(Kind.LOOK, partial(acknowledge, outcomes=outcomes), None))
             if self._lazy is not None:
                 self._lazy.cancel()
                 self._lazy = None

@@ -96,16 +96,14 @@ class Lanes:
             if spot is not None:
                 self._spots.move_to_end(patients[0][0])
                 return Placed((spot.identity,), (spot.lane,) if run else (), crowded=False)
-        before = self._next_identity
         groups = [[self._spot(key) for key in group] for group in patients if group]
         identities = tuple(dict.fromkeys(spot.identity for group in groups for spot in group))
         if not run:
             return Placed(identities, (), crowded=False)
         keys = [[key for group in patients for key in group]] if unite else patients
-        united = {self._unite(group) for group in keys if group}
+        united = [self._unite(group) for group in keys if group]
         lanes = tuple(sorted({self._spot(group[0]).lane for group in keys if group}))
-        news = self._next_identity > before or any(united)
-        return Placed(identities, lanes, crowded=news and any(self._is_crowded(lane) for lane in lanes))
+        return Placed(identities, lanes, crowded=any(united) and any(self._is_crowded(lane) for lane in lanes))
 
     def of(self, identities: str) -> tuple[int, ...]:
         """Return the lanes of identity numbers (a JSON list) as they are now."""

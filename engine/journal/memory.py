@@ -38,22 +38,29 @@ ON CONFLICT (destination, lane, source) DO UPDATE SET
 LAST_APPLIED: Final = "SELECT event_at FROM applied WHERE destination = ? AND lane = ? AND source = ?"
 
 
-def remember(connection: Connection, settlement: Settlement, lanes: Sequence[int]) -> None:
-    """Keep what a settlement tells of its destination."""
-    if settlement.known:
-        connection.executemany(
-            KNOW, [(k.destination, k.system, k.value, k.logical_id, k.status, k.survivor) for k in settlement.known]
-        )
-    if settlement.owned:
-        rows = [(o.destination, o.resource, o.source, orjson.dumps(dict(o.slices)).decode()) for o in settlement.owned]
-        connection.executemany(OWN, rows)
-    if settlement.merges:
-        seen = [(m.destination, m.source_key, m.survivor_key, m.seq) for m in settlement.merges]
-        connection.executemany(MERGE, seen)
-    if settlement.applied_at is not None or settlement.state is State.DELIVERED:
-        event_at = optional_micros(settlement.applied_at)
-        for lane in lanes:
-            connection.execute(APPLY, (settlement.destination, lane, settlement.source, event_at, settlement.seq))
+def remember(connection: Connection, settlements: Sequence[Settlement], lanes: Sequence[tuple[int, ...]]) -> None:
+    """Keep what settlements tell of their destinations; `lanes` are those of each."""
+    applied = [
+        (one.destination, lane, one.source, optional_micros(one.applied_at), one.seq)
+        for one, mine in zip(settlements, lanes, strict=True)
+        if one.applied_at is not None or one.state is State.DELIVERED
+        for lane in mine
+    ]
+    if applied:
+        connection.executemany(APPLY, applied)
+    for one in settlements:
+        if one.known or one.owned or one.merges:
+            _remember(connection, one)
+
+
+def _remember(connection: Connection, settlement: Settlement) -> None:
+    connection.executemany(
+        KNOW, [(k.destination, k.system, k.value, k.logical_id, k.status, k.survivor) for k in settlement.known]
+    )
+    connection.executemany(
+        OWN, [(o.destination, o.resource, o.source, orjson.dumps(dict(o.slices)).decode()) for o in settlement.owned]
+    )
+    connection.executemany(MERGE, [(m.destination, m.source_key, m.survivor_key, m.seq) for m in settlement.merges])
 
 
 def known(

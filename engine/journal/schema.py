@@ -43,8 +43,14 @@ CREATE TABLE plan (id INTEGER PRIMARY KEY, seq BIGINT NOT NULL, destination TEXT
 _ATTEMPT: Final = """
 CREATE TABLE attempt (
   id INTEGER PRIMARY KEY, seq BIGINT NOT NULL, destination TEXT NOT NULL, number INTEGER NOT NULL,
-  method TEXT NOT NULL, url TEXT NOT NULL, headers TEXT NOT NULL, body BLOB NOT NULL, at BIGINT NOT NULL,
-  status INTEGER, codes TEXT, failure TEXT, milliseconds REAL, response BLOB)
+  method TEXT NOT NULL, url TEXT NOT NULL, headers TEXT NOT NULL, body BLOB NOT NULL, at BIGINT NOT NULL)
+"""
+
+# An attempt without an answer is an open intent.
+_ANSWER: Final = """
+CREATE TABLE answer (
+  attempt INTEGER PRIMARY KEY, status INTEGER NOT NULL, codes TEXT NOT NULL, failure TEXT NOT NULL,
+  milliseconds REAL NOT NULL, response BLOB NOT NULL)
 """
 
 _QUEUE: Final = """
@@ -99,7 +105,7 @@ _INDEXES: Final = (
 
 @MIGRATIONS(name="0001_tables")
 def _tables(db: Database) -> None:
-    for statement in (_ENTRY, _PAYLOAD, _DELIVERY, _PLAN, _ATTEMPT, _QUEUE, _LANE_OF, _NAMED_IN):
+    for statement in (_ENTRY, _PAYLOAD, _DELIVERY, _PLAN, _ATTEMPT, _ANSWER, _QUEUE, _LANE_OF, _NAMED_IN):
         db.execute(statement)
     for statement in (_KNOWN, _OWNED, _MERGED, _APPLIED, *_INDEXES):
         db.execute(statement)

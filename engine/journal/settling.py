@@ -1,29 +1,30 @@
 """Settling: intents before each write, outcomes after it, and the end of a delivery, which frees its lanes."""
 
-from typing import Final
+from typing import Any, Final
 
 import orjson
 
-from engine.errors import ForbiddenMoveError
-from engine.journal.claiming import Claims
+from engine.errors import ForbiddenMoveError, UnknownEntryError
+from engine.journal.claiming import Claims, Out
 from engine.journal.database import Connection
 from engine.journal.entry import UNFINISHED, Intent, Settlement, State, check_move
 from engine.journal.memory import remember
 from engine.journal.moment import optional_micros, to_micros
 
+LAST: Final = "SELECT COALESCE(MAX(id), 0) FROM attempt"
 INTEND: Final = """
-INSERT INTO attempt (seq, destination, number, method, url, headers, body, at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO attempt (id, seq, destination, number, method, url, headers, body, at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
+ATTEMPT: Final = "SELECT id FROM attempt WHERE seq = ? AND destination = ? AND number = ?"
 ANSWER: Final = """
-UPDATE attempt SET status = ?, codes = ?, failure = ?, milliseconds = ?, response = ?
-WHERE seq = ? AND destination = ? AND number = ?
+INSERT INTO answer (attempt, status, codes, failure, milliseconds, response) VALUES (?, ?, ?, ?, ?, ?)
 """
 # What a later attempt made clear: the intent had no answer of its own.
 UNANSWERED: Final = """
-UPDATE attempt SET status = 0, codes = '[]', failure = 'ambiguous', milliseconds = 0, response = x''
-WHERE seq = ? AND destination = ? AND status IS NULL
+INSERT INTO answer (attempt, status, codes, failure, milliseconds, response)
+SELECT id, 0, '[]', 'ambiguous', 0, x'' FROM attempt AS a WHERE seq = ? AND destination = ?
+AND NOT EXISTS (SELECT 1 FROM answer WHERE attempt = a.id)
 """
-LANES: Final = "SELECT lanes FROM delivery WHERE seq = ? AND destination = ? AND state = 'claimed'"
 SETTLE: Final = """
 UPDATE delivery SET state = ?, reason = ?, notes = ?, due_at = ?, settled_at = ?, mapping = ?, tries = tries + ?
 WHERE seq = ? AND destination = ?
@@ -37,6 +38,10 @@ IS_BLOCKED: Final = """
 SELECT EXISTS (SELECT 1 FROM json_each(?) AS mine CROSS JOIN queue AS q
   WHERE q.destination = ? AND q.lane = mine.value AND q.seq < ?)
 """
+# Which of the lanes at hand (a JSON list) still hold something.
+STILL_HELD: Final = """
+SELECT i.key FROM json_each(?) AS i WHERE EXISTS (SELECT 1 FROM queue WHERE destination = ? AND lane = i.value)
+"""
 # The next in a lane may run if it heads its other lanes too.
 PROMOTE: Final = """
 UPDATE delivery SET state = 'received'
@@ -46,6 +51,8 @@ AND state = 'waiting' AND NOT EXISTS (
   WHERE q.destination = ?1 AND q.lane = mine.value AND q.seq < delivery.seq)
 """
 
+_Row = tuple[Any, ...]
+
 
 class Settling:
     """Writes intents and settlements; lives in the writer thread, inside its transactions."""
@@ -53,62 +60,94 @@ class Settling:
     def __init__(self, connection: Connection, claims: Claims) -> None:
         self._connection = connection
         self._claims = claims
+        self._last: int = connection.execute(LAST).fetchone()[0]
+        self._attempts: dict[tuple[int, str, int], int] = {}
 
     def intend(self, intents: list[tuple[int, str, Intent]]) -> None:
         """Write intents; an intent for what is not claimed is a ForbiddenMoveError."""
-        for seq, destination, _intent in intents:
-            self._must_be_out(seq, destination)
-        self._connection.executemany(INTEND, [_row(*intent) for intent in intents])
+        rows = []
+        for seq, destination, intent in intents:
+            if not self._claims.is_out(seq, destination):
+                raise ForbiddenMoveError(f"entry {seq} is not claimed for {destination}")
+            self._last += 1
+            self._attempts[seq, destination, intent.number] = self._last
+            headers = orjson.dumps(intent.headers).decode()
+            at = to_micros(intent.at)
+            rows.append(
+                (self._last, seq, destination, intent.number, intent.method, intent.url, headers, intent.body, at)
+            )
+        self._connection.executemany(INTEND, rows)
 
     def settle(self, settlements: list[Settlement]) -> list[int]:
         """Write settlements; return for each how many deliveries became runnable by it."""
-        self._answer(settlements)
-        plans = [(one.seq, one.destination, one.plan) for one in settlements if one.plan]
-        if plans:
-            self._connection.executemany(PLAN, plans)
-        return [self._settle(settlement) for settlement in settlements]
-
-    def _answer(self, settlements: list[Settlement]) -> None:
-        for settlement in settlements:
+        answers: list[_Row] = []
+        ends: list[_Row] = []
+        freed: dict[str, list[tuple[int, int, int]]] = {}
+        lanes_of = []
+        for position, settlement in enumerate(settlements):
             check_move(State.CLAIMED, settlement.state)
-            self._must_be_out(settlement.seq, settlement.destination)
-        answers = [
+            out = self._claims.returned(settlement.seq, settlement.destination)
+            lanes_of.append(out.lanes)
+            answers.extend(self._answers(settlement))
+            ends.append(self._end(settlement, out))
+            if settlement.state not in UNFINISHED or (settlement.state is State.HELD and not settlement.keep_lane):
+                lanes = freed.setdefault(settlement.destination, [])
+                lanes.extend((lane, settlement.seq, position) for lane in out.lanes)
+        self._write(ANSWER, answers)
+        self._write(PLAN, [(one.seq, one.destination, one.plan) for one in settlements if one.plan])
+        self._write(SETTLE, ends)
+        remember(self._connection, settlements, lanes_of)
+        return self._free(freed, len(settlements))
+
+    def _write(self, statement: str, rows: list[_Row]) -> None:
+        if rows:
+            self._connection.executemany(statement, rows)
+
+    def _answers(self, settlement: Settlement) -> list[_Row]:
+        return [
             (
-                outcome.status, orjson.dumps(outcome.codes).decode(), outcome.failure, outcome.milliseconds,
-                outcome.body, settlement.seq, settlement.destination, outcome.number,
+                self._attempt(settlement, outcome.number), outcome.status, _json(outcome.codes), outcome.failure,
+                outcome.milliseconds, outcome.body,
             )
-            for settlement in settlements
             for outcome in settlement.outcomes
         ]  # fmt: skip
-        if answers:
-            self._connection.executemany(ANSWER, answers)
 
-    def _settle(self, settlement: Settlement) -> int:
-        seq, destination = settlement.seq, settlement.destination
-        execute = self._connection.execute
-        row = execute(LANES, (seq, destination)).fetchone()
+    def _attempt(self, settlement: Settlement, number: int) -> int:
+        key = (settlement.seq, settlement.destination, number)
+        attempt = self._attempts.pop(key, None)
+        if attempt is not None:
+            return attempt
+        row = self._connection.execute(ATTEMPT, key).fetchone()
         if row is None:
-            raise ForbiddenMoveError(f"entry {seq} is not claimed for {destination}")
-        lanes: list[int] = orjson.loads(row[0])
-        state = settlement.state
-        again = state is State.RECEIVED
-        if again and lanes and execute(IS_BLOCKED, (row[0], destination, seq)).fetchone()[0]:
-            state = State.WAITING
-        execute(SETTLE, (
-            state, settlement.reason, orjson.dumps(settlement.notes).decode(), optional_micros(settlement.retry_at),
-            to_micros(settlement.at), settlement.mapping, 1 if again else 0, seq, destination,
-        ))  # fmt: skip
-        if self._claims.is_ambiguous(seq, destination) and not again:
-            execute(UNANSWERED, (seq, destination))
-        remember(self._connection, settlement, lanes)
-        self._claims.returned(seq, destination)
-        if state in UNFINISHED and (state is not State.HELD or settlement.keep_lane):
-            return 0
-        return leave(self._connection, seq, destination, lanes)
+            raise UnknownEntryError(f"entry {settlement.seq} has no attempt {number} at {settlement.destination}")
+        return int(row[0])
 
-    def _must_be_out(self, seq: int, destination: str) -> None:
-        if not self._claims.is_out(seq, destination):
-            raise ForbiddenMoveError(f"entry {seq} is not claimed for {destination}")
+    def _end(self, settlement: Settlement, out: Out) -> _Row:
+        seq, destination, state = settlement.seq, settlement.destination, settlement.state
+        again = state is State.RECEIVED
+        if again and out.lanes:
+            lanes = orjson.dumps(out.lanes).decode()
+            if self._connection.execute(IS_BLOCKED, (lanes, destination, seq)).fetchone()[0]:
+                state = State.WAITING
+        if out.ambiguous and not again:
+            self._connection.execute(UNANSWERED, (seq, destination))
+        return (
+            state, settlement.reason, _json(settlement.notes), optional_micros(settlement.retry_at),
+            to_micros(settlement.at), settlement.mapping, 1 if again else 0, seq, destination,
+        )  # fmt: skip
+
+    def _free(self, freed: dict[str, list[tuple[int, int, int]]], count: int) -> list[int]:
+        """Take deliveries out of their lanes and let the next ones run; return how many, by settlement."""
+        runnable = [0] * count
+        for destination, places in freed.items():
+            if not places:
+                continue
+            self._connection.executemany(LEAVE, [(destination, lane, seq) for lane, seq, _position in places])
+            lanes = orjson.dumps([lane for lane, _seq, _position in places]).decode()
+            for (key,) in self._connection.execute(STILL_HELD, (lanes, destination)).fetchall():
+                lane, _seq, position = places[key]
+                runnable[position] += self._connection.execute(PROMOTE, (destination, lane)).rowcount
+        return runnable
 
 
 def leave(connection: Connection, seq: int, destination: str, lanes: list[int]) -> int:
@@ -121,6 +160,5 @@ def leave(connection: Connection, seq: int, destination: str, lanes: list[int]) 
     return runnable
 
 
-def _row(seq: int, destination: str, intent: Intent) -> tuple[object, ...]:
-    headers = orjson.dumps(intent.headers).decode()
-    return seq, destination, intent.number, intent.method, intent.url, headers, intent.body, to_micros(intent.at)
+def _json(codes: tuple[str, ...]) -> str:
+    return orjson.dumps(codes).decode() if codes else "[]"

@@ -1,7 +1,10 @@
 """The writer: one thread that owns the connection, and commits what waits as one transaction.
 
-Whatever waits when a commit returns goes into the next one, at most 64 messages; nothing is timed. The event loop is
-woken once a commit. After an I/O error nothing is written any more: a later sync could lie.
+Whatever waits when a commit returns goes into the next one, at most 64 messages; no message waits for a clock. The
+event loop is woken once a batch. After an I/O error nothing is written any more: a later sync could lie.
+
+Claims, reads and acknowledgement outcomes need not be durable to be answered: a batch of nothing else leaves its
+transaction open, and the next commit takes it along, at the latest after 50 ms without work.
 """
 
 import threading
@@ -25,6 +28,7 @@ from engine.journal.settling import Settling
 
 MOST_MESSAGES: Final = 64
 MOST_OPERATIONS: Final = 256
+IDLE_SECONDS: Final = 0.05
 
 ACKNOWLEDGE: Final = """
 UPDATE entry SET ack_outcome = ? WHERE seq IN (SELECT value FROM json_each(?))
@@ -37,9 +41,13 @@ class Kind(IntEnum):
     RECORD = 0
     INTEND = 1
     SETTLE = 2
-    CALL = 3
-    CLAIM = 4
-    CLOSE = 5
+    ACT = 3
+    LOOK = 4
+    CLAIM = 5
+    CLOSE = 6
+
+
+_LAZY: Final = frozenset({Kind.LOOK, Kind.CLAIM})
 
 
 class Operation(NamedTuple):
@@ -51,7 +59,7 @@ class Operation(NamedTuple):
 
 
 class Rooms(NamedTuple):
-    """What works on the connection, for operations of kind CALL."""
+    """What works on the connection, for operations of kind ACT and LOOK."""
 
     connection: Connection
     claims: Claims
@@ -83,6 +91,7 @@ class Writer:
         self._waiting: deque[Operation] = deque()
         self._under_way: list[Operation] = []
         self._rolled_back = False
+        self._uncommitted: set[Kind] = set()
         self.thread = threading.Thread(target=self._live, name="journal", daemon=True)
 
     def put(self, operations: list[Operation]) -> None:
@@ -126,6 +135,7 @@ class Writer:
         batch = self._under_way = self._batch()
         if batch and batch[-1].kind is Kind.CLOSE:
             self._run(batch[:-1])
+            self._commit()
             barrier(self._connection)
             self._connection.close()
             self._answer([(batch[-1], None, None)])
@@ -134,13 +144,14 @@ class Writer:
         return True
 
     def _collect(self, *, block: bool) -> None:
-        if block:
-            self._waiting.extend(self._inbox.get())
         try:
+            if block:
+                self._waiting.extend(self._inbox.get(timeout=IDLE_SECONDS if self._uncommitted else None))
             while True:
                 self._waiting.extend(self._inbox.get_nowait())
         except Empty:
-            return
+            if block and not self._waiting:
+                self._commit()
 
     def _batch(self) -> list[Operation]:
         """Take what fits into one transaction, in order of arrival; CLOSE ends it."""
@@ -168,7 +179,6 @@ class Writer:
         except Exception as error:  # noqa: BLE001 - sorted out by what it is
             self._spoiled(batch, error)
             return
-        self._struck(batch)
         self._answer(results)
 
     def _admit(self, batch: list[Operation]) -> tuple[list[Operation], list[Result]]:
@@ -183,28 +193,53 @@ class Writer:
         return batch, []
 
     def _transact(self, batch: list[Operation]) -> list[Result]:
-        execute = self._connection.execute
-        execute("BEGIN IMMEDIATE")
-        if self._rolled_back:
-            self._lanes.forget()
-            self._rolled_back = False
+        kinds = {operation.kind for operation in batch}
         try:
+            if not self._connection.in_transaction:
+                self._connection.execute("BEGIN IMMEDIATE")
+            if self._rolled_back:
+                self._lanes.forget()
+                self._rolled_back = False
             results = self._carry_out(batch)
-            execute("COMMIT")
+            self._uncommitted |= kinds
+            if not kinds <= _LAZY:
+                self._commit()
         except BaseException:
-            if self._connection.in_transaction:
-                execute("ROLLBACK")
-            self._rolled_back = True
-            self._claims.rolled_back()
+            self._roll_back()
             raise
-        self._claims.committed()
+        self._claims.confirmed()
         return results
 
+    def _commit(self) -> None:
+        """Make durable what is not yet; what strikes at the fault points after it stops the writer."""
+        if not self._connection.in_transaction:
+            return
+        self._connection.execute("COMMIT")
+        kinds, self._uncommitted = self._uncommitted, set()
+        if fault.armed():
+            for kind, name in _AFTER_COMMIT:
+                if kind in kinds:
+                    self._stand(name)
+
+    def _stand(self, name: str) -> None:
+        try:
+            fault.point(name)
+        except Exception as error:
+            raise JournalFailedError(f"struck at {name} after a commit") from error
+
+    def _roll_back(self) -> None:
+        """Undo a batch. Claims of earlier batches that were not durable are undone in the file only, not here."""
+        if self._connection.in_transaction:
+            self._connection.execute("ROLLBACK")
+        self._uncommitted = set()
+        self._rolled_back = True
+        self._claims.withdrawn()
+
     def _carry_out(self, batch: list[Operation]) -> list[Result]:
-        by_kind: tuple[list[Operation], ...] = ([], [], [], [], [])
+        by_kind: tuple[list[Operation], ...] = ([], [], [], [], [], [])
         for operation in batch:
             by_kind[operation.kind].append(operation)
-        records, intents, settlements, calls, claims = by_kind
+        records, intents, settlements, acts, looks, claims = by_kind
         results: list[Result] = []
         if records:
             recorded = self._recording.record([one.argument for one in records])
@@ -217,26 +252,18 @@ class Writer:
             counts = self._settling.settle([one.argument for one in settlements])
             results.extend((one, count, None) for one, count in zip(settlements, counts, strict=True))
             fault.point("F15")
-        results.extend((one, one.argument(self._rooms), None) for one in calls)
+        results.extend((one, one.argument(self._rooms), None) for one in (*acts, *looks))
         if claims:
             results.extend((one, self._claims.claim(*one.argument), None) for one in claims)
             fault.point("F08")
         return results
-
-    def _struck(self, batch: list[Operation]) -> None:
-        """Stand at the fault points that lie right after a commit; what strikes here stops the writer."""
-        if fault.armed():
-            kinds = {one.kind for one in batch}
-            for kind, name in _AFTER_COMMIT:
-                if kind in kinds:
-                    fault.point(name)
 
     def _spoiled(self, batch: list[Operation], error: Exception) -> None:
         if is_busy(error):
             self._busy(batch, error)
         elif is_full(error):
             self._full(batch, error)
-        elif is_disk_error(error):
+        elif is_disk_error(error) or isinstance(error, JournalFailedError):
             raise error
         elif len(batch) == 1:
             self._answer([(batch[0], None, error)])
