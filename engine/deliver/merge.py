@@ -94,16 +94,19 @@ async def _neither(exchange: Exchange, interaction: Merge) -> str:
     if creation.patient is None:
         raise HeldDeliveryError("duplicate-identifier", status=409)
     fault.point("F18")
-    await _retire(exchange, interaction, creation.patient)
+    await _retire(exchange, interaction, creation.patient, interaction.survivor.identifiers)
     return "source-absent"
 
 
-async def _retire(exchange: Exchange, interaction: Merge, survivor: Stored) -> None:
-    """Keep the merged number on the survivor with `use` old; a server that refuses leaves it at a note."""
+async def _retire(exchange: Exchange, interaction: Merge, survivor: Stored, current: tuple[Body, ...] = ()) -> None:
+    """Keep the merged number on the survivor with `use` old; a server that refuses leaves it at a note.
+
+    `current`: numbers that a survivor which a create has matched is to carry, too.
+    """
     retired = [item | {"use": "old"} for item in interaction.source_identifiers]
 
     def change(body: Body) -> Body:
-        return body | {"identifier": grow(body.get("identifier") or [], retired)}
+        return body | {"identifier": grow(body.get("identifier") or [], (*current, *retired))}
 
     if await revise(exchange, survivor, change, tolerant=True) is None:
         exchange.note("old-number-not-kept")

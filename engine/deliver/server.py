@@ -50,7 +50,7 @@ class Server:
     async def _send(
         self, method: str, url: str, headers: tuple[tuple[str, str], ...], body: bytes, authorization: str
     ) -> Answer:
-        names = [("Accept", MEDIA_TYPE), *headers]
+        names = [("Accept", MEDIA_TYPE), ("User-Agent", "adt-engine"), *headers]
         if authorization:
             names.append(("Authorization", authorization))
         return await self._client.send(method, url, names, body)

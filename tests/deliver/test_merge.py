@@ -177,6 +177,16 @@ async def test_neither_known_and_too_thin_is_nothing_to_merge(site, server, merg
     assert (verdict.kind, verdict.reason, server.effects) == (VerdictKind.DELIVERED, "nothing-to-merge", [])
 
 
+async def test_neither_known_with_demographics_makes_the_survivor(site, server, merging):
+    """Two unknown numbers and a whole PID: the survivor is made, or the record that matches takes both numbers."""
+    said = {"family": "Quintero", "given": "Marisol", "gender": "female", "birthDate": "1984-02-29"}
+    server.add("a", **PERSON)
+    verdict = await (await opened(site)).send(merging("1", "2", **said))
+    assert (verdict.reason, server.effects) == ("source-absent", ["update a"])
+    numbers = [(item["value"], item.get("use")) for item in server.patients["a"]["identifier"]]
+    assert numbers == [("2", None), ("1", "old")]
+
+
 async def test_carry_over_goes_to_the_survivor_first(site, server, two, merging):
     """What the site wants kept is given to the survivor before the merge."""
     await (await opened(site, carry_over=["telecom"])).send(merging("1", "2"))
