@@ -82,9 +82,9 @@ def _compile(documents: Documents, setting: Setting, problems: Problems) -> Comp
         compiler.datatype(name, Scope(document))
     resource = documents.resources.get(PATIENT)
     if resource is None:
-        problems.add(
-            documents.events, (), "no resources/patient.yaml", "map the Patient, or extend the shipped mapping"
-        )
+        if not problems.found:
+            expected = "map the Patient, or extend the shipped mapping"
+            problems.add(documents.events, (), "no resources/patient.yaml", expected)
         return None
     slices = Slices(compiler, resource, PATIENT)
     writers, own, merged = slices.writers(), slices.identifiers(), slices.identifiers("merged")

@@ -134,8 +134,11 @@ def _read(path: Path, key: str, problems: Problems) -> Document | None:
     return Document(source, value)
 
 
-def _merged(below: Any, above: Any) -> Any:
-    """Lay one authored value over another: maps key by key, anything else whole."""
-    if not isinstance(below, dict) or not isinstance(above, dict):
-        return above
-    return {**below, **{key: _merged(below[key], value) if key in below else value for key, value in above.items()}}
+def _merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
+    """Lay one file over another: single events, elements and codes replace those of the same name."""
+    merged = {**below, **above}
+    for key, part in above.items():
+        under = below.get(key)
+        if isinstance(part, dict) and isinstance(under, dict):
+            merged[key] = {**under, **part}
+    return merged

@@ -1,0 +1,134 @@
+"""What an author reads when a mapping file is wrong: all problems at once, each with its place and what would do."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from engine.config.shipped import shipped
+from engine.errors import ConfigurationError
+from engine.hl7.message import Message
+from engine.mapping.case import channel_of
+from engine.mapping.compile import compile_mapping, load
+from engine.mapping.subject import Action
+
+Author = Callable[..., Path]
+Make = Callable[..., Message]
+HEAD = "resource: Patient\nextends: shipped/patient\nelements:\n"
+
+
+def _problems(folder: Path) -> list[str]:
+    with pytest.raises(ConfigurationError) as caught:
+        load([folder, shipped("mappings")], "adt")
+    return [str(problem).removeprefix(str(folder) + "/") for problem in caught.value.problems]
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        pytest.param("birthDate: PID-99 | date", "unknown field PID-99; PID has the fields 1 to 40", id="field"),
+        pytest.param("birthDate: PIX-7 | date", "unknown segment 'PIX'; did you mean", id="segment"),
+        pytest.param("maritalStatus: PID-3.99 | concept(marital-status)", "unknown component 99", id="component"),
+        pytest.param("birthdate: PID-7 | date", "no element 'birthdate'; did you mean 'birthDate'?", id="element"),
+        pytest.param("birthDate: PID-7 | dat", "unknown function 'dat'; did you mean 'date'?", id="function"),
+        pytest.param("gender: PID-8 | code(sex)", "unknown table 'sex'", id="table"),
+        pytest.param("gender: PID-8 | code(yes-no)", "table yes-no gives 'false'", id="binding"),
+        pytest.param("gender: femal", "the code 'femal'; did you mean 'female'?", id="constant code"),
+        pytest.param("birthDate: PID-7", "a string for an element of type date; use date", id="type"),
+        pytest.param("gender: PID-8 | code", "code with 0 argument(s)", id="arguments"),
+        pytest.param("gender: male | else PID-8 | code(administrative-sex)", "it is never reached", id="unreachable"),
+        pytest.param("birthDate: PID7 | date", "expected a path such as PID-3.1", id="path"),
+        pytest.param("birthDate: {first: PID-7}", "expected a list of expressions", id="first"),
+        pytest.param("name: {each: PID-5, as: XAD}", "XAD makes Address; expected HumanName here", id="data type"),
+        pytest.param("name: {each: PID-5, as: XPM}", "unknown data type 'XPM'; did you mean 'XPN'?", id="unknown type"),
+        pytest.param("name: {each: PID-5.1, as: XPN}", "expected a field such as PID-5", id="each"),
+        pytest.param("name: [{each: PID-5, as: XPN}, {each: PID-5, as: XPN}]", "PID-5 a second time", id="slice"),
+        pytest.param("birthDate: PID-7 | date | when PID-30 is Y", "expected PATH, PATH = value", id="condition"),
+        pytest.param("name: {each: PID-5, as: XPN, when: XAD.1}", "here a XPN is at hand", id="foreign part"),
+        pytest.param("birthDate: CX.1 | date", "CX has no repetition at hand", id="no repetition"),
+        pytest.param("contact: {each: NK1, needs: [nam], name: NK1-2 | XPN}", "unknown element 'nam'", id="needs"),
+        pytest.param("birthDate: PID-7 | date\n  birthDate: PID-7 | date", "duplicate key", id="duplicate"),
+        pytest.param("deceased[x]: [PID-30]", "no single element", id="choice"),
+    ],
+)
+def test_a_fault_is_told_with_its_place(author: Author, line: str, told: str) -> None:
+    """Each fault names file, line, column and path, what was found and what would do."""
+    problems = _problems(author(resources__patient=f"{HEAD}  {line}\n"))
+    assert any(told in problem for problem in problems), problems
+    assert all(problem.startswith(("resources/patient.yaml:4:", "resources/patient.yaml:5:")) for problem in problems)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        pytest.param("events: {A01: {do: upsert pateint}}", "did you mean 'upsert patient'?", id="doing"),
+        pytest.param("events: {A1: {do: upsert patient}}", "unknown event 'A1'", id="event"),
+        pytest.param("events: {A01: {do: upsert patient, skip: x}}", "do and skip", id="two"),
+        pytest.param("events: {A01: }", "no rule", id="nothing"),
+        pytest.param("event: {}", "unknown key 'event'; did you mean 'events'?", id="key"),
+        pytest.param("identity: {from: PID-5}", "expected PID-3, PID-2 or PID-4", id="identity"),
+        pytest.param("identity: {prefer: [{type: MR}, {authority: RVB, type: MR}]}", "never reached", id="prefer"),
+        pytest.param("events: {A01: {do: update patient, if_absent: maybe}}", "expected create or hold", id="policy"),
+    ],
+)
+def test_a_fault_in_the_event_table(author: Author, text: str, told: str) -> None:
+    """The event table is checked like the rest."""
+    name = "extends: shipped/adt\n" if "A01: }" not in text else ""
+    problems = _problems(author(adt=f"mapping: adt\n{name}{text}\n"))
+    assert any(told in problem and "adt.yaml:" in problem for problem in problems), problems
+
+
+def test_all_problems_are_told_at_once(author: Author) -> None:
+    """Faults in several files come in one list, in order."""
+    folder = author(
+        resources__patient=f"{HEAD}  birthDate: PID-99 | date\n  gender: PID-8 | cod\n",
+        tables__own="table: own\ncodes: {A: {cod: b}}\n",
+    )
+    problems = _problems(folder)
+    assert len(problems) == 5
+    assert problems == sorted(problems)
+
+
+def test_an_unknown_mapping_names_the_nearest(author: Author) -> None:
+    """A mapping that is not there says where it was looked for."""
+    with pytest.raises(ConfigurationError, match="did you mean 'adt'"):
+        load([author(), shipped("mappings")], "adts")
+
+
+def test_a_site_extends_what_ships(author: Author, message: Make) -> None:
+    """A site's file overrides single events, elements and codes; the rest goes on coming from the shipped one."""
+    folder = author(
+        adt="mapping: adt\nextends: shipped/adt\nevents:\n  A08: {skip: not-here}\n",
+        resources__patient=f"{HEAD}  maritalStatus:\n",
+        tables__religion="table: religion\nextends: shipped/religion\ncodes: {X: '1007'}\n",
+    )
+    source = load([folder, shipped("mappings")], "adt")
+    assert source.hash != load([shipped("mappings")], "adt").hash
+    patient = source.documents.resources["Patient"].value["elements"]
+    assert patient["maritalStatus"] is None
+    assert patient["birthDate"] == "PID-7 | date"
+    assert source.documents.tables["religion"].value["codes"]["X"] == "1007"
+    made = message("A08", "PID|1||1^^^RVB||A^B||19840229|F||||||||M|X")  # PID-16, PID-17
+    mapping = compile_mapping(source, channel_of({}))
+    assert (mapping.identify(made).rule, mapping.identify(made).action) == ("not-here", Action.FILTER)
+    interaction = mapping.plan(message("A31", *(segment.text for segment in made.segments[2:]))).interactions[0]
+    elements = {change.element for change in interaction.patient.changes}
+    assert "extension" in elements
+    assert "maritalStatus" not in elements
+
+
+def test_a_fault_in_what_is_extended_names_the_shipped_file(author: Author) -> None:
+    """A table that a site takes away is missed where it is used."""
+    folder = author(tables__religion="table: faith\nsource: x\nlicence: x\ncodes: {A: b}\n")
+    problems = _problems(folder)
+    assert any("resources/patient.yaml" in problem and "unknown table 'religion'" in problem for problem in problems)
+
+
+def test_the_hash_knows_the_channel() -> None:
+    """Authorities and zone are part of what a message was mapped by."""
+    mapping = load([shipped("mappings")], "adt")
+    marks = {
+        compile_mapping(mapping, channel_of(channel)).hash
+        for channel in ({}, {"timezone": "Europe/Berlin"}, {"authorities": {"A": "urn:a"}}, {})
+    }
+    assert len(marks) == 3

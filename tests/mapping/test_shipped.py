@@ -1,0 +1,86 @@
+"""The shipped mapping: its cases, and that what it makes is valid FHIR R4."""
+
+import time
+from pathlib import Path
+
+import pytest
+from fhir.resources.R4B.patient import Patient
+
+from engine.config.shipped import shipped
+from engine.errors import MappingError, MessageError
+from engine.fhir.plan import Upsert
+from engine.hl7.message import parse
+from engine.mapping.case import Case, channel_of, differences, read_cases, run_case
+from engine.mapping.compile import Mapping, MappingSource, compile_mapping, load
+from engine.mapping.outcome import outcome, patient
+from engine.mapping.subject import Action
+from tests.conftest import CorpusFile
+
+CASES = read_cases(sorted((shipped("mappings") / "tests").glob("*.yaml")))
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{Path(case.source.file).stem}: {case.name}")
+def test_case(case: Case, source: MappingSource) -> None:
+    """What a shipped case expects comes out, and every Patient in it is valid R4."""
+    found = run_case(case, source)
+    assert differences(case, found) == ()
+    if "patient" in found:
+        Patient.model_validate(found["patient"])
+
+
+def test_every_event_has_a_case() -> None:
+    """No row of the event table is without a case."""
+    events = load([shipped("mappings")], "adt").documents.events.value["events"]
+    tried = {case.raw.split(b"ADT^")[1][:3].decode() for case in CASES}
+    assert set(events) - tried == set()
+
+
+def test_every_adt_event_has_a_rule(source: MappingSource) -> None:
+    """A01 to A62 each have a row of their own, so that an operator reads what it is."""
+    events = source.documents.events.value["events"]
+    assert {f"A{number:02}" for number in range(1, 63)} - set(events) == set()
+
+
+def test_tables_name_source_and_licence(source: MappingSource) -> None:
+    """Each code table says where its codes come from and under which licence."""
+    for name, document in source.documents.tables.items():
+        assert document.value["source"], name
+        assert document.value["licence"] in {"CC0-1.0", "Apache-2.0"}, name
+
+
+def test_loading_is_quick() -> None:
+    """The shipped set is read and checked in less than a second."""
+    start = time.process_time()
+    load([shipped("mappings")], "adt")
+    assert time.process_time() - start < 1.0
+
+
+def test_corpus(corpus: tuple[CorpusFile, ...], source: MappingSource) -> None:
+    """Whatever others' messages hold: a subject always, a plan or an error of ours, and valid R4 in every plan."""
+    mapping = compile_mapping(source, channel_of({"authorities": {"": "https://mrn.example"}}))
+    invalid: list[str] = []
+    planned = 0
+    for file in corpus:
+        try:
+            message = parse(file.raw, undecodable="replace")
+            subject = mapping.identify(message)
+            plan = mapping.plan(message) if subject.action is Action.DELIVER else None
+        except (MessageError, MappingError):
+            continue
+        for interaction in plan.interactions if plan else ():
+            record = interaction.patient if isinstance(interaction, Upsert) else interaction.survivor
+            planned += 1
+            try:
+                Patient.model_validate(patient(record))
+            except ValueError as error:
+                invalid.append(f"{file.name}: {error}")
+    assert invalid == []
+    assert planned > 100
+
+
+def test_outcome_of_a_filtered_event(mapping: Mapping) -> None:
+    """A filtered event has a rule and no interactions, even without a PID."""
+    found = outcome(mapping, parse(b"MSH|^~\\&|HIS|RVB|||20250701093000||ADT^A20|1|P|2.5.1\rEVN||20250701"))
+    assert found["action"] == "filter"
+    assert found["rule"] == "bed-status"
+    assert "interactions" not in found
