@@ -47,13 +47,17 @@ class Breaker:
         return self if self == Breaker() else Breaker()
 
     def failed(self, failure: Failure, now: float, retry_after_seconds: float = 0.0) -> "Breaker":
-        """Return the breaker after a failed delivery; permanent failures are answers and do not count."""
+        """Return the breaker after a failed delivery; permanent failures are answers and do not count.
+
+        What was under way when it opened fails for the same reason, and does not make the pause longer.
+        """
         if failure in {Failure.NONE, Failure.PERMANENT}:
             return self.answered()
+        if self.gate is Gate.OPEN:
+            return replace(self, until=max(self.until, now + retry_after_seconds))
         failures = self.failures + 1
         opens = failure is Failure.DESTINATION or self.gate is not Gate.CLOSED or failures >= FAILURES_TO_OPEN
         if not opens and not retry_after_seconds:
             return replace(self, failures=failures)
         pause = min(OPEN_SECONDS * 2 ** min(self.openings, 8), MOST_OPEN_SECONDS) if opens else 0.0
-        until = max(self.until if self.gate is Gate.OPEN else 0.0, now + max(pause, retry_after_seconds))
-        return Breaker(Gate.OPEN, failures, self.openings + 1, until)
+        return Breaker(Gate.OPEN, failures, self.openings + 1, now + max(pause, retry_after_seconds))

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.deliver.backoff import MAX_RETRY_AFTER_SECONDS, retry_after_seconds, wait_seconds
-from engine.deliver.breaker import FAILURES_TO_OPEN, Breaker, Gate
+from engine.deliver.breaker import FAILURES_TO_OPEN, OPEN_SECONDS, Breaker, Gate
 from engine.deliver.verdict import Failure
 from engine.deliver.window import window
 
@@ -64,6 +64,15 @@ def test_breaker_opens_after_failures_in_a_row():
     assert probing.answered() == Breaker()
     again = probing.failed(Failure.TRANSIENT, breaker.until)
     assert (again.gate, again.until > breaker.until) == (Gate.OPEN, True)
+
+
+def test_what_fails_while_it_is_open_does_not_lengthen_the_pause():
+    """Sixteen deliveries that fail together open it once; only what a server asks for makes it wait longer."""
+    breaker = Breaker()
+    for _ in range(FAILURES_TO_OPEN + 11):
+        breaker = breaker.failed(Failure.TRANSIENT, 0)
+    assert breaker.until == OPEN_SECONDS
+    assert breaker.failed(Failure.TRANSIENT, 0, retry_after_seconds=30).until == 30
 
 
 def test_fault_of_the_destination_opens_at_once():
