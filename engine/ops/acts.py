@@ -1,10 +1,12 @@
 """What the running engine does for commands that come over the admin socket."""
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
 from engine.errors import ConfigurationError, UsageError
 from engine.ops.admin import Act
+from engine.ops.view import counted, listed, shown
 from engine.pipeline.engine import Engine
 
 
@@ -44,7 +46,20 @@ def acts_of(engine: Engine) -> Mapping[str, Act]:
             "destinations": {name: str(dispatch.pace.breaker.gate) for name, dispatch in engine.dispatches.items()},
         }
 
+    async def list_(given: Mapping[str, Any]) -> Any:
+        return await asyncio.to_thread(listed, engine.files.data, given)
+
+    async def show(given: Mapping[str, Any]) -> Any:
+        _seq(given)
+        return await asyncio.to_thread(shown, engine.files.data, given)
+
+    async def stats(_given: Mapping[str, Any]) -> Any:
+        return await asyncio.to_thread(counted, engine.files.data)
+
     return {
+        "messages.list": list_,
+        "messages.show": show,
+        "stats": stats,
         "messages.replay": replay,
         "messages.release": release,
         "messages.discard": discard,

@@ -40,6 +40,16 @@ ALWAYS_KEEP_LANE: Final = frozenset(
         "unknown-source",
         "unknown-survivor",
         "visit-of-another-patient",
+        "merged-identifier",
+        "source-merged-elsewhere",
+        "merge-loop",
+        "survivor-missing",
+        "merge-strategy-unknown",
+        "identity-unproven",
+        "duplicate-after-create",
+        "duplicate-identifier",
+        "demographic-match",
+        "deleted-at-server",
     }
 )
 
