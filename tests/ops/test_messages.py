@@ -1,0 +1,124 @@
+"""Entries from the command line: through the running engine, or from its file; never a second writer."""
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from engine.ops.line import send_messages
+from tests.flow.rig import Rig, running
+
+ADD = (
+    b"MSH|^~\\&|REG|RVB|X|Y|20250701101500||ADT^A28^ADT_A05|%(id)s|P|2.5.1\rEVN||20250701101500\r"
+    b"PID|1||%(number)s^^^RVB^MR||Quintero^Marisol||%(born)s|F\r"
+)
+
+
+def message(control_id: bytes, number: bytes, born: bytes = b"19840229") -> bytes:
+    """Return an A28 of one person."""
+    return ADD % {b"id": control_id, b"number": number, b"born": born}
+
+
+@pytest.fixture
+async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
+    """A service and an engine that run, with one entry delivered, one held and one refused."""
+    async with running(tmp_path) as opened:
+        await opened.engine.start()
+        await opened.engine.wait_for(lambda: any(line["event"] == "started" for line in opened.engine.lines), 20)
+        feed = [message(b"C1", b"RB-1"), message(b"C2", b"RB-2", born=b""), message(b"C3", b"")]
+        host, port = await opened.address()
+        await send_messages(host, port, feed)
+        await opened.until(lambda rows: [row.state for row in rows] == ["delivered", "held", "rejected"])
+        yield opened
+
+
+async def cli(rig: Rig, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a command of `adt-engine messages` on the rig's data folder."""
+    return await asyncio.to_thread(
+        subprocess.run,
+        [sys.executable, "-m", "engine", "messages", *arguments, "--data", str(rig.folder / "data")],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+async def listed(rig: Rig, *arguments: str) -> list[dict[str, Any]]:
+    """Return rows of `messages list`."""
+    done = await cli(rig, "list", "--json", *arguments)
+    assert done.returncode == 0, done.stderr
+    rows: list[dict[str, Any]] = orjson.loads(done.stdout)
+    return rows
+
+
+async def test_list_and_show_read_the_same_with_and_without_an_engine(rig: Rig) -> None:
+    """What the running engine tells is what the file holds once it has stopped."""
+    rows = await listed(rig)
+    assert [(row["entry"], row["state"]) for row in rows] == [(3, "rejected"), (2, "held"), (1, "delivered")]
+    assert [row["entry"] for row in await listed(rig, "--state", "held")] == [2]
+    assert [row["entry"] for row in await listed(rig, "--patient", "RB-1")] == [1]
+    whole = orjson.loads((await cli(rig, "show", "1", "--json")).stdout)
+    assert whole["deliveries"][0]["attempts"][0]["method"] == "POST"
+    assert whole["acknowledgement"].split("\r")[1].startswith("MSA|AA|C1")
+    assert await rig.engine.stop() == 0
+    assert await listed(rig) == rows
+    again = orjson.loads((await cli(rig, "show", "1", "--json")).stdout)
+    assert again == whole
+
+
+async def test_show_prints_what_an_operator_needs(rig: Rig) -> None:
+    """State, reason, message, acknowledgement and each request stand on the screen."""
+    done = await cli(rig, "show", "1")
+    for said in ("Entry 1: delivered", "PID|1||RB-1^^^RVB^MR", "Acknowledgement AA (sent)", "POST", "201"):
+        assert said in done.stdout
+
+
+async def test_replay_of_what_is_true_changes_nothing(rig: Rig) -> None:
+    """The entry is delivered again as unchanged, and the patient keeps its version."""
+    before = await rig.patients()
+    done = await cli(rig, "replay", "1")
+    assert done.returncode == 0, done.stderr
+    await rig.until(lambda rows: (rows[0].state, rows[0].reason) == ("delivered", "unchanged"))
+    assert await rig.patients() == before
+
+
+async def test_an_entry_that_was_refused_cannot_be_replayed(rig: Rig) -> None:
+    """The refusal says why, names the entry and exits 1."""
+    done = await cli(rig, "replay", "3")
+    assert done.returncode == 1
+    assert done.stderr.startswith("3: ")
+
+
+async def test_replay_without_an_engine_says_so(rig: Rig) -> None:
+    """Only a running engine writes; the next step is named and nothing changes."""
+    await rig.engine.stop()
+    before = rig.rows()
+    done = await cli(rig, "replay", "1")
+    assert done.returncode == 1
+    assert "adt-engine run" in done.stderr
+    assert rig.rows() == before
+
+
+async def test_a_held_entry_is_released_or_discarded(rig: Rig) -> None:
+    """Released, it is tried again and held again; discarded, it is done, with the reason kept."""
+    assert (await cli(rig, "release", "2")).returncode == 0
+    await rig.until(lambda rows: rows[1].state == "held")
+    assert (await cli(rig, "discard", "2", "--reason", "sent by mistake")).returncode == 0
+    shown = orjson.loads((await cli(rig, "show", "2", "--json")).stdout)
+    assert (shown["state"], shown["deliveries"][0]["reason"]) == ("discarded", "sent by mistake")
+
+
+async def test_wrong_use_is_told(rig: Rig) -> None:
+    """A state or a time that is none exits 2 and names what would do; an unknown entry exits 1."""
+    done = await cli(rig, "list", "--state", "lost")
+    assert (done.returncode, "delivered" in done.stderr) == (2, True)
+    done = await cli(rig, "list", "--since", "yesterday")
+    assert done.returncode == 2
+    done = await cli(rig, "show", "99")
+    assert (done.returncode, "99" in done.stderr) == (1, True)

@@ -1,0 +1,148 @@
+"""Starting, reloading and stopping the engine: what is wrong is named, and nothing half-done runs."""
+
+import os
+import signal
+import socket
+import stat
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from engine.config.shipped import shipped
+from engine.ops import admin
+from tests.flow.program import Program
+
+CHANNEL = """\
+channel: {name}
+listen: {{mllp: {{host: 127.0.0.1, port: {port}}}}}
+timezone: America/New_York
+authorities: {{RVB: "https://mrn.riverbend.example"}}
+destinations:
+  - {{name: nowhere, base_url: "http://127.0.0.1:9/fhir/R4"}}
+"""
+
+
+def _channels(folder: Path, text: str, name: str = "a.yaml") -> Path:
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text(text)
+    return folder
+
+
+def _run(tmp_path: Path, *more: str) -> subprocess.CompletedProcess[str]:
+    arguments = ["run", "--channels", "channels", "--data", "data", *more]
+    return subprocess.run(
+        [sys.executable, "-m", "engine", *arguments],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.fixture
+async def engine(tmp_path: Path) -> AsyncIterator[Program]:
+    """An engine whose destination does not answer."""
+    _channels(tmp_path / "channels", CHANNEL.format(name="a", port=0))
+    program = Program(tmp_path, "run", "--channels", "channels", "--data", "data")
+    await program.start()
+    await program.wait_for(lambda: any(line["event"] == "started" for line in program.lines), 20)
+    yield program
+    if program.alive:
+        await program.kill()
+
+
+def test_every_problem_of_every_file_stops_the_start(tmp_path: Path) -> None:
+    """Two channel files and a mapping with mistakes: each is named with file, line and column, and the exit is 2."""
+    _channels(tmp_path / "channels", CHANNEL.format(name="a", port=0).replace("timezone: America", "timezone: Amerika"))
+    _channels(tmp_path / "channels", "channel: b\nlisten: {mllp: {port: x}}\n", "b.yaml")
+    done = _run(tmp_path)
+    assert done.returncode == 2
+    assert "a.yaml:3:" in done.stderr
+    assert "b.yaml:2:" in done.stderr
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_mapping_with_a_mistake_stops_the_start(tmp_path: Path) -> None:
+    """A misspelt table of the site's own mapping file is named where it stands."""
+    _channels(tmp_path / "channels", CHANNEL.format(name="a", port=0))
+    resources = tmp_path / "mine" / "resources"
+    resources.mkdir(parents=True)
+    text = (shipped("mappings") / "resources" / "patient.yaml").read_text()
+    (resources / "patient.yaml").write_text(text.replace("code(administrative-sex)", "code(administrativ-sex)"))
+    done = _run(tmp_path, "--mappings", "mine")
+    assert done.returncode == 2
+    assert "patient.yaml:" in done.stderr
+    assert "administrative-sex" in done.stderr  # the nearest name
+
+
+def test_a_port_in_use_is_one_clear_line(tmp_path: Path) -> None:
+    """Somebody else's port is named, with the next step, and the exit is 1."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        _channels(tmp_path / "channels", CHANNEL.format(name="a", port=port))
+        done = _run(tmp_path)
+    said = [line for line in done.stderr.splitlines() if not line.startswith("{")]
+    assert done.returncode == 1
+    assert len(said) == 1
+    assert str(port) in said[0]
+
+
+def test_a_data_folder_that_cannot_be_made_is_one_clear_line(tmp_path: Path) -> None:
+    """A data folder under a file is refused with what to do."""
+    _channels(tmp_path / "channels", CHANNEL.format(name="a", port=0))
+    (tmp_path / "data").write_text("no folder")
+    done = _run(tmp_path)
+    assert done.returncode == 1
+    assert "--data" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+async def test_a_second_engine_on_one_folder_is_refused(engine: Program, tmp_path: Path) -> None:
+    """One journal has one writer; the second engine names the process that holds it."""
+    done = _run(tmp_path)
+    assert done.returncode == 1
+    assert str(engine.pid) in done.stderr
+
+
+async def test_files_are_for_their_owner_only(engine: Program, tmp_path: Path) -> None:
+    """Folder, socket and journal are closed to other users."""
+    data = tmp_path / "data"
+    assert stat.S_IMODE(data.stat().st_mode) == 0o700
+    for name in ("journal.db", admin.SOCKET_NAME):
+        assert stat.S_IMODE((data / name).stat().st_mode) == 0o600
+
+
+async def test_a_bad_reload_leaves_everything_as_it_was(engine: Program, tmp_path: Path) -> None:
+    """After SIGHUP with a mistake in a file the old channel listens on; the mistake is in the log."""
+    port = (await _alive(tmp_path))["channels"]["a"]["port"]
+    _channels(tmp_path / "channels", CHANNEL.format(name="a", port=0).replace("mllp", "mlp"))
+    os.kill(engine.pid, signal.SIGHUP)
+    await engine.wait_for(lambda: any(line["event"] == "reload refused" for line in engine.lines), 20)
+    assert (await _alive(tmp_path))["channels"]["a"]["port"] == port
+
+
+async def test_a_good_reload_opens_new_doors_and_keeps_the_others(engine: Program, tmp_path: Path) -> None:
+    """A second channel starts without the first one being touched."""
+    port = (await _alive(tmp_path))["channels"]["a"]["port"]
+    _channels(tmp_path / "channels", CHANNEL.format(name="b", port=0), "b.yaml")
+    os.kill(engine.pid, signal.SIGHUP)
+    await engine.wait_for(lambda: any(line["event"] == "reloaded" for line in engine.lines), 20)
+    channels = (await _alive(tmp_path))["channels"]
+    assert channels["a"]["port"] == port
+    assert set(channels) == {"a", "b"}
+
+
+async def test_it_stops_gracefully(engine: Program) -> None:
+    """SIGTERM ends it with exit code 0."""
+    assert await engine.stop() == 0
+
+
+async def _alive(tmp_path: Path) -> dict[str, dict[str, dict[str, int]]]:
+    found: dict[str, dict[str, dict[str, int]]] = admin.ask(tmp_path / "data", "alive", {})
+    return found
