@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import structlog
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 
 # Fields that may stand in a log line. None can hold anything of a patient: numbers, codes, names from configuration.
 ALLOWED_FIELDS: Final = frozenset(
@@ -69,21 +69,7 @@ SETTLED: Final = Counter(
     ("destination", "state", "reason"),
     registry=REGISTRY,
 )
-ATTEMPTS: Final = Counter(
-    "adt_attempts_total",
-    "Requests to destinations, by destination and class of answer",
-    ("destination", "answer"),
-    registry=REGISTRY,
-)
-IN_FLIGHT: Final = Gauge("adt_in_flight", "Deliveries under way", ("destination",), registry=REGISTRY)
 BREAKER: Final = Gauge("adt_breaker_open", "1 while a destination is paused", ("destination",), registry=REGISTRY)
-ACK_SECONDS: Final = Histogram(
-    "adt_ack_seconds",
-    "Seconds from the last byte of a block to its acknowledgement",
-    ("channel",),
-    buckets=(0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1, 5, 30),
-    registry=REGISTRY,
-)
 
 
 def _allow_only(_logger: Any, _name: str, event: MutableMapping[str, Any]) -> Mapping[str, Any]:
@@ -114,3 +100,8 @@ def place_of(error: BaseException) -> str:
     """Return where an error was raised, as `module:line`; its text is left out, as it may hold anything."""
     frames = traceback.extract_tb(error.__traceback__)
     return f"{Path(frames[-1].filename).stem}:{frames[-1].lineno}" if frames else ""
+
+
+def metrics_text() -> str:
+    """Return all metrics in the text format of Prometheus."""
+    return generate_latest(REGISTRY).decode()

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
+from engine import telemetry
 from engine.errors import ConfigurationError, UsageError
 from engine.ops.admin import Act
 from engine.ops.view import counted, listed, shown
@@ -56,6 +57,9 @@ def acts_of(engine: Engine) -> Mapping[str, Act]:
     async def stats(_given: Mapping[str, Any]) -> Any:
         return await asyncio.to_thread(counted, engine.files.data)
 
+    async def metrics(_given: Mapping[str, Any]) -> Any:
+        return telemetry.metrics_text()
+
     return {
         "messages.list": list_,
         "messages.show": show,
@@ -63,6 +67,7 @@ def acts_of(engine: Engine) -> Mapping[str, Act]:
         "messages.replay": replay,
         "messages.release": release,
         "messages.discard": discard,
+        "metrics": metrics,
         "reload": reload,
         "alive": alive,
     }

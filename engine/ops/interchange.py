@@ -22,7 +22,7 @@ DATABASE: Final = "sqlite:///adt-data/interchange.db"
 Config = Annotated[Path | None, typer.Option("--config", help="The service's configuration (YAML or JSON).")]
 Database = Annotated[str, typer.Option("--database", help="Where patients and tokens are kept: sqlite:///PATH.")]
 
-app = typer.Typer(help="The FHIR service that comes with the engine.", invoke_without_command=True)
+app = typer.Typer(invoke_without_command=True)
 
 
 @app.callback()

@@ -1,0 +1,94 @@
+"""The README says what is so: every command, setting, metric and file that it names, and the blocks it shows."""
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+import typer.main
+
+from engine import telemetry
+from engine.__main__ import app
+from engine.config.reference import settings_table
+
+ROOT: Final = Path(__file__).parent.parent
+README: Final = (ROOT / "README.md").read_text()
+
+
+def _between(mark: str) -> str:
+    return README.split(f"<!-- {mark} -->\n", 1)[1].split(f"<!-- /{mark} -->", 1)[0].strip()
+
+
+def _commands() -> list[str]:
+    root = typer.main.get_command(app)
+    found = []
+    for name, command in root.commands.items():  # type: ignore[attr-defined]
+        children = getattr(command, "commands", {})
+        found += [name, *(f"{name} {child}" for child in children)]
+    return found
+
+
+def _blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+
+
+def test_the_table_of_settings_is_the_one_of_the_models() -> None:
+    """Key, default, unit and meaning are generated; after a change, paste `settings_table()` between the marks."""
+    assert _between("settings") == settings_table().strip()
+
+
+@pytest.mark.parametrize("command", _commands())
+def test_every_command_is_in_the_readme(command: str) -> None:
+    """Whoever reads the README knows all commands."""
+    assert f"adt-engine {command}" in README
+
+
+@pytest.mark.parametrize("command", _commands())
+def test_every_command_has_help_with_an_example(command: str) -> None:
+    """`--help` works for each command, and the ones that do something show an example."""
+    done = subprocess.run(
+        [sys.executable, "-m", "engine", *command.split(), "--help"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0
+    if "Commands" not in done.stdout or command == "interchange":
+        assert "Example" in done.stdout
+
+
+def test_every_metric_is_in_the_readme() -> None:
+    """Each metric's name stands in the operating section."""
+    names = {family.name for family in telemetry.REGISTRY.collect()}
+    assert names
+    for name in names:
+        assert name in README, name
+
+
+def test_every_path_is_there() -> None:
+    """Folders and files that the README names in backquotes exist."""
+    for name in re.findall(r"`((?:engine|tests|mappings|channels|samples)/[\w./-]*)`", README):
+        assert (ROOT / name).exists(), name
+
+
+def test_the_shown_commands_work(tmp_path: Path) -> None:
+    """The offline commands of the README run as they stand and end well."""
+    shown = [line for block in _blocks("sh") for line in block.splitlines()]
+    offline = [
+        line.split("#")[0].strip()
+        for line in shown
+        if line.startswith(("adt-engine mappings try", "adt-engine mappings test"))
+    ]
+    assert offline
+    for line in offline:
+        done = subprocess.run(
+            [sys.executable, "-m", "engine", *shlex.split(line)[1:]], cwd=ROOT, capture_output=True, check=False
+        )
+        assert done.returncode == 0, (line, done.stderr.decode())
+
+
+def test_the_test_command_of_ci_is_the_readmes() -> None:
+    """CI runs what a reader would run."""
+    command = "-m pytest"
+    assert command in README
+    assert command in (ROOT / ".ci" / "run").read_text()
