@@ -1,0 +1,78 @@
+"""`acknowledge: delivered`: the answer is the destination's outcome, within its bound."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.ops.answer import Answer
+from engine.ops.line import send_messages
+from tests.flow.rig import Rig, running
+
+HEAD = "MSH|^~\\&|REG|RVB|X|Y|20250701101500||ADT^{event}|{id}|P|2.5.1{modes}\rEVN||20250701101500\r"
+PERSON = "PID|1||{number}^^^RVB^MR||Quintero^Marisol||{born}|F\r"
+
+
+def message(
+    event: str, control_id: str, number: str, *, born: str = "19840229", modes: str = "", more: str = ""
+) -> bytes:
+    """Return one message about one person."""
+    text = HEAD.format(event=event, id=control_id, modes=modes) + PERSON.format(number=number, born=born) + more
+    return text.encode()
+
+
+@pytest.fixture
+async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
+    """A service, a proxy and an engine that acknowledges on delivery, with a bound of two seconds."""
+    channel: dict[str, Any] = {"acknowledge": {"when": "delivered", "within_seconds": 2}}
+    async with running(tmp_path, **channel) as opened:
+        await opened.engine.start()
+        yield opened
+
+
+async def sent(rig: Rig, raw: bytes) -> Answer:
+    """Send one message and return its answer."""
+    host, port = await rig.address()
+    return (await send_messages(host, port, [raw]))[0]
+
+
+async def test_aa_means_that_the_server_has_it(rig: Rig) -> None:
+    """When AA arrives, the patient can be found."""
+    answer = await sent(rig, message("A28", "C1", "RB-1"))
+    assert answer.code == "AA"
+    assert len(await rig.numbered("RB-1")) == 1
+
+
+async def test_a_held_message_is_ae(rig: Rig) -> None:
+    """What the server requires and the message lacks is told to the sender."""
+    assert (await sent(rig, message("A28", "C1", "RB-1", born=""))).code == "AE"
+    assert [row.state for row in rig.rows()] == ["held"]
+
+
+async def test_a_self_merge_found_by_look_up_is_ae_205_and_the_chart_is_unchanged(rig: Rig) -> None:
+    """Two numbers of one record: nothing is merged, the sender hears of it."""
+    both = message("A28", "C1", "RB-1").replace(b"RB-1^^^RVB^MR", b"RB-1^^^RVB^MR~RB-2^^^RVB^MR")
+    assert (await sent(rig, both)).code == "AA"
+    before = await rig.patients()
+    answer = await sent(rig, message("A40", "C2", "RB-1", more="MRG|RB-2^^^RVB^MR\r"))
+    assert (answer.code, [code for code, _ in answer.errors]) == ("AE", ["205"])
+    assert await rig.patients() == before
+    assert [row.state for row in rig.rows()] == ["delivered", "rejected"]
+
+
+async def test_enhanced_mode_commits_first_and_tells_the_outcome_afterwards(rig: Rig) -> None:
+    """CA at the commit, AA once it is delivered."""
+    answer = await sent(rig, message("A28", "C1", "RB-1", modes="|||AL|AL"))
+    assert [ack.code for ack in answer.acks] == ["CA", "AA"]
+
+
+async def test_past_the_bound_the_answer_is_ae_and_a_repeat_tells_how_it_ended(rig: Rig) -> None:
+    """The message stays stored; the same bytes again are answered from where the entry stands now."""
+    await rig.service.kill()
+    raw = message("A28", "C1", "RB-1")
+    assert (await sent(rig, raw)).code == "AE"
+    await rig.service.start()
+    await rig.drained()
+    assert (await sent(rig, raw)).code == "AA"
+    assert [row.state for row in rig.rows()] == ["delivered"]
