@@ -1,10 +1,10 @@
 """What can be told of an alternative before any message: whether it is sure, and which components it reads."""
 
-from engine.mapping.expression import Alternative, Call, Constant, Guard, Head, Part
+from engine.mapping.expression import Alternative, Call, Constant, Field, Guard, Head, Part
 from engine.mapping.functions import FUNCTIONS
 from engine.mapping.getter import Step
 from engine.mapping.kit import Takes
-from engine.mapping.reading import NESTED
+from engine.mapping.reading import EVERYTHING, NESTED, mask_of
 from engine.mapping.steps import Apply, staged, staged_part
 
 
@@ -13,12 +13,18 @@ def is_sure(one: Alternative) -> bool:
     return isinstance(one.head, Constant) and not any(isinstance(stage, Guard) for stage in one.stages)
 
 
-def reach_of(one: Alternative) -> int:
-    """Return the least component that an alternative can make something of; 0 where it reads no component."""
-    head = one.head
-    if not isinstance(head, Part):
-        return 0
-    return NESTED + head.component if head.subcomponent > 1 else head.component
+def masked(one: Alternative, at_hand: str) -> int:
+    """Return the mask of an alternative: the field or component at hand that it reads, or everything."""
+    return EVERYTHING if isinstance(one.head, Constant) else mask_in(one.head, at_hand)
+
+
+def mask_in(head: Field | Part, at_hand: str) -> int:
+    """Return the mask of a path in the segment or the repetition at hand; everything for a path to elsewhere."""
+    if isinstance(head, Field):
+        return mask_of(head.field) if head.segment == at_hand else EVERYTHING
+    if not head.component:
+        return EVERYTHING
+    return NESTED if head.subcomponent > 1 else mask_of(head.component)
 
 
 def applied(step: Step, head: Head, takes: Takes, apply: Apply) -> Step:

@@ -2,13 +2,13 @@
 
 from typing import Any, Final
 
-from engine.mapping.document import Document, Key, Problems
+from engine.mapping.document import Problems
 from engine.mapping.expression import Alternative, Condition, Constant, Field, Part
 from engine.mapping.functions import FUNCTIONS
 from engine.mapping.reference import Element, data_types, nearest, segments
+from engine.mapping.scope import Scope
 from engine.mapping.table import Table
 
-Path = tuple[Key, ...]
 TEXTS: Final = frozenset({"string", "code", "uri"})
 ACCEPTED: Final = {
     "string": TEXTS,
@@ -32,36 +32,43 @@ class Checks:
         self._tables = tables
         self.by_event = False
 
-    def condition(self, condition: Condition, document: Document, path: Path, type_at_hand: str) -> None:
+    def condition(self, condition: Condition, scope: Scope) -> None:
         """Check every path of a condition."""
         for group in condition:
             for term in group:
                 if isinstance(term.source, str):
                     self.by_event = True
                 else:
-                    self.path(term.source, document, path, type_at_hand)
+                    self.path(term.source, scope)
 
-    def path(self, head: Field | Part, document: Document, path: Path, type_at_hand: str) -> None:
+    def path(self, head: Field | Part, scope: Scope) -> None:
         """Note a path that HL7 does not know, or that has nothing at hand to be read from."""
-        found = _part_fault(head, type_at_hand) if isinstance(head, Part) else _field_fault(head)
+        found = _part_fault(head, scope.type_) if isinstance(head, Part) else _field_fault(head, scope)
         if found:
-            self._problems.add(document, path, *found)
+            self._add(scope, *found)
 
-    def type_(
-        self, one: Alternative, arguments: tuple[str, ...], gives: str, want: Element, document: Document, path: Path
-    ) -> None:
+    def type_(self, one: Alternative, arguments: tuple[str, ...], gives: str, want: Element, scope: Scope) -> None:
         """Note a value that is not of the element's type, and codes that its binding does not have."""
         if isinstance(one.head, Constant) and gives == "string":
             if want.codes and one.head.value not in want.codes:
-                self._problems.add(document, path, f"the code {one.head.value!r}", nearest(one.head.value, want.codes))
+                self._problems.add(
+                    scope.document, scope.path, f"the code {one.head.value!r}", nearest(one.head.value, want.codes)
+                )
             return
         if gives == "code" and want.codes and arguments:
             table = self._tables[arguments[0]]
             for code in sorted(_targets(table) - want.codes):
                 found = f"table {table.name} gives {code!r}"
-                self._problems.add(document, path, found, "it is not one of " + ", ".join(sorted(want.codes)))
+                self._problems.add(
+                    scope.document, scope.path, found, "it is not one of " + ", ".join(sorted(want.codes))
+                )
         if gives not in ACCEPTED.get(want.type_, {want.type_}) or (want.codes and gives == "string"):
-            self._problems.add(document, path, f"a {gives} for an element of type {want.type_}", _hint(want.type_))
+            self._problems.add(
+                scope.document, scope.path, f"a {gives} for an element of type {want.type_}", _hint(want.type_)
+            )
+
+    def _add(self, scope: Scope, found: str, expected: str) -> None:
+        self._problems.add(scope.document, scope.path, found, expected)
 
 
 def type_of(head: Field) -> str:
@@ -75,7 +82,9 @@ def kind_of(value: Any) -> str:
     return {dict: "a map", list: "a list", type(None): "nothing"}.get(type(value), repr(value))
 
 
-def _field_fault(head: Field) -> tuple[str, str] | None:
+def _field_fault(head: Field, scope: Scope) -> tuple[str, str] | None:
+    if scope.type_ and head.segment == scope.segment:
+        return f"a path into {head.segment} from within one of its repetitions", f"use {scope.type_}.1 or the like"
     if head.segment[0] == "Z":
         return None
     fields = segments().get(head.segment)

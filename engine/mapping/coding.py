@@ -64,14 +64,14 @@ def concept(kit: Kit, names: tuple[str, ...]) -> Made:
 
 def unmapped(kit: Kit, names: tuple[str, ...]) -> Made:
     """Return the code as it came where no table has a target for it."""
-    tables = [kit.tables[name] for name in names]
-    first = tables[0]
+    first, *others = [kit.tables[name] for name in names]
 
     def made(value: str, _: Reading) -> dict[str, Any] | None:
-        keys = [(table, table.key(value)) for table in tables]
-        if any(key is not None and table.codes[key] for table, key in keys):
+        key = first.key(value)
+        if key is not None and first.codes[key]:
             return None
-        key = keys[0][1]
+        if any(table.codes.get(table.key(value) or "") for table in others):
+            return None
         if key is None:
             return {"coding": [{"code": value}], "text": value}
         coding = {"system": first.original_system, "code": key}

@@ -8,14 +8,15 @@ from pathlib import Path
 from engine.config.channel import Channel
 from engine.errors import MappingError
 from engine.fhir.plan import Interaction, Merge, PatientRecord, Plan, Upsert
-from engine.hl7.message import Message, Segment
+from engine.hl7.message import Message
 from engine.mapping.check_table import check_table
 from engine.mapping.document import Documents, Problems, read_documents
 from engine.mapping.events import Doing, EventTable, Rule, make_event_table
 from engine.mapping.group import MergeGroup, merge_groups, patient_segments
 from engine.mapping.identifier import Identifiers
-from engine.mapping.identify import Identities, SubjectReader, event_day
+from engine.mapping.identify import Identities, SubjectReader
 from engine.mapping.kit import Kit
+from engine.mapping.moment import Moment
 from engine.mapping.patient import PatientMapping
 from engine.mapping.reading import Reading
 from engine.mapping.scope import Scope
@@ -117,32 +118,30 @@ class Mapping:
         rule = self._reader.rule(message)
         moment = self._reader.moment(message)
         warnings: list[str] = [f"{flag}" for flag in moment.flags]
+        interactions: tuple[Interaction, ...] = ()
         if rule.doing is Doing.MERGE:
-            interactions: tuple[Interaction, ...] = tuple(
-                self._merge(group, message, warnings) for group in merge_groups(message) or (MergeGroup(None, None),)
-            )
+            groups = merge_groups(message) or (MergeGroup(None, None),)
+            interactions = tuple(self._merge(group, message, moment, warnings) for group in groups)
         elif rule.doing in {Doing.UPSERT, Doing.UPDATE}:
-            interactions = (self._upsert(rule, message, warnings),)
-        else:
-            interactions = ()
+            interactions = (self._upsert(rule, message, moment, warnings),)
         return Plan(
             message.trigger, message.source, moment.at, moment.precision, interactions, tuple(dict.fromkeys(warnings))
         )
 
-    def _upsert(self, rule: Rule, message: Message, warnings: list[str]) -> Upsert:
-        side = self._reader.side(message.first("PID"), message)
+    def _upsert(self, rule: Rule, message: Message, moment: Moment, warnings: list[str]) -> Upsert:
+        side = self._reader.side(message.first("PID"), message, moment)
         _refuse_unidentified(side, "PID-3")
-        reading = self._reading(message, message.segments)
+        reading = Reading(message, message.segments, moment.offset, moment.day)
         record = self._patient.record(side.found, reading)
         warnings += reading.warnings
         return Upsert(record, rule.create, rule.reactivate)
 
-    def _merge(self, group: MergeGroup, message: Message, warnings: list[str]) -> Merge:
-        found, faults = self._reader.pair(group, message)
+    def _merge(self, group: MergeGroup, message: Message, moment: Moment, warnings: list[str]) -> Merge:
+        found, faults = self._reader.pair(group, message, moment)
         if faults or found is None:
             fault = faults[0] if faults else None
             raise MappingError(*((fault.reason, *fault.locations[:1]) if fault else ("no-identity", "MRG-1")))
-        reading = self._reading(message, patient_segments(message, group.pid))
+        reading = Reading(message, patient_segments(message, group.pid), moment.offset, moment.day)
         if group.pid is not None:
             reading.first["PID"] = group.pid
         if group.mrg is not None:
@@ -159,9 +158,6 @@ class Mapping:
             tuple(item for item in gone if (item.get("system"), item["value"]) not in targets),
             _without(survivor, {(item.get("system"), item["value"]) for item in gone} - set(targets)),
         )
-
-    def _reading(self, message: Message, segments: Sequence[Segment]) -> Reading:
-        return Reading(message, segments, self._reader.offset(message), event_day(message))
 
 
 def _without(survivor: PatientRecord, gone: set[tuple[str, str]]) -> PatientRecord:

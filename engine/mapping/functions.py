@@ -100,6 +100,8 @@ def _own_system(kit: Kit, words: tuple[str, ...]) -> Made:
 def _phone_number(_: Kit, __: tuple[str, ...]) -> Made:
     def made(cells: Cells, _: Reading) -> str | Null | None:
         first = cells.first
+        if len(first) <= 6:
+            return first[0] or (NULL if NULL in first[:1] else None)
         whole, local = text_at(first, 11), text_at(first, 6)
         if whole or not local:
             return whole or text_at(first, 0) or (NULL if NULL in first[:1] else None)

@@ -68,7 +68,7 @@ def _term_test(term: Term, segment_at_hand: str) -> Test:
 
 
 def _at_hand(scope: Any, _: Reading) -> Segment | None:
-    segment: Segment = scope
+    segment: Segment = scope.segment
     return segment
 
 
@@ -113,7 +113,7 @@ def _cells(path: Field, find: Callable[[Any, Reading], Segment | None]) -> Step:
         if repetition is None:
             return None
         cells = reading.cells(repetition)
-        return NULL if _deleted(cells) else cells
+        return NULL if _deleted(cells) else cells.marked()
 
     return step
 
@@ -134,7 +134,7 @@ def _all(path: Field, find: Callable[[Any, Reading], Segment | None]) -> Step:
         if segment is None or not segment.field(number):
             return None
         reading.place = place
-        every = tuple(reading.cells(repetition) for repetition in segment.repetitions(number))
+        every = tuple(reading.every(segment, number))
         return NULL if all(_deleted(cells) for cells in every) else every
 
     return step

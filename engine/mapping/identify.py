@@ -1,7 +1,6 @@
 """From a message to its subject: rule, identities, findings. The hot path of intake."""
 
 from collections.abc import Hashable, Sequence
-from datetime import datetime, tzinfo
 from typing import Final, NamedTuple
 
 from engine.fhir.plan import Identity
@@ -12,6 +11,7 @@ from engine.mapping.group import MergeGroup, merge_groups
 from engine.mapping.identifier import MERGED, Found, Identifiers
 from engine.mapping.kept import Kept
 from engine.mapping.merge import Pair, judge, pair
+from engine.mapping.moment import Moment, moment_of
 from engine.mapping.reading import Splitter
 from engine.mapping.setting import Setting
 from engine.mapping.stamp import Stamps
@@ -19,14 +19,6 @@ from engine.mapping.subject import Action, Subject
 
 MAX_KEPT: Final = 4096
 UNKNOWN_AUTHORITY: Final = "unknown-authority"
-
-
-class Moment(NamedTuple):
-    """When the event took place: EVN-2, else MSH-7; `precision` in characters, 0 where neither is usable."""
-
-    at: datetime | None
-    precision: int
-    flags: tuple[str, ...]
 
 
 class Identities(NamedTuple):
@@ -76,7 +68,7 @@ class SubjectReader:
             finding = Finding(ErrorCode.UNSUPPORTED_EVENT, rule.name, ("MSH-9.2",), "the event is not supported here")
             return Subject(rule.name, Action.REFUSE, findings=(finding,), event_at=moment.at)
         pids = message.named("PID")
-        groups = tuple(_keys(self.side(pid, message).found) for pid in pids)
+        groups = tuple(_keys(self.side(pid, message, moment).found) for pid in pids)
         visit = _visit(message)
         return Subject(
             rule.name, Action.FILTER, tuple(group for group in groups if group), visit=visit, event_at=moment.at
@@ -84,7 +76,7 @@ class SubjectReader:
 
     def _patient(self, rule: Rule, message: Message) -> Subject:
         moment = self.moment(message)
-        side = self.side(message.first("PID"), message)
+        side = self.side(message.first("PID"), message, moment)
         findings = side.findings or _unidentified(side)
         flags = (*moment.flags, *_unknown(side.found))
         action = Action.REFUSE if findings else Action.DELIVER
@@ -110,7 +102,7 @@ class SubjectReader:
         groups: list[tuple[Identity, ...]] = []
         flags = list(moment.flags)
         for group in merge_groups(message) or (MergeGroup(None, None),):
-            found, faults = self.pair(group, message)
+            found, faults = self.pair(group, message, moment)
             findings += faults
             if found is not None:
                 groups.append(_keys((*found.targets, *found.sources)))
@@ -127,9 +119,9 @@ class SubjectReader:
             event_at=moment.at,
         )
 
-    def pair(self, group: MergeGroup, message: Message) -> tuple[Pair | None, tuple[Finding, ...]]:
+    def pair(self, group: MergeGroup, message: Message, moment: Moment) -> tuple[Pair | None, tuple[Finding, ...]]:
         """Return the pair of one PID/MRG group, and the findings that forbid it."""
-        target, source = self.side(group.pid, message), self.merged_side(group.mrg, message)
+        target, source = self.side(group.pid, message, moment), self.merged_side(group.mrg, message, moment)
         found = pair(source.found, target.found)
         faults = [*target.findings, *source.findings]
         if not target.found:
@@ -139,32 +131,33 @@ class SubjectReader:
         fault = judge(found) if found else None
         return found, (*faults, fault) if fault else tuple(faults)
 
-    def side(self, pid: Segment | None, message: Message) -> Identities:
+    def side(self, pid: Segment | None, message: Message, moment: Moment) -> Identities:
         """Return the identities of a PID."""
-        return self._side(pid, self._fields, message)
+        return self._side(pid, self._fields, message, moment.day)
 
-    def merged_side(self, mrg: Segment | None, message: Message) -> Identities:
+    def merged_side(self, mrg: Segment | None, message: Message, moment: Moment) -> Identities:
         """Return the identities of an MRG."""
-        return self._side(mrg, self._merged, message)
+        return self._side(mrg, self._merged, message, moment.day)
 
-    def _side(self, segment: Segment | None, fields: Sequence[tuple[str, int, str]], message: Message) -> Identities:
+    def _side(
+        self, segment: Segment | None, fields: Sequence[tuple[str, int, str]], message: Message, today: str
+    ) -> Identities:
         if segment is None:
             return NOBODY
-        today = event_day(message)
         texts = tuple([segment.field(number) for _, number, _ in fields])
         key = (texts, today, segment.name, message.delimiters, message.charset)
         side = self._sides.get(key)
-        return self._sides.keep(key, self._read(segment, fields, message, today)) if side is None else side
+        return self._sides.keep_if_again(key, self._read(segment, fields, message, today)) if side is None else side
 
     def _read(
         self, segment: Segment, fields: Sequence[tuple[str, int, str]], message: Message, today: str
     ) -> Identities:
         found: list[Found] = []
         placeholders = 0
-        identifiers, cells = self._identifiers, Splitter(message).cells
+        identifiers, every = self._identifiers, Splitter(message).every
         for _, number, place in fields:
-            for index, repetition in enumerate(segment.repetitions(number), 1):
-                one = identifiers.identity(cells(repetition), place, today, index)
+            for index, cells in enumerate(every(segment, number), 1):
+                one = identifiers.identity(cells, place, today, index)
                 if one is None:
                     continue
                 if identifiers.placeholder(one.identity.value):
@@ -185,28 +178,7 @@ class SubjectReader:
 
     def moment(self, message: Message) -> Moment:
         """Return when the event took place."""
-        for segment, number in (("EVN", 2), ("MSH", 7)):
-            text = message.leaf(segment, number)
-            if isinstance(text, str):
-                stamp = self._stamps.read(text, self.offset(message))
-                if stamp is None:
-                    continue
-                return Moment(stamp.at, stamp.precision, tuple(f"{flag} {segment}-{number}" for flag in stamp.flags))
-        return Moment(None, 0, ())
-
-    def offset(self, message: Message) -> tzinfo | None:
-        """Return the offset that MSH-7 gives to timestamps without one, where the channel's zone does not have it."""
-        text = message.leaf("MSH", 7)
-        return self._stamps.offset(text) if isinstance(text, str) else None
-
-
-def event_day(message: Message) -> str:
-    """Return the day of the event as YYYYMMDD, of EVN-2 or else MSH-7; empty where neither has one."""
-    for segment, number in (("EVN", 2), ("MSH", 7)):
-        text = message.leaf(segment, number)
-        if isinstance(text, str) and text[:8].isdigit() and len(text) >= 8:
-            return text[:8]
-    return ""
+        return moment_of(message, self._stamps)
 
 
 def _rank(found: Found) -> int:

@@ -62,7 +62,7 @@ class PatientMapping:
         kept = shelf.identifiers.get(key)
         if kept is None:
             made = made_identifiers(self._identifiers.step, reading)
-            kept = shelf.identifiers.keep(key, (made, tuple(reading.warnings)))
+            kept = shelf.identifiers.keep_if_again(key, (made, tuple(reading.warnings)))
         else:
             reading.warnings += kept[1]
         changes: list[ElementChange] = []
@@ -73,7 +73,7 @@ class PatientMapping:
                 continue
             said = shelved.get(text)
             if said is None:
-                said = shelved.keep(text, self._say(writer, reading))
+                said = shelved.keep_if_again(text, self._say(writer, reading))
             changes += said.changes
             if said.warnings:
                 reading.warnings += said.warnings
@@ -94,13 +94,18 @@ class PatientMapping:
         before, reading.warnings = reading.warnings, []
         changes: list[ElementChange] = []
         writer.write(reading, changes)
-        said = Said(tuple(changes), tuple(reading.warnings), any(self._stand_in(change) for change in changes))
+        said = Said(tuple(changes), tuple(reading.warnings), self._stands_in(changes))
         reading.warnings = before
         return said
 
     def _one_of_several(self, reading: Reading) -> bool:
         pid = reading.first.get("PID")
         return pid is not None and pid.field(24) == "Y"
+
+    def _stands_in(self, changes: list[ElementChange]) -> bool:
+        if not changes or changes[0].element not in {"name", "birthDate"}:
+            return False
+        return any(self._stand_in(change) for change in changes)
 
     def _stand_in(self, change: ElementChange) -> bool:
         """Say whether a name or birth date stands for nobody in particular."""

@@ -7,22 +7,40 @@ from typing import Any, Final
 from engine.hl7.leaf import NULL, Leaf, Null
 from engine.hl7.message import Message, Repetition, Segment
 
-NESTED: Final = 1000
+NESTED: Final = 1
+EVERYTHING: Final = -1
+MOST: Final = 62
+
+
+def mask_of(component: int) -> int:
+    """Return the mask of a component."""
+    return 1 << min(component, MOST)
 
 
 class Cells:
     """One repetition, split: `first` holds each component's first subcomponent ('' absent, NULL deleted).
 
-    `limit` is the count of components, and NESTED more where there are subcomponents.
+    `filled` (once `marked`) has a bit for each component that holds something, and NESTED where there are
+    subcomponents: who needs what is not there need not be asked.
     """
 
-    __slots__ = ("first", "limit", "nested", "repetition")
+    __slots__ = ("filled", "first", "nested", "repetition")
 
     def __init__(self, first: list[str | Null], repetition: Repetition | None, *, nested: bool) -> None:
         self.first = first
-        self.limit = len(first) + NESTED if nested else len(first)
         self.repetition = repetition
         self.nested = nested
+        self.filled = 0
+
+    def marked(self) -> "Cells":
+        """Return the cells with `filled` worked out."""
+        filled, bit = NESTED if self.nested else 0, 2
+        for cell in self.first if len(self.first) <= MOST else self.first[:MOST]:
+            if cell or cell is NULL:
+                filled |= bit
+            bit <<= 1
+        self.filled = filled
+        return self
 
     def leaf(self, component: int, subcomponent: int) -> Leaf:
         """Return a subcomponent; None where it is absent."""
@@ -37,8 +55,24 @@ class Cells:
     def subcomponents(self, component: int) -> "Cells":
         """Return a component as the cells of a data type of its own."""
         if not self.nested or self.repetition is None:
-            return Cells(self.first[component - 1 : component], None, nested=False)
-        return Cells([_clean(leaf) for leaf in self.repetition.subcomponents(component)], None, nested=False)
+            return Cells(self.first[component - 1 : component], None, nested=False).marked()
+        leaves = self.repetition.subcomponents(component)
+        return Cells([_clean(leaf) for leaf in leaves], None, nested=False).marked()
+
+
+class Held:
+    """A segment at hand: `filled` has a bit for each field that holds something."""
+
+    __slots__ = ("filled", "segment")
+
+    def __init__(self, segment: Segment) -> None:
+        self.segment = segment
+        filled, bit = 0, 2
+        for number in range(1, min(segment.fields(), MOST) + 1):
+            if segment.field(number):
+                filled |= bit
+            bit <<= 1
+        self.filled = filled
 
 
 class Splitter:
@@ -49,19 +83,30 @@ class Splitter:
     def __init__(self, message: Message) -> None:
         self._marks = message.delimiters.cuts
 
+    def every(self, segment: Segment, number: int) -> list[Cells]:
+        """Return the cells of every repetition of a field that is valued."""
+        text = segment.field(number)
+        repetition, component, subcomponent, escape = self._marks
+        if escape in text or subcomponent in text:
+            return [self.cells(one) for one in segment.repetitions(number)]
+        return [_plain(one, component) for one in text.split(repetition)]
+
     def cells(self, repetition: Repetition) -> Cells:
         """Return the cells of a repetition: split once, unescaped, without blanks at the ends."""
-        text = repetition.text
         _, component, subcomponent, escape = self._marks
-        if escape not in text and subcomponent not in text:
-            parts: list[str | Null] = [*text.split(component)]
-            if " " in text:
-                parts = [part.strip() for part in text.split(component)]
-            if '""' in text:
-                parts = [NULL if part == '""' else part for part in parts]
-            return Cells(parts, repetition, nested=False)
+        if escape not in repetition.text and subcomponent not in repetition.text:
+            return _plain(repetition.text, component)
         count = repetition.components()
         return Cells([_clean(repetition.leaf(number)) for number in range(1, count + 1)], repetition, nested=True)
+
+
+def _plain(text: str, component: str) -> Cells:
+    parts: list[str | Null] = [*text.split(component)]
+    if " " in text:
+        parts = [part.strip() for part in text.split(component)]
+    if '""' in text:
+        parts = [NULL if part == '""' else part for part in parts]
+    return Cells(parts, None, nested=False)
 
 
 class Reading:
@@ -70,11 +115,13 @@ class Reading:
     `offset` is MSH-7's, for timestamps without one of their own; `today` the day of the event as YYYYMMDD, or empty.
     """
 
-    __slots__ = ("all", "cells", "event", "first", "message", "offset", "place", "today", "warnings")
+    __slots__ = ("all", "cells", "event", "every", "first", "message", "offset", "place", "today", "warnings")
 
     def __init__(self, message: Message, segments: Iterable[Segment], offset: tzinfo | None, today: str) -> None:
         self.message = message
-        self.cells = Splitter(message).cells
+        splitter = Splitter(message)
+        self.cells = splitter.cells
+        self.every = splitter.every
         self.event = message.trigger
         self.offset = offset
         self.today = today

@@ -5,13 +5,12 @@ from typing import Any, Final, NamedTuple
 
 from engine.fhir.plan import ElementChange
 from engine.hl7.leaf import NULL
-from engine.mapping.check import Path
 from engine.mapping.document import Document
 from engine.mapping.expression import FIELD, SEGMENT
 from engine.mapping.getter import Step
 from engine.mapping.reading import Reading
 from engine.mapping.reference import Element, elements, nearest
-from engine.mapping.scope import Scope
+from engine.mapping.scope import Path, Scope
 from engine.mapping.template import Compiler
 
 IDENTIFIER: Final = "identifier"

@@ -1,6 +1,7 @@
 """Steps put together: stages, guards, objects and lists, in the three states of a leaf.
 
-`reach` is the least component that a step can make something of; what is beyond the cells at hand is not asked at all.
+A `mask` has the bits of the components that a step can make something of; where none of them is filled in the cells
+at hand, it is not asked at all.
 """
 
 from collections.abc import Callable
@@ -9,14 +10,13 @@ from typing import Any, Final, NamedTuple
 from engine.hl7.leaf import NULL, Null
 from engine.mapping.expression import Field
 from engine.mapping.getter import Step, Test
-from engine.mapping.reading import NESTED, Cells, Reading
+from engine.mapping.reading import EVERYTHING, Cells, Held, Reading
 
 Apply = Callable[[Any, Reading], Any]
-BEYOND: Final = 2 * NESTED
 
 
 class Made(NamedTuple):
-    """A compiled value: its step, whether it can come out without anything in the message (`fixed`), and its reach.
+    """A compiled value: its step, whether it can come out without anything in the message (`fixed`), and its mask.
 
     `part`: the value is that component of the cells at hand, read in place instead of by the step, and then given to
     `apply`, if there is one. `constant`: it is always that text.
@@ -24,7 +24,7 @@ class Made(NamedTuple):
 
     step: Step
     fixed: bool = False
-    reach: int = 0
+    mask: int = EVERYTHING
     part: int = 0
     apply: Apply | None = None
     constant: str | None = None
@@ -34,13 +34,13 @@ class Entry(NamedTuple):
     """One element of an object template, as of `Made`."""
 
     name: str
-    reach: int
+    mask: int
     part: int
     apply: Apply | None
     step: Step
 
 
-NOTHING: Final = Made(lambda _, __: None, reach=BEYOND)
+NOTHING: Final = Made(lambda _, __: None, mask=0)
 
 
 def first_of(steps: tuple[Step, ...]) -> Step:
@@ -94,17 +94,17 @@ def _guarded(inner: Step, test: Test, unless: bool) -> Step:
     return lambda scope, reading: None if test(scope, reading) is unless else inner(scope, reading)
 
 
-def object_step(made: list[tuple[str, Made]], needs: frozenset[str], *, cells: bool) -> Step:
+def object_step(made: list[tuple[str, Made]], needs: frozenset[str], *, held: bool) -> Step:
     """Return a step that makes an object: nothing without content or without one of what it needs.
 
     What is fixed is added to content, and makes no object by itself.
     """
     constants: dict[str, Any] = {name: one.constant for name, one in made if one.constant is not None}
-    content = tuple(Entry(name, one.reach, one.part, one.apply, one.step) for name, one in made if not one.fixed)
+    content = tuple(Entry(name, one.mask, one.part, one.apply, one.step) for name, one in made if not one.fixed)
     fixed = tuple((name, one.step) for name, one in made if one.fixed and one.constant is None)
     if len(content) == 1 and not fixed and not needs:
         return _single(content[0], constants)
-    return _several(content, fixed, constants, needs, cells=cells) if content else _constant(fixed, constants)
+    return _several(content, fixed, constants, needs, held=held) if content else _constant(fixed, constants)
 
 
 def _several(
@@ -113,23 +113,19 @@ def _several(
     constants: dict[str, Any],
     needs: frozenset[str],
     *,
-    cells: bool,
+    held: bool,
 ) -> Step:
     def step(scope: Any, reading: Reading) -> Any:
         item: dict[str, Any] = {}
         null: Null | None = None
-        limit = scope.limit if cells else BEYOND
-        for name, reach, part, apply, one in content:
-            if reach > limit:
+        filled = scope.filled if held else EVERYTHING
+        for name, mask, part, apply, one in content:
+            if not mask & filled:
                 continue
             if part:
-                if part > len(scope.first):  # with subcomponents at hand `limit` is no count of components
-                    continue
                 value = scope.first[part - 1]
                 if value and apply is not None:
                     value = apply(value, reading)
-                elif value == "":
-                    continue
             else:
                 value = one(scope, reading)
             if value is NULL:
@@ -178,19 +174,20 @@ def listed(inner: Step) -> Step:
     return step
 
 
-def joined(made: tuple[Made, ...], *, cells: bool) -> Step:
+def joined(made: tuple[Made, ...], *, held: bool) -> Step:
     """Return a step that joins the lists of others."""
     if all(one.part and one.apply is None for one in made):
         return _parts(tuple(one.part for one in made))
     if len(made) == 1:
         return made[0].step
+    asked = tuple((one.step, one.mask) for one in made)
 
     def step(scope: Any, reading: Reading) -> Any:
         items: list[Any] = []
         null: Null | None = None
-        limit = scope.limit if cells else BEYOND
-        for one, _, reach, *_ in made:
-            if reach > limit:
+        filled = scope.filled if held else EVERYTHING
+        for one, mask in asked:
+            if not mask & filled:
                 continue
             value = one(scope, reading)
             if value is NULL:
@@ -219,7 +216,7 @@ def each_field(head: Field, segment_at_hand: str, item: Step, also: tuple[Step, 
     place = f"{name}-{number}"
 
     def step(scope: Any, reading: Reading) -> Any:
-        segment = scope if own else reading.first.get(name)
+        segment = scope.segment if own else reading.first.get(name)
         if segment is None:
             return None
         text = segment.field(number)
@@ -230,9 +227,8 @@ def each_field(head: Field, segment_at_hand: str, item: Step, also: tuple[Step, 
             return NULL
         items: list[Any] = []
         null: Null | None = None
-        for repetition in segment.repetitions(number):
-            cells = reading.cells(repetition)
-            value = item(cells, reading)
+        for cells in reading.every(segment, number):
+            value = item(cells.marked(), reading)
             if value is NULL:
                 null = NULL
             elif value is not None:
@@ -261,7 +257,7 @@ def each_segment(name: str, item: Step) -> Step:
         null: Null | None = None
         for segment in segments:
             reading.place = name
-            value = NULL if segment.is_null(1) else item(segment, reading)
+            value = NULL if segment.is_null(1) else item(Held(segment), reading)
             if value is NULL:
                 null = NULL
             elif value is not None:

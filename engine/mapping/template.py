@@ -1,8 +1,10 @@
 """Authored templates compiled to steps: expressions, objects and lists of FHIR types, checked as they are compiled."""
 
+from collections.abc import Iterable
+from functools import reduce
 from typing import Any, Final
 
-from engine.mapping.alternative import applied, is_sure, plain_part, reach_of
+from engine.mapping.alternative import applied, is_sure, mask_in, masked, plain_part
 from engine.mapping.check import Checks, kind_of, type_of
 from engine.mapping.document import Document, Problems
 from engine.mapping.expression import (
@@ -15,10 +17,12 @@ from engine.mapping.expression import (
     Guard,
     parse_condition,
     parse_expression,
+    parse_path,
 )
 from engine.mapping.functions import FUNCTIONS
 from engine.mapping.getter import Step, Test, condition_test, field_step, part_step
 from engine.mapping.kit import Function, Kit, Takes
+from engine.mapping.reading import EVERYTHING
 from engine.mapping.reference import Element, elements, nearest, segments
 from engine.mapping.scope import DataType, Scope
 from engine.mapping.steps import (
@@ -90,7 +94,7 @@ class Compiler:
         if len(made) == 1:
             return made[0]
         step = first_of(tuple(one.step for one in made))
-        return Made(step, any(one.fixed for one in made), min(one.reach for one in made))
+        return Made(step, any(one.fixed for one in made), _any_of(made))
 
     def _alternative(self, one: Alternative, scope: Scope, want: Element) -> Made:
         calls = [stage for stage in one.stages if isinstance(stage, Call)]
@@ -107,13 +111,15 @@ class Compiler:
             step = staged(step, apply) if number else applied(step, one.head, function.takes, apply)
         for stage in one.stages:
             if isinstance(stage, Guard):
-                self._checks.condition(stage.condition, scope.document, scope.path, scope.type_)
-                step = guarded(step, [(condition_test(stage.condition, scope.segment), stage.unless)])
+                self._checks.condition(stage.condition, scope)
+                step = guarded(step, [(condition_test(stage.condition, scope.at_hand), stage.unless)])
         gives, arguments = (known[-1].gives, calls[-1].arguments) if known else ("string", ())
-        self._checks.type_(one, arguments, gives, want, scope.document, scope.path)
+        self._checks.type_(one, arguments, gives, want, scope)
         constant = one.head.value if isinstance(one.head, Constant) and not one.stages else None
         part = plain_part(one)
-        return Made(step, isinstance(one.head, Constant), reach_of(one), part, apply if part else None, constant)
+        return Made(
+            step, isinstance(one.head, Constant), masked(one, scope.at_hand), part, apply if part else None, constant
+        )
 
     def _function(self, call: Call, scope: Scope) -> Function | None:
         name, arguments = call.name, call.arguments
@@ -139,8 +145,8 @@ class Compiler:
         if isinstance(head, Constant):
             value = head.value
             return lambda _, __: value
-        self._checks.path(head, scope.document, scope.path, scope.type_)
-        return field_step(head, takes, scope.segment) if isinstance(head, Field) else part_step(head, takes)
+        self._checks.path(head, scope)
+        return field_step(head, takes, scope.at_hand) if isinstance(head, Field) else part_step(head, takes)
 
     # Objects and lists
 
@@ -163,9 +169,9 @@ class Compiler:
                 continue
             name, _, rest = key.partition(".")
             made.append((name, self._element(name, rest, part, scope.at(key), type_)))
-        step = object_step(made, self._needs(value, scope, known), cells=bool(scope.type_))
-        reaches = [one.reach for _, one in made if not one.fixed]
-        return Made(guarded(step, self.guards(value, scope)), not reaches, min(reaches, default=0))
+        step = object_step(made, self._needs(value, scope, known), held=scope.held)
+        content = [one for _, one in made if not one.fixed]
+        return Made(guarded(step, self.guards(value, scope)), not content, _any_of(content))
 
     def _element(self, name: str, rest: str, part: Any, scope: Scope, type_: str) -> Made:
         known = elements()[type_]
@@ -184,20 +190,21 @@ class Compiler:
             made = tuple(self.items(entry, scope.at(number), element) for number, entry in enumerate(part))
         else:
             made = (self.items(part, scope, element),)
-        reach = min((one.reach for one in made), default=0)
-        return Made(joined(made, cells=bool(scope.type_)), all(one.fixed for one in made), reach)
+        return Made(joined(made, held=scope.held), all(one.fixed for one in made), _any_of(made))
 
     def items(self, entry: Any, scope: Scope, element: Element) -> Made:
         """Compile one entry of a list; its step returns a list, NULL or None."""
         if not isinstance(entry, dict) or "each" not in entry:
             one = self.value(entry, scope, Element(element.type_, many=False, codes=element.codes))
             plain = one.part if one.apply is None else 0
-            return Made(listed(one.step), one.fixed, one.reach, plain)
+            return Made(listed(one.step), one.fixed, one.mask, plain)
         sources = entry["each"] if isinstance(entry["each"], list) else [entry["each"]]
-        step = joined(tuple(Made(self._each(str(source), entry, scope, element)) for source in sources), cells=False)
+        step = joined(tuple(Made(self._each(str(source), entry, scope, element)) for source in sources), held=False)
         if "fill" in entry:
             step = filled(step, self.object(entry["fill"], scope.at("fill"), element.type_).step)
-        return Made(step)
+        head = parse_path(str(sources[0]))
+        alone = isinstance(head, Field) and len(sources) == 1
+        return Made(step, mask=mask_in(head, scope.at_hand) if alone and head else EVERYTHING)
 
     def _each(self, source: str, entry: dict[str, Any], scope: Scope, element: Element) -> Step:
         if source in segments() or (len(source) == 3 and source[0] == "Z"):
@@ -216,7 +223,7 @@ class Compiler:
             step = self.object(entry, inner, element.type_).step
         if "default" in entry:
             step = defaulted(step, self.object(entry["default"], inner.at("default"), element.type_).step)
-        return each_field(head, scope.segment, step, also)
+        return each_field(head, scope.at_hand, step, also)
 
     def _field(self, text: str, scope: Scope) -> Field | None:
         try:
@@ -226,7 +233,7 @@ class Compiler:
         if not isinstance(head, Field) or head.component or head.repetition or head.where:
             self.problem(scope, f"found {text!r}", "expected a field such as PID-5, or a segment such as NK1")
             return None
-        self._checks.path(head, scope.document, scope.path, scope.type_)
+        self._checks.path(head, scope)
         return head
 
     def _as(self, name: str, scope: Scope, element: Element) -> DataType:
@@ -284,8 +291,8 @@ class Compiler:
                 except ExpressionError as error:
                     self.problem(scope.at(word), error.found, error.expected)
                     continue
-                self._checks.condition(condition, scope.document, (*scope.path, word), scope.type_)
-                tests.append((condition_test(condition, scope.segment), word == "unless"))
+                self._checks.condition(condition, scope.at(word))
+                tests.append((condition_test(condition, scope.at_hand), word == "unless"))
         return tests
 
     def _needs(self, value: dict[str, Any], scope: Scope, known: dict[str, Element]) -> frozenset[str]:
@@ -294,3 +301,9 @@ class Compiler:
             if name not in known:
                 self.problem(scope.at("needs"), f"unknown element {name!r}", nearest(str(name), known))
         return frozenset(names)
+
+
+def _any_of(made: Iterable[Made]) -> int:
+    """Return the mask of what can make something of any of several masks; everything, where there is none."""
+    masks = [one.mask for one in made]
+    return reduce(int.__or__, masks) if masks else EVERYTHING

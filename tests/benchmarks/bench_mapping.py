@@ -1,0 +1,108 @@
+"""What mapping a message costs: `python tests/benchmarks/bench_mapping.py` prints a table of microseconds of CPU.
+
+Each row is the best of several rounds of one thread, parsing included where the row says so. `again`: patients whose
+messages came before (a stay of many A08); `new`: every name, number, address and moment was never seen.
+"""
+
+import platform
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from engine.config.shipped import shipped
+from engine.hl7.message import Message, parse
+from engine.mapping.case import channel_of
+from engine.mapping.compile import Mapping, compile_mapping, load
+
+ROUNDS = 5
+MESSAGES = 2_000
+TEXT = (
+    "MSH|^~\\&|REG|RIVERBEND|ADTENGINE|HUB|20260302060000||ADT^A08^ADT_A01|B{n:08d}|P|2.5.1|||AL|NE\r"
+    "EVN|A08|202603{day:02d}{hour:02d}{minute:02d}{second:02d}|||CLERK07^Keel^Orla\r"
+    "PID|1||BN{n:06d}^^^RVB^MR~{n:09d}^^^USSSA^SS||Quintero{n}^Marisol^Ines^^^^L|Alder^Josefa|19{year:02d}0229|F||"
+    "2106-3^White^CDCREC|{n} Alder Way^^Keswick^OR^97301^USA^H||^PRN^PH^^1^503^{n:07d}~^NET^Internet^m{n}@rvb.example|"
+    "^WPN^PH^^1^503^{n:07d}|es^Spanish^ISO639|M|CAT|RVB{n:07d}||||2135-2^Hispanic or Latino^CDCREC||N|||||N\r"
+    "PD1|||RIVERBEND CLINIC^^10021|1187^Osei^Ada^^^DR^MD\r"
+    "NK1|1|Quintero{n}^Rafael^^^^^L|SPO^Spouse^HL70063|{n} Alder Way^^Keswick^OR^97301|^PRN^PH^^1^503^{n:07d}\r"
+    "PV1|1|I|3W^312^A^RIVERBEND^^N^MAIN|U|||1187^Osei^Ada^^^DR^MD||||||||1|A0|||V{n:06d}^^^RVB^VN\r"
+    "AL1|1|DA|7980^Penicillin^RXNORM|SV|Rash and swelling of the forearms|20110604\r"
+    "DG1|1||I20.9^Angina pectoris, unspecified^I10|||A\r"
+    "IN1|1|PPO^Preferred provider^L|7781|RIVERBEND MUTUAL ASSURANCE|1 Plaza^^Keswick^OR^97301\r"
+    "OBX|1|NM|8302-2^Body height^LN||168|cm|||||F|||20260301223000\r"
+    "OBX|2|NM|29463-7^Body weight^LN||71.5|kg|||||F|||20260301223000\r"
+)
+MERGE = (
+    "MSH|^~\\&|REG|RIVERBEND|||20260302060000||ADT^A40^ADT_A39|C{n:08d}|P|2.5.1\rEVN|A40|20260302060000\r"
+    "PID|1||BN{n:06d}^^^RVB^MR||Quintero{n}^Marisol||19840229|F\rMRG|BX{n:06d}^^^RVB\r"
+)
+
+
+def _messages(text: str, count: int) -> list[bytes]:
+    numbers = {"day": 2, "hour": 6, "minute": 0, "second": 0, "year": 84}
+    made = []
+    for n in range(count):
+        if count > 1:
+            numbers = {
+                "day": n % 28 + 1,
+                "hour": n // 60 % 24,
+                "minute": n % 60,
+                "second": n // 28 % 60,
+                "year": n % 99,
+            }
+        made.append(text.format(n=n, **numbers).encode())
+    return made
+
+
+def _cost(work: Callable[[Message], object], raws: Sequence[bytes], *, cold: Callable[[], None]) -> float:
+    best = float("inf")
+    for _ in range(ROUNDS):
+        cold()
+        start = time.process_time()
+        for raw in raws:
+            work(parse(raw))
+        best = min(best, (time.process_time() - start) / len(raws))
+    return best * 1e6
+
+
+def _work(fresh: list[Mapping], names: tuple[str, ...], message: Message) -> None:
+    for name in names:
+        getattr(fresh[0], name)(message)
+
+
+def _nothing(_: Message) -> None:
+    pass
+
+
+def main() -> None:
+    """Measure and print."""
+    channel = channel_of({"authorities": {"RVB": "https://mrn.riverbend.example"}, "timezone": "America/New_York"})
+    source = load([shipped("mappings")], "adt")
+    mapping = compile_mapping(source, channel)
+    again, new, merges = _messages(TEXT, 1) * MESSAGES, _messages(TEXT, MESSAGES), _messages(MERGE, MESSAGES)
+    fresh: list[Mapping] = [mapping]
+
+    def cold() -> None:
+        fresh[0] = compile_mapping(source, channel)
+
+    start = time.process_time()
+    load([shipped("mappings")], "adt")
+    rows: list[tuple[str, float, float | None]] = [
+        ("load and check the shipped set", (time.process_time() - start) * 1e6, 1e6)
+    ]
+    parsing = _cost(_nothing, again, cold=lambda: None)
+    rows.append(("parse alone", parsing, None))
+    for name, raws, prepare in (("again", again, lambda: None), ("new", new, cold), ("A40, new", merges, cold)):
+        identify = _cost(partial(_work, fresh, ("identify",)), raws, cold=prepare)
+        plan = _cost(partial(_work, fresh, ("plan",)), raws, cold=prepare)
+        both = _cost(partial(_work, fresh, ("identify", "plan")), raws, cold=prepare)
+        rows.append((f"identify, {name}", identify - parsing, 20))
+        rows.append((f"plan, {name}", plan - parsing, 150))
+        rows.append((f"parse + identify + plan, {name}", both, None))
+    machine = f"{platform.python_implementation()} {platform.python_version()}, {platform.machine()}"
+    print(f"{machine}; {len(new[0])} bytes a message")  # noqa: T201
+    for name, cost, aim in rows:
+        print(f"{name:<34} {cost:10.1f} us" + (f"   aim {aim:.0f}" if aim else ""))  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()
