@@ -49,16 +49,21 @@ def _side(chosen: Found, side: Sequence[Found], shared: set[Identity]) -> tuple[
 
 
 def _pairs(sources: Sequence[Found], targets: Sequence[Found]) -> list[tuple[Found, Found]]:
-    left, right = list(sources), list(targets)
+    left, right = _as_sent(sources), _as_sent(targets)
+    position = {found: number for side in (left, right) for number, found in enumerate(side)}
     pairs: list[tuple[Found, Found]] = []
-    for same in (_same_system_and_type, _same_system, _same_type):
+    for same in (_same_system_and_type, _same_system, _same_type, lambda one, other: position[one] == position[other]):
         for target in tuple(right):
             source = next((one for one in left if same(one, target)), None)
             if source is not None:
                 pairs.append((source, target))
                 left.remove(source)
                 right.remove(target)
-    return [*pairs, *zip(left, right, strict=False)]
+    return pairs
+
+
+def _as_sent(side: Sequence[Found]) -> list[Found]:
+    return sorted(side, key=lambda one: (one.place, one.repetition))
 
 
 def _same_system_and_type(one: Found, other: Found) -> bool:

@@ -133,8 +133,8 @@ def _messages(file: Path) -> Iterator[bytes]:
         raw = file.read_bytes()
     except OSError as error:
         raise UsageError(f"{file} cannot be read ({error.strerror})") from error
-    found = [part.strip(b"\x0b\x1c\r\n") for part in MESSAGES.split(raw)]
-    yield from (part for part in found if part.startswith(b"MSH")) if any(found) else (raw,)
+    parts = (part.strip(b"\x0b\x1c\r\n") for part in MESSAGES.split(raw))
+    yield from [part for part in parts if part.startswith(b"MSH")] or [raw]
 
 
 def _made(mapping: Mapping, raw: bytes) -> dict[str, Any]:

@@ -1,0 +1,125 @@
+"""The commands `mappings check`, `try` and `test`."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from engine.ops.mappings import app
+
+RUNNER = CliRunner()
+PID = "PID|1||RB-1^^^RVB^MR||QUINTERO^MARISOL||19840229|F"
+CASE = """# kept
+tests:
+  - case: a name   # kept too
+    message: |
+      PID|1||1^^^RVB||A^B
+    expect:
+      action: deliver
+      patient:
+        name:
+          - {family: X}
+  - case: fine
+    message: |
+      PID|1||1^^^RVB||A^B
+    expect:
+      action: deliver
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A file of two messages with line feeds."""
+    path = tmp_path / "two.hl7"
+    head = "MSH|^~\\&|H|R|||20250701093000||ADT^{}|{}|P|2.5.1\n"
+    path.write_text(head.format("A01", "M1") + PID + "\n\n" + head.format("A20", "M2") + "NPU|1\n")
+    return path
+
+
+def test_check_of_the_shipped_set() -> None:
+    """The shipped mapping has no problem."""
+    result = RUNNER.invoke(app, ["check"])
+    assert result.exit_code == 0, result.output
+    assert "no problem" in result.stdout
+
+
+def test_check_tells_problems_on_standard_error(tmp_path: Path) -> None:
+    """Each problem is a line with its place, on standard error; exit code 1."""
+    (tmp_path / "resources").mkdir()
+    text = "resource: Patient\nextends: shipped/patient\nelements:\n  birthDate: PID-99 | date\n"
+    (tmp_path / "resources" / "patient.yaml").write_text(text)
+    result = RUNNER.invoke(app, ["check", "--mappings", str(tmp_path)])
+    assert result.exit_code == 1
+    assert "patient.yaml:4:3: elements.birthDate: unknown field PID-99; PID has the fields 1 to 40" in result.stderr
+    assert result.stdout == ""
+    problems = json.loads(RUNNER.invoke(app, ["check", "--mappings", str(tmp_path), "--json"]).stdout)["problems"]
+    assert [(problem["line"], problem["column"]) for problem in problems] == [(4, 3)]
+
+
+def test_try_shows_the_plan_and_the_resource(file: Path) -> None:
+    """Every message of a file is shown: what is done, for whom, and the Patient."""
+    result = RUNNER.invoke(app, ["try", str(file)])
+    assert result.exit_code == 0, result.output
+    assert "A01 M1: deliver (admit)" in result.stdout
+    assert '"family": "QUINTERO"' in result.stdout
+    assert "A20 M2: filter (bed-status)" in result.stdout
+
+
+def test_try_as_json(file: Path) -> None:
+    """Programs read the same as JSON."""
+    made = json.loads(RUNNER.invoke(app, ["try", str(file), "--json"]).stdout)
+    assert [one["rule"] for one in made] == ["admit", "bed-status"]
+    assert made[0]["interactions"][0]["patient"]["birthDate"] == "1984-02-29"
+
+
+def test_try_on_a_channel(file: Path, tmp_path: Path) -> None:
+    """The authorities of a channel file hold."""
+    channel = tmp_path / "c.yaml"
+    channel.write_text(
+        "channel: c\nlisten: {mllp: {port: 2575}}\nauthorities: {RVB: https://mrn.example}\n"
+        "destinations: [{name: d, base_url: http://127.0.0.1:1}]\n"
+    )
+    result = RUNNER.invoke(app, ["try", str(file), "--channel", str(channel)])
+    assert "https://mrn.example|RB-1" in result.stdout
+
+
+def test_try_ends_with_one_where_a_message_is_refused(tmp_path: Path) -> None:
+    """What intake would refuse is shown with its finding, and the exit code says so."""
+    path = tmp_path / "bad.hl7"
+    path.write_text("MSH|^~\\&|H|R|||20250701||ADT^A01|1|P|2.5.1\rPID|1||0000^^^RVB")
+    result = RUNNER.invoke(app, ["try", str(path)])
+    assert result.exit_code == 1
+    assert "204 placeholder-identity PID-3" in result.stdout
+
+
+def test_try_of_what_is_no_message(tmp_path: Path) -> None:
+    """A file without a message is no crash."""
+    path = tmp_path / "no.hl7"
+    path.write_text("hello")
+    assert RUNNER.invoke(app, ["try", str(path)]).exit_code == 1
+
+
+def test_cases_differ_and_are_updated(tmp_path: Path) -> None:
+    """Differences are told by path; --update writes what is found and keeps everything else."""
+    (tmp_path / "tests").mkdir()
+    cases = tmp_path / "tests" / "own.yaml"
+    cases.write_text(CASE)
+    result = RUNNER.invoke(app, ["test", str(cases)])
+    assert result.exit_code == 1
+    assert f"{cases}:3: a name" in result.stdout
+    assert "patient.name[0].family: expected 'X', found 'A'" in result.stdout
+    assert RUNNER.invoke(app, ["test", str(cases), "--update"]).exit_code == 0
+    again = RUNNER.invoke(app, ["test", str(cases)])
+    assert again.exit_code == 0, again.output
+    written = cases.read_text()
+    assert "# kept\n" in written
+    assert "# kept too" in written
+    assert written.endswith("    expect:\n      action: deliver\n")
+
+
+def test_shipped_cases_pass() -> None:
+    """`mappings test` alone runs what ships."""
+    result = RUNNER.invoke(app, ["test"])
+    assert result.exit_code == 0, result.output
+    assert " 0 differ" in result.stdout
