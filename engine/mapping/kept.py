@@ -3,6 +3,7 @@
 from typing import Final, TypeVar
 
 SEEN: Final = 4
+MAX_KEY: Final = 4096
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 
@@ -23,7 +24,12 @@ class Kept(dict[Key, Value]):
         return value
 
     def keep_if_again(self, key: Key, value: Value) -> Value:
-        """Keep a value whose key comes a second time, and return it: what comes once only costs no memory."""
+        """Keep a value whose key comes a second time, and return it: what comes once only costs no memory.
+
+        Keys of more than MAX_KEY characters are never kept, so that a feed of large messages fills nothing.
+        """
+        if _size(key) > MAX_KEY:
+            return value
         mark = hash(key)
         if mark in self._seen:
             return self.keep(key, value)
@@ -31,3 +37,9 @@ class Kept(dict[Key, Value]):
             self._seen.clear()
         self._seen.add(mark)
         return value
+
+
+def _size(key: object) -> int:
+    if isinstance(key, str):
+        return len(key)
+    return sum([_size(part) for part in key]) if isinstance(key, tuple) else 0

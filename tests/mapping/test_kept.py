@@ -26,3 +26,11 @@ def test_marks_are_bounded_too() -> None:
     for number in range(100):
         kept.keep_if_again(number, number)
     assert len(kept._seen) <= 8
+
+
+def test_large_keys_are_never_kept() -> None:
+    """A message of a megabyte leaves nothing behind, however often it comes."""
+    kept: Kept[tuple[str, ...], int] = Kept(3)
+    for _ in range(3):
+        kept.keep_if_again(("x" * 3000, "y" * 3000), 1)
+    assert kept == {}
