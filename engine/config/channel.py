@@ -93,6 +93,17 @@ def _charset(name: str) -> str:
     return name
 
 
+def _only(built: str) -> AfterValidator:
+    """Refuse values that nothing obeys yet: a channel that says `shadow` must never write."""
+
+    def check(value: str) -> str:
+        if value != built:
+            raise ValueError(f"{value} is not built yet; leave it at {built}")
+        return value
+
+    return AfterValidator(check)
+
+
 def _acknowledge(value: Any) -> Any:
     return {"when": value} if isinstance(value, str) else value
 
@@ -138,9 +149,9 @@ class Channel(Frozen):
     base_uri: str = Field("urn:adt-engine:authority:", description="start of the system of unlisted authorities")
     limits: Limits = Field(Limits(), description="bounds of the listener")
     destinations: tuple[Destination, ...] = Field(min_length=1, description="FHIR servers")
-    mode: Mode = Field(Mode.LIVE, description="shadow plans without writing; load is for the first filling")
+    mode: Annotated[Mode, _only(Mode.LIVE)] = Field(Mode.LIVE, description="only live for now: everything is delivered")
     sources: tuple[Annotated[str, AfterValidator(_source)], ...] = Field(
-        (), description="who may speak, as MSH-3|MSH-4 or MSH-3 alone; empty: everyone, and a new one opens an alert"
+        (), description="who may speak, as MSH-3|MSH-4 or MSH-3 alone; empty: everyone"
     )
     version: Version = Field("2.5.1", description="HL7 version where MSH-12 is empty")
     charset: Annotated[str, AfterValidator(_charset)] = Field(
@@ -149,9 +160,11 @@ class Channel(Frozen):
     undecodable: Literal["refuse", "hold", "replace"] = Field(
         "refuse", description="bytes that are not of the character set"
     )
-    conformance: Literal["off", "warn", "refuse"] = Field("off", description="check of the message structure")
-    check_output: Literal["off", "warn", "refuse"] = Field(
-        "off", alias="validate", description="check of what is sent against the FHIR schema"
+    conformance: Annotated[Literal["off", "warn", "refuse"], _only("off")] = Field(
+        "off", description="check of the message structure; only off for now"
+    )
+    check_output: Annotated[Literal["off", "warn", "refuse"], _only("off")] = Field(
+        "off", alias="validate", description="check of what is sent against the FHIR schema; only off for now"
     )
     stale: Literal["apply", "hold", "skip"] = Field("apply", description="an update older than what was applied")
     merge_conflict: Literal["hold", "flag"] = Field(

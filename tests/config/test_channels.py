@@ -318,3 +318,19 @@ def test_a_channel_is_frozen(tmp_path: Path) -> None:
         channel.mapping = "other"  # type: ignore[misc]
     assert channel.merge_window == timedelta(minutes=10)
     assert channel.zone.key == "UTC"
+
+
+@pytest.mark.parametrize(
+    ("line", "only"),
+    [
+        pytest.param("mode: shadow", "live", id="shadow"),
+        pytest.param("conformance: warn", "off", id="conformance"),
+        pytest.param("validate: refuse", "off", id="validate"),
+    ],
+)
+def test_what_nothing_obeys_yet_is_refused(tmp_path: Path, line: str, only: str) -> None:
+    """A promise that is not kept yet cannot be written: a channel in shadow mode would otherwise write."""
+    write(tmp_path, f"{GOOD}{line}\n")
+    (problem,) = problems(tmp_path)
+    assert problem.line == 8
+    assert f"is not built yet; leave it at {only}" in problem.expected
