@@ -87,7 +87,8 @@ def test_a_table_may_refuse(author: Author, message: Make) -> None:
 def test_a_default_concept_stands_for_what_a_table_lacks(author: Author, message: Make) -> None:
     """With a default the table's own code comes out, with a warning."""
     folder = author(
-        tables__marital="table: marital-status\nsource: x\nlicence: x\nsystem: urn:m\nunmapped: {default: U}\ncodes: {M: M}\n"
+        tables__marital="table: marital-status\nsource: x\nlicence: x\nsystem: urn:m\n"
+        "unmapped: {default: U}\ncodes: {M: M}\n"
     )
     (folder / "tables/marital.yaml").rename(folder / "tables/marital-status.yaml")
     made = _patient(folder, message("A08", "PID|1||1" + "|" * 13 + "Q"))
@@ -108,7 +109,7 @@ def test_a_default_concept_stands_for_what_a_table_lacks(author: Author, message
 def test_case_files_are_checked_too(author: Author, text: str, told: str) -> None:
     """A wrong case file names its problem and place."""
     folder = author(own=text)
-    with pytest.raises(ConfigurationError, match="own.yaml:[12]:") as caught:
+    with pytest.raises(ConfigurationError, match=r"own\.yaml:[12]:") as caught:
         read_cases([folder / "own.yaml"])
     assert told in str(caught.value)
 
