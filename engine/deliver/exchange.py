@@ -27,7 +27,10 @@ Intend = Callable[[Request], Awaitable[None]]
 
 
 class Exchange:
-    """What one delivery asks of one server, in order; collects attempts, notes and what is to be remembered."""
+    """What one delivery asks of one server, in order; collects attempts, notes and what is to be remembered.
+
+    `tried`: an earlier try of this delivery wrote, or was about to.
+    """
 
     def __init__(
         self,
@@ -52,6 +55,7 @@ class Exchange:
         self.deleted = False
         self._intend = intend
         self._at = at
+        self.tried = attempts_made > 0
         self._number = attempts_made
 
     def note(self, *codes: str) -> None:

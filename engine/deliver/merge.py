@@ -10,11 +10,12 @@ from typing import Final
 from engine import fault
 from engine.deliver.create import How, create, resource_of
 from engine.deliver.exchange import Exchange
+from engine.deliver.inherit import adopt, inherit
 from engine.deliver.resolve import Resolution, head_of, replaced_with, resolve
 from engine.deliver.revise import revise
 from engine.deliver.stored import Body, Stored
 from engine.deliver.union import unite
-from engine.deliver.verdict import Known, Merged, Owned
+from engine.deliver.verdict import Known, Merged
 from engine.errors import HeldDeliveryError, RejectedDeliveryError
 from engine.fhir.changes import created, grow
 from engine.fhir.patient import another_person, carries, person
@@ -42,6 +43,9 @@ async def merge(exchange: Exchange, interaction: Merge) -> str:
     exchange.server.cache.forget((*interaction.sources, *interaction.survivor.identities))
     target = await resolve(exchange, interaction.survivor.identities, remembered=False)
     source = await resolve(exchange, interaction.sources, remembered=False)
+    if target is not None:
+        merged = None if source is None else source.tombstone or source.patient
+        await adopt(exchange, interaction, merged, target.patient)
     if source is None:
         return await _without_source(exchange, interaction, target)
     if target is None:
@@ -127,7 +131,7 @@ async def _without_survivor(exchange: Exchange, interaction: Merge, source: Reso
     creation = await create(exchange, interaction.survivor, base=inherited)
     if creation.how is not How.CREATED or creation.patient is None:
         raise HeldDeliveryError("duplicate-identifier", status=409)
-    await _inherit(exchange, interaction, source.patient, creation.patient)
+    await inherit(exchange, interaction, source.patient, creation.patient)
     fault.point("F18")
     return await _two_records(exchange, interaction, Sides(source.patient, creation.patient))
 
@@ -138,17 +142,6 @@ def _too_thin(exchange: Exchange, interaction: Merge) -> bool:
     except HeldDeliveryError:
         return True
     return False
-
-
-async def _inherit(exchange: Exchange, interaction: Merge, source: Stored, survivor: Stored) -> None:
-    """Pass on what this feed owned of the source, for the elements that the new survivor has taken over."""
-    said = {change.slice for change in interaction.survivor.changes if change.items}
-    elements = {change.element for change in interaction.survivor.changes if change.items}
-    slices = dict(await exchange.owned_slices(source))
-    taken = {name: marks for name, marks in slices.items() if name not in said and name not in elements}
-    own = await exchange.owned_slices(survivor)
-    exchange.owned[survivor.reference] = Owned(survivor.reference, exchange.source, {**taken, **own})
-    exchange.server.cache.drop(survivor.logical_id)
 
 
 async def _rename(exchange: Exchange, interaction: Merge, source: Stored) -> str:

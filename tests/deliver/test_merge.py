@@ -171,6 +171,24 @@ async def test_unknown_survivor_takes_over_what_the_pid_lacks(site, server, iden
     assert server.patients["p1"]["telecom"] == [{"value": "5"}]
 
 
+@pytest.mark.parametrize("merged", [False, True], ids=["before-the-merge", "after-the-merge"])
+async def test_survivor_made_before_a_kill_is_owned_after_it(site, server, identifier, merging, patient, merged):
+    """A life that made the survivor and died left no record of it; the next one still knows what is its own."""
+    said = {"family": "Quintero", "given": "Marisol", "gender": "female", "birthDate": "1984-02-29"}
+    said["telecom"] = [{"value": "5"}]
+    server.add("a", identifier=[identifier("1")], **PERSON)
+    await (await opened(site)).send(merging("1", "2", **said))
+    if not merged:
+        server.patients["a"] = {**server.patients["a"], "active": True, "link": []}
+        server.touch("p1", link=[])
+    await site.close()
+    site.memory = type(site.memory)()
+    verdict = await (await opened(site)).send(merging("1", "2", **said), ambiguous=True, attempts_made=3)
+    assert verdict.reason == ("already-merged" if merged else "merged")
+    await site.send(Upsert(patient("2", telecom=[{"value": "6"}])))
+    assert server.patients["p1"]["telecom"] == [{"value": "6"}]
+
+
 async def test_neither_known_and_too_thin_is_nothing_to_merge(site, server, merging):
     """Two unknown numbers and no demographics: nothing is written."""
     verdict = await (await opened(site)).send(merging("1", "2"))
