@@ -85,8 +85,8 @@ class Acts:
 
     def _again(self, seq: int, row: _Delivery, *, replay: bool, force: bool, by: str) -> None:
         destination, state, lanes = row
-        if state is State.RECEIVED:
-            raise ForbiddenMoveError(f"entry {seq} is to be delivered to {destination} already")
+        if state in UNFINISHED and state is not State.HELD:
+            raise ForbiddenMoveError(f"entry {seq} is under way to {destination} already: wait for its end")
         check_move(state, State.RECEIVED)
         execute, text = self._connection.execute, orjson.dumps(lanes).decode()
         newer = execute(NEWER, (text, destination, seq)).fetchone()[0]
@@ -99,7 +99,7 @@ class Acts:
         for lane in lanes:
             execute(ENTER, (destination, lane, seq))
         after = State.WAITING if blocked else State.RECEIVED
-        execute(AGAIN, (after, text, int(replay), int(newer), by, seq, destination))
+        execute(AGAIN, (after.value, text, int(replay), int(newer), by, seq, destination))
         for lane in lanes:
             execute(DEMOTE, (destination, destination, lane, destination, lane))
 

@@ -5,6 +5,7 @@ leaves the file in another mode. The file is never opened by other means in this
 descriptor of it would drop SQLite's locks.
 """
 
+import errno
 import os
 from pathlib import Path
 from typing import Final, cast
@@ -18,6 +19,7 @@ from engine.journal.schema import migrate
 FILE: Final = "journal.db"
 OLDEST_SQLITE: Final = (3, 51, 3)
 PAGE_BYTES: Final = 8192
+LOG_PAGES: Final = 4000
 STATEMENTS_CACHED: Final = 512
 
 Connection = sqlite3.Connection
@@ -48,7 +50,6 @@ _WRITER: Final[tuple[tuple[str, str | int, str | int], ...]] = (
     ("secure_delete", 1, 1),
     ("temp_store", 2, 2),
     ("cache_size", -65536, -65536),
-    ("wal_autocheckpoint", 4000, 4000),
 )
 
 _READER: Final[tuple[tuple[str, str | int, str | int], ...]] = (
@@ -69,8 +70,10 @@ def check_library(version: tuple[int, ...] = sqlite3.sqlite_version_info) -> Non
         )
 
 
-def open_writer(folder: Path) -> Connection:
+def open_writer(folder: Path, log_pages: int = LOG_PAGES) -> Connection:
     """Open the one writing connection in this thread, migrate the schema, and pass the start-up barrier.
+
+    `log_pages`: at this length the write-ahead log is moved into the file.
 
     The barrier moves all that the write-ahead log holds into the file and syncs it, so that nothing is answered for
     which is not on the disk. JournalUnusableError says what to mend.
@@ -80,7 +83,7 @@ def open_writer(folder: Path) -> Connection:
     connection = sqlite3.connect(str(folder / FILE), isolation_level=None, cached_statements=STATEMENTS_CACHED)
     try:
         connection.execute(f"PRAGMA page_size = {PAGE_BYTES}").fetchall()
-        _apply(connection, _WRITER)
+        _apply(connection, (*_WRITER, ("wal_autocheckpoint", log_pages, log_pages)))
         migrate(Database(connection, execute_plugins=False, recursive_triggers=False))
         barrier(connection)
     except sqlite3.Error as error:
@@ -116,9 +119,16 @@ def barrier(connection: Connection) -> None:
         raise JournalUnusableError("another program is reading the journal for long: end it, then start again")
 
 
+def shrink(connection: Connection) -> None:
+    """Move the write-ahead log into the file and free its room, as far as readers let it."""
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+
 def is_full(error: BaseException) -> bool:
     """Say whether an error is that of a full disk."""
-    return isinstance(error, sqlite3.Error) and getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL
+    if isinstance(error, sqlite3.Error):
+        return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL
+    return isinstance(error, OSError) and error.errno == errno.ENOSPC
 
 
 def is_busy(error: BaseException) -> bool:

@@ -164,7 +164,7 @@ class Claimed:
     forced: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class KnownIdentity:
     """An identifier at a destination and its record: `current`, `old` or `merged-away` (then `survivor` is an id)."""
 
@@ -176,7 +176,7 @@ class KnownIdentity:
     survivor: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Ownership:
     """What one source owns of a resource (`Patient/<id>`) at a destination, complete: digests by slice."""
 
@@ -186,7 +186,7 @@ class Ownership:
     slices: Mapping[str, tuple[str, ...]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class MergeSeen:
     """A merge that a destination has carried out, by the keys (`system|value`) of both sides."""
 

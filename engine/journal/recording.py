@@ -169,9 +169,9 @@ class _Sheet:
         self.entries.append(
             (
                 seq, entry.channel, entry.peer, entry.source, entry.control_id, entry.event, entry.version, entry.visit,
-                optional_micros(entry.event_at), to_micros(entry.received_at), entry.state, entry.reason, _json(flags),
-                entry.ack_code, entry.ack_outcome, digest, fingerprint(digest), entry.mapping, entry.batch,
-                entry.parent, _json(identities),
+                optional_micros(entry.event_at), to_micros(entry.received_at), entry.state.value, entry.reason,
+                _json(flags), entry.ack_code, entry.ack_outcome.value, digest, fingerprint(digest), entry.mapping,
+                entry.batch, entry.parent, _json(identities),
             )
         )  # fmt: skip
         self.payloads.append((seq, entry.raw, entry.acknowledgement))

@@ -84,16 +84,20 @@ class Settling:
         ends: list[_Row] = []
         freed: dict[str, list[tuple[int, int, int]]] = {}
         lanes_of = []
+        unanswered: list[_Row] = []
         for position, settlement in enumerate(settlements):
             check_move(State.CLAIMED, settlement.state)
             out = self._claims.returned(settlement.seq, settlement.destination)
             lanes_of.append(out.lanes)
             answers.extend(self._answers(settlement))
             ends.append(self._end(settlement, out))
+            if out.ambiguous and settlement.state is not State.RECEIVED:
+                unanswered.append((settlement.seq, settlement.destination))
             if settlement.state not in UNFINISHED or (settlement.state is State.HELD and not settlement.keep_lane):
                 lanes = freed.setdefault(settlement.destination, [])
                 lanes.extend((lane, settlement.seq, position) for lane in out.lanes)
         self._write(ANSWER, answers)
+        self._write(UNANSWERED, unanswered)
         self._write(PLAN, [(one.seq, one.destination, one.plan) for one in settlements if one.plan])
         self._write(SETTLE, ends)
         remember(self._connection, settlements, lanes_of)
@@ -106,7 +110,7 @@ class Settling:
     def _answers(self, settlement: Settlement) -> list[_Row]:
         return [
             (
-                self._attempt(settlement, outcome.number), outcome.status, _json(outcome.codes), outcome.failure,
+                self._attempt(settlement, outcome.number), outcome.status, _json(outcome.codes), str(outcome.failure),
                 outcome.milliseconds, outcome.body,
             )
             for outcome in settlement.outcomes
@@ -129,10 +133,8 @@ class Settling:
             lanes = orjson.dumps(out.lanes).decode()
             if self._connection.execute(IS_BLOCKED, (lanes, destination, seq)).fetchone()[0]:
                 state = State.WAITING
-        if out.ambiguous and not again:
-            self._connection.execute(UNANSWERED, (seq, destination))
         return (
-            state, settlement.reason, _json(settlement.notes), optional_micros(settlement.retry_at),
+            state.value, settlement.reason, _json(settlement.notes), optional_micros(settlement.retry_at),
             to_micros(settlement.at), settlement.mapping, 1 if again else 0, seq, destination,
         )  # fmt: skip
 

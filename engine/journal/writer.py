@@ -19,7 +19,17 @@ from engine import fault
 from engine.errors import DiskReserveError, JournalError, JournalFailedError
 from engine.journal.acts import Acts
 from engine.journal.claiming import Claims
-from engine.journal.database import Connection, barrier, is_busy, is_disk_error, is_full, open_writer
+from engine.journal.database import (
+    LOG_PAGES,
+    PAGE_BYTES,
+    Connection,
+    barrier,
+    is_busy,
+    is_disk_error,
+    is_full,
+    open_writer,
+    shrink,
+)
 from engine.journal.entry import AckOutcome
 from engine.journal.lanes import Lanes
 from engine.journal.recording import Recording
@@ -92,6 +102,7 @@ class Writer:
         self._under_way: list[Operation] = []
         self._rolled_back = False
         self._uncommitted: set[Kind] = set()
+        self._times_full = 0
         self.thread = threading.Thread(target=self._live, name="journal", daemon=True)
 
     def put(self, operations: list[Operation]) -> None:
@@ -112,7 +123,7 @@ class Writer:
             self._stop(error)
 
     def _open(self) -> None:
-        self._connection = connection = open_writer(self._folder)
+        self._connection = connection = open_writer(self._folder, self._reserve.log_pages(PAGE_BYTES, LOG_PAGES))
         self._claims = Claims(connection)
         self._lanes = Lanes(connection, self._claims.joined)
         self._recording = Recording(connection, self._lanes)
@@ -188,9 +199,16 @@ class Writer:
         try:
             self._reserve.admit(size)
         except DiskReserveError as error:
+            self._shrink_at_times()
             refused: list[Result] = [(one, None, error) for one in batch if one.kind is Kind.RECORD]
             return [one for one in batch if one.kind is not Kind.RECORD], refused
         return batch, []
+
+    def _shrink_at_times(self) -> None:
+        """Give the log's room back to a disk that is short of it, at most once a second."""
+        if self._reserve.should_shrink():
+            self._commit()
+            shrink(self._connection)
 
     def _transact(self, batch: list[Operation]) -> list[Result]:
         kinds = {operation.kind for operation in batch}
@@ -208,6 +226,7 @@ class Writer:
             self._roll_back()
             raise
         self._claims.confirmed()
+        self._times_full = 0
         return results
 
     def _commit(self) -> None:
@@ -279,15 +298,21 @@ class Writer:
         self._waiting.extendleft(one for one in reversed(batch) if one.kind is not Kind.RECORD)
 
     def _full(self, batch: list[Operation], error: Exception) -> None:
-        """Refuse what is new and give the reserve up for the outcomes; without a reserve the writer stops."""
+        """Refuse what is new, and make room for the outcomes: first from the log, then from the reserve; else stop."""
         refusal = DiskReserveError()
         refusal.__cause__ = error
         self._answer([(one, None, refusal) for one in batch if one.kind is Kind.RECORD])
-        rest = [one for one in batch if one.kind is not Kind.RECORD]
-        given_up = self._reserve.give_up()
-        if rest and not given_up and len(rest) == len(batch):
+        self._waiting.extendleft(one for one in reversed(batch) if one.kind is not Kind.RECORD)
+        self._times_full += 1
+        if self._times_full == 2:
+            self._reserve.give_up()
+        if self._times_full > 3:
             raise error
-        self._waiting.extendleft(reversed(rest))
+        try:
+            shrink(self._connection)
+        except Exception as fault_of_log:
+            if not is_full(fault_of_log):
+                raise
 
 
 _NONE: Final = (None,) * MOST_MESSAGES
@@ -298,4 +323,4 @@ _AFTER_COMMIT: Final = ((Kind.RECORD, "F05"), (Kind.INTEND, "F11"), (Kind.SETTLE
 def acknowledge(rooms: Rooms, outcomes: Mapping[AckOutcome, str]) -> None:
     """Store acknowledgement outcomes: JSON lists of entry numbers by outcome."""
     for outcome, seqs in outcomes.items():
-        rooms.connection.execute(ACKNOWLEDGE, (outcome, seqs))
+        rooms.connection.execute(ACKNOWLEDGE, (outcome.value, seqs))

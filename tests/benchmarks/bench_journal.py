@@ -125,10 +125,10 @@ def main() -> None:
     parser.add_argument("--patients", type=int, default=2000)
     parser.add_argument("--folder", type=Path, default=None)
     arguments = parser.parse_args()
-    print(f"{platform.machine()}, Python {platform.python_version()}, WAL + FULL, group commit")
+    print(f"{platform.machine()}, Python {platform.python_version()}, WAL + FULL, group commit")  # noqa: T201
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
         cpu, rate = uvloop.run(measure(Path(folder), arguments))
-    print(f"record + acknowledge + claim + intend + settle: {cpu:6.1f} us CPU a message, {rate:7.0f} messages/s")
+    print(f"record + acknowledge + claim + intend + settle: {cpu:6.1f} us CPU a message, {rate:7.0f} messages/s")  # noqa: T201
 
 
 if __name__ == "__main__":

@@ -1,0 +1,85 @@
+"""Short ways to make entries and to carry them through a journal."""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Iterable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from engine.journal.entry import AckOutcome, Claimed, Intent, NewEntry, Outcome, Settlement, State
+from engine.journal.journal import Journal
+from engine.journal.reading import Filters
+
+NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+LATE = NOW + timedelta(hours=1)
+
+
+def entry(control_id: str, *patients: tuple[str, ...], **given: Any) -> NewEntry:
+    """Return an A08 about patients, each a group of identity keys; accepted for destination `d` unless told."""
+    settings: dict[str, Any] = {
+        "channel": "adt",
+        "peer": "127.0.0.1",
+        "source": "ADT|RVB",
+        "control_id": control_id,
+        "event": "A08",
+        "version": "2.5.1",
+        "raw": f"MSH|^~\\&|ADT|RVB|||||ADT^A08|{control_id}|P|2.5.1".encode(),
+        "received_at": NOW,
+        "patients": patients,
+        "destinations": ("d",),
+        "acknowledgement": f"MSA|AA|{control_id}".encode(),
+        "ack_code": "AA",
+        "ack_outcome": AckOutcome.OWED,
+    }
+    if given.get("state", State.RECEIVED) is not State.RECEIVED:
+        settings["destinations"] = ()
+    return NewEntry(**settings | given)
+
+
+def intent(number: int = 1) -> Intent:
+    """Return the intent of a PUT."""
+    return Intent(number, "PUT", "http://127.0.0.1/Patient/1", (("If-Match", 'W/"1"'),), b"{}", NOW)
+
+
+def settlement(seq: int, state: State = State.DELIVERED, destination: str = "d", **given: Any) -> Settlement:
+    """Return how a delivery ended."""
+    return Settlement(seq, destination, state, NOW, **given)
+
+
+class Desk:
+    """A journal with the steps that tests take again and again."""
+
+    def __init__(self, journal: Journal, folder: Path, failures: list[BaseException]) -> None:
+        self.journal = journal
+        self.folder = folder
+        self.failures = failures
+
+    everything = Filters()
+    entry = staticmethod(entry)
+
+    @staticmethod
+    async def together(calls: Iterable[Awaitable[Any]], *, errors: bool = False) -> list[Any]:
+        """Await calls that are made in one turn of the loop, and so meet in one transaction."""
+        return await asyncio.gather(*calls, return_exceptions=errors)
+
+    async def record(self, control_id: str, *patients: tuple[str, ...], **given: Any) -> int:
+        """Record an entry; return its number."""
+        return (await self.journal.record(entry(control_id, *patients, **given))).seq
+
+    async def claim(self, limit: int = 100, destination: str = "d", now: datetime = NOW) -> tuple[Claimed, ...]:
+        """Claim what may run."""
+        return await self.journal.claim(destination, limit, now)
+
+    async def claimed(self, limit: int = 100, destination: str = "d", now: datetime = NOW) -> list[int]:
+        """Claim what may run; return the numbers."""
+        return [one.seq for one in await self.journal.claim(destination, limit, now)]
+
+    async def deliver(self, seq: int, **given: Any) -> int:
+        """Carry a claimed delivery to its end with one attempt; return how many others may run."""
+        await self.journal.intend(seq, given.get("destination", "d"), intent())
+        outcome = Outcome(1, 200, (), "", 1.5, b"{}")
+        return await self.journal.settle(settlement(seq, outcomes=(outcome,), **given))
+
+
+Opener = Callable[..., contextlib.AbstractAsyncContextManager[Desk]]

@@ -1,0 +1,165 @@
+"""Opening: settings that are read back, and everything that makes a folder unusable."""
+
+import contextlib
+import fcntl
+import os
+import sqlite3 as oracle
+from pathlib import Path
+
+import pytest
+from sqlite_utils import Database
+from sqlite_utils.utils import OperationalError
+
+from engine.errors import JournalUnusableError
+from engine.journal import schema
+from engine.journal.database import FILE, check_library, open_reader, open_writer
+from tests.journal.desk import Desk, Opener
+
+DURABLE = {
+    "journal_mode": "wal",
+    "synchronous": 2,
+    "mmap_size": 0,
+    "foreign_keys": 1,
+    "trusted_schema": 0,
+    "cell_size_check": 1,
+    "secure_delete": 1,
+    "busy_timeout": 5000,
+    "wal_autocheckpoint": 4000,
+    "fullfsync": 1,
+}
+
+
+def test_the_writer_has_every_setting_of_durability(tmp_path: Path) -> None:
+    """What proof.md asks for is what the connection says of itself."""
+    with contextlib.closing(open_writer(tmp_path)) as connection:
+        found = {name: connection.execute(f"PRAGMA {name}").fetchone()[0] for name in DURABLE}
+    assert found == DURABLE
+
+
+def test_a_reader_cannot_write(tmp_path: Path) -> None:
+    """Neither by intent nor by mistake."""
+    open_writer(tmp_path).close()
+    with (
+        contextlib.closing(open_reader(tmp_path)) as connection,
+        pytest.raises(OperationalError, match="write"),
+    ):
+        connection.execute("DELETE FROM entry")
+
+
+def test_an_old_sqlite_is_refused_with_what_to_install() -> None:
+    """Before 3.51.3 the write-ahead log can corrupt the file."""
+    with pytest.raises(JournalUnusableError, match=r"3\.40\.1.*pip install"):
+        check_library((3, 40, 1))
+    check_library((3, 51, 3))
+
+
+async def test_a_second_writer_is_refused_by_name(desk: Desk, opened: Opener) -> None:
+    """Two engines never write one folder."""
+    with pytest.raises(JournalUnusableError, match=f"process {os.getpid()}"):
+        async with opened():
+            pass
+    assert await desk.record("1", ("s|1",))
+
+
+async def test_the_folder_is_free_after_a_close(opened: Opener) -> None:
+    """And after an attempt that failed."""
+    async with opened() as desk:
+        pass
+    descriptor = os.open(desk.folder / "journal.lock", os.O_RDWR)
+    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    os.close(descriptor)
+    async with opened():
+        pass
+
+
+async def test_a_folder_that_is_not_there_is_refused(opened: Opener, tmp_path: Path) -> None:
+    """The message names it."""
+    with pytest.raises(JournalUnusableError, match="nowhere"):
+        async with opened(tmp_path / "nowhere"):
+            pass
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    """The message says what to mend."""
+    tmp_path.chmod(0o500)
+    with pytest.raises(JournalUnusableError, match="permissions"):
+        open_writer(tmp_path)
+
+
+async def test_a_file_that_is_no_journal_is_refused(opened: Opener, tmp_path: Path) -> None:
+    """It is left as it is."""
+    (tmp_path / FILE).write_bytes(b"something else entirely" * 100)
+    with pytest.raises(JournalUnusableError, match="NOTADB"):
+        async with opened():
+            pass
+    assert (tmp_path / FILE).read_bytes().startswith(b"something else")
+
+
+async def test_a_newer_schema_is_refused(opened: Opener, tmp_path: Path) -> None:
+    """A program that does not know a migration must not write."""
+    async with opened() as desk:
+        await desk.record("1", ("s|1",))
+    with contextlib.closing(oracle.connect(tmp_path / FILE)) as file:
+        file.execute(
+            "INSERT INTO _sqlite_migrations (migration_set, name, applied_at) VALUES (?, '9999_future', '')",
+            (schema.NAME,),
+        )
+        file.commit()
+    with pytest.raises(JournalUnusableError, match="9999_future"):
+        async with opened():
+            pass
+
+
+async def test_an_older_schema_is_migrated_with_its_entries(
+    opened: Opener, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A migration that this file has not seen is applied once, and what was recorded stays."""
+    async with opened() as desk:
+        seq = await desk.record("1", ("s|1",))
+    newer = schema.Migrations(schema.NAME)
+    newer._migrations = [*schema.MIGRATIONS._migrations]
+    ran = []
+
+    @newer(name="0002_of_a_test")
+    def _second(db: Database) -> None:
+        ran.append(1)
+        db.execute("ALTER TABLE entry ADD COLUMN of_a_test TEXT NOT NULL DEFAULT 'x'")
+
+    monkeypatch.setattr(schema, "MIGRATIONS", newer)
+    for _time in range(2):
+        async with opened() as desk:
+            assert await desk.claimed() == [seq]
+    assert ran == [1]
+    monkeypatch.undo()
+    with pytest.raises(JournalUnusableError, match="0002_of_a_test"):
+        async with opened():
+            pass
+
+
+def test_a_migration_that_fails_leaves_the_file_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All or nothing."""
+    open_writer(tmp_path).close()
+    newer = schema.Migrations(schema.NAME)
+    newer._migrations = [*schema.MIGRATIONS._migrations]
+
+    @newer(name="0002_fails")
+    def _second(db: Database) -> None:
+        db.execute("DROP TABLE plan")
+        db.execute("SELECT nonsense")
+
+    monkeypatch.setattr(schema, "MIGRATIONS", newer)
+    with pytest.raises(JournalUnusableError):
+        open_writer(tmp_path)
+    monkeypatch.undo()
+    with contextlib.closing(open_writer(tmp_path)) as connection:
+        assert connection.execute("SELECT COUNT(*) FROM plan").fetchone() == (0,)
+
+
+async def test_the_write_ahead_log_is_empty_after_the_start(opened: Opener, tmp_path: Path) -> None:
+    """The barrier moves everything into the file before anything is answered."""
+    async with opened() as desk:
+        await desk.record("1", ("s|1",))
+        assert (tmp_path / f"{FILE}-wal").stat().st_size > 0
+    async with opened():
+        assert (tmp_path / f"{FILE}-wal").stat().st_size == 0

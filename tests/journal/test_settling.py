@@ -1,0 +1,203 @@
+"""Claims, intents and settlements: the steps of one delivery, and what a kill between them leaves."""
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from engine.errors import ForbiddenMoveError, UnknownEntryError
+from engine.journal.entry import KnownIdentity, MergeSeen, Outcome, Ownership, State
+from engine.journal.reading import Reader
+from tests.journal.desk import LATE, NOW, Desk, Opener, intent, settlement
+
+
+async def test_attempts_are_kept_with_request_and_response(desk: Desk) -> None:
+    """Each intent has its outcome."""
+    seq = await desk.record("1", ("s|1",))
+    await desk.claim()
+    await desk.journal.intend(seq, "d", intent())
+    outcome = Outcome(1, 422, ("required",), "permanent", 12.5, b'{"resourceType":"OperationOutcome"}')
+    await desk.journal.settle(settlement(seq, State.HELD, reason="refused", outcomes=(outcome,), plan=b"{}"))
+    with Reader(desk.folder) as reader:
+        delivery = reader.show(seq).deliveries[0]
+    attempt = delivery.attempts[0]
+    assert (delivery.state, delivery.reason, delivery.plan) == (State.HELD, "refused", b"{}")
+    assert (attempt.method, attempt.headers, attempt.body, attempt.at) == ("PUT", (("If-Match", 'W/"1"'),), b"{}", NOW)
+    assert (attempt.status, attempt.codes, attempt.failure) == (422, ("required",), "permanent")
+
+
+async def test_a_retry_keeps_its_place_until_it_is_due(desk: Desk) -> None:
+    """A head in backoff holds its lane."""
+    first = await desk.record("1", ("s|1",))
+    second = await desk.record("2", ("s|1",))
+    await desk.claim()
+    due = NOW + timedelta(seconds=30)
+    assert await desk.journal.settle(settlement(first, State.RECEIVED, retry_at=due)) == 0
+    assert await desk.claimed() == []
+    assert await desk.journal.next_due("d") == due
+    claimed = (await desk.claim(now=LATE))[0]
+    assert (claimed.seq, claimed.tries, claimed.attempts_made) == (first, 1, 0)
+    await desk.deliver(first)
+    assert await desk.claimed() == [second]
+    assert await desk.journal.next_due("d") is None
+
+
+async def test_a_claim_is_taken_back_after_a_kill(opened: Opener) -> None:
+    """What was under way runs again at its old place, ahead of what waited."""
+    async with opened() as desk:
+        first = await desk.record("1", ("s|1",))
+        await desk.record("2", ("s|1",))
+        assert await desk.claimed() == [first]
+    async with opened() as desk:
+        claimed = await desk.claim()
+    assert [(one.seq, one.open_intent) for one in claimed] == [(first, None)]
+
+
+async def test_an_intent_without_an_outcome_is_handed_to_the_next_claimer(opened: Opener) -> None:
+    """It may have been applied: the claimer must read first; in the end the intent has an outcome."""
+    async with opened() as desk:
+        seq = await desk.record("1", ("s|1",))
+        await desk.claim()
+        await desk.journal.intend(seq, "d", intent())
+    async with opened() as desk:
+        claimed = (await desk.claim())[0]
+        assert claimed.open_intent == intent()
+        assert claimed.attempts_made == 1
+        await desk.journal.settle(settlement(seq, reason="unchanged"))
+    with Reader(desk.folder) as reader:
+        attempts = reader.show(seq).deliveries[0].attempts
+    assert [(one.number, one.status, one.failure) for one in attempts] == [(1, 0, "ambiguous")]
+
+
+async def test_what_was_sent_after_a_kill_stands_beside_the_open_intent(opened: Opener) -> None:
+    """The intent of the life before ends as ambiguous, the one of this life with its own outcome."""
+    async with opened() as desk:
+        seq = await desk.record("1", ("s|1",))
+        await desk.claim()
+        await desk.journal.intend(seq, "d", intent())
+    async with opened() as desk:
+        await desk.claim()
+        await desk.journal.intend(seq, "d", intent(2))
+        await desk.journal.settle(settlement(seq, outcomes=(Outcome(2, 200, (), "", 1.0),)))
+    with Reader(desk.folder) as reader:
+        attempts = reader.show(seq).deliveries[0].attempts
+    assert [(one.number, one.status, one.failure) for one in attempts] == [(1, 0, "ambiguous"), (2, 200, "")]
+
+
+async def test_an_intent_that_a_retry_left_open_stays_open(desk: Desk) -> None:
+    """A settlement without the outcome of its intent does not make it certain."""
+    seq = await desk.record("1", ("s|1",))
+    await desk.claim()
+    await desk.journal.intend(seq, "d", intent())
+    await desk.journal.settle(settlement(seq, State.RECEIVED, retry_at=NOW))
+    claimed = (await desk.claim(now=LATE))[0]
+    assert claimed.open_intent == intent()
+
+
+async def test_an_answered_intent_is_not_open(desk: Desk) -> None:
+    """A transient failure with an answer leaves nothing to read first."""
+    seq = await desk.record("1", ("s|1",))
+    await desk.claim()
+    await desk.journal.intend(seq, "d", intent())
+    outcome = Outcome(1, 503, (), "transient", 1.0)
+    await desk.journal.settle(settlement(seq, State.RECEIVED, retry_at=NOW, outcomes=(outcome,)))
+    claimed = (await desk.claim(now=LATE))[0]
+    assert (claimed.open_intent, claimed.attempts_made) == (None, 1)
+
+
+async def test_nothing_is_claimed_twice(desk: Desk) -> None:
+    """Claims at the same moment share nothing."""
+    seqs = [await desk.record(str(number), (f"s|{number}",)) for number in range(20)]
+    claims = await asyncio.gather(*(desk.claimed(limit=3) for _ in range(10)))
+    assert sorted(seq for claim in claims for seq in claim) == seqs
+
+
+async def test_what_is_not_claimed_cannot_be_settled_or_announced(desk: Desk) -> None:
+    """The order of the steps is checked."""
+    seq = await desk.record("1", ("s|1",))
+    with pytest.raises(ForbiddenMoveError):
+        await desk.journal.settle(settlement(seq))
+    with pytest.raises(ForbiddenMoveError):
+        await desk.journal.intend(seq, "d", intent())
+    await desk.claim()
+    await desk.deliver(seq)
+    with pytest.raises(ForbiddenMoveError):
+        await desk.journal.settle(settlement(seq))
+
+
+async def test_a_settlement_goes_only_where_the_table_lets_it(desk: Desk) -> None:
+    """A claimed delivery cannot be discarded by a settlement."""
+    seq = await desk.record("1", ("s|1",))
+    await desk.claim()
+    with pytest.raises(ForbiddenMoveError):
+        await desk.journal.settle(settlement(seq, State.DISCARDED))
+    assert await desk.deliver(seq) == 0
+
+
+async def test_a_bad_settlement_leaves_its_neighbours_and_itself_as_they_were(desk: Desk) -> None:
+    """One that names an attempt nobody announced spoils the transaction, not the others in it."""
+    seqs = [await desk.record(str(number), (f"s|{number}",)) for number in range(3)]
+    await desk.claim()
+    settlements = [settlement(seq, outcomes=(Outcome(7, 200, (), "", 1.0),) if seq == 2 else ()) for seq in seqs]
+    results = await desk.together([desk.journal.settle(one) for one in settlements], errors=True)
+    assert [type(result) for result in results] == [int, UnknownEntryError, int]
+    assert await desk.deliver(seqs[1]) == 0
+
+
+async def test_a_held_entry_holds_its_lane_unless_told_otherwise(desk: Desk) -> None:
+    """`on_held: continue` lets the others flow past."""
+    first = await desk.record("1", ("s|1",))
+    second = await desk.record("2", ("s|1",))
+    third = await desk.record("3", ("s|1",))
+    await desk.claim()
+    await desk.journal.settle(settlement(first, State.HELD, reason="refused", keep_lane=False))
+    assert await desk.claimed() == [second]
+    await desk.journal.settle(settlement(second, State.HELD, reason="would-merge"))
+    assert await desk.claimed() == []
+    assert await desk.journal.discard(second, "test", "me") == 1
+    assert await desk.claimed() == [third]
+
+
+async def test_what_was_seen_of_a_destination_is_remembered(opened: Opener) -> None:
+    """Identities, ownership and merges outlive the process; the latest word counts."""
+    async with opened() as desk:
+        seq = await desk.record("1", ("s|1",))
+        await desk.claim()
+        await desk.journal.settle(
+            settlement(
+                seq,
+                known=(KnownIdentity("d", "s", "1", "p1"), KnownIdentity("d", "s", "0", "p0", "merged-away", "p1")),
+                owned=(Ownership("d", "Patient/p1", "ADT|RVB", {"PID-5": ("x", "y")}),),
+                merges=(MergeSeen("d", "s|0", "s|1", seq),),
+            )
+        )
+    async with opened() as desk:
+        journal = desk.journal
+        known = await journal.known("d", [("s", "1"), ("s", "0"), ("s", "none")])
+        assert {key: one.logical_id for key, one in known.items()} == {("s", "1"): "p1", ("s", "0"): "p0"}
+        assert known["s", "0"].survivor == "p1"
+        assert await journal.known("e", [("s", "1")]) == {}
+        assert await journal.owned("d", "Patient/p1", "ADT|RVB") == {"PID-5": ("x", "y")}
+        assert await journal.owned("d", "Patient/p1", "LAB|RVB") == {}
+        assert await journal.merged("d", "s|0", "s|1")
+        assert not await journal.merged("d", "s|1", "s|0")
+
+
+async def test_the_newest_event_time_never_goes_back(desk: Desk) -> None:
+    """An older event that is applied later leaves the watermark where it was."""
+    for number, hours in enumerate((5, 2)):
+        seq = await desk.record(str(number), ("s|1",))
+        claimed = (await desk.claim())[0]
+        await desk.journal.settle(settlement(seq, applied_at=NOW + timedelta(hours=hours), source="A|B"))
+    assert await desk.journal.last_applied("d", claimed.lanes, "A|B") == NOW + timedelta(hours=5)
+
+
+async def test_a_shadow_delivery_ends_filtered_and_frees_its_lane(desk: Desk) -> None:
+    """It is never delivered later."""
+    first = await desk.record("1", ("s|1",))
+    second = await desk.record("2", ("s|1",))
+    await desk.claim()
+    await desk.journal.settle(settlement(first, State.FILTERED, reason="shadow"))
+    assert await desk.claimed() == [second]
+    with pytest.raises(ForbiddenMoveError):
+        await desk.journal.replay(first, force=True)
