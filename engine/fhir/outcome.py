@@ -3,14 +3,24 @@
 import re
 from typing import Any, Final
 
-_CODE: Final = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,63}")
+_ISSUE_TYPES: Final = """
+    invalid structure required value invariant security login unknown expired forbidden suppressed processing
+    not-supported duplicate multiple-matches not-found deleted too-long code-invalid extension too-costly
+    business-rule conflict transient lock-error no-store exception timeout incomplete throttled informational
+    success limited-filter
+"""
+# FHIR R4 value set issue-type, with the two codes that R5 adds.
+ISSUE_TYPES: Final = frozenset(_ISSUE_TYPES.split())
+# Codes of details come from any code system, by custom in lower case or as MSG_NO_MATCH; a name has neither form.
+_DETAIL: Final = re.compile(r"[a-z][a-z0-9-]{0,63}|[A-Z]{3}_[A-Z_]{1,60}")
 _FAULTS: Final = ("error", "fatal")
 
 
 def codes(body: Any) -> tuple[str, ...]:
     """Return the codes of the issues that are errors, each once, `details` codes after their issue's code.
 
-    Only what has the form of a code is returned. Empty where the body is no OperationOutcome.
+    An issue's code is told if FHIR knows it, one of its details if it has the form of a code. Empty where the body is
+    no OperationOutcome.
     """
     found: dict[str, None] = {}
     for issue in _faults(body):
@@ -35,7 +45,10 @@ def _faults(body: Any) -> list[dict[str, Any]]:
 def _codes_of(issue: dict[str, Any]) -> list[str]:
     details = issue.get("details")
     codings = details.get("coding") if isinstance(details, dict) else None
-    candidates = [issue.get("code")]
-    if isinstance(codings, list):
-        candidates += [coding.get("code") for coding in codings if isinstance(coding, dict)]
-    return [code for code in candidates if isinstance(code, str) and _CODE.fullmatch(code)]
+    kind = issue.get("code")
+    found = [kind] if isinstance(kind, str) and kind in ISSUE_TYPES else []
+    for coding in codings if isinstance(codings, list) else ():
+        code = coding.get("code") if isinstance(coding, dict) else None
+        if isinstance(code, str) and _DETAIL.fullmatch(code):
+            found.append(code)
+    return found

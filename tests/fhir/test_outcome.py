@@ -21,6 +21,8 @@ def test_codes_come_with_their_details():
 def test_what_is_no_code_is_not_told():
     """A server that puts a name where a code belongs does not make us tell it."""
     assert codes(outcome(code="Quintero, Marisol", details={"coding": [{"code": "1984-02-29"}]})) == ()
+    assert codes(outcome(code="quintero", details={"coding": [{"code": "Quintero"}]})) == ()
+    assert codes(outcome(code="invalid", details={"coding": [{"code": "MSG_NO_MATCH"}]})) == ("invalid", "MSG_NO_MATCH")
 
 
 @pytest.mark.parametrize("severity", ["information", "warning"])
