@@ -4,7 +4,7 @@
 
 Prints `sink listens on 127.0.0.1:<port>` once it listens. It keeps Patients in memory: POST answers 201, PUT 200 with
 ETag and the body, a read or a search by identifier what was written; any other search finds nobody. Writes are not
-checked against If-Match. `GET /count` answers how many writes came in.
+checked against If-Match. `GET /count` answers how many writes and requests came in.
 """
 
 import argparse
@@ -43,6 +43,7 @@ class Store:
         self.patients: dict[str, dict[str, Any]] = {}
         self.by_identifier: dict[str, str] = {}
         self.writes = 0
+        self.requests = 0
 
     def write(self, logical_id: str, patient: dict[str, Any]) -> tuple[bytes, str]:
         """Keep a Patient as its next version; return its JSON and version."""
@@ -101,6 +102,7 @@ class Connection(asyncio.Protocol):
 
     def _answer(self, method: bytes, url: str, body: bytes) -> bytes:
         store, parts = self._store, urlsplit(url)
+        store.requests += parts.path != "/count"
         logical_id = parts.path.rsplit("/Patient/", 1)[-1] if "/Patient/" in parts.path else ""
         if method == b"PUT" and logical_id:
             content, version = store.write(logical_id, orjson.loads(body))

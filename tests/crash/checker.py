@@ -52,6 +52,10 @@ class Judgement:
     violations: tuple[str, ...] = ()
     counts: Mapping[str, int] = field(default_factory=dict)
 
+    def report(self) -> str:
+        """Return everything that was found, one line each."""
+        return "\n".join((f"{self.verdict}: {dict(self.counts)}", *self.violations))
+
 
 def judge(history: History) -> Judgement:
     """Judge a run by every invariant; all violations are listed."""
@@ -201,7 +205,8 @@ def read_before_writing_again(history: History) -> Iterator[str]:
     unsure: dict[str, int] = {}
     for call in history.calls:
         if call.method == "GET":
-            for subject in [one for one in unsure if one in call.query or call.path.endswith(one)]:
+            told = f"{call.path} {call.query} {call.answer.decode(errors='replace')}"
+            for subject in [one for one in unsure if one in told]:
                 del unsure[subject]
         elif call.method == "POST" and call.writes:
             subjects = {sides_of(call)[0]} if call.path == MERGE else numbers_of(call.json)[0]

@@ -115,7 +115,7 @@ def story() -> Story:
 def test_an_honest_history_is_valid(story: Story) -> None:
     """What went right is found right, and counted."""
     judgement = judge(story.history())
-    assert judgement.violations == ()
+    assert not judgement.violations, judgement.report()
     assert judgement.verdict is Verdict.VALID
     assert judgement.counts["merges"] == 1
     assert judgement.counts["patients"] == 2

@@ -29,7 +29,10 @@ ROWS: Final = """
            coalesce(delivery.reason, entry.reason), coalesce(delivery.notes, '[]'), payload.raw
     FROM entry JOIN payload USING (seq) LEFT JOIN delivery USING (seq) ORDER BY entry.seq
 """
-ATTEMPTS: Final = "SELECT seq, number, method, url, status FROM attempt ORDER BY seq, number"
+ATTEMPTS: Final = """
+    SELECT attempt.seq, number, method, url, answer.status
+    FROM attempt LEFT JOIN answer ON answer.attempt = attempt.id ORDER BY attempt.seq, number
+"""
 OPEN: Final = f"SELECT count(*) FROM delivery WHERE state IN {UNFINISHED}"  # noqa: S608 - a constant
 
 
@@ -110,7 +113,8 @@ class Rig:
         """Wait until the journal holds no unfinished work; AssertionError with what is left where it does not end."""
         try:
             async with asyncio.timeout(seconds):
-                while self._query(OPEN)[0][0]:  # noqa: ASYNC110 - another process writes the journal
+                while self._query(OPEN)[0][0]:
+                    assert self.engine.alive, f"the engine ended with work left\n{self.engine.log()}"
                     await asyncio.sleep(POLL_SECONDS)
         except TimeoutError:
             left = [(row.seq, row.state, row.reason) for row in self.rows() if row.state in UNFINISHED]

@@ -79,8 +79,12 @@ class Sender:
         line = Sending(message, connection, time.monotonic_ns())
         self.log.append(line)
         writer.write(START_BLOCK + message.raw + END_BLOCK)
-        async with asyncio.timeout(REPLY_SECONDS):
-            line.reply = (await reader.readuntil(END_BLOCK)).removeprefix(START_BLOCK).removesuffix(END_BLOCK)
+        try:
+            async with asyncio.timeout(REPLY_SECONDS):
+                block = await reader.readuntil(END_BLOCK)
+        except TimeoutError:
+            raise AssertionError(f"the line is open and {message.control_id} is not answered") from None
+        line.reply = block.removeprefix(START_BLOCK).removesuffix(END_BLOCK)
         line.heard_ns = time.monotonic_ns()
         line.code = code_of(line.reply, message.control_id)
         async with self._progress:

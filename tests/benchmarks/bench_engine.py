@@ -1,0 +1,255 @@
+"""What one message costs the engine, end to end, and how quickly it is answered.
+
+    python -m tests.benchmarks.bench_engine [--messages N] [--patients N] [--connections N] [--json]
+
+A real engine process with its shipped mapping and full durability takes 2 kB ADT messages over MLLP, answers each after
+the commit, and writes each to a fast sink (sink.py, a process of its own) with exactly one HTTP request: updates of
+patients that are in its identity cache. CPU is that of the engine's process alone, from /proc, user and system.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import platform
+import resource
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import aiohttp
+import orjson
+import uvloop
+
+from tests.flow.program import Program
+from tests.flow.rig import channel_file
+
+SINK: Final = Path(__file__).with_name("sink.py")
+TICK_SECONDS: Final = 1 / os.sysconf("SC_CLK_TCK")
+STARTS: Final = 5
+START_BLOCK: Final = b"\x0b"
+END_BLOCK: Final = b"\x1c\x0d"
+
+MESSAGE: Final = Path(__file__).with_name("a08.template.hl7").read_text().replace("\n", "\r")
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A run of messages: wall seconds until the last answer, and each answer's milliseconds, sorted."""
+
+    seconds: float
+    milliseconds: Sequence[float]
+
+    def percentile(self, share: float) -> float:
+        """Return the milliseconds within which a share of the answers came."""
+        return self.milliseconds[min(int(len(self.milliseconds) * share), len(self.milliseconds) - 1)]
+
+
+class Line(asyncio.Protocol):
+    """One MLLP connection that sends the next message when the answer to the last has come."""
+
+    def __init__(self, messages: Iterator[bytes], taken: list[float]) -> None:
+        self._messages = messages
+        self._taken = taken
+        self._sent = 0.0
+        self._rest = b""
+        self.done = asyncio.get_running_loop().create_future()
+
+    def connection_made(self, transport: Any) -> None:
+        """Send the first message."""
+        self._transport = transport
+        self._next()
+
+    def data_received(self, data: bytes) -> None:
+        """Note how long the answer took and send the next message."""
+        self._rest += data
+        if not self._rest.endswith(END_BLOCK):
+            return
+        self._taken.append((time.perf_counter() - self._sent) * 1000)
+        if b"\rMSA|AA|" not in self._rest and b"\rMSA|CA|" not in self._rest:
+            self.done.set_exception(RuntimeError(self._rest.decode()))
+            return
+        self._rest = b""
+        self._next()
+
+    def connection_lost(self, _exc: Exception | None) -> None:
+        """Say that no more answers come."""
+        if not self.done.done():
+            self.done.set_exception(RuntimeError("the engine closed the line"))
+
+    def _next(self) -> None:
+        message = next(self._messages, None)
+        if message is None:
+            self.done.set_result(None)
+            self._transport.close()
+            return
+        self._sent = time.perf_counter()
+        self._transport.write(START_BLOCK + message + END_BLOCK)
+
+
+class Bench:
+    """An engine, its sink, and the messages made so far."""
+
+    def __init__(self, folder: Path, patients: int) -> None:
+        self.engine = Program(folder, "run", "--channels", "channels", "--data", "data")
+        self._folder = folder
+        self._patients = patients
+        self._number = 0
+        self._sink: asyncio.subprocess.Process | None = None
+        self._sink_url = ""
+
+    async def open(self) -> None:
+        """Start the sink and write the channel file."""
+        self._sink = await asyncio.create_subprocess_exec(sys.executable, str(SINK), stdout=asyncio.subprocess.PIPE)
+        assert self._sink.stdout is not None
+        self._sink_url = f"http://{(await self._sink.stdout.readline()).split()[-1].decode()}"
+        channel = channel_file(self._sink_url)
+        channel["destinations"][0]["auth"] = {"type": "none"}
+        channel["acknowledgement_mode"] = "original"
+        (self._folder / "channels").mkdir()
+        (self._folder / "channels" / "bench.yaml").write_bytes(orjson.dumps(channel))
+
+    async def close(self) -> None:
+        """End both processes."""
+        if self.engine.alive:
+            await self.engine.stop()
+        if self._sink is not None:
+            self._sink.kill()
+            await self._sink.wait()
+
+    async def send(self, count: int, connections: int) -> Answered:
+        """Send so many messages, each patient's on one connection, and wait for every answer."""
+        taken: list[float] = []
+        hands: list[list[bytes]] = [[] for _ in range(connections)]
+        for _ in range(count):
+            patient = self._number % self._patients
+            letters = "".join(chr(97 + int(digit)) for digit in str(patient))
+            text = MESSAGE.format(number=self._number, patient=patient, letters=letters, second=self._number % 60)
+            hands[patient % connections].append(text.encode())
+            self._number += 1
+        host, port = "127.0.0.1", await self.engine.up()
+        loop = asyncio.get_running_loop()
+        began = time.perf_counter()
+        lines = [
+            (await loop.create_connection(lambda hand=hand: Line(iter(hand), taken), host, port))[1]
+            for hand in hands
+            if hand
+        ]
+        await asyncio.gather(*(line.done for line in lines))
+        return Answered(time.perf_counter() - began, sorted(taken))
+
+    async def delivered(self, writes: int) -> dict[str, int]:
+        """Wait until the sink has taken so many writes and return its counts."""
+        async with aiohttp.ClientSession() as session, asyncio.timeout(300):
+            while True:
+                async with session.get(f"{self._sink_url}/count") as answer:
+                    counts: dict[str, int] = await answer.json(content_type=None)
+                if counts["writes"] >= writes:
+                    return counts
+                await asyncio.sleep(0.02)
+
+    def cpu_seconds(self) -> float:
+        """Return the CPU time of the engine's process so far, user and system, all threads."""
+        fields = Path(f"/proc/{self.engine.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) * TICK_SECONDS
+
+    def memory_mib(self) -> float:
+        """Return the resident memory of the engine's process."""
+        status = Path(f"/proc/{self.engine.pid}/status").read_text()
+        line = next(line for line in status.splitlines() if line.startswith("VmRSS"))
+        return int(line.split()[1]) / 1024
+
+
+async def measure(options: argparse.Namespace) -> dict[str, Any]:
+    """Run every part once and return the figures."""
+    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+        bench = Bench(Path(folder), options.patients)
+        await bench.open()
+        try:
+            starts = [await _start_seconds(bench) for _ in range(STARTS)]
+            idle = bench.memory_mib()
+            await bench.send(options.patients, 8)
+            await bench.delivered(options.patients)
+            await bench.send(options.patients, 8)
+            before = await bench.delivered(2 * options.patients)
+            cpu, began = bench.cpu_seconds(), time.perf_counter()
+            busy = await bench.send(options.messages, options.connections)
+            after = await bench.delivered(before["writes"] + options.messages)
+            wall, spent = time.perf_counter() - began, bench.cpu_seconds() - cpu
+            eight = await bench.send(options.messages // 2, 8)
+            single = await bench.send(options.messages // 4, 1)
+            loaded = bench.memory_mib()
+        finally:
+            await bench.close()
+    requests = {key: after[key] - before[key] for key in after}
+    return {
+        "CPU per message, ms": round(spent / options.messages * 1000, 3),
+        "HTTP writes per message": round(requests["writes"] / options.messages, 3),
+        "HTTP requests per message": round(requests.get("requests", 0) / options.messages, 3),
+        "delivered messages a second": round(options.messages / wall),
+        f"ACK at {options.connections} connections, p50 / p99 ms": _both(busy),
+        "ACK at 8 connections, p50 / p99 ms": _both(eight),
+        "ACK at 8 connections, messages a second": round(options.messages // 2 / eight.seconds),
+        "one sender in sequence, messages a second": round(options.messages // 4 / single.seconds),
+        "one sender in sequence, p50 / p99 ms": _both(single),
+        "memory idle / loaded, MiB": f"{idle:.0f} / {loaded:.0f}",
+        "start to listening, s (median of 5)": round(statistics.median(starts), 2),
+        "message bytes": len(MESSAGE.format(number=1, patient=1, letters="a", second=1)),
+    }
+
+
+async def _start_seconds(bench: Bench) -> float:
+    if bench.engine.alive:
+        await bench.engine.stop()
+    began = time.perf_counter()
+    await bench.engine.start()
+    return time.perf_counter() - began
+
+
+def _both(answered: Answered) -> str:
+    return f"{answered.percentile(0.5):.2f} / {answered.percentile(0.99):.2f}"
+
+
+def machine() -> dict[str, str]:
+    """Return what the figures were measured on."""
+    model = next((line.partition(": ")[2] for line in _cpuinfo() if line.startswith("model name")), platform.machine())
+    pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
+    return {
+        "machine": f"{os.cpu_count()} x {model}, {pages:.0f} GiB, {platform.system()} {platform.release()}",
+        "Python": f"{platform.python_version()}, uvloop {uvloop.__version__}",
+        "durability": "SQLite WAL, synchronous=FULL, ACK after the commit",
+        "command": "python -m tests.benchmarks.bench_engine " + " ".join(sys.argv[1:]),
+    }
+
+
+def _cpuinfo() -> list[str]:
+    path = Path("/proc/cpuinfo")
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def main() -> None:
+    """Measure and print a table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--messages", type=int, default=10_000)
+    parser.add_argument("--patients", type=int, default=512)
+    parser.add_argument("--connections", type=int, default=32)
+    parser.add_argument("--folder", type=Path, default=None, help="where the journal stands while measuring")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    resource.setrlimit(resource.RLIMIT_NOFILE, (4096, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+    figures = machine() | uvloop.run(measure(options))
+    if options.json:
+        print(json.dumps(figures, indent=2))  # noqa: T201
+        return
+    width = max(map(len, figures))
+    for name, value in figures.items():
+        print(f"{name:<{width}}  {value}")  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()

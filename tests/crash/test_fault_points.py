@@ -1,0 +1,33 @@
+"""Killed between every two steps and started again: nothing is lost, nothing done twice, the order is kept."""
+
+import pytest
+
+from tests.crash.checker import Verdict
+from tests.crash.lives import DELIVERING, MERGING, RECEIVING, Lives
+from tests.flow.feed import make_feed
+from tests.flow.rig import Rig
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    "deaths",
+    [
+        pytest.param([(point, nth) for point in RECEIVING for nth in (1, 5)], id="receiving"),
+        pytest.param([(point, 3) for point in DELIVERING], id="delivering"),
+        pytest.param([(MERGING, nth) for nth in range(1, 7)], id="merging"),
+    ],
+)
+async def test_killed_at_named_points_nothing_is_lost_or_done_twice(
+    rig: Rig, seed: int, deaths: list[tuple[str, int]]
+) -> None:
+    """The engine dies at each point once; what was accepted takes effect once, in order, merges included."""
+    lives = Lives(rig, make_feed(seed, 30 * len(deaths), 5 * len(deaths)), connections=8)
+    try:
+        for point, nth in deaths:
+            await lives.die_at(point, nth)
+        judgement = await lives.live()
+    finally:
+        await lives.end()
+    assert not judgement.violations, judgement.report()
+    assert judgement.verdict is Verdict.VALID
+    assert lives.deaths == [point for point, _nth in deaths]
