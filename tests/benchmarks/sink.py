@@ -102,7 +102,7 @@ class Connection(asyncio.Protocol):
 
     def _answer(self, method: bytes, url: str, body: bytes) -> bytes:
         store, parts = self._store, urlsplit(url)
-        store.requests += parts.path != "/count"
+        store.requests += not parts.path.endswith("/count")
         logical_id = parts.path.rsplit("/Patient/", 1)[-1] if "/Patient/" in parts.path else ""
         if method == b"PUT" and logical_id:
             content, version = store.write(logical_id, orjson.loads(body))
@@ -115,7 +115,7 @@ class Connection(asyncio.Protocol):
         fixed = {
             "metadata": STATEMENT,
             "token": {"access_token": "sink", "expires_in": 3600},
-            "count": {"writes": store.writes, "patients": len(store.patients)},
+            "count": {"writes": store.writes, "requests": store.requests, "patients": len(store.patients)},
         }.get(parts.path.rsplit("/", 1)[-1])
         if fixed is not None:
             return _response(b"200 OK", orjson.dumps(fixed))
