@@ -18,7 +18,7 @@ from engine.journal.schema import migrate
 
 FILE: Final = "journal.db"
 OLDEST_SQLITE: Final = (3, 51, 3)
-PAGE_BYTES: Final = 8192
+PAGE_BYTES: Final = 4096
 LOG_PAGES: Final = 4000
 STATEMENTS_CACHED: Final = 512
 

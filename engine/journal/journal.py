@@ -37,6 +37,7 @@ class Journal:
         self._closed = False
         self._gathered: list[Operation] = []
         self._kicked = False
+        self._writing = False
         self._acknowledged: dict[AckOutcome, list[int]] = {}
         self._lazy: asyncio.TimerHandle | None = None
         self._lock = FolderLock(folder)
@@ -167,21 +168,24 @@ class Journal:
         return self._submit(Kind.ACT, work)
 
     def _submit(self, kind: Kind, argument: Any) -> "asyncio.Future[Any]":
-        """Gather an operation; all of one turn of the event loop go to the writer together."""
+        """Gather an operation; what is gathered while the writer is at work goes to it together, as its next commit."""
         if self._failure is not None:
             raise self._failure
         if self._closed:
             raise JournalError("the journal is closed")
         future = self._loop.create_future()
         self._gathered.append(Operation(kind, argument, future))
-        if not self._kicked:
-            self._kicked = True
-            self._loop.call_soon(self._kick)
+        self._kick_soon()
         return future
 
     def _flush(self) -> None:
         self._lazy = None
-        if self._acknowledged and not self._kicked:
+        if self._acknowledged:
+            self._kick_soon()
+
+    def _kick_soon(self) -> None:
+        """Hand over in a later turn of the loop, so that whoever is woken in this one can join."""
+        if not self._kicked and not self._writing:
             self._kicked = True
             self._loop.call_soon(self._kick)
 
@@ -198,6 +202,7 @@ class Journal:
         if self._failure is not None:
             self._resolve([(operation, None, self._failure) for operation in gathered])
         else:
+            self._writing = True
             self._writer.put(gathered)
 
     def _hand_back(self, results: list[Result]) -> None:
@@ -222,6 +227,9 @@ class Journal:
                 future.set_result(value)
             else:
                 future.set_exception(error)
+        self._writing = False
+        if self._gathered or (self._acknowledged and self._lazy is None):
+            self._kick_soon()
 
     def _give_up(self, error: BaseException) -> None:
         if not self._opened.done():

@@ -65,6 +65,7 @@ class Dispatch:
         self._failed: BaseException | None = None
         self._checked = False
         self._checks = 0
+        self._may_be_due = True
 
     def wake(self) -> None:
         """Say that there may be something to claim."""
@@ -109,13 +110,13 @@ class Dispatch:
         return True
 
     async def _claim(self) -> None:
-        allowed = self.pace.allowed(len(self._under_way))
-        if len(self._ready) < allowed:
-            wanted = max(allowed * 2, 1) - len(self._ready) if allowed > 1 else 1
-            self._ready.extend(await self._journal.claim(self.name, wanted, self._clock()))
+        """Keep as much claimed in advance as may be under way at once, and ask only when half of that is gone."""
+        wanted = self.pace.ahead()
+        if len(self._ready) * 2 < wanted:
+            self._ready.extend(await self._journal.claim(self.name, wanted - len(self._ready), self._clock()))
 
     def _start(self) -> None:
-        while self._ready and self.pace.admit(len(self._under_way)):
+        while self._ready and not self._stopping and self.pace.admit(len(self._under_way)):
             task = asyncio.create_task(self._deliver(self._ready.popleft()))
             self._under_way.add(task)
             task.add_done_callback(self._ended)
@@ -124,15 +125,18 @@ class Dispatch:
         self._under_way.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             self._failed = error
-        self._wake.set()
+        self._start()
+        if self._failed is not None or len(self._ready) * 2 < self.pace.ahead():
+            self._wake.set()
 
     async def _rest_seconds(self) -> float:
         if not self._checked:
             return self.pace.backoff_seconds(self._checks)
-        if self._ready:
+        if self._ready or not self._may_be_due:
             return self.pace.pause_seconds() or IDLE_SECONDS
         due = await self._journal.next_due(self.name)
         if due is None:
+            self._may_be_due = False
             return IDLE_SECONDS
         wait = (due - self._clock()).total_seconds()
         return min(max(wait, self.pace.pause_seconds(), 0.0), IDLE_SECONDS)
@@ -191,6 +195,7 @@ class Dispatch:
         now = self._clock()
         retry_at = self.pace.settled(verdict, claimed.tries + 1, now)
         mapping = feed.mapping.hash if feed else ""
+        self._may_be_due = self._may_be_due or retry_at is not None
         keep_lane = self.destination.settings.on_held == "hold-lane"
         result = settlement(claimed, verdict, plan, mapping, retry_at, now, keep_lane=keep_lane)
         if verdict.applied and plan is not None:

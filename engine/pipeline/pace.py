@@ -38,6 +38,12 @@ class Pace:
             return max(self._window.limit - under_way, 0)
         return 1 if under_way == 0 and self.breaker.admits(self._monotonic()) else 0
 
+    def ahead(self) -> int:
+        """Return how many deliveries to have at hand beside those under way; one while the breaker lets probes only."""
+        if self.breaker.gate is Gate.CLOSED:
+            return self._window.limit
+        return 1 if self.breaker.admits(self._monotonic()) else 0
+
     def admit(self, under_way: int) -> bool:
         """Let one more delivery start, if it may."""
         if not self.allowed(under_way):
