@@ -81,7 +81,7 @@ class Intake:
         header = read_header(raw)
         if header is None:
             return await self._no_header(raw, peer, feed)
-        judged = judge(raw, header, feed.channel, feed.mapping)
+        judged = self._judged(raw, header, feed)
         mode = mode_of(header, feed.channel.acknowledgement_mode)
         speech = self._speech(header, judged, feed)
         on_delivery = feed.channel.acknowledge.when == "delivered" and judged.state is State.RECEIVED
@@ -94,6 +94,13 @@ class Intake:
         if on_delivery:
             return await self._on_delivery(recorded, mode, speech, feed)
         return self._stored(recorded, mode, judged, speech)
+
+    def _judged(self, raw: bytes, header: Header, feed: Feed) -> Judgement:
+        try:
+            return judge(raw, header, feed.channel, feed.mapping)
+        except Exception as error:  # noqa: BLE001 - the last resort: what a fault of ours cannot judge is kept and held
+            _log.error("judgement failed", channel=self._name, error=type(error).__name__)
+            return Judgement(State.HELD, "engine-error")
 
     def _recorded(self, recorded: Recorded, judged: Judgement, feed: Feed) -> None:
         telemetry.MESSAGES.labels(self._name, recorded.ack_code or "none").inc()

@@ -95,8 +95,9 @@ def terminal(history: History) -> Iterator[str]:
             yield f"I2 entry {row.seq} is held: {row.reason}"
         elif row.state == "rejected" and expected.get(row.control_id) == "AA":
             yield f"I2 entry {row.seq} is rejected: {row.reason}"
-    for line in history.sent:
-        if line.code and line.code != line.message.expected:
+    last = {line.message.control_id: line for line in history.sent if line.code}
+    for line in last.values():
+        if line.code != line.message.expected:
             yield f"I2 {line.message.control_id} was answered {line.code}, expected {line.message.expected}"
 
 
@@ -113,8 +114,8 @@ def no_phantom(history: History) -> Iterator[str]:
 
 
 def no_double_effect(history: History) -> Iterator[str]:
-    """I4: one row for the same bytes, one create for a number, one merge for a record, one content for a message."""
-    for digest, count in Counter(row.digest for row in history.rows).items():
+    """I4: one row for the same bytes, unless they were refused; one create for a number, one merge for a record."""
+    for digest, count in Counter(row.digest for row in history.rows if row.state != "rejected").items():
         if count > 1:
             seqs = [row.seq for row in history.rows if row.digest == digest]
             yield f"I4 the same message is in the journal as entries {seqs}"

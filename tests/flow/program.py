@@ -126,9 +126,10 @@ class Program:
         return next((line for line in self.lines if line.get("event") == event), None)
 
     def _signal(self, number: int) -> None:
-        if self.process is not None and self.process.returncode is None:
+        # Popen.send_signal polls first, and so may take the exit status from asyncio's watcher.
+        if self.alive:
             with contextlib.suppress(ProcessLookupError):
-                self.process.send_signal(number)
+                os.kill(self.pid, number)
 
     async def _read(self, process: asyncio.subprocess.Process) -> None:
         assert process.stdout is not None

@@ -26,11 +26,15 @@ class Sending:
     reply: bytes = b""
 
 
+class NoRoomError(OSError):
+    """The message was not stored (table 0357, code 207): it is to be sent again."""
+
+
 class Sender:
     """Sends a feed over several connections; the messages of one family stay on one of them, in order.
 
     `address` waits until the engine listens and says where. A connection that breaks is opened again and begins with
-    the message that was not answered, as interface senders do.
+    the message that was not answered, or not stored, as interface senders do.
     """
 
     def __init__(
@@ -87,6 +91,8 @@ class Sender:
         line.reply = block.removeprefix(START_BLOCK).removesuffix(END_BLOCK)
         line.heard_ns = time.monotonic_ns()
         line.code = code_of(line.reply, message.control_id)
+        if b"|207^" in line.reply:
+            raise NoRoomError
         async with self._progress:
             self.answered += 1
             self._progress.notify_all()
