@@ -146,7 +146,10 @@ async def test_acknowledgements_and_logs_say_nothing_of_a_patient_at_the_door(ri
     await _say(address, _message("25")[:300], torn=True)
     assert sum(b"MSA|AE" in answer for answer in heard) > 5
     await rig.drained()
+    metrics = (await rig.ask("metrics"))["done"]
     assert await rig.engine.stop() == 0
+    assert "adt_messages_total" in metrics
+    assert_silent("a metric", metrics.encode())
     for answer in heard:
         assert_silent("an acknowledgement", answer)
     assert_silent("the engine's log", b"".join(rig.engine.said))
@@ -168,6 +171,7 @@ async def test_logs_say_nothing_of_a_patient_when_the_destination_fails(rig: Rig
     assert any(row.state == "held" for row in rows)
     for row in rows:
         assert_silent(f"the reason of entry {row.seq}", f"{row.reason} {row.notes}".encode())
+    assert_silent("a metric", (await rig.ask("metrics"))["done"].encode())
     assert await rig.engine.stop() == 0
     assert_silent("the engine's log", b"".join(rig.engine.said))
 

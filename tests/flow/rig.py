@@ -173,6 +173,17 @@ class Rig:
             assert answer.status == 200, (answer.status, path, text[:300])
             return orjson.loads(text)
 
+    async def ask(self, act: str, **given: Any) -> Any:
+        """Ask the running engine over its admin socket, as its commands do."""
+        reader, writer = await asyncio.open_unix_connection(str(self.folder / "data" / "admin.sock"), limit=1 << 24)
+        writer.write(orjson.dumps({"do": act, "with": given}) + b"\n")
+        try:
+            async with asyncio.timeout(10):
+                return orjson.loads(await reader.read())
+        finally:
+            writer.close()
+            await writer.wait_closed()
+
     async def _new_token(self) -> str:
         assert self._session is not None
         form = {"grant_type": "client_credentials", "client_id": "engine", "client_secret": SECRET}
