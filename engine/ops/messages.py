@@ -53,8 +53,11 @@ def list_(
     if as_json:
         typer.echo(orjson.dumps(rows, option=orjson.OPT_INDENT_2))
         return
-    headings = ("Entry #", "Received", "Channel", "Event", "Control ID", "ACK", "State", "Reason")
-    output().print(table(headings, (_row(row) for row in rows)))
+    channels = {row["channel"] for row in rows}
+    headings = ["Entry #", "Received (UTC)", "Event", "Control ID", "ACK", "State", "Reason"]
+    if len(channels) > 1:
+        headings.append("Channel")
+    output().print(table(headings, (_row(row)[: len(headings)] for row in rows)))
     if len(rows) == limit:
         output().print(f"older ones: --before {rows[-1]['entry']}")
 
@@ -143,16 +146,17 @@ def _act(data: Path, act: str, entries: list[int], given: Mapping[str, Any], don
 
 def _row(row: Mapping[str, Any]) -> tuple[object, ...]:
     state = cell(row["state"], NEGATIVE) if row["state"] in _BAD else row["state"]
-    reason = " ".join([row["reason"], *row["flags"]]).strip()
+    flags = [flag for flag in row["flags"] if not flag.startswith(row["reason"] or "-")]
+    reason = " ".join([row["reason"], *flags]).strip()
     return (
         row["entry"],
-        row["received_at"][:19],
-        row["channel"],
+        row["received_at"][5:19].replace("T", " "),
         row["event"],
         row["control_id"],
         row["ack"] or "–",
         state,
         reason,
+        row["channel"],
     )
 
 
@@ -167,17 +171,20 @@ def _print_entry(found: Mapping[str, Any]) -> None:
     say(f"received {found['received_at']}, {found['receipts']} time(s); {' '.join(found['flags'])}".rstrip("; "))
     if not found["sound"]:
         say("The bytes no longer have the digest they came with: the file is damaged.", NEGATIVE)
-    say("\nMessage", "bold")
+    say("")
+    say("Message", "bold")
     for segment in found["message"].replace("\n", "\r").split("\r"):
         if segment:
             say(f"  {segment}")
-    say(f"\nAcknowledgement {found['ack'] or 'none'} ({found['ack_outcome']})", "bold")
+    say("")
+    say(f"Acknowledgement {found['ack'] or 'none'} ({found['ack_outcome']})", "bold")
     for delivery in found["deliveries"]:
         _print_delivery(delivery, say)
 
 
 def _print_delivery(delivery: Mapping[str, Any], say: Any) -> None:
-    say(f"\n{delivery['destination']}: {delivery['state']} {delivery['reason']}".rstrip(), "bold")
+    say("")
+    say(f"{delivery['destination']}: {delivery['state']} {delivery['reason']}".rstrip(), "bold")
     if delivery["waits_for"]:
         say(f"  waits for entry {delivery['waits_for']}")
     if delivery["due_at"] and delivery["state"] == "received":
