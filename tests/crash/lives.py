@@ -41,7 +41,7 @@ class Lives:
         point = random.choice((*RECEIVING, *DELIVERING, MERGING, MERGING))
         engine = self.rig.engine
         goal = self.sender.answered + answers
-        await engine.spawn(ENGINE_FAULT=f"{point}:kill:{random.randint(1, 2 * answers)}")
+        await engine.spawn(ENGINE_FAULT=f"{point}:kill:{random.randint(1, 1 + answers // 2)}")
         progress = asyncio.create_task(self.sender.answers(goal))
         death = asyncio.create_task(engine.ended(DEATH_SECONDS))
         await asyncio.wait({progress, death, self._sending}, return_when=asyncio.FIRST_COMPLETED)
