@@ -126,7 +126,8 @@ class Dispatch:
         if not task.cancelled() and (error := task.exception()) is not None:
             self._failed = error
         self._start()
-        if self._failed is not None or len(self._ready) * 2 < self.pace.ahead():
+        # A breaker that has just opened is waited for by its own time, not by that of an idle destination.
+        if self._failed is not None or self.pace.pause_seconds() or len(self._ready) * 2 < self.pace.ahead():
             self._wake.set()
 
     async def _rest_seconds(self) -> float:

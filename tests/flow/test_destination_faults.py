@@ -11,6 +11,7 @@ from tests.flow.rig import Rig, Row
 from tests.flow.sender import Sender
 
 MESSAGES, MERGES, CONNECTIONS = 120, 6, 8
+PAUSED_SECONDS = 25.0  # a breaker pauses for some seconds; what forgets to look again takes longer
 
 
 async def _run(rig: Rig, feed: list[FeedMessage], script: Callable[[Call], Fault | None]) -> Sender:
@@ -82,7 +83,7 @@ async def test_a_destination_that_is_down_loses_nothing(rig: Rig, seed: int) -> 
     rows = rig.rows()
     assert {row.state for row in rows if row.state not in {"received", "waiting", "claimed"}} <= {"rejected"}
     await rig.proxy.open()
-    await rig.drained()
+    await rig.drained(PAUSED_SECONDS)
     judgement = await _judged(rig, sender)
     assert not judgement.violations, judgement.report()
 
@@ -94,7 +95,7 @@ async def test_a_service_that_is_killed_and_comes_back_loses_nothing(rig: Rig, s
     await sender.run()
     await rig.service.kill()
     await rig.service.start()
-    await rig.drained()
+    await rig.drained(PAUSED_SECONDS)
     judgement = await _judged(rig, sender)
     assert not judgement.violations, judgement.report()
 
@@ -150,7 +151,7 @@ async def test_a_refused_token_pauses_the_destination_and_poisons_nobody(rig: Ri
     rows = rig.rows()
     assert not [row for row in rows if row.state == "held"]
     rig.proxy.script = lambda _call: None
-    await rig.drained()
+    await rig.drained(PAUSED_SECONDS)
     judgement = await _judged(rig, sender)
     assert not judgement.violations, judgement.report()
 
