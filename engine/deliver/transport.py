@@ -58,21 +58,24 @@ class Transport:
         self._busy: set[_Connection] = set()
 
     async def exchange(
-        self, address: Address, content: bytes, place: Place | None = None
+        self, address: Address, content: bytes, seconds: float, place: Place | None = None
     ) -> tuple[int, Headers, bytes]:
         """Send a request and return status, headers (names in lower case) and decoded body.
 
-        Raises NotConnectedError before anything was sent (its cause
-        says why), afterwards ConnectionLostError, AnswerTooLargeError or an error of httptools.
+        Raises NotConnectedError before anything was sent (its cause says why), afterwards TimeoutError past `seconds`,
+        ConnectionLostError, AnswerTooLargeError or an error of httptools.
         """
         connection = self._kept(address) or await self._connect(address)
         self._busy.add(connection)
+        # A timer of its own: asyncio.timeout costs more than the exchange's own code.
+        deadline = asyncio.get_running_loop().call_later(seconds, connection.expire)
         try:
             status, headers, body = await connection.exchange(content, place)
         except BaseException:
             connection.abort()
             raise
         finally:
+            deadline.cancel()
             self._busy.discard(connection)
         self._keep(connection)
         return status, headers, _decoded(body, headers.get("content-encoding", ""), self._most)
@@ -136,6 +139,9 @@ class _Connection(asyncio.Protocol):
             await asyncio.sleep(SETTLE_SECONDS)
             place("sent")
         return await self._waiting
+
+    def expire(self) -> None:
+        self._fail(TimeoutError())
 
     def abort(self) -> None:
         self.usable = False

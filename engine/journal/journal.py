@@ -21,6 +21,11 @@ from engine.journal.reserve import DiskReserve
 from engine.journal.writer import Kind, Operation, Result, Rooms, Writer, acknowledge
 
 LAZY_SECONDS: Final = 0.2
+# What is gathered goes to the writer once so many turns of the loop added nothing, or all of it is enough. Turns are
+# not time: an idle loop takes them at once, a busy one fills them with work that joins the same commit.
+QUIET_TURNS: Final = 3
+TURNS: Final = 64
+ENOUGH: Final = 128
 
 
 class Journal:
@@ -38,6 +43,9 @@ class Journal:
         self._gathered: list[Operation] = []
         self._kicked = False
         self._writing = False
+        self._turns = 0
+        self._quiet = 0
+        self._seen = 0
         self._acknowledged: dict[AckOutcome, list[int]] = {}
         self._lazy: asyncio.TimerHandle | None = None
         self._lock = FolderLock(folder)
@@ -190,6 +198,9 @@ class Journal:
             self._loop.call_soon(self._kick)
 
     def _kick(self) -> None:
+        if self._joined():
+            self._loop.call_soon(self._kick)
+            return
         self._kicked = False
         gathered, self._gathered = self._gathered, []
         if self._acknowledged:
@@ -204,6 +215,17 @@ class Journal:
         else:
             self._writing = True
             self._writer.put(gathered)
+
+    def _joined(self) -> bool:
+        """Say whether to wait one more turn of the loop for operations that would join this commit."""
+        count = len(self._gathered)
+        self._quiet = self._quiet + 1 if count == self._seen else 0
+        self._seen = count
+        self._turns += 1
+        if self._quiet < QUIET_TURNS and self._turns < TURNS and count < ENOUGH:
+            return True
+        self._turns = self._quiet = self._seen = 0
+        return False
 
     def _hand_back(self, results: list[Result]) -> None:
         self._to_loop(self._resolve, results)

@@ -85,7 +85,7 @@ def settlement(
         notes=verdict.notes,
         retry_at=retry_at,
         outcomes=tuple(_outcome(attempt) for attempt in verdict.attempts),
-        plan=b"" if plan is None else orjson.dumps(plan, default=tuple),
+        plan=_plan_of(verdict, plan),
         mapping=mapping,
         known=tuple(
             KnownIdentity(name, *one.identity, one.logical_id, one.status, one.survivor) for one in verdict.known
@@ -98,6 +98,16 @@ def settlement(
         source=plan.source if plan is not None else claimed.source,
         keep_lane=keep_lane or verdict.reason in ALWAYS_KEEP_LANE,
     )
+
+
+def _plan_of(verdict: Verdict, plan: Plan | None) -> bytes:
+    """Return the plan to keep: of what ended otherwise than delivered.
+
+    A delivered entry shows it in its requests, and its bytes give it again under the mapping whose hash is kept.
+    """
+    if plan is None or verdict.kind is VerdictKind.DELIVERED:
+        return b""
+    return orjson.dumps(plan, default=tuple)
 
 
 def _outcome(attempt: Attempt) -> Outcome:
