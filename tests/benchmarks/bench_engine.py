@@ -1,6 +1,6 @@
 """What one message costs the engine, end to end, and how quickly it is answered.
 
-    python -m tests.benchmarks.bench_engine [--messages N] [--patients N] [--connections N] [--json]
+    python -m tests.benchmarks.bench_engine [--messages N] [--patients N] [--connections N] [--concurrency N] [--json]
 
 A real engine process with its shipped mapping and full durability takes 2 kB ADT messages over MLLP, answers each after
 the commit, and writes each to a fast sink (sink.py, a process of its own) with exactly one HTTP request: updates of
@@ -95,10 +95,11 @@ class Line(asyncio.Protocol):
 class Bench:
     """An engine, its sink, and the messages made so far."""
 
-    def __init__(self, folder: Path, patients: int) -> None:
+    def __init__(self, folder: Path, patients: int, concurrency: int) -> None:
         self.engine = Program(folder, "run", "--channels", "channels", "--data", "data")
         self._folder = folder
         self._patients = patients
+        self._concurrency = concurrency
         self._number = 0
         self._sink: asyncio.subprocess.Process | None = None
         self._sink_url = ""
@@ -109,7 +110,7 @@ class Bench:
         assert self._sink.stdout is not None
         self._sink_url = f"http://{(await self._sink.stdout.readline()).split()[-1].decode()}"
         channel = channel_file(self._sink_url)
-        channel["destinations"][0]["auth"] = {"type": "none"}
+        channel["destinations"][0] |= {"auth": {"type": "none"}, "concurrency": self._concurrency}
         channel["acknowledgement_mode"] = "original"
         (self._folder / "channels").mkdir()
         (self._folder / "channels" / "bench.yaml").write_bytes(orjson.dumps(channel))
@@ -168,7 +169,7 @@ class Bench:
 async def measure(options: argparse.Namespace) -> dict[str, Any]:
     """Run every part once and return the figures."""
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
-        bench = Bench(Path(folder), options.patients)
+        bench = Bench(Path(folder), options.patients, options.concurrency)
         await bench.open()
         try:
             starts = [await _start_seconds(bench) for _ in range(STARTS)]
@@ -188,6 +189,7 @@ async def measure(options: argparse.Namespace) -> dict[str, Any]:
             await bench.close()
     requests = {key: after[key] - before[key] for key in after}
     return {
+        "deliveries at once": options.concurrency,
         "CPU per message, ms": round(spent / options.messages * 1000, 3),
         "HTTP writes per message": round(requests["writes"] / options.messages, 3),
         "HTTP requests per message": round(requests.get("requests", 0) / options.messages, 3),
@@ -246,6 +248,7 @@ def main() -> None:
     parser.add_argument("--messages", type=int, default=10_000)
     parser.add_argument("--patients", type=int, default=512)
     parser.add_argument("--connections", type=int, default=32)
+    parser.add_argument("--concurrency", type=int, default=64, help="deliveries at once; a channel's default is 16")
     parser.add_argument("--folder", type=Path, default=None, help="where the journal stands while measuring")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
