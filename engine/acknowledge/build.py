@@ -71,7 +71,7 @@ def build(
         field(6),
         field(3),
         field(4),
-        _stamp(at.replace(microsecond=0)),
+        at.strftime("%Y%m%d%H%M%S%z").encode(),
         b"",
         _message_type(header, pen, spoken),
         control_id.encode(),
@@ -105,12 +105,6 @@ class _Pen:
 
 
 _pen = lru_cache(maxsize=256)(_Pen)
-
-
-@lru_cache(maxsize=64)
-def _stamp(at: datetime) -> bytes:
-    """Return a moment as MSH-7 has it; thousands of acknowledgements share a second."""
-    return at.strftime("%Y%m%d%H%M%S%z").encode()
 
 
 def _join(separator: bytes, parts: Sequence[bytes]) -> bytes:
