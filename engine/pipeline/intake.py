@@ -31,6 +31,9 @@ from engine.receive.block import Block, BlockKind
 from engine.receive.reply import Peer, Reply
 
 NO_ROOM: Final = Finding(ErrorCode.APPLICATION, "no-room", (), "The message could not be stored; send it again later")
+FAULT: Final = Finding(
+    ErrorCode.APPLICATION, "engine-error", (), "The message could not be judged; call the engine's operator"
+)
 
 _log = telemetry.logger()
 
@@ -98,9 +101,11 @@ class Intake:
     def _judged(self, raw: bytes, header: Header, feed: Feed) -> Judgement:
         try:
             return judge(raw, header, feed.channel, feed.mapping)
-        except Exception as error:  # noqa: BLE001 - the last resort: what a fault of ours cannot judge is kept and held
-            _log.error("judgement failed", channel=self._name, error=type(error).__name__)
-            return Judgement(State.HELD, "engine-error")
+        except Exception as error:  # noqa: BLE001 - the last resort: what a fault of ours cannot judge is kept and refused
+            _log.error(
+                "judgement failed", channel=self._name, error=type(error).__name__, point=telemetry.place_of(error)
+            )
+            return Judgement(State.REJECTED, FAULT.reason, (FAULT,))
 
     def _recorded(self, recorded: Recorded, judged: Judgement, feed: Feed) -> None:
         telemetry.MESSAGES.labels(self._name, recorded.ack_code or "none").inc()

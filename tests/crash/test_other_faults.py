@@ -42,9 +42,20 @@ async def test_a_full_disk_refuses_and_goes_on(rig: Rig, seed: int) -> None:
     assert not judgement.violations, judgement.report()
 
 
-@pytest.mark.parametrize("point", [pytest.param("F02", id="judging"), pytest.param("F10", id="mapping")])
-async def test_an_error_of_ours_holds_one_message_and_is_never_silent(rig: Rig, seed: int, point: str) -> None:
-    """Where the engine itself fails on a message, that message is kept and held, and every other patient flows."""
+@pytest.mark.parametrize(
+    ("point", "state", "codes"),
+    [
+        pytest.param("F02", "rejected", {"AA", "AR"}, id="judging"),
+        pytest.param("F10", "held", {"AA"}, id="mapping"),
+    ],
+)
+async def test_an_error_of_ours_stops_one_message_and_is_never_silent(
+    rig: Rig, seed: int, point: str, state: str, codes: set[str]
+) -> None:
+    """Where the engine itself fails on a message, that message is kept, and every other patient flows.
+
+    What could not be judged is refused, so that the sender knows; what was accepted is held.
+    """
     feed = make_feed(seed, 60, 0)
     lives = Lives(rig, feed, CONNECTIONS)
     try:
@@ -54,7 +65,7 @@ async def test_an_error_of_ours_holds_one_message_and_is_never_silent(rig: Rig, 
     finally:
         await lives.end()
     assert rig.engine.alive
-    assert {line.code for line in lives.sender.log} == {"AA"}
-    assert [row.reason for row in rows if row.state == "held"] == ["engine-error"]
+    assert {line.code for line in lives.sender.log} == codes
+    assert [row.reason for row in rows if row.state == state] == ["engine-error"]
     assert sum(row.state == "delivered" for row in rows) > len(rows) // 2
     assert any(line.get("level") == "error" for line in rig.engine.lines)
