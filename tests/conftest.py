@@ -9,7 +9,9 @@ import pytest
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options: the corpus folder, the long runs, and the seed of what is drawn at random."""
-    parser.addoption("--corpus", metavar="DIR", help="folder of public HL7 messages with its MANIFEST.tsv")
+    parser.addoption(
+        "--corpus", metavar="DIR", help="folder of public HL7 messages with its MANIFEST.tsv: --corpus=DIR"
+    )
     parser.addoption("--full-sweep", action="store_true", help="the long runs: 10,000 messages, 1,000 kills")
     parser.addoption("--seed", type=int, default=2026, help="seed of feeds and of random kills")
 
