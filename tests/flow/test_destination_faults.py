@@ -34,15 +34,21 @@ async def _judged(rig: Rig, sender: Sender, *held: str) -> Judgement:
 
 
 def _every(nth: int, fault: Fault, method: str = "") -> Callable[[Call], Fault | None]:
-    """Return a script by which every nth write goes wrong."""
+    """Return a script by which every nth write goes wrong, but none twice in a row: rounds are bounded, then held."""
     count = 0
+    struck: set[tuple[str, bytes]] = set()
 
     def script(call: Call) -> Fault | None:
         nonlocal count
         if not call.writes or call.method != (method or call.method):
             return None
         count += 1
-        return fault if count % nth == 0 else None
+        write = (call.path, call.body if call.method == "POST" else b"")
+        if count % nth == 0 and write not in struck:
+            struck.add(write)
+            return fault
+        struck.discard(write)
+        return None
 
     return script
 
