@@ -1,7 +1,7 @@
 """The admin socket: how commands reach the running engine, over a Unix socket that only its owner can open.
 
-One request a connection, one JSON line: `{"do": NAME, "with": {...}}`. The answer is JSON lines: any number of
-`{"row": ...}`, then `{"done": ...}` or `{"error": TEXT, "exit": CODE}`.
+One request a connection, one JSON line: `{"do": NAME, "with": {...}}`. The answer is one JSON line: `{"done": ...}` or
+`{"error": TEXT, "exit": CODE}`.
 """
 
 import asyncio

@@ -74,8 +74,10 @@ async def _demonstrate(folder: Path, *, once: bool, as_json: bool) -> bool:
         engine = await _start_engine(folder, environment, service)
         try:
             charts = Charts(f"http://127.0.0.1:{service.port}", CLIENT, secret)
-            told = await feed(folder / "engine", engine.port, charts, watch=None if as_json else _progress)
-            await charts.close()
+            try:
+                told = await feed(folder / "engine", engine.port, charts, watch=None if as_json else _progress)
+            finally:
+                await charts.close()
             _report(told, as_json=as_json)
             if not once:
                 await _stay(folder, service, engine)

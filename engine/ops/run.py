@@ -11,7 +11,7 @@ import uvloop
 
 from engine import fault, telemetry
 from engine.config.settings import FAULT_VARIABLE, environment
-from engine.errors import ConfigurationError, UsageError
+from engine.errors import AdtEngineError, ConfigurationError, UsageError
 from engine.ops import admin
 from engine.ops.acts import acts_of
 from engine.ops.options import CHANNELS, DATA, Channels, Data, Mappings
@@ -78,3 +78,5 @@ async def _reload(engine: Engine) -> None:
     except ConfigurationError as error:
         for problem in error.problems:
             _log.error("reload refused", file=f"{problem.file}:{problem.line}:{problem.column}", error=str(problem))
+    except AdtEngineError as error:
+        _log.error("reload failed", error=str(error))

@@ -1,27 +1,5 @@
-"""Fixtures of the crash tests: a rig, and what the command line says of seeds and long runs."""
+"""Fixtures of the crash tests: those of the whole engine."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
+from tests.flow.conftest import full_sweep, rig, seed
 
-import pytest
-
-from tests.flow.rig import Rig, running
-
-
-@pytest.fixture
-async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
-    """A service and a proxy that run; the test starts the engine."""
-    async with running(tmp_path) as opened:
-        yield opened
-
-
-@pytest.fixture
-def seed(pytestconfig: pytest.Config) -> int:
-    """The seed of feeds and random choices."""
-    return int(pytestconfig.getoption("--seed"))
-
-
-@pytest.fixture
-def full_sweep(pytestconfig: pytest.Config) -> bool:
-    """Whether the long runs were asked for."""
-    return bool(pytestconfig.getoption("--full-sweep"))
+__all__ = ["full_sweep", "rig", "seed"]

@@ -127,6 +127,20 @@ async def test_a_bad_reload_leaves_everything_as_it_was(engine: Program, tmp_pat
     assert (await _alive(tmp_path))["channels"]["a"]["port"] == port
 
 
+async def test_a_reload_that_cannot_open_a_port_is_never_silent(engine: Program, tmp_path: Path) -> None:
+    """A new channel on somebody else's port: the log names the port, the old channel listens on."""
+    port = (await _alive(tmp_path))["channels"]["a"]["port"]
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        _channels(tmp_path / "channels", CHANNEL.format(name="b", port=taken.getsockname()[1]), "b.yaml")
+        os.kill(engine.pid, signal.SIGHUP)
+        await engine.wait_for(lambda: any(line["event"] == "reload failed" for line in engine.lines), 20)
+        said = next(line for line in engine.lines if line["event"] == "reload failed")
+        assert str(taken.getsockname()[1]) in said["error"]
+    assert (await _alive(tmp_path))["channels"]["a"]["port"] == port
+
+
 async def test_a_good_reload_opens_new_doors_and_keeps_the_others(engine: Program, tmp_path: Path) -> None:
     """A second channel starts without the first one being touched."""
     port = (await _alive(tmp_path))["channels"]["a"]["port"]
