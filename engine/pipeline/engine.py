@@ -13,7 +13,7 @@ from engine import telemetry
 from engine.config.channel import Channel
 from engine.config.destination import Destination as Settings
 from engine.deliver.destination import Destination
-from engine.errors import AdtEngineError, StartError
+from engine.errors import AdtEngineError, ConfigurationError, Problem, StartError
 from engine.journal.journal import Journal
 from engine.pipeline.configuration import Configuration, Files, configure
 from engine.pipeline.dispatch import Dispatch
@@ -73,6 +73,7 @@ class Engine:
         ConfigurationError leaves everything as it was. Doors whose `listen` stays keep their connections.
         """
         configuration = configure(self.files)
+        self._refuse_changed_destinations(configuration)
         before = {name: feed.channel for name, feed in self.feeds.items()}
         self._put_in_force(configuration)
         changed = []
@@ -105,6 +106,22 @@ class Engine:
         """Tell dispatch that there is something new for these destinations."""
         for name in destinations:
             self.dispatches[name].wake()
+
+    def _refuse_changed_destinations(self, configuration: Configuration) -> None:
+        """Raise ConfigurationError where a running destination is described anew: its deliveries began on the old."""
+        changed = [
+            name
+            for name, settings in configuration.destinations.items()
+            if name in self.dispatches and self.dispatches[name].destination.settings != settings
+        ]
+        if changed:
+            folder = str(self.files.channels)
+            expected = "restart the engine to put it in force"
+            raise ConfigurationError(
+                tuple(
+                    Problem(folder, 1, 1, f"destinations.{name}", "changed while running", expected) for name in changed
+                )
+            )
 
     def _put_in_force(self, configuration: Configuration) -> None:
         for name, settings in configuration.destinations.items():
