@@ -15,6 +15,8 @@ from typing import Any, Final, NamedTuple
 import jsonschema_rs
 import orjson
 
+from engine.fhir.required import R4_CHOICES, R4_PRIMITIVES, STU3_CHOICES, STU3_PRIMITIVES
+
 Json = Any
 
 DEFINITIONS: Final = "#/definitions/"
@@ -27,6 +29,10 @@ class FhirVersion(StrEnum):
 
     R4 = "R4"
     STU3 = "STU3"
+
+
+PRIMITIVES: Final = {FhirVersion.R4: R4_PRIMITIVES, FhirVersion.STU3: STU3_PRIMITIVES}
+REQUIRED_CHOICES: Final = {FhirVersion.R4: R4_CHOICES, FhirVersion.STU3: STU3_CHOICES}
 
 
 class Kind(StrEnum):
@@ -52,8 +58,10 @@ def defects(resource: dict[str, Json], version: FhirVersion) -> tuple[Defect, ..
     """
     name = str(resource["resourceType"])
     validator = _validator(version, name)
-    found = () if validator.is_valid(resource) else (_defect(error, name) for error in validator.iter_errors(resource))
-    return tuple(dict.fromkeys((*found, *_beyond(resource, name))))
+    errors = () if validator.is_valid(resource) else validator.iter_errors(resource)
+    found = (_defect(error, name) for error in errors if not _extended(error))
+    absent = _absent_choices(resource, REQUIRED_CHOICES[version].get(name, ()), name)
+    return tuple(dict.fromkeys((*found, *absent, *_beyond(resource, name))))
 
 
 def resource_types(version: FhirVersion) -> frozenset[str]:
@@ -88,7 +96,8 @@ def _validator(version: FhirVersion, name: str) -> jsonschema_rs.Draft6Validator
             continue
         definition = definitions[current]
         if "properties" in definition:
-            definition = {**definition, "type": "object"}
+            required = [*definition.get("required", ()), *PRIMITIVES[version].get(current, ())]
+            definition = {**definition, "type": "object", "required": required}
         reached[current] = definition
         waiting.extend(_references(definition))
     return jsonschema_rs.Draft6Validator({"allOf": [{"$ref": DEFINITIONS + name}], "definitions": reached})
@@ -116,6 +125,18 @@ def _defect(error: Any, name: str) -> Defect:
     if isinstance(kind, jsonschema_rs.ValidationErrorKind.Type):
         return Defect(path, Kind.STRUCTURE, "the JSON type is not the element's")
     return Defect(path, Kind.VALUE, "the value is not one that the element allows")
+
+
+def _extended(error: Any) -> bool:
+    """Say whether a missing primitive has an extension in its place (`_status`), as FHIR allows."""
+    kind = error.kind
+    return isinstance(kind, jsonschema_rs.ValidationErrorKind.Required) and f"_{kind.property}" in error.instance
+
+
+def _absent_choices(resource: dict[str, Json], choices: tuple[str, ...], name: str) -> Iterator[Defect]:
+    for choice in choices:
+        if not any(key.lstrip("_").startswith(choice) for key in resource):
+            yield Defect(f"{name}.{choice}[x]", Kind.REQUIRED, "a required element is missing")
 
 
 def _beyond(part: Json, path: str) -> Iterator[Defect]:

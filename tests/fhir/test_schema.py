@@ -67,3 +67,26 @@ def test_versions_differ() -> None:
 def test_calendar(text: str, good: bool) -> None:
     """Dates are held to the calendar, partial ones as far as they go."""
     assert valid_date(text) is good
+
+
+@pytest.mark.parametrize(
+    ("resource", "version", "missing"),
+    [
+        ({"resourceType": "Observation", "code": {"text": "x"}}, FhirVersion.R4, ["Observation.status"]),
+        ({"resourceType": "Observation", "code": {"text": "x"}, "_status": {"id": "s"}}, FhirVersion.R4, []),
+        (
+            {"resourceType": "Patient", "link": [{"other": {"reference": "Patient/1"}}]},
+            FhirVersion.STU3,
+            ["Patient.link[0].type"],
+        ),
+        (
+            {"resourceType": "MedicationRequest", "status": "active", "intent": "order", "subject": {"display": "x"}},
+            FhirVersion.R4,
+            ["MedicationRequest.medication[x]"],
+        ),
+    ],
+    ids=["primitive", "an extension in its place", "nested primitive", "choice"],
+)
+def test_required_elements_that_the_schemas_do_not_ask_for(resource, version, missing) -> None:
+    """Primitives and choices of min 1 are required as the StructureDefinitions say."""
+    assert [defect.path for defect in defects(resource, version)] == missing
