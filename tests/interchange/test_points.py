@@ -1,0 +1,75 @@
+"""Every point of the service in scope is held by a test that names it, and no test names a point that is none."""
+
+import pytest
+
+from tests.interchange.points import holders, main, missing, named_in, points
+
+# Points whose rooms are being built. A point leaves this list when a test names it; the list ends empty.
+OPEN = named_in(
+    """
+    C-041 C-042 C-044 C-045 C-046 C-047
+    C-066 C-067 C-068
+    C-073 C-075 C-076 C-077 C-079
+    C-081 C-087
+    C-202 C-203 C-207 C-208 C-209
+    C-210 C-211 C-215 C-216 C-217 C-218
+    C-220 C-221 C-222 C-223
+    C-230 C-231 C-232 C-233 C-234 C-235 C-236 C-237 C-238 C-239
+    C-240 C-241 C-242 C-243 C-245 C-246 C-247 C-248 C-249
+    C-287
+    C-291
+    C-300 C-301 C-302 C-303 C-304 C-305 C-306 C-307 C-308 C-309
+    C-310 C-311 C-312 C-313 C-314 C-315 C-316 C-318 C-319
+    C-320 C-322
+    C-440 C-441 C-442 C-443 C-444
+    C-550 C-552 C-553 C-558 C-559
+    C-560
+    """,
+    {},
+)
+
+
+def test_every_point_in_scope_is_held() -> None:
+    """A point in scope that no test names is a gap, unless it is named as open."""
+    assert sorted(set(missing()) - OPEN) == []
+
+
+def test_no_test_names_what_is_no_point() -> None:
+    """An id in a docstring or a parameter's id stands in the table."""
+    known = points()
+    assert {one: where for one, where in holders().items() if one not in known} == {}
+
+
+def test_the_table_is_whole() -> None:
+    """Each point stands once, in a section that says its part; those that wait wholly are out of scope."""
+    known = points()
+    assert len(known) == 405
+    assert list(known) == sorted(known)
+    assert {one.part for one in known.values()} == {"now", "later", "engine"}
+    assert (known["C-145"].section, known["C-145"].tags, known["C-145"].part) == ("F", ("D",), "now")
+    assert [one.id for one in known.values() if one.waits.startswith("wholly")] == ["C-074", "C-321"]
+    assert sum(one.in_scope for one in known.values()) == 262
+
+
+@pytest.mark.parametrize("text", ["C-001 [S] a\nC-001 [S] b", "C-01 [S] a", "C-001 [Q] a", "C-001 a"])
+def test_a_broken_table_is_refused(text: str) -> None:
+    """A point that stands twice, or a line that is neither point nor section, is told."""
+    with pytest.raises(ValueError, match="C-0"):
+        points(f"about\n\n== A (now) Paths\n{text}\n")
+
+
+def test_ranges_name_what_lies_between() -> None:
+    """Lists, and ranges with an ellipsis, dots or a dash, name each of their points; gaps in the numbers stay gaps."""
+    known = points()
+    assert named_in("C-014…C-021: said", known) == {"C-014", "C-015", "C-020", "C-021"}
+    assert named_in("C-273..C-275, C-280", known) == {"C-273", "C-274", "C-275", "C-280"}
+    assert named_in("C-001-C-003 and C-005; EC-0011, C-0012", known) == {"C-001", "C-002", "C-003", "C-005"}
+    assert named_in("C-998", known) == {"C-998"}
+
+
+def test_the_command_prints_points_and_tests(capsys: pytest.CaptureFixture[str]) -> None:
+    """The command prints each point with its tests, or only the gaps, and exits 1 while there are any."""
+    assert main([]) == (1 if missing() else 0)
+    assert "test_create.py::test_parallel_identical_conditional_creates" in capsys.readouterr().out
+    main(["--missing"])
+    assert "C-145" not in capsys.readouterr().out
