@@ -1,0 +1,138 @@
+"""Who may use the interchange service: clients with what proves them, users, and the roles of both."""
+
+import re
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+import orjson
+from pydantic import AfterValidator, Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from engine.config.frozen import Frozen
+from engine.config.secret import Secret
+
+CLIENT_CREDENTIALS: Final = "client_credentials"
+REFRESH_TOKEN: Final = "refresh_token"  # noqa: S105 - the name of a grant
+AUTHORIZATION_CODE: Final = "authorization_code"
+JWT_BEARER: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+# What a client may do that holds nothing to prove itself with (RFC 6749 section 2.1, "public").
+PUBLIC_GRANTS: Final = frozenset({AUTHORIZATION_CODE, REFRESH_TOKEN})
+
+# RFC 3986 without user information and fragment; what stands here goes into headers as it is.
+_REST: Final = r"[\w.~%!$&'()*+,;=:@/-]*(?:\?[\w.~%!$&'()*+,;=:@/?-]*)?"
+_WEB: Final = re.compile(rf"https?://(?:[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(?::\d{{1,5}})?(?:[/?]{_REST})?", re.ASCII)
+# RFC 8252 section 7.1: a private-use scheme is a domain name reversed.
+_PRIVATE: Final = re.compile(rf"[a-z][a-z0-9+-]*(?:\.[a-z0-9+-]+)+:/{_REST}", re.ASCII)
+_LOOPBACK: Final = re.compile(r"http://(?:localhost|127\.0\.0\.1|\[::1\])(?:[:/?].*)?")
+_ARGON2ID: Final = re.compile(r"\$argon2id\$v=19\$m=\d+,t=\d+,p=\d+\$[A-Za-z0-9+/]+\$[A-Za-z0-9+/]+")
+_PRIVATE_PARTS: Final = frozenset({"d", "k", "p", "q", "dp", "dq", "qi", "oth"})
+
+Grant = Literal[
+    "client_credentials", "refresh_token", "authorization_code", "urn:ietf:params:oauth:grant-type:jwt-bearer"
+]
+
+
+class Role(StrEnum):
+    """What an account may do beside its scopes."""
+
+    PHYSICIAN = "physician"
+    NURSE = "nurse"
+    ADMINISTRATIVE = "administrative"
+    SYSTEM_INTEGRATION = "system-integration"
+
+
+def _redirect(address: str) -> str:
+    if not (_WEB.fullmatch(address) or _PRIVATE.fullmatch(address)):
+        raise ValueError("an absolute https address without fragment, or a private scheme such as org.example.app:/")
+    return address
+
+
+def _hash(text: str) -> str:
+    if not _ARGON2ID.fullmatch(text):
+        # Never shown: what stands here may be the password itself.
+        raise PydanticCustomError("literal_secret", "an argon2id hash; make it with: adt-engine interchange password")
+    return text
+
+
+class PublicKeys(Frozen):
+    """The public keys of a client (JWKS, RFC 7517): `keys` in place, or in a `file` that is read on each use."""
+
+    keys: tuple[dict[str, Any], ...] = ()
+    file: str = ""
+
+    @model_validator(mode="after")
+    def _one(self) -> "PublicKeys":
+        if bool(self.keys) == bool(self.file):
+            raise ValueError("give either keys or file")
+        if any(_PRIVATE_PARTS & key.keys() for key in self.keys):
+            raise PydanticCustomError("literal_secret", "the public key only; the client keeps the private one")
+        return self
+
+    def read(self) -> tuple[dict[str, Any], ...]:
+        """Return the keys as JWK; LookupError where the file holds none that can be read."""
+        if not self.file:
+            return self.keys
+        try:
+            value = orjson.loads(Path(self.file).read_bytes())
+        except (OSError, ValueError) as error:
+            raise LookupError(f"{self.file} is no JWKS that can be read") from error
+        keys = value.get("keys") if isinstance(value, dict) else None
+        if not isinstance(keys, list) or not all(isinstance(key, dict) for key in keys):
+            raise LookupError(f"{self.file} is no JWKS")
+        return tuple(keys)
+
+
+class Client(Frozen):
+    """One registered program: its tenant, what proves it, and what it may ask for.
+
+    With neither `secret` nor `jwks` it is public: it sends people to sign in, and proves itself by PKCE.
+    """
+
+    tenant: str
+    secret: Secret | None = None
+    jwks: PublicKeys | None = None
+    name: str = ""
+    uri: str = ""
+    redirect_uris: tuple[Annotated[str, AfterValidator(_redirect)], ...] = ()
+    grants: tuple[Grant, ...] = ("client_credentials",)
+    scopes: tuple[str, ...] = ()
+    role: Role = Role.SYSTEM_INTEGRATION
+
+    @property
+    def public(self) -> bool:
+        """Whether it holds nothing to prove itself with."""
+        return self.secret is None and self.jwks is None
+
+    @property
+    def unprotected(self) -> tuple[str, ...]:
+        """The redirect addresses that send codes in the clear over a network."""
+        return tuple(one for one in self.redirect_uris if one.startswith("http:") and not _LOOPBACK.fullmatch(one))
+
+    @model_validator(mode="after")
+    def _provable(self) -> "Client":
+        if self.secret is not None and self.jwks is not None:
+            raise ValueError("give secret or jwks, not both")
+        if self.public and not PUBLIC_GRANTS.issuperset(self.grants):
+            allowed = " and ".join(sorted(PUBLIC_GRANTS))
+            raise ValueError(f"give a secret or jwks; without them a client may only have the grants {allowed}")
+        if AUTHORIZATION_CODE in self.grants and not self.redirect_uris:
+            raise ValueError("the grant authorization_code needs redirect_uris")
+        if JWT_BEARER in self.grants and (self.secret is None or not self.uri):
+            raise ValueError("the grant jwt-bearer needs a secret, which signs, and a uri, which is the issuer")
+        return self
+
+
+class User(Frozen):
+    """One person who may sign in; the password is an argon2id hash."""
+
+    tenant: str
+    role: Role
+    password_hash: Annotated[str, AfterValidator(_hash)] = Field(repr=False)
+    name: str = ""
+
+
+class Auth(Frozen):
+    """How people sign in. `auto_login_user`: a sandbox signs this user in without asking, for tests."""
+
+    auto_login_user: str = ""
