@@ -6,14 +6,14 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, model_validator
 
+from engine.config.account import Auth, Client, User
 from engine.config.frozen import Frozen
 from engine.config.secret import Secret
 
-JWT_BEARER: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 ADDRESS: Final = r"^https?://[^\s?#]+[^\s?#/]$"
 
 # Keys that a file may hold although the rooms which obey them are not built; `unheeded` names those in use.
-NOT_YET: Final = ("users", "rate_limit", "cursor_validity_s", "webhooks", "feature_flags", "auth")
+NOT_YET: Final = ("rate_limit", "cursor_validity_s", "webhooks", "feature_flags")
 NOT_YET_PER_TENANT: Final = (
     "network_mode",
     "leading_indicator",
@@ -32,18 +32,6 @@ class Environment(StrEnum):
     PRODUCTION = "production"
 
 
-class Role(StrEnum):
-    """What an account may do beside its scopes."""
-
-    PHYSICIAN = "physician"
-    NURSE = "nurse"
-    ADMINISTRATIVE = "administrative"
-    SYSTEM_INTEGRATION = "system-integration"
-
-
-Grant = Literal[
-    "client_credentials", "refresh_token", "authorization_code", "urn:ietf:params:oauth:grant-type:jwt-bearer"
-]
 ApiVersion = Literal["2023-01-01", "2025-06-01"]
 
 
@@ -60,27 +48,6 @@ class Tenant(Frozen):
     active_subscription_limit: int = Field(30, ge=1)
     licensed_networks: tuple[str, ...] = ()
     webhook_allow: tuple[str, ...] = ()
-
-
-class Client(Frozen):
-    """One registered program: its tenant, its secret, and what it may ask for."""
-
-    tenant: str
-    secret: Secret
-    name: str = ""
-    uri: str = ""
-    redirect_uris: tuple[str, ...] = ()
-    grants: tuple[Grant, ...] = ("client_credentials",)
-    scopes: tuple[str, ...] = ()
-    role: Role = Role.SYSTEM_INTEGRATION
-
-
-class User(Frozen):
-    """One person who may sign in; the password is an argon2id hash."""
-
-    tenant: str
-    role: Role
-    password_hash: str
 
 
 class ServiceConfiguration(Frozen):
@@ -103,7 +70,7 @@ class ServiceConfiguration(Frozen):
     rate_limit: dict[str, int] | None = None
     webhooks: dict[str, str] = Field(default_factory=dict)
     feature_flags: tuple[str, ...] = ()
-    auth: dict[str, str] = Field(default_factory=dict)
+    auth: Auth = Auth()
 
     @model_validator(mode="after")
     def _whole(self) -> "ServiceConfiguration":
@@ -114,7 +81,18 @@ class ServiceConfiguration(Frozen):
                 raise ValueError(f"{kind} {name} names the tenant {tenant!r}, which is not under tenants")
         if self.test_hooks and self.environment is not Environment.SANDBOX:
             raise ValueError("test_hooks need environment: sandbox")
+        self._sign_in()
         return self
+
+    def _sign_in(self) -> None:
+        login = self.auth.auto_login_user
+        if login and (self.environment is not Environment.SANDBOX or login not in self.users):
+            raise ValueError("auth.auto_login_user needs environment: sandbox, and one of users")
+        if self.environment is Environment.SANDBOX:
+            return
+        for name, client in self.clients.items():
+            if client.unprotected:
+                raise ValueError(f"client {name}: in production a redirect address is https, or http to this computer")
 
     @property
     def token_url(self) -> str:

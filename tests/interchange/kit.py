@@ -14,8 +14,9 @@ import uvloop
 from fhir.resources.R4B import get_fhir_model_class as r4_model
 from fhir.resources.STU3 import get_fhir_model_class as stu3_model
 
+from engine.config.account import Client, Role
 from engine.config.secret import Secret
-from engine.config.service import Client, Environment, Role, ServiceConfiguration, Tenant
+from engine.config.service import Environment, ServiceConfiguration, Tenant
 from engine.interchange.http.app import App, create_app
 from engine.interchange.http.process import at_port, bind, uvicorn_server
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from engine.config.service import Role
+from engine.config.account import Role
 from tests.interchange.kit import Running, issue, merge_body, patient
 
 

@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, unquote_plus
 
 import orjson
 
-from engine.config.service import Client, Role
+from engine.config.account import Client, Role
 from engine.interchange.oauth.fault import OAuthError
 from engine.interchange.oauth.scope import covers, granted, right
 from engine.interchange.oauth.vault import Issued, TokenKind
@@ -157,7 +157,7 @@ def _authenticate(service: Service, fields: Fields, authorization: str) -> tuple
         raise OAuthError("invalid_request", "client_id and client_secret are missing.")
     client = service.configuration.clients.get(name)
     try:
-        expected = client.secret.read() if client else ""
+        expected = client.secret.read() if client and client.secret else ""
     except LookupError:
         expected = ""
     right_one = any(hmac.compare_digest(expected.encode(), text.encode()) for text in (secret, unquote_plus(secret)))

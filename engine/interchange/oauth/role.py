@@ -3,7 +3,7 @@
 from enum import StrEnum
 from typing import Final
 
-from engine.config.service import Role
+from engine.config.account import Role
 
 
 class Action(StrEnum):

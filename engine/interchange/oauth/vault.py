@@ -10,7 +10,7 @@ from enum import StrEnum
 from hashlib import sha256
 from typing import Final, NamedTuple
 
-from engine.config.service import Role
+from engine.config.account import Role
 from engine.interchange.store.connection import Connection
 from engine.interchange.store.store import Store
 from engine.interchange.store.transaction import milliseconds
