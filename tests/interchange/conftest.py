@@ -1,11 +1,11 @@
-"""Running services for the tests, and the bases in turn."""
+"""Running services for the tests, the bases in turn, and the service's log beside a failure."""
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.interchange.kit import BASES, Running, running
+from tests.interchange.kit import BASES, Inside, Outside, Running, running, running_inside
 
 
 @pytest.fixture(scope="session")
@@ -20,6 +20,24 @@ def own_service(tmp_path: Path) -> Iterator[Running]:
     """A service of the test's own, empty."""
     with running(tmp_path) as found:
         yield found
+
+
+@pytest.fixture
+def inside(tmp_path: Path) -> Iterator[Inside]:
+    """A service of the test's own in a thread, for tests that must see or change what is inside."""
+    with running_inside(tmp_path) as found:
+        yield found
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show the end of the service's log beside a failure."""
+    report = yield
+    if report.failed:
+        for value in getattr(item, "funcargs", {}).values():
+            if isinstance(value, Outside):
+                report.sections.append(("log of the service", value.process.log.read_text()[-4000:]))
+    return report
 
 
 @pytest.fixture(params=["R4", "STU3"])

@@ -1,4 +1,7 @@
-"""The service over real HTTP: uvicorn in a thread on a free port, a real SQLite file, and a small client."""
+"""The service over real HTTP: its command on a free port, a real SQLite file, and a small client.
+
+`running` starts the real process; `running_inside` a thread, for tests that must see or change what is inside.
+"""
 
 import asyncio
 import contextlib
@@ -17,8 +20,11 @@ from fhir.resources.STU3 import get_fhir_model_class as stu3_model
 from engine.config.account import Client, Role
 from engine.config.secret import Secret
 from engine.config.service import Environment, ServiceConfiguration, Tenant
-from engine.interchange.http.app import App, create_app
+from engine.interchange.http.app import App, create_app, new_token, wall_clock
 from engine.interchange.http.process import at_port, bind, uvicorn_server
+from engine.interchange.oauth.local import issue_locally
+from engine.interchange.oauth.vault import Issued
+from tests.interchange.process import COMMAND, DATABASE, Process, started
 
 SECRET = "a secret of the tests"
 SYSTEM = "https://cdis.example"
@@ -63,14 +69,14 @@ def configuration(secret_file: Path, **changes: Any) -> ServiceConfiguration:
 
 @dataclass
 class Running:
-    """A running service: its app, its address, and tokens by client."""
+    """A running service: its configuration, its address, its database, and tokens by client."""
 
-    app: App
+    settings: ServiceConfiguration
     url: str
+    port: int
+    database: Path
     http: httpx.Client
     tokens: dict[str, str] = field(default_factory=dict)
-    loop: Any = None
-    port: int = 0
 
     def ask(self, method: str, path: str, *, client: str = "physician", **more: Any) -> httpx.Response:
         """Send a request as a client; `json` becomes the body, `headers` are added."""
@@ -92,6 +98,11 @@ class Running:
             self.tokens[client] = answer.json()["access_token"]
         return self.tokens[client]
 
+    def pair(self, client: str = "physician", scope: str = "user/.") -> Issued:
+        """Return an access and a refresh token, as a local administrator gets them (`interchange token`)."""
+        scopes = f"{scope} offline_access"
+        return issue_locally(self.settings, self.database, client, scopes, wall_clock, new_token)
+
     def create(self, base: str = "/fhir/R4", *, client: str = "physician", **elements: Any) -> dict[str, Any]:
         """Create a patient and return it as it is kept."""
         headers = {"prefer": "create-always"}
@@ -102,6 +113,21 @@ class Running:
     def advance(self, seconds: float) -> None:
         """Put the service's clock forward."""
         assert self.http.post(f"{self.url}/_test/clock", json={"advance_seconds": seconds}).status_code == 200
+
+
+@dataclass
+class Outside(Running):
+    """A service in its own process."""
+
+    process: Process = field(kw_only=True)
+
+
+@dataclass
+class Inside(Running):
+    """A service in a thread of the tests."""
+
+    app: App = field(kw_only=True)
+    loop: asyncio.AbstractEventLoop = field(kw_only=True)
 
     def run(self, coroutine: Any) -> Any:
         """Run a coroutine on the service's loop."""
@@ -160,22 +186,36 @@ def issue(answer: httpx.Response, status: int, code: str) -> dict[str, Any]:
     return outcome["issue"][0]
 
 
+def secret_file(folder: Path) -> Path:
+    """Return a file that holds the clients' secret."""
+    file = folder / "secret"
+    file.touch(0o600)
+    file.write_text(SECRET)
+    return file
+
+
 @contextlib.contextmanager
-def running(folder: Path, **changes: Any) -> Iterator[Running]:
+def running(folder: Path, *, command: tuple[str, ...] = COMMAND, **changes: Any) -> Iterator[Outside]:
+    """Run the service as a process until the block ends; it must then stop in order."""
+    settings = configuration(secret_file(folder), **changes)
+    with started(folder, settings, command) as process, httpx.Client(timeout=20, trust_env=False) as http:
+        yield Outside(settings, process.url, process.port, folder / DATABASE, http, process=process)
+
+
+@contextlib.contextmanager
+def running_inside(folder: Path, **changes: Any) -> Iterator[Inside]:
     """Run the service in a thread until the block ends."""
-    secret_file = folder / "secret"
-    secret_file.touch(0o600)
-    secret_file.write_text(SECRET)
     listening = bind("127.0.0.1", 0)
-    settings = at_port(configuration(secret_file, **changes), listening.getsockname()[1])
-    app = create_app(settings, folder / "interchange.db")
+    port = listening.getsockname()[1]
+    settings = at_port(configuration(secret_file(folder), **changes), port)
+    app = create_app(settings, folder / DATABASE)
     server = uvicorn_server(app)
     loop = uvloop.new_event_loop()
     thread = threading.Thread(target=lambda: loop.run_until_complete(server.serve([listening])))
     thread.start()
     try:
         with httpx.Client(timeout=20, trust_env=False) as http:
-            yield Running(app, settings.base_url, http, loop=loop, port=listening.getsockname()[1])
+            yield Inside(settings, settings.base_url, port, folder / DATABASE, http, app=app, loop=loop)
     finally:
         server.should_exit = True
         thread.join(15)

@@ -5,6 +5,7 @@ import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 TESTS = Path(__file__).resolve().parent.parent
@@ -61,6 +62,7 @@ def named_in(text: str, known: dict[str, Point]) -> frozenset[str]:
     return frozenset(ids)
 
 
+@cache
 def holders(folder: Path = TESTS) -> dict[str, list[str]]:
     """Return, by point, the tests that name it (`file::test`); points that no table has are among them."""
     known = points()

@@ -3,7 +3,7 @@
 import pytest
 
 from engine.config.account import Role
-from tests.interchange.kit import Running, issue, merge_body, patient
+from tests.interchange.kit import Inside, Running, issue, merge_body, patient
 
 
 def test_no_token(service: Running, base: str) -> None:
@@ -22,8 +22,7 @@ def test_wrong_token(service: Running, base: str, header: str) -> None:
 
 def test_a_refresh_token_opens_nothing(service: Running) -> None:
     """A refresh token is no access token."""
-    tokens = service.run(service.app.service.vault.issue("physician", "user/.", "2025-06-01", refresh=True))
-    headers = {"authorization": f"Bearer {tokens.refresh}"}
+    headers = {"authorization": f"Bearer {service.pair().refresh}"}
     issue(service.http.get(f"{service.url}/fhir/R4/Patient/1", headers=headers), 401, "login")
 
 
@@ -75,13 +74,13 @@ def test_administrative_users_do_not_merge(service: Running, base: str) -> None:
     assert service.ask("POST", f"{base}/Patient/$merge", client="nurse", json=order).status_code == 200
 
 
-def test_a_role_change_acts_at_once(own_service: Running) -> None:
+def test_a_role_change_acts_at_once(inside: Inside) -> None:
     """C-085: a token that was issued before obeys the new role at its next request."""
-    source, target = own_service.create(), own_service.create()
-    app = own_service.app.service
-    own_service.token("nurse")
+    source, target = inside.create(), inside.create()
+    app = inside.app.service
+    inside.token("nurse")
     nurse = app.configuration.clients["nurse"].model_copy(update={"role": Role.ADMINISTRATIVE})
     clients = {**app.configuration.clients, "nurse": nurse}
     app.configuration = app.configuration.model_copy(update={"clients": clients})
     order = merge_body(source["id"], target["id"])
-    issue(own_service.ask("POST", "/fhir/R4/Patient/$merge", client="nurse", json=order), 403, "forbidden")
+    issue(inside.ask("POST", "/fhir/R4/Patient/$merge", client="nurse", json=order), 403, "forbidden")

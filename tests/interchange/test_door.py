@@ -5,7 +5,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.interchange.kit import Running, conforms, issue, patient, running
+from tests.interchange.kit import Inside, Running, conforms, issue, patient, running
 
 
 def test_both_bases_serve_the_same_patient(service: Running) -> None:
@@ -141,16 +141,16 @@ def test_health(service: Running) -> None:
 
 
 def test_an_unforeseen_error_tells_nothing(
-    own_service: Running, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    inside: Inside, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """C-551: an unhandled exception is 500 exception without its text, and the log names nothing of the patient."""
 
     def fail() -> str:
         raise RuntimeError("Quintero")
 
-    own_service.token("physician")
-    monkeypatch.setattr(own_service.app.service, "new_id", fail)
-    answer = own_service.ask("POST", "/fhir/R4/Patient", json=patient())
+    inside.token("physician")
+    monkeypatch.setattr(inside.app.service, "new_id", fail)
+    answer = inside.ask("POST", "/fhir/R4/Patient", json=patient())
     issue(answer, 500, "exception")
     said = "".join(capfd.readouterr())
     assert "Quintero" not in answer.text + said

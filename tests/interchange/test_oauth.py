@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from engine.interchange.oauth.scope import allows, covers, granted, right
-from tests.interchange.kit import SECRET, Running, issue, running
+from tests.interchange.kit import SECRET, Inside, Running, issue, running
 
 CREDENTIALS = {"client_id": "physician", "client_secret": SECRET}
 
@@ -27,7 +27,7 @@ def error(answer: httpx.Response, status: int, code: str) -> None:
 
 def pair(service: Running, scope: str = "user/.", client: str = "physician") -> Any:
     """Return an access token and a refresh token of a client."""
-    return service.run(service.app.service.vault.issue(client, scope, "2025-06-01", refresh=True))
+    return service.pair(client, scope)
 
 
 def refresh(service: Running, token: str, **more: str) -> httpx.Response:
@@ -222,10 +222,10 @@ def test_api_version_is_echoed(service: Running, asked: str, bound: str) -> None
     assert ask(service, **fields).json()["rest_api_version"] == "2025-06-01"
 
 
-def test_refresh_keeps_the_version(service: Running) -> None:
+def test_refresh_keeps_the_version(inside: Inside) -> None:
     """C-557: the REST API version goes over to the new tokens."""
-    old = service.run(service.app.service.vault.issue("physician", "user/.", "2023-01-01", refresh=True))
-    assert refresh(service, old.refresh).json()["rest_api_version"] == "2023-01-01"
+    old = inside.run(inside.app.service.vault.issue("physician", "user/.", "2023-01-01", refresh=True))
+    assert refresh(inside, old.refresh).json()["rest_api_version"] == "2023-01-01"
 
 
 def test_tokens_survive_a_restart_as_digests(tmp_path: Path) -> None:

@@ -1,11 +1,7 @@
 """The real process: started by its command, killed, stopped, configured."""
 
-import contextlib
-import os
 import signal
 import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +15,7 @@ from engine.config.source import parse, validate
 from engine.errors import ConfigurationError
 from engine.interchange.http.process import at_port
 from tests.interchange.kit import patient
+from tests.interchange.process import COMMAND, DATABASE, ENVIRONMENT, started
 
 CONFIGURATION = """
 environment: sandbox
@@ -30,25 +27,6 @@ clients:
   engine: {tenant: riverbend, secret: {env: ENGINE_SECRET}, scopes: ["system/*.*"], role: system-integration}
 test_hooks: true
 """
-COMMAND = [sys.executable, "-c", "from engine.ops.interchange import app; app()"]
-ENVIRONMENT = {**os.environ, "ENGINE_SECRET": "of the process"}
-
-
-@contextlib.contextmanager
-def process(folder: Path) -> Iterator[tuple["subprocess.Popen[str]", str]]:
-    """Run the command until the block ends; yield the process and its base address."""
-    config = folder / "interchange.yaml"
-    config.write_text(CONFIGURATION)
-    arguments = ["--config", str(config), "--database", f"sqlite:///{folder}/data/i.db"]
-    with subprocess.Popen(
-        COMMAND + arguments, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as run:
-        assert run.stdout is not None
-        try:
-            yield run, run.stdout.readline().split()[-1]
-        finally:
-            run.kill()
-            run.wait(10)
 
 
 def client(url: str) -> httpx.Client:
@@ -67,16 +45,19 @@ def client(url: str) -> httpx.Client:
 def test_an_answered_write_survives_a_kill(tmp_path: Path) -> None:
     """C-562, C-563: what was answered is there after SIGKILL and a new start: patients, versions and tokens."""
     kept: list[Any] = []
-    with process(tmp_path) as (run, url), client(url) as http:
+    with started(tmp_path, CONFIGURATION) as process, client(process.url) as http:
         headers = dict(http.headers)
         for number in range(20):
             body = patient(name=[{"family": f"F{number}", "given": ["A"]}])
             kept.append(http.post("/fhir/R4/Patient", content=orjson.dumps(body)).json())
         changed = {**kept[0], "gender": "other"}
         kept[0] = http.put(f"/fhir/R4/Patient/{kept[0]['id']}", content=orjson.dumps(changed)).json()
-        run.send_signal(signal.SIGKILL)
-        assert run.wait(10) == -signal.SIGKILL
-    with process(tmp_path) as (_, url), httpx.Client(base_url=url, headers=headers, trust_env=False) as http:
+        process.run.kill()
+        assert process.run.wait(10) == -signal.SIGKILL
+    with (
+        started(tmp_path, CONFIGURATION) as process,
+        httpx.Client(base_url=process.url, headers=headers, trust_env=False) as http,
+    ):
         for one in kept:
             assert http.get(f"/fhir/R4/Patient/{one['id']}").json() == one
         assert http.get("/fhir/R4/Patient?_count=0").json()["total"] == 20
@@ -84,27 +65,22 @@ def test_an_answered_write_survives_a_kill(tmp_path: Path) -> None:
 
 def test_sigterm_stops_in_order(tmp_path: Path) -> None:
     """SIGTERM ends the process with exit 0; nothing of a patient was written to its output."""
-    with process(tmp_path) as (run, url), client(url) as http:
+    with started(tmp_path, CONFIGURATION) as process, client(process.url) as http:
         http.post("/fhir/R4/Patient", content=orjson.dumps(patient()))
         http.get("/fhir/R4/Patient?family=Quintero")
         http.put("/fhir/R4/Patient/x", content=b'{"resourceType":"Patient","name":"Quintero"}')
-        run.send_signal(signal.SIGTERM)
-        out, err = run.communicate(timeout=15)
-        assert run.returncode == 0
-        assert "Quintero" not in out + err
-        assert [orjson.loads(line)["event"] for line in err.splitlines()] == ["listening"]
+        process.stop()
+        assert process.run.stdout is not None
+        assert process.run.stdout.read() == ""
+        assert [line["event"] for line in process.events] == ["listening"]
 
 
 def test_token_command(tmp_path: Path) -> None:
     """`interchange token` prints a token that a running service takes; offline_access brings a refresh token."""
-    with process(tmp_path) as (_, url):
-        arguments = [
-            "token",
-            "--config",
-            str(tmp_path / "interchange.yaml"),
-            "--database",
-            f"sqlite:///{tmp_path}/data/i.db",
-        ]
+    with started(tmp_path, CONFIGURATION) as process:
+        url = process.url
+        arguments = ["token", "--config", str(tmp_path / "interchange.yaml")]
+        arguments += ["--database", f"sqlite:///{tmp_path}/{DATABASE}"]
         done = subprocess.run(
             [*COMMAND, *arguments, "--client", "engine"], capture_output=True, text=True, env=ENVIRONMENT, check=True
         )
