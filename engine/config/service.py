@@ -13,7 +13,7 @@ from engine.config.secret import Secret
 ADDRESS: Final = r"^https?://[^\s?#]+[^\s?#/]$"
 
 # Keys that a file may hold although the rooms which obey them are not built; `unheeded` names those in use.
-NOT_YET: Final = ("rate_limit", "cursor_validity_s", "webhooks", "feature_flags")
+NOT_YET: Final = ("cursor_validity_s", "webhooks", "feature_flags")
 NOT_YET_PER_TENANT: Final = (
     "network_mode",
     "leading_indicator",
@@ -50,6 +50,20 @@ class Tenant(Frozen):
     webhook_allow: tuple[str, ...] = ()
 
 
+class RateLimit(Frozen):
+    """How many FHIR calls one client may make: so many a minute, and `burst` at once (null: a minute's worth)."""
+
+    per_client_per_minute: int = Field(ge=1)
+    burst: int | None = Field(None, ge=1)
+
+
+class Tls(Frozen):
+    """The PEM files by which the service itself speaks TLS, 1.2 or newer."""
+
+    certificate: str
+    key: str
+
+
 class ServiceConfiguration(Frozen):
     """The whole configuration of one interchange service."""
 
@@ -67,7 +81,11 @@ class ServiceConfiguration(Frozen):
     refresh_token_lifetime_s: int = Field(2_592_000, ge=1)
     test_hooks: bool = False
     cursor_validity_s: int = Field(300, ge=1)
-    rate_limit: dict[str, int] | None = None
+    rate_limit: RateLimit | None = None
+    max_connections: int = Field(1000, ge=1)
+    drain_s: float = Field(0, ge=0)
+    tls: Tls | None = None
+    behind_proxy: bool = False
     webhooks: dict[str, str] = Field(default_factory=dict)
     feature_flags: tuple[str, ...] = ()
     auth: Auth = Auth()

@@ -31,14 +31,18 @@ class Category(Enum):
     GONE = (410, "not-found")
     PRECONDITION = (412, "conflict")
     SEVERAL_MATCHES = (412, "multiple-matches")
+    SLOW_BODY = (408, "timeout")
     TOO_LONG = (413, "too-long")
+    LONG_ADDRESS = (414, "too-long")
     MEDIA_TYPE = (415, "not-supported")
     INVALID = (422, "invalid")
     UNRESOLVED = (422, "not-found")
     AMBIGUOUS = (422, "multiple-matches")
     RULE = (422, "business-rule")
     THROTTLED = (429, "throttled")
+    LONG_HEADERS = (431, "too-long")
     FAULT = (500, "exception")
+    BUSY = (503, "transient")
     TIMEOUT = (504, "timeout")
 
     @property

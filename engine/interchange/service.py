@@ -1,11 +1,12 @@
 """The service as one value: configuration, store, tokens, clock and ids, handed to every interaction."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from engine.config.service import ServiceConfiguration, Tenant
 from engine.fhir.schema import FhirVersion
+from engine.interchange.http.throttle import Throttle
 from engine.interchange.oauth.vault import Vault
 from engine.interchange.store.store import Store
 
@@ -19,6 +20,7 @@ class Service:
     vault: Vault
     clock: Callable[[], datetime]
     new_id: Callable[[], str]
+    throttle: Throttle = field(default_factory=Throttle)
 
     def tenant(self, name: str) -> Tenant:
         """Return a tenant's settings."""

@@ -73,7 +73,7 @@ def test_delete_is_not_allowed(service: Running, base: str) -> None:
     made = service.create()
     answer = service.ask("DELETE", f"{base}/Patient/{made['id']}")
     issue(answer, 405, "not-supported")
-    assert answer.headers["allow"] == "GET, PUT"
+    assert answer.headers["allow"] == "GET, HEAD, PUT"
     assert service.ask("GET", f"{base}/Patient/{made['id']}").status_code == 200
 
 

@@ -6,12 +6,12 @@ from typing import Any, Final
 from urllib.parse import parse_qsl
 
 from engine.fhir.schema import FhirVersion
-from engine.interchange.exact import NO_JSON, read_json, write_json
+from engine.interchange.exact import NO_JSON, read_strictly, write_json
 from engine.interchange.exchange import Answer, Interaction, Request
 from engine.interchange.http.capability import capability_statement
-from engine.interchange.http.negotiation import FORMATS, acceptable, prefer, writable
-from engine.interchange.http.route import Address, find_route, read_address
-from engine.interchange.http.wire import Receive, read_body
+from engine.interchange.http.negotiation import FORMATS, acceptable, plain, prefer, writable
+from engine.interchange.http.route import Address, find_route, read_address, wrong_method
+from engine.interchange.http.wire import Body
 from engine.interchange.oauth.role import permits
 from engine.interchange.oauth.scope import allows
 from engine.interchange.oauth.vault import Principal, TokenKind
@@ -24,24 +24,32 @@ MAX_PARAMETERS: Final = 100
 WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Call:
-    """One HTTP request to the FHIR door: method, path below /fhir/, query, headers."""
+    """One HTTP request to the FHIR door: method, path below /fhir/, query, headers, body.
+
+    `interaction`, `refusal` and `error` are what has been found out of it; metrics and logs tell them.
+    """
 
     method: str
     path: str
     query: str
     headers: Mapping[str, str]
+    body: Body
+    interaction: Interaction | None = None
+    refusal: Category | None = None
+    error: BaseException | None = None
 
 
-async def answer_call(service: Service, call: Call, receive: Receive) -> Answer:
+async def answer_call(service: Service, call: Call) -> Answer:
     """Return the answer to a call; a refusal is an OperationOutcome. Other errors are the caller's to turn to 500."""
     address = read_address(call.path, service.configuration.stu3_path_aliases)
     try:
-        if address.segments == ("metadata",) and call.method == "GET":
+        if address.segments == ("metadata",):
             return _metadata(service, address.version, call)
-        return await _interact(service, address, call, receive)
+        return await _interact(service, address, call)
     except RefusedError as refusal:
+        call.refusal = refusal.category
         return refused(service, refusal, address.version)
 
 
@@ -51,9 +59,11 @@ def refused(service: Service, refusal: RefusedError, version: FhirVersion) -> An
     return Answer(refusal.category.status, write_json(body), refusal.headers)
 
 
-async def _interact(service: Service, address: Address, call: Call, receive: Receive) -> Answer:
+async def _interact(service: Service, address: Address, call: Call) -> Answer:
     principal = authenticate(service, call.headers.get("authorization", ""))
+    _throttle(service, principal)
     route = find_route(address, call.method)
+    call.interaction = route.interaction
     query = _query(call)
     _negotiate(call, query)
     _authorise(service, principal, route.interaction)
@@ -66,7 +76,7 @@ async def _interact(service: Service, address: Address, call: Call, receive: Rec
         headers=call.headers,
         prefer=prefer(call.headers.get("prefer", "")),
         principal=principal,
-        body=await _body(service, call, receive),
+        body=await _body(service, call),
     )
     return await route.interaction.run(service, request)
 
@@ -88,19 +98,32 @@ def _unauthorised(category: Category, text: str, *, known: bool) -> RefusedError
     return RefusedError(category, (Issue(text, "http.Authorization"),), (("www-authenticate", challenge),))
 
 
+def _throttle(service: Service, principal: Principal) -> None:
+    limit = service.configuration.rate_limit
+    seconds = service.throttle.wait(principal.client, limit, service.clock()) if limit else 0
+    if seconds:
+        issue = Issue(f"Too many calls; the next one may come in {seconds} seconds.", "http.Authorization")
+        raise RefusedError(Category.THROTTLED, (issue,), (("retry-after", str(seconds)),))
+
+
 def _query(call: Call) -> list[tuple[str, str]]:
     if not call.query:
         return []
     try:
-        return parse_qsl(call.query, keep_blank_values=True, errors="strict", max_num_fields=MAX_PARAMETERS)
+        query = parse_qsl(call.query, keep_blank_values=True, errors="strict", max_num_fields=MAX_PARAMETERS)
     except ValueError as error:
         raise refuse(Category.BAD_VALUE, "The query cannot be read.", location="http.query") from error
+    if any("\0" in name or "\0" in value for name, value in query):
+        raise refuse(Category.BAD_VALUE, "The query holds a NUL.", location="http.query")
+    return query
 
 
 def _negotiate(call: Call, query: list[tuple[str, str]]) -> None:
     asked = [value for name, value in query if name == "_format"]
     if call.method in WITH_BODY and not writable(call.headers.get("content-type", "")):
         raise refuse(Category.MEDIA_TYPE, "Send application/fhir+json.", location="http.Content-Type")
+    if call.method in WITH_BODY and not plain(call.headers.get("content-encoding", "")):
+        raise refuse(Category.MEDIA_TYPE, "Send the body uncompressed.", location="http.Content-Encoding")
     if any(value not in FORMATS for value in asked) or not (asked or acceptable(call.headers.get("accept", ""))):
         raise refuse(Category.ACCEPT, "Only application/fhir+json is served.", location="http.Accept")
 
@@ -115,20 +138,22 @@ def _authorise(service: Service, principal: Principal, interaction: Interaction)
         raise refuse(Category.FORBIDDEN, text, location="http.Authorization")
 
 
-async def _body(service: Service, call: Call, receive: Receive) -> Json:
+async def _body(service: Service, call: Call) -> Json:
     if call.method not in WITH_BODY:
         return None
-    text = await read_body(receive, call.headers.get("content-length"), service.configuration.max_body_bytes)
+    limit = service.configuration.max_body_bytes
+    text = await call.body.read(call.headers.get("content-length"), limit)
     if text is None:
-        limit = service.configuration.max_body_bytes
         raise refuse(Category.TOO_LONG, f"The body is larger than {limit} bytes.", location="http.body")
     try:
-        return read_json(text)
+        return read_strictly(text)
     except NO_JSON as error:
         raise refuse(Category.STRUCTURE, "The body is no JSON that can be read.", location="http.body") from error
 
 
 def _metadata(service: Service, version: FhirVersion, call: Call) -> Answer:
+    if call.method != "GET":
+        raise wrong_method({"GET"})
     _negotiate(call, _query(call))
     configuration = service.configuration
     return Answer(200, capability_statement(version, configuration.base_url, configuration.token_url))

@@ -1,5 +1,6 @@
 """Test hooks of a sandbox: put the clock forward, slow a path down, let a path fail before or after its commit."""
 
+import asyncio
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,10 @@ Json = Any
 
 class HookError(ValueError):
     """A hook was asked for something it does not know."""
+
+
+class AskedForError(Exception):
+    """A test asked for this fault."""
 
 
 @dataclass(slots=True)
@@ -30,6 +35,17 @@ class Trouble:
             return False
         self.times -= 1
         return True
+
+    async def befall(self) -> None:
+        """Let the time pass, then fail where that was asked for."""
+        await asyncio.sleep(self.seconds)
+        if self.fails and not self.after_commit:
+            raise AskedForError
+
+    def befall_after_commit(self) -> None:
+        """Fail as a request does whose end nobody learns: TimeoutError."""
+        if self.fails:
+            raise TimeoutError
 
 
 class Hooks:

@@ -26,6 +26,11 @@ def writable(content_type: str) -> bool:
     return content_type.partition(";")[0].strip().lower() in WRITABLE
 
 
+def plain(content_encoding: str) -> bool:
+    """Say whether a body of this Content-Encoding is taken: only one that is not compressed."""
+    return content_encoding.strip().lower() in {"", "identity"}
+
+
 @lru_cache(maxsize=256)
 def prefer(header: str) -> Prefer:
     """Return the preferences of one or several Prefer headers joined by commas; unknown ones are ignored."""

@@ -1,5 +1,6 @@
 """From an address to an interaction: version, type, id and operation; 404 and 405 for what is not served."""
 
+import re
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,6 +18,10 @@ INTERACTIONS: Final[tuple[Interaction, ...]] = (
     update.INTERACTION,
     operation.INTERACTION,
 )
+
+ID: Final = re.compile(r"[A-Za-z0-9\-.]{1,64}")
+# What a client or a proxy would read as a step in a path.
+DOTS: Final = frozenset({".", ".."})
 
 Place = tuple[FhirVersion, str, Level, str]
 
@@ -68,7 +73,14 @@ def find_route(address: Address, method: str) -> Route:
     if methods is None:
         raise refuse(Category.UNKNOWN_ROUTE, "The service has no such operation here.", location="http.path")
     if method not in methods:
-        allow = ", ".join(sorted(methods))
-        text = f"{method[:10]} is not supported here; use {allow}."
-        raise RefusedError(Category.METHOD, (Issue(text, "http.method"),), (("allow", allow),))
-    return Route(methods[method], rest[0] if rest else "")
+        raise wrong_method(set(methods))
+    resource_id = rest[0] if rest else ""
+    if rest and (resource_id in DOTS or (method != "PUT" and ID.fullmatch(resource_id) is None)):
+        raise refuse(Category.NOT_FOUND, "No resource has such an id.", location="http.id")
+    return Route(methods[method], resource_id)
+
+
+def wrong_method(methods: set[str]) -> RefusedError:
+    """Return the refusal of a method at an address that has other ones; HEAD goes wherever GET does."""
+    allow = ", ".join(sorted(methods | {"HEAD"} if "GET" in methods else methods))
+    return RefusedError(Category.METHOD, (Issue(f"Use {allow} here.", "http.method"),), (("allow", allow),))

@@ -1,13 +1,42 @@
 """ASGI in and out: headers as a mapping, bodies within a limit, answers sent in two messages."""
 
 from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
+from typing import Any, Final
 
 from engine.interchange.exchange import Answer
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+# What stands on every answer: nothing of a patient stays in a cache, and nobody guesses at media types.
+SAFE: Final = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
+
+
+class Body:
+    """The body of a request as it comes in; `whole` once all of it is here."""
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self.whole = False
+
+    async def read(self, content_length: str | None, limit: int) -> bytes | None:
+        """Return the body; None where it is larger than `limit` bytes, which is told as early as it is known."""
+        if content_length is not None and content_length.isdigit() and int(content_length) > limit:
+            return None
+        parts: list[bytes] = []
+        size = 0
+        while not self.whole:
+            message = await self._receive()
+            if message["type"] == "http.disconnect":
+                raise ConnectionError
+            part = message.get("body", b"")
+            size += len(part)
+            if size > limit:
+                return None
+            parts.append(part)
+            self.whole = not message.get("more_body", False)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 def read_headers(scope: Scope) -> dict[str, str]:
@@ -19,30 +48,11 @@ def read_headers(scope: Scope) -> dict[str, str]:
     return headers
 
 
-async def read_body(receive: Receive, content_length: str | None, limit: int) -> bytes | None:
-    """Return the body of a request, None where it is larger than `limit` bytes."""
-    if content_length is not None and content_length.isdigit() and int(content_length) > limit:
-        return None
-    parts: list[bytes] = []
-    size = 0
-    more = True
-    while more:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise ConnectionError
-        part = message.get("body", b"")
-        size += len(part)
-        if size > limit:
-            return None
-        parts.append(part)
-        more = message.get("more_body", False)
-    return parts[0] if len(parts) == 1 else b"".join(parts)
-
-
 async def send_answer(send: Send, answer: Answer, media_type: str, request_id: str) -> None:
-    """Send an answer with its length, media type and request id."""
+    """Send an answer with its length, media type and request id; the server below leaves out the body for HEAD."""
     headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in answer.headers]
     headers.append((b"x-request-id", request_id.encode("latin-1")))
+    headers += SAFE
     if answer.status != 304:
         headers.append((b"content-length", str(len(answer.body)).encode()))
     if answer.body:

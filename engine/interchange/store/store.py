@@ -47,6 +47,11 @@ class Store:
         """Whether an I/O error has ended all writing."""
         return self._writer.failed
 
+    @property
+    def commits(self) -> tuple[int, int]:
+        """How many commits there were since the start, and how many writes were in them."""
+        return self._writer.commits, self._writer.writes
+
     def read(self, tenant: str, work: Callable[[Transaction], T]) -> T:
         """Run `work` on one snapshot, in the calling thread."""
         connection = self.reader()

@@ -35,6 +35,8 @@ class Writer:
 
     def __init__(self, path: Path) -> None:
         self.failed = False
+        self.commits = 0
+        self.writes = 0
         self._waiting: deque[_Job] = deque()
         self._wake = threading.Semaphore(0)
         self._closing = False
@@ -85,6 +87,8 @@ class Writer:
             for job in batch:
                 self._do(job)
             self._connection.execute("COMMIT")
+            self.commits += 1
+            self.writes += len(batch)
         except (SqliteError, OSError, StoreFailedError) as error:
             self.failed = True
             for job in batch:

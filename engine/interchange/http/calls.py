@@ -1,0 +1,98 @@
+"""One FHIR call from its request to its answer: the time it has, unforeseen errors, and what is told of them."""
+
+import asyncio
+import re
+from dataclasses import replace
+from hashlib import sha256
+from time import perf_counter
+from typing import Final
+
+from engine.fhir.schema import FhirVersion
+from engine.interchange.exchange import Answer
+from engine.interchange.http.door import WITH_BODY, Call, answer_call, refused
+from engine.interchange.http.hooks import Hooks
+from engine.interchange.http.meter import Meter
+from engine.interchange.outcome import Category, refuse
+from engine.interchange.service import Service
+from engine.interchange.store.writer import StoreFailedError
+from engine.telemetry import logger, place_of
+
+# Request ids that cannot be anything of a patient: those made here, and UUIDs.
+OPAQUE: Final = re.compile(r"[0-9a-f]{16}|[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+TEXTS: Final = {
+    Category.FAULT: "The service met an internal error.",
+    Category.SLOW_BODY: "The body did not come in time.",
+    Category.TIMEOUT: "The request took too long; whether it was carried out is not known.",
+}
+
+
+class Calls:
+    """Answers FHIR calls."""
+
+    def __init__(self, service: Service, hooks: Hooks | None, meter: Meter) -> None:
+        self._service = service
+        self._hooks = hooks
+        self._meter = meter
+        self._store_failure_told = False
+
+    async def answer(self, call: Call, request_id: str) -> Answer:
+        """Return the answer to a call, whatever happens; ConnectionError only for a client that has gone."""
+        version = FhirVersion.R4 if call.path.startswith("R4/") else FhirVersion.STU3
+        started = perf_counter()
+        self._meter.in_flight.inc()
+        try:
+            answer = await self._in_time(call, version)
+        finally:
+            self._meter.in_flight.dec()
+        # A client that waits for '100 Continue' may still send its body, or not: only a new connection is sure.
+        if not call.body.whole and (answer.status == Category.SLOW_BODY.status or "expect" in call.headers):
+            answer = replace(answer, headers=(*answer.headers, ("connection", "close")))
+        if answer.status >= 500:
+            self._tell(call, answer.status, request_id)
+        self._meter.count(call, version, answer.status, perf_counter() - started)
+        return answer
+
+    async def _in_time(self, call: Call, version: FhirVersion) -> Answer:
+        try:
+            async with asyncio.timeout(self._service.configuration.request_timeout_s):
+                return await self._carry_out(call)
+        except ConnectionError:
+            raise
+        except (TimeoutError, asyncio.CancelledError) as error:
+            waits_for_body = call.method in WITH_BODY and call.interaction is not None and not call.body.whole
+            return self._failed(call, Category.SLOW_BODY if waits_for_body else Category.TIMEOUT, version, error)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the client gets an OperationOutcome without its text
+            return self._failed(call, Category.FAULT, version, error)
+
+    async def _carry_out(self, call: Call) -> Answer:
+        trouble = self._hooks.strike(call.method, f"/fhir/{call.path}") if self._hooks is not None else None
+        if trouble is None:
+            return await answer_call(self._service, call)
+        await trouble.befall()
+        answer = await answer_call(self._service, call)
+        trouble.befall_after_commit()
+        return answer
+
+    def _failed(self, call: Call, category: Category, version: FhirVersion, error: BaseException) -> Answer:
+        call.refusal = category
+        call.error = error
+        return refused(self._service, refuse(category, TEXTS[category]), version)
+
+    def _tell(self, call: Call, status: int, request_id: str) -> None:
+        found = call.interaction
+        code = f"{found.type} {found.code}" if found else "none"
+        error = call.error
+        told = {"error": type(error).__name__, "file": place_of(error)} if error is not None else {}
+        logger().error("request failed", request=loggable(request_id), code=code, status=status, **told)
+        if isinstance(error, StoreFailedError) and not self._store_failure_told:
+            self._store_failure_told = True
+            cause = error.__cause__
+            reason = getattr(cause, "sqlite_errorname", "") or type(cause).__name__
+            logger().error("store failed", reason=reason, error=type(cause).__name__)
+
+
+def loggable(request_id: str) -> str:
+    """Return a request id as it may stand in a log: a client's own one is told by the start of its SHA-256."""
+    if OPAQUE.fullmatch(request_id):
+        return request_id
+    return f"sha256:{sha256(request_id.encode()).hexdigest()[:16]}"

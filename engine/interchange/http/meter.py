@@ -1,0 +1,84 @@
+"""Metrics of the service for Prometheus: codes, types, numbers and seconds, nothing of a patient."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from engine.interchange.http.door import Call
+from engine.interchange.store.store import Store
+
+SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0)
+MEDIA_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+Labels = tuple[str, str, str, str]
+
+
+class _StoreCollector(Collector):
+    """What the store counts by itself, read when asked for."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def collect(self) -> Iterator[Metric]:
+        """Return the store's numbers of this moment."""
+        commits, writes = self._store.commits
+        yield CounterMetricFamily("adt_interchange_commits", "Commits of the store", commits)
+        yield CounterMetricFamily("adt_interchange_writes", "Writes within these commits", writes)
+        yield GaugeMetricFamily("adt_interchange_store_failed", "1 once the store takes no writes", self._store.failed)
+
+
+class Meter:
+    """What one service counts; each service of a process has its own."""
+
+    def __init__(self, store: Store) -> None:
+        self.registry = CollectorRegistry()
+        self.registry.register(_StoreCollector(store))
+        self.in_flight = Gauge(
+            "adt_interchange_in_flight", "FHIR requests that are being answered", registry=self.registry
+        )
+        self._requests = Counter(
+            "adt_interchange_requests_total",
+            "FHIR requests, by interaction, resource type, FHIR version and class of status",
+            ("interaction", "type", "version", "status"),
+            registry=self.registry,
+        )
+        self._seconds = Histogram(
+            "adt_interchange_request_seconds",
+            "Time from the end of a request's head to its answer, by interaction and resource type",
+            ("interaction", "type"),
+            buckets=SECONDS,
+            registry=self.registry,
+        )
+        self._refusals = Counter(
+            "adt_interchange_refusals_total",
+            "FHIR requests refused, by category; throttled is the rate limit",
+            ("category",),
+            registry=self.registry,
+        )
+        self._tokens = Counter(
+            "adt_interchange_tokens_total", "Tokens issued, by grant", ("grant",), registry=self.registry
+        )
+        self._children: dict[Labels, tuple[Counter, Histogram]] = {}
+
+    def count(self, call: Call, version: str, status: int, seconds: float) -> None:
+        """Count one answered request; what reached no interaction is counted under `none`."""
+        found = call.interaction
+        labels = (found.code if found else "none", found.type if found else "", version, f"{status // 100}xx")
+        children = self._children.get(labels)
+        if children is None:
+            children = self._requests.labels(*labels), self._seconds.labels(*labels[:2])
+            self._children[labels] = children
+        children[0].inc()
+        children[1].observe(seconds)
+        if call.refusal is not None:
+            self._refusals.labels(call.refusal.name.lower().replace("_", "-")).inc()
+
+    def issued(self, grant: str) -> None:
+        """Count a token that was issued by a grant."""
+        self._tokens.labels(grant).inc()
+
+    def text(self) -> bytes:
+        """Return all metrics in the text format of Prometheus."""
+        return generate_latest(self.registry)

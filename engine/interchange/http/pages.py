@@ -1,0 +1,162 @@
+"""What is served beside FHIR: the token endpoints, health, metrics, and a sandbox's test hooks."""
+
+import asyncio
+from functools import partial
+from typing import Any, Final
+
+import orjson
+from starlette.exceptions import HTTPException
+from starlette.requests import Request as HttpRequest
+from starlette.responses import Response
+from starlette.routing import Route, Router
+
+from engine.config.service import ServiceConfiguration
+from engine.interchange.http.calls import loggable
+from engine.interchange.http.capability import smart_configuration
+from engine.interchange.http.hooks import HookError, Hooks
+from engine.interchange.http.meter import MEDIA_TYPE, Meter
+from engine.interchange.http.wire import SAFE, Body, Receive, Scope, Send
+from engine.interchange.oauth import endpoint
+from engine.interchange.oauth.fault import OAuthError
+from engine.interchange.service import Service
+from engine.telemetry import logger, place_of
+
+MAX_FORM_BYTES: Final = 65_536
+PRAGMA: Final = {"pragma": "no-cache"}
+UNKNOWN: Final = {404: "not_found", 405: "method_not_allowed"}
+
+
+class Pages:
+    """Answers everything that is not FHIR; errors are JSON `{"error": ...}` without any text of what went wrong."""
+
+    def __init__(self, service: Service, hooks: Hooks | None, meter: Meter) -> None:
+        self.stopping = False
+        self._service = service
+        self._hooks = hooks
+        self._meter = meter
+        self._router = Router(routes=self._routes(), redirect_slashes=False)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send, request_id: str) -> None:
+        """Answer one request."""
+        limit = self._service.configuration.request_timeout_s
+        tell = _Teller(send, request_id)
+        try:
+            async with asyncio.timeout(limit):
+                await self._carry_out({**scope, "app": self}, receive, tell)
+        except HTTPException as error:
+            answer = _json({"error": UNKNOWN.get(error.status_code, "invalid_request")}, error.status_code)
+            answer.headers.update(error.headers or {})
+        except ConnectionError:
+            raise
+        except (TimeoutError, asyncio.CancelledError):
+            answer = _json({"error": "temporarily_unavailable"}, 503, {"connection": "close"})
+        except Exception as error:  # noqa: BLE001 - whatever it is, the client gets server_error without its text
+            told = {"error": type(error).__name__, "file": place_of(error)}
+            logger().error("page failed", request=loggable(request_id), status=500, **told)
+            answer = _json({"error": "server_error"}, 500)
+        else:
+            return
+        if not tell.begun:
+            await answer(scope, receive, tell)
+
+    async def _carry_out(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path = scope["path"]
+        trouble = None
+        if self._hooks is not None and not path.startswith("/_test/"):
+            trouble = self._hooks.strike(scope["method"], path)
+        if trouble is not None:
+            await trouble.befall()
+        await self._router(scope, receive, _swallow if trouble is not None and trouble.after_commit else send)
+        if trouble is not None:
+            trouble.befall_after_commit()
+
+    def _routes(self) -> list[Route]:
+        routes = [
+            Route("/oauth/token", self._token, methods=["POST"]),
+            Route("/oauth/info", self._info, methods=["GET"]),
+            Route("/oauth/cancel", self._cancel, methods=["GET"]),
+            Route("/.well-known/smart-configuration", partial(_smart, self._service), methods=["GET"]),
+            Route("/livez", _alive, methods=["GET"]),
+            Route("/readyz", self._ready, methods=["GET"]),
+            Route("/metrics", self._metrics, methods=["GET"]),
+        ]
+        if self._hooks is not None:
+            routes.append(Route("/_test/{name}", partial(_hook, self._hooks), methods=["POST"]))
+        return routes
+
+    async def _token(self, request: HttpRequest) -> Response:
+        try:
+            body = await Body(request.receive).read(request.headers.get("content-length"), MAX_FORM_BYTES)
+            fields = endpoint.parse_fields(request.headers.get("content-type", ""), body)
+            issued = await endpoint.token(self._service, fields, request.headers.get("authorization", ""))
+        except OAuthError as error:
+            return _oauth_fault(error)
+        self._meter.issued(fields["grant_type"])
+        return _json(endpoint.token_answer(issued), 200, PRAGMA)
+
+    async def _info(self, request: HttpRequest) -> Response:
+        try:
+            return _json(endpoint.info(self._service, request.query_params.get("access_token", "")), 200, PRAGMA)
+        except OAuthError as error:
+            return _oauth_fault(error)
+
+    async def _cancel(self, request: HttpRequest) -> Response:
+        try:
+            await endpoint.cancel(self._service, request.query_params.get("token", ""))
+        except OAuthError as error:
+            return _oauth_fault(error)
+        return _json({}, 200, PRAGMA)
+
+    async def _ready(self, _request: HttpRequest) -> Response:
+        if self._service.store.failed:
+            return _json({"status": "failed"}, 503)
+        return _json({"status": "stopping"}, 503) if self.stopping else _json({"status": "ready"})
+
+    async def _metrics(self, _request: HttpRequest) -> Response:
+        return Response(self._meter.text(), 200, None, MEDIA_TYPE)
+
+
+class _Teller:
+    """Sends messages with the request id and the headers that stand on every answer."""
+
+    def __init__(self, send: Send, request_id: str) -> None:
+        self._send = send
+        self._headers = ((b"x-request-id", request_id.encode()), *SAFE)
+        self.begun = False
+
+    async def __call__(self, message: Scope) -> None:
+        if message["type"] == "http.response.start":
+            self.begun = True
+            message["headers"] = [*message["headers"], *self._headers]
+        await self._send(message)
+
+
+async def _swallow(_message: Scope) -> None:
+    """Send nothing."""
+
+
+def _json(value: object, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    return Response(orjson.dumps(value), status, headers, "application/json")
+
+
+def _oauth_fault(error: OAuthError) -> Response:
+    body = {"error": error.code, "error_description": error.description}
+    return _json(body, error.status, {**PRAGMA, **error.headers})
+
+
+async def _smart(service: Service, _request: HttpRequest) -> Response:
+    configuration: ServiceConfiguration = service.configuration
+    return Response(smart_configuration(configuration), 200, None, "application/json")
+
+
+async def _alive(_request: HttpRequest) -> Response:
+    return _json({"status": "alive"})
+
+
+async def _hook(hooks: Hooks, request: HttpRequest) -> Response:
+    try:
+        asked: Any = orjson.loads(await request.body() or b"{}")
+        hooks.ask(request.path_params["name"], asked)
+    except (HookError, ValueError) as error:
+        return _json({"error": str(error)}, 400)
+    return _json({"status": "done"})
