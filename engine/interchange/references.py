@@ -1,14 +1,13 @@
 """Literal references in resources: our own addresses made relative, other hosts refused, targets looked up."""
 
 from collections.abc import Iterator
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from engine.interchange.outcome import Category, Issue, RefusedError
 from engine.interchange.store.transaction import Transaction
+from engine.interchange.versions.names import r4_name
 
 Json = Any
-
-KEPT_TYPES: Final = frozenset({"Patient"})
 
 
 class Reference(NamedTuple):
@@ -38,7 +37,7 @@ def normalise_references(resource: dict[str, Json], base_url: str) -> tuple[Refe
 
 
 def check_references(transaction: Transaction, references: tuple[Reference, ...]) -> None:
-    """Refuse references to resources that the tenant does not have, of the types that are kept here."""
+    """Refuse references to resources that the tenant does not have."""
     missing = [
         Issue("The reference names a resource that does not exist.", reference.path)
         for reference in references
@@ -52,7 +51,7 @@ def repoint(part: Json, source: str, target: str) -> Json:
     """Return a resource, or a part of one, in which every reference to `source` names `target` instead."""
     if isinstance(part, dict):
         return {
-            key: target if key == "reference" and value == source else repoint(value, source, target)
+            key: target if key == "reference" and _names(value, source) else repoint(value, source, target)
             for key, value in part.items()
         }
     if isinstance(part, list):
@@ -60,17 +59,32 @@ def repoint(part: Json, source: str, target: str) -> Json:
     return part
 
 
+def _names(reference: Json, target: str) -> bool:
+    return isinstance(reference, str) and local_target(reference) == target
+
+
 def relative(reference: str, base_url: str) -> str | None:
-    """Return a reference as `Type/id` (or `#id`); None where it leads to another host."""
+    """Return a reference as `Type/id` (or `#id`), with R4's name of the type; None where it leads to another host."""
     for base in (f"{base_url}/fhir/R4/", f"{base_url}/fhir/"):
-        if reference.startswith(base):
-            return reference.removeprefix(base)
-    return None if ":" in reference.partition("/")[0] else reference
+        reference = reference.removeprefix(base)
+    type_name, slash, rest = reference.partition("/")
+    return None if ":" in type_name else f"{r4_name(type_name)}{slash}{rest}"
+
+
+def references_in(resource: dict[str, Json]) -> set[str]:
+    """Return every literal reference in a resource, however deep."""
+    return {holder["reference"] for _, holder in _holders(resource, "")}
+
+
+def local_target(reference: str) -> str:
+    """Return what a relative reference names, as `Type/id` without a version; '' for one into the resource itself."""
+    return "" if reference.startswith("#") else reference.partition("/_history/")[0]
 
 
 def _unresolved(transaction: Transaction, reference: str) -> bool:
-    type_name, _, resource_id = reference.partition("/")
-    return type_name in KEPT_TYPES and transaction.get(type_name, resource_id) is None
+    target = local_target(reference)
+    type_name, _, resource_id = target.partition("/")
+    return bool(target) and transaction.get(type_name, resource_id) is None
 
 
 def _holders(part: Json, path: str) -> Iterator[tuple[str, dict[str, Json]]]:

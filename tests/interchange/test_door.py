@@ -85,7 +85,7 @@ def test_metadata_is_open_and_true(service: Running, base_path: str, version: st
     statement = answer.json()
     assert statement["fhirVersion"] == version
     rest = statement["rest"][0]
-    resource = rest["resource"][0]
+    resource = next(one for one in rest["resource"] if one["type"] == "Patient")
     assert resource["type"] == "Patient"
     assert {one["code"] for one in resource["interaction"]} == {"read", "search-type", "create", "update"}
     operations = resource.get("operation", []) + rest.get("operation", [])

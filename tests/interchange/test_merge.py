@@ -10,8 +10,7 @@ import pytest
 
 from engine.interchange.merge.effect import merge
 from engine.interchange.merge.pair import Pair
-from engine.interchange.patient.index import index_patient
-from engine.interchange.store.index import Index, references_in
+from engine.interchange.resource.catalogue import INDEXERS
 from engine.interchange.store.store import Store
 from engine.interchange.store.transaction import Transaction
 from tests.interchange.kit import MRN, SYSTEM, Running, issue, merge_body, patient, record_number
@@ -306,16 +305,10 @@ def test_references_of_live_patients_move(service: Running, base: str) -> None:
     assert read(service, grave, base)["link"][0]["other"]["reference"] == f"Patient/{source}"
 
 
-def _observation(resource: dict[str, Any]) -> Index:
-    return Index(references=frozenset(references_in(resource)))
-
-
 @pytest.fixture
 def shelf(tmp_path: Path) -> Any:
-    """A store that keeps Observations too, as the service will."""
-    store = Store(
-        tmp_path / "shelf.db", ["t"], lambda: datetime.now(UTC), {"Patient": index_patient, "Observation": _observation}
-    )
+    """A store of patients and their Observations."""
+    store = Store(tmp_path / "shelf.db", ["t"], lambda: datetime.now(UTC), INDEXERS)
     yield store
     store.close()
 

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from engine.errors import StartError
+from engine.fhir.schema import FhirVersion
 from engine.interchange.oauth import vault
-from engine.interchange.patient.index import PARAMETERS, index_patient
+from engine.interchange.patient.index import PATIENT, index_patient
 from engine.interchange.search.parse import parse_search
 from engine.interchange.store import query, transaction
 from engine.interchange.store.connection import Connection, database_path
@@ -19,6 +20,7 @@ from engine.interchange.store.store import Store
 from engine.interchange.store.writer import StoreFailedError
 from tests.interchange.kit import patient
 
+PARAMETERS = PATIENT.search_parameters(FhirVersion.R4)
 START = datetime(2026, 1, 1, tzinfo=UTC)
 VALUES = {
     "_id": ("_id", "a,b"),
@@ -83,14 +85,16 @@ CRITERIA = [
 def test_every_search_uses_an_index(store: Store, names: tuple[str, ...]) -> None:
     """Each criterion, and each two of them, is answered by searching indexes only, page and total."""
     pairs = [VALUES[name] for name in names]
-    where, arguments = query.condition(1, parse_search("Patient", PARAMETERS, pairs))
+    where, arguments = query.condition(1, parse_search("Patient", PARAMETERS, pairs, "http://x"))
     held_to_indexes(plan(store.reader(), query.PAGE.format(where=where), (*arguments, 20, 0)))
     held_to_indexes(plan(store.reader(), query.COUNT.format(where=where), arguments))
 
 
 def test_ids_are_looked_up(store: Store) -> None:
     """A search by _id reads the index of ids, whatever else it asks for."""
-    search = parse_search("Patient", PARAMETERS, [("_lastUpdated", "gt2019"), ("_id", "a,b"), ("gender", "M")])
+    search = parse_search(
+        "Patient", PARAMETERS, [("_lastUpdated", "gt2019"), ("_id", "a,b"), ("gender", "M")], "http://x"
+    )
     where, arguments = query.condition(1, search)
     steps = plan(store.reader(), query.COUNT.format(where=where), arguments)
     assert sum("resource_by_id (tenant=? AND type=? AND id=?)" in step for step in steps) == 2

@@ -16,12 +16,11 @@ from engine.interchange.http.meter import Meter
 from engine.interchange.http.pages import Pages
 from engine.interchange.http.wire import Body, Receive, Scope, Send, read_headers, send_answer
 from engine.interchange.oauth.vault import Vault
-from engine.interchange.patient.index import index_patient
+from engine.interchange.resource.catalogue import INDEXERS
 from engine.interchange.service import Service
 from engine.interchange.store.store import Store
 
 FHIR_JSON: Final = "application/fhir+json"
-INDEXERS: Final = {"Patient": index_patient}
 MINIMAL: Final = {"resourceType": "Patient"}
 
 

@@ -9,8 +9,9 @@ from engine.fhir.schema import FhirVersion
 from engine.interchange.exact import write_json
 from engine.interchange.exchange import Interaction
 from engine.interchange.http.route import INTERACTIONS
-from engine.interchange.patient.index import PARAMETERS
+from engine.interchange.resource.catalogue import KEPT
 from engine.interchange.search.criterion import Kind
+from engine.interchange.versions.names import name_in
 
 Json = Any
 
@@ -22,9 +23,9 @@ SEARCH_TYPES: Final = {
     Kind.TOKEN: "token",
     Kind.IDENTIFIER: "token",
     Kind.DATE: "date",
+    Kind.REFERENCE: "reference",
     Kind.UPDATED: "date",
 }
-SEARCH_PARAMETERS: Final = {"Patient": PARAMETERS}
 OPERATIONS: Final = {"merge": "http://hl7.org/fhir/OperationDefinition/Patient-merge"}
 RESTFUL: Final = ("read", "search-type", "create", "update")
 
@@ -81,7 +82,7 @@ def _resource(name: str, served: list[Interaction], version: FhirVersion) -> dic
     mine = [one for one in served if one.type == name]
     codes = [one.code for one in mine]
     made: dict[str, Json] = {
-        "type": name,
+        "type": name_in(version, name),
         "interaction": [{"code": code} for code in RESTFUL if code in codes],
         "versioning": "versioned",
         "readHistory": False,
@@ -91,8 +92,8 @@ def _resource(name: str, served: list[Interaction], version: FhirVersion) -> dic
         "conditionalUpdate": False,
         "conditionalDelete": "not-supported",
         "searchParam": [
-            {"name": parameter.name, "type": SEARCH_TYPES[parameter.kind]}
-            for parameter in SEARCH_PARAMETERS.get(name, {}).values()
+            {"name": parameter_name, "type": SEARCH_TYPES[parameter.kind]}
+            for parameter_name, parameter in KEPT[name].search_parameters(version).items()
         ],
     }
     operations = [{"name": one.code, "definition": OPERATIONS[one.code]} for one in mine if one.operation]

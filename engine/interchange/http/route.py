@@ -8,14 +8,12 @@ from engine.fhir.schema import FhirVersion
 from engine.interchange.exchange import Interaction, Level
 from engine.interchange.merge import operation
 from engine.interchange.outcome import Category, Issue, RefusedError, refuse
-from engine.interchange.patient import create, read, search, update
+from engine.interchange.resource.interactions import interactions
+from engine.interchange.versions.names import name_in
 
 # Every interaction of the service: a new room adds its line here.
 INTERACTIONS: Final[tuple[Interaction, ...]] = (
-    read.INTERACTION,
-    search.INTERACTION,
-    create.INTERACTION,
-    update.INTERACTION,
+    *interactions(),
     operation.INTERACTION,
 )
 
@@ -28,7 +26,8 @@ Place = tuple[FhirVersion, str, Level, str]
 PLACES: Final[dict[Place, dict[str, Interaction]]] = {}
 for _one in INTERACTIONS:
     for _version in _one.versions:
-        PLACES.setdefault((_version, _one.type, _one.level, _one.operation), {})[_one.method] = _one
+        _place = (_version, name_in(_version, _one.type), _one.level, _one.operation)
+        PLACES.setdefault(_place, {})[_one.method] = _one
 TYPES: Final = frozenset((version, type_name) for version, type_name, _, _ in PLACES)
 
 

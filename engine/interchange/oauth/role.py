@@ -11,13 +11,24 @@ class Action(StrEnum):
 
     PATIENT = "Patient read, search, create and update"
     MERGE = "Patient/$merge"
+    CHART = "reading clinical resources, Patient/$everything"
+    CLINICAL = "writing clinical resources"
+    PRESCRIBE = "creating a MedicationRequest"
+    BILLING = "writing Coverage, Account and RelatedPerson"
+    DIRECTORY = "reading Organization, Location, Practitioner and what billing needs"
 
 
 EVERYONE: Final = frozenset(Role)
+CLINICIANS: Final = EVERYONE - {Role.ADMINISTRATIVE}
 # System Integration: the scopes alone decide.
 ALLOWED: Final = {
     Action.PATIENT: EVERYONE,
-    Action.MERGE: EVERYONE - {Role.ADMINISTRATIVE},
+    Action.MERGE: CLINICIANS,
+    Action.CHART: CLINICIANS,
+    Action.CLINICAL: CLINICIANS,
+    Action.PRESCRIBE: CLINICIANS - {Role.NURSE},
+    Action.BILLING: EVERYONE,
+    Action.DIRECTORY: EVERYONE,
 }
 
 

@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 from typing import Any
 
-from engine.fhir.schema import FhirVersion, Kind, defects
+from engine.fhir.schema import FhirVersion
 from engine.interchange.outcome import Category, Issue, RefusedError
+from engine.interchange.resource.rules import check_shape, issues
 
 Json = Any
 
@@ -14,19 +15,11 @@ def check_patient(patient: Json, version: FhirVersion) -> RefusedError | None:
 
     The wrong one's turn comes after conflicts (409, 412), which only the store knows.
     """
-    if not isinstance(patient, dict):
-        raise _refusal(Category.STRUCTURE, [Issue("The body is no JSON object.", "Patient")])
-    if patient.get("resourceType") != "Patient":
-        raise _refusal(Category.STRUCTURE, [Issue("The body is no Patient.", "Patient.resourceType")])
-    found = defects(patient, version)
-    misshapen = [defect for defect in found if defect.kind is Kind.STRUCTURE]
-    if misshapen:
-        raise _refusal(Category.STRUCTURE, _issues(misshapen))
-    missing = [*_missing(patient), *(_issues(defect for defect in found if defect.kind is Kind.REQUIRED))]
-    if missing:
-        raise _refusal(Category.REQUIRED, missing)
-    wrong = [defect for defect in found if defect.kind is Kind.VALUE]
-    return _refusal(Category.INVALID, _issues(wrong)) if wrong else None
+    missing, wrong = check_shape(patient, "Patient", version)
+    absent = (*_missing(patient), *issues(missing))
+    if absent:
+        raise RefusedError(Category.REQUIRED, absent)
+    return wrong
 
 
 def _missing(patient: dict[str, Json]) -> Iterator[Issue]:
@@ -51,11 +44,3 @@ def _missing(patient: dict[str, Json]) -> Iterator[Issue]:
 
 def _required(path: str) -> Issue:
     return Issue(f"{path} is required to register a patient.", path, "missing-field")
-
-
-def _issues(found: Any) -> list[Issue]:
-    return [Issue(f"{defect.path}: {defect.text}.", defect.path) for defect in found]
-
-
-def _refusal(category: Category, issues: list[Issue]) -> RefusedError:
-    return RefusedError(category, tuple(issues))

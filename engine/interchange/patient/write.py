@@ -1,47 +1,16 @@
-"""What create and update of a Patient share: reading the body, uniqueness, the duplicate limit."""
+"""What create and update of a Patient share: the service's own identifier, uniqueness, the duplicate limit."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from engine.interchange.exchange import Request
-from engine.interchange.outcome import Category, RefusedError, refuse
+from engine.interchange.outcome import Category, refuse
 from engine.interchange.patient.index import DEMOGRAPHICS, IDENTIFIER, demographics, is_record_number
-from engine.interchange.patient.rules import check_patient
-from engine.interchange.references import Reference, check_references, normalise_references
+from engine.interchange.resource.draft import Draft
 from engine.interchange.service import Service
 from engine.interchange.store.transaction import Stored, Transaction
-from engine.interchange.versions.view import kept, tolerated
 
 Json = Any
-
-
-@dataclass(frozen=True, slots=True)
-class Draft:
-    """A Patient as it came in, in the kept shape; `invalid` is the refusal whose turn comes after conflicts."""
-
-    patient: dict[str, Json]
-    invalid: RefusedError | None
-    references: tuple[Reference, ...]
-
-    def judge(self, transaction: Transaction) -> None:
-        """Raise what makes the body unprocessable (422)."""
-        if self.invalid is not None:
-            raise self.invalid
-        check_references(transaction, self.references)
-
-
-def read_draft(service: Service, request: Request) -> Draft:
-    """Return the body of a request as a draft; RefusedError for one that is malformed or incomplete."""
-    body = tolerated(request.body, request.version)
-    invalid = check_patient(body, request.version)
-    patient = kept(body, request.version)
-    references: tuple[Reference, ...] = ()
-    try:
-        references = normalise_references(patient, service.configuration.base_url)
-    except RefusedError as refusal:
-        invalid = invalid or refusal
-    return Draft(patient, invalid, references)
 
 
 def with_global_id(patient: dict[str, Json], patient_id: str, system: str) -> dict[str, Json]:
@@ -81,7 +50,7 @@ def creator(service: Service, request: Request, draft: Draft, patient_id: str) -
     """Return the work that creates a Patient: conflicts first, then what makes it unprocessable."""
     system = service.configuration.service_identifier_system
     limit = service.tenant(request.principal.tenant).duplicate_patient_limit
-    patient = with_global_id(draft.patient, patient_id, system)
+    patient = with_global_id(draft.resource, patient_id, system)
 
     def create(transaction: Transaction) -> Stored:
         check_record_numbers(transaction, patient, None)

@@ -12,6 +12,7 @@ class Kind(StrEnum):
     TOKEN = "token"  # noqa: S105 - a FHIR token
     IDENTIFIER = "identifier"
     DATE = "date"
+    REFERENCE = "reference"
     UPDATED = "updated"
 
 
@@ -27,16 +28,26 @@ class Rank(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A search parameter of a type: its name in the address, its kind, its rows (`Patient.family`), its rank.
+    """A search parameter of a type: its name in the address, its kind, and how its rows are named and made.
 
-    `aliases` maps folded values to codes (F to female).
+    `rows` names its rows in the index (`Patient.family`); `elements` are the paths that they come from; `system` is
+    that of a plain code; `default` is the code of a resource without the element. `aliases` maps folded values to
+    codes (F to female), `prefixes` prefixes of dates to those that they count as. `targets` are the types that a bare
+    id may be of. `stu3` is its name in STU3 where that differs.
     """
 
     name: str
     kind: Kind
     rows: str
     rank: Rank
+    elements: tuple[str, ...] = ()
     aliases: tuple[tuple[str, str], ...] = ()
+    system: str = ""
+    default: str = ""
+    targets: tuple[str, ...] = ()
+    prefixes: tuple[tuple[str, str], ...] = ()
+    repeatable: bool = False
+    stu3: str = ""
 
 
 @dataclass(frozen=True, slots=True)

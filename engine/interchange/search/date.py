@@ -13,6 +13,10 @@ UNITS: Final = ("year", "month", "day", "hour", "minute", "second")
 
 Span = tuple[int, int]
 
+# The bounds of a period that is open at an end.
+NEVER: Final = -(2**62)
+EVER: Final = 2**62
+
 
 def span(text: str) -> Span | None:
     """Return first and last millisecond, UTC, of a FHIR date or dateTime of any precision; None for what is none."""

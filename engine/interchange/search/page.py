@@ -6,13 +6,21 @@ from typing import Final
 
 from engine.interchange.outcome import Category, refuse
 
-DEFAULT_COUNT: Final = 20
-MAX_COUNT: Final = 100
-MAX_DEPTH: Final = 10_000
 # Parameters of the answer's form, not of the search.
 FORM: Final = frozenset({"_count", "_offset", "_format", "_pretty"})
 
 Pairs = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Paging:
+    """How results of a type are paged; `depth` None: no limit to offsets; `strict`: more than `most` is refused."""
+
+    most: int = 100
+    usual: int = 20
+    strict: bool = False
+    depth: int | None = None
+    cursor: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,16 +31,17 @@ class Page:
     offset: int
 
 
-def take_page(pairs: Pairs) -> tuple[Page, Pairs]:
+def take_page(pairs: Pairs, paging: Paging) -> tuple[Page, Pairs]:
     """Return the page that a query asks for and the rest of its parameters; RefusedError beyond the limits."""
     given = _once((name, value) for name, value in pairs if name in FORM)
-    count = _whole(given, "_count", DEFAULT_COUNT)
+    count = _whole(given, "_count", paging.usual)
     offset = _whole(given, "_offset", 0)
-    if count > MAX_COUNT:
-        raise refuse(Category.BAD_VALUE, f"_count may be at most {MAX_COUNT}.", location="http._count")
-    if offset + count >= MAX_DEPTH:
+    if count > paging.most and paging.strict:
+        raise refuse(Category.BAD_VALUE, f"_count may be at most {paging.most}.", location="http._count")
+    if paging.depth is not None and offset + count >= paging.depth:
         raise refuse(Category.TOO_COSTLY, "Maximum search depth exceeded", location="http._offset")
-    return Page(count, offset), tuple((name, value) for name, value in pairs if name not in FORM)
+    rest = tuple((name, value) for name, value in pairs if name not in FORM)
+    return Page(min(count, paging.most), offset), rest
 
 
 def _once(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from engine.interchange.outcome import Category, RefusedError, refuse
+from engine.interchange.references import relative
 from engine.interchange.search.criterion import Criterion, Kind, Parameter, Rank, Search
 from engine.interchange.search.date import Span, span
 from engine.interchange.search.text import HIGHEST, fold, split, unescape
@@ -11,9 +12,8 @@ from engine.interchange.search.text import HIGHEST, fold, split, unescape
 Test = tuple[str, tuple[str | int, ...]]
 Pairs = Iterable[tuple[str, str]]
 
-REPEATABLE: Final = frozenset({"_tag", "_security"})
 SUPPORTED_PREFIXES: Final = ("eq", "ge", "gt", "le", "lt")
-REFUSED_PREFIXES: Final = ("ne", "sa", "eb", "ap")
+OTHER_PREFIXES: Final = ("ne", "sa", "eb", "ap")
 
 DATE_TESTS: Final[dict[str, Callable[[Span], Test]]] = {
     "eq": lambda at: ("low >= ? AND low <= ? AND high <= ?", (at[0], at[1], at[1])),
@@ -24,8 +24,11 @@ DATE_TESTS: Final[dict[str, Callable[[Span], Test]]] = {
 }
 
 
-def parse_search(type_name: str, parameters: Mapping[str, Parameter], pairs: Pairs) -> Search:
-    """Return the search that query parameters ask for; RefusedError for what is unknown, repeated or malformed."""
+def parse_search(type_name: str, parameters: Mapping[str, Parameter], pairs: Pairs, base_url: str) -> Search:
+    """Return the search that query parameters ask for; RefusedError for what is unknown, repeated or malformed.
+
+    `base_url` is the service's own, for references that are given as absolute addresses.
+    """
     seen: set[str] = set()
     criteria: list[Criterion] = []
     for key, value in pairs:
@@ -33,14 +36,14 @@ def parse_search(type_name: str, parameters: Mapping[str, Parameter], pairs: Pai
         parameter = parameters.get(name)
         if parameter is None:
             raise _refuse(Category.UNSUPPORTED, name, f"The search parameter {_safe(name)} is not supported.")
-        if name in seen and name not in REPEATABLE:
+        if name in seen and not parameter.repeatable:
             raise _refuse(Category.BAD_VALUE, name, f"The search parameter {name} is given more than once.")
         seen.add(name)
-        criteria.append(_criterion(parameter, modifier, value))
+        criteria.append(_criterion(parameter, modifier, value, base_url))
     return Search(type_name, tuple(criteria))
 
 
-def _criterion(parameter: Parameter, modifier: str, value: str) -> Criterion:
+def _criterion(parameter: Parameter, modifier: str, value: str, base_url: str) -> Criterion:
     values = split(value, ",")
     if any(item == "" for item in values):
         raise _refuse(Category.BAD_VALUE, parameter.name, f"The search parameter {parameter.name} has no value.")
@@ -55,6 +58,8 @@ def _criterion(parameter: Parameter, modifier: str, value: str) -> Criterion:
         return Criterion(parameter, tuple(_string(modifier, unescape(item)) for item in values), rank)
     if parameter.kind in {Kind.DATE, Kind.UPDATED}:
         return _dates(parameter, values)
+    if parameter.kind is Kind.REFERENCE:
+        return Criterion(parameter, tuple(_reference(parameter, item, base_url) for item in values), parameter.rank)
     if parameter.kind is Kind.ID:
         return Criterion(parameter, tuple(("id = ?", (item,)) for item in values), parameter.rank)
     return _tokens(parameter, values)
@@ -69,13 +74,23 @@ def _string(modifier: str, value: str) -> Test:
     return "folded >= ? AND folded < ?", (folded, folded + HIGHEST)
 
 
+def _reference(parameter: Parameter, value: str, base_url: str) -> Test:
+    target = relative(unescape(value), base_url)
+    if target is None:
+        text = f"The value of {parameter.name} is not a resource of this service."
+        raise _refuse(Category.BAD_VALUE, parameter.name, text)
+    targets = (target,) if "/" in target else tuple(f"{one}/{target}" for one in parameter.targets)
+    return f"target IN ({', '.join('?' * len(targets))})", targets
+
+
 def _dates(parameter: Parameter, values: list[str]) -> Criterion:
     tests: list[Test] = []
     rank = parameter.rank
     for value in values:
         prefix = value[:2] if value[:2].isalpha() else "eq"
         text = value[2:] if value[:2].isalpha() else value
-        if prefix in REFUSED_PREFIXES:
+        prefix = dict(parameter.prefixes).get(prefix, prefix)
+        if prefix in OTHER_PREFIXES:
             raise _refuse(
                 Category.UNSUPPORTED, parameter.name, f"The prefix {prefix} is not supported on {parameter.name}."
             )

@@ -1,11 +1,9 @@
 """Index rows of a resource: what searches, uniqueness and re-pointing read; written as the difference to the last."""
 
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from engine.interchange.store.connection import Connection
-
-Json = Any
 
 
 class StringRow(NamedTuple):
@@ -41,15 +39,22 @@ class IdentifierRow(NamedTuple):
     record_number: int
 
 
+class ReferenceRow(NamedTuple):
+    """A reference to `Type/id`; `parameter` is empty where no search parameter names its element."""
+
+    parameter: str
+    target: str
+
+
 @dataclass(frozen=True, slots=True)
 class Index:
-    """All index rows of one resource; `references` are targets such as `Patient/5f0c`."""
+    """All index rows of one resource."""
 
     strings: frozenset[StringRow] = frozenset()
     tokens: frozenset[TokenRow] = frozenset()
     dates: frozenset[DateRow] = frozenset()
     identifiers: frozenset[IdentifierRow] = frozenset()
-    references: frozenset[str] = frozenset()
+    references: frozenset[ReferenceRow] = frozenset()
 
 
 NOTHING: Final = Index()
@@ -67,8 +72,8 @@ ADD_IDENTIFIER: Final = (
 DROP_IDENTIFIER: Final = (
     "DELETE FROM identifier_index WHERE origin=? AND parameter=? AND value=? AND system=? AND record_number=?"
 )
-ADD_REFERENCE: Final = "INSERT INTO reference_index (tenant, key, target) VALUES (?, ?, ?)"
-DROP_REFERENCE: Final = "DELETE FROM reference_index WHERE key=? AND target=?"
+ADD_REFERENCE: Final = "INSERT INTO reference_index (tenant, key, parameter, target) VALUES (?, ?, ?, ?)"
+DROP_REFERENCE: Final = "DELETE FROM reference_index WHERE key=? AND parameter=? AND target=?"
 
 
 def write_index(connection: Connection, tenant: int, key: int, before: Index, after: Index) -> None:
@@ -87,21 +92,5 @@ def write_index(connection: Connection, tenant: int, key: int, before: Index, af
         many(DROP_IDENTIFIER, [(key, *row) for row in before.identifiers - after.identifiers])
         many(ADD_IDENTIFIER, [(tenant, key, key, *row) for row in after.identifiers - before.identifiers])
     if after.references != before.references:
-        many(DROP_REFERENCE, [(key, target) for target in before.references - after.references])
-        many(ADD_REFERENCE, [(tenant, key, target) for target in after.references - before.references])
-
-
-def references_in(part: Json) -> set[str]:
-    """Return every literal reference in a resource or a part of one, however deep."""
-    found: set[str] = set()
-    if isinstance(part, dict):
-        for key, value in part.items():
-            if key == "reference" and isinstance(value, str):
-                found.add(value)
-            elif isinstance(value, dict | list):
-                found |= references_in(value)
-    elif isinstance(part, list):
-        for item in part:
-            if isinstance(item, dict | list):
-                found |= references_in(item)
-    return found
+        many(DROP_REFERENCE, [(key, *row) for row in before.references - after.references])
+        many(ADD_REFERENCE, [(tenant, key, *row) for row in after.references - before.references])

@@ -12,6 +12,7 @@ TABLES: Final = {
     Kind.TOKEN: "token_index",
     Kind.IDENTIFIER: "identifier_index",
     Kind.DATE: "date_index",
+    Kind.REFERENCE: "reference_index",
 }
 # Names are of this module and of the parameter tables; values are always arguments.
 PAGE: Final = (

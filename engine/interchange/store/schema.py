@@ -83,6 +83,18 @@ CREATE INDEX token_by_pair ON token (pair);
 CREATE INDEX token_by_expiry ON token (expires_ms);
 """
 
+# A reference by search parameter (`Observation.patient`), or by '' where no parameter names its element.
+REFERENCES: Final = """
+CREATE TABLE named_reference_index (
+    key INTEGER NOT NULL, parameter TEXT NOT NULL, target TEXT NOT NULL, tenant INTEGER NOT NULL,
+    PRIMARY KEY (key, parameter, target)
+) STRICT, WITHOUT ROWID;
+INSERT INTO named_reference_index (key, parameter, target, tenant) SELECT key, '', target, tenant FROM reference_index;
+DROP TABLE reference_index;
+ALTER TABLE named_reference_index RENAME TO reference_index;
+CREATE INDEX reference_by_target ON reference_index (tenant, target, parameter);
+"""
+
 
 @migrations()
 def resources(database: Database) -> None:
@@ -100,6 +112,12 @@ def search(database: Database) -> None:
 def tokens(database: Database) -> None:
     """Make the table of token digests."""
     _run(database, TOKENS)
+
+
+@migrations()
+def references(database: Database) -> None:
+    """Let references be searched by parameter."""
+    _run(database, REFERENCES)
 
 
 def _run(database: Database, script: str) -> None:

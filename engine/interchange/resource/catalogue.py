@@ -1,0 +1,187 @@
+"""Every type that is kept, one line of facts each: search parameters, chart, care dates, roles (service.md 6.2, 18)."""
+
+from dataclasses import replace
+from functools import partial
+from typing import Final
+
+from engine.interchange.oauth.role import Action
+from engine.interchange.patient.index import PATIENT, index_patient
+from engine.interchange.resource.definition import CHART_PAGES, DIRECTORY_PAGES, Definition, every_type, rows_of
+from engine.interchange.resource.rows import index_resource
+from engine.interchange.search.criterion import Kind, Parameter, Rank
+from engine.interchange.search.page import Paging
+from engine.interchange.store.transaction import Indexer
+
+STATUS: Final = Parameter("status", Kind.TOKEN, "", Rank.MOST, ("status",))
+CODE: Final = Parameter("code", Kind.TOKEN, "", Rank.SOME, ("code",))
+CATEGORY: Final = Parameter("category", Kind.TOKEN, "", Rank.MANY, ("category",))
+TYPE: Final = Parameter("type", Kind.TOKEN, "", Rank.MANY, ("type",))
+ENCOUNTER: Final = Parameter("encounter", Kind.REFERENCE, "", Rank.ONE, ("encounter",), targets=("Encounter",))
+IDENTIFIER: Final = Parameter("identifier", Kind.IDENTIFIER, "", Rank.ONE, ("identifier",))
+NAME: Final = Parameter("name", Kind.STRING, "", Rank.SOME, ("name",))
+# Prefixes that DocumentReference takes although it does not tell them apart (specification, generic search rule 4).
+LENIENT: Final = (("ne", "eq"), ("sa", "ge"), ("eb", "le"))
+
+
+def _date(*elements: str) -> Parameter:
+    return Parameter("date", Kind.DATE, "", Rank.FEW, elements)
+
+
+def _to(name: str, *targets: str, element: str = "") -> Parameter:
+    return Parameter(name, Kind.REFERENCE, "", Rank.FEW, (element or name,), targets=targets)
+
+
+def _text(name: str, *elements: str) -> Parameter:
+    return Parameter(name, Kind.STRING, "", Rank.SOME, elements)
+
+
+def _named(type_name: str, parameters: tuple[Parameter, ...]) -> tuple[Parameter, ...]:
+    own = tuple(replace(one, rows=rows_of(type_name, one.name)) for one in parameters)
+    return (*own, *every_type(type_name))
+
+
+def _patient(element: str, name: str = "patient") -> Parameter:
+    return Parameter(name, Kind.REFERENCE, "", Rank.ONE, (element,), targets=("Patient",))
+
+
+def _chart(
+    name: str,
+    patient: str,
+    care: tuple[str, ...],
+    *parameters: Parameter,
+    scoped: bool = True,
+    creating: Action = Action.CLINICAL,
+    statuses: frozenset[str] = frozenset(),
+) -> Definition:
+    own = _named(name, (_patient(patient), IDENTIFIER, *parameters))
+    return Definition(
+        name,
+        own,
+        reading=Action.CHART,
+        writing=Action.CLINICAL,
+        creating=creating,
+        patient=patient,
+        scoped=scoped,
+        care=care,
+        statuses=statuses,
+    )
+
+
+def _billing(
+    name: str, patient: str, *parameters: Parameter, scoped: bool = False, care: tuple[str, ...] = ()
+) -> Definition:
+    own = _named(name, (_patient(patient), IDENTIFIER, *parameters))
+    return Definition(
+        name,
+        own,
+        reading=Action.DIRECTORY,
+        writing=Action.BILLING,
+        creating=Action.BILLING,
+        patient=patient,
+        scoped=scoped,
+        care=care,
+    )
+
+
+def _directory(name: str, *parameters: Parameter, paging: Paging = CHART_PAGES) -> Definition:
+    own = _named(name, (IDENTIFIER, *parameters))
+    return Definition(
+        name, own, reading=Action.DIRECTORY, writing=Action.CLINICAL, creating=Action.CLINICAL, paging=paging
+    )
+
+
+# In the order in which $everything returns them.
+CHART: Final = (
+    _chart("Encounter", "subject", ("period",), _date("period"), TYPE, STATUS),
+    _chart("Condition", "subject", ("onset[x]", "recordedDate"), CODE, ENCOUNTER),
+    _chart(
+        "Observation", "subject", ("effective[x]", "issued"), CATEGORY, CODE, _date("effective[x]"), ENCOUNTER, STATUS
+    ),
+    _chart(
+        "MedicationRequest",
+        "subject",
+        ("authoredOn",),
+        STATUS,
+        creating=Action.PRESCRIBE,
+        statuses=frozenset({"active", "completed"}),
+    ),
+    _chart(
+        "MedicationStatement", "subject", ("effective[x]", "dateAsserted"), replace(ENCOUNTER, elements=("context",))
+    ),
+    _chart("AllergyIntolerance", "patient", ("onset[x]", "recordedDate")),
+    _chart(
+        "DiagnosticReport",
+        "subject",
+        ("effective[x]", "issued"),
+        _to("based-on", "ServiceRequest", element="basedOn"),
+        CATEGORY,
+        CODE,
+        _date("effective[x]"),
+        ENCOUNTER,
+        STATUS,
+        scoped=False,
+    ),
+    _chart("Immunization", "patient", ("occurrence[x]", "recorded")),
+    _chart("Procedure", "subject", ("performed[x]",), ENCOUNTER),
+    _chart("CarePlan", "subject", ("period", "created"), CATEGORY),
+    _chart("Goal", "subject", ("start[x]", "statusDate")),
+    _chart("ServiceRequest", "subject", ("occurrence[x]", "authoredOn"), CATEGORY, STATUS),
+    _billing("Coverage", "beneficiary", _patient("beneficiary", "beneficiary"), scoped=True, care=("period",)),
+    _chart(
+        "DocumentReference",
+        "subject",
+        ("context.period", "date"),
+        replace(CATEGORY, stu3="class"),
+        _to("custodian", "Organization"),
+        replace(_date("date"), prefixes=LENIENT, repeatable=True),
+        TYPE,
+        STATUS,
+        scoped=False,
+    ),
+    _chart("FamilyMemberHistory", "patient", ("date",)),
+)
+ORGANIZATION: Final = _directory(
+    "Organization",
+    _text("name", "name", "alias"),
+    TYPE,
+    _text("address-state", "address.state"),
+    _text("address-city", "address.city"),
+    _text("address-postalcode", "address.postalCode"),
+    _to("partof", "Organization", element="partOf"),
+    Parameter(
+        "ordering-enabled",
+        Kind.TOKEN,
+        "",
+        Rank.MANY,
+        ("extension(organization-orderingEnabled).value[x]",),
+        default="false",
+    ),
+    paging=DIRECTORY_PAGES,
+)
+SUPPORTING: Final = (
+    _directory("Practitioner", _text("name", "name.family", "name.given", "name.text")),
+    ORGANIZATION,
+    _directory(
+        "Location", _text("name", "name", "alias"), _to("organization", "Organization", element="managingOrganization")
+    ),
+)
+OTHERS: Final = (
+    _directory("PractitionerRole", _to("practitioner", "Practitioner"), _to("organization", "Organization")),
+    _billing("RelatedPerson", "patient"),
+    _billing("Account", "subject"),
+    Definition(
+        "Provenance",
+        _named(
+            "Provenance",
+            (_patient("target"), Parameter("target", Kind.REFERENCE, "", Rank.ONE, ("target",), targets=("Patient",))),
+        ),
+        reading=Action.CHART,
+        writing=Action.CLINICAL,
+        creating=Action.CLINICAL,
+    ),
+)
+KEPT: Final = {one.name: one for one in (PATIENT, *CHART, *SUPPORTING, *OTHERS)}
+INDEXERS: Final[dict[str, Indexer]] = {
+    **{name: partial(index_resource, definition) for name, definition in KEPT.items()},
+    "Patient": index_patient,
+}

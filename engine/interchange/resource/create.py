@@ -1,0 +1,36 @@
+"""Create and conditional create of any type but Patient, which has rules of its own."""
+
+from functools import partial
+
+from engine.interchange.exchange import Answer, Request
+from engine.interchange.reply import written_answer
+from engine.interchange.resource.catalogue import KEPT
+from engine.interchange.resource.draft import check_chart, read_draft
+from engine.interchange.resource.precondition import match_condition, parse_condition
+from engine.interchange.resource.rules import check_resource
+from engine.interchange.service import Service
+from engine.interchange.store.transaction import Stored, Transaction
+
+
+async def create(service: Service, request: Request) -> Answer:
+    """Answer POST /{type}: 201; with If-None-Exist 200 for one match and 412 for several."""
+    definition = KEPT[request.type]
+    condition = parse_condition(
+        request.headers.get("if-none-exist"),
+        request.type,
+        definition.search_parameters(request.version),
+        service.configuration.base_url,
+    )
+    draft = read_draft(service, request, partial(check_resource, definition))
+    new_id = service.new_id()
+
+    def work(transaction: Transaction) -> tuple[int, Stored]:
+        match = match_condition(transaction, condition)
+        if match is not None:
+            return 200, match
+        draft.judge(transaction)
+        check_chart(transaction, definition, draft.resource)
+        return 201, transaction.create(request.type, new_id, draft.resource)
+
+    status, stored = await service.store.write(request.principal.tenant, work)
+    return written_answer(status, stored, request, location=True)

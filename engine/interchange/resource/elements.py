@@ -1,0 +1,53 @@
+"""Elements of a resource by path: `name.family`, `effective[x]`, `extension(orderingEnabled).value[x]`."""
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from typing import Any, Final, NamedTuple
+
+Json = Any
+
+EXTENSION: Final = re.compile(r"extension\(([\w-]+)\)")
+
+
+class Step(NamedTuple):
+    """One step down: an element by name, a choice by the start of its name, or extensions by the end of their url."""
+
+    name: str
+    choice: bool = False
+    extension: str = ""
+
+
+@cache
+def steps(path: str) -> tuple[Step, ...]:
+    """Return the steps of a path."""
+    return tuple(_step(part) for part in path.split("."))
+
+
+def values(resource: dict[str, Json], path: str) -> list[Json]:
+    """Return what stands at a path, lists taken apart; empty where nothing does."""
+    found: list[Json] = [resource]
+    for step in steps(path):
+        found = [value for part in found if isinstance(part, dict) for value in _down(part, step)]
+        if not found:
+            break
+    return found
+
+
+def _step(part: str) -> Step:
+    match = EXTENSION.fullmatch(part)
+    if match:
+        return Step("extension", extension=f"/{match[1]}")
+    return Step(part.removesuffix("[x]"), part.endswith("[x]"))
+
+
+def _down(part: dict[str, Json], step: Step) -> Iterator[Json]:
+    if step.choice:
+        at = len(step.name)
+        given = [value for key, value in part.items() if key.startswith(step.name) and key[at : at + 1].isupper()]
+    else:
+        given = [part[step.name]] if step.name in part else []
+    for value in given:
+        for item in value if isinstance(value, list) else (value,):
+            if not step.extension or str(item.get("url", "")).endswith(step.extension):
+                yield item

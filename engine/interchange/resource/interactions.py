@@ -1,0 +1,33 @@
+"""The interactions of every kept type: read, search, create and update."""
+
+from typing import Final
+
+from engine.interchange.exchange import Access, Interaction, Level
+from engine.interchange.patient.create import create as create_patient
+from engine.interchange.patient.update import update as update_patient
+from engine.interchange.resource.catalogue import KEPT
+from engine.interchange.resource.create import create
+from engine.interchange.resource.definition import Definition
+from engine.interchange.resource.read import read
+from engine.interchange.resource.search import search
+from engine.interchange.resource.update import update
+
+# Types whose writes have rules of their own.
+OWN_CREATE: Final = {"Patient": create_patient}
+OWN_UPDATE: Final = {"Patient": update_patient}
+
+
+def interactions() -> tuple[Interaction, ...]:
+    """Return four interactions for each kept type."""
+    return tuple(one for definition in KEPT.values() for one in _interactions(definition))
+
+
+def _interactions(of: Definition) -> tuple[Interaction, ...]:
+    name = of.name
+    making, changing = OWN_CREATE.get(name, create), OWN_UPDATE.get(name, update)
+    return (
+        Interaction(name, "read", Level.INSTANCE, "GET", Access.READ, of.reading, read),
+        Interaction(name, "search-type", Level.TYPE, "GET", Access.READ, of.reading, search),
+        Interaction(name, "create", Level.TYPE, "POST", Access.WRITE, of.creating, making),
+        Interaction(name, "update", Level.INSTANCE, "PUT", Access.WRITE, of.writing, changing),
+    )

@@ -1,0 +1,80 @@
+"""Preconditions of a write: ids that agree, If-Match and If-None-Exist."""
+
+import re
+from collections.abc import Mapping
+from typing import Final
+from urllib.parse import parse_qsl
+
+from engine.fhir.schema import FhirVersion
+from engine.interchange.exchange import Request
+from engine.interchange.outcome import Category, RefusedError, refuse
+from engine.interchange.search.criterion import Parameter, Search
+from engine.interchange.search.parse import parse_search
+from engine.interchange.store.query import find
+from engine.interchange.store.transaction import Stored, Transaction
+from engine.interchange.versions.names import name_in
+
+ID: Final = re.compile(r"[A-Za-z0-9\-.]{1,64}")
+IF_MATCH: Final = re.compile(r'(?:W/)?"([^"]*)"')
+
+
+def check_id(resource_id: str) -> None:
+    """Refuse an id in the address that no resource may have."""
+    if ID.fullmatch(resource_id) is None:
+        text = "The id in the address is not one that a resource may have."
+        raise refuse(Category.BAD_VALUE, text, location="http.id")
+
+
+def check_same_id(request: Request) -> None:
+    """Refuse a body whose id is not the one in the address."""
+    if request.body.get("id") != request.id:
+        location = f"{name_in(request.version, request.type)}.id"
+        raise refuse(Category.BAD_VALUE, "The body's id must be the id in the address.", location=location)
+
+
+def parse_if_match(header: str | None) -> str | None:
+    """Return the version that an If-Match header names, None where there is none; RefusedError for a malformed one."""
+    if header is None:
+        return None
+    match = IF_MATCH.fullmatch(header.strip())
+    if match is None:
+        raise refuse(Category.BAD_VALUE, 'If-Match must be of the form W/"3".', location="http.If-Match")
+    return match[1]
+
+
+def check_version(stored: Stored | None, expected: str | None, version: FhirVersion) -> None:
+    """Refuse a write that expects another version than the kept one: 412, in STU3 409."""
+    if expected is None or (stored is not None and str(stored.version) == expected):
+        return
+    category = Category.PRECONDITION if version is FhirVersion.R4 else Category.CONFLICT
+    now = f"version {stored.version}" if stored else "absent"
+    raise refuse(category, f"The resource is {now}, not version {expected[:20]}.", location="http.If-Match")
+
+
+def parse_condition(
+    header: str | None, type_name: str, parameters: Mapping[str, Parameter], base_url: str
+) -> Search | None:
+    """Return the search of an If-None-Exist header, None where there is none; only `parameters` are allowed."""
+    if header is None:
+        return None
+    pairs = parse_qsl(header.strip().removeprefix("?"), keep_blank_values=True)
+    if not pairs:
+        raise refuse(Category.BAD_VALUE, "If-None-Exist names no criterion.", location="http.If-None-Exist")
+    if any(name.partition(":")[0] not in parameters for name, _ in pairs):
+        text = f"If-None-Exist supports only {', '.join(parameters)}."
+        raise refuse(Category.BAD_VALUE, text, location="http.If-None-Exist")
+    try:
+        return parse_search(type_name, parameters, pairs, base_url)
+    except RefusedError as refusal:
+        raise RefusedError(Category.BAD_VALUE, refusal.issues) from refusal
+
+
+def match_condition(transaction: Transaction, condition: Search | None) -> Stored | None:
+    """Return the one resource that If-None-Exist matches, None for none; RefusedError (412) for several."""
+    if condition is None:
+        return None
+    found = find(transaction, condition, count=2)
+    if len(found.records) > 1:
+        text = "If-None-Exist matches several resources."
+        raise refuse(Category.SEVERAL_MATCHES, text, location="http.If-None-Exist")
+    return found.records[0] if found.records else None

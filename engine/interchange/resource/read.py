@@ -1,0 +1,18 @@
+"""Read of any type; a merged-away patient is still readable."""
+
+from engine.interchange.exchange import Answer, Request
+from engine.interchange.outcome import Category, refuse
+from engine.interchange.reply import resource_answer, version_headers
+from engine.interchange.service import Service
+from engine.interchange.versions.names import name_in
+
+
+async def read(service: Service, request: Request) -> Answer:
+    """Answer GET /{type}/{id}: 200, 304 where If-None-Match names the version, 404."""
+    stored = service.store.read(request.principal.tenant, lambda transaction: transaction.get(request.type, request.id))
+    if stored is None:
+        name = name_in(request.version, request.type)
+        raise refuse(Category.NOT_FOUND, f"{name}/{request.id[:64]} does not exist.", location="http.id")
+    if request.headers.get("if-none-match") == f'W/"{stored.version}"':
+        return Answer(304, b"", version_headers(stored))
+    return resource_answer(stored, request)

@@ -1,0 +1,100 @@
+"""Index rows of a resource, made from its type's search parameters."""
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from engine.interchange.references import local_target, references_in
+from engine.interchange.resource.definition import CARE, Definition
+from engine.interchange.resource.elements import values
+from engine.interchange.search.criterion import Kind, Parameter
+from engine.interchange.search.date import EVER, NEVER, Span, span
+from engine.interchange.search.text import fold
+from engine.interchange.store.index import DateRow, IdentifierRow, Index, ReferenceRow, StringRow, TokenRow
+
+Json = Any
+
+
+def index_resource(definition: Definition, resource: dict[str, Json]) -> Index:
+    """Return the index rows of a valid resource (R4)."""
+    made: dict[Kind, set[Any]] = {kind: set() for kind in ROWS}
+    for parameter in definition.parameters:
+        rows = ROWS.get(parameter.kind)
+        if rows is not None:
+            for path in parameter.elements:
+                for value in values(resource, path):
+                    made[parameter.kind].update(rows(parameter, value))
+            if parameter.default and not any(row[0] == parameter.rows for row in made[parameter.kind]):
+                made[parameter.kind].update(rows(parameter, parameter.default))
+    made[Kind.DATE].update(DateRow(CARE, *period) for period in care_dates(definition, resource))
+    named = {row.target for row in made[Kind.REFERENCE]}
+    others = {local_target(reference) for reference in references_in(resource)} - named
+    return Index(
+        strings=frozenset(made[Kind.STRING]),
+        tokens=frozenset(made[Kind.TOKEN]),
+        dates=frozenset(made[Kind.DATE]),
+        identifiers=frozenset(made[Kind.IDENTIFIER]),
+        references=frozenset(made[Kind.REFERENCE] | {ReferenceRow("", target) for target in others if target}),
+    )
+
+
+def care_dates(definition: Definition, resource: dict[str, Json]) -> tuple[Span, ...]:
+    """Return the spans of a resource's clinical date; empty for one that has none."""
+    for path in definition.care:
+        found = tuple(period for value in values(resource, path) for period in spans(value))
+        if found:
+            return found
+    return ()
+
+
+def spans(value: Json) -> Iterator[Span]:
+    """Yield what a date, dateTime, instant, Period or Timing covers, in milliseconds; nothing for other values."""
+    if isinstance(value, str):
+        covered = span(value)
+        if covered:
+            yield covered
+    elif isinstance(value, dict):
+        low, high = span(value.get("start", "")), span(value.get("end", ""))
+        if low or high:
+            yield (low[0] if low else NEVER, high[1] if high else EVER)
+        for inner in (*value.get("event", ()), value.get("repeat", {}).get("boundsPeriod")):
+            yield from spans(inner)
+
+
+def _strings(parameter: Parameter, value: Json) -> Iterator[StringRow]:
+    if isinstance(value, str) and value:
+        yield StringRow(parameter.rows, fold(value), value)
+
+
+def _tokens(parameter: Parameter, value: Json) -> Iterator[TokenRow]:
+    if isinstance(value, bool):
+        yield TokenRow(parameter.rows, "true" if value else "false", parameter.system)
+    elif isinstance(value, str):
+        yield TokenRow(parameter.rows, value, parameter.system)
+    elif isinstance(value, dict):
+        for coding in value.get("coding", (value,)):
+            if coding.get("code"):
+                yield TokenRow(parameter.rows, coding["code"], coding.get("system", ""))
+
+
+def _dates(parameter: Parameter, value: Json) -> Iterator[DateRow]:
+    yield from (DateRow(parameter.rows, *covered) for covered in spans(value))
+
+
+def _identifiers(parameter: Parameter, value: Json) -> Iterator[IdentifierRow]:
+    if isinstance(value, dict) and value.get("value"):
+        yield IdentifierRow(parameter.rows, value["value"], value.get("system", ""), 0)
+
+
+def _references(parameter: Parameter, value: Json) -> Iterator[ReferenceRow]:
+    target = local_target(value.get("reference", "")) if isinstance(value, dict) else ""
+    if target:
+        yield ReferenceRow(parameter.rows, target)
+
+
+ROWS: Final[dict[Kind, Callable[[Parameter, Json], Iterator[Any]]]] = {
+    Kind.STRING: _strings,
+    Kind.TOKEN: _tokens,
+    Kind.DATE: _dates,
+    Kind.IDENTIFIER: _identifiers,
+    Kind.REFERENCE: _references,
+}

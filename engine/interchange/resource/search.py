@@ -1,0 +1,67 @@
+"""Search of any type."""
+
+import asyncio
+from dataclasses import replace
+
+from engine.interchange.exchange import Answer, Request
+from engine.interchange.outcome import Category, refuse
+from engine.interchange.resource.catalogue import KEPT
+from engine.interchange.resource.definition import Definition
+from engine.interchange.search.bundle import searchset
+from engine.interchange.search.criterion import Criterion, Kind, Search
+from engine.interchange.search.page import take_page
+from engine.interchange.search.parse import parse_search
+from engine.interchange.service import Service
+from engine.interchange.store.query import Found, find
+from engine.interchange.store.transaction import Transaction
+from engine.interchange.versions.names import name_in
+from engine.interchange.versions.view import shown
+
+
+async def search(service: Service, request: Request) -> Answer:
+    """Answer GET /{type}: a searchset Bundle in order of creation."""
+    definition = KEPT[request.type]
+    page, criteria = take_page(request.query, definition.paging)
+    parameters = definition.search_parameters(request.version)
+    wanted = parse_search(request.type, parameters, criteria, service.configuration.base_url)
+    _check_scope(definition, wanted)
+
+    def look(transaction: Transaction) -> Found:
+        return find(transaction, follow_merges(transaction, wanted), count=page.count, offset=page.offset)
+
+    def work() -> Found:
+        return service.store.read(request.principal.tenant, look)
+
+    found = work() if wanted.selective else await asyncio.to_thread(work)
+    address = f"{request.base}/{name_in(request.version, request.type)}"
+    resources = [
+        (f"{address}/{record.id}", shown(record.body, request.type, request.version)) for record in found.records
+    ]
+    return Answer(200, searchset(service.new_id(), address, criteria, page, found.total, resources))
+
+
+def follow_merges(transaction: Transaction, wanted: Search) -> Search:
+    """Return a search whose references to merged-away patients name their survivors: no chart looks empty."""
+    if not any(one.parameter.kind is Kind.REFERENCE for one in wanted.criteria):
+        return wanted
+    return Search(wanted.type, tuple(_followed(transaction, one) for one in wanted.criteria))
+
+
+def _followed(transaction: Transaction, criterion: Criterion) -> Criterion:
+    if criterion.parameter.kind is not Kind.REFERENCE:
+        return criterion
+    tests = tuple((test, tuple(_survivor(transaction, str(one)) for one in values)) for test, values in criterion.tests)
+    return replace(criterion, tests=tests)
+
+
+def _survivor(transaction: Transaction, target: str) -> str:
+    type_name, _, resource_id = target.partition("/")
+    stored = transaction.get(type_name, resource_id) if type_name == "Patient" else None
+    return f"Patient/{stored.survivor}" if stored is not None and stored.survivor is not None else target
+
+
+def _check_scope(definition: Definition, wanted: Search) -> None:
+    given = {one.parameter.name for one in wanted.criteria}
+    if definition.scoped and not given & {"patient", "beneficiary"}:
+        text = f"A search of {definition.name} needs the parameter patient."
+        raise refuse(Category.REQUIRED, text, location="http.patient")

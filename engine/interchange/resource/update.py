@@ -1,0 +1,43 @@
+"""Update of any type but Patient: full replacement with optimistic locking; creates what does not exist."""
+
+from functools import partial
+
+from engine.interchange.exchange import Answer, Request
+from engine.interchange.oauth.role import Action, permits
+from engine.interchange.outcome import Category, refuse
+from engine.interchange.reply import written_answer
+from engine.interchange.resource.catalogue import KEPT
+from engine.interchange.resource.draft import check_chart, read_draft
+from engine.interchange.resource.precondition import check_id, check_same_id, check_version, parse_if_match
+from engine.interchange.resource.rules import check_resource
+from engine.interchange.service import Service
+from engine.interchange.store.transaction import Stored, Transaction
+
+
+async def update(service: Service, request: Request) -> Answer:
+    """Answer PUT /{type}/{id}: 200, 201 where it did not exist, 412 (STU3: 409) for a stale If-Match."""
+    definition = KEPT[request.type]
+    expected = parse_if_match(request.headers.get("if-match"))
+    check_id(request.id)
+    draft = read_draft(service, request, partial(check_resource, definition))
+    check_same_id(request)
+
+    def work(transaction: Transaction) -> tuple[int, Stored]:
+        stored = transaction.get(request.type, request.id)
+        if stored is None:
+            _permit(request, definition.creating)
+        check_version(stored, expected, request.version)
+        draft.judge(transaction)
+        check_chart(transaction, definition, draft.resource)
+        if stored is None:
+            return 201, transaction.create(request.type, request.id, draft.resource)
+        return 200, transaction.update(stored, draft.resource)
+
+    status, stored = await service.store.write(request.principal.tenant, work)
+    return written_answer(status, stored, request, location=status == 201)
+
+
+def _permit(request: Request, action: Action) -> None:
+    if not permits(request.principal.role, action):
+        text = f"The role {request.principal.role} may not do this."
+        raise refuse(Category.FORBIDDEN, text, location="http.Authorization")
