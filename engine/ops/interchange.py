@@ -1,5 +1,6 @@
 """`adt-engine interchange`: the Clinical Data Interchange Service as a process, and tokens for its administrators."""
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Final
 from urllib.parse import urlsplit
@@ -7,6 +8,7 @@ from urllib.parse import urlsplit
 import orjson
 import typer
 
+from engine.config.reload import reread
 from engine.config.service import Environment, ServiceConfiguration
 from engine.config.source import read, validate
 from engine.errors import UsageError
@@ -33,7 +35,7 @@ def interchange(
     port: Annotated[int, typer.Option(min=-1, max=65535, help="-1: the port of base_url; 0: a free one.")] = -1,
     database: Database = DATABASE,
 ) -> None:
-    """Run the Clinical Data Interchange Service until it is stopped.
+    """Run the Clinical Data Interchange Service until it is stopped; SIGHUP reads its configuration again.
 
     Example: adt-engine interchange --config interchange.yaml --database sqlite:///adt-data/interchange.db
     """
@@ -48,6 +50,7 @@ def interchange(
         port=(address.port if address.port is not None else 8080) if port < 0 else port,
         database=database,
         announce=lambda url: typer.echo(f"interchange ready at {url}"),
+        reread=partial(_reread, config),
     )
 
 
@@ -69,6 +72,10 @@ def token(
         raise UsageError("this is a production service: add --yes if a token is really meant")
     issued = issue_locally(configuration, database_path(database), client, scope, wall_clock, new_token)
     typer.echo(orjson.dumps(token_answer(issued)).decode() if as_json else issued.access)
+
+
+def _reread(config: Path | None, running: ServiceConfiguration) -> ServiceConfiguration:
+    return running if config is None else reread(read(config), running)
 
 
 def load(config: Path | None) -> ServiceConfiguration:

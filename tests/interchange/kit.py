@@ -121,6 +121,11 @@ class Outside(Running):
 
     process: Process = field(kw_only=True)
 
+    def reload(self, **changes: Any) -> list[dict[str, Any]]:
+        """Let it take up another configuration; return what its log says of that."""
+        settings = configuration(self.database.parent / "secret", **changes)
+        return self.process.reload(settings)
+
 
 @dataclass
 class Inside(Running):

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import httpx
 import orjson
 
 from engine.config.service import ServiceConfiguration
@@ -52,6 +53,18 @@ class Process:
                     return line
             time.sleep(0.01)
         raise AssertionError(f"no {name!r} in the log:\n{self.log.read_text()}")
+
+    def reload(self, settings: ServiceConfiguration | str) -> list[dict[str, Any]]:
+        """Write another configuration, ask for it to be read (SIGHUP), and return what the log says of that."""
+        before = len(self.events)
+        write_configuration(self.folder, settings)
+        self.run.send_signal(signal.SIGHUP)
+        until = time.monotonic() + 10
+        while len(self.events) == before and time.monotonic() < until:
+            time.sleep(0.01)
+        # All of it is written in one go, before the next request is answered.
+        assert httpx.get(f"http://127.0.0.1:{self.port}/livez", trust_env=False).status_code in {200, 404}
+        return self.events[before:]
 
     def stop(self) -> None:
         """Stop it in order: SIGTERM ends it with exit 0, and its log tells nothing of a patient."""

@@ -1,10 +1,11 @@
-"""The service as a process: bind, serve, and stop gracefully on SIGTERM or SIGINT."""
+"""The service as a process: bind, serve, reload on SIGHUP, and stop gracefully on SIGTERM or SIGINT."""
 
 import asyncio
 import contextlib
 import signal
 import socket
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Final
 
 import uvicorn
@@ -13,6 +14,7 @@ import uvloop
 from engine.config.service import ServiceConfiguration
 from engine.errors import StartError
 from engine.interchange.http.app import App, create_app
+from engine.interchange.http.reload import Change, Reload
 from engine.interchange.store.connection import database_path
 from engine.telemetry import logger
 
@@ -30,27 +32,35 @@ class _Server(uvicorn.Server):
 
 
 def serve(
-    configuration: ServiceConfiguration, *, host: str, port: int, database: str, announce: Callable[[str], None]
+    configuration: ServiceConfiguration,
+    *,
+    host: str,
+    port: int,
+    database: str,
+    announce: Callable[[str], None],
+    reread: Change,
 ) -> None:
     """Serve until SIGTERM or SIGINT; `announce` is called with the base address once requests are taken.
 
     Port 0 takes a free one; a `base_url` or `auth_url` that ends in `:0` then gets its number.
+    On SIGHUP `reread` is called with the configuration, and what it returns is put in force (`Reload`).
     StartError: the address or the database cannot be used.
     """
     listening = bind(host, port)
-    configuration = at_port(configuration, listening.getsockname()[1])
-    app = create_app(configuration, database_path(database))
+    bound = partial(at_port, port=listening.getsockname()[1])
+    app = create_app(bound(configuration), database_path(database))
+    reload = Reload(app.service, configuration, reread, bound)
 
     def ready() -> None:
-        bound, number = listening.getsockname()[:2]
-        logger().info("listening", address=bound, port=number)
-        announce(configuration.base_url)
+        address, number = listening.getsockname()[:2]
+        logger().info("listening", address=address, port=number)
+        announce(app.service.configuration.base_url)
 
     try:
         if configuration.unheeded:
             logger().warning("not in force yet", waits_for=list(configuration.unheeded))
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(_serve(app, listening, ready))
+            runner.run(_serve(app, listening, ready, reload))
     finally:
         app.close()
         listening.close()
@@ -96,7 +106,7 @@ def uvicorn_server(app: App) -> uvicorn.Server:
     return _Server(settings)
 
 
-async def _serve(app: App, listening: socket.socket, announce: Callable[[], None]) -> None:
+async def _serve(app: App, listening: socket.socket, announce: Callable[[], None], reload: Callable[[], None]) -> None:
     server = uvicorn_server(app)
     loop = asyncio.get_running_loop()
 
@@ -105,5 +115,6 @@ async def _serve(app: App, listening: socket.socket, announce: Callable[[], None
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop)
+    loop.add_signal_handler(signal.SIGHUP, reload)
     loop.call_soon(announce)
     await server.serve([listening])

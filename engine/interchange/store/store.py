@@ -39,7 +39,8 @@ class Store:
         self._indexers = indexers
         self._local = threading.local()
         self._readers: list[Connection] = []
-        self._numbers = self._number_tenants(tenants)
+        self._numbers: dict[str, int] = {}
+        self.number(tenants)
         self._writer = Writer(path)
 
     @property
@@ -86,13 +87,14 @@ class Store:
         if self._lock is not None:
             self._lock.release()
 
-    def _transaction(self, connection: Connection, tenant: str) -> Transaction:
-        return Transaction(connection, self._numbers[tenant], self._clock(), self._indexers)
-
-    def _number_tenants(self, tenants: Iterable[str]) -> dict[str, int]:
+    def number(self, tenants: Iterable[str]) -> None:
+        """Know these tenants from now on; those that the file knows keep their numbers."""
         connection = connect(self._path)
         try:
             connection.executemany(ADD_TENANT, [(name,) for name in tenants])
-            return dict(connection.execute(TENANTS).fetchall())
+            self._numbers = dict(connection.execute(TENANTS).fetchall())
         finally:
             connection.close()
+
+    def _transaction(self, connection: Connection, tenant: str) -> Transaction:
+        return Transaction(connection, self._numbers[tenant], self._clock(), self._indexers)

@@ -1,0 +1,44 @@
+"""The service's configuration read again while it runs: what may change, and what is refused by name."""
+
+from typing import Final
+
+from engine.config.service import ServiceConfiguration
+from engine.config.source import Source, validate
+from engine.errors import ConfigurationError
+
+# Read anew at each request. All else is bound at the start: addresses, identifiers that were given, sockets, lifetimes.
+LIVE: Final = frozenset(
+    {
+        "tenants",
+        "clients",
+        "users",
+        "auth",
+        "rate_limit",
+        "max_body_bytes",
+        "request_timeout_s",
+        "stu3_path_aliases",
+    }
+)
+RESTART: Final = "restart the service to put it in force"
+
+
+def reread(source: Source, running: ServiceConfiguration) -> ServiceConfiguration:
+    """Return a configuration that may take the place of a running one.
+
+    ConfigurationError: it is not valid, changes what is bound at the start, or lacks a tenant that is being served.
+    """
+    new = validate(source, ServiceConfiguration)
+    bound = [name for name in ServiceConfiguration.model_fields if name not in LIVE]
+    problems = [
+        source.problem((name,), "changed while running", RESTART)
+        for name in bound
+        if getattr(new, name) != getattr(running, name)
+    ]
+    problems += [
+        source.problem(("tenants",), f"the tenant {name!r} is served and cannot go while running", RESTART)
+        for name in running.tenants
+        if name not in new.tenants
+    ]
+    if problems:
+        raise ConfigurationError(tuple(problems))
+    return new

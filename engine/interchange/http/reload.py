@@ -1,0 +1,40 @@
+"""A running service takes up its configuration anew: clients, users, roles, tenants' settings, limits."""
+
+from collections.abc import Callable
+
+from engine.config.service import ServiceConfiguration
+from engine.errors import ConfigurationError
+from engine.interchange.service import Service
+from engine.telemetry import logger
+
+Change = Callable[[ServiceConfiguration], ServiceConfiguration]
+
+
+class Reload:
+    """Reads the configuration again when called, and puts it in force whole or not at all.
+
+    `written` is the configuration as it stood in the file; `reread` returns its successor or raises
+    ConfigurationError; `bound` puts the real port into addresses that leave it open.
+    """
+
+    def __init__(self, service: Service, written: ServiceConfiguration, reread: Change, bound: Change) -> None:
+        self._service = service
+        self._written = written
+        self._reread = reread
+        self._bound = bound
+
+    def __call__(self) -> None:
+        """Put the new configuration in force, or log each reason why the old one stays."""
+        try:
+            new = self._reread(self._written)
+        except ConfigurationError as error:
+            for problem in error.problems:
+                logger().error(
+                    "reload refused", file=f"{problem.file}:{problem.line}:{problem.column}", error=str(problem)
+                )
+            return
+        self._service.store.number(new.tenants)
+        self._service.configuration = self._bound(new)
+        changed = [name for name in type(new).model_fields if getattr(new, name) != getattr(self._written, name)]
+        self._written = new
+        logger().info("reloaded", count=len(changed), codes=changed)
