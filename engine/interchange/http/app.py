@@ -64,6 +64,7 @@ class App:
     def __init__(self, service: Service, hooks: Hooks | None) -> None:
         self.service = service
         meter = Meter(service.store)
+        self.refused = meter.refused
         self._calls = Calls(service, hooks, meter)
         self._pages = Pages(service, hooks, meter)
         self._prefix = service.configuration.path_prefix

@@ -8,6 +8,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from engine.interchange.http.door import Call
+from engine.interchange.outcome import Category
 from engine.interchange.store.store import Store
 
 SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0)
@@ -53,7 +54,7 @@ class Meter:
         )
         self._refusals = Counter(
             "adt_interchange_refusals_total",
-            "FHIR requests refused, by category; throttled is the rate limit",
+            "Requests refused, by category; throttled is the rate limit",
             ("category",),
             registry=self.registry,
         )
@@ -73,7 +74,11 @@ class Meter:
         children[0].inc()
         children[1].observe(seconds)
         if call.refusal is not None:
-            self._refusals.labels(call.refusal.name.lower().replace("_", "-")).inc()
+            self.refused(call.refusal)
+
+    def refused(self, category: Category) -> None:
+        """Count a refusal, before or behind the FHIR door."""
+        self._refusals.labels(category.name.lower().replace("_", "-")).inc()
 
     def issued(self, grant: str) -> None:
         """Count a token that was issued by a grant."""

@@ -6,7 +6,7 @@ import signal
 import socket
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Final
+from typing import Final, cast
 
 import uvicorn
 import uvloop
@@ -14,6 +14,7 @@ import uvloop
 from engine.config.service import ServiceConfiguration
 from engine.errors import StartError
 from engine.interchange.http.app import App, create_app
+from engine.interchange.http.protocol import BoundedProtocol
 from engine.interchange.http.reload import Change, Reload
 from engine.interchange.store.connection import database_path
 from engine.telemetry import logger
@@ -92,14 +93,17 @@ def at_port(configuration: ServiceConfiguration, port: int) -> ServiceConfigurat
 
 def uvicorn_server(app: App) -> uvicorn.Server:
     """Return the HTTP server of an app, without logs of requests."""
+    configuration = app.service.configuration
+    protocol = partial(BoundedProtocol, max_connections=configuration.max_connections, refused=app.refused)
     settings = uvicorn.Config(
         app,
-        http="httptools",
+        http=cast("type[asyncio.Protocol]", protocol),
         ws="none",
         lifespan="off",
         access_log=False,
         log_config=None,
         server_header=False,
+        proxy_headers=False,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=GRACE_SECONDS,
     )
