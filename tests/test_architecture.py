@@ -26,7 +26,7 @@ HOMES = {
     "twisted": ("receive/listener", "receive/reactor.py", "pipeline/", "__main__.py"),
     "httpx": ("deliver/client.py", "deliver/transport.py"),
     "aiohttp": ("deliver/client.py", "deliver/transport.py"),
-    "httptools": ("deliver/client.py", "deliver/transport.py"),
+    "httptools": ("deliver/client.py", "deliver/transport.py", "interchange/http/protocol.py"),
     "sqlite3": ("journal/", "interchange/store/"),
     "pysqlite3": ("journal/", "interchange/store/"),
     "sqlite_utils": ("journal/", "interchange/store/"),
