@@ -26,6 +26,8 @@ _WEB: Final = re.compile(rf"https?://(?:[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(?::\d
 _PRIVATE: Final = re.compile(rf"[a-z][a-z0-9+-]*(?:\.[a-z0-9+-]+)+:/{_REST}", re.ASCII)
 _LOOPBACK: Final = re.compile(r"http://(?:localhost|127\.0\.0\.1|\[::1\])(?:[:/?].*)?")
 _ARGON2ID: Final = re.compile(r"\$argon2id\$v=19\$m=\d+,t=\d+,p=\d+\$[A-Za-z0-9+/]+\$[A-Za-z0-9+/]+")
+# As in shadow(5): nobody signs in with a password; assertions may still speak for the user.
+_NO_PASSWORD: Final = frozenset({"", "!", "*", "…"})
 _PRIVATE_PARTS: Final = frozenset({"d", "k", "p", "q", "dp", "dq", "qi", "oth"})
 
 Grant = Literal[
@@ -49,7 +51,7 @@ def _redirect(address: str) -> str:
 
 
 def _hash(text: str) -> str:
-    if not _ARGON2ID.fullmatch(text):
+    if text not in _NO_PASSWORD and not _ARGON2ID.fullmatch(text):
         # Never shown: what stands here may be the password itself.
         raise PydanticCustomError("literal_secret", "an argon2id hash; make it with: adt-engine interchange password")
     return text
@@ -124,11 +126,11 @@ class Client(Frozen):
 
 
 class User(Frozen):
-    """One person who may sign in; the password is an argon2id hash."""
+    """One person who may sign in; the password is an argon2id hash, `!` for none that would do."""
 
     tenant: str
     role: Role
-    password_hash: Annotated[str, AfterValidator(_hash)] = Field(repr=False)
+    password_hash: Annotated[str, AfterValidator(_hash)] = Field("!", repr=False)
     name: str = ""
 
 

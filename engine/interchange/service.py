@@ -7,6 +7,7 @@ from datetime import datetime
 from engine.config.service import ServiceConfiguration, Tenant
 from engine.fhir.schema import FhirVersion
 from engine.interchange.http.throttle import Throttle
+from engine.interchange.oauth.code import Codes
 from engine.interchange.oauth.vault import Vault
 from engine.interchange.store.store import Store
 
@@ -18,6 +19,7 @@ class Service:
     configuration: ServiceConfiguration
     store: Store
     vault: Vault
+    codes: Codes
     clock: Callable[[], datetime]
     new_id: Callable[[], str]
     throttle: Throttle = field(default_factory=Throttle)

@@ -15,6 +15,7 @@ from engine.interchange.http.hooks import Hooks
 from engine.interchange.http.meter import Meter
 from engine.interchange.http.pages import Pages
 from engine.interchange.http.wire import Body, Receive, Scope, Send, read_headers, send_answer
+from engine.interchange.oauth.code import Codes
 from engine.interchange.oauth.vault import Vault
 from engine.interchange.resource.catalogue import INDEXERS
 from engine.interchange.service import Service
@@ -54,7 +55,7 @@ def create_app(
     vault = Vault(store, own_clock, tokens, lifetimes)
     for version in FhirVersion:
         defects(MINIMAL, version)
-    service = Service(configuration, store, vault, own_clock, ids)
+    service = Service(configuration, store, vault, Codes(store, vault, own_clock, tokens), own_clock, ids)
     return App(service, Hooks(own_clock) if configuration.test_hooks else None)
 
 

@@ -12,6 +12,7 @@ from engine.interchange.http.capability import capability_statement
 from engine.interchange.http.negotiation import FORMATS, acceptable, plain, prefer, writable
 from engine.interchange.http.route import Address, find_route, read_address, wrong_method
 from engine.interchange.http.wire import Body
+from engine.interchange.oauth.account import principal_of
 from engine.interchange.oauth.role import permits
 from engine.interchange.oauth.scope import allows
 from engine.interchange.oauth.vault import Principal, TokenKind
@@ -85,12 +86,12 @@ def authenticate(service: Service, authorization: str) -> Principal:
     """Return who asks; RefusedError (401) without a token that is active."""
     kind, _, text = authorization.partition(" ")
     found = service.vault.find(text.strip()) if kind.lower() == "bearer" and text.strip() else None
-    client = service.configuration.clients.get(found.client) if found else None
-    if found is None or client is None or found.kind != TokenKind.ACCESS:
+    principal = principal_of(service.configuration, found) if found else None
+    if found is None or principal is None or found.kind != TokenKind.ACCESS:
         raise _unauthorised(Category.LOGIN, "Send a valid access token as 'Authorization: Bearer'.", known=bool(text))
     if service.vault.seconds_left(found) <= 0:
         raise _unauthorised(Category.EXPIRED, "The access token has expired.", known=True)
-    return Principal(found.client, client.tenant, client.role, tuple(found.scope.split()), found.api_version)
+    return principal
 
 
 def _unauthorised(category: Category, text: str, *, known: bool) -> RefusedError:

@@ -15,14 +15,11 @@ from engine.interchange.http.calls import loggable
 from engine.interchange.http.capability import smart_configuration
 from engine.interchange.http.hooks import HookError, Hooks
 from engine.interchange.http.meter import MEDIA_TYPE, Meter
-from engine.interchange.http.wire import SAFE, Body, Receive, Scope, Send
-from engine.interchange.oauth import endpoint
-from engine.interchange.oauth.fault import OAuthError
+from engine.interchange.http.tokens import token_routes
+from engine.interchange.http.wire import SAFE, Receive, Scope, Send
 from engine.interchange.service import Service
 from engine.telemetry import logger, place_of
 
-MAX_FORM_BYTES: Final = 65_536
-PRAGMA: Final = {"pragma": "no-cache"}
 UNKNOWN: Final = {404: "not_found", 405: "method_not_allowed"}
 
 
@@ -72,9 +69,7 @@ class Pages:
 
     def _routes(self) -> list[Route]:
         routes = [
-            Route("/oauth/token", self._token, methods=["POST"]),
-            Route("/oauth/info", self._info, methods=["GET"]),
-            Route("/oauth/cancel", self._cancel, methods=["GET"]),
+            *token_routes(self._service, self._meter),
             Route("/.well-known/smart-configuration", partial(_smart, self._service), methods=["GET"]),
             Route("/livez", _alive, methods=["GET"]),
             Route("/readyz", self._ready, methods=["GET"]),
@@ -83,29 +78,6 @@ class Pages:
         if self._hooks is not None:
             routes.append(Route("/_test/{name}", partial(_hook, self._hooks), methods=["POST"]))
         return routes
-
-    async def _token(self, request: HttpRequest) -> Response:
-        try:
-            body = await Body(request.receive).read(request.headers.get("content-length"), MAX_FORM_BYTES)
-            fields = endpoint.parse_fields(request.headers.get("content-type", ""), body)
-            issued = await endpoint.token(self._service, fields, request.headers.get("authorization", ""))
-        except OAuthError as error:
-            return _oauth_fault(error)
-        self._meter.issued(fields["grant_type"])
-        return _json(endpoint.token_answer(issued), 200, PRAGMA)
-
-    async def _info(self, request: HttpRequest) -> Response:
-        try:
-            return _json(endpoint.info(self._service, request.query_params.get("access_token", "")), 200, PRAGMA)
-        except OAuthError as error:
-            return _oauth_fault(error)
-
-    async def _cancel(self, request: HttpRequest) -> Response:
-        try:
-            await endpoint.cancel(self._service, request.query_params.get("token", ""))
-        except OAuthError as error:
-            return _oauth_fault(error)
-        return _json({}, 200, PRAGMA)
 
     async def _ready(self, _request: HttpRequest) -> Response:
         if self._service.store.failed:
@@ -137,11 +109,6 @@ async def _swallow(_message: Scope) -> None:
 
 def _json(value: object, status: int = 200, headers: dict[str, str] | None = None) -> Response:
     return Response(orjson.dumps(value), status, headers, "application/json")
-
-
-def _oauth_fault(error: OAuthError) -> Response:
-    body = {"error": error.code, "error_description": error.description}
-    return _json(body, error.status, {**PRAGMA, **error.headers})
 
 
 async def _smart(service: Service, _request: HttpRequest) -> Response:

@@ -1,14 +1,19 @@
-"""Errors of the token endpoints (RFC 6749 section 5.2)."""
+"""Errors of the token endpoints (RFC 6749 section 5.2) and of a bearer token at them (RFC 6750 section 3)."""
+
+from typing import Final
 
 from engine.errors import ServiceError
 
+BEARER_STATUS: Final = {"invalid_token": 401, "insufficient_scope": 403}
+
 
 class OAuthError(ServiceError):
-    """A token endpoint refuses; `code` is one of the RFC's, and 401 answers a failed HTTP Basic."""
+    """A token endpoint refuses; `code` is one of the RFC's. A failed HTTP Basic or bearer token is challenged."""
 
-    def __init__(self, code: str, description: str, *, basic: bool = False) -> None:
+    def __init__(self, code: str, description: str, *, basic: bool = False, bearer: bool = False) -> None:
         super().__init__(code)
         self.code = code
         self.description = description
-        self.status = 401 if basic else 400
-        self.headers = {"WWW-Authenticate": 'Basic realm="interchange"'} if basic else {}
+        self.status = 401 if basic else BEARER_STATUS[code] if bearer else 400
+        challenge = 'Basic realm="interchange"' if basic else f'Bearer error="{code}"' if bearer else ""
+        self.headers = {"WWW-Authenticate": challenge} if challenge else {}

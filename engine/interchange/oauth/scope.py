@@ -5,6 +5,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
+from engine.config.account import Client, Role
+from engine.interchange.oauth.fault import OAuthError
+
 WILDCARDS: Final = frozenset({"user/.", "user/.*", "user/*.*", "system/*.*"})
 FLAGS: Final = frozenset({"patient360", "offline_access", "openid", "profile", "fhirUser", "place_orders"})
 SMART: Final = re.compile(r"(?:user|patient|system)/([A-Z][A-Za-z]*|\*)\.(read|write|\*)")
@@ -46,6 +49,21 @@ def covers(registered: str, requested: str) -> bool:
 def granted(registered: tuple[str, ...], requested: tuple[str, ...]) -> tuple[str, ...]:
     """Return the requested scopes that a registered one covers, in the order of the request."""
     return tuple(scope for scope in requested if any(covers(own, scope) for own in registered))
+
+
+def requested_scope(client: Client, scope: str) -> str:
+    """Return the scopes a client is given of those it asks for; OAuthError where none is left."""
+    asked = tuple(dict.fromkeys(scope.split()))
+    if not asked:
+        if client.role is Role.SYSTEM_INTEGRATION or not client.scopes:
+            raise OAuthError("invalid_scope", "Name the scopes; this client has no default.")
+        asked = client.scopes
+    if any(right(one) is None for one in asked):
+        raise OAuthError("invalid_scope", "The request names something that is no scope.")
+    given = granted(client.scopes, asked)
+    if not given:
+        raise OAuthError("invalid_scope", "The client is registered for none of these scopes.")
+    return " ".join(given)
 
 
 @lru_cache(maxsize=4096)

@@ -1,6 +1,8 @@
 """The vault of tokens: only their digests are kept; lifetimes follow the service's clock.
 
-Tokens that a refresh hands on belong to one family: revoking any access token of it ends its refresh tokens.
+Tokens that a refresh hands on belong to one family: revoking any access token of it ends its refresh tokens. A
+refresh token that comes a second time has been copied: nobody can say by whom, so that all of its family ends
+(RFC 9700 section 4.14.2).
 """
 
 from collections.abc import Callable
@@ -19,13 +21,17 @@ CACHE: Final = 10_000
 KEPT_AFTER_EXPIRY_MS: Final = 86_400_000
 
 ADD: Final = (
-    "INSERT INTO token (digest, kind, pair, client, scope, api_version, expires_ms, revoked)"
-    " VALUES (?, ?, ?, ?, ?, ?, ?, 0)"
+    "INSERT INTO token (digest, kind, pair, client, login, scope, api_version, expires_ms, revoked)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0)"
 )
-GET: Final = "SELECT kind, pair, client, scope, api_version, expires_ms, revoked FROM token WHERE digest=?"
+GET: Final = "SELECT kind, pair, client, login, scope, api_version, expires_ms, revoked FROM token WHERE digest=?"
 REVOKE: Final = "UPDATE token SET revoked=1 WHERE digest=?"
+# 2: not revoked by anybody, but exchanged for its successor.
+ROTATE: Final = "UPDATE token SET revoked=2 WHERE digest=?"
+REVOKE_FAMILY: Final = "UPDATE token SET revoked=1 WHERE pair=? AND revoked=0"
 REVOKE_REFRESH: Final = "UPDATE token SET revoked=1 WHERE pair=? AND kind='refresh'"
 FORGET: Final = "DELETE FROM token WHERE expires_ms < ?"
+ROTATED: Final = 2
 
 
 class TokenKind(StrEnum):
@@ -36,11 +42,12 @@ class TokenKind(StrEnum):
 
 
 class Token(NamedTuple):
-    """What is known of a token; `scopes` is the list as it was granted."""
+    """What is known of a token; `user` is '' where it speaks for the client itself, `scope` is as it was granted."""
 
     kind: str
     pair: int
     client: str
+    user: str
     scope: str
     api_version: str
     expires_ms: int
@@ -49,12 +56,22 @@ class Token(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who asks: client, tenant, role as configured now, and the scopes of the token."""
+    """Who asks: client and user ('' for none), tenant and role as configured now, and the scopes of the token."""
 
     client: str
+    user: str
     tenant: str
     role: Role
     scopes: tuple[str, ...]
+    api_version: str
+
+
+class Bearer(NamedTuple):
+    """For whom tokens are: client and user ('' for none), and what they may be used for."""
+
+    client: str
+    user: str
+    scope: str
     api_version: str
 
 
@@ -80,29 +97,39 @@ class Vault:
         self._access_seconds, self._refresh_seconds = lifetimes
         self._cache: dict[bytes, Token] = {}
 
-    async def issue(self, client: str, scope: str, api_version: str, *, refresh: bool) -> Issued:
+    async def issue(self, client: str, scope: str, api_version: str, *, refresh: bool, user: str = "") -> Issued:
         """Return a new access token, and a refresh token where asked for, once they are on disk."""
-        family = int.from_bytes(_digest(self._new_token())[:7])
-        return await self._store.write_raw(
-            lambda connection: self._add(connection, family, client, scope, api_version, refresh=refresh)
-        )
+        family = self.new_family()
+        bearer = Bearer(client, user, scope, api_version)
+        return await self._store.write_raw(lambda connection: self.add(connection, family, bearer, refresh=refresh))
 
     async def exchange(self, refresh_token: str, client: str, scope: str) -> Issued | None:
-        """Return the successors of a refresh token, which dies; None: it is unknown, expired, used or not theirs."""
-        digest = _digest(refresh_token)
+        """Return the successors of a refresh token, which dies; None: it is unknown, expired, used or not theirs.
+
+        One that was exchanged before takes its whole family along.
+        """
+        digest = digest_of(refresh_token)
 
         def work(connection: Connection) -> Issued | None:
             token = _get(connection, digest)
-            if token is None or token.kind != TokenKind.REFRESH or not self._live(token) or token.client != client:
+            if token is None or token.kind != TokenKind.REFRESH or token.client != client:
                 return None
-            connection.execute(REVOKE, (digest,))
-            return self._add(connection, token.pair, client, scope or token.scope, token.api_version, refresh=True)
+            if token.revoked == ROTATED:
+                self.end(connection, token.pair)
+            if token.revoked or self.seconds_left(token) <= 0:
+                return None
+            connection.execute(ROTATE, (digest,))
+            bearer = Bearer(client, token.user, scope or token.scope, token.api_version)
+            return self.add(connection, token.pair, bearer, refresh=True)
 
-        return await self._store.write_raw(work)
+        issued = await self._store.write_raw(work)
+        if issued is None:
+            self.forget()
+        return issued
 
     def find(self, token: str) -> Token | None:
         """Return what is known of a token, expired ones too; None for an unknown or revoked one."""
-        digest = _digest(token)
+        digest = digest_of(token)
         known = self._cache.get(digest)
         if known is None:
             known = _get(self._store.reader(), digest)
@@ -119,7 +146,7 @@ class Vault:
 
     async def revoke(self, token: str) -> None:
         """Revoke a token; an access token takes its refresh token along. An unknown one is no fault (RFC 7009)."""
-        digest = _digest(token)
+        digest = digest_of(token)
 
         def work(connection: Connection) -> None:
             known = _get(connection, digest)
@@ -129,11 +156,18 @@ class Vault:
                     connection.execute(REVOKE_REFRESH, (known.pair,))
 
         await self._store.write_raw(work)
+        self.forget()
+
+    def forget(self) -> None:
+        """Read tokens from disk again, after some were revoked."""
         self._cache.clear()
 
-    def _add(
-        self, connection: Connection, family: int, client: str, scope: str, api_version: str, *, refresh: bool
-    ) -> Issued:
+    def new_family(self) -> int:
+        """Return a number for tokens that belong together."""
+        return int.from_bytes(digest_of(self._new_token())[:7])
+
+    def add(self, connection: Connection, family: int, bearer: Bearer, *, refresh: bool) -> Issued:
+        """Keep new tokens of a family within a write, and return them."""
         now = milliseconds(self._clock())
         connection.execute(FORGET, (now - KEPT_AFTER_EXPIRY_MS,))
         access, second = f"at_{self._new_token()}", f"rt_{self._new_token()}" if refresh else ""
@@ -141,15 +175,16 @@ class Vault:
         if refresh:
             rows.append((second, TokenKind.REFRESH, self._refresh_seconds))
         for text, kind, seconds in rows:
-            row = (_digest(text), str(kind), family, client, scope, api_version, now + seconds * 1000)
-            connection.execute(ADD, row)
-        return Issued(access, second, self._access_seconds, scope, api_version)
+            connection.execute(ADD, (digest_of(text), str(kind), family, *bearer, now + seconds * 1000))
+        return Issued(access, second, self._access_seconds, bearer.scope, bearer.api_version)
 
-    def _live(self, token: Token) -> bool:
-        return not token.revoked and self.seconds_left(token) > 0
+    def end(self, connection: Connection, family: int) -> None:
+        """Revoke every token of a family within a write; `forget` is to follow it."""
+        connection.execute(REVOKE_FAMILY, (family,))
 
 
-def _digest(token: str) -> bytes:
+def digest_of(token: str) -> bytes:
+    """Return what is kept of a token or code: its SHA-256."""
     return sha256(token.encode("utf-8", "replace")).digest()
 
 

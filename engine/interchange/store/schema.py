@@ -95,6 +95,27 @@ ALTER TABLE named_reference_index RENAME TO reference_index;
 CREATE INDEX reference_by_target ON reference_index (tenant, target, parameter);
 """
 
+# `login` is the user that a token speaks for, '' for none. Codes and assertions are spent once.
+SIGN_IN: Final = """
+ALTER TABLE token ADD COLUMN login TEXT NOT NULL DEFAULT '';
+
+CREATE TABLE authorization_code (
+    digest BLOB PRIMARY KEY,
+    pair INTEGER NOT NULL,
+    client TEXT NOT NULL,
+    login TEXT NOT NULL,
+    scope TEXT NOT NULL,
+    redirect_uri TEXT NOT NULL,
+    challenge TEXT NOT NULL,
+    expires_ms INTEGER NOT NULL,
+    used INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX authorization_code_by_expiry ON authorization_code (expires_ms);
+
+CREATE TABLE spent_assertion (digest BLOB PRIMARY KEY, expires_ms INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+CREATE INDEX spent_assertion_by_expiry ON spent_assertion (expires_ms);
+"""
+
 
 @migrations()
 def resources(database: Database) -> None:
@@ -118,6 +139,12 @@ def tokens(database: Database) -> None:
 def references(database: Database) -> None:
     """Let references be searched by parameter."""
     _run(database, REFERENCES)
+
+
+@migrations()
+def sign_in(database: Database) -> None:
+    """Let tokens speak for users; make the tables of authorization codes and spent assertions."""
+    _run(database, SIGN_IN)
 
 
 def _run(database: Database, script: str) -> None:

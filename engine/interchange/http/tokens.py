@@ -1,0 +1,66 @@
+"""The token endpoints over HTTP: /oauth/token, /oauth/info, /oauth/cancel and /oauth/userinfo, all answers JSON."""
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Final
+
+import orjson
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from engine.interchange.http.meter import Meter
+from engine.interchange.http.wire import Body
+from engine.interchange.oauth import endpoint, grants
+from engine.interchange.oauth.fault import OAuthError
+from engine.interchange.service import Service
+
+Json = dict[str, str | int]
+Tell = Callable[[Request], Awaitable[Json]]
+
+MAX_FORM_BYTES: Final = 65_536
+PRAGMA: Final = {"pragma": "no-cache"}
+
+
+def token_routes(service: Service, meter: Meter) -> list[Route]:
+    """Return the routes of the token endpoints."""
+
+    async def token(request: Request) -> Json:
+        fields = endpoint.parse_fields(request.headers.get("content-type", ""), await read_form(request))
+        issued = await grants.token(service, fields, request.headers.get("authorization", ""))
+        meter.issued(fields["grant_type"])
+        return endpoint.token_answer(issued)
+
+    async def info(request: Request) -> Json:
+        return endpoint.info(service, request.query_params.get("access_token", ""))
+
+    async def cancel(request: Request) -> Json:
+        await endpoint.cancel(service, request.query_params.get("token", ""))
+        return {}
+
+    async def user_info(request: Request) -> Json:
+        return {**endpoint.user_info(service, request.headers.get("authorization", ""))}
+
+    return [
+        Route("/oauth/token", partial(_answer, token), methods=["POST"]),
+        Route("/oauth/info", partial(_answer, info), methods=["GET"]),
+        Route("/oauth/cancel", partial(_answer, cancel), methods=["GET"]),
+        Route("/oauth/userinfo", partial(_answer, user_info), methods=["GET"]),
+    ]
+
+
+async def read_form(request: Request) -> bytes | None:
+    """Return the body of a request, None where it is larger than 64 KiB."""
+    return await Body(request.receive).read(request.headers.get("content-length"), MAX_FORM_BYTES)
+
+
+async def _answer(tell: Tell, request: Request) -> Response:
+    try:
+        return _json(await tell(request), 200, PRAGMA)
+    except OAuthError as error:
+        body: Json = {"error": error.code, "error_description": error.description}
+        return _json(body, error.status, {**PRAGMA, **error.headers})
+
+
+def _json(value: Json, status: int, headers: dict[str, str]) -> Response:
+    return Response(orjson.dumps(value), status, headers, "application/json")

@@ -1,0 +1,104 @@
+"""Which client asks, and what proves it: a secret, a signed assertion, or PKCE alone for a public client."""
+
+import base64
+import binascii
+import hmac
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import unquote_plus
+
+from engine.config.account import Client
+from engine.config.secret import Secret
+from engine.interchange.oauth import assertion
+from engine.interchange.oauth.assertion import Expected, RefusedAssertionError
+from engine.interchange.oauth.fault import OAuthError
+from engine.interchange.service import Service
+
+Fields = Mapping[str, str]
+
+# SMART, "Backend Services": an assertion that proves a client lives five minutes at most.
+LONGEST_ASSERTION_SECONDS: Final = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """The client that asks, by name, and as configured."""
+
+    name: str
+    client: Client
+
+
+async def authenticated(service: Service, fields: Fields, authorization: str) -> Caller:
+    """Return the client that a token request proves; OAuthError where it proves none, or in two ways at once."""
+    basic = authorization[:6].lower() == "basic "
+    ways = [basic, bool(fields.get("client_secret")), "client_assertion" in fields]
+    if sum(ways) > 1:
+        raise OAuthError("invalid_request", "Authenticate in one way only.")
+    if "client_assertion" in fields:
+        return await _by_assertion(service, fields)
+    name, secret = _basic(authorization) if basic else (fields.get("client_id", ""), fields.get("client_secret", ""))
+    if not basic and not name:
+        raise OAuthError("invalid_request", "client_id and client_secret are missing.")
+    client = service.configuration.clients.get(name)
+    if client is None or not _proves(client, secret):
+        raise OAuthError("invalid_client", "Client id or secret is wrong.", basic=basic)
+    return Caller(name, client)
+
+
+def named(service: Service, fields: Fields) -> Caller:
+    """Return the client that a request names without proof; OAuthError where there is no such client."""
+    name = fields.get("client_id", "")
+    if not name:
+        raise OAuthError("invalid_request", "client_id is missing.")
+    client = service.configuration.clients.get(name)
+    if client is None:
+        raise OAuthError("invalid_client", "There is no such client.")
+    return Caller(name, client)
+
+
+def token_endpoint(service: Service) -> str:
+    """Return the address that an assertion must be made for."""
+    return f"{service.configuration.token_url}/oauth/token"
+
+
+async def _by_assertion(service: Service, fields: Fields) -> Caller:
+    text = fields["client_assertion"]
+    name = fields.get("client_id") or assertion.claimed_subject(text)
+    client = service.configuration.clients.get(name)
+    if client is None or fields.get("client_assertion_type") != assertion.TYPE:
+        raise OAuthError("invalid_client", "The client assertion is refused: client or type is unknown.")
+    expected = Expected(name, token_endpoint(service), LONGEST_ASSERTION_SECONDS)
+    try:
+        read = assertion.verify(text, client, expected, service.clock())
+    except RefusedAssertionError as error:
+        raise OAuthError("invalid_client", f"The client assertion is refused: {error}.") from error
+    if read.subject != name or not read.id:
+        raise OAuthError("invalid_client", "The client assertion is refused: sub is the client, and jti is needed.")
+    if not await assertion.spend(service.store, service.clock, name, read):
+        raise OAuthError("invalid_client", "The client assertion has been used before.")
+    return Caller(name, client)
+
+
+def _proves(client: Client, secret: str) -> bool:
+    """Say whether a secret is the client's; a public client has none and sends none."""
+    if client.secret is None:
+        return client.public and not secret
+    expected = _text(client.secret)
+    same = [hmac.compare_digest(expected.encode(), sent.encode()) for sent in (secret, unquote_plus(secret))]
+    return bool(expected) and any(same)
+
+
+def _text(secret: Secret) -> str:
+    try:
+        return secret.read()
+    except LookupError:
+        return ""
+
+
+def _basic(authorization: str) -> tuple[str, str]:
+    try:
+        name, _, secret = base64.b64decode(authorization[6:].strip(), validate=True).decode().partition(":")
+    except (binascii.Error, UnicodeDecodeError):
+        return "", ""
+    return unquote_plus(name), secret
