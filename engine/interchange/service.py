@@ -14,7 +14,10 @@ from engine.interchange.store.store import Store
 
 @dataclass(slots=True)
 class Service:
-    """What an interaction works with; `configuration` may be replaced while running, and is read at each request."""
+    """What an interaction works with; `configuration` may be replaced while running, and is read at each request.
+
+    `seal_secret` signs what clients carry from one page to the next.
+    """
 
     configuration: ServiceConfiguration
     store: Store
@@ -22,6 +25,7 @@ class Service:
     codes: Codes
     clock: Callable[[], datetime]
     new_id: Callable[[], str]
+    seal_secret: bytes = field(repr=False)
     throttle: Throttle = field(default_factory=Throttle)
 
     def tenant(self, name: str) -> Tenant:

@@ -55,7 +55,8 @@ def create_app(
     vault = Vault(store, own_clock, tokens, lifetimes)
     for version in FhirVersion:
         defects(MINIMAL, version)
-    service = Service(configuration, store, vault, Codes(store, vault, own_clock, tokens), own_clock, ids)
+    codes = Codes(store, vault, own_clock, tokens)
+    service = Service(configuration, store, vault, codes, own_clock, ids, store.secret("seal", tokens().encode()))
     return App(service, Hooks(own_clock) if configuration.test_hooks else None)
 
 

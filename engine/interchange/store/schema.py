@@ -116,6 +116,9 @@ CREATE TABLE spent_assertion (digest BLOB PRIMARY KEY, expires_ms INTEGER NOT NU
 CREATE INDEX spent_assertion_by_expiry ON spent_assertion (expires_ms);
 """
 
+# What the service signs with: made once, and the same for every process on this database.
+SECRETS: Final = "CREATE TABLE secret (name TEXT PRIMARY KEY, value BLOB NOT NULL) STRICT, WITHOUT ROWID"
+
 
 @migrations()
 def resources(database: Database) -> None:
@@ -145,6 +148,12 @@ def references(database: Database) -> None:
 def sign_in(database: Database) -> None:
     """Let tokens speak for users; make the tables of authorization codes and spent assertions."""
     _run(database, SIGN_IN)
+
+
+@migrations()
+def secrets(database: Database) -> None:
+    """Make the table of the service's own secrets."""
+    _run(database, SECRETS)
 
 
 def _run(database: Database, script: str) -> None:

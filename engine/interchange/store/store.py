@@ -14,6 +14,8 @@ T = TypeVar("T")
 
 ADD_TENANT: Final = "INSERT OR IGNORE INTO tenant (name) VALUES (?)"
 TENANTS: Final = "SELECT name, number FROM tenant"
+ADD_SECRET: Final = "INSERT INTO secret (name, value) VALUES (?, ?) ON CONFLICT (name) DO NOTHING"  # noqa: S105 - SQL
+SECRET: Final = "SELECT value FROM secret WHERE name = ?"  # noqa: S105 - SQL
 
 
 class Store:
@@ -93,6 +95,15 @@ class Store:
         try:
             connection.executemany(ADD_TENANT, [(name,) for name in tenants])
             self._numbers = dict(connection.execute(TENANTS).fetchall())
+        finally:
+            connection.close()
+
+    def secret(self, name: str, new: bytes) -> bytes:
+        """Return a secret of the service; the first process to ask makes it `new`, all others get that."""
+        connection = connect(self._path)
+        try:
+            connection.execute(ADD_SECRET, (name, new))
+            return bytes(connection.execute(SECRET, (name,)).fetchone()[0])
         finally:
             connection.close()
 
