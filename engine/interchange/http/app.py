@@ -50,7 +50,7 @@ def create_app(
 ) -> "App":
     """Return the service over a database file; close it when done. StartError: the file cannot be used."""
     own_clock = Clock(clock)
-    store = Store(database, configuration.tenants, own_clock, INDEXERS)
+    store = Store(database, configuration.tenants, own_clock, INDEXERS, environment=configuration.environment)
     lifetimes = (configuration.access_token_lifetime_s, configuration.refresh_token_lifetime_s)
     vault = Vault(store, own_clock, tokens, lifetimes)
     for version in FhirVersion:

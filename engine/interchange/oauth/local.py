@@ -31,7 +31,7 @@ def issue_locally(
     unknown = [one for one in scopes if right(one) is None]
     if unknown or not scopes:
         raise UsageError(f"no scope: {', '.join(unknown) or 'the client has none; give --scope'}")
-    store = Store(database, configuration.tenants, clock, {}, alone=False)
+    store = Store(database, configuration.tenants, clock, {}, alone=False, environment=configuration.environment)
     try:
         vault = Vault(
             store, clock, new_token, (configuration.access_token_lifetime_s, configuration.refresh_token_lifetime_s)

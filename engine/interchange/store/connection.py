@@ -16,6 +16,8 @@ SqliteError: Final = sqlite3.Error
 # Errors that lie in the statement, not in the disk: they fail one request and not the store.
 STATEMENT_ERRORS: Final = (sqlite3.IntegrityError, sqlite3.ProgrammingError, sqlite3.InterfaceError, sqlite3.DataError)
 
+SETTLE: Final = "INSERT OR IGNORE INTO home (one, environment) VALUES (1, ?)"
+SETTLED: Final = "SELECT environment FROM home"
 PREFIX: Final = "sqlite:///"
 PRAGMAS: Final = (
     "PRAGMA journal_mode=WAL",
@@ -34,18 +36,26 @@ def database_path(url: str) -> Path:
     return Path(url.removeprefix(PREFIX))
 
 
-def prepare(path: Path) -> None:
-    """Make the file, readable by its owner only, and bring its tables up to date."""
+def prepare(path: Path, environment: str = "") -> None:
+    """Make the file, readable by its owner only, and bring its tables up to date.
+
+    It belongs to the first `environment` that is named; StartError for any other, and where it cannot be used.
+    """
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
         connection = connect(path)
         try:
             migrations.apply(Database(connection))
+            if environment:
+                connection.execute(SETTLE, (environment,))
+            settled = [name for (name,) in connection.execute(SETTLED)]
         finally:
             connection.close()
     except (OSError, SqliteError) as error:
         raise StartError(f"the database {path} cannot be used: {error}") from error
+    if environment and settled != [environment]:
+        raise StartError(f"the database {path} belongs to {settled[0]}, and this is {environment}: name another file")
 
 
 def connect(path: Path, *, reading: bool = False) -> Connection:

@@ -119,6 +119,11 @@ CREATE INDEX spent_assertion_by_expiry ON spent_assertion (expires_ms);
 # What the service signs with: made once, and the same for every process on this database.
 SECRETS: Final = "CREATE TABLE secret (name TEXT PRIMARY KEY, value BLOB NOT NULL) STRICT, WITHOUT ROWID"
 
+# What the file belongs to: one row, written by the first service that uses it.
+HOME: Final = """
+CREATE TABLE home (one INTEGER PRIMARY KEY CHECK (one = 1), environment TEXT NOT NULL) STRICT
+"""
+
 
 @migrations()
 def resources(database: Database) -> None:
@@ -154,6 +159,12 @@ def sign_in(database: Database) -> None:
 def secrets(database: Database) -> None:
     """Make the table of the service's own secrets."""
     _run(database, SECRETS)
+
+
+@migrations()
+def home(database: Database) -> None:
+    """Let the file know its environment."""
+    _run(database, HOME)
 
 
 def _run(database: Database, script: str) -> None:

@@ -22,7 +22,7 @@ class Store:
     """What the service keeps. Reads see the last commit; a write answers when its commit is on disk.
 
     `alone` false: a command beside a running service, which writes a row or two.
-    StartError: the file cannot be used, or another service uses it.
+    StartError: the file cannot be used, another service uses it, or it belongs to another environment.
     """
 
     def __init__(
@@ -33,8 +33,9 @@ class Store:
         indexers: Mapping[str, Indexer],
         *,
         alone: bool = True,
+        environment: str = "",
     ) -> None:
-        prepare(path)
+        prepare(path, environment)
         self._lock = Lock(path) if alone else None
         self._path = path
         self._clock = clock
