@@ -290,6 +290,17 @@ def test_conditional_create(service: Running, base: str) -> None:
     assert total(service, body) == 1
 
 
+def test_conditions_in_the_address(service: Running, base: str) -> None:
+    """Clients that put the criteria into the address of a create get a conditional create, not a duplicate."""
+    body = someone()
+    criteria = condition(body)["if-none-exist"]
+    first = service.ask("POST", f"{base}/Patient?{criteria}", json=body)
+    again = service.ask("POST", f"{base}/Patient?{criteria}&_format=json", json=body)
+    assert (first.status_code, again.status_code, again.json()["id"]) == (201, 200, first.json()["id"])
+    issue(service.ask("POST", f"{base}/Patient?{criteria}", json=body, headers=condition(body)), 400, "invalid")
+    issue(service.ask("POST", f"{base}/Patient?identifier=a", json=body), 400, "invalid")
+
+
 @pytest.mark.parametrize(("base_path", "code"), [("/fhir/R4", "multiple-matches"), ("/fhir", "duplicate")])
 def test_conditional_create_with_several_matches(service: Running, base_path: str, code: str) -> None:
     """C-142: several matches are 412, and nothing is written."""

@@ -15,12 +15,8 @@ from engine.interchange.store.transaction import Stored, Transaction
 async def create(service: Service, request: Request) -> Answer:
     """Answer POST /{type}: 201; with If-None-Exist 200 for one match and 412 for several."""
     definition = KEPT[request.type]
-    condition = parse_condition(
-        request.headers.get("if-none-exist"),
-        request.type,
-        definition.search_parameters(request.version),
-        service.configuration.base_url,
-    )
+    parameters = definition.search_parameters(request.version)
+    condition = parse_condition(request, parameters, service.configuration.base_url)
     draft = read_draft(service, request, partial(check_resource, definition))
     new_id = service.new_id()
 

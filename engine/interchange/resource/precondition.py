@@ -1,7 +1,7 @@
 """Preconditions of a write: ids that agree, If-Match and If-None-Exist."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 from urllib.parse import parse_qsl
 
@@ -9,6 +9,7 @@ from engine.fhir.schema import FhirVersion
 from engine.interchange.exchange import Request
 from engine.interchange.outcome import Category, RefusedError, refuse
 from engine.interchange.search.criterion import Parameter, Search
+from engine.interchange.search.page import FORM
 from engine.interchange.search.parse import parse_search
 from engine.interchange.store.query import find
 from engine.interchange.store.transaction import Stored, Transaction
@@ -51,22 +52,32 @@ def check_version(stored: Stored | None, expected: str | None, version: FhirVers
     raise refuse(category, f"The resource is {now}, not version {expected[:20]}.", location="http.If-Match")
 
 
-def parse_condition(
-    header: str | None, type_name: str, parameters: Mapping[str, Parameter], base_url: str
-) -> Search | None:
-    """Return the search of an If-None-Exist header, None where there is none; only `parameters` are allowed."""
-    if header is None:
+def parse_condition(request: Request, parameters: Mapping[str, Parameter], base_url: str) -> Search | None:
+    """Return the search that a create depends on, None where there is none; only `parameters` are allowed.
+
+    It stands in If-None-Exist; some clients put it in the address instead, where ignoring it would make duplicates.
+    """
+    header, pairs = request.headers.get("if-none-exist"), tuple(_criteria(request))
+    if header is None and not pairs:
         return None
-    pairs = parse_qsl(header.strip().removeprefix("?"), keep_blank_values=True)
+    if header is not None and pairs:
+        text = "Name the criteria in If-None-Exist only."
+        raise refuse(Category.BAD_VALUE, text, location="http.query")
+    if header is not None:
+        pairs = tuple(parse_qsl(header.strip().removeprefix("?"), keep_blank_values=True))
     if not pairs:
         raise refuse(Category.BAD_VALUE, "If-None-Exist names no criterion.", location="http.If-None-Exist")
     if any(name.partition(":")[0] not in parameters for name, _ in pairs):
-        text = f"If-None-Exist supports only {', '.join(parameters)}."
+        text = f"A conditional create supports only {', '.join(parameters)}."
         raise refuse(Category.BAD_VALUE, text, location="http.If-None-Exist")
     try:
-        return parse_search(type_name, parameters, pairs, base_url)
+        return parse_search(request.type, parameters, pairs, base_url)
     except RefusedError as refusal:
         raise RefusedError(Category.BAD_VALUE, refusal.issues) from refusal
+
+
+def _criteria(request: Request) -> Iterator[tuple[str, str]]:
+    return ((name, value) for name, value in request.query if name not in FORM)
 
 
 def match_condition(transaction: Transaction, condition: Search | None) -> Stored | None:

@@ -6,8 +6,8 @@ from typing import Final
 
 from engine.interchange.outcome import Category, refuse
 
-# Parameters of the answer's form, not of the search.
-FORM: Final = frozenset({"_count", "_offset", "_format", "_pretty"})
+# Parameters of the answer's form, not of the search; a total is always exact, whatever kind of it is asked for.
+FORM: Final = frozenset({"_count", "_offset", "_format", "_pretty", "_total", "_totalMethod"})
 
 Pairs = tuple[tuple[str, str], ...]
 
