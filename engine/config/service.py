@@ -82,7 +82,7 @@ class ServiceConfiguration(Frozen):
     test_hooks: bool = False
     cursor_validity_s: int = Field(300, ge=1)
     rate_limit: RateLimit | None = None
-    max_connections: int = Field(1000, ge=1)
+    max_connections: int = Field(512, ge=1)
     drain_s: float = Field(0, ge=0)
     tls: Tls | None = None
     behind_proxy: bool = False
@@ -97,6 +97,8 @@ class ServiceConfiguration(Frozen):
         for kind, name, tenant in accounts:
             if tenant not in self.tenants:
                 raise ValueError(f"{kind} {name} names the tenant {tenant!r}, which is not under tenants")
+        if self.tls is not None and not self.base_url.startswith("https:"):
+            raise ValueError("tls needs a base_url that begins with https:")
         if self.test_hooks and self.environment is not Environment.SANDBOX:
             raise ValueError("test_hooks need environment: sandbox")
         self._sign_in()

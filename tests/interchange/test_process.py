@@ -72,7 +72,7 @@ def test_sigterm_stops_in_order(tmp_path: Path) -> None:
         process.stop()
         assert process.run.stdout is not None
         assert process.run.stdout.read() == ""
-        assert [line["event"] for line in process.events] == ["listening"]
+        assert [line["event"] for line in process.events] == ["listening", "stopping", "stopped"]
 
 
 def test_token_command(tmp_path: Path) -> None:

@@ -89,9 +89,14 @@ class App:
         except ConnectionError:
             return
 
-    def stopping(self) -> None:
-        """Say from now on that no more requests should come."""
-        self._pages.stopping = True
+    @property
+    def stopping(self) -> bool:
+        """Whether no more requests should come."""
+        return self._pages.stopping
+
+    @stopping.setter
+    def stopping(self, stopping: bool) -> None:
+        self._pages.stopping = stopping
 
     def close(self) -> None:
         """Finish what is being written and let the database go."""

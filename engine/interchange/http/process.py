@@ -16,6 +16,8 @@ from engine.errors import StartError
 from engine.interchange.http.app import App, create_app
 from engine.interchange.http.protocol import BoundedProtocol
 from engine.interchange.http.reload import Change, Reload
+from engine.interchange.http.silence import hush, hush_loop
+from engine.interchange.http.tls import check_open_line, server_context
 from engine.interchange.store.connection import database_path
 from engine.telemetry import logger
 
@@ -45,12 +47,14 @@ def serve(
 
     Port 0 takes a free one; a `base_url` or `auth_url` that ends in `:0` then gets its number.
     On SIGHUP `reread` is called with the configuration, and what it returns is put in force (`Reload`).
-    StartError: the address or the database cannot be used.
+    StartError: the address, the certificate or the database cannot be used.
     """
+    check_open_line(configuration, host)
     listening = bind(host, port)
     bound = partial(at_port, port=listening.getsockname()[1])
     app = create_app(bound(configuration), database_path(database))
     reload = Reload(app.service, configuration, reread, bound)
+    hush()
 
     def ready() -> None:
         address, number = listening.getsockname()[:2]
@@ -65,6 +69,7 @@ def serve(
     finally:
         app.close()
         listening.close()
+    logger().info("stopped")
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -94,6 +99,7 @@ def at_port(configuration: ServiceConfiguration, port: int) -> ServiceConfigurat
 def uvicorn_server(app: App) -> uvicorn.Server:
     """Return the HTTP server of an app, without logs of requests."""
     configuration = app.service.configuration
+    tls = configuration.tls
     protocol = partial(BoundedProtocol, max_connections=configuration.max_connections, refused=app.refused)
     settings = uvicorn.Config(
         app,
@@ -106,6 +112,7 @@ def uvicorn_server(app: App) -> uvicorn.Server:
         proxy_headers=False,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=GRACE_SECONDS,
+        ssl_context_factory=(lambda _config, _default: server_context(tls)) if tls is not None else None,
     )
     return _Server(settings)
 
@@ -113,9 +120,19 @@ def uvicorn_server(app: App) -> uvicorn.Server:
 async def _serve(app: App, listening: socket.socket, announce: Callable[[], None], reload: Callable[[], None]) -> None:
     server = uvicorn_server(app)
     loop = asyncio.get_running_loop()
+    hush_loop(loop)
+
+    def leave() -> None:
+        server.should_exit = True
 
     def stop() -> None:
-        server.should_exit = True
+        """Say so at /readyz for `drain_s`, then take no more connections; a second signal does not wait."""
+        if app.stopping:
+            leave()
+            return
+        app.stopping = True
+        logger().info("stopping")
+        loop.call_later(app.service.configuration.drain_s, leave)
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop)
