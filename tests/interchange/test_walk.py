@@ -1,0 +1,218 @@
+"""Every route of the service, walked: without a token, by every role, by scopes, by another tenant (points C, S6, S16).
+
+The walk goes by the service's own table of interactions. What each one allows is written here a second time, so that
+an interaction that nobody has thought about fails `test_every_interaction_is_walked`.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from engine.fhir.schema import FhirVersion
+from engine.interchange.exchange import Interaction, Level
+from engine.interchange.http.route import INTERACTIONS
+from engine.interchange.versions.names import name_in
+from tests.interchange.kit import BASES, SECRET, Inside, Running, issue, merge_body
+from tests.interchange.test_resource import least
+
+ALL = {"physician", "nurse", "administrative", "system"}
+CLINICIANS = ALL - {"administrative"}
+PRESCRIBERS = CLINICIANS - {"nurse"}
+READING = ("read", "search-type")
+WRITING = ("create", "update")
+CLINICAL = [
+    "AllergyIntolerance",
+    "CarePlan",
+    "Condition",
+    "DiagnosticReport",
+    "DocumentReference",
+    "Encounter",
+    "FamilyMemberHistory",
+    "Goal",
+    "Immunization",
+    "MedicationRequest",
+    "MedicationStatement",
+    "Observation",
+    "Procedure",
+    "ServiceRequest",
+    "Provenance",
+]
+BILLING = ["Account", "Coverage", "RelatedPerson"]
+DIRECTORY = ["Location", "Organization", "Practitioner", "PractitionerRole"]
+
+# Who may do what (section 4.5 of the design): a client of the kit for each role.
+ALLOWED: dict[tuple[str, str], set[str]] = {
+    **{(name, code): CLINICIANS for name in CLINICAL for code in READING + WRITING},
+    **{(name, code): ALL for name in BILLING for code in READING + WRITING},
+    **{(name, code): ALL for name in DIRECTORY for code in READING},
+    **{(name, code): CLINICIANS for name in DIRECTORY for code in WRITING},
+    **{("Patient", code): ALL for code in READING + WRITING},
+    ("MedicationRequest", "create"): PRESCRIBERS,
+    ("Patient", "merge"): CLINICIANS,
+}
+OPEN_PAGES = {
+    "/livez",
+    "/readyz",
+    "/metrics",
+    "/oauth/token",
+    "/oauth/info",
+    "/oauth/cancel",
+    "/oauth/authorize",
+    "/oauth/userinfo",
+    "/.well-known/smart-configuration",
+    "/_test/{name}",
+}
+TYPES = sorted({one.type for one in INTERACTIONS})
+JSON = {"content-type": "application/fhir+json", "prefer": "create-always"}
+
+
+def of(type_name: str, version: str) -> Iterator[tuple[Interaction, str]]:
+    """Return the interactions of a type in a version, each with its address; an instance has the id `x`."""
+    for one in INTERACTIONS:
+        if one.type == type_name and FhirVersion(version) in one.versions:
+            parts = [BASES[version], name_in(FhirVersion(version), type_name)]
+            parts += ["x"] * (one.level is Level.INSTANCE) + [one.operation] * bool(one.operation)
+            yield one, "/".join(parts)
+
+
+def call(service: Running, one: Interaction, path: str, token: str, body: Any = None) -> httpx.Response:
+    """Send what an interaction takes, with an empty object for a body where none is given."""
+    headers = {**JSON, **({"authorization": f"Bearer {token}"} if token else {})}
+    more = {"json": {} if body is None else body} if one.method in {"POST", "PUT", "PATCH"} else {}
+    return service.http.request(one.method, service.url + path, headers=headers, **more)
+
+
+def scoped(service: Running, scope: str) -> str:
+    """Return a physician's token of one scope."""
+    if scope not in service.tokens:
+        fields = {"grant_type": "client_credentials", "client_id": "physician", "client_secret": SECRET, "scope": scope}
+        service.tokens[scope] = service.http.post(f"{service.url}/oauth/token", data=fields).json()["access_token"]
+    return service.tokens[scope]
+
+
+def test_every_interaction_is_walked() -> None:
+    """Each interaction of the service has its line in this file's table, and the table names none that is not."""
+    assert {(one.type, one.code) for one in INTERACTIONS} == set(ALLOWED)
+
+
+def test_every_page_is_known(inside: Inside) -> None:
+    """S6: beside FHIR only these addresses are served, none of which tells anything of a patient."""
+    assert {route.path for route in inside.app._pages._router.routes} <= OPEN_PAGES
+
+
+@pytest.mark.parametrize("version", BASES)
+@pytest.mark.parametrize("type_name", TYPES)
+def test_nobody_without_a_token(service: Running, type_name: str, version: str) -> None:
+    """C-060, C-061: without a token, and with one that is unknown or no access token, every interaction is 401."""
+    for one, path in of(type_name, version):
+        for token in ("", "garbage", service.pair().refresh):
+            answer = call(service, one, path, token)
+            issue(answer, 401, "login")
+            assert answer.headers["www-authenticate"].startswith("Bearer")
+
+
+@pytest.mark.parametrize("version", BASES)
+@pytest.mark.parametrize("type_name", TYPES)
+def test_every_role(service: Running, type_name: str, version: str) -> None:
+    """C-076 to C-080: each role is let in to what the table gives it, and is refused with 403 everywhere else."""
+    for one, path in of(type_name, version):
+        for role in sorted(ALL):
+            answer = call(service, one, path, service.token(role))
+            if role in ALLOWED[type_name, one.code]:
+                assert answer.status_code not in {401, 403}, (role, one.code)
+            else:
+                issue(answer, 403, "forbidden")
+                assert "www-authenticate" not in answer.headers
+
+
+@pytest.mark.parametrize("version", BASES)
+@pytest.mark.parametrize("type_name", TYPES)
+def test_every_scope(service: Running, type_name: str, version: str) -> None:
+    """C-065 to C-071: a scope opens its type for its access, in each spelling, and nothing else."""
+    for one, path in of(type_name, version):
+        access, other = str(one.access), {"read": "write", "write": "read"}[one.access]
+        for scope in (f"user/{type_name}.{access}", f"{type_name.lower()}.{access}", f"patient/*.{access}"):
+            assert call(service, one, path, scoped(service, scope)).status_code not in {401, 403}, (scope, one.code)
+        for scope in (f"user/{type_name}.{other}", f"user/Group.{access}", f"patient/*.{other}"):
+            answer = call(service, one, path, scoped(service, scope))
+            issue(answer, 403, "forbidden")
+            assert 'error="insufficient_scope"' in answer.headers["www-authenticate"]
+
+
+class Foreign:
+    """A resource of one tenant, and what another tenant gets when it reaches for it; one method for each code."""
+
+    def __init__(self, service: Running, type_name: str) -> None:
+        self.service = service
+        self.type = type_name
+        self.patient = service.create()
+        if type_name == "Patient":
+            self.mine = self.patient
+        else:
+            self.mine = self.ask("POST", f"/fhir/R4/{type_name}", "physician", least(type_name, self.patient["id"]))
+        self.theirs = service.create(client="other")
+
+    def ask(self, method: str, path: str, client: str, body: Any) -> Any:
+        """Return what a request answers that must succeed."""
+        answer = self.service.ask(method, path, client=client, json=body)
+        assert answer.status_code in {200, 201}, answer.text
+        return answer.json()
+
+    def body(self, patient_id: str) -> Any:
+        """Return a resource of the type for a patient's chart."""
+        made = {**self.patient, "id": "x"} if self.type == "Patient" else least(self.type, patient_id)
+        return {**made, "resourceType": self.type}
+
+    def reach(self, one: Interaction, path: str) -> None:
+        """Let the other tenant try an interaction, and see that it neither sees nor changes anything."""
+        reaching: Callable[[Interaction, str], None] = getattr(self, one.code.replace("-", "_"))
+        reaching(one, path.replace("/x", f"/{self.mine['id']}"))
+        still = self.service.ask("GET", f"/fhir/R4/{self.type}/{self.mine['id']}")
+        assert still.json() == self.mine
+
+    def read(self, one: Interaction, path: str) -> None:
+        """A read finds nothing."""
+        issue(call(self.service, one, path, self.service.token("other")), 404, "not-found")
+
+    def search_type(self, one: Interaction, path: str) -> None:
+        """No search finds it: neither by id, nor by its patient, nor among all."""
+        for query in (f"_id={self.mine['id']}", f"patient={self.patient['id']}", "_count=100"):
+            answer = call(self.service, one, f"{path}?{query}", self.service.token("other"))
+            ids = [entry["resource"]["id"] for entry in answer.json().get("entry", [])]
+            assert self.mine["id"] not in ids
+
+    def create(self, one: Interaction, path: str) -> None:
+        """What is created refers to nothing of this tenant, and stands in the other one."""
+        answer = call(self.service, one, path, self.service.token("other"), self.body(self.patient["id"]))
+        if answer.status_code == 201:
+            assert self.type in {*DIRECTORY, "Patient"}
+            seen = self.service.ask("GET", f"/fhir/R4/{self.type}/{answer.json()['id']}")
+            issue(seen, 404, "not-found")
+        else:
+            assert answer.status_code in {400, 422}
+
+    def update(self, one: Interaction, path: str) -> None:
+        """An update to its id makes the other tenant's own, or is refused."""
+        body = {**self.body(self.theirs["id"]), "id": self.mine["id"]}
+        answer = call(self.service, one, path, self.service.token("other"), body)
+        assert answer.status_code in {200, 201, 400, 422}
+        if answer.status_code == 200:
+            assert answer.json()["meta"]["versionId"] != "1"
+
+    def merge(self, one: Interaction, path: str) -> None:
+        """Neither as source nor as target."""
+        for pair in ((self.mine["id"], self.theirs["id"]), (self.theirs["id"], self.mine["id"])):
+            answer = call(self.service, one, path, self.service.token("other"), merge_body(*pair))
+            assert answer.status_code in {404, 422}
+
+
+@pytest.mark.parametrize("type_name", TYPES)
+def test_another_tenant(service: Running, type_name: str) -> None:
+    """C-014: what one tenant keeps is absent for another one, by every interaction in both versions."""
+    for version in BASES:
+        foreign = Foreign(service, type_name)
+        # An update comes last: it makes the other tenant a resource of its own with this id.
+        for one, path in sorted(of(type_name, version), key=lambda found: found[0].code == "update"):
+            foreign.reach(one, path)
