@@ -13,7 +13,7 @@ from engine.config.secret import Secret
 ADDRESS: Final = r"^https?://[^\s?#]+[^\s?#/]$"
 
 # Keys that a file may hold although the rooms which obey them are not built; `unheeded` names those in use.
-NOT_YET: Final = ("cursor_validity_s", "webhooks", "feature_flags")
+NOT_YET: Final = ("cursor_validity_s", "webhooks")
 NOT_YET_PER_TENANT: Final = (
     "network_mode",
     "leading_indicator",
@@ -30,6 +30,12 @@ class Environment(StrEnum):
 
     SANDBOX = "sandbox"
     PRODUCTION = "production"
+
+
+class Feature(StrEnum):
+    """What is on trial in sandboxes ([FF] in the specification); one leaves the list when it becomes a part of all."""
+
+    VALIDATE = "validate"  # POST /{type}/$validate
 
 
 ApiVersion = Literal["2023-01-01", "2025-06-01"]
@@ -87,7 +93,7 @@ class ServiceConfiguration(Frozen):
     tls: Tls | None = None
     behind_proxy: bool = False
     webhooks: dict[str, str] = Field(default_factory=dict)
-    feature_flags: tuple[str, ...] = ()
+    feature_flags: tuple[Feature, ...] = ()
     auth: Auth = Auth()
 
     @model_validator(mode="after")
@@ -125,9 +131,15 @@ class ServiceConfiguration(Frozen):
         return urlsplit(self.base_url).path
 
     @property
+    def features(self) -> tuple[Feature, ...]:
+        """The features on trial that are in force: those flagged, in a sandbox."""
+        return self.feature_flags if self.environment is Environment.SANDBOX else ()
+
+    @property
     def unheeded(self) -> tuple[str, ...]:
-        """The keys that are set although nothing obeys them yet."""
+        """The keys that are set although nothing obeys them: not yet, or not in this environment."""
         own: list[str] = [key for key in NOT_YET if key in self.model_fields_set]
+        own += ["feature_flags"] if self.feature_flags != self.features else []
         for name, tenant in self.tenants.items():
             own += [f"tenants.{name}.{key}" for key in NOT_YET_PER_TENANT if key in tenant.model_fields_set]
         return tuple(own)

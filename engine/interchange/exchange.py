@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from engine.config.service import Feature
 from engine.fhir.schema import FhirVersion
 from engine.interchange.oauth.role import Action
 from engine.interchange.oauth.vault import Principal
@@ -72,7 +73,8 @@ class Access(StrEnum):
 class Interaction:
     """One interaction of FHIR: where it is found, what it needs, and what carries it out.
 
-    `code` is its name in a CapabilityStatement; `operation` the `$name` in the address, '' for none.
+    `code` is its name in a CapabilityStatement; `operation` the `$name` in the address, '' for none. One with a
+    `feature` is there only while that is in force.
     """
 
     type: str
@@ -84,3 +86,4 @@ class Interaction:
     run: Callable[[Service, Request], Awaitable[Answer]]
     operation: str = ""
     versions: tuple[FhirVersion, ...] = (FhirVersion.R4, FhirVersion.STU3)
+    feature: Feature | None = None

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from engine.config.service import Environment
-from tests.interchange.kit import configuration, issue, patient, running, secret_file
+from tests.interchange.kit import Running, configuration, conforms, issue, patient, running, secret_file
 from tests.interchange.process import COMMAND, DATABASE, ENVIRONMENT, write_configuration
 
+JSON = {"content-type": "application/fhir+json"}
 PRODUCTION: dict[str, Any] = {"environment": Environment.PRODUCTION, "test_hooks": False}
 
 
@@ -68,3 +69,72 @@ def test_hooks_are_for_a_sandbox(tmp_path: Path) -> None:
         for name in ("clock", "slow", "fail", "reset"):
             assert production.http.post(f"{production.url}/_test/{name}", json={}).status_code == 404
         assert production.ask("POST", "/fhir/R4/Patient", json=patient()).status_code == 201
+
+
+def flags(service: Running, base: str) -> list[str]:
+    """Return the features that a CapabilityStatement lists as in force; they are held to what it says of operations."""
+    answer = service.http.get(f"{service.url}{base}/metadata")
+    conforms(answer, f"{base}/metadata")
+    statement = answer.json()
+    rest = statement["rest"][0]
+    operations = {one["name"] for found in (rest, *rest["resource"]) for one in found.get("operation", [])}
+    listed = [one["valueCode"] for one in statement.get("extension", [])]
+    assert ("validate" in operations) == ("validate" in listed)
+    return listed
+
+
+def test_what_is_on_trial_is_for_a_sandbox(tmp_path: Path, base: str) -> None:
+    """C-559: a flagged feature is there in a sandbox, and its CapabilityStatement lists it; elsewhere it is not."""
+    (tmp_path / "production").mkdir()
+    flagged: dict[str, Any] = {"feature_flags": ("validate",)}
+    path = f"{base}/Patient/$validate"
+    with running(tmp_path, **flagged) as sandbox:
+        assert flags(sandbox, base) == ["validate"]
+        assert sandbox.ask("POST", path, json=patient()).json()["issue"][0]["code"] == "informational"
+        issue(sandbox.ask("GET", path), 405, "not-supported")
+    with running(tmp_path / "production", **PRODUCTION, **flagged) as production:
+        assert flags(production, base) == []
+        issue(production.ask("POST", path, json=patient()), 404, "not-supported")
+        issue(production.ask("GET", path), 404, "not-supported")
+        assert production.process.event("not in force")["waits_for"] == ["feature_flags"]
+
+
+def test_what_is_on_trial_needs_its_flag(service: Running, base: str) -> None:
+    """C-559: a sandbox whose file does not name the flag has no such feature."""
+    assert flags(service, base) == []
+    issue(service.ask("POST", f"{base}/Patient/$validate", json=patient()), 404, "not-supported")
+
+
+def test_an_unknown_flag_is_refused(tmp_path: Path) -> None:
+    """C-559: a flag that no release knows is a mistake in the file, told with those that are known."""
+    settings = configuration(secret_file(tmp_path), feature_flags=("validate",)).model_dump_json(exclude_unset=True)
+    said = refused(tmp_path, settings.replace('"validate"', '"validat"'))
+    assert "feature_flags.0" in said
+    assert "'validate'" in said
+
+
+def test_validate_writes_nothing(tmp_path: Path, base: str) -> None:
+    """`$validate` says of a body what a create would refuse in it, with the same issues, and keeps nothing."""
+    with running(tmp_path, feature_flags=("validate",)) as sandbox:
+        kept = sandbox.create()
+        observation = {"resourceType": "Observation", "status": "final", "code": {"text": "x"}}
+        bodies = [
+            patient(gender=None, birthDate=None),
+            patient(gender="X"),
+            patient(managingOrganization={"reference": "Organization/nobody"}),
+            {**observation, "subject": {"reference": "Patient/nobody"}},
+            observation,
+        ]
+        for body in bodies:
+            address = f"{base}/{body['resourceType']}"
+            told = sandbox.ask("POST", f"{address}/$validate", json=body)
+            assert told.status_code == 200
+            refusal = sandbox.ask("POST", address, json=body)
+            assert refusal.status_code in {400, 422}
+            assert told.json() == refusal.json()
+        sound = {**observation, "subject": {"reference": f"Patient/{kept['id']}"}}
+        told = sandbox.ask("POST", f"{base}/Observation/$validate", json=sound).json()
+        assert [one["severity"] for one in told["issue"]] == ["information"]
+        assert sandbox.ask("GET", f"{base}/Observation?patient={kept['id']}").json()["total"] == 0
+        issue(sandbox.ask("POST", f"{base}/Patient/$validate", client="read", json=patient()), 403, "forbidden")
+        issue(sandbox.ask("POST", f"{base}/Patient/$validate", content=b"{", headers=JSON), 400, "structure")

@@ -4,7 +4,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from engine import __version__
-from engine.config.service import ServiceConfiguration
+from engine.config.service import Feature, ServiceConfiguration
 from engine.fhir.schema import FhirVersion
 from engine.interchange.exact import write_json
 from engine.interchange.exchange import Interaction
@@ -26,15 +26,25 @@ SEARCH_TYPES: Final = {
     Kind.REFERENCE: "reference",
     Kind.UPDATED: "date",
 }
-OPERATIONS: Final = {"merge": "http://hl7.org/fhir/OperationDefinition/Patient-merge"}
+OPERATIONS: Final = {
+    "merge": "http://hl7.org/fhir/OperationDefinition/Patient-merge",
+    "validate": "http://hl7.org/fhir/OperationDefinition/Resource-validate",
+}
 RESTFUL: Final = ("read", "search-type", "create", "update")
 
 
+def capability_statement(version: FhirVersion, configuration: ServiceConfiguration) -> bytes:
+    """Return the CapabilityStatement of a version; it names what is served, features on trial too, and nothing else."""
+    flag = f"{configuration.service_identifier_system}/fhir/StructureDefinition/feature-flag"
+    return _statement(version, configuration.base_url, configuration.token_url, flag, configuration.features)
+
+
 @lru_cache(maxsize=8)
-def capability_statement(version: FhirVersion, base_url: str, token_url: str) -> bytes:
-    """Return the CapabilityStatement of a version; it names what is served and nothing else."""
+def _statement(version: FhirVersion, base_url: str, token_url: str, flag: str, features: tuple[Feature, ...]) -> bytes:
     base = f"{base_url}/fhir/R4" if version is FhirVersion.R4 else f"{base_url}/fhir"
-    served = [one for one in INTERACTIONS if version in one.versions]
+    served = [
+        one for one in INTERACTIONS if version in one.versions and (one.feature is None or one.feature in features)
+    ]
     rest: dict[str, Json] = {
         "mode": "server",
         "security": _security(token_url, version),
@@ -42,7 +52,8 @@ def capability_statement(version: FhirVersion, base_url: str, token_url: str) ->
     }
     if version is FhirVersion.STU3:
         rest["operation"] = [
-            {"name": one.code, "definition": {"reference": OPERATIONS[one.code]}} for one in served if one.operation
+            {"name": code, "definition": {"reference": OPERATIONS[code]}}
+            for code in dict.fromkeys(one.code for one in served if one.operation)
         ]
     statement: dict[str, Json] = {
         "resourceType": "CapabilityStatement",
@@ -57,6 +68,8 @@ def capability_statement(version: FhirVersion, base_url: str, token_url: str) ->
     }
     if version is FhirVersion.STU3:
         statement["acceptUnknown"] = "no"
+    if features:
+        statement["extension"] = [{"url": flag, "valueCode": feature} for feature in features]
     return write_json(statement)
 
 

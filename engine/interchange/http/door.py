@@ -63,7 +63,7 @@ def refused(service: Service, refusal: RefusedError, version: FhirVersion) -> An
 async def _interact(service: Service, address: Address, call: Call) -> Answer:
     principal = authenticate(service, call.headers.get("authorization", ""))
     _throttle(service, principal)
-    route = find_route(address, call.method)
+    route = find_route(address, call.method, service.configuration.features)
     call.interaction = route.interaction
     query = _query(call)
     _negotiate(call, query)
@@ -156,5 +156,4 @@ def _metadata(service: Service, version: FhirVersion, call: Call) -> Answer:
     if call.method != "GET":
         raise wrong_method({"GET"})
     _negotiate(call, _query(call))
-    configuration = service.configuration
-    return Answer(200, capability_statement(version, configuration.base_url, configuration.token_url))
+    return Answer(200, capability_statement(version, service.configuration))

@@ -63,7 +63,7 @@ def serve(
 
     try:
         if configuration.unheeded:
-            logger().warning("not in force yet", waits_for=list(configuration.unheeded))
+            logger().warning("not in force", waits_for=list(configuration.unheeded))
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(_serve(app, listening, ready, reload))
     finally:

@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+from engine.config.service import Feature
 from engine.fhir.schema import FhirVersion
 from engine.interchange.exchange import Interaction, Level
 from engine.interchange.merge import operation
@@ -55,8 +56,8 @@ def read_address(path: str, aliases: tuple[str, ...]) -> Address:
     return Address(FhirVersion.STU3, (segments[1:] or ("",)) if segments[0] in aliases else segments)
 
 
-def find_route(address: Address, method: str) -> Route:
-    """Return the interaction of a method at an address; RefusedError 404 or 405."""
+def find_route(address: Address, method: str, features: tuple[Feature, ...] = ()) -> Route:
+    """Return the interaction of a method at an address, with the features in force; RefusedError 404 or 405."""
     segments = address.segments
     type_name = segments[0]
     if (address.version, type_name) not in TYPES:
@@ -68,8 +69,9 @@ def find_route(address: Address, method: str) -> Route:
     if len(rest) > 1 or rest == ("",):
         raise refuse(Category.UNKNOWN_ROUTE, "There is nothing at this address.", location="http.path")
     level = Level.INSTANCE if rest else Level.TYPE
-    methods = PLACES.get((address.version, type_name, level, operation_name))
-    if methods is None:
+    there = PLACES.get((address.version, type_name, level, operation_name), {})
+    methods = {name: one for name, one in there.items() if one.feature is None or one.feature in features}
+    if not methods:
         raise refuse(Category.UNKNOWN_ROUTE, "The service has no such operation here.", location="http.path")
     if method not in methods:
         raise wrong_method(set(methods))

@@ -1,7 +1,8 @@
-"""The interactions of every kept type: read, search, create and update."""
+"""The interactions of every kept type: read, search, create and update; in sandboxes $validate."""
 
 from typing import Final
 
+from engine.config.service import Feature
 from engine.interchange.exchange import Access, Interaction, Level
 from engine.interchange.patient.create import create as create_patient
 from engine.interchange.patient.update import update as update_patient
@@ -11,6 +12,7 @@ from engine.interchange.resource.definition import Definition
 from engine.interchange.resource.read import read
 from engine.interchange.resource.search import search
 from engine.interchange.resource.update import update
+from engine.interchange.resource.validate import validate
 
 # Types whose writes have rules of their own.
 OWN_CREATE: Final = {"Patient": create_patient}
@@ -18,7 +20,7 @@ OWN_UPDATE: Final = {"Patient": update_patient}
 
 
 def interactions() -> tuple[Interaction, ...]:
-    """Return four interactions for each kept type."""
+    """Return the interactions of each kept type."""
     return tuple(one for definition in KEPT.values() for one in _interactions(definition))
 
 
@@ -30,4 +32,15 @@ def _interactions(of: Definition) -> tuple[Interaction, ...]:
         Interaction(name, "search-type", Level.TYPE, "GET", Access.READ, of.reading, search),
         Interaction(name, "create", Level.TYPE, "POST", Access.WRITE, of.creating, making),
         Interaction(name, "update", Level.INSTANCE, "PUT", Access.WRITE, of.writing, changing),
+        Interaction(
+            name,
+            "validate",
+            Level.TYPE,
+            "POST",
+            Access.WRITE,
+            of.creating,
+            validate,
+            "$validate",
+            feature=Feature.VALIDATE,
+        ),
     )
