@@ -10,11 +10,12 @@ from typing import Any
 import httpx
 import pytest
 
+from engine.config.service import Feature
 from engine.fhir.schema import FhirVersion
 from engine.interchange.exchange import Interaction, Level
 from engine.interchange.http.route import INTERACTIONS
 from engine.interchange.versions.names import name_in
-from tests.interchange.kit import BASES, SECRET, Inside, Running, issue, merge_body
+from tests.interchange.kit import BASES, SECRET, Inside, Running, issue, merge_body, running
 from tests.interchange.test_resource import least
 
 ALL = {"physician", "nurse", "administrative", "system"}
@@ -52,6 +53,7 @@ ALLOWED: dict[tuple[str, str], set[str]] = {
     ("MedicationRequest", "create"): PRESCRIBERS,
     ("Patient", "merge"): CLINICIANS,
 }
+ALLOWED |= {(name, "validate"): ALLOWED[name, "create"] for name, code in ALLOWED if code == "create"}
 OPEN_PAGES = {
     "/livez",
     "/readyz",
@@ -66,6 +68,13 @@ OPEN_PAGES = {
 }
 TYPES = sorted({one.type for one in INTERACTIONS})
 JSON = {"content-type": "application/fhir+json", "prefer": "create-always"}
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A service with all that is on trial, so that it is walked too."""
+    with running(tmp_path_factory.mktemp("walk"), feature_flags=tuple(Feature)) as found:
+        yield found
 
 
 def of(type_name: str, version: str) -> Iterator[tuple[Interaction, str]]:
@@ -116,7 +125,7 @@ def test_nobody_without_a_token(service: Running, type_name: str, version: str) 
 @pytest.mark.parametrize("version", BASES)
 @pytest.mark.parametrize("type_name", TYPES)
 def test_every_role(service: Running, type_name: str, version: str) -> None:
-    """C-076 to C-080: each role is let in to what the table gives it, and is refused with 403 everywhere else."""
+    """C-077 to C-080: each role is let in to what the table gives it, and is refused with 403 everywhere else."""
     for one, path in of(type_name, version):
         for role in sorted(ALL):
             answer = call(service, one, path, service.token(role))
@@ -200,6 +209,12 @@ class Foreign:
         assert answer.status_code in {200, 201, 400, 422}
         if answer.status_code == 200:
             assert answer.json()["meta"]["versionId"] != "1"
+
+    def validate(self, one: Interaction, path: str) -> None:
+        """What is said of a body is said by this tenant's records alone."""
+        told = call(self.service, one, path, self.service.token("other"), self.body(self.patient["id"])).json()
+        free = self.type in {*DIRECTORY, "Patient"}
+        assert {entry["severity"] for entry in told["issue"]} == {"information" if free else "error"}
 
     def merge(self, one: Interaction, path: str) -> None:
         """Neither as source nor as target."""
