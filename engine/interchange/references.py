@@ -1,13 +1,16 @@
 """Literal references in resources: our own addresses made relative, other hosts refused, targets looked up."""
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from engine.interchange.outcome import Category, Issue, RefusedError
-from engine.interchange.store.transaction import Transaction
+from engine.interchange.store.transaction import Stored, Transaction
 from engine.interchange.versions.names import r4_name
 
 Json = Any
+
+# Where a survivor names the records whose place it took.
+LINK: Final = "Patient.link["
 
 
 class Reference(NamedTuple):
@@ -18,33 +21,50 @@ class Reference(NamedTuple):
 
 
 def normalise_references(resource: dict[str, Json], base_url: str) -> tuple[Reference, ...]:
-    """Make absolute references under our own bases relative, in place, and return all; RefusedError for other hosts.
+    """Make absolute references under our own bases relative, in place, and return all that leave the resource.
 
-    A reference into the resource itself (`#id`) stays as it is; a URN is no reference to anything here.
+    RefusedError (422) for other hosts, and for `#id` where nothing of this id is contained; `#` alone is the whole
+    resource. A URN is no reference to anything here.
     """
-    foreign: list[Issue] = []
+    wrong: list[Issue] = []
     found: list[Reference] = []
+    contained = {part.get("id") for part in resource.get("contained", [])}
     for path, holder in _holders(resource, resource["resourceType"]):
         reference = relative(holder["reference"], base_url)
         if reference is None:
-            foreign.append(Issue("The reference is not to a resource of this service.", f"{path}.reference"))
+            wrong.append(Issue("The reference is not to a resource of this service.", f"{path}.reference"))
+        elif reference.startswith("#"):
+            if reference != "#" and reference[1:] not in contained:
+                wrong.append(Issue("The resource contains nothing of this id.", f"{path}.reference"))
         else:
             holder["reference"] = reference
             found.append(Reference(f"{path}.reference", reference))
-    if foreign:
-        raise RefusedError(Category.UNRESOLVED, tuple(foreign))
+    if wrong:
+        raise RefusedError(Category.UNRESOLVED, tuple(wrong))
     return tuple(found)
 
 
-def check_references(transaction: Transaction, references: tuple[Reference, ...]) -> None:
-    """Refuse references to resources that the tenant does not have."""
+def check_references(transaction: Transaction, references: tuple[Reference, ...], own_id: str = "") -> None:
+    """Refuse references to resources that the tenant does not have, and to patients who were merged away (422).
+
+    `own_id` is the id of what is written: a survivor keeps its links to the records whose place it took.
+    """
+    looked_up = [(one, _look_up(transaction, one.target)) for one in references]
     missing = [
-        Issue("The reference names a resource that does not exist.", reference.path)
-        for reference in references
-        if _unresolved(transaction, reference.target)
+        Issue("The reference names a resource that does not exist.", one.path)
+        for one, stored in looked_up
+        if stored is None
     ]
     if missing:
         raise RefusedError(Category.UNRESOLVED, tuple(missing))
+    merged = [
+        Issue(f"Patient/{stored.id} was merged into Patient/{stored.survivor}.", one.path, "already-merged")
+        for one, stored in looked_up
+        if stored is not None and stored.survivor is not None
+        if not (stored.survivor == own_id and one.path.startswith(LINK))
+    ]
+    if merged:
+        raise RefusedError(Category.RULE, tuple(merged))
 
 
 def repoint(part: Json, source: str, target: str) -> Json:
@@ -81,10 +101,9 @@ def local_target(reference: str) -> str:
     return "" if reference.startswith("#") else reference.partition("/_history/")[0]
 
 
-def _unresolved(transaction: Transaction, reference: str) -> bool:
-    target = local_target(reference)
-    type_name, _, resource_id = target.partition("/")
-    return bool(target) and transaction.get(type_name, resource_id) is None
+def _look_up(transaction: Transaction, reference: str) -> Stored | None:
+    type_name, _, resource_id = local_target(reference).partition("/")
+    return transaction.get(type_name, resource_id)
 
 
 def _holders(part: Json, path: str) -> Iterator[tuple[str, dict[str, Json]]]:

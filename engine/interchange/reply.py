@@ -6,6 +6,7 @@ from engine.interchange.exact import write_json
 from engine.interchange.exchange import Answer, Request, Return
 from engine.interchange.outcome import success
 from engine.interchange.store.transaction import Stored
+from engine.interchange.versions.names import name_in
 from engine.interchange.versions.view import shown
 
 
@@ -16,15 +17,14 @@ def resource_answer(stored: Stored, request: Request) -> Answer:
 
 def written_answer(status: int, stored: Stored, request: Request, *, location: bool) -> Answer:
     """Return the answer to a write: the resource, nothing, or an outcome, as the client prefers."""
-    headers = version_headers(stored)
+    headers, name = version_headers(stored), name_in(request.version, stored.type)
     if location:
-        headers = (("location", f"{request.base}/{stored.type}/{stored.id}"), *headers)
+        headers = (("location", f"{request.base}/{name}/{stored.id}"), *headers)
     if request.prefer.returns is Return.MINIMAL:
         return Answer(status, b"", headers)
     if request.prefer.returns is Return.OUTCOME:
-        return Answer(
-            status, write_json(success(f"{stored.type}/{stored.id} is kept as version {stored.version}.")), headers
-        )
+        told = success(f"{name}/{stored.id} is kept as version {stored.version}.")
+        return Answer(status, write_json(told), headers)
     return Answer(status, shown(stored.body, stored.type, request.version), headers)
 
 

@@ -1,72 +1,138 @@
-"""Resources of every kept type: create, read, update, search; their charts and their roles (points C, J)."""
+"""Resources of every kept type: create, read, update and search; what makes a body malformed, incomplete or wrong."""
 
 from typing import Any
 
 import pytest
 
 from engine.interchange.resource.catalogue import CHART, KEPT
+from engine.interchange.versions.names import name_in
 from tests.interchange.kit import Running, issue
+from tests.interchange.least import CONCEPT, LEAST, least, version_of
 
-CONCEPT = {"text": "x"}
-# What a resource of each type needs at least, beside its patient.
-LEAST: dict[str, dict[str, Any]] = {
-    "Encounter": {"status": "finished", "class": {"code": "IMP"}},
-    "Condition": {},
-    "Observation": {"status": "final", "code": CONCEPT},
-    "MedicationRequest": {"status": "active", "intent": "order", "medicationCodeableConcept": CONCEPT},
-    "MedicationStatement": {"status": "active", "medicationCodeableConcept": CONCEPT},
-    "AllergyIntolerance": {},
-    "DiagnosticReport": {"status": "final", "code": CONCEPT},
-    "Immunization": {"status": "completed", "vaccineCode": CONCEPT, "occurrenceDateTime": "2025-07-01"},
-    "Procedure": {"status": "completed"},
-    "CarePlan": {"status": "active", "intent": "plan"},
-    "Goal": {"lifecycleStatus": "active", "description": CONCEPT},
-    "ServiceRequest": {"status": "active", "intent": "order"},
-    "Coverage": {"status": "active", "payor": [{"display": "Payer"}]},
-    "DocumentReference": {"status": "current", "content": [{"attachment": {"title": "x"}}]},
-    "FamilyMemberHistory": {"status": "completed", "relationship": CONCEPT},
-    "Practitioner": {},
-    "Organization": {"name": "Riverbend"},
-    "Location": {"name": "4 East"},
-    "PractitionerRole": {},
-    "RelatedPerson": {"patient": {}},
-    "Account": {"status": "active"},
-    "Provenance": {"recorded": "2025-07-01T10:00:00Z", "agent": [{"who": {"display": "x"}}], "target": [{}]},
-}
+CHARTED = [one.name for one in CHART]
 
 
-def least(type_name: str, patient_id: str) -> dict[str, Any]:
-    """Return the smallest resource of a type, in the chart of a patient where it has one."""
-    made = {"resourceType": type_name, **LEAST[type_name]}
-    reference = {"reference": f"Patient/{patient_id}"}
-    if KEPT[type_name].patient:
-        element = KEPT[type_name].patient
-        made[element] = [reference] if type_name == "Account" else reference
-    if type_name == "Provenance":
-        made["target"] = [reference]
-    return made
+def post(service: Running, base: str, resource: dict[str, Any], **more: Any) -> Any:
+    """Create a resource at its type's address."""
+    return service.ask("POST", f"{base}/{resource['resourceType']}", json=resource, **more)
 
 
 @pytest.mark.parametrize("type_name", sorted(LEAST))
-def test_create_read_update_and_search(service: Running, type_name: str) -> None:
-    """C-071, C-082: every kept type is created, read, updated and found again."""
+def test_create_read_update_and_search(service: Running, base: str, type_name: str) -> None:
+    """C-071, C-082: every kept type is created, read, updated and found again; its address is the called base's."""
     patient_id = service.create()["id"]
-    created = service.ask("POST", f"/fhir/R4/{type_name}", json=least(type_name, patient_id))
+    name = name_in(version_of(base), type_name)
+    created = post(service, base, least(type_name, patient_id, version_of(base)))
     assert created.status_code == 201, created.text
     kept = created.json()
-    assert created.headers["location"] == f"{service.url}/fhir/R4/{type_name}/{kept['id']}"
-    assert service.ask("GET", f"/fhir/R4/{type_name}/{kept['id']}").json() == kept
-    updated = service.ask("PUT", f"/fhir/R4/{type_name}/{kept['id']}", json=kept, headers={"if-match": 'W/"1"'})
+    assert kept["resourceType"] == name
+    assert created.headers["location"] == f"{service.url}{base}/{name}/{kept['id']}"
+    assert created.headers["etag"] == 'W/"1"'
+    assert service.ask("GET", f"{base}/{name}/{kept['id']}").json() == kept
+    updated = service.ask("PUT", f"{base}/{name}/{kept['id']}", json=kept, headers={"if-match": 'W/"1"'})
+    assert updated.status_code == 200, updated.text
     assert updated.json()["meta"]["versionId"] == "2"
-    scope = f"patient={patient_id}&" if type_name in {one.name for one in CHART} else ""
-    found = service.ask("GET", f"/fhir/R4/{type_name}?{scope}_id={kept['id']}").json()
-    assert [entry["resource"]["id"] for entry in found["entry"]] == [kept["id"]]
+    scope = f"patient={patient_id}&" if type_name in CHARTED else ""
+    found = service.ask("GET", f"{base}/{name}?{scope}_id={kept['id']}").json()
+    assert [entry["fullUrl"] for entry in found["entry"]] == [f"{service.url}{base}/{name}/{kept['id']}"]
 
 
-@pytest.mark.parametrize("type_name", [one.name for one in CHART])
-def test_a_chart_needs_its_patient(service: Running, type_name: str) -> None:
-    """Section 18: a clinical resource without a patient is refused (400), and one of an unknown patient (422)."""
-    made = least(type_name, "nobody")
-    issue(service.ask("POST", f"/fhir/R4/{type_name}", json=made), 422, "not-found")
-    del made[KEPT[type_name].patient]
-    issue(service.ask("POST", f"/fhir/R4/{type_name}", json=made), 400, "required")
+@pytest.mark.parametrize("type_name", CHARTED)
+def test_a_chart_needs_its_patient(service: Running, base: str, type_name: str) -> None:
+    """Section 18: a clinical resource without a patient is 400; one of an unknown patient, or of no patient, 422."""
+    name, element = name_in(version_of(base), type_name), KEPT[type_name].patient
+    made = least(type_name, "nobody", version_of(base))
+    found = issue(post(service, base, made), 422, "not-found")
+    assert found["location"] == [f"{name}.{element}.reference"]
+    for nothing in ({}, {element: {"display": "A patient"}}):
+        without = {key: value for key, value in made.items() if key != element}
+        found = issue(post(service, base, {**without, **nothing}), 400, "required")
+        assert f"{name}.{element}" in found["location"]
+    service.ask("PUT", "/fhir/R4/Location/ward", json={"resourceType": "Location", "id": "ward", "name": "4 East"})
+    found = issue(post(service, base, {**made, element: {"reference": "Location/ward"}}), 422, "invalid")
+    assert found["location"] == [f"{name}.{element}.reference"]
+
+
+REQUIRED = {
+    "Encounter": ("status", "class"),
+    "Observation": ("status", "code"),
+    "MedicationRequest": ("status", "intent", "medicationCodeableConcept"),
+    "MedicationStatement": ("status", "medicationCodeableConcept"),
+    "DiagnosticReport": ("status", "code"),
+    "Immunization": ("status", "vaccineCode", "occurrenceDateTime"),
+    "Procedure": ("status",),
+    "CarePlan": ("status", "intent"),
+    "Goal": ("lifecycleStatus", "description"),
+    "ServiceRequest": ("status", "intent"),
+    "Coverage": ("status", "payor"),
+    "DocumentReference": ("status", "content"),
+    "FamilyMemberHistory": ("status", "relationship"),
+    "Account": ("status",),
+    "RelatedPerson": ("patient",),
+    "Provenance": ("recorded", "agent", "target"),
+}
+
+
+@pytest.mark.parametrize(
+    ("type_name", "element"), [(name, element) for name, elements in REQUIRED.items() for element in elements]
+)
+def test_required_elements(service: Running, type_name: str, element: str) -> None:
+    """Section 18, C-386: a required element that is missing, a primitive too, is 400 required at its path."""
+    body = least(type_name, service.create()["id"])
+    del body[element]
+    found = issue(post(service, "/fhir/R4", body), 400, "required")
+    stem = element.removesuffix("CodeableConcept").removesuffix("DateTime")
+    assert found["location"][0].startswith(f"{type_name}.{stem}")
+
+
+WRONG = [
+    pytest.param("Observation", {"status": "finished"}, "Observation.status", id="code"),
+    pytest.param("Observation", {"effectiveDateTime": "2025-02-30"}, "Observation.effectiveDateTime", id="no such day"),
+    pytest.param("Encounter", {"period": {"start": "yesterday"}}, "Encounter.period.start", id="no date"),
+    pytest.param("Goal", {"lifecycleStatus": "in-progress"}, "Goal.lifecycleStatus", id="code of STU3"),
+    pytest.param("MedicationRequest", {"status": "draft"}, "MedicationRequest.status", id="C-386 draft"),
+    pytest.param("MedicationRequest", {"status": "cancelled"}, "MedicationRequest.status", id="C-386 cancelled"),
+    pytest.param("MedicationRequest", {"status": "x"}, "MedicationRequest.status", id="C-386 no code"),
+]
+
+
+@pytest.mark.parametrize(("type_name", "elements", "location"), WRONG)
+def test_wrong_values(service: Running, type_name: str, elements: dict[str, Any], location: str) -> None:
+    """Section 18, C-386: the right shape with a wrong value is 422 invalid at its path."""
+    body = least(type_name, service.create()["id"], **elements)
+    found = issue(post(service, "/fhir/R4", body), 422, "invalid")
+    assert found["location"] == [location]
+
+
+def test_statuses_of_a_medication_request(service: Running, base: str) -> None:
+    """C-385, C-386: active and completed are kept on both bases; draft is 422; no status is 400."""
+    body = least("MedicationRequest", service.create()["id"])
+    for status, answer in (("active", 201), ("completed", 201), ("draft", 422), (None, 400)):
+        elements = {"status": status} if status else {}
+        tried = {**{name: value for name, value in body.items() if name != "status"}, **elements}
+        assert post(service, base, tried).status_code == answer
+
+
+MISSHAPEN = [
+    pytest.param({"code": "text"}, "Observation.code", id="string for an object"),
+    pytest.param({"category": CONCEPT}, "Observation.category", id="object for a list"),
+    pytest.param({"shoeSize": 44}, "Observation", id="unknown element"),
+    pytest.param({"category": []}, "Observation.category", id="empty list"),
+    pytest.param({"valueString": "a", "valueInteger": 1}, "Observation", id="two choices"),
+    pytest.param({"resourceType": "Condition"}, "Observation.resourceType", id="another type"),
+]
+
+
+@pytest.mark.parametrize(("elements", "location"), MISSHAPEN)
+def test_misshapen_bodies(service: Running, base: str, elements: dict[str, Any], location: str) -> None:
+    """C-108 for other types: what is not shaped like the type is 400 structure, named where it stands."""
+    body = {**least("Observation", service.create()["id"]), **elements}
+    answer = service.ask("POST", f"{base}/Observation", json=body)
+    assert issue(answer, 400, "structure")["location"][0].startswith(location)
+
+
+@pytest.mark.parametrize("body", [b"[]", b"1", b"null", b'"Observation"', b"{", b""])
+def test_bodies_that_are_no_resources(service: Running, base: str, body: bytes) -> None:
+    """C-108 for other types: JSON that is no object, or no JSON, is 400 structure."""
+    headers = {"content-type": "application/fhir+json"}
+    issue(service.ask("POST", f"{base}/Observation", content=body, headers=headers), 400, "structure")

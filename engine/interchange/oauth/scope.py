@@ -7,6 +7,7 @@ from typing import Final
 
 from engine.config.account import Client, Role
 from engine.interchange.oauth.fault import OAuthError
+from engine.interchange.versions.names import R4_NAMES
 
 WILDCARDS: Final = frozenset({"user/.", "user/.*", "user/*.*", "system/*.*"})
 FLAGS: Final = frozenset({"patient360", "offline_access", "openid", "profile", "fhirUser", "place_orders"})
@@ -14,11 +15,13 @@ SMART: Final = re.compile(r"(?:user|patient|system)/([A-Z][A-Za-z]*|\*)\.(read|w
 FLAT: Final = re.compile(r"([a-z]+)\.(read|write)")
 ANY: Final = "*"
 BOTH: Final = frozenset({"read", "write"})
+# A type that the versions call differently may be named either way, on both bases.
+R4_TYPES: Final = {stu3.lower(): r4.lower() for stu3, r4 in R4_NAMES.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class Right:
-    """What a scope grants: a type in lower case or `*`, and reading, writing or both; a flag grants itself only."""
+    """What a scope grants: a type of R4 in lower case or `*`, and reading, writing or both; a flag only itself."""
 
     type: str
     access: frozenset[str]
@@ -33,7 +36,7 @@ def right(scope: str) -> Right | None:
     match = SMART.fullmatch(scope) or FLAT.fullmatch(scope)
     if match is None:
         return None
-    return Right(match[1].lower(), BOTH if match[2] == ANY else frozenset({match[2]}))
+    return Right(R4_TYPES.get(match[1].lower(), match[1].lower()), BOTH if match[2] == ANY else frozenset({match[2]}))
 
 
 def covers(registered: str, requested: str) -> bool:

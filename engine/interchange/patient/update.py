@@ -35,5 +35,5 @@ def _replace(service: Service, transaction: Transaction, stored: Stored, draft: 
     check_record_numbers(transaction, patient, stored.key)
     if stored.survivor is not None:
         raise refuse(Category.RULE, f"The patient was merged into Patient/{stored.survivor}.", location="Patient.id")
-    draft.judge(transaction)
+    draft.judge(transaction, stored.id)
     return transaction.update(stored, patient)

@@ -25,7 +25,7 @@ async def create(service: Service, request: Request) -> Answer:
         if match is not None:
             return 200, match
         draft.judge(transaction)
-        check_chart(transaction, definition, draft.resource)
+        check_chart(definition, draft.resource, request.version)
         return 201, transaction.create(request.type, new_id, draft.resource)
 
     status, stored = await service.store.write(request.principal.tenant, work)

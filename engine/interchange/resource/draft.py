@@ -7,10 +7,11 @@ from typing import Any
 from engine.fhir.schema import FhirVersion
 from engine.interchange.exchange import Request
 from engine.interchange.outcome import Category, RefusedError, refuse
-from engine.interchange.references import Reference, check_references, local_target, normalise_references
+from engine.interchange.references import Reference, check_references, normalise_references
 from engine.interchange.resource.definition import Definition
 from engine.interchange.service import Service
 from engine.interchange.store.transaction import Transaction
+from engine.interchange.versions.names import name_in
 from engine.interchange.versions.view import kept, tolerated
 
 Json = Any
@@ -25,32 +26,27 @@ class Draft:
     invalid: RefusedError | None
     references: tuple[Reference, ...]
 
-    def judge(self, transaction: Transaction) -> None:
-        """Raise what makes the body unprocessable (422)."""
+    def judge(self, transaction: Transaction, own_id: str = "") -> None:
+        """Raise what makes the body unprocessable (422); `own_id` is the id of the resource that it replaces."""
         if self.invalid is not None:
             raise self.invalid
-        check_references(transaction, self.references)
+        check_references(transaction, self.references, own_id)
 
 
 def read_draft(service: Service, request: Request, check: Check) -> Draft:
     """Return the body of a request as a draft; RefusedError for one that is malformed or incomplete."""
     body = tolerated(request.body, request.version)
     invalid = check(body, request.version)
-    resource = kept(body, request.version)
     references: tuple[Reference, ...] = ()
     try:
-        references = normalise_references(resource, service.configuration.base_url)
+        references = normalise_references(body, service.configuration.base_url)
     except RefusedError as refusal:
         invalid = invalid or refusal
-    return Draft(resource, invalid, references)
+    return Draft(kept(body, request.version), invalid, references)
 
 
-def check_chart(transaction: Transaction, definition: Definition, resource: dict[str, Json]) -> None:
-    """Refuse a resource for the chart of a patient who was merged away (422)."""
-    holder = resource.get(definition.patient, {}) if definition.charted else {}
-    type_name, _, patient_id = local_target(holder.get("reference", "")).partition("/")
-    stored = transaction.get(type_name, patient_id) if type_name == "Patient" else None
-    if stored is not None and stored.survivor is not None:
-        text = f"Patient/{stored.id} was merged into Patient/{stored.survivor}."
-        location = f"{definition.name}.{definition.patient}"
-        raise refuse(Category.RULE, text, location=location, detail="already-merged")
+def check_chart(definition: Definition, resource: dict[str, Json], version: FhirVersion) -> None:
+    """Refuse a resource of a chart whose subject is no patient (422): nobody would find it."""
+    if definition.charted and not resource[definition.patient]["reference"].startswith("Patient/"):
+        location = f"{name_in(version, definition.name)}.{definition.patient}.reference"
+        raise refuse(Category.INVALID, "The reference must be to a Patient.", location=location)

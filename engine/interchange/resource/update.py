@@ -28,7 +28,7 @@ async def update(service: Service, request: Request) -> Answer:
             _permit(request, definition.creating)
         check_version(stored, expected, request.version)
         draft.judge(transaction)
-        check_chart(transaction, definition, draft.resource)
+        check_chart(definition, draft.resource, request.version)
         if stored is None:
             return 201, transaction.create(request.type, request.id, draft.resource)
         return 200, transaction.update(stored, draft.resource)

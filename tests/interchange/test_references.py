@@ -1,0 +1,157 @@
+"""References in what is written: ours made relative, unknown and foreign ones refused, and those to merged-away."""
+
+from typing import Any
+
+import pytest
+
+from engine.interchange.resource.catalogue import KEPT
+from engine.interchange.versions.names import name_in
+from tests.interchange.kit import Running, issue, merge_body, patient
+from tests.interchange.least import LEAST, least, version_of
+
+OF_A_PATIENT = sorted(name for name in LEAST if KEPT[name].patient)
+
+
+def observation(patient_id: str, **more: Any) -> dict[str, Any]:
+    """Return an Observation of a patient."""
+    return least("Observation", patient_id, **more)
+
+
+def tombstone(service: Running) -> tuple[str, str]:
+    """Merge two new patients, and return the ids of the one that is gone and of the survivor."""
+    gone, survivor = service.create()["id"], service.create()["id"]
+    assert service.ask("POST", "/fhir/R4/Patient/$merge", json=merge_body(gone, survivor)).status_code == 200
+    return gone, survivor
+
+
+@pytest.mark.parametrize(
+    "reference",
+    [
+        pytest.param("Practitioner/nobody", id="unknown"),
+        pytest.param("Practitioner/", id="no id"),
+        pytest.param("Practitioner", id="only a type"),
+        pytest.param("/Practitioner/x", id="from the root"),
+        pytest.param("practitioner/x", id="letter case"),
+        pytest.param("Medication/x", id="a type that is not kept"),
+        pytest.param("Nonsense/x", id="no type"),
+        pytest.param("#x", id="nothing contained"),
+        pytest.param("urn:uuid:2f4c7a52-6f56-4a5e-9a53-9ad1a5b8c6a0", id="URN"),
+        pytest.param("https://elsewhere.example/fhir/Practitioner/x", id="other host"),
+        pytest.param("//elsewhere.example/fhir/Practitioner/x", id="no scheme"),
+    ],
+)
+def test_references_that_lead_nowhere(service: Running, base: str, reference: str) -> None:
+    """C-387 for every reference: one that does not resolve here is 422 at its path, wherever it stands."""
+    patient_id = service.create()["id"]
+    for elements, location in (
+        ({"performer": [{"reference": reference}]}, "Observation.performer[0].reference"),
+        (
+            {"extension": [{"url": "https://x.example", "valueReference": {"reference": reference}}]},
+            "Observation.extension[0].valueReference.reference",
+        ),
+    ):
+        answer = service.ask("POST", f"{base}/Observation", json=observation(patient_id, **elements))
+        assert issue(answer, 422, "not-found")["location"] == [location]
+
+
+def test_two_references_that_lead_nowhere(service: Running, base: str) -> None:
+    """Each reference that does not resolve is an issue of its own."""
+    body = observation("nobody", performer=[{"reference": "Practitioner/nobody"}])
+    answer = service.ask("POST", f"{base}/Observation", json=body)
+    assert [one["location"][0] for one in answer.json()["issue"]] == [
+        "Observation.subject.reference",
+        "Observation.performer[0].reference",
+    ]
+
+
+def test_another_tenants_resource_does_not_exist(service: Running, base: str) -> None:
+    """C-014: a reference to what another tenant has is answered as one to nothing."""
+    theirs, nobody = service.create(client="other", birthDate="1931-01-01")["id"], "0" * 24
+    answers = [service.ask("POST", f"{base}/Observation", json=observation(one)) for one in (theirs, nobody)]
+    for answer in answers:
+        issue(answer, 422, "not-found")
+    assert answers[0].json() == answers[1].json()
+
+
+def test_own_addresses_become_relative(service: Running, base: str) -> None:
+    """Section 1: absolute references under either base are kept as Type/id, deep in the resource too."""
+    patient_id = service.create()["id"]
+    organization = service.ask("POST", f"{base}/Organization", json={"resourceType": "Organization", "name": "A"})
+    organization_id = organization.json()["id"]
+    body = observation(
+        f"{patient_id}/_history/1",
+        performer=[{"reference": f"{service.url}/fhir/Organization/{organization_id}"}],
+        extension=[
+            {
+                "url": "https://x.example",
+                "extension": [
+                    {"url": "a", "valueReference": {"reference": f"{service.url}/fhir/R4/Patient/{patient_id}"}}
+                ],
+            }
+        ],
+        contained=[
+            {
+                "resourceType": "Specimen",
+                "id": "s",
+                "subject": {"reference": f"{service.url}{base}/Patient/{patient_id}"},
+            }
+        ],
+        specimen={"reference": "#s"},
+    )
+    made = service.ask("POST", f"{base}/Observation", json=body)
+    assert made.status_code == 201, made.text
+    kept = made.json()
+    assert kept["subject"]["reference"] == f"Patient/{patient_id}/_history/1"
+    assert kept["performer"][0]["reference"] == f"Organization/{organization_id}"
+    assert kept["extension"][0]["extension"][0]["valueReference"]["reference"] == f"Patient/{patient_id}"
+    assert kept["contained"][0]["subject"]["reference"] == f"Patient/{patient_id}"
+    assert kept["specimen"] == {"reference": "#s"}
+    found = service.ask("GET", f"{base}/Observation?patient={patient_id}").json()
+    assert [entry["resource"]["id"] for entry in found["entry"]] == [kept["id"]]
+
+
+def test_an_order_is_named_as_its_version_names_it(service: Running) -> None:
+    """Section 18: ProcedureRequest/x is what R4 calls ServiceRequest/x, in paths of refusals too."""
+    patient_id = service.create()["id"]
+    body = least("ServiceRequest", patient_id, version_of("/fhir"))
+    made = service.ask("POST", "/fhir/ProcedureRequest", json=body, headers={"prefer": "return=OperationOutcome"})
+    order_id = made.headers["location"].removeprefix(f"{service.url}/fhir/ProcedureRequest/")
+    assert "ProcedureRequest/" in made.json()["issue"][0]["diagnostics"]
+    report = least("DiagnosticReport", patient_id, version_of("/fhir"))
+    report["basedOn"] = [{"reference": f"{service.url}/fhir/ProcedureRequest/{order_id}"}]
+    kept = service.ask("POST", "/fhir/DiagnosticReport", json=report).json()
+    r4 = service.ask("GET", f"/fhir/R4/DiagnosticReport/{kept['id']}").json()
+    assert r4["basedOn"] == [{"reference": f"ServiceRequest/{order_id}"}]
+    refused = service.ask("POST", "/fhir/ProcedureRequest", json={**body, "subject": {"reference": "Patient/nobody"}})
+    assert issue(refused, 422, "not-found")["location"] == ["ProcedureRequest.subject.reference"]
+
+
+@pytest.mark.parametrize("type_name", OF_A_PATIENT)
+def test_nothing_new_for_a_merged_away_patient(service: Running, base: str, type_name: str) -> None:
+    """Section 6A: a resource that names a merged-away patient is 422, created or updated, and names the survivor."""
+    gone, survivor = tombstone(service)
+    version = version_of(base)
+    name = name_in(version, type_name)
+    refused = service.ask("POST", f"{base}/{name}", json=least(type_name, gone, version))
+    assert f"Patient/{survivor}" in issue(refused, 422, "business-rule")["diagnostics"]
+    made = service.ask("POST", f"{base}/{name}", json=least(type_name, survivor, version)).json()
+    moved = least(type_name, gone, version, id=made["id"])
+    issue(service.ask("PUT", f"{base}/{name}/{made['id']}", json=moved), 422, "business-rule")
+    assert service.ask("GET", f"{base}/{name}/{made['id']}").json() == made
+
+
+def test_no_reference_at_all_to_a_merged_away_patient(service: Running, base: str) -> None:
+    """Section 6A: elsewhere in a resource too, for nobody would find it; a survivor keeps its own link."""
+    gone, survivor = tombstone(service)
+    body = observation(survivor, performer=[{"reference": f"Patient/{gone}"}])
+    found = issue(service.ask("POST", f"{base}/Observation", json=body), 422, "business-rule")
+    assert found["location"] == ["Observation.performer[0].reference"]
+    link = [{"other": {"reference": f"Patient/{gone}"}, "type": "seealso"}]
+    bystander = patient(link=link)
+    issue(
+        service.ask("POST", f"{base}/Patient", json=bystander, headers={"prefer": "create-always"}),
+        422,
+        "business-rule",
+    )
+    read = service.ask("GET", f"{base}/Patient/{survivor}").json()
+    assert service.ask("PUT", f"{base}/Patient/{survivor}", json=read).json()["link"] == read["link"]
