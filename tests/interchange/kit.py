@@ -78,9 +78,9 @@ class Running:
     http: httpx.Client
     tokens: dict[str, str] = field(default_factory=dict)
 
-    def ask(self, method: str, path: str, *, client: str = "physician", **more: Any) -> httpx.Response:
-        """Send a request as a client; `json` becomes the body, `headers` are added."""
-        headers = {"authorization": f"Bearer {self.token(client)}", **more.pop("headers", {})}
+    def ask(self, method: str, path: str, *, client: str = "physician", scope: str = "", **more: Any) -> httpx.Response:
+        """Send a request as a client, with all its scopes or the one given; `json` becomes the body."""
+        headers = {"authorization": f"Bearer {self.token(client, scope)}", **more.pop("headers", {})}
         if "json" in more:
             more["content"] = orjson.dumps(more.pop("json"))
             headers.setdefault("content-type", "application/fhir+json")
@@ -88,15 +88,16 @@ class Running:
         conforms(answer, path)
         return answer
 
-    def token(self, client: str) -> str:
-        """Return an access token of a client, asking for one the first time."""
-        if client not in self.tokens:
+    def token(self, client: str, scope: str = "") -> str:
+        """Return an access token of a client, with all its scopes or those given, asking for one the first time."""
+        known = f"{client} {scope}".strip()
+        if known not in self.tokens:
             fields = {"grant_type": "client_credentials", "client_id": client, "client_secret": SECRET}
-            fields["scope"] = " ".join(CLIENTS[client][1])
+            fields["scope"] = scope or " ".join(CLIENTS[client][1])
             answer = self.http.post(f"{self.url}/oauth/token", data=fields)
             assert answer.status_code == 200, answer.text
-            self.tokens[client] = answer.json()["access_token"]
-        return self.tokens[client]
+            self.tokens[known] = answer.json()["access_token"]
+        return self.tokens[known]
 
     def pair(self, client: str = "physician", scope: str = "user/.") -> Issued:
         """Return an access and a refresh token, as a local administrator gets them (`interchange token`)."""

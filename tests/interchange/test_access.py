@@ -4,6 +4,7 @@ import pytest
 
 from engine.config.account import Role
 from tests.interchange.kit import Inside, Running, issue, merge_body, patient
+from tests.interchange.test_resource import least
 
 
 def test_no_token(service: Running, base: str) -> None:
@@ -84,3 +85,88 @@ def test_a_role_change_acts_at_once(inside: Inside) -> None:
     app.configuration = app.configuration.model_copy(update={"clients": clients})
     order = merge_body(source["id"], target["id"])
     issue(inside.ask("POST", "/fhir/R4/Patient/$merge", client="nurse", json=order), 403, "forbidden")
+
+
+@pytest.mark.parametrize(
+    ("scope", "type_name", "status"),
+    [
+        pytest.param("user/Observation.read", "Observation", 200, id="C-066"),
+        pytest.param("observation.read", "Observation", 200, id="C-067"),
+        pytest.param("patient.read", "Observation", 403, id="C-067 patient.read"),
+        pytest.param("documentreference.read", "DocumentReference", 200, id="C-068"),
+        pytest.param("observation.read", "DocumentReference", 403, id="C-068 another type"),
+        pytest.param("user/.", "Condition", 200, id="C-071"),
+        pytest.param("patient/*.read", "Condition", 200, id="every type"),
+        pytest.param("patient/*.write", "Condition", 403, id="write does not read"),
+    ],
+)
+def test_scopes_of_a_chart(service: Running, base: str, scope: str, type_name: str, status: int) -> None:
+    """C-066, C-067, C-068: a chart is searched and read with the scope of its type, in either spelling."""
+    who = service.create()["id"]
+    body = {**least(type_name, who), **({"type": {"text": "x"}} if type_name == "DocumentReference" else {})}
+    made = service.ask("POST", f"/fhir/R4/{type_name}", json=body).json()
+    search = service.ask("GET", f"{base}/{type_name}?patient={who}", scope=scope)
+    read = service.ask("GET", f"{base}/{type_name}/{made['id']}", scope=scope)
+    assert (search.status_code, read.status_code) == (status, status)
+    if status == 200:
+        assert [entry["resource"]["id"] for entry in search.json()["entry"]] == [made["id"]]
+    else:
+        issue(search, 403, "forbidden")
+
+
+@pytest.mark.parametrize(
+    ("scope", "status"),
+    [
+        ("user/MedicationRequest.write", 201),
+        ("medicationrequest.write", 201),
+        ("patient/*.write", 201),
+        ("user/MedicationRequest.read", 403),
+        ("patient.write", 403),
+        ("user/Observation.write", 403),
+    ],
+)
+def test_who_may_prescribe(service: Running, base: str, scope: str, status: int) -> None:
+    """C-073: a MedicationRequest is created with its own write scope, or one that includes it, and not without."""
+    who = service.create()["id"]
+    order = least("MedicationRequest", who)
+    assert service.ask("POST", f"{base}/MedicationRequest", json=order, scope=scope).status_code == status
+    kept = service.ask("GET", f"{base}/MedicationRequest?patient={who}").json()["total"]
+    assert kept == (1 if status == 201 else 0)
+
+
+def test_nurses_do_not_prescribe(service: Running, base: str) -> None:
+    """C-077, C-079: a nurse creates no MedicationRequest, by POST or by PUT, and updates one that is there."""
+    who = service.create()["id"]
+    order = least("MedicationRequest", who)
+    issue(service.ask("POST", f"{base}/MedicationRequest", client="nurse", json=order), 403, "forbidden")
+    path = f"{base}/MedicationRequest/of-{who}"
+    new = {**order, "id": f"of-{who}"}
+    issue(service.ask("PUT", path, client="nurse", json=new), 403, "forbidden")
+    issue(service.ask("GET", path), 404, "not-found")
+    assert service.ask("PUT", path, json=new).status_code == 201
+    assert service.ask("PUT", path, client="nurse", json={**new, "status": "completed"}).status_code == 200
+    assert service.ask("GET", path, client="nurse").json()["status"] == "completed"
+
+
+def test_what_administrative_users_see(service: Running, base: str) -> None:
+    """C-080, C-081: demographic and billing data; of the chart nothing, whatever the scope."""
+    who = service.create()["id"]
+    made = service.ask("POST", f"{base}/Coverage", client="administrative", json=least("Coverage", who))
+    assert made.status_code == 201
+    seen = service.ask("GET", f"{base}/Coverage/{made.json()['id']}", client="administrative")
+    assert seen.json()["id"] == made.json()["id"]
+    assert service.ask("GET", f"{base}/Coverage?patient={who}", client="administrative").json()["total"] == 1
+    assert service.ask("GET", f"{base}/Patient/{who}", client="administrative").status_code == 200
+    for type_name in ("Observation", "Condition", "DocumentReference"):
+        issue(service.ask("GET", f"{base}/{type_name}?patient={who}", client="administrative"), 403, "forbidden")
+
+
+def test_tokens_are_told_of_and_revoked_without_a_scope(service: Running) -> None:
+    """C-087: a token that opens nothing of FHIR is introspected and revoked like any other."""
+    token = service.pair(scope="openid").access
+    headers = {"authorization": f"Bearer {token}"}
+    issue(service.http.get(f"{service.url}/fhir/R4/Patient", headers=headers), 403, "forbidden")
+    told = service.http.get(f"{service.url}/oauth/info", params={"access_token": token})
+    assert (told.status_code, told.json()["scope"]) == (200, "openid offline_access")
+    assert service.http.get(f"{service.url}/oauth/cancel", params={"token": token}).status_code == 200
+    assert service.http.get(f"{service.url}/oauth/info", params={"access_token": token}).status_code == 400

@@ -1,7 +1,12 @@
 """The real process: started by its command, killed, stopped, configured."""
 
+import contextlib
+import re
 import signal
 import subprocess
+import threading
+import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +19,8 @@ from engine.config.service import ServiceConfiguration, demo_configuration
 from engine.config.source import parse, validate
 from engine.errors import ConfigurationError
 from engine.interchange.http.process import at_port
-from tests.interchange.kit import patient
-from tests.interchange.process import COMMAND, DATABASE, ENVIRONMENT, started
+from tests.interchange.kit import SECRET, patient, running, running_inside
+from tests.interchange.process import COMMAND, DATABASE, ENVIRONMENT, PROGRAM, started
 
 CONFIGURATION = """
 environment: sandbox
@@ -43,7 +48,7 @@ def client(url: str) -> httpx.Client:
 
 
 def test_an_answered_write_survives_a_kill(tmp_path: Path) -> None:
-    """C-562, C-563: what was answered is there after SIGKILL and a new start: patients, versions and tokens."""
+    """C-562: what was answered is there after SIGKILL and a new start: patients, versions and tokens."""
     kept: list[Any] = []
     with started(tmp_path, CONFIGURATION) as process, client(process.url) as http:
         headers = dict(http.headers)
@@ -61,6 +66,79 @@ def test_an_answered_write_survives_a_kill(tmp_path: Path) -> None:
         for one in kept:
             assert http.get(f"/fhir/R4/Patient/{one['id']}").json() == one
         assert http.get("/fhir/R4/Patient?_count=0").json()["total"] == 20
+
+
+def test_what_was_answered_survives_a_kill_under_load(tmp_path: Path) -> None:
+    """C-562: of writes by four clients that SIGKILL cuts short, those that were answered are kept whole."""
+    answered: list[Any] = []
+
+    def write(url: str, headers: dict[str, str], client_number: int) -> None:
+        with contextlib.suppress(httpx.HTTPError), httpx.Client(base_url=url, headers=headers, trust_env=False) as http:
+            for number in range(10_000):
+                body = patient(name=[{"family": f"F{client_number}", "given": [f"G{number}"]}])
+                answered.append(http.post("/fhir/R4/Patient", content=orjson.dumps(body)).json())
+
+    with started(tmp_path, CONFIGURATION) as process, client(process.url) as http:
+        headers = dict(http.headers)
+        writers = [threading.Thread(target=write, args=(process.url, headers, number)) for number in range(4)]
+        for writer in writers:
+            writer.start()
+        while len(answered) < 100:
+            time.sleep(0.005)
+        process.run.kill()
+        for writer in writers:
+            writer.join(20)
+    with (
+        started(tmp_path, CONFIGURATION) as process,
+        httpx.Client(base_url=process.url, headers=headers, trust_env=False) as http,
+    ):
+        for one in answered:
+            assert http.get(f"/fhir/R4/Patient/{one['id']}").json() == one
+        total = http.get("/fhir/R4/Patient?_count=0").json()["total"]
+        assert len(answered) <= total <= len(answered) + len(writers)
+
+
+# What differs between two services that answer alike: ids, tokens, moments and the port.
+VARIABLE = (
+    (re.compile(r"[0-9a-f]{24}"), "ID"),
+    (re.compile(r"[ar]t_[\w-]{43}"), "TOKEN"),
+    (re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+\+00:00"), "AT"),
+    (re.compile(r"\w{3}, \d\d \w{3} \d{4} [\d:]+ GMT"), "AT"),
+    (re.compile(r"127\.0\.0\.1:\d+"), "HOST"),
+)
+OF_EACH_ANSWER = {"x-request-id", "date", "content-length"}
+
+
+def plain(answer: httpx.Response) -> tuple[int, dict[str, str], str]:
+    """Return status, headers and body of an answer, without what differs from one service to the next."""
+
+    def of(text: str) -> str:
+        for pattern, name in VARIABLE:
+            text = pattern.sub(name, text)
+        return text
+
+    headers = {name: of(value) for name, value in answer.headers.items() if name not in OF_EACH_ANSWER}
+    return answer.status_code, headers, of(answer.text)
+
+
+def test_the_process_and_the_app_answer_alike(tmp_path: Path) -> None:
+    """C-563: `python -m engine interchange` and the app inside another process answer C-001, C-020, C-100 alike."""
+    answers = []
+    for name, run in (("outside", partial(running, command=PROGRAM)), ("inside", running_inside)):
+        (tmp_path / name).mkdir()
+        with run(tmp_path / name) as service:
+            created = service.ask("POST", "/fhir/R4/Patient", json=patient())
+            path = created.headers["location"].removeprefix(service.url)
+            fields = {"grant_type": "refresh_token", "refresh_token": service.pair().refresh}
+            fields |= {"client_id": "physician", "client_secret": SECRET}
+            told = [created, service.ask("GET", path), service.ask("GET", path.replace("/R4", ""))]
+            told.append(service.http.post(f"{service.url}/oauth/token", data=fields))
+            told.append(service.ask("GET", "/fhir/R4/Patient/nobody"))
+            answers.append([plain(answer) for answer in told])
+    assert [status for status, _, _ in answers[0]] == [201, 200, 200, 200, 404]
+    assert answers[0] == answers[1]
+    assert "http://HOST/fhir/R4/Patient/ID" in answers[0][0][1]["location"]
+    assert '"access_token":"TOKEN"' in answers[0][3][2]
 
 
 def test_sigterm_stops_in_order(tmp_path: Path) -> None:
