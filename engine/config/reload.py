@@ -15,6 +15,7 @@ LIVE: Final = frozenset(
         "auth",
         "rate_limit",
         "max_body_bytes",
+        "cursor_validity_s",
         "request_timeout_s",
         "stu3_path_aliases",
     }

@@ -13,7 +13,7 @@ from engine.config.secret import Secret
 ADDRESS: Final = r"^https?://[^\s?#]+[^\s?#/]$"
 
 # Keys that a file may hold although the rooms which obey them are not built; `unheeded` names those in use.
-NOT_YET: Final = ("cursor_validity_s", "webhooks")
+NOT_YET: Final = ("webhooks",)
 NOT_YET_PER_TENANT: Final = (
     "network_mode",
     "leading_indicator",

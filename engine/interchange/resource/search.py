@@ -9,35 +9,54 @@ from engine.interchange.resource.catalogue import KEPT
 from engine.interchange.resource.definition import Definition
 from engine.interchange.search.bundle import searchset
 from engine.interchange.search.criterion import Criterion, Kind, Search
-from engine.interchange.search.page import take_page
+from engine.interchange.search.cursor import Walk, walk_of
+from engine.interchange.search.page import Page, take_page
 from engine.interchange.search.parse import parse_search
+from engine.interchange.search.seal import Payload
 from engine.interchange.service import Service
 from engine.interchange.store.query import Found, find
-from engine.interchange.store.transaction import Transaction
+from engine.interchange.store.transaction import Transaction, milliseconds
 from engine.interchange.versions.names import name_in
 from engine.interchange.versions.view import shown
 
 
 async def search(service: Service, request: Request) -> Answer:
     """Answer GET /{type}: a searchset Bundle in order of creation."""
-    definition = KEPT[request.type]
+    definition, tenant = KEPT[request.type], request.principal.tenant
     page, criteria = take_page(request.query, definition.paging)
     parameters = definition.search_parameters(request.version)
     wanted = parse_search(request.type, parameters, criteria, service.configuration.base_url)
     _check_scope(definition, wanted)
+    walk = _walk(service, walk_of(tenant, request.version, request.type, page, criteria))
+    after = walk.start(page)
 
     def look(transaction: Transaction) -> Found:
-        return find(transaction, follow_merges(transaction, wanted), count=page.count, offset=page.offset)
+        followed = follow_merges(transaction, wanted)
+        return find(transaction, followed, count=page.count, offset=page.offset, after=after)
 
     def work() -> Found:
-        return service.store.read(request.principal.tenant, look)
+        return service.store.read(tenant, look)
 
     found = work() if wanted.selective else await asyncio.to_thread(work)
     address = f"{request.base}/{name_in(request.version, request.type)}"
     resources = [
         (f"{address}/{record.id}", shown(record.body, request.type, request.version)) for record in found.records
     ]
-    return Answer(200, searchset(service.new_id(), address, criteria, page, found.total, resources))
+    pages = (page, _following(walk, page, found))
+    return Answer(200, searchset(service.new_id(), address, criteria, pages, found.total, resources))
+
+
+def _walk(service: Service, bound: Payload) -> Walk:
+    now_ms = milliseconds(service.clock())
+    return Walk(service.seal_secret, bound, now_ms, service.configuration.cursor_validity_s)
+
+
+def _following(walk: Walk, page: Page, found: Found) -> Page | None:
+    if not found.more:
+        return None
+    if page.cursored:
+        return walk.following(page, found.records[-1].key)
+    return replace(page, offset=page.offset + page.count)
 
 
 def follow_merges(transaction: Transaction, wanted: Search) -> Search:
@@ -61,7 +80,7 @@ def _survivor(transaction: Transaction, target: str) -> str:
 
 
 def _check_scope(definition: Definition, wanted: Search) -> None:
-    given = {one.parameter.name for one in wanted.criteria}
+    given = {one.parameter.name for one in wanted.criteria if one.missing is None}
     if definition.scoped and not given & {"patient", "beneficiary"}:
         text = f"A search of {definition.name} needs the parameter patient."
         raise refuse(Category.REQUIRED, text, location="http.patient")

@@ -12,13 +12,22 @@ Json = Any
 
 
 def searchset(
-    bundle_id: str, address: str, criteria: Pairs, page: Page, total: int, resources: list[tuple[str, bytes]]
+    bundle_id: str,
+    address: str,
+    criteria: Pairs,
+    pages: tuple[Page, Page | None],
+    total: int,
+    resources: list[tuple[str, bytes]],
 ) -> bytes:
-    """Return a Bundle; `address` is that of the type searched, `resources` are absolute addresses and bodies."""
-    links = [{"relation": "self", "url": _url(address, criteria, page)}]
-    if page.count and page.offset + page.count < total:
-        following = Page(page.count, page.offset + page.count)
-        links.append({"relation": "next", "url": _url(address, criteria, following)})
+    """Return a Bundle; `address` is that of the type searched, `resources` are absolute addresses and bodies.
+
+    `pages` are this page and the one that follows it, None after the last.
+    """
+    links = [
+        {"relation": relation, "url": _url(address, criteria, page)}
+        for relation, page in zip(("self", "next"), pages, strict=True)
+        if page is not None
+    ]
     entries: list[Json] = [
         {"fullUrl": url, "resource": orjson.Fragment(body), "search": {"mode": "match"}} for url, body in resources
     ]
@@ -34,7 +43,11 @@ def searchset(
 
 
 def _url(address: str, criteria: Pairs, page: Page) -> str:
-    pairs = [*criteria, ("_count", str(page.count))]
+    pairs = [*criteria, *page.form, ("_count", str(page.count))]
+    if page.cursored:
+        pairs.append(("_paging", "cursor"))
+    if page.cursor is not None:
+        pairs.append(("_cursor", page.cursor))
     if page.offset:
         pairs.append(("_offset", str(page.offset)))
     return f"{address}?{urlencode(pairs, safe=':,', quote_via=quote)}"

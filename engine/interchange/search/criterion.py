@@ -24,6 +24,8 @@ class Rank(IntEnum):
     SOME = 2
     MANY = 3
     MOST = 4
+    # One that cannot drive, because its index has no rows for the records that it leaves.
+    PROBE = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +54,15 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Criterion:
-    """One parameter with its values (any of them does): `tests` are conditions on the index with their arguments."""
+    """One parameter with its values (any of them does): `tests` are conditions on the index with their arguments.
+
+    `missing` (the modifier): whether records are wanted that have no value, or those that have any; then no tests.
+    """
 
     parameter: Parameter
     tests: tuple[tuple[str, tuple[str | int, ...]], ...]
     rank: Rank
+    missing: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

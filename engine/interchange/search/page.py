@@ -1,4 +1,4 @@
-"""Paging by offset: how many records a page holds, from which on, and the limits of both."""
+"""Paging: how many records a page holds, where it starts (by offset or cursor), and the limits of both."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -6,8 +6,10 @@ from typing import Final
 
 from engine.interchange.outcome import Category, refuse
 
-# Parameters of the answer's form, not of the search; a total is always exact, whatever kind of it is asked for.
-FORM: Final = frozenset({"_count", "_offset", "_format", "_pretty", "_total", "_totalMethod"})
+# Parameters of the answer's form, not of the search: links keep them as they were given. A total is always exact,
+# whatever kind of it is asked for.
+FORM: Final = frozenset({"_format", "_pretty", "_total", "_totalMethod"})
+PLACE: Final = frozenset({"_count", "_offset", "_paging", "_cursor"})
 
 Pairs = tuple[tuple[str, str], ...]
 
@@ -25,23 +27,46 @@ class Paging:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """The part of a result that is asked for."""
+    """The part of a result that is asked for; `cursor` is None on the first page of a walk by cursor, and by offset.
+
+    `form` are the parameters that say how the answer is written.
+    """
 
     count: int
-    offset: int
+    offset: int = 0
+    cursored: bool = False
+    cursor: str | None = None
+    form: Pairs = ()
 
 
 def take_page(pairs: Pairs, paging: Paging) -> tuple[Page, Pairs]:
     """Return the page that a query asks for and the rest of its parameters; RefusedError beyond the limits."""
-    given = _once((name, value) for name, value in pairs if name in FORM)
+    given = _once((name, value) for name, value in pairs if name in FORM | PLACE)
+    cursored = _cursored(given, paging)
     count = _whole(given, "_count", paging.usual)
     offset = _whole(given, "_offset", 0)
+    if cursored and offset:
+        text = "_offset parameter not supported with cursored request"
+        raise refuse(Category.BAD_VALUE, text, location="http._offset")
     if count > paging.most and paging.strict:
         raise refuse(Category.BAD_VALUE, f"_count may be at most {paging.most}.", location="http._count")
-    if paging.depth is not None and offset + count >= paging.depth:
+    if paging.depth is not None and not cursored and offset + count >= paging.depth:
         raise refuse(Category.TOO_COSTLY, "Maximum search depth exceeded", location="http._offset")
-    rest = tuple((name, value) for name, value in pairs if name not in FORM)
-    return Page(min(count, paging.most), offset), rest
+    form = tuple((name, value) for name, value in pairs if name in FORM)
+    rest = tuple((name, value) for name, value in pairs if name not in FORM | PLACE)
+    return Page(min(count, paging.most), offset, cursored, given.get("_cursor"), form), rest
+
+
+def _cursored(given: Mapping[str, str], paging: Paging) -> bool:
+    wanted = given.get("_paging", "cursor")
+    if wanted != "cursor":
+        raise refuse(Category.BAD_VALUE, "_paging may only be cursor.", location="http._paging")
+    if not given.keys() & {"_paging", "_cursor"}:
+        return False
+    if not paging.cursor:
+        text = "Paging by cursor is not supported on this type; use _offset."
+        raise refuse(Category.UNSUPPORTED, text, location="http._paging")
+    return True
 
 
 def _once(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:

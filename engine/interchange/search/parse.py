@@ -14,6 +14,8 @@ Pairs = Iterable[tuple[str, str]]
 
 SUPPORTED_PREFIXES: Final = ("eq", "ge", "gt", "le", "lt")
 OTHER_PREFIXES: Final = ("ne", "sa", "eb", "ap")
+# More alternatives than an address holds of ids; a query can have no more than 500 parts.
+MAX_VALUES: Final = 400
 
 DATE_TESTS: Final[dict[str, Callable[[Span], Test]]] = {
     "eq": lambda at: ("low >= ? AND low <= ? AND high <= ?", (at[0], at[1], at[1])),
@@ -44,9 +46,14 @@ def parse_search(type_name: str, parameters: Mapping[str, Parameter], pairs: Pai
 
 
 def _criterion(parameter: Parameter, modifier: str, value: str, base_url: str) -> Criterion:
+    if modifier == "missing":
+        return _missing(parameter, value)
     values = split(value, ",")
     if any(item == "" for item in values):
-        raise _refuse(Category.BAD_VALUE, parameter.name, f"The search parameter {parameter.name} has no value.")
+        raise _empty(parameter)
+    if len(values) > MAX_VALUES:
+        text = f"The search parameter {parameter.name} has more than {MAX_VALUES} values."
+        raise _refuse(Category.TOO_COSTLY, parameter.name, text)
     if modifier and not (parameter.kind is Kind.STRING and modifier in {"exact", "contains"}):
         raise _refuse(
             Category.UNSUPPORTED,
@@ -55,7 +62,7 @@ def _criterion(parameter: Parameter, modifier: str, value: str, base_url: str) -
         )
     if parameter.kind is Kind.STRING:
         rank = Rank.MANY if modifier == "contains" else parameter.rank
-        return Criterion(parameter, tuple(_string(modifier, unescape(item)) for item in values), rank)
+        return Criterion(parameter, tuple(_string(parameter, modifier, unescape(item)) for item in values), rank)
     if parameter.kind in {Kind.DATE, Kind.UPDATED}:
         return _dates(parameter, values)
     if parameter.kind is Kind.REFERENCE:
@@ -65,8 +72,16 @@ def _criterion(parameter: Parameter, modifier: str, value: str, base_url: str) -
     return _tokens(parameter, values)
 
 
-def _string(modifier: str, value: str) -> Test:
+def _missing(parameter: Parameter, value: str) -> Criterion:
+    if value not in {"true", "false"}:
+        raise _refuse(Category.BAD_VALUE, parameter.name, f"{parameter.name}:missing is either true or false.")
+    return Criterion(parameter, (), Rank.PROBE, missing=value == "true")
+
+
+def _string(parameter: Parameter, modifier: str, value: str) -> Test:
     folded = fold(value)
+    if not folded:
+        raise _empty(parameter)
     if modifier == "exact":
         return "folded = ? AND exact = ?", (folded, value)
     if modifier == "contains":
@@ -125,6 +140,10 @@ def _tokens(parameter: Parameter, values: list[str]) -> Criterion:
             rank = Rank.MOST
             tests.append(("system = ?", (parts[0],)))
     return Criterion(parameter, tuple(tests), rank)
+
+
+def _empty(parameter: Parameter) -> RefusedError:
+    return _refuse(Category.BAD_VALUE, parameter.name, f"The search parameter {parameter.name} has no value.")
 
 
 def _refuse(category: Category, name: str, diagnostics: str) -> RefusedError:
