@@ -133,6 +133,11 @@ class User(Frozen):
     password_hash: Annotated[str, AfterValidator(_hash)] = Field("!", repr=False)
     name: str = ""
 
+    @property
+    def may_sign_in(self) -> bool:
+        """Whether any password would do."""
+        return self.password_hash not in _NO_PASSWORD
+
 
 class Auth(Frozen):
     """How people sign in. `auto_login_user`: a sandbox signs this user in without asking, for tests."""

@@ -1,5 +1,6 @@
 """`adt-engine interchange`: the Clinical Data Interchange Service as a process, and tokens for its administrators."""
 
+import sys
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Final
@@ -16,6 +17,7 @@ from engine.interchange.http.app import new_token, wall_clock
 from engine.interchange.http.process import serve
 from engine.interchange.oauth.endpoint import token_answer
 from engine.interchange.oauth.local import issue_locally
+from engine.interchange.oauth.password import SHORTEST_PASSWORD, hash_password
 from engine.interchange.store.connection import database_path
 from engine.telemetry import configure
 
@@ -76,6 +78,23 @@ def token(
 
 def _reread(config: Path | None, running: ServiceConfiguration) -> ServiceConfiguration:
     return running if config is None else reread(read(config), running)
+
+
+@app.command()
+def password() -> None:
+    """Print the argon2id hash of a password, for `password_hash` of a user in the configuration.
+
+    Asks for it twice at a terminal, without showing it; otherwise takes the first line of standard input.
+
+    Example: adt-engine interchange password
+    """
+    if sys.stdin.isatty():
+        text = typer.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
+    else:
+        text = sys.stdin.readline().rstrip("\r\n")
+    if len(text) < SHORTEST_PASSWORD:
+        raise UsageError(f"a password has at least {SHORTEST_PASSWORD} characters")
+    typer.echo(hash_password(text))
 
 
 def load(config: Path | None) -> ServiceConfiguration:

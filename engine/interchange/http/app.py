@@ -14,6 +14,7 @@ from engine.interchange.http.door import Call
 from engine.interchange.http.hooks import Hooks
 from engine.interchange.http.meter import Meter
 from engine.interchange.http.pages import Pages
+from engine.interchange.http.sign_in import SignIn
 from engine.interchange.http.wire import Body, Receive, Scope, Send, read_headers, send_answer
 from engine.interchange.oauth.code import Codes
 from engine.interchange.oauth.vault import Vault
@@ -57,18 +58,18 @@ def create_app(
         defects(MINIMAL, version)
     codes = Codes(store, vault, own_clock, tokens)
     service = Service(configuration, store, vault, codes, own_clock, ids, store.secret("seal", tokens().encode()))
-    return App(service, Hooks(own_clock) if configuration.test_hooks else None)
+    return App(service, Hooks(own_clock) if configuration.test_hooks else None, SignIn(service, tokens))
 
 
 class App:
     """The ASGI application; `service` is what its interactions work with."""
 
-    def __init__(self, service: Service, hooks: Hooks | None) -> None:
+    def __init__(self, service: Service, hooks: Hooks | None, sign_in: SignIn) -> None:
         self.service = service
         meter = Meter(service.store)
         self.refused = meter.refused
         self._calls = Calls(service, hooks, meter)
-        self._pages = Pages(service, hooks, meter)
+        self._pages = Pages(service, hooks, meter, sign_in)
         self._prefix = service.configuration.path_prefix
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

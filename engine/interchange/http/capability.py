@@ -1,4 +1,4 @@
-"""What the service says of itself: CapabilityStatements of both versions and the SMART configuration."""
+"""What the service says of itself: CapabilityStatements of both versions."""
 
 from functools import lru_cache
 from typing import Any, Final
@@ -73,24 +73,6 @@ def _statement(version: FhirVersion, base_url: str, token_url: str, flag: str, f
     return write_json(statement)
 
 
-def smart_configuration(configuration: ServiceConfiguration) -> bytes:
-    """Return /.well-known/smart-configuration."""
-    oauth = f"{configuration.token_url}/oauth"
-    scopes = sorted({scope for client in configuration.clients.values() for scope in client.scopes})
-    return write_json(
-        {
-            "token_endpoint": f"{oauth}/token",
-            "introspection_endpoint": f"{oauth}/info",
-            "revocation_endpoint": f"{oauth}/cancel",
-            "grant_types_supported": ["client_credentials", "refresh_token"],
-            "token_endpoint_auth_methods_supported": ["client_secret_basic", "client_secret_post"],
-            "scopes_supported": scopes,
-            "response_types_supported": ["code"],
-            "capabilities": ["client-confidential-symmetric", "permission-v1"],
-        }
-    )
-
-
 def _resource(name: str, served: list[Interaction], version: FhirVersion) -> dict[str, Json]:
     mine = [one for one in served if one.type == name]
     codes = [one.code for one in mine]
@@ -119,7 +101,8 @@ def _security(token_url: str, version: FhirVersion) -> dict[str, Json]:
     system = "http://terminology.hl7.org/CodeSystem/restful-security-service"
     if version is FhirVersion.STU3:
         system = "http://hl7.org/fhir/restful-security-service"
-    addresses = [{"url": "token", "valueUri": f"{token_url}/oauth/token"}]
+    addresses = [{"url": "authorize", "valueUri": f"{token_url}/oauth/authorize"}]
+    addresses.append({"url": "token", "valueUri": f"{token_url}/oauth/token"})
     addresses.append({"url": "revoke", "valueUri": f"{token_url}/oauth/cancel"})
     addresses.append({"url": "introspect", "valueUri": f"{token_url}/oauth/info"})
     extension = {"url": "http://fhir-registry.smarthealthit.org/StructureDefinition/oauth-uris", "extension": addresses}

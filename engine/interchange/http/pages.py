@@ -1,4 +1,4 @@
-"""What is served beside FHIR: the token endpoints, health, metrics, and a sandbox's test hooks."""
+"""What is served beside FHIR: the token endpoints, the sign-in, health, metrics, and a sandbox's test hooks."""
 
 import asyncio
 from functools import partial
@@ -12,9 +12,10 @@ from starlette.routing import Route, Router
 
 from engine.config.service import ServiceConfiguration
 from engine.interchange.http.calls import loggable
-from engine.interchange.http.capability import smart_configuration
 from engine.interchange.http.hooks import HookError, Hooks
 from engine.interchange.http.meter import MEDIA_TYPE, Meter
+from engine.interchange.http.sign_in import SignIn
+from engine.interchange.http.smart import smart_configuration
 from engine.interchange.http.tokens import token_routes
 from engine.interchange.http.wire import SAFE, Receive, Scope, Send
 from engine.interchange.service import Service
@@ -26,9 +27,10 @@ UNKNOWN: Final = {404: "not_found", 405: "method_not_allowed"}
 class Pages:
     """Answers everything that is not FHIR; errors are JSON `{"error": ...}` without any text of what went wrong."""
 
-    def __init__(self, service: Service, hooks: Hooks | None, meter: Meter) -> None:
+    def __init__(self, service: Service, hooks: Hooks | None, meter: Meter, sign_in: SignIn) -> None:
         self.stopping = False
         self._service = service
+        self._sign_in = sign_in
         self._hooks = hooks
         self._meter = meter
         self._router = Router(routes=self._routes(), redirect_slashes=False)
@@ -70,6 +72,7 @@ class Pages:
     def _routes(self) -> list[Route]:
         routes = [
             *token_routes(self._service, self._meter),
+            *self._sign_in.routes(),
             Route("/.well-known/smart-configuration", partial(_smart, self._service), methods=["GET"]),
             Route("/livez", _alive, methods=["GET"]),
             Route("/readyz", self._ready, methods=["GET"]),
