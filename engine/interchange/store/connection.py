@@ -16,7 +16,7 @@ SqliteError: Final = sqlite3.Error
 # Errors that lie in the statement, not in the disk: they fail one request and not the store.
 STATEMENT_ERRORS: Final = (sqlite3.IntegrityError, sqlite3.ProgrammingError, sqlite3.InterfaceError, sqlite3.DataError)
 
-SETTLE: Final = "INSERT OR IGNORE INTO home (one, environment) VALUES (1, ?)"
+SETTLE: Final = "INSERT INTO home (one, environment) VALUES (1, ?) ON CONFLICT (one) DO NOTHING"
 SETTLED: Final = "SELECT environment FROM home"
 PREFIX: Final = "sqlite:///"
 PRAGMAS: Final = (

@@ -1,15 +1,16 @@
-"""Tables and indexes of the store, as migrations of sqlite-utils.
+"""Tables and indexes of the store, as steps that each database takes once, in this order.
 
 `key` is the immutable sequence of creation, and the order of every search. `parameter` names type and search
 parameter (`Patient.family`). A merged-away record keeps its body and loses its index rows; its identifiers go over
 to the survivor (`key`), while `origin` says who carries them in the body.
 """
 
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from sqlite_utils import Database, Migrations
 
-migrations: Final = Migrations("interchange")
+from engine.interchange.store.dialect import Dialect
 
 RESOURCES: Final = """
 CREATE TABLE tenant (number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE) STRICT;
@@ -124,50 +125,48 @@ HOME: Final = """
 CREATE TABLE home (one INTEGER PRIMARY KEY CHECK (one = 1), environment TEXT NOT NULL) STRICT
 """
 
+# The keys of an answer that has more than one page, in its order, packed, by what they are.
+CONTINUATIONS: Final = """
+CREATE TABLE continuation (
+    digest BLOB NOT NULL PRIMARY KEY,
+    tenant INTEGER NOT NULL,
+    keys BLOB NOT NULL,
+    expires_ms INTEGER NOT NULL
+) STRICT;
+CREATE INDEX continuation_by_expiry ON continuation (expires_ms);
+CREATE INDEX continuation_by_tenant ON continuation (tenant, expires_ms);
+"""
 
-@migrations()
-def resources(database: Database) -> None:
-    """Make the tables of tenants and resources."""
-    _run(database, RESOURCES)
-
-
-@migrations()
-def search(database: Database) -> None:
-    """Make the index tables that searches read."""
-    _run(database, SEARCH)
-
-
-@migrations()
-def tokens(database: Database) -> None:
-    """Make the table of token digests."""
-    _run(database, TOKENS)
-
-
-@migrations()
-def references(database: Database) -> None:
-    """Let references be searched by parameter."""
-    _run(database, REFERENCES)
-
-
-@migrations()
-def sign_in(database: Database) -> None:
-    """Let tokens speak for users; make the tables of authorization codes and spent assertions."""
-    _run(database, SIGN_IN)
+# Each step by the name that a database remembers it by: new ones come last, and none is changed.
+STEPS: Final = {
+    "resources": RESOURCES,
+    "search": SEARCH,
+    "tokens": TOKENS,
+    "references": REFERENCES,
+    "sign_in": SIGN_IN,
+    "secrets": SECRETS,
+    "home": HOME,
+    "continuations": CONTINUATIONS,
+}
 
 
-@migrations()
-def secrets(database: Database) -> None:
-    """Make the table of the service's own secrets."""
-    _run(database, SECRETS)
+def statements(dialect: Dialect) -> tuple[str, ...]:
+    """Return every statement that makes the tables in an empty database."""
+    return tuple(dialect.render(statement) for script in STEPS.values() for statement in _statements(script))
 
 
-@migrations()
-def home(database: Database) -> None:
-    """Let the file know its environment."""
-    _run(database, HOME)
+def _statements(script: str) -> Iterator[str]:
+    return (part.strip() for part in script.split(";") if part.strip())
 
 
-def _run(database: Database, script: str) -> None:
-    for statement in script.split(";"):
-        if statement.strip():
+def _step(script: str) -> Callable[[Database], None]:
+    def run(database: Database) -> None:
+        for statement in _statements(script):
             database.execute(statement)
+
+    return run
+
+
+migrations: Final = Migrations("interchange")
+for _name, _script in STEPS.items():
+    migrations(name=_name)(_step(_script))

@@ -6,13 +6,15 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final, TypeVar
 
-from engine.interchange.store.connection import Connection, Lock, connect, prepare
+from engine.interchange.store.connection import Connection, Lock, SqliteError, connect, prepare
+from engine.interchange.store.deadline import DEADLINE, NEVER, STEPS, passed
+from engine.interchange.store.dialect import SQLITE
 from engine.interchange.store.transaction import Indexer, Transaction
 from engine.interchange.store.writer import Writer
 
 T = TypeVar("T")
 
-ADD_TENANT: Final = "INSERT OR IGNORE INTO tenant (name) VALUES (?)"
+ADD_TENANT: Final = "INSERT INTO tenant (name) VALUES (?) ON CONFLICT (name) DO NOTHING"
 TENANTS: Final = "SELECT name, number FROM tenant"
 ADD_SECRET: Final = "INSERT INTO secret (name, value) VALUES (?, ?) ON CONFLICT (name) DO NOTHING"  # noqa: S105 - SQL
 SECRET: Final = "SELECT value FROM secret WHERE name = ?"  # noqa: S105 - SQL
@@ -57,12 +59,18 @@ class Store:
         return self._writer.commits, self._writer.writes
 
     def read(self, tenant: str, work: Callable[[Transaction], T]) -> T:
-        """Run `work` on one snapshot, in the calling thread."""
+        """Run `work` on one snapshot, in the calling thread; TimeoutError once the request's deadline has passed."""
         connection = self.reader()
-        connection.execute("BEGIN")
+        connection.execute(SQLITE.reading)
+        self._local.until = DEADLINE.get()
         try:
             return work(self._transaction(connection, tenant))
+        except SqliteError as error:
+            if passed(self._local.until):
+                raise TimeoutError from error
+            raise
         finally:
+            self._local.until = NEVER
             connection.execute("COMMIT")
 
     async def write(self, tenant: str, work: Callable[[Transaction], T]) -> T:
@@ -79,6 +87,8 @@ class Store:
         if connection is None:
             connection = connect(self._path, reading=True)
             self._local.connection = connection
+            self._local.until = NEVER
+            connection.set_progress_handler(lambda: passed(self._local.until), STEPS)
             self._readers.append(connection)
         return connection
 

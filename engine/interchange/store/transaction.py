@@ -19,7 +19,9 @@ BY_ID: Final = (
     "SELECT key, type, id, version, updated_ms, survivor, body FROM resource WHERE tenant=? AND type=? AND id=?"
 )
 BY_KEY: Final = "SELECT key, type, id, version, updated_ms, survivor, body FROM resource WHERE key=?"
-INSERT: Final = "INSERT INTO resource (tenant, type, id, version, updated_ms, body) VALUES (?, ?, ?, ?, ?, ?)"
+INSERT: Final = (
+    "INSERT INTO resource (tenant, type, id, version, updated_ms, body) VALUES (?, ?, ?, ?, ?, ?) RETURNING key"
+)
 UPDATE: Final = "UPDATE resource SET version=?, updated_ms=?, survivor=?, body=? WHERE key=?"
 HOLDERS: Final = "SELECT DISTINCT key FROM identifier_index WHERE tenant=? AND parameter=? AND value=? AND system=?"
 RECORD_NUMBER_HOLDERS: Final = HOLDERS + " AND record_number=1"
@@ -27,7 +29,7 @@ MOVE_IDENTIFIERS: Final = "UPDATE identifier_index SET key=? WHERE key=?"
 MOVE_SURVIVOR: Final = "UPDATE resource SET survivor=? WHERE tenant=? AND type=? AND survivor=?"
 REFERRERS: Final = (
     "SELECT key, type, id, version, updated_ms, survivor, body FROM resource"
-    " WHERE key IN (SELECT key FROM reference_index WHERE tenant=? AND target=?)"
+    " WHERE key IN (SELECT key FROM reference_index WHERE tenant=? AND target=?) ORDER BY key"
 )
 COUNT_CODE: Final = "SELECT count(*) FROM token_index WHERE tenant=? AND parameter=? AND code=?"
 
@@ -77,8 +79,8 @@ class Transaction:
         """Keep a new resource as version 1."""
         at_ms = milliseconds(self.at)
         body = stamped(resource, resource_id, 1, self.at)
-        cursor = self.connection.execute(INSERT, (self.tenant, type_name, resource_id, 1, at_ms, body))
-        key = int(cursor.lastrowid)
+        new = (self.tenant, type_name, resource_id, 1, at_ms, body)
+        key = int(self.connection.execute(INSERT, new).fetchone()[0])
         write_index(self.connection, self.tenant, key, NOTHING, self._indexers[type_name](resource))
         return Stored(key, type_name, resource_id, 1, at_ms, None, body)
 

@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 
 from engine.errors import ServiceError
 from engine.interchange.store.connection import STATEMENT_ERRORS, Connection, SqliteError, connect
+from engine.interchange.store.dialect import SQLITE
 
 T = TypeVar("T")
 Work = Callable[[Connection], Any]
@@ -83,7 +84,7 @@ class Writer:
     def _commit(self, batch: list[_Job]) -> None:
         try:
             self._check()
-            self._connection.execute("BEGIN IMMEDIATE")
+            self._connection.execute(SQLITE.writing)
             for job in batch:
                 self._do(job)
             self._connection.execute("COMMIT")

@@ -1,0 +1,241 @@
+"""The store's texts on a real PostgreSQL: all of them run, and they find what SQLite finds."""
+
+import importlib
+import itertools
+import pkgutil
+import random
+import re
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine import interchange
+from engine.fhir.schema import FhirVersion
+from engine.interchange.resource.catalogue import INDEXERS, KEPT
+from engine.interchange.search.criterion import Kind, Parameter
+from engine.interchange.search.parse import parse_search
+from engine.interchange.store import query
+from engine.interchange.store.connection import connect, prepare
+from engine.interchange.store.dialect import POSTGRESQL, SQLITE
+from engine.interchange.store.index import ADD_STRING
+from engine.interchange.store.schema import STEPS, statements
+from engine.interchange.store.transaction import Transaction
+from tests.interchange.kit import MRN, patient, record_number
+from tests.interchange.postgres import Connection, made_tables, running_postgres
+from tests.interchange.test_resource import LEAST, least
+
+BASE = "http://x/fhir"
+START = datetime(2026, 1, 1, tzinfo=UTC)
+STATEMENT = re.compile(r"(SELECT|INSERT|UPDATE|DELETE)\s")
+NAMES = ("Ångström", "angstrom", "Anger", "Zoë", "zoe", "ß", "SS", "Łódź", "Ｑuintero", "Quintero", "Quintéro-Vance")
+NAMES += ("\U0001f600", "\U0010ffff", "\ue000", "O'Neil", "50%", "a_b", "\\", "İ", "i", "van der  Berg", "中村")
+BY_FAMILY = "SELECT key FROM string_index WHERE parameter='Patient.family' AND {test} ORDER BY folded, exact, key"
+SAMPLES = {
+    Kind.ID: ("a", "a,b"),
+    Kind.STRING: ("an", "q", "ang,zoe", "ß", "\U0001f600", "\U0010ffff", "50%", "a_b", "中"),
+    Kind.TOKEN: ("F", "http://loinc.org|1", "urn:t|", "final,active", "|x"),
+    Kind.IDENTIFIER: (f"{MRN}|1", "1,2", f"{MRN}|", "urn:none|1"),
+    Kind.DATE: ("1984-02-29", "gt1984", "ge1984-02", "lt1985", "le1984-02-29T12:00:00Z"),
+    Kind.UPDATED: ("gt2019", "2026-01-01T00:00:05Z", "le2026"),
+    Kind.REFERENCE: ("p1", "Patient/p1", "p1,p2"),
+}
+
+
+def texts() -> dict[str, str]:
+    """Return every text of SQL in the service's modules that is no template, by its place."""
+    found = {}
+    for module in pkgutil.walk_packages(interchange.__path__, f"{interchange.__name__}."):
+        for name, value in vars(importlib.import_module(module.name)).items():
+            if name.isupper() and isinstance(value, str) and STATEMENT.match(value) and "{" not in value:
+                found[f"{module.name}.{name}"] = value
+    return found
+
+
+def samples(parameter: Parameter) -> Iterator[tuple[str, str]]:
+    """Yield queries of one search parameter, in each of its forms."""
+    for value in SAMPLES[parameter.kind]:
+        if not (parameter.kind is Kind.REFERENCE and "/" in value and parameter.targets[0] != "Patient"):
+            yield parameter.name, value
+            if parameter.kind is Kind.STRING:
+                yield f"{parameter.name}:exact", value
+                yield f"{parameter.name}:contains", value
+
+
+def queries() -> list[tuple[str, tuple[tuple[str, str], ...]]]:
+    """Return searches of every type by each of its parameters, and by two and three of them at once."""
+    made: list[tuple[str, tuple[tuple[str, str], ...]]] = []
+    chance = random.Random(3)
+    for name, definition in KEPT.items():
+        single = [pair for parameter in definition.parameters for pair in samples(parameter)]
+        made += [(name, ()), *((name, (pair,)) for pair in single)]
+        for size in (2, 3) * 10:
+            drawn = tuple(chance.sample(single, size))
+            if len({key.partition(":")[0] for key, _ in drawn}) == size:
+                made.append((name, drawn))
+    return made
+
+
+def search(name: str, pairs: tuple[tuple[str, str], ...]) -> Any:
+    """Return a search as the service reads it."""
+    return parse_search(name, KEPT[name].search_parameters(FhirVersion.R4), pairs, BASE)
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[str]:
+    """A PostgreSQL server."""
+    with running_postgres() as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def tables(postgres: str) -> Iterator[Connection]:
+    """The store's tables in PostgreSQL, empty."""
+    with made_tables(postgres) as connection:
+        yield connection
+
+
+Both = tuple[Transaction, Transaction]
+
+
+def transactions(folder: Path, connection: Connection) -> Both:
+    """Return a transaction of tenant 1 in SQLite and one in PostgreSQL."""
+    prepare(folder / "s.db")
+    lite = connect(folder / "s.db")
+    lite.execute(SQLITE.writing)
+    ticks = [START + timedelta(seconds=number) for number in range(2)]
+    return Transaction(lite, 1, ticks[0], INDEXERS), Transaction(connection, 1, ticks[0], INDEXERS)
+
+
+@pytest.fixture(scope="module")
+def both(postgres: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
+    """The same charts in SQLite and in PostgreSQL."""
+    with made_tables(postgres) as connection:
+        made = transactions(tmp_path_factory.mktemp("both"), connection)
+        for one in made:
+            fill(one)
+        yield made
+        made[0].connection.close()
+
+
+def fill(transaction: Transaction) -> None:
+    """Keep patients with names of many scripts, a chart, an update and two merges in a chain."""
+    kept = []
+    for number, name in enumerate(NAMES):
+        transaction.at = START + timedelta(seconds=number)
+        body = patient(
+            name=[{"family": name, "given": [NAMES[number - 1]]}],
+            birthDate=("1984", "1984-02", "1984-02-29", "1990-01-01")[number % 4],
+            gender=("female", "male", "other")[number % 3],
+            identifier=[record_number(str(number)), {"system": "urn:other", "value": str(number % 5)}],
+            meta={"tag": [{"system": "urn:t", "code": "final"}]},
+        )
+        kept.append(transaction.create("Patient", f"p{number}", body))
+    for number, type_name in enumerate(sorted(LEAST) * 3):
+        body = least(type_name, f"p{number % 4}")
+        body |= {"effectiveDateTime": f"1984-02-{number % 28 + 1:02d}T10:00:00+02:00", "name": f"{NAMES[number % 9]}"}
+        if type_name in {"Practitioner", "RelatedPerson"}:
+            body["name"] = [{"family": NAMES[number % 9]}]
+        transaction.create(type_name, f"r{number}", body)
+    transaction.update(kept[4], {**kept[4].resource(), "birthDate": "1984", "active": False})
+    transaction.retire(kept[1], kept[1].resource(), kept[2])
+    transaction.retire(kept[2], kept[2].resource(), kept[3])
+
+
+def test_sqlite_takes_the_texts_as_they_are() -> None:
+    """Rendering for SQLite changes nothing, so that databases which exist have the tables that they had."""
+    made = [part.strip() for script in STEPS.values() for part in script.split(";") if part.strip()]
+    assert list(statements(SQLITE)) == made
+    assert {place for place, text in texts().items() if SQLITE.render(text) != text} == set()
+
+
+def test_rendering_leaves_quoted_values() -> None:
+    """Words are replaced where they are words: not within names and not within quoted values."""
+    text = "CREATE TABLE a (INTEGERS INTEGER, b TEXT DEFAULT 'TEXT ?') STRICT, WITHOUT ROWID"
+    made = "CREATE TABLE a (INTEGERS BIGINT, b TEXT COLLATE \"C\" DEFAULT 'TEXT ?')"
+    assert POSTGRESQL.render(text) == made
+    assert POSTGRESQL.render("SELECT instr(a, ?) WHERE b='?'") == "SELECT strpos(a, %s) WHERE b='?'"
+
+
+def test_columns_in_postgresql(tables: Connection) -> None:
+    """Texts are ordered by code point, numbers have 64 bits, and no column has a type beside text, number and bytes."""
+    rows = tables.execute(
+        "SELECT data_type, collation_name FROM information_schema.columns WHERE table_schema=current_schema()"
+    ).fetchall()
+    assert set(rows) == {("text", "C"), ("bigint", None), ("bytea", None)}
+
+
+@pytest.mark.parametrize("place", sorted(texts()))
+def test_every_statement_is_understood(tables: Connection, place: str) -> None:
+    """PostgreSQL prepares every text of the service: its tables, columns, functions and types are right."""
+    numbers = itertools.count(1)
+    text = re.sub("%s", lambda _: f"${next(numbers)}", POSTGRESQL.render(texts()[place]))
+    with tables.inner.transaction(force_rollback=True):
+        tables.inner.execute(f"PREPARE one AS {text}".encode())
+    tables.inner.execute("DEALLOCATE one")
+
+
+def test_all_places_are_known() -> None:
+    """The texts that are tried come from the whole service, also from rooms that keep tables of their own."""
+    assert {place.split(".")[2] for place in texts()} >= {"store", "oauth"}
+    assert len(texts()) > 20
+
+
+def test_every_search_is_understood_and_finds_the_same(both: Both) -> None:
+    """Every parameter of every type, alone and with others: same records, same order, same total, page by page."""
+    found = 0
+    for name, pairs in queries():
+        asked = search(name, pairs)
+        for offset in (0, 3):
+            lite, other = (query.find(one, asked, count=3, offset=offset) for one in both)
+            assert lite == other, (name, pairs, offset)
+            found += len(lite.records)
+    assert found > 300
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        pytest.param(lambda one: one.holders("Patient.identifier", "urn:other", "2"), id="holders"),
+        pytest.param(lambda one: one.record_number_holders("Patient.identifier", MRN, "1"), id="record number"),
+        pytest.param(lambda one: list(one.referrers("Patient/p1")), id="referrers"),
+        pytest.param(lambda one: one.get("Patient", "p2"), id="merged away"),
+        pytest.param(lambda one: one.get("Patient", "p4"), id="updated"),
+        pytest.param(lambda one: one.get("Patient", "none"), id="none"),
+        pytest.param(lambda one: one.by_key(3), id="by key"),
+    ],
+)
+def test_look_ups_find_the_same(both: Both, look: Callable[[Transaction], Any]) -> None:
+    """Identifiers that went over to a survivor, references, versions and survivors are the same in both."""
+    lite, other = (look(one) for one in both)
+    assert lite == other
+
+
+@given(
+    kept=st.lists(st.text(st.characters(exclude_characters="\0", codec="utf-8"), max_size=6), max_size=8),
+    data=st.data(),
+)
+def test_any_text_is_found_in_both(tables: Connection, kept: list[str], data: st.DataObject) -> None:
+    """Whatever the names and the text that is looked for: beginning, whole and part match the same ones in both."""
+    sought = data.draw(st.sampled_from([name[:2] for name in kept if name[:2].strip()] or ["x"]))
+    lite = connect(Path(":memory:"))
+    for statement in statements(SQLITE):
+        lite.execute(statement)
+    index = [INDEXERS["Patient"](patient(name=[{"family": name or "-"}])) for name in kept]
+    rows = [(1, key, *row) for key, one in enumerate(index) for row in one.strings]
+    parameters = {one.name: one for one in KEPT["Patient"].parameters}
+    value = re.sub(r"([\\,|$])", r"\\\1", sought)
+    with tables.inner.transaction(force_rollback=True):
+        for connection in (lite, tables):
+            connection.executemany(ADD_STRING, rows)
+        for name in ("family", "family:exact", "family:contains"):
+            (criterion,) = parse_search("Patient", parameters, [(name, value)], BASE).criteria
+            ((test, arguments),) = criterion.tests
+            sql = BY_FAMILY.format(test=test)
+            answers = [[key for (key,) in one.execute(sql, arguments).fetchall()] for one in (lite, tables)]
+            assert answers[0] == answers[1]
+    lite.close()
