@@ -74,7 +74,8 @@ class Interaction:
     """One interaction of FHIR: where it is found, what it needs, and what carries it out.
 
     `code` is its name in a CapabilityStatement; `operation` the `$name` in the address, '' for none. One with a
-    `feature` is there only while that is in force.
+    `feature` is there only while that is in force. Where `flags` are given, each of these scopes suffices, and one of
+    the type alone does not: only one of all types.
     """
 
     type: str
@@ -87,3 +88,4 @@ class Interaction:
     operation: str = ""
     versions: tuple[FhirVersion, ...] = (FhirVersion.R4, FhirVersion.STU3)
     feature: Feature | None = None
+    flags: frozenset[str] = frozenset()

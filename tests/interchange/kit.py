@@ -39,6 +39,7 @@ CLIENTS = {
     "physician": ("riverbend", ("user/.",), Role.PHYSICIAN),
     "read": ("riverbend", ("patient/*.read",), Role.PHYSICIAN),
     "pread": ("riverbend", ("patient.read",), Role.PHYSICIAN),
+    "patient360": ("riverbend", ("patient360",), Role.PHYSICIAN),
     "pwrite": ("riverbend", ("patient.write",), Role.PHYSICIAN),
     "observation": ("riverbend", ("user/Observation.read",), Role.PHYSICIAN),
     "nurse": ("riverbend", ("user/.",), Role.NURSE),

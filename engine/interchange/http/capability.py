@@ -29,6 +29,7 @@ SEARCH_TYPES: Final = {
 OPERATIONS: Final = {
     "merge": "http://hl7.org/fhir/OperationDefinition/Patient-merge",
     "validate": "http://hl7.org/fhir/OperationDefinition/Resource-validate",
+    "everything": "http://hl7.org/fhir/OperationDefinition/Patient-everything",
 }
 RESTFUL: Final = ("read", "search-type", "create", "update")
 

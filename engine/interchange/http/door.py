@@ -14,7 +14,7 @@ from engine.interchange.http.route import Address, find_route, read_address, wro
 from engine.interchange.http.wire import Body
 from engine.interchange.oauth.account import principal_of
 from engine.interchange.oauth.role import permits
-from engine.interchange.oauth.scope import allows
+from engine.interchange.oauth.scope import ANY, allows
 from engine.interchange.oauth.vault import Principal, TokenKind
 from engine.interchange.outcome import Category, Issue, RefusedError, outcome, refuse
 from engine.interchange.service import Service
@@ -131,7 +131,9 @@ def _negotiate(call: Call, query: list[tuple[str, str]]) -> None:
 
 def _authorise(service: Service, principal: Principal, interaction: Interaction) -> None:
     strict = service.tenant(principal.tenant).scope_enforcement == "strict"
-    if strict and not allows(principal.scopes, interaction.type, interaction.access):
+    of = ANY if interaction.flags else interaction.type
+    granted = allows(principal.scopes, of, interaction.access) or not interaction.flags.isdisjoint(principal.scopes)
+    if strict and not granted:
         issue = Issue(f"No scope of the token allows to {interaction.access} {interaction.type}.", "http.Authorization")
         raise RefusedError(Category.FORBIDDEN, (issue,), (("www-authenticate", 'Bearer error="insufficient_scope"'),))
     if not permits(principal.role, interaction.action):

@@ -6,6 +6,7 @@ from typing import Final
 
 from engine.config.service import Feature
 from engine.fhir.schema import FhirVersion
+from engine.interchange.everything import operation as everything
 from engine.interchange.exchange import Interaction, Level
 from engine.interchange.merge import operation
 from engine.interchange.outcome import Category, Issue, RefusedError, refuse
@@ -16,6 +17,7 @@ from engine.interchange.versions.names import name_in
 INTERACTIONS: Final[tuple[Interaction, ...]] = (
     *interactions(),
     operation.INTERACTION,
+    everything.INTERACTION,
 )
 
 ID: Final = re.compile(r"[A-Za-z0-9\-.]{1,64}")

@@ -1,0 +1,1 @@
+"""Patient/{id}/$everything: a patient's whole chart and what it refers to, page by page."""

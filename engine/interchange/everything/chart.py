@@ -1,0 +1,124 @@
+"""A patient's chart as a list of keys in the order of the answer, and the resources that stand under some of them."""
+
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+from engine.interchange.everything.parameters import Wanted
+from engine.interchange.resource.catalogue import CHART, SUPPORTING
+from engine.interchange.resource.definition import CARE
+from engine.interchange.search.date import EVER, NEVER
+from engine.interchange.store.transaction import Stored, Transaction
+
+CHART_ROWS: Final = {one.patient_rows: one.name for one in CHART}
+CHARTED: Final = frozenset(CHART_ROWS.values())
+SUPPORT: Final = tuple(one.name for one in SUPPORTING)
+ORDER: Final = {name: place for place, name in enumerate(("Patient", *CHART_ROWS.values(), *SUPPORT))}
+
+# Names are of this module and of the catalogue; values are always arguments.
+IN_CHART: Final = "tenant = ? AND target = ? AND parameter IN ({rows})"
+# Care within the days, or of no known day: what nobody dated is never hidden.
+IN_DAYS: Final = (
+    " AND (NOT EXISTS (SELECT 1 FROM date_index AS d WHERE d.key = reference_index.key AND d.parameter = ?)"
+    " OR EXISTS (SELECT 1 FROM date_index AS d"
+    " WHERE d.key = reference_index.key AND d.parameter = ? AND d.low <= ? AND d.high >= ?))"
+)
+OWN: Final = "SELECT parameter, key FROM reference_index WHERE {chart}"
+CHANGED: Final = " AND (SELECT updated_ms FROM resource WHERE resource.key = reference_index.key) > ?"
+SUPPORT_TARGETS: Final = " OR ".join(f"(target > '{name}/' AND target < '{name}0')" for name in SUPPORT)
+NAMED: Final = "SELECT DISTINCT target FROM reference_index WHERE {by} AND ({support})"
+NAMED_BY_CHART: Final = "key IN (SELECT key FROM reference_index WHERE {chart})"
+NAMED_BY_ONE: Final = NAMED.format(by="key = ?", support=SUPPORT_TARGETS)
+NAMED_ONE: Final = "SELECT key, updated_ms FROM resource WHERE tenant = ? AND type = ? AND id = ?"
+# A resource that has moved to another patient since is no longer of this chart.
+RECORDS: Final = (
+    "SELECT key, type, id, version, updated_ms, survivor, body, EXISTS (SELECT 1 FROM reference_index AS i"
+    " WHERE i.key = resource.key AND i.parameter = resource.type || '.patient' AND i.target = ?)"
+    " FROM resource WHERE tenant = ? AND key IN ({keys})"
+)
+
+Arguments = tuple[str | int, ...]
+
+
+class Member(NamedTuple):
+    """One resource of the answer before it is read; sorts in the order of the answer."""
+
+    place: int
+    key: int
+
+
+def chart_keys(transaction: Transaction, patient: Stored, wanted: Wanted) -> tuple[int, ...]:
+    """Return the keys of all that is wanted: the Patient, the chart by type, what these refer to.
+
+    Each type in order of creation. `types` and `since_ms` choose among what the care within the days consists of and
+    refers to, so that a directory entry that was changed is told although the care was not.
+    """
+    since = NEVER if wanted.since_ms is None else wanted.since_ms
+    members = (
+        [Member(ORDER["Patient"], patient.key)] if "Patient" in wanted.types and patient.updated_ms > since else []
+    )
+    members += _own(transaction, patient, wanted)
+    if not wanted.types.isdisjoint(SUPPORT):
+        members += _support(transaction, patient, wanted, since)
+    return tuple(member.key for member in sorted(members))
+
+
+def records(transaction: Transaction, patient: Stored, keys: Sequence[int]) -> list[Stored]:
+    """Return the resources under some keys, in that order, without those that are no longer of the patient's chart."""
+    if not keys:
+        return []
+    statement = RECORDS.format(keys=_marks(keys))
+    target = f"Patient/{patient.id}"
+    rows = transaction.connection.execute(statement, (target, transaction.tenant, *keys)).fetchall()
+    found = {row[0]: Stored(*row[:-1]) for row in rows if row[-1] or row[1] not in CHARTED}
+    return [found[key] for key in keys if key in found]
+
+
+def chart_condition(tenant: int, patient_id: str, wanted: Wanted, types: Iterable[str]) -> tuple[str, Arguments]:
+    """Return the condition on rows of references that some types of a chart meet, and its arguments."""
+    rows = tuple(row for row, name in CHART_ROWS.items() if name in types)
+    condition = IN_CHART.format(rows=_marks(rows))
+    arguments: Arguments = (tenant, f"Patient/{patient_id}", *rows)
+    if wanted.first_ms is None and wanted.last_ms is None:
+        return condition, arguments
+    first = NEVER if wanted.first_ms is None else wanted.first_ms
+    last = EVER if wanted.last_ms is None else wanted.last_ms
+    return condition + IN_DAYS, (*arguments, CARE, CARE, last, first)
+
+
+def _own(transaction: Transaction, patient: Stored, wanted: Wanted) -> list[Member]:
+    if wanted.types.isdisjoint(CHARTED):
+        return []
+    chart, arguments = chart_condition(transaction.tenant, patient.id, wanted, wanted.types)
+    statement = OWN.format(chart=chart)
+    if wanted.since_ms is not None:
+        statement, arguments = statement + CHANGED, (*arguments, wanted.since_ms)
+    rows = transaction.connection.execute(statement, arguments).fetchall()
+    return [Member(ORDER[CHART_ROWS[parameter]], key) for parameter, key in rows]
+
+
+def _support(transaction: Transaction, patient: Stored, wanted: Wanted, since: int) -> list[Member]:
+    """Return what the chart refers to, and what that refers to in turn, until nothing new is named."""
+    execute = transaction.connection.execute
+    chart, arguments = chart_condition(transaction.tenant, patient.id, wanted, CHARTED)
+    named_by_chart = NAMED.format(by=NAMED_BY_CHART.format(chart=chart), support=SUPPORT_TARGETS)
+    fresh = {row[0] for row in execute(named_by_chart, arguments)}
+    fresh |= {row[0] for row in execute(NAMED_BY_ONE, (patient.key,))}
+    seen: set[str] = set()
+    members: list[Member] = []
+    while fresh:
+        seen |= fresh
+        named: set[str] = set()
+        for target in fresh:
+            type_name, _, resource_id = target.partition("/")
+            row = execute(NAMED_ONE, (transaction.tenant, type_name, resource_id)).fetchone()
+            if row is None:
+                continue
+            if type_name in wanted.types and row[1] > since:
+                members.append(Member(ORDER[type_name], row[0]))
+            named |= {one[0] for one in execute(NAMED_BY_ONE, (row[0],))}
+        fresh = named - seen
+    return members
+
+
+def _marks(values: Sequence[object]) -> str:
+    return ", ".join("?" * len(values))

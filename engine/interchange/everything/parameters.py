@@ -1,0 +1,127 @@
+"""What a request for $everything asks: types, days of care, changes since a moment, page size, or the next page."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+from functools import cache
+from typing import Final
+
+from engine.fhir.schema import FhirVersion, resource_types
+from engine.interchange.outcome import Category, RefusedError, refuse
+from engine.interchange.resource.catalogue import CHART, SUPPORTING
+from engine.interchange.search.date import span
+from engine.interchange.search.page import Paging, Pairs, take_page
+from engine.interchange.versions.names import r4_name
+
+PAGES: Final = Paging(most=500, usual=100)
+# Parameters of the answer's form, which every link keeps.
+FORM: Final = ("_format", "_pretty")
+FILTERS: Final = ("_type", "start", "end", "_since", "_count")
+CURSOR: Final = "_cursor"
+REPEATABLE: Final = frozenset({"_type", *FORM})
+
+RETURNED: Final = ("Patient", *(one.name for one in (*CHART, *SUPPORTING)))
+DAY: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+# A time without a zone is no moment.
+MOMENT: Final = re.compile(r"[^T]+(?:T.+(?:Z|[+-][0-9]{2}:[0-9]{2}))?")
+DAY_MS: Final = 86_400_000
+FIRST_DAY: Final = date(1970, 1, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The part of a chart that is asked for.
+
+    `types` by their names in R4; `first_ms` and `last_ms` bound the care, inclusive; only what was changed after
+    `since_ms` is wanted. None: no bound. Milliseconds since 1970, UTC.
+    """
+
+    types: frozenset[str] = frozenset(RETURNED)
+    first_ms: int | None = None
+    last_ms: int | None = None
+    since_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A request for $everything: a first page of `count` resources, or the page that `cursor` leads to (None: none).
+
+    `form` are the parameters that the link to the next page keeps.
+    """
+
+    wanted: Wanted
+    count: int
+    cursor: str | None
+    form: Pairs
+
+
+def read_question(query: Pairs, version: FhirVersion) -> Question:
+    """Return what a query asks for; RefusedError (400) for what is unknown, repeated or malformed."""
+    given = {name: [value for other, value in query if other == name] for name, _ in query}
+    _check_names(given)
+    page, _ = take_page(tuple(pair for pair in query if pair[0] == "_count"), PAGES)
+    first_ms, last_ms = (_day(given, name) for name in ("start", "end"))
+    if first_ms is not None and last_ms is not None and first_ms > last_ms:
+        raise _bad("start", "start is after end.")
+    wanted = Wanted(
+        types=_types(given.get("_type"), version),
+        first_ms=first_ms,
+        last_ms=last_ms + DAY_MS - 1 if last_ms is not None else None,
+        since_ms=_moment(given),
+    )
+    form = tuple(pair for pair in query if pair[0] in FORM)
+    return Question(wanted, page.count, given[CURSOR][0] if CURSOR in given else None, form)
+
+
+def _check_names(given: Mapping[str, list[str]]) -> None:
+    if not given.keys() <= {*FILTERS, CURSOR, *FORM}:
+        text = f"$everything takes the parameters {', '.join(FILTERS)} and _format."
+        raise refuse(Category.UNSUPPORTED, text, location="http.query")
+    for name, values in given.items():
+        if len(values) > 1 and name not in REPEATABLE:
+            raise _bad(name, f"{name} is given more than once.")
+    if CURSOR in given and not given.keys() <= {CURSOR, *FORM}:
+        raise _bad(CURSOR, "The link to the next page takes no further parameters; follow it as it was given.")
+
+
+def _types(given: list[str] | None, version: FhirVersion) -> frozenset[str]:
+    if given is None:
+        return frozenset(RETURNED)
+    named = {name for value in given for name in value.split(",")}
+    if not named <= _known(version):
+        raise _bad("_type", f"_type is a list of resource types of {version}.")
+    return frozenset(r4_name(name) for name in named) & frozenset(RETURNED)
+
+
+@cache
+def _known(version: FhirVersion) -> frozenset[str]:
+    return resource_types(version)
+
+
+def _day(given: Mapping[str, list[str]], name: str) -> int | None:
+    """Return the first millisecond of a day, UTC."""
+    if name not in given:
+        return None
+    text = given[name][0]
+    try:
+        day = date.fromisoformat(text) if DAY.fullmatch(text) else None
+    except ValueError:
+        day = None
+    if day is None:
+        raise _bad(name, f"{name} must be a day, YYYY-MM-DD.")
+    return (day - FIRST_DAY).days * DAY_MS
+
+
+def _moment(given: Mapping[str, list[str]]) -> int | None:
+    if "_since" not in given:
+        return None
+    text = given["_since"][0]
+    at = span(text) if MOMENT.fullmatch(text) else None
+    if at is None:
+        raise _bad("_since", "_since must be a moment, YYYY-MM-DDThh:mm:ssZ.")
+    return at[0]
+
+
+def _bad(name: str, text: str) -> RefusedError:
+    return refuse(Category.BAD_VALUE, text, location=f"http.{name}")
