@@ -26,7 +26,7 @@ async def validate(service: Service, request: Request) -> Answer:
 
     def judge(transaction: Transaction) -> None:
         draft.judge(transaction)
-        check_chart(transaction, definition, draft.resource)
+        check_chart(definition, draft.resource, request.version)
 
     try:
         draft = read_draft(service, request, check)
