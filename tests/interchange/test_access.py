@@ -103,9 +103,11 @@ def test_a_role_change_acts_at_once(inside: Inside) -> None:
 def test_scopes_of_a_chart(service: Running, base: str, scope: str, type_name: str, status: int) -> None:
     """C-066, C-067, C-068: a chart is searched and read with the scope of its type, in either spelling."""
     who = service.create()["id"]
-    dated = {"type": {"text": "x"}, "date": "2025-07-01T10:00:00Z"} if type_name == "DocumentReference" else {}
-    body = {**least(type_name, who), **dated}
-    made = service.ask("POST", f"/fhir/R4/{type_name}", json=body).json()
+    body = least(type_name, who)
+    if type_name == "DocumentReference":
+        moment = "date" if base.endswith("R4") else "indexed"
+        body |= {"type": {"text": "x"}, moment: "2025-07-01T10:00:00Z"}
+    made = service.ask("POST", f"{base}/{type_name}", json=body).json()
     search = service.ask("GET", f"{base}/{type_name}?patient={who}", scope=scope)
     read = service.ask("GET", f"{base}/{type_name}/{made['id']}", scope=scope)
     assert (search.status_code, read.status_code) == (status, status)
