@@ -242,6 +242,9 @@ def test_a_large_answer_is_whole(tmp_path: Path) -> None:
         ("1970-01-01T01:00:00+01:00", 0, 999),
         ("1970-01-01T00:00:00.25Z", 250, 250),
         ("1970-12", 334 * 86_400_000, 365 * 86_400_000 - 1),
+        ("1972", 730 * 86_400_000, 1096 * 86_400_000 - 1),
+        ("9999-12-31", 253_402_214_400_000, 253_402_300_799_999),
+        ("9999", 253_370_764_800_000, 253_402_300_799_999),
     ],
 )
 def test_spans(text: str, first: int, last: int) -> None:
@@ -250,7 +253,7 @@ def test_spans(text: str, first: int, last: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "70", "1970-1", "1970-13", "1970-02-30", "1970-01-01T25:00Z", "9999-12-31", "0000"]
+    "text", ["", "70", "1970-1", "1970-13", "1970-02-30", "1970-01-01T25:00Z", "0000", "0001-01-01T00:00+14:00"]
 )
 def test_what_is_no_span(text: str) -> None:
     """What is not in the calendar, or ends beyond it, covers nothing."""

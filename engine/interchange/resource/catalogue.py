@@ -27,8 +27,8 @@ def _date(*elements: str) -> Parameter:
     return Parameter("date", Kind.DATE, "", Rank.FEW, elements)
 
 
-def _to(name: str, *targets: str, element: str = "") -> Parameter:
-    return Parameter(name, Kind.REFERENCE, "", Rank.FEW, (element or name,), targets=targets)
+def _to(name: str, *targets: str, element: str = "", rank: Rank = Rank.FEW) -> Parameter:
+    return Parameter(name, Kind.REFERENCE, "", rank, (element or name,), targets=targets)
 
 
 def _text(name: str, *elements: str) -> Parameter:
@@ -132,7 +132,7 @@ CHART: Final = (
         "subject",
         ("context.period", "date"),
         replace(CATEGORY, stu3="class"),
-        _to("custodian", "Organization"),
+        _to("custodian", "Organization", rank=Rank.SOME),
         replace(_date("date"), prefixes=LENIENT, repeatable=True),
         TYPE,
         STATUS,
@@ -162,11 +162,15 @@ SUPPORTING: Final = (
     _directory("Practitioner", _text("name", "name.family", "name.given", "name.text")),
     ORGANIZATION,
     _directory(
-        "Location", _text("name", "name", "alias"), _to("organization", "Organization", element="managingOrganization")
+        "Location",
+        _text("name", "name", "alias"),
+        _to("organization", "Organization", element="managingOrganization", rank=Rank.SOME),
     ),
 )
 OTHERS: Final = (
-    _directory("PractitionerRole", _to("practitioner", "Practitioner"), _to("organization", "Organization")),
+    _directory(
+        "PractitionerRole", _to("practitioner", "Practitioner"), _to("organization", "Organization", rank=Rank.SOME)
+    ),
     _billing("RelatedPerson", "patient"),
     _billing("Account", "subject"),
     Definition(
