@@ -333,19 +333,3 @@ def test_clinical_resources_move(shelf: Store) -> None:
     assert moved.version == 2
     assert moved.resource()["subject"]["reference"] == "Patient/b"
     assert [one.id for one in shelf.read("t", lambda transaction: transaction.referrers("Patient/b"))] == ["o"]
-
-
-def test_a_merge_that_fails_midway_changes_nothing(shelf: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """C-289: the merge is one transaction."""
-    pair = asyncio.run(shelf.write("t", _chart))
-
-    def fail(*_: Any) -> None:
-        raise RuntimeError
-
-    monkeypatch.setattr(Transaction, "retire", fail)
-    with pytest.raises(RuntimeError):
-        asyncio.run(shelf.write("t", lambda transaction: merge(transaction, pair)))
-    for type_name, resource_id in (("Patient", "a"), ("Patient", "b"), ("Observation", "o")):
-        kept = shelf.read("t", lambda transaction, t=type_name, i=resource_id: transaction.get(t, i))
-        assert kept is not None
-        assert kept.version == 1

@@ -14,17 +14,22 @@ def merge(transaction: Transaction, pair: Pair) -> None:
 
     The target's content stays as it is but for a link. The source is kept as inactive, with a link to the target;
     no search finds it, and its identifiers find the target. What referred to the source refers to the target, in a
-    new version; merged-away records keep their links, which tell the history.
+    new version; links of the two, and of records merged away before, tell the history and stay.
     """
     source, target = f"Patient/{pair.source.id}", f"Patient/{pair.target.id}"
     for referrer in transaction.referrers(source):
         if referrer.key not in {pair.source.key, pair.target.key}:
-            transaction.update(referrer, repoint(referrer.resource(), source, target))
-    transaction.update(pair.target, _linked(pair.target.resource(), source, "replaces"))
-    gone = {**_linked(pair.source.resource(), target, "replaced-by"), "active": False}
+            transaction.rewrite(referrer, repoint(referrer.resource(), source, target))
+    transaction.redirect(pair.source, pair.target)
+    survivor = pair.target.resource()
+    links = survivor.get("link", [])
+    survivor = {**repoint(survivor, source, target), "link": _with(links, source, "replaces")}
+    transaction.update(pair.target, survivor)
+    gone = pair.source.resource()
+    gone = {**gone, "active": False, "link": _with(gone.get("link", []), target, "replaced-by")}
     transaction.retire(pair.source, gone, pair.target)
 
 
-def _linked(patient: dict[str, Json], other: str, kind: str) -> dict[str, Json]:
+def _with(links: list[Json], other: str, kind: str) -> list[Json]:
     link = {"other": {"reference": other}, "type": kind}
-    return {**patient, "link": [*patient.get("link", []), link]}
+    return links if link in links else [*links, link]

@@ -31,6 +31,19 @@ REFERRERS: Final = (
     "SELECT key, type, id, version, updated_ms, survivor, body FROM resource"
     " WHERE key IN (SELECT key FROM reference_index WHERE tenant=? AND target=?) ORDER BY key"
 )
+# Rows of all that refers to a target but two records; a row of the same parameter may be there already.
+REDIRECT: Final = (
+    "INSERT INTO reference_index (tenant, key, parameter, target)"
+    " SELECT tenant, key, parameter, ? FROM reference_index WHERE tenant=? AND target=? AND key NOT IN (?, ?)"
+    " ON CONFLICT DO NOTHING"
+)
+DROP_TARGET: Final = "DELETE FROM reference_index WHERE tenant=? AND target=? AND key NOT IN (?, ?)"
+# A row without a parameter stands only where no parameter names the target.
+DROP_UNNAMED: Final = (
+    "DELETE FROM reference_index WHERE tenant=? AND target=? AND parameter='' AND EXISTS"
+    " (SELECT 1 FROM reference_index AS named WHERE named.key=reference_index.key"
+    " AND named.target=reference_index.target AND named.parameter<>'')"
+)
 COUNT_CODE: Final = "SELECT count(*) FROM token_index WHERE tenant=? AND parameter=? AND code=?"
 
 
@@ -91,6 +104,18 @@ class Transaction:
         changed = self._write(stored, resource, None)
         write_index(self.connection, self.tenant, stored.key, before, after)
         return changed
+
+    def rewrite(self, stored: Stored, resource: dict[str, Json]) -> Stored:
+        """Keep the next version of a live resource in which only references changed; `redirect` moves their rows."""
+        return self._write(stored, resource, None)
+
+    def redirect(self, source: Stored, target: Stored) -> None:
+        """Let the index name `target` wherever it names `source`, but in the rows of these two themselves."""
+        old, new = f"{source.type}/{source.id}", f"{target.type}/{target.id}"
+        but = (source.key, target.key)
+        self.connection.execute(REDIRECT, (new, self.tenant, old, *but))
+        self.connection.execute(DROP_TARGET, (self.tenant, old, *but))
+        self.connection.execute(DROP_UNNAMED, (self.tenant, new))
 
     def retire(self, stored: Stored, resource: dict[str, Json], survivor: Stored) -> Stored:
         """Keep the last version of a merged-away resource: no search finds it, its identifiers find the survivor."""
