@@ -10,38 +10,15 @@ from typing import Any
 import pytest
 
 from engine.errors import StartError
-from engine.fhir.schema import FhirVersion
 from engine.interchange.oauth import vault
-from engine.interchange.patient.index import PATIENT, index_patient
-from engine.interchange.search.parse import parse_search
-from engine.interchange.store import query, transaction
+from engine.interchange.patient.index import index_patient
+from engine.interchange.store import transaction
 from engine.interchange.store.connection import Connection, database_path
 from engine.interchange.store.store import Store
 from engine.interchange.store.writer import StoreFailedError
 from tests.interchange.kit import patient
 
-PARAMETERS = PATIENT.search_parameters(FhirVersion.R4)
 START = datetime(2026, 1, 1, tzinfo=UTC)
-VALUES = {
-    "_id": ("_id", "a,b"),
-    "identifier": ("identifier", "urn:x|1,2"),
-    "identifier any system": ("identifier", "1"),
-    "identifier any value": ("identifier", "urn:x|"),
-    "birthdate": ("birthdate", "1984-02-29"),
-    "birthdate after": ("birthdate", "gt1984"),
-    "birthdate before": ("birthdate", "le1984"),
-    "family": ("family", "quint"),
-    "family or": ("family", "quint,vance"),
-    "family:exact": ("family:exact", "Quintero"),
-    "given:contains": ("given:contains", "lis"),
-    "address-postalcode": ("address-postalcode", "973"),
-    "gender": ("gender", "F"),
-    "_lastUpdated": ("_lastUpdated", "gt2019"),
-    "_tag": ("_tag", "urn:t|vip"),
-    "_security": ("_security", "R"),
-}
-
-
 INDEX_ROWS = (
     "SELECT parameter, folded, exact FROM string_index",
     "SELECT parameter, code, system FROM token_index",
@@ -64,40 +41,6 @@ def store(tmp_path: Path) -> Iterator[Store]:
 def plan(connection: Connection, sql: str, arguments: tuple[Any, ...]) -> list[str]:
     """Return the steps by which SQLite answers a query."""
     return [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {sql}", arguments)]
-
-
-def held_to_indexes(steps: list[str]) -> None:
-    """Hold a plan to searching: nothing is read from end to end, nothing sorted but the keys that were found."""
-    scans = [step for step in steps if step.startswith("SCAN")]
-    assert scans == [], steps
-    assert not any("TEMP B-TREE" in step for step in steps), steps
-
-
-CRITERIA = [
-    names
-    for size in (0, 1, 2)
-    for names in itertools.combinations(VALUES, size)
-    if len({VALUES[name][0].partition(":")[0] for name in names}) == size
-]
-
-
-@pytest.mark.parametrize("names", CRITERIA, ids=lambda names: " & ".join(names) or "none")
-def test_every_search_uses_an_index(store: Store, names: tuple[str, ...]) -> None:
-    """Each criterion, and each two of them, is answered by searching indexes only, page and total."""
-    pairs = [VALUES[name] for name in names]
-    where, arguments = query.condition(1, parse_search("Patient", PARAMETERS, pairs, "http://x"))
-    held_to_indexes(plan(store.reader(), query.PAGE.format(where=where), (*arguments, 20, 0)))
-    held_to_indexes(plan(store.reader(), query.COUNT.format(where=where), arguments))
-
-
-def test_ids_are_looked_up(store: Store) -> None:
-    """A search by _id reads the index of ids, whatever else it asks for."""
-    search = parse_search(
-        "Patient", PARAMETERS, [("_lastUpdated", "gt2019"), ("_id", "a,b"), ("gender", "M")], "http://x"
-    )
-    where, arguments = query.condition(1, search)
-    steps = plan(store.reader(), query.COUNT.format(where=where), arguments)
-    assert sum("resource_by_id (tenant=? AND type=? AND id=?)" in step for step in steps) == 2
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,144 @@
+"""The plans of searches: each form of each parameter of each type reads the rows that it asks for and no others."""
+
+import itertools
+import re
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from engine.fhir.schema import FhirVersion
+from engine.interchange.resource.catalogue import KEPT
+from engine.interchange.search.criterion import Kind, Parameter
+from engine.interchange.search.parse import parse_search
+from engine.interchange.store import query
+from engine.interchange.store.connection import Connection
+from engine.interchange.store.store import Store
+
+MISSING = ((":missing", "true"), (":missing", "false"))
+CODES = tuple(("", value) for value in ("a", "s|a", "|a", "s|", "a,s|b,t|"))
+DAYS = ("2025-07-01", "2025-07", "ge2025", "gt2025", "le2025", "lt2025", "2025-07-01,2025-07-02", "lt2025,gt2026")
+# Every form of a criterion by the kind of its parameter: modifier and value.
+FORMS = {
+    Kind.ID: (("", "a"), ("", "a,b"), *MISSING),
+    Kind.STRING: (*itertools.product(("", ":exact", ":contains"), ("a", "a,b")), *MISSING),
+    Kind.TOKEN: (*CODES, *MISSING),
+    Kind.IDENTIFIER: (*CODES, *MISSING),
+    Kind.DATE: (*(("", day) for day in DAYS), *MISSING),
+    Kind.UPDATED: (*(("", day) for day in DAYS), *MISSING),
+    Kind.REFERENCE: (("", "a"), ("", "a,b"), *MISSING),
+}
+# Steps that say how parts of a query belong together and read nothing.
+FRAME = re.compile(r"COMPOUND QUERY|LEFT-MOST SUBQUERY|UNION ALL|(LIST|CORRELATED SCALAR) SUBQUERY \d+")
+# What may be read: records by key, and below tenant and type by id, update or key; rows of an index by the values of a
+# parameter, and by a key. Only :contains, and what is in no other index, reads all values of a parameter.
+READS = re.compile(
+    r"SEARCH (resource USING INTEGER PRIMARY KEY \(rowid=\?\)"
+    r"|resource USING (COVERING )?INDEX resource_\w+ \(tenant=\? AND type=\?( AND (id=\?|(updated_ms|key)[<>].*))?\)"
+    r"|\w+_index USING COVERING INDEX \w+ \(tenant=\? AND (parameter|target)=\? AND .*\)"
+    r"|i USING (PRIMARY KEY|COVERING INDEX \w+) \(key=\? AND parameter=\?.*\))"
+)
+EVERY_VALUE = "SEARCH string_index USING COVERING INDEX string_by_value (tenant=? AND parameter=?)"
+EVERY_RECORD = re.compile(r"SEARCH resource USING .* \(tenant=\? AND type=\?\)")
+
+Pairs = tuple[tuple[str, str], ...]
+
+
+@pytest.fixture(scope="module")
+def connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connection]:
+    """A connection to an empty store."""
+    path: Path = tmp_path_factory.mktemp("plans") / "s.db"
+    store = Store(path, ["t"], lambda: datetime(2026, 1, 1, tzinfo=UTC), {})
+    yield store.reader()
+    store.close()
+
+
+def forms(parameters: Iterable[Parameter]) -> list[tuple[str, str]]:
+    """Return every form of some parameters, as pairs of a query."""
+    return [(one.name + modifier, value) for one in parameters for modifier, value in FORMS[one.kind]]
+
+
+def plans(connection: Connection, type_name: str, pairs: Pairs) -> Iterator[tuple[str, list[str]]]:
+    """Yield the steps of a search as page by offset, as page by cursor, and as total."""
+    parameters = KEPT[type_name].search_parameters(FhirVersion.R4)
+    search = parse_search(type_name, parameters, pairs, "http://x")
+    for name, template, after, more in (
+        ("page", query.PAGE, 0, (20, 40)),
+        ("cursor", query.PAGE, 4711, (20, 0)),
+        ("total", query.COUNT, 0, ()),
+    ):
+        where, arguments = query.condition(1, search, after)
+        sql = f"EXPLAIN QUERY PLAN {template.format(where=where)}"
+        yield name, [row[3] for row in connection.execute(sql, (*arguments, *more))]
+
+
+def hold_to_indexes(connection: Connection, type_name: str, pairs: Pairs) -> None:
+    """Hold every statement of a search to reading by index and sorting nothing."""
+    contains = any(":contains" in name for name, _ in pairs)
+    drives = any(":missing" not in name for name, _ in pairs)
+    for name, steps in plans(connection, type_name, pairs):
+        for step in steps:
+            told = f"{name} of {type_name} {pairs}: {step}"
+            assert FRAME.fullmatch(step) or READS.fullmatch(step) or (contains and step == EVERY_VALUE), told
+            assert not (drives and EVERY_RECORD.fullmatch(step)), told
+
+
+@pytest.mark.parametrize("type_name", KEPT)
+def test_every_parameter_alone(connection: Connection, type_name: str) -> None:
+    """Every form of every parameter drives a search by its index: page, cursor and total; so does none at all."""
+    hold_to_indexes(connection, type_name, ())
+    for form in forms(KEPT[type_name].parameters):
+        hold_to_indexes(connection, type_name, (form,))
+
+
+@pytest.mark.parametrize("type_name", KEPT)
+def test_every_parameter_beside_another(connection: Connection, type_name: str) -> None:
+    """Every form of every parameter probes the records that a more selective one names, and nothing else."""
+    for form in forms(KEPT[type_name].parameters):
+        if not form[0].startswith("_id"):
+            hold_to_indexes(connection, type_name, (("_id", "a"), form))
+
+
+@pytest.mark.parametrize("type_name", ["Patient", "DocumentReference"])
+def test_every_two_parameters(connection: Connection, type_name: str) -> None:
+    """Each two forms of the types with most parameters are answered by searching indexes only."""
+    some = [pair for pair in forms(KEPT[type_name].parameters) if "," not in pair[1] and pair[1] != "false"]
+    for two in itertools.combinations(some, 2):
+        if len({name.partition(":")[0] for name, _ in two}) == 2:
+            hold_to_indexes(connection, type_name, two)
+
+
+def driver(connection: Connection, type_name: str, pairs: Pairs) -> str:
+    """Return the index by which a search finds its first records."""
+    steps = next(plans(connection, type_name, pairs))[1]
+    return next(re.findall(r"INDEX (\w+) ", step)[0] for step in steps if " INDEX " in step)
+
+
+@pytest.mark.parametrize(
+    ("type_name", "query_pairs", "index"),
+    [
+        ("Patient", (("gender", "F"), ("birthdate", "1984-02-29"), ("family", "a")), "date_by_low"),
+        ("Patient", (("gender", "F"), ("birthdate", "gt1984"), ("family", "a")), "string_by_value"),
+        ("Patient", (("given:contains", "a"), ("family", "a")), "string_by_value"),
+        ("Patient", (("_lastUpdated", "gt2020"), ("identifier", "a")), "identifier_by_value"),
+        (
+            "Observation",
+            (("status", "final"), ("code", "a"), ("patient", "a"), ("date", "gt2020")),
+            "reference_by_target",
+        ),
+        ("DocumentReference", (("status", "current"), ("date", "ge2025"), ("patient", "a")), "reference_by_target"),
+    ],
+)
+def test_the_most_selective_drives(connection: Connection, type_name: str, query_pairs: Pairs, index: str) -> None:
+    """Of several criteria the one that leaves fewest records is looked up first, in whatever order they are given."""
+    for order in itertools.permutations(query_pairs):
+        assert driver(connection, type_name, order) == index
+
+
+def test_a_cursor_is_sought(connection: Connection) -> None:
+    """A page by cursor begins at its key, so that the last page reads as little as the first."""
+    steps = dict(plans(connection, "Patient", ()))["cursor"]
+    assert steps == ["SEARCH resource USING INDEX resource_live (tenant=? AND type=? AND key>?)"]
+    steps = dict(plans(connection, "Patient", (("gender", "s|F"),)))["cursor"]
+    assert any("(tenant=? AND parameter=? AND code=? AND system=? AND key>?)" in step for step in steps)
