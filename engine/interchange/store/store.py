@@ -37,7 +37,6 @@ class Store:
         alone: bool = True,
         environment: str = "",
     ) -> None:
-        prepare(path, environment)
         self._lock = Lock(path) if alone else None
         self._path = path
         self._clock = clock
@@ -45,8 +44,13 @@ class Store:
         self._local = threading.local()
         self._readers: list[Connection] = []
         self._numbers: dict[str, int] = {}
-        self.number(tenants)
-        self._writer = Writer(path)
+        try:
+            prepare(path, environment)
+            self.number(tenants)
+            self._writer = Writer(path)
+        except BaseException:
+            self._unlock()
+            raise
 
     @property
     def failed(self) -> bool:
@@ -97,8 +101,7 @@ class Store:
         self._writer.close()
         for connection in self._readers:
             connection.close()
-        if self._lock is not None:
-            self._lock.release()
+        self._unlock()
 
     def number(self, tenants: Iterable[str]) -> None:
         """Know these tenants from now on; those that the file knows keep their numbers."""
@@ -117,6 +120,10 @@ class Store:
             return bytes(connection.execute(SECRET, (name,)).fetchone()[0])
         finally:
             connection.close()
+
+    def _unlock(self) -> None:
+        if self._lock is not None:
+            self._lock.release()
 
     def _transaction(self, connection: Connection, tenant: str) -> Transaction:
         return Transaction(connection, self._numbers[tenant], self._clock(), self._indexers)

@@ -9,17 +9,24 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from engine.errors import ServiceError
-from engine.interchange.store.connection import STATEMENT_ERRORS, Connection, SqliteError, connect
+from engine.interchange.store.connection import Connection, SqliteError, connect, is_busy, is_disk_error, shrink
 from engine.interchange.store.dialect import SQLITE
 
 T = TypeVar("T")
 Work = Callable[[Connection], Any]
 
 BATCH: Final = 64
+# Beyond this the writer waits for readers to leave the write-ahead log; below, it is reused without a wait.
+LOG_BYTES: Final = 64 * 1024 * 1024
+LOG_WAIT_MS: Final = 250
 
 
 class StoreFailedError(ServiceError):
     """The store met an I/O error and takes no more writes; restart the service once the disk is well."""
+
+
+class StoreBusyError(StoreFailedError):
+    """Another process kept the database for ten seconds; try again."""
 
 
 @dataclass(slots=True, eq=False)
@@ -42,6 +49,10 @@ class Writer:
         self._wake = threading.Semaphore(0)
         self._closing = False
         self._connection = connect(path)
+        self._log = Path(f"{path}-wal")
+        self._log_limit = LOG_BYTES
+        # What a killed process wrote is on the disk before anybody is told of it.
+        shrink(self._connection, LOG_WAIT_MS)
         self._thread = threading.Thread(target=self._run, name="interchange-writer", daemon=True)
         self._thread.start()
 
@@ -70,6 +81,7 @@ class Writer:
             if batch:
                 self._commit(batch)
                 _tell(batch)
+                self._bound_log()
             elif self._closing:
                 return
 
@@ -91,9 +103,10 @@ class Writer:
             self.commits += 1
             self.writes += len(batch)
         except (SqliteError, OSError, StoreFailedError) as error:
-            self.failed = True
+            # A lock is waited for before anything is written.
+            self.failed = self.failed or not is_busy(error)
             for job in batch:
-                job.error = StoreFailedError()
+                job.error = StoreFailedError() if self.failed else StoreBusyError()
                 job.error.__cause__ = error
             self._undo()
 
@@ -102,7 +115,7 @@ class Writer:
         try:
             job.result = job.work(self._connection)
         except Exception as error:  # a fault in one request must not take the others of its commit along
-            if isinstance(error, (SqliteError, OSError)) and not isinstance(error, STATEMENT_ERRORS):
+            if is_disk_error(error):
                 raise
             job.error = error
             self._connection.execute("ROLLBACK TO job")
@@ -111,6 +124,17 @@ class Writer:
     def _check(self) -> None:
         if self.failed:
             raise StoreFailedError
+
+    def _bound_log(self) -> None:
+        size = self._log.stat().st_size
+        if size < self._log_limit:
+            return
+        try:
+            done = shrink(self._connection, LOG_WAIT_MS)
+        except SqliteError:
+            self.failed = True
+            return
+        self._log_limit = LOG_BYTES if done else size + LOG_BYTES // 4
 
     def _undo(self) -> None:
         try:
