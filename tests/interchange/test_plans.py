@@ -56,7 +56,13 @@ def connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connection]
 
 def forms(parameters: Iterable[Parameter]) -> list[tuple[str, str]]:
     """Return every form of some parameters, as pairs of a query."""
-    return [(one.name + modifier, value) for one in parameters for modifier, value in FORMS[one.kind]]
+    return [(one.name + modifier, value) for one in parameters for modifier, value in _forms(one)]
+
+
+def _forms(of: Parameter) -> tuple[tuple[str, str], ...]:
+    if of.codes:
+        return (*(("", code) for code in (*of.codes, f"|{of.codes[0]}", ",".join(of.codes))), *MISSING)
+    return FORMS[of.kind]
 
 
 def plans(connection: Connection, type_name: str, pairs: Pairs) -> Iterator[tuple[str, list[str]]]:

@@ -155,6 +155,7 @@ ORGANIZATION: Final = _directory(
         Rank.MANY,
         ("extension(organization-orderingEnabled).value[x]",),
         default="false",
+        codes=("true", "false"),
     ),
     paging=DIRECTORY_PAGES,
 )

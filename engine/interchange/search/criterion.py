@@ -34,8 +34,8 @@ class Parameter:
 
     `rows` names its rows in the index (`Patient.family`); `elements` are the paths that they come from; `system` is
     that of a plain code; `default` is the code of a resource without the element. `aliases` maps folded values to
-    codes (F to female), `prefixes` prefixes of dates to those that they count as. `targets` are the types that a bare
-    id may be of. `stu3` is its name in STU3 where that differs.
+    codes (F to female), `prefixes` prefixes of dates to those that they count as. `codes` are all that may be asked
+    for, any where empty. `targets` are the types that a bare id may be of. `stu3` is its name in STU3 if another.
     """
 
     name: str
@@ -46,6 +46,7 @@ class Parameter:
     aliases: tuple[tuple[str, str], ...] = ()
     system: str = ""
     default: str = ""
+    codes: tuple[str, ...] = ()
     targets: tuple[str, ...] = ()
     prefixes: tuple[tuple[str, str], ...] = ()
     repeatable: bool = False

@@ -132,6 +132,9 @@ def _tokens(parameter: Parameter, values: list[str]) -> Criterion:
         if len(parts) > 2:
             raise _refuse(Category.BAD_VALUE, parameter.name, f"The value of {parameter.name} has more than one bar.")
         code = dict(parameter.aliases).get(parts[-1].lower(), parts[-1])
+        if parameter.codes and code not in parameter.codes:
+            text = f"{parameter.name} is one of {', '.join(parameter.codes)}."
+            raise _refuse(Category.BAD_VALUE, parameter.name, text)
         if len(parts) == 1:
             tests.append((f"{column} = ?", (code,)))
         elif code:
