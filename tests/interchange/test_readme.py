@@ -1,0 +1,55 @@
+"""The README's page for integrators runs as it stands: its configuration, and every curl line with what it shows."""
+
+import fnmatch
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.interchange.process import ENVIRONMENT, started
+
+README: Final = (Path(__file__).parents[2] / "README.md").read_text()
+SHOWN_AT: Final = "http://127.0.0.1:8080"
+SECRETS: Final = {"ENGINE_SECRET": "of-the-engine", "VIEWER_SECRET": "of-the-viewer"}
+NEXT_BLOCK: Final = "-- next block --"
+
+
+def between(mark: str) -> str:
+    """Return what stands between two marks of the README."""
+    return README.split(f"<!-- {mark} -->\n", 1)[1].split(f"<!-- /{mark} -->", 1)[0]
+
+
+def steps() -> list[tuple[str, list[str]]]:
+    """Return each block of commands with the lines that are shown below it, none where nothing is."""
+    found = re.findall(r"^```sh\n(.*?)^```\n(?:```text\n(.*?)^```)?", between("curl"), re.MULTILINE | re.DOTALL)
+    return [(commands, shown.splitlines()) for commands, shown in found]
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl, as the page's readers do: apt-get install curl")
+def test_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The configuration starts a service, and each block of commands prints what the page shows; … is any text."""
+    for name, secret in SECRETS.items():
+        monkeypatch.setitem(ENVIRONMENT, name, secret)
+    configuration = re.findall(r"```yaml\n(.*?)```", between("interchange.yaml"), re.DOTALL)[0]
+    with started(tmp_path, configuration.replace(":8080", ":0")) as service:
+        script = f"echo '{NEXT_BLOCK}'\n".join(commands for commands, _ in steps())
+        done = subprocess.run(
+            ["bash", "-c", script.replace(SHOWN_AT, service.url)],
+            env={**os.environ, **SECRETS, "NO_PROXY": "*"},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    printed = done.stdout.replace(service.url, SHOWN_AT).split(f"{NEXT_BLOCK}\n")
+    assert len(printed) == len(steps()) > 5, done.stderr
+    for (commands, shown), lines in zip(steps(), printed, strict=True):
+        patterns = [re.sub(r"([\[\]*?])", r"[\1]", line).replace("…", "*") for line in shown]
+        told = lines.splitlines()
+        assert len(told) == len(patterns), (commands, lines, done.stderr)
+        for line, pattern in zip(told, patterns, strict=True):
+            assert fnmatch.fnmatchcase(line, pattern), (commands, line, pattern)
