@@ -1,9 +1,11 @@
 """CPU of the interchange service for each kind of request, as its own process under full durability.
 
-    python -m tests.benchmarks.bench_interchange [--patients 100000] [--requests 3000] [--connections 8]
+    python -m tests.benchmarks.bench_interchange [--patients 100000] [--requests 3000] [--connections 8] [--charts 20]
 
 The service keeps `--patients` patients, laid in through its own store; then each kind of request runs over kept
 connections. Printed: CPU milliseconds of the service a request (user and system), p50 and p99 of the answers, rate.
+Then `everything`: `--charts` patients with charts of 5,000 resources each, each chart asked for once, one after the
+other.
 """
 
 import argparse
@@ -29,10 +31,20 @@ import psutil
 from engine.interchange.patient.index import index_patient
 from engine.interchange.store.store import Store
 from engine.interchange.store.transaction import Transaction
+from tests.benchmarks.charts import SIZE, lay_in_charts
 
 MRN = "https://mrn.riverbend.example"
 TYPE = {"coding": [{"system": "http://terminology.hl7.org/CodeSystem/v2-0203", "code": "MR"}], "text": "MRN"}
 AIMS = {"read": 0.25, "by identifier": 0.3, "name + birthdate": 0.6, "update": 1.0, "create": 1.0, "conditional": 1.2}
+# Milliseconds that the first page of a chart of 5,000 resources may take.
+CHART_AIM = 200
+CHART_QUERIES = {
+    "first page": "R4/Patient/{}/$everything",
+    "first of 500": "R4/Patient/{}/$everything?_count=500",
+    "one type": "R4/Patient/{}/$everything?_type=Encounter",
+    "days": "R4/Patient/{}/$everything?start=2018-01-01&end=2018-12-31",
+    "STU3": "Patient/{}/$everything",
+}
 BATCH = 2000
 FAMILIES = [
     f"{first}{middle}{last}"
@@ -206,9 +218,10 @@ def main() -> None:
     parser.add_argument("--patients", type=int, default=100_000)
     parser.add_argument("--requests", type=int, default=3000)
     parser.add_argument("--connections", type=int, default=8)
+    parser.add_argument("--charts", type=int, default=20)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        run(Path(folder), given.patients, given.requests, given.connections)
+        run(Path(folder), given.patients, given.requests, given.connections, given.charts)
 
 
 def show(line: str) -> None:
@@ -216,11 +229,28 @@ def show(line: str) -> None:
     print(line, flush=True)  # noqa: T201
 
 
-def run(folder: Path, patients: int, count: int, connections: int) -> None:
+def everything(url: str, token: str, process: psutil.Process, charts: int) -> None:
+    """Ask for each large chart once in each way, one after the other; print CPU, p50 and the slowest of the answers."""
+    show(f"{'everything':<18}{'CPU ms':>8}{'aim':>7}{'p50 ms':>9}{'max ms':>9}")
+    with httpx.Client(base_url=f"{url}/fhir/", headers={"authorization": f"Bearer {token}"}, trust_env=False) as client:
+        for name, query in CHART_QUERIES.items():
+            before, seconds = cpu(process), []
+            for number in range(charts):
+                started = time.perf_counter()
+                answer = client.get(query.format(f"c{number}"))
+                seconds.append(time.perf_counter() - started)
+                assert answer.json()["total"] >= (SIZE if "?" not in query else 1)
+            used, slowest = cpu(process) - before, max(seconds)
+            p50 = sorted(seconds)[charts // 2]
+            show(f"{name:<18}{used / charts * 1000:>8.2f}{CHART_AIM:>7}{p50 * 1000:>9.2f}{slowest * 1000:>9.2f}")
+
+
+def run(folder: Path, patients: int, count: int, connections: int, charts: int) -> None:
     """Lay in, start the service, measure."""
     started = time.perf_counter()
     lay_in(folder / "b.db", patients)
     laid = time.perf_counter() - started
+    lay_in_charts(folder / "b.db", charts)
     configuration = {
         "environment": "sandbox",
         "base_url": "http://127.0.0.1:0",
@@ -254,6 +284,8 @@ def run(folder: Path, patients: int, count: int, connections: int) -> None:
             p50, p99 = seconds[len(seconds) // 2] * 1000, seconds[len(seconds) * 99 // 100] * 1000
             cost = f"{kind.name:<18}{used / count * 1000:>8.3f}{AIMS[kind.name]:>7}"
             show(f"{cost}{p50:>9.2f}{p99:>9.2f}{count / wall:>8.0f}")
+        if charts:
+            everything(url, token, process, charts)
         show(f"memory at the end: {process.memory_info().rss >> 20} MiB")
         service.terminate()
 

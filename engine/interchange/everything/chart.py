@@ -1,7 +1,7 @@
 """A patient's chart as a list of keys in the order of the answer, and the resources that stand under some of them."""
 
 from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from engine.interchange.everything.parameters import Wanted
 from engine.interchange.resource.catalogue import CHART, SUPPORTING
@@ -12,7 +12,7 @@ from engine.interchange.store.transaction import Stored, Transaction
 CHART_ROWS: Final = {one.patient_rows: one.name for one in CHART}
 CHARTED: Final = frozenset(CHART_ROWS.values())
 SUPPORT: Final = tuple(one.name for one in SUPPORTING)
-ORDER: Final = {name: place for place, name in enumerate(("Patient", *CHART_ROWS.values(), *SUPPORT))}
+ORDER: Final = ("Patient", *CHART_ROWS.values(), *SUPPORT)
 
 # Names are of this module and of the catalogue; values are always arguments.
 IN_CHART: Final = "tenant = ? AND target = ? AND parameter IN ({rows})"
@@ -37,13 +37,7 @@ RECORDS: Final = (
 )
 
 Arguments = tuple[str | int, ...]
-
-
-class Member(NamedTuple):
-    """One resource of the answer before it is read; sorts in the order of the answer."""
-
-    place: int
-    key: int
+Keys = dict[str, list[int]]
 
 
 def chart_keys(transaction: Transaction, patient: Stored, wanted: Wanted) -> tuple[int, ...]:
@@ -52,14 +46,14 @@ def chart_keys(transaction: Transaction, patient: Stored, wanted: Wanted) -> tup
     Each type in order of creation. `types` and `since_ms` choose among what the care within the days consists of and
     refers to, so that a directory entry that was changed is told although the care was not.
     """
-    since = NEVER if wanted.since_ms is None else wanted.since_ms
-    members = (
-        [Member(ORDER["Patient"], patient.key)] if "Patient" in wanted.types and patient.updated_ms > since else []
-    )
-    members += _own(transaction, patient, wanted)
+    found: Keys = {name: [] for name in ORDER}
+    if "Patient" in wanted.types and patient.updated_ms > wanted.since_ms:
+        found["Patient"].append(patient.key)
+    if not wanted.types.isdisjoint(CHARTED):
+        _add_chart(found, transaction, patient, wanted)
     if not wanted.types.isdisjoint(SUPPORT):
-        members += _support(transaction, patient, wanted, since)
-    return tuple(member.key for member in sorted(members))
+        _add_support(found, transaction, patient, wanted)
+    return tuple(key for keys in found.values() for key in sorted(keys))
 
 
 def records(transaction: Transaction, patient: Stored, keys: Sequence[int]) -> list[Stored]:
@@ -78,33 +72,28 @@ def chart_condition(tenant: int, patient_id: str, wanted: Wanted, types: Iterabl
     rows = tuple(row for row, name in CHART_ROWS.items() if name in types)
     condition = IN_CHART.format(rows=_marks(rows))
     arguments: Arguments = (tenant, f"Patient/{patient_id}", *rows)
-    if wanted.first_ms is None and wanted.last_ms is None:
+    if (wanted.first_ms, wanted.last_ms) == (NEVER, EVER):
         return condition, arguments
-    first = NEVER if wanted.first_ms is None else wanted.first_ms
-    last = EVER if wanted.last_ms is None else wanted.last_ms
-    return condition + IN_DAYS, (*arguments, CARE, CARE, last, first)
+    return condition + IN_DAYS, (*arguments, CARE, CARE, wanted.last_ms, wanted.first_ms)
 
 
-def _own(transaction: Transaction, patient: Stored, wanted: Wanted) -> list[Member]:
-    if wanted.types.isdisjoint(CHARTED):
-        return []
+def _add_chart(found: Keys, transaction: Transaction, patient: Stored, wanted: Wanted) -> None:
     chart, arguments = chart_condition(transaction.tenant, patient.id, wanted, wanted.types)
     statement = OWN.format(chart=chart)
-    if wanted.since_ms is not None:
+    if wanted.since_ms != NEVER:
         statement, arguments = statement + CHANGED, (*arguments, wanted.since_ms)
-    rows = transaction.connection.execute(statement, arguments).fetchall()
-    return [Member(ORDER[CHART_ROWS[parameter]], key) for parameter, key in rows]
+    for parameter, key in transaction.connection.execute(statement, arguments).fetchall():
+        found[CHART_ROWS[parameter]].append(key)
 
 
-def _support(transaction: Transaction, patient: Stored, wanted: Wanted, since: int) -> list[Member]:
-    """Return what the chart refers to, and what that refers to in turn, until nothing new is named."""
+def _add_support(found: Keys, transaction: Transaction, patient: Stored, wanted: Wanted) -> None:
+    """Add what the chart refers to, and what that refers to in turn, until nothing new is named."""
     execute = transaction.connection.execute
     chart, arguments = chart_condition(transaction.tenant, patient.id, wanted, CHARTED)
     named_by_chart = NAMED.format(by=NAMED_BY_CHART.format(chart=chart), support=SUPPORT_TARGETS)
-    fresh = {row[0] for row in execute(named_by_chart, arguments)}
-    fresh |= {row[0] for row in execute(NAMED_BY_ONE, (patient.key,))}
+    fresh = {row[0] for row in execute(named_by_chart, arguments).fetchall()}
+    fresh |= {row[0] for row in execute(NAMED_BY_ONE, (patient.key,)).fetchall()}
     seen: set[str] = set()
-    members: list[Member] = []
     while fresh:
         seen |= fresh
         named: set[str] = set()
@@ -113,11 +102,10 @@ def _support(transaction: Transaction, patient: Stored, wanted: Wanted, since: i
             row = execute(NAMED_ONE, (transaction.tenant, type_name, resource_id)).fetchone()
             if row is None:
                 continue
-            if type_name in wanted.types and row[1] > since:
-                members.append(Member(ORDER[type_name], row[0]))
-            named |= {one[0] for one in execute(NAMED_BY_ONE, (row[0],))}
+            if type_name in wanted.types and row[1] > wanted.since_ms:
+                found[type_name].append(row[0])
+            named |= {one[0] for one in execute(NAMED_BY_ONE, (row[0],)).fetchall()}
         fresh = named - seen
-    return members
 
 
 def _marks(values: Sequence[object]) -> str:

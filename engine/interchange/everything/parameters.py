@@ -3,14 +3,12 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import date
-from functools import cache
 from typing import Final
 
 from engine.fhir.schema import FhirVersion, resource_types
 from engine.interchange.outcome import Category, RefusedError, refuse
 from engine.interchange.resource.catalogue import CHART, SUPPORTING
-from engine.interchange.search.date import span
+from engine.interchange.search.date import EVER, NEVER, Span, span
 from engine.interchange.search.page import Paging, Pairs, take_page
 from engine.interchange.versions.names import r4_name
 
@@ -25,8 +23,8 @@ RETURNED: Final = ("Patient", *(one.name for one in (*CHART, *SUPPORTING)))
 DAY: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 # A time without a zone is no moment.
 MOMENT: Final = re.compile(r"[^T]+(?:T.+(?:Z|[+-][0-9]{2}:[0-9]{2}))?")
-DAY_MS: Final = 86_400_000
-FIRST_DAY: Final = date(1970, 1, 1)
+
+Given = Mapping[str, list[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +32,13 @@ class Wanted:
     """The part of a chart that is asked for.
 
     `types` by their names in R4; `first_ms` and `last_ms` bound the care, inclusive; only what was changed after
-    `since_ms` is wanted. None: no bound. Milliseconds since 1970, UTC.
+    `since_ms` is wanted. Milliseconds since 1970, UTC.
     """
 
     types: frozenset[str] = frozenset(RETURNED)
-    first_ms: int | None = None
-    last_ms: int | None = None
-    since_ms: int | None = None
+    first_ms: int = NEVER
+    last_ms: int = EVER
+    since_ms: int = NEVER
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,20 +59,16 @@ def read_question(query: Pairs, version: FhirVersion) -> Question:
     given = {name: [value for other, value in query if other == name] for name, _ in query}
     _check_names(given)
     page, _ = take_page(tuple(pair for pair in query if pair[0] == "_count"), PAGES)
-    first_ms, last_ms = (_day(given, name) for name in ("start", "end"))
-    if first_ms is not None and last_ms is not None and first_ms > last_ms:
+    first_ms, _ = _day(given, "start")
+    _, last_ms = _day(given, "end")
+    if first_ms > last_ms:
         raise _bad("start", "start is after end.")
-    wanted = Wanted(
-        types=_types(given.get("_type"), version),
-        first_ms=first_ms,
-        last_ms=last_ms + DAY_MS - 1 if last_ms is not None else None,
-        since_ms=_moment(given),
-    )
+    wanted = Wanted(_types(given.get("_type"), version), first_ms, last_ms, _moment(given))
     form = tuple(pair for pair in query if pair[0] in FORM)
     return Question(wanted, page.count, given[CURSOR][0] if CURSOR in given else None, form)
 
 
-def _check_names(given: Mapping[str, list[str]]) -> None:
+def _check_names(given: Given) -> None:
     if not given.keys() <= {*FILTERS, CURSOR, *FORM}:
         text = f"$everything takes the parameters {', '.join(FILTERS)} and _format."
         raise refuse(Category.UNSUPPORTED, text, location="http.query")
@@ -89,33 +83,25 @@ def _types(given: list[str] | None, version: FhirVersion) -> frozenset[str]:
     if given is None:
         return frozenset(RETURNED)
     named = {name for value in given for name in value.split(",")}
-    if not named <= _known(version):
+    if not named <= resource_types(version):
         raise _bad("_type", f"_type is a list of resource types of {version}.")
     return frozenset(r4_name(name) for name in named) & frozenset(RETURNED)
 
 
-@cache
-def _known(version: FhirVersion) -> frozenset[str]:
-    return resource_types(version)
-
-
-def _day(given: Mapping[str, list[str]], name: str) -> int | None:
-    """Return the first millisecond of a day, UTC."""
+def _day(given: Given, name: str) -> Span:
+    """Return first and last millisecond of a day, UTC; without bounds where none is given."""
     if name not in given:
-        return None
+        return NEVER, EVER
     text = given[name][0]
-    try:
-        day = date.fromisoformat(text) if DAY.fullmatch(text) else None
-    except ValueError:
-        day = None
-    if day is None:
+    at = span(text) if DAY.fullmatch(text) else None
+    if at is None:
         raise _bad(name, f"{name} must be a day, YYYY-MM-DD.")
-    return (day - FIRST_DAY).days * DAY_MS
+    return at
 
 
-def _moment(given: Mapping[str, list[str]]) -> int | None:
+def _moment(given: Given) -> int:
     if "_since" not in given:
-        return None
+        return NEVER
     text = given["_since"][0]
     at = span(text) if MOMENT.fullmatch(text) else None
     if at is None:
