@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 
 from engine import interchange
 from engine.fhir.schema import FhirVersion
+from engine.interchange.everything.chart import chart_keys, records
+from engine.interchange.everything.parameters import Wanted
 from engine.interchange.resource.catalogue import INDEXERS, KEPT
 from engine.interchange.search.criterion import Kind, Parameter
 from engine.interchange.search.parse import parse_search
@@ -24,7 +26,7 @@ from engine.interchange.store.connection import connect, prepare
 from engine.interchange.store.dialect import POSTGRESQL, SQLITE
 from engine.interchange.store.index import ADD_STRING
 from engine.interchange.store.schema import STEPS, statements
-from engine.interchange.store.transaction import Transaction
+from engine.interchange.store.transaction import Transaction, milliseconds
 from tests.interchange.kit import MRN, patient, record_number
 from tests.interchange.postgres import Connection, made_tables, running_postgres
 from tests.interchange.test_resource import LEAST, least
@@ -58,7 +60,9 @@ def texts() -> dict[str, str]:
 
 def samples(parameter: Parameter) -> Iterator[tuple[str, str]]:
     """Yield queries of one search parameter, in each of its forms."""
-    for value in SAMPLES[parameter.kind]:
+    yield f"{parameter.name}:missing", "true"
+    yield f"{parameter.name}:missing", "false"
+    for value in parameter.codes or SAMPLES[parameter.kind]:
         if not (parameter.kind is Kind.REFERENCE and "/" in value and parameter.targets[0] != "Patient"):
             yield parameter.name, value
             if parameter.kind is Kind.STRING:
@@ -148,6 +152,8 @@ def fill(transaction: Transaction) -> None:
     for number, type_name in enumerate(sorted(LEAST) * 3):
         body = least(type_name, f"p{number % 4}")
         body |= {"effectiveDateTime": f"1984-02-{number % 28 + 1:02d}T10:00:00+02:00", "name": f"{NAMES[number % 9]}"}
+        if type_name == "Observation":
+            body["performer"] = [{"reference": f"Organization/r{sorted(LEAST).index('Organization')}"}]
         if type_name in {"Practitioner", "RelatedPerson"}:
             body["name"] = [{"family": NAMES[number % 9]}]
         transaction.create(type_name, f"r{number}", body)
@@ -200,11 +206,35 @@ def test_every_search_is_understood_and_finds_the_same(both: Both) -> None:
     found = 0
     for name, pairs in queries():
         asked = search(name, pairs)
-        for offset in (0, 3):
-            lite, other = (query.find(one, asked, count=3, offset=offset) for one in both)
-            assert lite == other, (name, pairs, offset)
+        for place in ({"offset": 0}, {"offset": 3}, {"after": 30}):
+            lite, other = (query.find(one, asked, count=3, **place) for one in both)
+            assert lite == other, (name, pairs, place)
             found += len(lite.records)
     assert found > 300
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        Wanted(),
+        Wanted(types=frozenset({"Observation", "Organization"})),
+        Wanted(first_ms=445_000_000_000, last_ms=446_000_000_000),
+        Wanted(since_ms=milliseconds(START)),
+    ],
+    ids=["all", "types", "days", "since"],
+)
+def test_charts_are_the_same(both: Both, wanted: Wanted) -> None:
+    """$everything of each patient has the same resources in the same order."""
+    found = 0
+    for number in (0, 1, 2, 3):
+        charts = []
+        for one in both:
+            stored = one.get("Patient", f"p{number}")
+            assert stored is not None
+            charts.append(records(one, stored, chart_keys(one, stored, wanted)))
+        assert charts[0] == charts[1]
+        found += len(charts[0])
+    assert found > 3
 
 
 @pytest.mark.parametrize(

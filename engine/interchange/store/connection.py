@@ -100,6 +100,19 @@ def connect(path: Path, *, reading: bool = False) -> Connection:
     return connection
 
 
+def open_known(path: Path) -> Connection:
+    """Return a connection for reading a database that exists; StartError where this program does not know it."""
+    check_library()
+    if not path.exists():
+        raise StartError(f"there is no database {path}: name another with --database")
+    try:
+        connection = connect(path, reading=True)
+        _refuse_newer(Database(connection), path)
+    except SqliteError as error:
+        raise StartError(f"the database {path} cannot be used: {error}") from error
+    return connection
+
+
 def check_library(version: tuple[int, ...] = sqlite3.sqlite_version_info) -> None:
     """Raise StartError where the SQLite library is one that can corrupt a database."""
     if version < OLDEST_SQLITE:

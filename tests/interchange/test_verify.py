@@ -1,0 +1,107 @@
+"""`interchange verify`: a database that is whole, and each kind of damage."""
+
+import asyncio
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.errors import StartError
+from engine.interchange.resource.catalogue import INDEXERS
+from engine.interchange.store.connection import connect
+from engine.interchange.store.transaction import Transaction
+from engine.interchange.store.verify import verify
+from tests.interchange.kit import patient, record_number
+from tests.interchange.lives import opened
+from tests.interchange.process import COMMAND, ENVIRONMENT
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Iterator[Path]:
+    """A database with an updated patient, two that were merged in a chain, and a resource of a chart."""
+    store = opened(tmp_path)
+
+    def work(inner: Transaction) -> None:
+        kept = [
+            inner.create("Patient", f"p{number}", patient(identifier=[record_number(str(number))]))
+            for number in range(4)
+        ]
+        changed = inner.update(kept[0], {**kept[0].resource(), "birthDate": "1999"})
+        inner.retire(kept[1], {**kept[1].resource(), "active": False}, kept[2])
+        inner.retire(kept[2], kept[2].resource(), changed)
+        condition: dict[str, Any] = {"resourceType": "Condition", "subject": {"reference": "Patient/p0"}}
+        inner.create(
+            "Condition", "c", {**condition, "onsetDateTime": "2025-07-01", "code": {"coding": [{"code": "x"}]}}
+        )
+
+    asyncio.run(store.write("t", work))
+    store.close()
+    return tmp_path / "s.db"
+
+
+def command(path: Path) -> "subprocess.CompletedProcess[str]":
+    """Run the command over a database."""
+    arguments = ["verify", "--database", f"sqlite:///{path}"]
+    return subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, env=ENVIRONMENT, check=False)
+
+
+def test_a_whole_database(path: Path) -> None:
+    """After updates and merges in a chain every row is the one that the bodies ask for."""
+    assert verify(path, INDEXERS).faults == {}
+    done = command(path)
+    assert (done.returncode, done.stdout) == (0, "5 resources, 0 faults\n")
+
+
+DAMAGE = {
+    "strings missing": ("DELETE FROM string_index WHERE key=1 AND parameter='Patient.family'", {"strings": 1}),
+    "strings changed": ("UPDATE string_index SET folded='other' WHERE parameter='Patient.family'", {"strings": 2}),
+    "tokens": ("DELETE FROM token_index WHERE parameter='Patient.gender'", {"tokens": 2}),
+    "dates": ("UPDATE date_index SET low=low+1 WHERE parameter='Patient.birthdate' AND key=1", {"dates": 1}),
+    "references": ("UPDATE reference_index SET target='Patient/p3'", {"references": 1}),
+    "identifier of another": ("UPDATE identifier_index SET key=4 WHERE origin=2", {"identifiers": 1}),
+    "identifier no record number": ("UPDATE identifier_index SET record_number=0", {"identifiers": 4}),
+    "tenant": ("UPDATE token_index SET tenant=2 WHERE key=1", {"tokens": 1}),
+    "strays": ("INSERT INTO date_index (tenant, key, parameter, low, high) VALUES (1, 99, 'x', 1, 2)", {"strays": 1}),
+    "body cut": ("UPDATE resource SET body=substr(body, 1, 40) WHERE id='p3'", {"bodies": 1}),
+    "body of another version": ("UPDATE resource SET version=version+1 WHERE id='p3'", {"bodies": 1}),
+    "body of another": ("UPDATE resource SET id='p9' WHERE id='p3'", {"bodies": 1}),
+    "survivor": ("UPDATE resource SET survivor='gone' WHERE id='p1'", {"survivors": 1, "identifiers": 1}),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_each_kind_of_damage_is_counted(path: Path, name: str) -> None:
+    """What does not fit together is counted by kind."""
+    sql, faults = DAMAGE[name]
+    connection = connect(path)
+    connection.execute(sql)
+    connection.close()
+    assert dict(verify(path, INDEXERS).faults) == faults
+
+
+def test_damage_is_told_without_patients(path: Path) -> None:
+    """The command ends with 1, tells kinds and counts, and nothing of a patient."""
+    connection = connect(path)
+    connection.execute("DELETE FROM string_index")
+    connection.close()
+    done = command(path)
+    assert (done.returncode, done.stdout) == (1, "5 resources, 2 faults\nstrings: 2\n")
+    assert done.stderr == ""
+
+
+def test_broken_pages_are_counted(path: Path) -> None:
+    """Pages that SQLite cannot read are a fault, not a crash."""
+    broken = bytearray(path.read_bytes())
+    for page in range(4, len(broken) // 4096, 3):
+        broken[page * 4096 : page * 4096 + 200] = b"\xff" * 200
+    path.write_bytes(broken)
+    assert verify(path, INDEXERS).faults["pages"] > 0
+
+
+def test_no_database(tmp_path: Path) -> None:
+    """A name under which there is nothing is refused, and no file is made."""
+    with pytest.raises(StartError, match="there is no database"):
+        verify(tmp_path / "no.db", INDEXERS)
+    assert list(tmp_path.iterdir()) == []
