@@ -10,6 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from engine.interchange.everything import chart as chart_module
 from engine.interchange.everything import continuation, operation
 from engine.interchange.store.transaction import Transaction
 from tests.interchange.chart import everything, named, next_path, pages, put, resources, rich_chart, to
@@ -97,6 +98,21 @@ def test_a_large_chart(inside: Inside) -> None:
     assert len(most["entry"]) == 500
     found = list(pages(inside, f"/fhir/R4/Patient/{patient_id}/$everything?_count=499"))
     assert named(resources(*found)) == [f"Patient/{patient_id}", *own]
+
+
+def test_large_documents(inside: Inside, monkeypatch: pytest.MonkeyPatch) -> None:
+    """C-318: a page of large documents holds fewer of them; joined they are all, and one always fits."""
+    patient_id = inside.create()["id"]
+    sizes = (10, 60, 10, 10, 10, 10, 60, 60)
+    own = [
+        put(inside, "DocumentReference", patient_id, content=[{"attachment": {"data": "AAAA" * 250 * size}}])
+        for size in sizes
+    ]
+    monkeypatch.setattr(chart_module, "MOST_BYTES", 50_000)
+    found = list(pages(inside, f"/fhir/R4/Patient/{patient_id}/$everything"))
+    assert named(resources(*found)) == [f"Patient/{patient_id}", *own]
+    assert [len(bundle["entry"]) for bundle in found] == [2, 1, 4, 1, 1]
+    assert {bundle["total"] for bundle in found} == {9}
 
 
 @pytest.mark.parametrize("version", BASES)

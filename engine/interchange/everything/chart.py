@@ -1,6 +1,7 @@
 """A patient's chart as a list of keys in the order of the answer, and the resources that stand under some of them."""
 
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 from typing import Final
 
 from engine.interchange.everything.parameters import Wanted
@@ -35,6 +36,9 @@ RECORDS: Final = (
     " WHERE i.key = resource.key AND i.parameter = resource.type || '.patient' AND i.target = ?)"
     " FROM resource WHERE tenant = ? AND key IN ({keys})"
 )
+SIZES: Final = "SELECT key, length(body) FROM resource WHERE key IN ({keys})"
+# A page has fewer resources than asked for where they are large: documents may be megabytes each.
+MOST_BYTES: Final = 16_777_216
 
 Arguments = tuple[str | int, ...]
 Keys = dict[str, list[int]]
@@ -54,6 +58,17 @@ def chart_keys(transaction: Transaction, patient: Stored, wanted: Wanted) -> tup
     if not wanted.types.isdisjoint(SUPPORT):
         _add_support(found, transaction, patient, wanted)
     return tuple(key for keys in found.values() for key in sorted(keys))
+
+
+def fitting(transaction: Transaction, keys: Sequence[int]) -> int:
+    """Return how many of the resources under some keys fit on one page, from the first on; one always does."""
+    if len(keys) < 2:
+        return len(keys)
+    sizes: dict[int, int] = dict(
+        transaction.connection.execute(SIZES.format(keys=_marks(keys)), tuple(keys)).fetchall()
+    )
+    sums = accumulate(sizes.get(key, 0) for key in keys)
+    return max(1, sum(size <= MOST_BYTES for size in sums))
 
 
 def records(transaction: Transaction, patient: Stored, keys: Sequence[int]) -> list[Stored]:

@@ -62,7 +62,7 @@ def kept_until(transaction: Transaction, snapshot: Snapshot) -> int:
     return int(row[0]) if row else 0
 
 
-def keep_snapshot(transaction: Transaction, snapshot: Snapshot, now_ms: int, until_ms: int) -> None:
+def keep_snapshot(snapshot: Snapshot, now_ms: int, until_ms: int, transaction: Transaction) -> None:
     """Keep a snapshot, new or known, until a moment at least; let go of what has expired and of what is too much."""
     execute = transaction.connection.execute
     execute(FORGET, (now_ms,))

@@ -1,20 +1,17 @@
 """Patient/{id}/$everything: the first page takes a snapshot of the chart's keys, the links lead through it."""
 
 import asyncio
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Final
-from urllib.parse import quote, urlencode
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
 
-import orjson
-
-from engine.interchange.everything.chart import chart_keys, records
+from engine.interchange.everything.chart import chart_keys, fitting, records
 from engine.interchange.everything.continuation import Snapshot, find_snapshot, keep_snapshot, kept_until
 from engine.interchange.everything.parameters import CURSOR, Question, read_question
-from engine.interchange.exact import write_json
 from engine.interchange.exchange import Access, Answer, Interaction, Level, Request
 from engine.interchange.oauth.role import Action
 from engine.interchange.outcome import Category, refuse
+from engine.interchange.search.bundle import address_with, write_searchset
 from engine.interchange.search.page import Pairs
 from engine.interchange.search.seal import Payload, seal, unseal
 from engine.interchange.service import Service
@@ -22,38 +19,26 @@ from engine.interchange.store.transaction import Stored, Transaction, millisecon
 from engine.interchange.versions.names import name_in
 from engine.interchange.versions.view import shown
 
-Json = Any
-
 # Scopes that open a whole chart by themselves; one of a single type does not (service.md, 4.3).
 SCOPES: Final = frozenset({"patient.read", "patient360"})
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One page of a snapshot: from which position on, and for how many resources it has room."""
+    """One page of a snapshot: its resources' keys, of at most `count`, and where the next page starts, 0 for none."""
 
     snapshot: Snapshot
-    keys: tuple[int, ...]
-    position: int
+    total: int
     count: int
-
-    @property
-    def own(self) -> tuple[int, ...]:
-        """The keys on this page."""
-        return self.keys[self.position : self.position + self.count]
-
-    @property
-    def following(self) -> int:
-        """The position of the next page, 0 where this is the last one."""
-        after = self.position + self.count
-        return after if self.count and after < len(self.keys) else 0
+    own: tuple[int, ...]
+    following: int
 
 
 @dataclass(frozen=True, slots=True)
 class Links:
     """Makes and reads the links of one chart's pages; a link leads to this chart only, until its time is over."""
 
-    secret: bytes
+    secret: bytes = field(repr=False)
     bound: Payload
     now_ms: int
     validity_ms: int
@@ -70,7 +55,7 @@ class Links:
         if snapshot is None:
             text = "The pages that the link leads to are no longer kept; start again from the first."
             raise refuse(Category.GONE, text, location=f"http.{CURSOR}")
-        return Page(snapshot, snapshot.keys, int(position), int(count))
+        return _page(transaction, snapshot, snapshot.keys, int(position), int(count))
 
 
 async def everything(service: Service, request: Request) -> Answer:
@@ -86,7 +71,7 @@ async def everything(service: Service, request: Request) -> Answer:
 
     def look(transaction: Transaction) -> tuple[bytes, Snapshot | None]:
         patient = _patient(transaction, request.id)
-        page = _page(transaction, patient, question, links)
+        page = _asked(transaction, patient, question, links)
         body = _bundle(bundle_id, request, page, records(transaction, patient, page.own), links, question.form)
         lasts = not page.following or kept_until(transaction, page.snapshot) >= links.now_ms + validity_ms
         return body, None if lasts else page.snapshot
@@ -96,12 +81,8 @@ async def everything(service: Service, request: Request) -> Answer:
     if fleeting is not None:
         # For twice the time of a link, so that following a chart seldom writes.
         until_ms = links.now_ms + 2 * validity_ms
-        await service.store.write(tenant, _keeping(fleeting, links.now_ms, until_ms))
+        await service.store.write(tenant, partial(keep_snapshot, fleeting, links.now_ms, until_ms))
     return Answer(200, body)
-
-
-def _keeping(snapshot: Snapshot, now_ms: int, until_ms: int) -> Callable[[Transaction], None]:
-    return lambda transaction: keep_snapshot(transaction, snapshot, now_ms, until_ms)
 
 
 def _patient(transaction: Transaction, patient_id: str) -> Stored:
@@ -118,32 +99,33 @@ def _patient(transaction: Transaction, patient_id: str) -> Stored:
     return stored
 
 
-def _page(transaction: Transaction, patient: Stored, question: Question, links: Links) -> Page:
+def _asked(transaction: Transaction, patient: Stored, question: Question, links: Links) -> Page:
     if question.cursor is not None:
         return links.follow(transaction, question.cursor)
     keys = chart_keys(transaction, patient, question.wanted)
-    return Page(Snapshot.of(transaction.tenant, patient.key, keys), keys, 0, question.count)
+    return _page(transaction, Snapshot.of(transaction.tenant, patient.key, keys), keys, 0, question.count)
+
+
+def _page(transaction: Transaction, snapshot: Snapshot, keys: tuple[int, ...], position: int, count: int) -> Page:
+    own = keys[position : position + count]
+    own = own[: fitting(transaction, own)]
+    after = position + len(own)
+    return Page(snapshot, len(keys), count, own, after if count and after < len(keys) else 0)
 
 
 def _bundle(bundle_id: str, request: Request, page: Page, found: list[Stored], links: Links, form: Pairs) -> bytes:
     address = f"{request.base}/Patient/{request.id}/$everything"
-    link = [{"relation": "self", "url": _url(address, request.query)}]
+    relations = [("self", address_with(address, request.query))]
     if page.following:
-        link.append({"relation": "next", "url": _url(address, ((CURSOR, links.cursor(page)), *form))})
-    entry: list[Json] = [
-        {
-            "fullUrl": f"{request.base}/{name_in(request.version, one.type)}/{one.id}",
-            "resource": orjson.Fragment(shown(one.body, one.type, request.version)),
-            "search": {"mode": "match"},
-        }
+        relations.append(("next", address_with(address, ((CURSOR, links.cursor(page)), *form))))
+    resources = [
+        (
+            f"{request.base}/{name_in(request.version, one.type)}/{one.id}",
+            shown(one.body, one.type, request.version),
+        )
         for one in found
     ]
-    bundle = {"resourceType": "Bundle", "id": bundle_id, "type": "searchset", "total": len(page.keys)}
-    return write_json({**bundle, "link": link, "entry": entry})
-
-
-def _url(address: str, pairs: Pairs) -> str:
-    return f"{address}?{urlencode(pairs, safe=':,', quote_via=quote)}" if pairs else address
+    return write_searchset(bundle_id, relations, page.total, resources)
 
 
 INTERACTION: Final = Interaction(

@@ -24,10 +24,17 @@ def searchset(
     `pages` are this page and the one that follows it, None after the last.
     """
     links = [
-        {"relation": relation, "url": _url(address, criteria, page)}
+        (relation, address_with(address, _pairs(criteria, page)))
         for relation, page in zip(("self", "next"), pages, strict=True)
         if page is not None
     ]
+    return write_searchset(bundle_id, links, total, resources)
+
+
+def write_searchset(
+    bundle_id: str, links: list[tuple[str, str]], total: int, resources: list[tuple[str, bytes]]
+) -> bytes:
+    """Return a Bundle of some relations with their addresses, and resources with theirs."""
     entries: list[Json] = [
         {"fullUrl": url, "resource": orjson.Fragment(body), "search": {"mode": "match"}} for url, body in resources
     ]
@@ -36,13 +43,18 @@ def searchset(
         "id": bundle_id,
         "type": "searchset",
         "total": total,
-        "link": links,
+        "link": [{"relation": relation, "url": url} for relation, url in links],
         "entry": entries,
     }
     return write_json(bundle)
 
 
-def _url(address: str, criteria: Pairs, page: Page) -> str:
+def address_with(address: str, pairs: Pairs) -> str:
+    """Return an address with a query."""
+    return f"{address}?{urlencode(pairs, safe=':,', quote_via=quote)}" if pairs else address
+
+
+def _pairs(criteria: Pairs, page: Page) -> Pairs:
     pairs = [*criteria, *page.form, ("_count", str(page.count))]
     if page.cursored:
         pairs.append(("_paging", "cursor"))
@@ -50,4 +62,4 @@ def _url(address: str, criteria: Pairs, page: Page) -> str:
         pairs.append(("_cursor", page.cursor))
     if page.offset:
         pairs.append(("_offset", str(page.offset)))
-    return f"{address}?{urlencode(pairs, safe=':,', quote_via=quote)}"
+    return tuple(pairs)
