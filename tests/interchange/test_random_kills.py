@@ -1,0 +1,160 @@
+"""A service killed again and again under load: what was answered is there, whole, once, and found."""
+
+import random
+import signal
+import threading
+import time
+from collections import defaultdict
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import orjson
+
+from engine.interchange.resource.catalogue import INDEXERS
+from engine.interchange.store.verify import verify
+from tests.interchange.kit import merge_body, patient, record_number
+from tests.interchange.process import DATABASE, started
+from tests.interchange.test_process import CONFIGURATION, client
+
+LIVES = 3
+CLIENTS = 8
+SHARED = 40
+PATIENTS = "/fhir/R4/Patient"
+
+
+@dataclass
+class Sender:
+    """One client: what it was answered, and the patients that its last request, if unanswered, may have changed."""
+
+    number: int
+    chance: random.Random
+    kept: dict[str, Any] = field(default_factory=dict)
+    merged: dict[str, str] = field(default_factory=dict)
+    shared: dict[int, str] = field(default_factory=dict)
+    doubtful: tuple[str, ...] = ()
+    made: int = 0
+
+    def send(self, url: str, headers: dict[str, str]) -> None:
+        """Send one request after the other until nobody answers any more."""
+        acts = (self.create, self.create, self.update, self.update, self.merge, self.share)
+        with httpx.Client(base_url=url, headers=headers, trust_env=False, timeout=20) as http:
+            try:
+                while True:
+                    self.chance.choice(acts)(http)
+                    self.doubtful = ()
+            except httpx.HTTPError:
+                return
+
+    def create(self, http: httpx.Client) -> None:
+        """Register a patient with a record number of its own."""
+        self.made += 1
+        name = f"{self.number}x{self.made}"
+        body = patient(name=[{"family": f"F{name}", "given": ["G"]}], identifier=[record_number(name)])
+        answer = http.post(PATIENTS, content=orjson.dumps(body))
+        # One that was made although nobody was answered keeps its number.
+        assert answer.status_code == 201, answer.text
+        self.kept[answer.json()["id"]] = answer.json()
+
+    def update(self, http: httpx.Client) -> None:
+        """Change a patient's date of birth."""
+        if self.kept:
+            one = self.chance.choice(sorted(self.kept))
+            self.doubtful = (one,)
+            body = {**self.kept[one], "birthDate": f"19{self.chance.randrange(10, 99)}"}
+            answer = http.put(f"{PATIENTS}/{one}", content=orjson.dumps(body))
+            assert answer.status_code == 200, answer.text
+            self.kept[one] = answer.json()
+
+    def merge(self, http: httpx.Client) -> None:
+        """Merge one patient into another."""
+        if len(self.kept) > 4:
+            source, target = self.chance.sample(sorted(self.kept), 2)
+            self.doubtful = (source, target)
+            answer = http.post(f"{PATIENTS}/$merge", content=orjson.dumps(merge_body(source, target)))
+            assert answer.status_code == 200, answer.text
+            self.merged[source] = target
+            del self.kept[source]
+            self.doubtful = (target,)
+            self.kept[target] = http.get(f"{PATIENTS}/{target}").json()
+
+    def share(self, http: httpx.Client) -> None:
+        """Register a patient whom the others register too, unless there is one."""
+        number = self.chance.randrange(SHARED)
+        name = {"family": f"Shared{number:03d}", "given": ["S"]}
+        condition = {"if-none-exist": f"family=Shared{number:03d}&given=S"}
+        answer = http.post(PATIENTS, content=orjson.dumps(patient(name=[name])), headers=condition)
+        assert answer.status_code in {200, 201}, answer.text
+        self.shared[number] = answer.json()["id"]
+
+    def check(self, http: httpx.Client) -> None:
+        """Hold the service to all that this client was answered."""
+        for one, body in self.kept.items():
+            found = http.get(f"{PATIENTS}/{one}").json()
+            if one not in self.doubtful:
+                assert found == body
+        for source, target in self.merged.items():
+            links = http.get(f"{PATIENTS}/{source}").json()["link"]
+            assert {"other": {"reference": f"Patient/{target}"}, "type": "replaced-by"} in links
+            assert http.get(f"{PATIENTS}?_id={source}").json()["total"] == 0
+
+    def look_again(self, http: httpx.Client) -> None:
+        """See what became of a request that nobody answered: all of it or nothing."""
+        for one in self.doubtful:
+            found = http.get(f"{PATIENTS}/{one}").json()
+            gone = [link["other"]["reference"] for link in found.get("link", []) if link["type"] == "replaced-by"]
+            if gone:
+                assert one == self.doubtful[0]
+                assert gone == [f"Patient/{self.doubtful[1]}"]
+                self.merged[one] = self.doubtful[1]
+                self.kept.pop(one, None)
+            else:
+                self.kept[one] = found
+        self.doubtful = ()
+
+
+def test_random_kills_lose_nothing_and_leave_nothing_half_done(tmp_path: Path) -> None:
+    """C-562: eight clients create, update, merge and create conditionally; SIGKILL at any moment, three times over.
+
+    Every answer holds after the new start, an unanswered write is whole or absent, nobody is registered twice, and
+    every index row is the one that the bodies ask for.
+    """
+    chance = random.Random()
+    senders = [Sender(number, random.Random(chance.random())) for number in range(CLIENTS)]
+    headers: dict[str, str] = {}
+    for life in range(LIVES + 1):
+        with started(tmp_path, CONFIGURATION) as process, httpx.Client(base_url=process.url, trust_env=False) as http:
+            if not headers:
+                with client(process.url) as first:
+                    headers = dict(first.headers)
+            http.headers.update(headers)
+            assert dict(verify(tmp_path / DATABASE, INDEXERS).faults) == {}
+            for sender in senders:
+                sender.check(http)
+                sender.look_again(http)
+            held_once(senders, http)
+            if life < LIVES:
+                threads = [threading.Thread(target=one.send, args=(process.url, headers)) for one in senders]
+                for thread in threads:
+                    thread.start()
+                time.sleep(chance.uniform(0.3, 0.8))
+                process.run.kill()
+                assert process.run.wait(10) == -signal.SIGKILL
+                for thread in threads:
+                    thread.join(30)
+    assert sum(len(sender.kept) + len(sender.merged) for sender in senders) > 50
+    assert sum(len(sender.merged) for sender in senders) > 0
+
+
+def held_once(senders: list[Sender], http: httpx.Client) -> None:
+    """Hold that everybody was told the same patient, and that there is no other of that name."""
+    told = defaultdict(set)
+    for sender in senders:
+        for number, one in sender.shared.items():
+            told[number].add(one)
+    assert {number: ids for number, ids in told.items() if len(ids) != 1} == {}
+    for number in range(SHARED):
+        total = http.get(f"{PATIENTS}?family:exact=Shared{number:03d}").json()["total"]
+        assert total <= 1
+        assert total == 1 or number not in told
