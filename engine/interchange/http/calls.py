@@ -14,6 +14,7 @@ from engine.interchange.http.hooks import Hooks
 from engine.interchange.http.meter import Meter
 from engine.interchange.outcome import Category, refuse
 from engine.interchange.service import Service
+from engine.interchange.store.deadline import set_deadline
 from engine.interchange.store.writer import StoreFailedError
 from engine.telemetry import logger, place_of
 
@@ -53,8 +54,10 @@ class Calls:
         return answer
 
     async def _in_time(self, call: Call, version: FhirVersion) -> Answer:
+        limit = self._service.configuration.request_timeout_s
+        set_deadline(limit)
         try:
-            async with asyncio.timeout(self._service.configuration.request_timeout_s):
+            async with asyncio.timeout(limit):
                 return await self._carry_out(call)
         except ConnectionError:
             raise
