@@ -255,6 +255,35 @@ def test_look_ups_find_the_same(both: Both, look: Callable[[Transaction], Any]) 
     assert lite == other
 
 
+def test_the_longest_texts_fit_the_indexes(both: Both) -> None:
+    """Names, codes and identifiers of any length are kept in both databases, and found by all of their text."""
+    chance = random.Random(5)
+    long = "".join(chr(chance.randrange(0x10000, 0x10800)) for _ in range(5000))
+    coding = {"system": f"urn:{long}", "code": long}
+    number = {**record_number(long), "system": f"urn:{long}"}
+    body = patient(
+        name=[{"family": long, "given": [long]}], identifier=[number], meta={"tag": [coding], "security": [coding]}
+    )
+    asked = {
+        "family": (long, long + "x", "\U0001d000"),
+        "family:exact": (long, "x" + long),
+        "given:contains": (long[100:200], long[::-1][:100]),
+        "identifier": (f"urn:{long}|{long}", f"urn:{long}|{long}x", f"urn:{long}|", long[:-1]),
+        "_tag": (f"urn:{long}|{long}", f"urn:{long}x|{long}"),
+    }
+    told = []
+    for one in both:
+        one.create("Patient", "long", body)
+        found = [
+            query.find(one, search("Patient", ((name, value),)), count=5) for name in asked for value in asked[name]
+        ]
+        told.append([[record.id for record in each.records] for each in found])
+        assert one.record_number_holders("Patient.identifier", f"urn:{long}", long) != ()
+        assert one.record_number_holders("Patient.identifier", f"urn:{long}", long + "x") == ()
+    yes, no = ["long"], list[str]()
+    assert told[0] == told[1] == [yes, yes, no, yes, no, yes, no, yes, no, yes, no, yes, no]
+
+
 @given(
     kept=st.lists(st.text(st.characters(exclude_characters="\0", codec="utf-8"), max_size=6), max_size=8),
     data=st.data(),

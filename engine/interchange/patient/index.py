@@ -10,6 +10,7 @@ from engine.interchange.oauth.role import Action
 from engine.interchange.resource.definition import DIRECTORY_PAGES, Definition, every_type
 from engine.interchange.resource.rows import index_resource
 from engine.interchange.search.criterion import Kind, Parameter, Rank
+from engine.interchange.search.text import short
 from engine.interchange.store.index import IdentifierRow, Index, TokenRow
 
 Json = Any
@@ -50,7 +51,7 @@ CONDITIONAL: Final = {
 def index_patient(patient: dict[str, Json]) -> Index:
     """Return the index rows of a valid Patient (R4)."""
     made = index_resource(PATIENT, patient)
-    demographic = TokenRow(DEMOGRAPHICS, demographics(patient), "")
+    demographic = TokenRow(DEMOGRAPHICS, short(demographics(patient)), "")
     return replace(made, tokens=made.tokens | {demographic}, identifiers=frozenset(_identifiers(patient)))
 
 
@@ -76,4 +77,5 @@ def _identifiers(patient: dict[str, Json]) -> Iterator[IdentifierRow]:
     for identifier in patient.get("identifier", []):
         value = identifier.get("value")
         if value:
-            yield IdentifierRow(IDENTIFIER, value, identifier.get("system", ""), int(is_record_number(identifier)))
+            system = short(identifier.get("system", ""))
+            yield IdentifierRow(IDENTIFIER, short(value), system, int(is_record_number(identifier)))

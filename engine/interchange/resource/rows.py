@@ -8,7 +8,7 @@ from engine.interchange.resource.definition import CARE, Definition
 from engine.interchange.resource.elements import values
 from engine.interchange.search.criterion import Kind, Parameter
 from engine.interchange.search.date import EVER, NEVER, Span, span
-from engine.interchange.search.text import fold
+from engine.interchange.search.text import LONGEST, fold, short
 from engine.interchange.store.index import DateRow, IdentifierRow, Index, ReferenceRow, StringRow, TokenRow
 
 Json = Any
@@ -62,18 +62,18 @@ def spans(value: Json) -> Iterator[Span]:
 
 def _strings(parameter: Parameter, value: Json) -> Iterator[StringRow]:
     if isinstance(value, str) and value:
-        yield StringRow(parameter.rows, fold(value), value)
+        yield StringRow(parameter.rows, fold(value)[:LONGEST], value[:LONGEST])
 
 
 def _tokens(parameter: Parameter, value: Json) -> Iterator[TokenRow]:
     if isinstance(value, bool):
         yield TokenRow(parameter.rows, "true" if value else "false", parameter.system)
     elif isinstance(value, str):
-        yield TokenRow(parameter.rows, value, parameter.system)
+        yield TokenRow(parameter.rows, short(value), parameter.system)
     elif isinstance(value, dict):
         for coding in value.get("coding", (value,)):
             if coding.get("code"):
-                yield TokenRow(parameter.rows, coding["code"], coding.get("system", ""))
+                yield TokenRow(parameter.rows, short(coding["code"]), short(coding.get("system", "")))
 
 
 def _dates(parameter: Parameter, value: Json) -> Iterator[DateRow]:
@@ -82,7 +82,7 @@ def _dates(parameter: Parameter, value: Json) -> Iterator[DateRow]:
 
 def _identifiers(parameter: Parameter, value: Json) -> Iterator[IdentifierRow]:
     if isinstance(value, dict) and value.get("value"):
-        yield IdentifierRow(parameter.rows, value["value"], value.get("system", ""), 0)
+        yield IdentifierRow(parameter.rows, short(value["value"]), short(value.get("system", "")), 0)
 
 
 def _references(parameter: Parameter, value: Json) -> Iterator[ReferenceRow]:

@@ -7,7 +7,7 @@ from engine.interchange.outcome import Category, RefusedError, refuse
 from engine.interchange.references import relative
 from engine.interchange.search.criterion import Criterion, Kind, Parameter, Rank, Search
 from engine.interchange.search.date import Span, span
-from engine.interchange.search.text import HIGHEST, fold, split, unescape
+from engine.interchange.search.text import HIGHEST, LONGEST, fold, short, split, unescape
 
 Test = tuple[str, tuple[str | int, ...]]
 Pairs = Iterable[tuple[str, str]]
@@ -79,7 +79,7 @@ def _missing(parameter: Parameter, value: str) -> Criterion:
 
 
 def _string(parameter: Parameter, modifier: str, value: str) -> Test:
-    folded = fold(value)
+    folded, value = fold(value)[:LONGEST], value[:LONGEST]
     if not folded:
         raise _empty(parameter)
     if modifier == "exact":
@@ -135,13 +135,14 @@ def _tokens(parameter: Parameter, values: list[str]) -> Criterion:
         if parameter.codes and code not in parameter.codes:
             text = f"{parameter.name} is one of {', '.join(parameter.codes)}."
             raise _refuse(Category.BAD_VALUE, parameter.name, text)
+        code, system = short(code), short(parts[0])
         if len(parts) == 1:
             tests.append((f"{column} = ?", (code,)))
         elif code:
-            tests.append((f"{column} = ? AND system = ?", (code, parts[0])))
+            tests.append((f"{column} = ? AND system = ?", (code, system)))
         else:
             rank = Rank.MOST
-            tests.append(("system = ?", (parts[0],)))
+            tests.append(("system = ?", (system,)))
     return Criterion(parameter, tuple(tests), rank)
 
 

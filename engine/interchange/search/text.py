@@ -2,9 +2,12 @@
 
 import unicodedata
 from collections.abc import Iterator
+from hashlib import sha256
 from typing import Final
 
 HIGHEST: Final = "\U0010ffff"
+# Characters of a text that an index holds: two such texts fit the 2,704 bytes of an index entry of PostgreSQL.
+LONGEST: Final = 300
 
 
 def fold(text: str) -> str:
@@ -13,6 +16,13 @@ def fold(text: str) -> str:
         return text.strip().lower()
     apart = unicodedata.normalize("NFKD", text.strip())
     return "".join(character for character in apart if not unicodedata.combining(character)).casefold()
+
+
+def short(text: str) -> str:
+    """Return a code, value or system as an index holds it: a long one by its beginning and its SHA-256."""
+    if len(text) <= LONGEST:
+        return text
+    return text[: LONGEST - 64] + sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def split(value: str, separator: str) -> list[str]:

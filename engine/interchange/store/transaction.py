@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from engine.interchange.exact import read_json, write_json
+from engine.interchange.search.text import short
 from engine.interchange.store.connection import Connection
 from engine.interchange.store.index import NOTHING, Index, write_index
 
@@ -128,12 +129,12 @@ class Transaction:
 
     def holders(self, parameter: str, system: str, value: str) -> tuple[int, ...]:
         """Return the keys of the live resources that an identifier names."""
-        rows = self.connection.execute(HOLDERS, (self.tenant, parameter, value, system))
+        rows = self.connection.execute(HOLDERS, (self.tenant, parameter, short(value), short(system)))
         return tuple(row[0] for row in rows)
 
     def record_number_holders(self, parameter: str, system: str, value: str) -> tuple[int, ...]:
         """Return the keys of the live resources for which an external medical record number is taken or reserved."""
-        rows = self.connection.execute(RECORD_NUMBER_HOLDERS, (self.tenant, parameter, value, system))
+        rows = self.connection.execute(RECORD_NUMBER_HOLDERS, (self.tenant, parameter, short(value), short(system)))
         return tuple(row[0] for row in rows)
 
     def referrers(self, target: str) -> Iterable[Stored]:
@@ -142,7 +143,7 @@ class Transaction:
 
     def count_token(self, parameter: str, code: str) -> int:
         """Count the live resources that carry a code."""
-        return int(self.connection.execute(COUNT_CODE, (self.tenant, parameter, code)).fetchone()[0])
+        return int(self.connection.execute(COUNT_CODE, (self.tenant, parameter, short(code))).fetchone()[0])
 
     def _write(self, stored: Stored, resource: dict[str, Json], survivor: str | None) -> Stored:
         version = stored.version + 1
