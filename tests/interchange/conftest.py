@@ -6,12 +6,13 @@ from pathlib import Path
 import pytest
 
 from tests.interchange.kit import BASES, Inside, Outside, Running, running, running_inside
+from tests.interchange.process import PROGRAM
 
 
 @pytest.fixture(scope="session")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """One service for all tests that do not mind each other's patients."""
-    with running(tmp_path_factory.mktemp("interchange")) as found:
+    """One service, started as its users start it, for all tests that do not mind each other's patients."""
+    with running(tmp_path_factory.mktemp("interchange"), command=PROGRAM) as found:
         yield found
 
 

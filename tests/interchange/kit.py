@@ -24,7 +24,7 @@ from engine.interchange.http.app import App, create_app, new_token, wall_clock
 from engine.interchange.http.process import at_port, bind, uvicorn_server
 from engine.interchange.oauth.local import issue_locally
 from engine.interchange.oauth.vault import Issued
-from tests.interchange.process import COMMAND, DATABASE, Process, started
+from tests.interchange.process import DATABASE, FORKED, Process, started
 
 SECRET = "a secret of the tests"
 SYSTEM = "https://cdis.example"
@@ -202,7 +202,7 @@ def secret_file(folder: Path) -> Path:
 
 
 @contextlib.contextmanager
-def running(folder: Path, *, command: tuple[str, ...] = COMMAND, **changes: Any) -> Iterator[Outside]:
+def running(folder: Path, *, command: tuple[str, ...] = FORKED, **changes: Any) -> Iterator[Outside]:
     """Run the service as a process until the block ends; it must then stop in order."""
     settings = configuration(secret_file(folder), **changes)
     with started(folder, settings, command) as process, httpx.Client(timeout=20, trust_env=False) as http:
