@@ -20,7 +20,6 @@ import orjson
 from engine.fhir.schema import FhirVersion, defects
 from engine.ops.interchange import app
 
-
 ROOT = Path(__file__).resolve().parents[2]
 
 

@@ -89,7 +89,7 @@ def test_metadata_is_open_and_true(service: Running, base_path: str, version: st
     assert resource["type"] == "Patient"
     assert {one["code"] for one in resource["interaction"]} == {"read", "search-type", "create", "update"}
     operations = resource.get("operation", []) + rest.get("operation", [])
-    assert [one["name"] for one in operations] == ["merge"]
+    assert [one["name"] for one in operations] == ["merge", "everything"]
     assert resource["conditionalCreate"] is True
     assert resource["versioning"] == "versioned"
 
