@@ -25,7 +25,7 @@ _WEB: Final = re.compile(rf"https?://(?:[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(?::\d
 # RFC 8252 section 7.1: a private-use scheme is a domain name reversed.
 _PRIVATE: Final = re.compile(rf"[a-z][a-z0-9+-]*(?:\.[a-z0-9+-]+)+:/{_REST}", re.ASCII)
 _LOOPBACK: Final = re.compile(r"http://(?:localhost|127\.0\.0\.1|\[::1\])(?:[:/?].*)?")
-_ARGON2ID: Final = re.compile(r"\$argon2id\$v=19\$m=\d+,t=\d+,p=\d+\$[A-Za-z0-9+/]+\$[A-Za-z0-9+/]+")
+_ARGON2ID: Final = re.compile(r"\$argon2id\$v=19\$m=\d+,t=\d+,p=\d+\$[A-Za-z0-9+/]{11,}\$[A-Za-z0-9+/]{11,}")
 # As in shadow(5): nobody signs in with a password; assertions may still speak for the user.
 _NO_PASSWORD: Final = frozenset({"", "!", "*", "…"})
 _PRIVATE_PARTS: Final = frozenset({"d", "k", "p", "q", "dp", "dq", "qi", "oth"})

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from engine.errors import StartError
-from engine.interchange.oauth import vault
+from engine.interchange.oauth import assertion, code, vault
 from engine.interchange.patient.index import index_patient
 from engine.interchange.store import transaction
 from engine.interchange.store.connection import Connection, database_path
@@ -62,6 +62,12 @@ def plan(connection: Connection, sql: str, arguments: tuple[Any, ...]) -> list[s
         (vault.REVOKE, (b"",)),
         (vault.REVOKE_REFRESH, (1,)),
         (vault.FORGET, (1,)),
+        (vault.ROTATE, (b"",)),
+        (vault.REVOKE_FAMILY, (1,)),
+        (code.GET, (b"",)),
+        (code.USE, (b"",)),
+        (code.FORGET, (1,)),
+        (assertion.FORGET, (1,)),
     ],
 )
 def test_every_other_statement_uses_an_index(store: Store, sql: str, arguments: tuple[Any, ...]) -> None:

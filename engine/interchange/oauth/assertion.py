@@ -14,6 +14,7 @@ from joserfc import jws
 from joserfc.errors import JoseError
 from joserfc.jwk import ECKey, OctKey, RSAKey
 from joserfc.jwt import JWTClaimsRegistry
+from joserfc.util import urlsafe_b64decode
 
 from engine.config.account import Client
 from engine.errors import ServiceError
@@ -137,9 +138,7 @@ def _keys(client: Client) -> Iterator[tuple[str, str | None, Key]]:
         secret = client.secret.read().encode()
         yield SECRET_ALGORITHM, None, OctKey(secret, secret)
     for key in client.jwks.read() if client.jwks is not None else ():
-        if key.get("kty") == "RSA":
-            made = RSAKey.import_key(key)
-            if made.public_key.key_size >= SHORTEST_RSA_BITS:
-                yield ALGORITHMS["RSA"], key.get("kid"), made
+        if key.get("kty") == "RSA" and int.from_bytes(urlsafe_b64decode(key["n"].encode())) >> (SHORTEST_RSA_BITS - 1):
+            yield ALGORITHMS["RSA"], key.get("kid"), RSAKey.import_key(key)
         elif key.get("kty") == "EC" and key.get("crv") == "P-384":
             yield ALGORITHMS["EC"], key.get("kid"), ECKey.import_key(key)
