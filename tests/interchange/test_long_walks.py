@@ -186,8 +186,10 @@ def test_an_offset_walk_among_writers(tmp_path: Path, laid: Path) -> None:
         service.token("physician")
         with writing(service) as writer:
             pages = list(Walker(service, service.http).pages("/fhir/R4/Patient?birthdate=lt1940&_count=100"))
+        after = list(Walker(service, service.http).pages("/fhir/R4/Patient?birthdate=lt1940&_count=100&_paging=cursor"))
     assert sum(len(ids_of(bundle)) for bundle in pages) > 7000
     assert len(writer.answers["merge"]) > 5
+    assert {bundle["total"] for bundle in after} == {sum(len(ids_of(bundle)) for bundle in after)}
 
 
 @pytest.mark.parametrize("paging", ["", "&_paging=cursor"], ids=["offset", "cursor"])

@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
-from tests.interchange.kit import Running, issue, running
+from tests.interchange.kit import MRN, Running, issue, merge_body, record_number, running
 
 NAME = r"Vance\, Jr"
 CRITERION = "Vance%5C%2C%20Jr"
@@ -279,3 +279,18 @@ def test_other_types_have_no_cursor(chart: Any, base: str, query: str) -> None:
     issue(service.ask("GET", f"{base}/Observation?patient={patient_id}&{query}"), 400, "not-supported")
     issue(service.ask("GET", f"{base}/Practitioner?{query}"), 400, "not-supported")
     issue(service.ask("GET", f"{base}/Practitioner?_paging=foo"), 400, "invalid")
+
+
+@pytest.mark.parametrize("query", [f"identifier={MRN}|", "family=quintero", "gender=F", "_lastUpdated=gt2020", ""])
+def test_merged_records_are_in_no_total(own_service: Running, query: str) -> None:
+    """Section 6.4, C-277: a total counts each match once and none that was merged away, whatever drives the search."""
+    ids = [own_service.create(identifier=[record_number(f"RB-{number}")])["id"] for number in range(4)]
+    for source, target in ((0, 1), (2, 1)):
+        answer = own_service.ask("POST", "/fhir/R4/Patient/$merge", json=merge_body(ids[source], ids[target]))
+        assert answer.status_code == 200, answer.text
+    crowd = Crowd(own_service, f"/fhir/R4/Patient?{query}&_count=1", [])
+    for paging in ("", "&_paging=cursor"):
+        first = page(crowd, crowd.path + paging)
+        last = page(crowd, links(first)["next"])
+        assert [one["entry"][0]["resource"]["id"] for one in (first, last)] == [ids[1], ids[3]]
+        assert [first["total"], last["total"], "next" in links(last)] == [2, 2, False]

@@ -1,5 +1,6 @@
 """Searches as SQL: the most selective criterion drives by its index, the others probe each record it names."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -20,6 +21,8 @@ PAGE: Final = (
     " WHERE {where} ORDER BY key LIMIT ? OFFSET ?"
 )
 COUNT: Final = "SELECT count(*) FROM resource WHERE {where}"
+# Index rows lead to live records only, so that what they drive is counted without a look at the records.
+COUNT_DRIVEN: Final = "SELECT count(*) FROM (SELECT DISTINCT key FROM ({drive}) AS driven) AS resource WHERE {where}"
 LIVE: Final = "tenant = ? AND type = ? AND survivor IS NULL"
 DRIVE: Final = "SELECT key FROM {table} WHERE tenant = ? AND parameter = ? AND {test}"
 DRIVE_BY_COLUMN: Final = "SELECT key FROM resource WHERE tenant = ? AND type = ? AND survivor IS NULL AND {test}"
@@ -34,6 +37,7 @@ NONE: Final = "1 = 0"
 ALL: Final = "1 = 1"
 
 Arguments = tuple[str | int, ...]
+Clause = tuple[str, Arguments]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,46 +54,65 @@ def find(transaction: Transaction, search: Search, *, count: int, offset: int = 
     execute = transaction.connection.execute
     rows: list[tuple[Any, ...]] = []
     if count:
-        where, arguments = condition(transaction.tenant, search, after)
+        statement, arguments = page_statement(transaction.tenant, search, after)
         # One more than the page, to see whether it is the last.
-        rows = execute(PAGE.format(where=where), (*arguments, count + 1, offset)).fetchall()
+        rows = execute(statement, (*arguments, count + 1, offset)).fetchall()
     page, more = tuple(Stored(*row) for row in rows[:count]), len(rows) > count
     if count and not after and not more and (rows or not offset):
         return Found(page, offset + len(page))
-    where, arguments = condition(transaction.tenant, search)
-    return Found(page, int(execute(COUNT.format(where=where), arguments).fetchone()[0]), more)
+    statement, arguments = total_statement(transaction.tenant, search)
+    return Found(page, int(execute(statement, arguments).fetchone()[0]), more)
 
 
-def condition(tenant: int, search: Search, after: int = 0) -> tuple[str, Arguments]:
-    """Return the WHERE clause of a search behind a key, and its arguments."""
+def page_statement(tenant: int, search: Search, after: int = 0) -> Clause:
+    """Return the query of a page behind a key, and its arguments; how many records and from where come after them."""
+    driver, others = _ranked(search)
+    where, arguments = _all((_first(tenant, search.type, driver, after), *map(_probe, others)))
+    return PAGE.format(where=where), arguments
+
+
+def total_statement(tenant: int, search: Search) -> Clause:
+    """Return the query that counts all matches, and its arguments."""
+    driver, others = _ranked(search)
+    if driver is None or any(one.parameter.kind not in TABLES for one in others):
+        where, arguments = _all((_first(tenant, search.type, driver, 0), *map(_probe, others)))
+        return COUNT.format(where=where), arguments
+    drive, driven = _drive(tenant, search.type, driver, 0)
+    where, arguments = _all(((ALL, ()), *map(_probe, others)))
+    return COUNT_DRIVEN.format(drive=drive, where=where), driven + arguments
+
+
+def _ranked(search: Search) -> tuple[Criterion | None, list[Criterion]]:
+    """Return the criterion that drives, None where none can, and all others."""
     ranked = sorted(search.criteria, key=lambda criterion: criterion.rank)
-    behind = BEHIND if after else ""
-    arguments: list[str | int]
     if ranked and ranked[0].rank < Rank.PROBE:
-        drive, driven = _drive(tenant, search.type, ranked.pop(0), behind, after)
-        parts, arguments = [drive, "survivor IS NULL"], list(driven)
-    else:
-        parts, arguments = [LIVE + behind], [tenant, search.type, *((after,) if after else ())]
-    for criterion in ranked:
-        test, values = _probe(criterion)
-        parts.append(test)
-        arguments.extend(values)
-    return " AND ".join(parts), tuple(arguments)
+        return ranked[0], ranked[1:]
+    return None, ranked
 
 
-def _drive(tenant: int, type_name: str, criterion: Criterion, behind: str, after: int) -> tuple[str, Arguments]:
+def _all(clauses: Iterable[Clause]) -> Clause:
+    parts, arguments = zip(*clauses, strict=True)
+    return " AND ".join(parts), tuple(value for values in arguments for value in values)
+
+
+def _first(tenant: int, type_name: str, driver: Criterion | None, after: int) -> Clause:
+    if driver is not None:
+        drive, arguments = _drive(tenant, type_name, driver, after)
+        return f"key IN ({drive}) AND survivor IS NULL", arguments
+    return (LIVE + BEHIND, (tenant, type_name, after)) if after else (LIVE, (tenant, type_name))
+
+
+def _drive(tenant: int, type_name: str, criterion: Criterion, after: int) -> Clause:
+    """Return the query of the keys that a criterion finds behind a key; some of them twice."""
     table = TABLES.get(criterion.parameter.kind)
-    drive, key = (DRIVE_BY_COLUMN, type_name) if table is None else (DRIVE, criterion.parameter.rows)
-    selects = [drive.format(table=table, test=test) + behind for test, _ in criterion.tests]
-    arguments: list[str | int] = []
-    for _, values in criterion.tests:
-        arguments += [tenant, key, *values]
-        if after:
-            arguments.append(after)
-    return f"key IN ({' UNION ALL '.join(selects)})", tuple(arguments)
+    drive, rows = (DRIVE_BY_COLUMN, type_name) if table is None else (DRIVE, criterion.parameter.rows)
+    behind, place = (BEHIND, (after,)) if after else ("", ())
+    selects = (drive.format(table=table, test=test) + behind for test, _ in criterion.tests)
+    arguments = tuple(value for _, values in criterion.tests for value in (tenant, rows, *values, *place))
+    return " UNION ALL ".join(selects), arguments
 
 
-def _probe(criterion: Criterion) -> tuple[str, Arguments]:
+def _probe(criterion: Criterion) -> Clause:
     table = TABLES.get(criterion.parameter.kind)
     if criterion.missing is not None:
         if table is None:
