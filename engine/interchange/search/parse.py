@@ -131,6 +131,8 @@ def _tokens(parameter: Parameter, values: list[str]) -> Criterion:
         parts = [unescape(part) for part in split(item, "|")]
         if len(parts) > 2:
             raise _refuse(Category.BAD_VALUE, parameter.name, f"The value of {parameter.name} has more than one bar.")
+        if not any(parts):
+            raise _empty(parameter)
         code = dict(parameter.aliases).get(parts[-1].lower(), parts[-1])
         if parameter.codes and code not in parameter.codes:
             text = f"{parameter.name} is one of {', '.join(parameter.codes)}."
