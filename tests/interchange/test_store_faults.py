@@ -16,10 +16,12 @@ import httpx
 import orjson
 import psutil
 import pytest
+from sqlite_utils import Database
 
 from engine.errors import StartError
 from engine.interchange.store import writer
 from engine.interchange.store.connection import SETTINGS, check_library, connect
+from engine.interchange.store.schema import STEPS, migrations
 from engine.interchange.store.store import Store
 from engine.interchange.store.transaction import Transaction
 from engine.interchange.store.writer import StoreBusyError
@@ -203,6 +205,25 @@ def test_a_database_of_a_newer_program_is_refused(tmp_path: Path) -> None:
     plain.commit()
     plain.close()
     opened(tmp_path).close()
+
+
+def test_an_older_database_is_brought_up_to_date(tmp_path: Path) -> None:
+    """A file of an earlier program keeps its tokens and references, takes the steps that it lacks, each once."""
+    path = tmp_path / "s.db"
+    older = connect(path)
+    migrations.apply(Database(older), stop_before="references")
+    older.execute("INSERT INTO reference_index (key, target, tenant) VALUES (1, 'Patient/p1', 1)")
+    older.execute("INSERT INTO token VALUES (x'00', 'access', 1, 'engine', 'user/.', '2025-06-01', 1, 0)")
+    older.close()
+    for _ in range(2):
+        opened(tmp_path).close()
+    newer = connect(path, reading=True)
+    assert newer.execute("SELECT key, parameter, target, tenant FROM reference_index").fetchall() == [
+        (1, "", "Patient/p1", 1)
+    ]
+    assert newer.execute("SELECT client, login FROM token").fetchall() == [("engine", "")]
+    assert [one.name for one in migrations.applied(Database(newer))] == list(STEPS)
+    newer.close()
 
 
 def test_every_connection_has_the_settings(store: Store) -> None:
