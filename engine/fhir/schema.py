@@ -1,7 +1,7 @@
 """Validation of resources against HL7's JSON Schemas of R4 and STU3, and what those schemas do not catch.
 
 A schema is read at the first use of its version; of it, only the definitions that a resource type reaches are
-compiled. Contained resources are held to being objects with a resourceType.
+compiled.
 """
 
 import gzip
@@ -15,12 +15,16 @@ from typing import Any, Final, NamedTuple
 import jsonschema_rs
 import orjson
 
+from engine.fhir.primitives import corrected, dated
 from engine.fhir.required import R4_CHOICES, R4_PRIMITIVES, STU3_CHOICES, STU3_PRIMITIVES
 
 Json = Any
 
 DEFINITIONS: Final = "#/definitions/"
-CONTAINED: Final = "ResourceList"
+RESOURCE: Final = "ResourceList"
+CONTAINED: Final = "contained"
+# How a choice is named whose type is a date (`onsetDateTime`).
+DATED: Final = ("Date", "DateTime", "Instant")
 CHOICES: Final = ("deceased", "multipleBirth", "value", "effective", "onset", "occurrence", "performed", "medication")
 
 
@@ -61,7 +65,8 @@ def defects(resource: dict[str, Json], version: FhirVersion) -> tuple[Defect, ..
     errors = () if validator.is_valid(resource) else validator.iter_errors(resource)
     found = (_defect(error, name) for error in errors if not _extended(error))
     absent = _absent_choices(resource, REQUIRED_CHOICES[version].get(name, ()), name)
-    return tuple(dict.fromkeys((*found, *absent, *_beyond(resource, name))))
+    contained = _contained(resource.get(CONTAINED, ()), version, name)
+    return tuple(dict.fromkeys((*found, *absent, *_beyond(resource, name, _dated(version)), *contained)))
 
 
 def resource_types(version: FhirVersion) -> frozenset[str]:
@@ -87,8 +92,8 @@ def _schema(version: FhirVersion) -> dict[str, Json]:
 
 @cache
 def _validator(version: FhirVersion, name: str) -> jsonschema_rs.Draft6Validator:
-    definitions = _schema(version)["definitions"]
-    reached: dict[str, Json] = {CONTAINED: {"type": "object", "required": ["resourceType"]}}
+    definitions = _definitions(version)
+    reached: dict[str, Json] = {RESOURCE: {"type": "object", "required": ["resourceType"]}}
     waiting = [name]
     while waiting:
         current = waiting.pop()
@@ -101,6 +106,20 @@ def _validator(version: FhirVersion, name: str) -> jsonschema_rs.Draft6Validator
         reached[current] = definition
         waiting.extend(_references(definition))
     return jsonschema_rs.Draft6Validator({"allOf": [{"$ref": DEFINITIONS + name}], "definitions": reached})
+
+
+def _definitions(version: FhirVersion) -> dict[str, Json]:
+    return corrected(_schema(version)["definitions"], _schema(FhirVersion.R4)["definitions"])
+
+
+@cache
+def _dated(version: FhirVersion) -> frozenset[str]:
+    return dated(_schema(version)["definitions"])
+
+
+@cache
+def _types(version: FhirVersion) -> frozenset[str]:
+    return resource_types(version)
 
 
 def _references(part: Json) -> Iterator[str]:
@@ -139,27 +158,44 @@ def _absent_choices(resource: dict[str, Json], choices: tuple[str, ...], name: s
             yield Defect(f"{name}.{choice}[x]", Kind.REQUIRED, "a required element is missing")
 
 
-def _beyond(part: Json, path: str) -> Iterator[Defect]:
+def _contained(parts: Json, version: FhirVersion, name: str) -> Iterator[Defect]:
+    """Yield the faults of contained resources: each is held to its own type."""
+    for index, part in enumerate(parts if isinstance(parts, list) else ()):
+        path, type_name = f"{name}.{CONTAINED}[{index}]", part.get("resourceType") if isinstance(part, dict) else None
+        if isinstance(type_name, str) and type_name not in _types(version):
+            yield Defect(f"{path}.resourceType", Kind.STRUCTURE, "the version has no such resource type")
+        elif isinstance(type_name, str):
+            found = defects(part, version)
+            yield from (Defect(path + one.path.removeprefix(type_name), one.kind, one.text) for one in found)
+
+
+def _beyond(part: Json, path: str, dated_names: frozenset[str]) -> Iterator[Defect]:
     """Yield what the schemas let pass: empty objects and lists, two choices of one element, impossible dates."""
     if isinstance(part, dict):
         if not part:
             yield Defect(path, Kind.STRUCTURE, "an empty object")
         yield from _choices(part, path)
         for key, value in part.items():
-            if isinstance(value, dict | list):
-                yield from _beyond(value, f"{path}.{key}")
-            elif isinstance(value, str) and _dated(key) and value[:4].isdigit() and not valid_date(value):
+            if isinstance(value, str):
+                wrong = (key in dated_names or key.endswith(DATED)) and not _in_calendar(value)
+            elif isinstance(value, dict | list):
+                if key != CONTAINED or not value:
+                    yield from _beyond(value, f"{path}.{key}", dated_names)
+                wrong = key in dated_names and not all(map(_in_calendar, value))
+            else:
+                wrong = False
+            if wrong:
                 yield Defect(f"{path}.{key}", Kind.VALUE, "the date is not in the calendar")
     elif isinstance(part, list):
         if not part:
             yield Defect(path, Kind.STRUCTURE, "an empty list")
         for index, item in enumerate(part):
             if isinstance(item, dict | list):
-                yield from _beyond(item, f"{path}[{index}]")
+                yield from _beyond(item, f"{path}[{index}]", dated_names)
 
 
-def _dated(key: str) -> bool:
-    return key in {"birthDate", "start", "end"} or key.endswith(("Date", "DateTime"))
+def _in_calendar(value: Json) -> bool:
+    return not isinstance(value, str) or not value[:4].isdigit() or valid_date(value)
 
 
 def _choices(part: dict[str, Json], path: str) -> Iterator[Defect]:

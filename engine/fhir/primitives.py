@@ -1,0 +1,69 @@
+"""Primitive types where HL7's JSON Schemas leave their values open: whole numbers, empty URIs, STU3's patterns."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+Json = Any
+
+DEFINITIONS: Final = "#/definitions/"
+LARGEST: Final = 2**31 - 1
+WHOLE: Final = {"type": "number", "multipleOf": 1, "maximum": LARGEST}
+URI: Final = {"type": "string", "pattern": r"^\S+$"}
+# HL7 gives numbers a pattern, which binds no number, and lets a URI be empty.
+CORRECTED: Final[dict[str, Json]] = {
+    "positiveInt": {**WHOLE, "minimum": 1},
+    "unsignedInt": {**WHOLE, "minimum": 0},
+    "integer": {**WHOLE, "minimum": -LARGEST - 1},
+    "uri": URI,
+    "url": URI,
+    "canonical": URI,
+    "base64Binary": {"type": "string", "pattern": r"^(\s*[0-9a-zA-Z+/=]){4,}\s*$"},
+}
+DATES: Final = frozenset({"date", "dateTime", "instant"})
+TEXTS: Final = frozenset({"string", "code", "uri", "url", "canonical", "markdown", "id", "oid", "uuid"})
+# Elements of Period, which are codes and numbers elsewhere.
+PERIOD: Final = frozenset({"start", "end"})
+
+
+def corrected(definitions: dict[str, Json], r4: dict[str, Json]) -> dict[str, Json]:
+    """Return a version's definitions with primitive types as they are meant; `r4` are the definitions of R4.
+
+    STU3's patterns may match anywhere in a value, or are empty: what R4 says of a type holds for both.
+    """
+    values = {name: CORRECTED.get(name, one) for name, one in r4.items() if "properties" not in one and "type" in one}
+    return {name: values.get(name) or _referring(one, values) for name, one in {**definitions, **values}.items()}
+
+
+def dated(definitions: dict[str, Json]) -> frozenset[str]:
+    """Return the names of elements that are a date, dateTime or instant wherever they are text."""
+    types: dict[str, set[str]] = {}
+    for definition in definitions.values():
+        for name, shape in definition.get("properties", {}).items():
+            types.setdefault(name, set()).update(_type_names(shape))
+    return PERIOD | {name for name, found in types.items() if found & DATES and not found & TEXTS}
+
+
+def _type_names(shape: dict[str, Json]) -> Iterator[str]:
+    for one in (shape, shape.get("items", {})):
+        if "$ref" in one:
+            yield one["$ref"].removeprefix(DEFINITIONS)
+
+
+def _referring(definition: dict[str, Json], values: dict[str, Json]) -> dict[str, Json]:
+    """Let each choice of a type (`valueDate`), which has a pattern of its own, refer to the type."""
+    if "properties" not in definition:
+        return definition
+    endings = {name[0].upper() + name[1:]: name for name in sorted(values, key=len)}
+    properties = {
+        name: _reference(name, shape, endings) if shape.get("type") in {"string", "number"} else shape
+        for name, shape in definition["properties"].items()
+    }
+    return {**definition, "properties": properties}
+
+
+def _reference(name: str, shape: dict[str, Json], endings: dict[str, str]) -> dict[str, Json]:
+    if "enum" in shape or "const" in shape:
+        return shape
+    # The longest name counts: a dateTime is no time.
+    found = [type_name for ending, type_name in endings.items() if name.endswith(ending)]
+    return {"$ref": DEFINITIONS + found[-1]} if found else shape
