@@ -119,11 +119,14 @@ def test_large_documents(inside: Inside, monkeypatch: pytest.MonkeyPatch) -> Non
 def test_links_expire(inside: Inside, version: str) -> None:
     """C-316: a link is good for 300 s, and each page gives a new one; then it is 410, and a new start is needed."""
     patient_id = inside.create()["id"]
-    own = lay_in(inside, patient_id, 9)
+    own, another = lay_in(inside, patient_id, 9), inside.create()["id"]
+    lay_in(inside, another, 9)
+    first_page(inside, another)
     bundle = first_page(inside, patient_id, "_count=2", BASES[version])
     seen = named(resources(bundle))
     for _ in range(3):
         inside.advance(299)
+        first_page(inside, another)
         bundle = next(pages(inside, next_path(inside, bundle)))
         seen += named(resources(bundle))
     inside.advance(301)
