@@ -47,6 +47,15 @@ class Kind(StrEnum):
     VALUE = "value"
 
 
+class Element(NamedTuple):
+    """What a type says of one element: the name of its type, whether it is a list, its codes where they are a set."""
+
+    type: str
+    many: bool
+    required: bool
+    codes: frozenset[str] | None
+
+
 class Defect(NamedTuple):
     """One fault of a resource: where (`Patient.name[0].family`) and of which kind; never the value itself."""
 
@@ -69,9 +78,32 @@ def defects(resource: dict[str, Json], version: FhirVersion) -> tuple[Defect, ..
     return tuple(dict.fromkeys((*found, *absent, *_beyond(resource, name, _dated(version)), *contained)))
 
 
+@cache
 def resource_types(version: FhirVersion) -> frozenset[str]:
     """Return the names of all resource types of a version."""
     return frozenset(_schema(version)["discriminator"]["mapping"])
+
+
+@cache
+def definitions(version: FhirVersion) -> dict[str, dict[str, Element]]:
+    """Return the elements of every type of a version; a backbone element is a type too (`Encounter_Location`).
+
+    Primitive types have none. Where an element may be of several types, each is an element: `valueString`.
+    """
+    found = _schema(version)["definitions"]
+    primitives = sorted((name for name in found if "properties" not in found[name]), key=len, reverse=True)
+    required = {
+        name: {*definition.get("required", ()), *PRIMITIVES[version].get(name, ())}
+        for name, definition in found.items()
+    }
+    return {
+        name: {
+            element: _element(element, shape, primitives, required=element in required[name])
+            for element, shape in definition.get("properties", {}).items()
+            if not element.startswith("_") and element != "resourceType"
+        }
+        for name, definition in found.items()
+    }
 
 
 def valid_date(text: str) -> bool:
@@ -88,6 +120,18 @@ def _schema(version: FhirVersion) -> dict[str, Json]:
     packed = files("engine.fhir").joinpath("schemas", f"{version.lower()}.schema.json.gz").read_bytes()
     schema: dict[str, Json] = orjson.loads(gzip.decompress(packed))
     return schema
+
+
+def _element(name: str, shape: dict[str, Json], primitives: list[str], *, required: bool) -> Element:
+    item = shape.get("items", shape)
+    if "$ref" in item:
+        type_name = item["$ref"].removeprefix(DEFINITIONS)
+    elif "enum" in item:
+        type_name = "code"
+    else:
+        type_name = next(one for one in primitives if name.endswith(one[0].upper() + one[1:]))
+    codes = frozenset(item["enum"]) if "enum" in item else None
+    return Element(type_name, shape.get("type") == "array", required, codes)
 
 
 @cache

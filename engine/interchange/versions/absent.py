@@ -1,0 +1,49 @@
+"""Elements that only one version requires: what stands in them where the other version's resource has none."""
+
+from typing import Any, Final
+
+from engine.fhir.schema import FhirVersion, definitions
+
+Json = Any
+
+# HL7's extension for a value that is not there.
+ABSENT: Final[dict[str, Json]] = {
+    "extension": [{"url": "http://hl7.org/fhir/StructureDefinition/data-absent-reason", "valueCode": "unknown"}]
+}
+# Required choices, and their other types; and what HL7's schemas do not require.
+MORE: Final[dict[tuple[FhirVersion, str], dict[str, Json]]] = {
+    (FhirVersion.R4, "Immunization"): {"occurrenceString": "unknown"},
+    (FhirVersion.R4, "MedicationRequest_Substitution"): {"allowedCodeableConcept": ABSENT},
+    (FhirVersion.STU3, "SampledData"): {"_data": ABSENT},
+}
+OTHERS: Final = {
+    "occurrenceString": "occurrenceDateTime",
+    "allowedCodeableConcept": "allowedBoolean",
+}
+
+
+def fillings(version: FhirVersion, type_name: str, other_name: str) -> dict[str, Json]:
+    """Return what stands in those elements of a type that it requires and the other version's type does not."""
+    other = FhirVersion.STU3 if version is FhirVersion.R4 else FhirVersion.R4
+    others = definitions(other).get(other_name, {})
+    found = dict(MORE.get((version, type_name), {}))
+    for name, element in definitions(version).get(type_name, {}).items():
+        if element.required and not (name in others and others[name].required):
+            key = f"_{name}" if element.type[0].islower() else name
+            found[key] = [ABSENT] if element.many else ABSENT
+    return found
+
+
+def fill(part: dict[str, Json], fillings: dict[str, Json]) -> None:
+    """Put into a part what it requires and does not have."""
+    for key, filling in fillings.items():
+        name = key.removeprefix("_")
+        if not any(one in part for one in (name, f"_{name}", OTHERS.get(name), f"_{OTHERS.get(name)}")):
+            part[key] = filling
+
+
+def clear(part: dict[str, Json], fillings: dict[str, Json]) -> None:
+    """Take out of a part what was only filled in."""
+    for key, filling in fillings.items():
+        if part.get(key) == filling and not (key[0] == "_" and key[1:] in part):
+            del part[key]

@@ -1,0 +1,61 @@
+"""What changes within strings: the addresses of HL7's code systems, and references to types that have two names."""
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+from engine.interchange.versions.direction import Direction
+from engine.interchange.versions.names import R4_NAMES, STU3_NAMES
+
+# HL7's tables of v2 and v3; each is followed by the table's name.
+TABLES: Final = (
+    ("http://hl7.org/fhir/v2/", "http://terminology.hl7.org/CodeSystem/v2-"),
+    ("http://hl7.org/fhir/v3/", "http://terminology.hl7.org/CodeSystem/v3-"),
+)
+# What every patient carries is written in one form on both bases: the specification's for identifier types.
+ONE_FORM: Final = frozenset(
+    {"http://terminology.hl7.org/CodeSystem/v2-0203", "http://terminology.hl7.org/CodeSystem/v3-MaritalStatus"}
+)
+
+
+def system_in_r4(system: str) -> str:
+    """Return the address that a code system has in R4; for the criteria of a search too."""
+    for stu3, r4 in TABLES:
+        if system.startswith(stu3):
+            return r4 + system[len(stu3) :]
+    return system
+
+
+def system_in_stu3(system: str) -> str:
+    """Return the address that a code system has in STU3."""
+    for stu3, r4 in TABLES:
+        if system.startswith(r4) and system not in ONE_FORM:
+            return stu3 + system[len(r4) :]
+    return system
+
+
+def _renaming(names: dict[str, str]) -> Callable[[str], str]:
+    pattern = re.compile(rf"(^|/)({'|'.join(names)})(?=/)")
+
+    def turned(reference: str) -> str:
+        return (
+            pattern.sub(lambda match: match[1] + names[match[2]], reference) if "Request/" in reference else reference
+        )
+
+    return turned
+
+
+TEXTS: Final = {
+    Direction.TO_R4: {
+        ("Coding", "system"): system_in_r4,
+        ("Identifier", "system"): system_in_r4,
+        ("Quantity", "system"): system_in_r4,
+        ("Reference", "reference"): _renaming(R4_NAMES),
+    },
+    Direction.TO_STU3: {
+        ("Coding", "system"): system_in_stu3,
+        ("Identifier", "system"): system_in_stu3,
+        ("Quantity", "system"): system_in_stu3,
+        ("Reference", "reference"): _renaming(STU3_NAMES),
+    },
+}

@@ -1,0 +1,92 @@
+"""Codes that mean the same in both versions under two names, and the nearest code where one version has none."""
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from engine.interchange.versions.direction import Direction
+
+Json = Any
+
+
+@dataclass(frozen=True, slots=True)
+class Codes:
+    """The codes of one element: pairs of equals (STU3: R4), and what a version's own codes are nearest to."""
+
+    equals: dict[str, str] = field(default_factory=dict)
+    only_stu3: dict[str, str] = field(default_factory=dict)
+    only_r4: dict[str, str] = field(default_factory=dict)
+
+    def turns(self, direction: Direction) -> dict[str, str]:
+        """Return the target's code of each source code that is not its own."""
+        if direction is Direction.TO_R4:
+            return {**self.equals, **self.only_stu3}
+        return {**{r4: stu3 for stu3, r4 in self.equals.items()}, **self.only_r4}
+
+
+@dataclass(frozen=True, slots=True)
+class CodeTurn:
+    """How the codes of one element turn in one direction, and the extensions beside them that hold an original.
+
+    `known` are the target's codes and `known_before` the source's, None where any code will do.
+    """
+
+    turns: dict[str, str]
+    back: dict[str, str]
+    known: frozenset[str] | None
+    known_before: frozenset[str] | None
+    away: str
+    home: str
+
+    def shown(self, code: Json) -> Json:
+        """Return a code as the target calls it; None where it has no such code."""
+        return _known(self.turns, self.known, self.known_before, code)
+
+    def shown_before(self, code: Json) -> Json:
+        """Return a code of the target as the source calls it; None where it has no such code."""
+        return _known(self.back, self.known_before, self.known, code)
+
+    def original(self, companion: Json) -> str | None:
+        """Return the target's code that stands beside the source's; None where there is none."""
+        extensions = companion.get("extension", []) if isinstance(companion, dict) else []
+        found = [one.get("valueCode") for one in extensions if one.get("url") == self.home]
+        known = self.known is None or (found and found[0] in self.known)
+        return found[0] if len(found) == 1 and known else None
+
+
+def _known(turns: dict[str, str], known: frozenset[str] | None, own: frozenset[str] | None, code: Json) -> Json:
+    """Return a code under its other name; one that neither version has stays, and is refused or shown as it is."""
+    if not isinstance(code, str):
+        return code
+    turned = turns.get(code, code)
+    return None if known is not None and turned not in known and (own is None or code in own) else turned
+
+
+def beside(companion: Json, url: str, code: str) -> Json:
+    """Return what stands beside a code, with an original code in it."""
+    rest = companion or {}
+    return {**rest, "extension": [*rest.get("extension", []), {"url": url, "valueCode": code}]}
+
+
+def without(companion: Json, url: str) -> Json:
+    """Return what stands beside a code, without the original that an extension holds; empty where nothing is left."""
+    staying = [one for one in companion["extension"] if one.get("url") != url]
+    rest = {name: value for name, value in companion.items() if name != "extension"}
+    return {**rest, "extension": staying} if staying else rest
+
+
+# By the path of the element in R4. What stands neither here nor among the other version's codes is not shown there.
+CODES: Final = {
+    "CarePlan.status": Codes({"suspended": "on-hold", "cancelled": "revoked"}),
+    "CarePlan.activity.detail.status": Codes(only_r4={"stopped": "cancelled", "entered-in-error": "unknown"}),
+    "DocumentReference.docStatus": Codes(only_stu3={"appended": "amended"}),
+    "MedicationRequest.intent": Codes(
+        only_r4={
+            "original-order": "order",
+            "reflex-order": "order",
+            "filler-order": "order",
+            "option": "proposal",
+        }
+    ),
+    "ServiceRequest.status": Codes({"suspended": "on-hold", "cancelled": "revoked"}),
+    "ServiceRequest.intent": Codes(only_r4={"directive": "order"}),
+}

@@ -1,0 +1,130 @@
+"""One real difference between the versions: some elements of STU3 that are other elements of R4.
+
+A lens loses nothing: what its other side cannot say is parked whole beside it, and counts again on the way home as long
+as what was made of it is unchanged.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from engine.interchange.versions.direction import Direction
+
+Json = Any
+Part = dict[str, Json]
+Turn = Callable[[Part], Part]
+
+
+@dataclass(frozen=True, slots=True)
+class Lens:
+    """The names of the elements on both sides, and how one side is made of the other.
+
+    A turn is given those elements that are there (`_name` too), with values still of the version they come from, and
+    returns the other side's.
+    """
+
+    stu3: tuple[str, ...]
+    r4: tuple[str, ...]
+    to_r4: Turn
+    to_stu3: Turn
+
+
+class Side:
+    """A lens as one direction uses it."""
+
+    __slots__ = ("_back", "_forth", "_source", "_target", "touched")
+
+    def __init__(self, lens: Lens, direction: Direction) -> None:
+        turned = (lens.stu3, lens.r4, lens.to_r4, lens.to_stu3)
+        if direction is Direction.TO_STU3:
+            turned = (lens.r4, lens.stu3, lens.to_stu3, lens.to_r4)
+        self._source, self._target = _with_companions(turned[0]), _with_companions(turned[1])
+        self._forth, self._back = turned[2:]
+        self.touched = frozenset((*self._source, *self._target))
+
+    def turn(self, part: Part, home: Part) -> Part:
+        """Replace this side's elements in a part by the other side's; return those that are to be parked.
+
+        `home` has the other side's elements that were parked; those of the lens are taken out of it.
+        """
+        given = {name: part.pop(name) for name in self._source if name in part}
+        original = {name: home.pop(name) for name in self._target if name in home}
+        if not given and not original:
+            return {}
+        made = original if original and self._back(original) == given else self._forth(given)
+        part.update(made)
+        return {} if self._back(made) == given else given
+
+
+def _with_companions(names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(one for name in names for one in (name, f"_{name}"))
+
+
+def renamed(stu3: str, r4: str) -> Lens:
+    """Return the lens of an element that has two names."""
+    return Lens((stu3,), (r4,), _renaming(stu3, r4), _renaming(r4, stu3))
+
+
+def first_of(stu3: str, r4: str) -> Lens:
+    """Return the lens of an element that STU3 has once and R4 as a list; STU3 is shown the first."""
+    return Lens((stu3,), (r4,), _listed(stu3, r4), _first(r4, stu3))
+
+
+def first_of_stu3(stu3: str, r4: str) -> Lens:
+    """Return the lens of an element that R4 has once and STU3 as a list."""
+    return Lens((stu3,), (r4,), _first(stu3, r4), _listed(r4, stu3))
+
+
+def only_if(name: str, fits: Callable[[Direction, Json], bool]) -> Lens:
+    """Return the lens of an element of which each version takes some values only."""
+
+    def checked(direction: Direction) -> Turn:
+        return lambda part: part if fits(direction, part.get(name)) else {}
+
+    return Lens((name,), (name,), checked(Direction.TO_R4), checked(Direction.TO_STU3))
+
+
+def context() -> Lens:
+    """Return the lens of what a record was made in: an encounter; in STU3, an episode of care as well."""
+
+    def to_r4(part: Part) -> Part:
+        episode = "EpisodeOfCare/" in str(part.get("context", {}).get("reference"))
+        return {} if episode else _renaming("context", "encounter")(part)
+
+    return Lens(("context",), ("encounter",), to_r4, _renaming("encounter", "context"))
+
+
+def concept(names: tuple[str, str], system: str, codes: dict[str, str], lesser: dict[str, str] | None = None) -> Lens:
+    """Return the lens of a code that is a CodeableConcept in R4; `names` are its names in STU3 and in R4.
+
+    `codes` gives the R4 code of each STU3 code; `lesser` the STU3 code of those R4 codes that have none of their own.
+    """
+    stu3, r4 = names
+    narrower = {**{value: key for key, value in codes.items()}, **(lesser or {})}
+
+    def to_r4(part: Part) -> Part:
+        code = codes.get(str(part.get(stu3)))
+        return {r4: {"coding": [{"system": system, "code": code}]}} if code else {}
+
+    def to_stu3(part: Part) -> Part:
+        for coding in part.get(r4, {}).get("coding", []):
+            if coding.get("system") == system and coding.get("code") in narrower:
+                return {stu3: narrower[coding["code"]]}
+        return {}
+
+    return Lens((stu3,), (r4,), to_r4, to_stu3)
+
+
+def _renaming(old: str, new: str) -> Turn:
+    names = {old: new, f"_{old}": f"_{new}"}
+    return lambda part: {names[name]: value for name, value in part.items()}
+
+
+def _listed(old: str, new: str) -> Turn:
+    names = {old: new, f"_{old}": f"_{new}"}
+    return lambda part: {names[name]: [value] for name, value in part.items()}
+
+
+def _first(old: str, new: str) -> Turn:
+    names = {old: new, f"_{old}": f"_{new}"}
+    return lambda part: {names[name]: value[0] for name, value in part.items() if value}

@@ -1,0 +1,205 @@
+"""An element of one version as an extension in the other, and back: values as `value[x]`, backbone elements nested."""
+
+from typing import Any, Final, NamedTuple
+
+from engine.fhir.schema import Element, FhirVersion, definitions
+from engine.interchange.versions.direction import stem
+
+Json = Any
+
+# HL7's names for a value within an extension, and for the type that it really has.
+VALUE: Final = "value"
+REAL_TYPE: Final = "http://hl7.org/fhir/StructureDefinition/_datatype"
+# What stands for those types that STU3 has no such value of.
+CARRIERS: Final = {
+    **dict.fromkeys(("canonical", "url", "uuid"), "uri"),
+    **dict.fromkeys(("Age", "Count", "Distance", "Duration", "Money"), "Quantity"),
+}
+# Types of which HL7's schema of STU3 lets an extension have a value, and STU3 itself does not.
+METADATA: Final = frozenset(
+    {
+        "ContactDetail",
+        "Contributor",
+        "DataRequirement",
+        "Dosage",
+        "ParameterDefinition",
+        "RelatedArtifact",
+        "TriggerDefinition",
+        "UsageContext",
+    }
+)
+NESTED: Final = "extension"
+MODIFIER: Final = "modifierExtension"
+
+
+class Value(NamedTuple):
+    """One value of an element; `companion` is what JSON keeps of a primitive beside it (`_name`)."""
+
+    name: str
+    value: Json
+    companion: Json
+
+
+def value_key(type_name: str) -> str:
+    """Return the name of an extension's value of a type: `valueDateTime`."""
+    return f"value{type_name[0].upper()}{type_name[1:]}"
+
+
+def values(part: dict[str, Json], name: str, element: Element) -> list[Value]:
+    """Return what a part has of an element, each item of a list by itself."""
+    value, companion = part.get(name), part.get(f"_{name}")
+    if not element.many:
+        return [Value(name, value, companion)]
+    items = value if isinstance(value, list) else []
+    companions = companion if isinstance(companion, list) else []
+    length = max(len(items), len(companions))
+    items = items + [None] * (length - len(items))
+    companions = companions + [None] * (length - len(companions))
+    return [Value(name, *pair) for pair in zip(items, companions, strict=True)]
+
+
+def put(part: dict[str, Json], value: Value, element: Element) -> None:
+    """Set an element of a part, or add to it where it is a list."""
+    if not element.many:
+        part.update(_pair(value.name, value.value, value.companion))
+        return
+    items = part.setdefault(value.name, [])
+    companions = part.get(f"_{value.name}", [None] * len(items) if value.companion is not None else None)
+    items.append(value.value)
+    if companions is not None:
+        part[f"_{value.name}"] = [*companions, value.companion]
+
+
+def park(url: str, element: Element, value: Value, version: FhirVersion) -> dict[str, Json]:
+    """Return one value of an element as an extension of the version that the element is of."""
+    type_name = element.type
+    if type_name == "Extension":
+        return {"url": url, "extension": [value.value]}
+    if CARRIERS.get(type_name) == "uri" and url.endswith(value.name):
+        type_name = "uri"
+    if fits(type_name, *FhirVersion) or (type_name in CARRIERS and fits(type_name, version)):
+        return {"url": url, **held(type_name, value.value, value.companion)}
+    if type_name in CARRIERS:
+        return {"url": url, value_key("Quantity"): marked(value.value, type_name)}
+    return {"url": url, **_nested(type_name, value.value, version, choice=not url.endswith(value.name))}
+
+
+def unpark(
+    extension: dict[str, Json], names: dict[str, str], elements: dict[str, Element], version: FhirVersion
+) -> Value | None:
+    """Return the value that an extension holds of one of the named elements; None where it holds none.
+
+    The elements are of `version`; the values within the extension are still of the other.
+    """
+    parts = extension.get("extension", [])
+    marks = [part.get("valueString") for part in parts if part.get("url") == REAL_TYPE]
+    name = names.get(f"{NESTED}{marks[0] if marks else ''}")
+    if name is None:
+        found = held_value(extension)
+        return Value(names[found.name], found.value, found.companion) if found and found.name in names else None
+    if marks:
+        extension = {**extension, "extension": [part for part in parts if part.get("url") != REAL_TYPE]}
+    if elements[name].type == "Extension":
+        items = extension.get("extension", [])
+        return Value(name, items[0], None) if len(items) == 1 else None
+    whole = _whole(extension, elements[name].type, version)
+    return None if whole is None else Value(name, whole, None)
+
+
+def parked_names(elements: dict[str, Element], name: str) -> dict[str, str]:
+    """Return the name of an element by that of the value of the extension that holds it, for `unpark`."""
+    type_name = elements[name].type
+    found = {value_key(type_name): name}
+    if CARRIERS.get(type_name) == "uri" and stem(elements, name) == name:
+        return {value_key("uri"): name, **found}
+    if type_name in CARRIERS or fits(type_name, *FhirVersion):
+        return found
+    return {f"{NESTED}{type_name if stem(elements, name) != name else ''}": name}
+
+
+def fits(type_name: str, *versions: FhirVersion) -> bool:
+    """Say whether an extension's value may be of a type, in each of the versions."""
+    known = all(value_key(type_name) in definitions(version)["Extension"] for version in versions)
+    return known and type_name not in METADATA
+
+
+def held(type_name: str, value: Json, companion: Json, real: str | None = None) -> dict[str, Json]:
+    """Return what an extension holds a value by: alone, or as a part of it where there is more to say of the value."""
+    if companion is None and real is None:
+        return {value_key(type_name): value}
+    parts = [] if value is None else [{"url": VALUE, value_key(type_name): value}]
+    mark = {"url": REAL_TYPE, "valueString": real or type_name}
+    return {"extension": [*parts, mark, *(companion or {}).get("extension", [])]}
+
+
+def held_value(extension: dict[str, Json]) -> Value | None:
+    """Return the value that `held` or `marked` made an extension of, under the name that its type has as a value."""
+    for key, value in extension.items():
+        if key.startswith(VALUE):
+            real = real_type(value)
+            return Value(value_key(real), unmarked(value), None) if real else Value(key, value, None)
+    parts = extension.get("extension", [])
+    inner = [part for part in parts if part.get("url") == VALUE]
+    marks = [part.get("valueString") for part in parts if part.get("url") == REAL_TYPE]
+    rest = [part for part in parts if part.get("url") not in {VALUE, REAL_TYPE}]
+    if len(marks) != 1 or not marks[0] or len(inner) > 1 or any(":" not in part.get("url", "") for part in rest):
+        return None
+    found = held_value(inner[0]) if inner else None
+    return Value(value_key(marks[0]), found.value if found else None, {"extension": rest} if rest else None)
+
+
+def marked(value: dict[str, Json], real: str) -> dict[str, Json]:
+    """Return a value with its real type written in it."""
+    return {**value, "extension": [*value.get("extension", []), {"url": REAL_TYPE, "valueString": real}]}
+
+
+def real_type(value: Json) -> str | None:
+    """Return the type that is written in a value; None where none is."""
+    extensions = value.get("extension") if isinstance(value, dict) else None
+    if extensions and extensions[-1].get("url") == REAL_TYPE and extensions[-1].get("valueString") in CARRIERS:
+        return str(extensions[-1]["valueString"])
+    return None
+
+
+def unmarked(value: dict[str, Json]) -> dict[str, Json]:
+    """Return a value without the type that is written in it."""
+    rest = {name: one for name, one in value.items() if name != "extension"}
+    return {**rest, "extension": value["extension"][:-1]} if value["extension"][1:] else rest
+
+
+def _pair(name: str, value: Json, companion: Json) -> dict[str, Json]:
+    return {key: one for key, one in ((name, value), (f"_{name}", companion)) if one is not None}
+
+
+def _nested(type_name: str, whole: dict[str, Json], version: FhirVersion, *, choice: bool) -> dict[str, Json]:
+    elements = definitions(version)[type_name]
+    parts: list[Json] = [{"url": REAL_TYPE, "valueString": type_name}] if choice else []
+    for name, element in elements.items():
+        if name in {"id", "extension", MODIFIER} or not (name in whole or f"_{name}" in whole):
+            continue
+        parts += [park(stem(elements, name), element, one, version) for one in values(whole, name, element)]
+    parts += whole.get("extension", [])
+    if MODIFIER in whole:
+        parts.append({"url": MODIFIER, "extension": whole[MODIFIER]})
+    return {**({"id": whole["id"]} if "id" in whole else {}), **({"extension": parts} if parts else {})}
+
+
+def _whole(extension: dict[str, Json], type_name: str, version: FhirVersion) -> dict[str, Json] | None:
+    elements = definitions(version)[type_name]
+    named: dict[str, dict[str, str]] = {}
+    for name in elements:
+        named.setdefault(stem(elements, name), {}).update(parked_names(elements, name))
+    whole: dict[str, Json] = {"id": extension["id"]} if "id" in extension else {}
+    own: list[Json] = []
+    for part in extension.get("extension", []):
+        url = part.get("url", "")
+        if ":" in url:
+            own.append(part)
+        elif url == MODIFIER:
+            whole[MODIFIER] = part.get("extension", [])
+        else:
+            value = unpark(part, named.get(url, {}), elements, version)
+            if value is None:
+                return None
+            put(whole, value, elements[value.name])
+    return {**whole, "extension": own} if own else whole

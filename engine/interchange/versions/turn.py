@@ -1,0 +1,149 @@
+"""A resource of one version as one of the other: a walk along both versions' definitions that loses nothing."""
+
+from typing import Any, Final
+
+from engine.fhir.schema import defects
+from engine.interchange.versions.absent import clear, fill
+from engine.interchange.versions.codes import CodeTurn, beside, without
+from engine.interchange.versions.direction import Direction
+from engine.interchange.versions.parking import MODIFIER, park, put, unpark, values
+from engine.interchange.versions.plan import Plan, Plans, plans
+
+Json = Any
+Part = dict[str, Json]
+
+LISTS: Final = ("extension", MODIFIER)
+
+
+def turned(resource: Part, direction: Direction) -> Part:
+    """Return a resource of the source version as one of the target; as it is where a version does not have its type.
+
+    What an extension says in the name of the target version becomes the element again, unless the resource would not
+    be valid with it: then it stays an extension.
+    """
+    found = plans(resource["resourceType"], direction)
+    if found is None:
+        return resource
+    turn = Turn(found, direction, homecoming=True)
+    made = turn.resource(resource)
+    if turn.came_home and defects(made, direction.target):
+        return Turn(found, direction, homecoming=False).resource(resource)
+    return made
+
+
+class Turn:
+    """One conversion of one resource; `came_home` says whether an extension became an element."""
+
+    __slots__ = ("_direction", "_homecoming", "_plans", "came_home")
+
+    def __init__(self, found: Plans, direction: Direction, *, homecoming: bool) -> None:
+        self._plans = found
+        self._direction = direction
+        self._homecoming = homecoming
+        self.came_home = False
+
+    def resource(self, resource: Part) -> Part:
+        """Return the resource in the target version."""
+        made = self._part(self._plans.root, resource)
+        made["resourceType"] = self._plans.name
+        if "contained" in made:
+            made["contained"] = [contained(one, self._direction) for one in made["contained"]]
+        return made
+
+    def _part(self, plan: Plan, part: Part) -> Part:
+        home: Part = {}
+        away: Part = {}
+        if plan.changes or "extension" in part or MODIFIER in part:
+            part = dict(part)
+            clear(part, plan.clears)
+            away = {name: part.pop(name) for name in plan.away if name in part}
+            self._bring_home(plan, part, home)
+            for side in plan.sides:
+                if not (side.touched.isdisjoint(part) and side.touched.isdisjoint(home)):
+                    away.update(side.turn(part, home))
+            part.update({name: value for name, value in home.items() if name not in part})
+        made = self._elements(plan, part)
+        if away:
+            self._park(plan, away, made)
+        for name in LISTS:
+            if name in made:
+                made[name] = [self._part(self._plans.extension, one) for one in made[name]]
+        fill(made, plan.fillings)
+        return made
+
+    def _elements(self, plan: Plan, part: Part) -> Part:
+        """Return the elements that both versions have, each in the target's shape."""
+        made: Part = {}
+        for name, value in part.items():
+            inner = plan.parts.get(name)
+            if inner is not None:
+                made[name] = (
+                    [self._part(inner, one) for one in value] if isinstance(value, list) else self._part(inner, value)
+                )
+            elif name in plan.texts and isinstance(value, str):
+                made[name] = plan.texts[name](value)
+            elif name in plan.codes:
+                self._code(plan.codes[name], name, part, made)
+            elif name[0] == "_" and name[1:] in plan.codes:
+                if name[1:] not in part:
+                    self._code(plan.codes[name[1:]], name[1:], part, made)
+            else:
+                made[name] = self._beside(value) if name[0] == "_" else value
+        return made
+
+    def _beside(self, companion: Json) -> Json:
+        """Return what stands beside a primitive."""
+        if isinstance(companion, list):
+            return [self._beside(one) for one in companion]
+        return self._part(self._plans.companion, companion) if isinstance(companion, dict) else companion
+
+    def _bring_home(self, plan: Plan, part: Part, home: Part) -> None:
+        """Move from a part's extensions to `home` what they say in the name of the target version."""
+        for name in LISTS if self._homecoming else ():
+            if name not in part:
+                continue
+            staying = [one for one in part[name] if not self._comes_home(plan, one, home)]
+            if len(staying) != len(part[name]):
+                self.came_home = True
+                del part[name]
+                part.update({name: staying} if staying else {})
+
+    def _comes_home(self, plan: Plan, extension: Part, home: Part) -> bool:
+        names = plan.homes.get(extension.get("url", ""))
+        value = unpark(extension, names, plan.elements, self._direction.target) if names else None
+        if value is None:
+            return False
+        element = plan.elements[value.name]
+        if not element.many and (value.name in home or f"_{value.name}" in home):
+            return False
+        put(home, value, element)
+        return True
+
+    def _park(self, plan: Plan, away: Part, made: Part) -> None:
+        """Write the elements that the target does not have as extensions, each still of the source version."""
+        for name in dict.fromkeys(key.removeprefix("_") for key in away):
+            place = plan.places[name]
+            for value in values(away, name, place.element):
+                extension = park(place.url, place.element, value, self._direction.source)
+                made[place.list_name] = [*made.get(place.list_name, []), extension]
+
+    def _code(self, turn: CodeTurn, name: str, part: Part, made: Part) -> None:
+        """Set a code as the target calls it; where that says less, or nothing, the original stands beside it."""
+        code, companion = part.get(name), part.get(f"_{name}")
+        original = turn.original(companion) if self._homecoming else None
+        if original is not None:
+            self.came_home = True
+            companion = without(companion, turn.home)
+        shown = original if original is not None and turn.shown_before(original) == code else turn.shown(code)
+        if code is not None and turn.shown_before(shown) != code:
+            companion = beside(companion, turn.away, code)
+        if shown is not None:
+            made[name] = shown
+        if companion:
+            made[f"_{name}"] = self._beside(companion)
+
+
+def contained(resource: Json, direction: Direction) -> Json:
+    """Return a contained resource in the target version; one that is not valid, or of an unknown type, as it is."""
+    known = isinstance(resource, dict) and plans(str(resource.get("resourceType")), direction) is not None
+    return turned(resource, direction) if known and not defects(resource, direction.source) else resource

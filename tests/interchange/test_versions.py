@@ -1,0 +1,92 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fhir.resources.R4B import get_fhir_model_class as r4_model
+from fhir.resources.STU3 import get_fhir_model_class as stu3_model
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from engine.fhir.schema import FhirVersion, defects
+from engine.interchange.exact import read_json, write_json
+from engine.interchange.resource.catalogue import KEPT
+from engine.interchange.versions.direction import Direction
+from engine.interchange.versions.names import r4_name
+from engine.interchange.versions.turn import turned
+from engine.interchange.versions.view import kept, shown
+from tests.interchange.resources import resources
+
+EXAMPLES = Path(__file__).parent / "examples"
+MODELS = {FhirVersion.R4: r4_model, FhirVersion.STU3: stu3_model}
+THERE = {FhirVersion.R4: Direction.TO_STU3, FhirVersion.STU3: Direction.TO_R4}
+BACK = {FhirVersion.R4: Direction.TO_R4, FhirVersion.STU3: Direction.TO_STU3}
+
+
+def examples(version: FhirVersion) -> list[Any]:
+    """Return the official examples of a version, each with its file's name."""
+    files = sorted((EXAMPLES / version.lower()).glob("*.json"))
+    return [pytest.param(version, file, id=f"{version} {file.stem}") for file in files]
+
+
+def valid(resource: dict[str, Any], version: FhirVersion) -> None:
+    """Hold a resource to HL7's schema of a version, and to fhir.resources."""
+    assert defects(resource, version) == ()
+    MODELS[version](resource["resourceType"]).model_validate(read_json(write_json(resource)))
+
+
+@pytest.mark.parametrize(("version", "file"), [*examples(FhirVersion.R4), *examples(FhirVersion.STU3)])
+def test_official_examples(version: FhirVersion, file: Path) -> None:
+    """C-112, C-249: an example is valid in the other version, and comes back as it was, twice."""
+    resource = read_json(file.read_bytes())
+    assert defects(resource, version) == ()
+    other = turned(resource, THERE[version])
+    valid(other, THERE[version].target)
+    home = turned(other, BACK[version])
+    assert home == resource
+    assert turned(home, THERE[version]) == other
+
+
+def test_every_kept_type_has_examples() -> None:
+    """The examples are of all types that the service keeps."""
+    files = [*EXAMPLES.glob("*/*.json")]
+    assert {r4_name(read_json(file.read_bytes())["resourceType"]) for file in files} >= {*KEPT, "Patient"}
+
+
+@pytest.mark.parametrize("version", FhirVersion)
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(data=st.data())
+def test_no_element_is_lost(version: FhirVersion, data: st.DataObject) -> None:
+    """C-112: whatever elements a resource has, it is valid in the other version, and comes back the same."""
+    type_name = data.draw(st.sampled_from(sorted({"Patient", *KEPT})))
+    name = type_name if version is FhirVersion.R4 else turned_name(type_name)
+    resource = data.draw(resources(name, version))
+    assert defects(resource, version) == ()
+    other = turned(resource, THERE[version])
+    assert defects(other, THERE[version].target) == ()
+    assert turned(other, BACK[version]) == resource
+
+
+def turned_name(type_name: str) -> str:
+    """Return the name that a kept type has in STU3."""
+    return str(turned({"resourceType": type_name}, Direction.TO_STU3)["resourceType"])
+
+
+def test_r4_is_kept_as_it_is() -> None:
+    """R4 bodies are neither read nor written on their way."""
+    body = b'{ "resourceType" : "Patient" }'
+    assert shown(body, "Patient", FhirVersion.R4) is body
+    resource = {"resourceType": "Patient"}
+    assert kept(resource, FhirVersion.R4) is resource
+
+
+def test_decimals_keep_their_digits() -> None:
+    """A decimal has the digits in STU3 that it has in R4, within an extension too."""
+    body = b'{"resourceType":"Observation","status":"final","code":{"text":"x"},"valueQuantity":{"value":1.50}'
+    component = b',"component":[{"code":{"text":"y"},"valueQuantity":{"value":0.10}}],"hasMember":[]}'
+    text = shown(body + component.replace(b',"hasMember":[]', b""), "Observation", FhirVersion.STU3)
+    assert b'"value":1.50}' in text
+    assert b'"value":0.10}' in text
+    aged = b'{"resourceType":"Procedure","status":"completed","subject":{"display":"x"},"performedAge":{"value":2.0}}'
+    text = shown(aged, "Procedure", FhirVersion.STU3)
+    assert b'"value":2.0,' in text
+    assert write_json(kept(read_json(text), FhirVersion.STU3)).count(b'"performedAge":{"value":2.0}') == 1
