@@ -294,3 +294,15 @@ def test_merged_records_are_in_no_total(own_service: Running, query: str) -> Non
         last = page(crowd, links(first)["next"])
         assert [one["entry"][0]["resource"]["id"] for one in (first, last)] == [ids[1], ids[3]]
         assert [first["total"], last["total"], "next" in links(last)] == [2, 2, False]
+
+
+def test_links_are_no_longer_than_they_must(own_service: Running) -> None:
+    """A next link has the slashes and colons of systems as the client wrote them, so that it can be followed."""
+    numbers = [f"{MRN}|RB-{number:04}" for number in range(3)]
+    for number in numbers:
+        own_service.create(identifier=[record_number(number.rpartition("|")[2])])
+    asked = ",".join(numbers * 60)
+    crowd = Crowd(own_service, f"/fhir/R4/Patient?identifier={asked}&_count=2&_paging=cursor", [])
+    first = page(crowd, crowd.path)
+    assert len(links(first)["next"]) < len(own_service.url + crowd.path) + 2 * 180 + 100
+    assert [first["total"], len(page(crowd, links(first)["next"])["entry"])] == [3, 1]

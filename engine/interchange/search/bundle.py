@@ -50,8 +50,8 @@ def write_searchset(
 
 
 def address_with(address: str, pairs: Pairs) -> str:
-    """Return an address with a query."""
-    return f"{address}?{urlencode(pairs, safe=':,', quote_via=quote)}" if pairs else address
+    """Return an address with a query, in which no escape is that a query can do without: addresses have a limit."""
+    return f"{address}?{urlencode(pairs, safe='/:,', quote_via=quote)}" if pairs else address
 
 
 def _pairs(criteria: Pairs, page: Page) -> Pairs:
