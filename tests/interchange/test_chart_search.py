@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from engine.fhir.schema import FhirVersion
 from tests.interchange.kit import Running, issue, merge_body, record_number, running
 from tests.interchange.least import least
 
@@ -411,3 +412,41 @@ def test_bundles_of_charts(charts: Charts, base: str) -> None:
     assert [entry["fullUrl"] for entry in bundle["entry"]] == [f"{address}/{ids[name]}" for name in ("day", "second")]
     empty = service.ask("GET", f"{base}/Observation?patient={ids['one']}&code=none").json()
     assert (empty["entry"], empty["total"], len(empty["link"])) == ([], 0, 1)
+
+
+def test_shapes_of_each_version(charts: Charts) -> None:
+    """C-249: what a search returns has the shape of the base that was asked."""
+    service, ids = charts
+    path = f"DiagnosticReport?patient={ids['one']}"
+    r4, stu3 = (service.ask("GET", f"{base}/{path}").json()["entry"][0]["resource"] for base in ("/fhir/R4", "/fhir"))
+    assert r4["category"] == [concept("LAB", "urn:c")]
+    assert stu3["category"] == concept("LAB", "urn:c")
+    assert (r4["basedOn"], stu3["basedOn"]) == (
+        [to(f"ServiceRequest/{ids['order']}")],
+        [to(f"ProcedureRequest/{ids['order']}")],
+    )
+    assert (r4["encounter"], "encounter" in stu3) == (to(f"Encounter/{ids['visit']}"), False)
+    order = service.ask("GET", f"/fhir/ProcedureRequest?patient={ids['one']}").json()["entry"][0]["resource"]
+    assert order["resourceType"] == "ProcedureRequest"
+
+
+def test_codes_of_stu3(own_service: Running) -> None:
+    """C-249, C-243: what STU3 shows of a code and its system finds it again there; R4's own names find it on R4."""
+    patient_id = own_service.create()["id"]
+    lab = {"coding": [{"system": "http://hl7.org/fhir/v2/0074", "code": "LAB"}]}
+    report = {**least("DiagnosticReport", patient_id, FhirVersion.STU3), "category": lab}
+    assert own_service.ask("POST", "/fhir/DiagnosticReport", json=report).status_code == 201
+    order = {**least("ServiceRequest", patient_id, FhirVersion.STU3), "status": "suspended"}
+    assert own_service.ask("POST", "/fhir/ProcedureRequest", json=order).status_code == 201
+    scope = f"?patient={patient_id}&"
+    for path, total in (
+        (f"/fhir/DiagnosticReport{scope}category=http://hl7.org/fhir/v2/0074|LAB", 1),
+        (f"/fhir/DiagnosticReport{scope}category=http://hl7.org/fhir/v2/0074|", 1),
+        (f"/fhir/DiagnosticReport{scope}category=http://hl7.org/fhir/v2/0075|LAB", 0),
+        (f"/fhir/R4/DiagnosticReport{scope}category=http://terminology.hl7.org/CodeSystem/v2-0074|LAB", 1),
+        (f"/fhir/R4/DiagnosticReport{scope}category=http://hl7.org/fhir/v2/0074|LAB", 0),
+        (f"/fhir/ProcedureRequest{scope}status=suspended", 1),
+        (f"/fhir/R4/ServiceRequest{scope}status=on-hold", 1),
+        (f"/fhir/R4/ServiceRequest{scope}status=suspended", 0),
+    ):
+        assert own_service.ask("GET", path).json()["total"] == total, path

@@ -25,7 +25,7 @@ async def search(service: Service, request: Request) -> Answer:
     definition, tenant = KEPT[request.type], request.principal.tenant
     page, criteria = take_page(request.query, definition.paging)
     parameters = definition.search_parameters(request.version)
-    wanted = parse_search(request.type, parameters, criteria, service.configuration.base_url)
+    wanted = parse_search(request.type, parameters, criteria, service.configuration.base_url, request.version)
     _check_scope(definition, wanted)
     walk = _walk(service, walk_of(tenant, request.version, request.type, page, criteria))
     after = walk.start(page)

@@ -3,11 +3,15 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
+from engine.fhir.schema import FhirVersion
 from engine.interchange.outcome import Category, RefusedError, refuse
 from engine.interchange.references import relative
 from engine.interchange.search.criterion import Criterion, Kind, Parameter, Rank, Search
 from engine.interchange.search.date import Span, span
 from engine.interchange.search.text import HIGHEST, LONGEST, fold, short, split, unescape
+from engine.interchange.versions.addresses import system_in_r4
+from engine.interchange.versions.codes import CODES
+from engine.interchange.versions.direction import Direction
 
 Test = tuple[str, tuple[str | int, ...]]
 Pairs = Iterable[tuple[str, str]]
@@ -26,10 +30,17 @@ DATE_TESTS: Final[dict[str, Callable[[Span], Test]]] = {
 }
 
 
-def parse_search(type_name: str, parameters: Mapping[str, Parameter], pairs: Pairs, base_url: str) -> Search:
+def parse_search(
+    type_name: str,
+    parameters: Mapping[str, Parameter],
+    pairs: Pairs,
+    base_url: str,
+    version: FhirVersion = FhirVersion.R4,
+) -> Search:
     """Return the search that query parameters ask for; RefusedError for what is unknown, repeated or malformed.
 
-    `base_url` is the service's own, for references that are given as absolute addresses.
+    `base_url` is the service's own, for references that are given as absolute addresses. Codes and their systems are
+    those of `version`.
     """
     seen: set[str] = set()
     criteria: list[Criterion] = []
@@ -41,11 +52,11 @@ def parse_search(type_name: str, parameters: Mapping[str, Parameter], pairs: Pai
         if name in seen and not parameter.repeatable:
             raise _refuse(Category.BAD_VALUE, name, f"The search parameter {name} is given more than once.")
         seen.add(name)
-        criteria.append(_criterion(parameter, modifier, value, base_url))
+        criteria.append(_criterion(parameter, modifier, value, base_url, version))
     return Search(type_name, tuple(criteria))
 
 
-def _criterion(parameter: Parameter, modifier: str, value: str, base_url: str) -> Criterion:
+def _criterion(parameter: Parameter, modifier: str, value: str, base_url: str, version: FhirVersion) -> Criterion:
     if modifier == "missing":
         return _missing(parameter, value)
     values = split(value, ",")
@@ -69,7 +80,7 @@ def _criterion(parameter: Parameter, modifier: str, value: str, base_url: str) -
         return Criterion(parameter, tuple(_reference(parameter, item, base_url) for item in values), parameter.rank)
     if parameter.kind is Kind.ID:
         return Criterion(parameter, tuple(("id = ?", (item,)) for item in values), parameter.rank)
-    return _tokens(parameter, values)
+    return _tokens(parameter, values, version)
 
 
 def _missing(parameter: Parameter, value: str) -> Criterion:
@@ -123,8 +134,9 @@ def _dates(parameter: Parameter, values: list[str]) -> Criterion:
     return Criterion(parameter, tuple(tests), rank)
 
 
-def _tokens(parameter: Parameter, values: list[str]) -> Criterion:
+def _tokens(parameter: Parameter, values: list[str], version: FhirVersion) -> Criterion:
     column = "value" if parameter.kind is Kind.IDENTIFIER else "code"
+    aliases = {**dict(parameter.aliases), **_codes(parameter, version)}
     tests: list[Test] = []
     rank = parameter.rank
     for item in values:
@@ -133,11 +145,12 @@ def _tokens(parameter: Parameter, values: list[str]) -> Criterion:
             raise _refuse(Category.BAD_VALUE, parameter.name, f"The value of {parameter.name} has more than one bar.")
         if not any(parts):
             raise _empty(parameter)
-        code = dict(parameter.aliases).get(parts[-1].lower(), parts[-1])
+        code = aliases.get(parts[-1].lower(), parts[-1])
         if parameter.codes and code not in parameter.codes:
             text = f"{parameter.name} is one of {', '.join(parameter.codes)}."
             raise _refuse(Category.BAD_VALUE, parameter.name, text)
-        code, system = short(code), short(parts[0])
+        system = system_in_r4(parts[0]) if version is FhirVersion.STU3 else parts[0]
+        code, system = short(code), short(system)
         if len(parts) == 1:
             tests.append((f"{column} = ?", (code,)))
         elif code:
@@ -146,6 +159,12 @@ def _tokens(parameter: Parameter, values: list[str]) -> Criterion:
             rank = Rank.MOST
             tests.append(("system = ?", (system,)))
     return Criterion(parameter, tuple(tests), rank)
+
+
+def _codes(parameter: Parameter, version: FhirVersion) -> dict[str, str]:
+    """Return R4's code for each that STU3 calls differently; rows of a code are named as its element is."""
+    differing = CODES.get(parameter.rows) if version is FhirVersion.STU3 else None
+    return differing.turns(Direction.TO_R4) if differing else {}
 
 
 def _empty(parameter: Parameter) -> RefusedError:
