@@ -9,10 +9,13 @@ from typing import Final
 
 import pytest
 import typer.main
+from pydantic import BaseModel
 
 from engine import telemetry
 from engine.__main__ import app
-from engine.config.reference import settings_table
+from engine.config.channel import Channel
+from engine.config.reference import setting_rows, settings_table
+from engine.config.service import ServiceConfiguration
 
 ROOT: Final = Path(__file__).parent.parent
 README: Final = (ROOT / "README.md").read_text()
@@ -35,9 +38,11 @@ def _blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
 
 
-def test_the_table_of_settings_is_the_one_of_the_models() -> None:
-    """Key, default, unit and meaning are generated; after a change, paste `settings_table()` between the marks."""
-    assert _between("settings") == settings_table().strip()
+@pytest.mark.parametrize(("mark", "model"), [("settings", Channel), ("service settings", ServiceConfiguration)])
+def test_the_table_of_settings_is_the_one_of_the_models(mark: str, model: type[BaseModel]) -> None:
+    """Key, default, unit and meaning are generated; after a change, paste `settings_table(model)` between the marks."""
+    assert _between(mark) == settings_table(model).strip()
+    assert all(row.meaning for row in setting_rows(model))
 
 
 @pytest.mark.parametrize("command", _commands())

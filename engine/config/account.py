@@ -60,8 +60,8 @@ def _hash(text: str) -> str:
 class PublicKeys(Frozen):
     """The public keys of a client (JWKS, RFC 7517): `keys` in place, or in a `file` that is read on each use."""
 
-    keys: tuple[dict[str, Any], ...] = ()
-    file: str = ""
+    keys: tuple[dict[str, Any], ...] = Field((), description="public keys that prove it, as JWK")
+    file: str = Field("", description="a JWKS file instead, read at each use")
 
     @model_validator(mode="after")
     def _one(self) -> "PublicKeys":
@@ -91,15 +91,20 @@ class Client(Frozen):
     With neither `secret` nor `jwks` it is public: it sends people to sign in, and proves itself by PKCE.
     """
 
-    tenant: str
-    secret: Secret | None = None
+    tenant: str = Field(description="whose patients it sees")
+    secret: Secret | None = Field(None, description="what proves it: {env: NAME} or {file: PATH}")
     jwks: PublicKeys | None = None
-    name: str = ""
-    uri: str = ""
-    redirect_uris: tuple[Annotated[str, AfterValidator(_redirect)], ...] = ()
-    grants: tuple[Grant, ...] = ("client_credentials",)
-    scopes: tuple[str, ...] = ()
-    role: Role = Role.SYSTEM_INTEGRATION
+    name: str = Field("", description="shown to people who sign in")
+    uri: str = Field("", description="issuer of its assertions (jwt-bearer)")
+    redirect_uris: tuple[Annotated[str, AfterValidator(_redirect)], ...] = Field(
+        (), description="where people return to after signing in, compared letter by letter"
+    )
+    grants: tuple[Grant, ...] = Field(
+        ("client_credentials",),
+        description="client_credentials, refresh_token, authorization_code, jwt-bearer (its urn)",
+    )
+    scopes: tuple[str, ...] = Field((), description="what its tokens may be granted at most")
+    role: Role = Field(Role.SYSTEM_INTEGRATION, description="physician, nurse, administrative, system-integration")
 
     @property
     def public(self) -> bool:
@@ -128,10 +133,12 @@ class Client(Frozen):
 class User(Frozen):
     """One person who may sign in; the password is an argon2id hash, `!` for none that would do."""
 
-    tenant: str
-    role: Role
-    password_hash: Annotated[str, AfterValidator(_hash)] = Field("!", repr=False)
-    name: str = ""
+    tenant: str = Field(description="the tenant of the clients that they sign in through")
+    role: Role = Field(description="as of clients; decides over the client's when a person signed in")
+    password_hash: Annotated[str, AfterValidator(_hash)] = Field(
+        "!", repr=False, description="argon2id; ! lets nobody sign in with a password"
+    )
+    name: str = Field("", description="shown by /oauth/userinfo")
 
     @property
     def may_sign_in(self) -> bool:
@@ -142,4 +149,4 @@ class User(Frozen):
 class Auth(Frozen):
     """How people sign in. `auto_login_user`: a sandbox signs this user in without asking, for tests."""
 
-    auto_login_user: str = ""
+    auto_login_user: str = Field("", description="signed in without being asked, in a sandbox only")

@@ -1,4 +1,4 @@
-"""Every setting of a channel file as rows, from which the README's table is made."""
+"""Every setting of a channel file and of the service's file as rows, from which the README's tables are made."""
 
 from collections.abc import Iterator
 from enum import Enum
@@ -28,10 +28,10 @@ def setting_rows(model: type[BaseModel] = Channel, prefix: str = "") -> tuple[Se
     return tuple(_rows(model, prefix))
 
 
-def settings_table() -> str:
-    """Return the settings of a channel file as a Markdown table."""
+def settings_table(model: type[BaseModel] = Channel) -> str:
+    """Return the settings of a model as a Markdown table."""
     lines = ["| Key | Default | Unit | Meaning |", "|---|---|---|---|"]
-    for row in setting_rows():
+    for row in setting_rows(model):
         default = f"`{row.default}`" if row.default else ""
         lines.append(f"| `{row.name}` | {default} | {row.unit} | {row.meaning.replace('|', chr(92) + '|')} |")
     return "\n".join(lines)
@@ -40,16 +40,25 @@ def settings_table() -> str:
 def _rows(model: type[BaseModel], prefix: str) -> Iterator[SettingRow]:
     for name, field in model.model_fields.items():
         key = f"{prefix}{field.alias or name}"
-        many = get_origin(field.annotation) is tuple
-        inner = inner_model(get_args(field.annotation)[0] if many else field.annotation)
+        below, inner = _inner(field)
         if inner is None or inner is Secret:
             yield SettingRow(key, _default(field), _unit(key, field), field.description or "")
         else:
-            yield from _rows(inner, f"{key}[]." if many else f"{key}.")
+            yield from _rows(inner, f"{key}{below}.")
+
+
+def _inner(field: FieldInfo) -> tuple[str, type[BaseModel] | None]:
+    """Return the model that a field holds, and how one of several is written: `[]` in a list, `.NAME` in a map."""
+    origin, parts = get_origin(field.annotation), get_args(field.annotation)
+    if origin is tuple:
+        return "[]", inner_model(parts[0])
+    if origin is dict:
+        return ".NAME", inner_model(parts[1])
+    return "", inner_model(field.annotation)
 
 
 def _default(field: FieldInfo) -> str:
-    return "required" if field.is_required() else _written(field.default)
+    return "required" if field.is_required() else _written(field.get_default(call_default_factory=True))
 
 
 def _written(value: Any) -> str:
@@ -68,4 +77,5 @@ def _written(value: Any) -> str:
 
 def _unit(key: str, field: FieldInfo) -> str:
     last = key.rsplit(".", 1)[-1].rsplit("_", 1)[-1]
+    last = "seconds" if last == "s" else last
     return last if last in _UNITS and field.annotation in {int, float} else ""

@@ -23,6 +23,7 @@ NOT_YET_PER_TENANT: Final = (
     "licensed_networks",
     "webhook_allow",
 )
+LATER: Final = "accepted, not in force yet"
 
 
 class Environment(StrEnum):
@@ -44,56 +45,60 @@ ApiVersion = Literal["2023-01-01", "2025-06-01"]
 class Tenant(Frozen):
     """One organization whose patients nobody else sees."""
 
-    duplicate_patient_limit: int = Field(10, ge=1)
-    scope_enforcement: Literal["strict", "off"] = "strict"
-    rest_api_version: ApiVersion = "2025-06-01"
-    network_mode: Literal["mocked", "real"] = "mocked"
-    leading_indicator: bool = False
-    clinical_alerts: dict[str, Any] = Field(default_factory=dict)
-    adt: dict[str, Any] = Field(default_factory=dict)
-    active_subscription_limit: int = Field(30, ge=1)
-    licensed_networks: tuple[str, ...] = ()
-    webhook_allow: tuple[str, ...] = ()
+    duplicate_patient_limit: int = Field(10, ge=1, description="patients with the same demographics before 409")
+    scope_enforcement: Literal["strict", "off"] = Field("strict", description="off: roles alone decide")
+    rest_api_version: ApiVersion = Field("2025-06-01", description="of tokens that ask for none")
+    network_mode: Literal["mocked", "real"] = Field("mocked", description=LATER)
+    leading_indicator: bool = Field(default=False, description=LATER)
+    clinical_alerts: dict[str, Any] = Field(default_factory=dict, description=LATER)
+    adt: dict[str, Any] = Field(default_factory=dict, description=LATER)
+    active_subscription_limit: int = Field(30, ge=1, description=LATER)
+    licensed_networks: tuple[str, ...] = Field((), description=LATER)
+    webhook_allow: tuple[str, ...] = Field((), description=LATER)
 
 
 class RateLimit(Frozen):
     """How many FHIR calls one client may make: so many a minute, and `burst` at once (null: a minute's worth)."""
 
-    per_client_per_minute: int = Field(ge=1)
-    burst: int | None = Field(None, ge=1)
+    per_client_per_minute: int = Field(ge=1, description="FHIR calls of one client, else 429; no limit by default")
+    burst: int | None = Field(None, ge=1, description="calls at once; by default a minute's worth")
 
 
 class Tls(Frozen):
     """The PEM files by which the service itself speaks TLS, 1.2 or newer."""
 
-    certificate: str
-    key: str
+    certificate: str = Field(description="PEM file of the certificate chain")
+    key: str = Field(description="PEM file of the private key")
 
 
 class ServiceConfiguration(Frozen):
     """The whole configuration of one interchange service."""
 
-    environment: Environment
-    base_url: str = Field(pattern=ADDRESS)
-    auth_url: str = Field("", pattern=r"^$|" + ADDRESS)
-    service_identifier_system: str = Field(pattern=r"^\S+$")
-    tenants: dict[str, Tenant] = Field(min_length=1)
-    clients: dict[str, Client] = Field(default_factory=dict)
-    users: dict[str, User] = Field(default_factory=dict)
-    stu3_path_aliases: tuple[str, ...] = ()
-    max_body_bytes: int = Field(10_485_760, ge=1024)
-    request_timeout_s: float = Field(60, gt=0)
-    access_token_lifetime_s: int = Field(3600, ge=1)
-    refresh_token_lifetime_s: int = Field(2_592_000, ge=1)
-    test_hooks: bool = False
-    cursor_validity_s: int = Field(300, ge=1)
+    environment: Environment = Field(description="sandbox or production; a database stays with its first")
+    base_url: str = Field(pattern=ADDRESS, description="the address that clients call; stands in links")
+    auth_url: str = Field("", pattern=r"^$|" + ADDRESS, description="the same for /oauth; base_url by default")
+    service_identifier_system: str = Field(
+        pattern=r"^\S+$", description="system of the id that each patient gets; start of the service's own codes"
+    )
+    tenants: dict[str, Tenant] = Field(min_length=1, description="organizations, by name")
+    clients: dict[str, Client] = Field(default_factory=dict, description="programs, by client_id")
+    users: dict[str, User] = Field(default_factory=dict, description="people, by login")
+    stu3_path_aliases: tuple[str, ...] = Field((), description="further names of the STU3 base, such as STU3")
+    max_body_bytes: int = Field(10_485_760, ge=1024, description="largest body, else 413")
+    request_timeout_s: float = Field(60, gt=0, description="longest a request may take, else 504")
+    access_token_lifetime_s: int = Field(3600, ge=1, description="life of an access token")
+    refresh_token_lifetime_s: int = Field(2_592_000, ge=1, description="life of a refresh token, anew at each rotation")
+    test_hooks: bool = Field(default=False, description="POST /_test/...: clock, slow, fail; in a sandbox only")
+    cursor_validity_s: int = Field(300, ge=1, description="how long a next link holds")
     rate_limit: RateLimit | None = None
-    max_connections: int = Field(512, ge=1)
-    drain_s: float = Field(0, ge=0)
+    max_connections: int = Field(512, ge=1, description="connections at once, beyond them 503")
+    drain_s: float = Field(0, ge=0, description="after SIGTERM: how long /readyz says 503 before the door closes")
     tls: Tls | None = None
-    behind_proxy: bool = False
-    webhooks: dict[str, str] = Field(default_factory=dict)
-    feature_flags: tuple[Feature, ...] = ()
+    behind_proxy: bool = Field(
+        default=False, description="a proxy in front speaks TLS; production then listens beyond loopback"
+    )
+    webhooks: dict[str, str] = Field(default_factory=dict, description=LATER)
+    feature_flags: tuple[Feature, ...] = Field((), description="what is on trial, in a sandbox only: validate")
     auth: Auth = Auth()
 
     @model_validator(mode="after")
