@@ -450,3 +450,6 @@ def test_codes_of_stu3(own_service: Running) -> None:
         (f"/fhir/R4/ServiceRequest{scope}status=suspended", 0),
     ):
         assert own_service.ask("GET", path).json()["total"] == total, path
+    condition = f"patient={patient_id}&category=http://hl7.org/fhir/v2/0074|LAB"
+    headers = {"if-none-exist": condition}
+    assert own_service.ask("POST", "/fhir/DiagnosticReport", json=report, headers=headers).status_code == 200

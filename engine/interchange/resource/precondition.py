@@ -71,7 +71,7 @@ def parse_condition(request: Request, parameters: Mapping[str, Parameter], base_
         text = f"A conditional create supports only {', '.join(parameters)}."
         raise refuse(Category.BAD_VALUE, text, location="http.If-None-Exist")
     try:
-        return parse_search(request.type, parameters, pairs, base_url)
+        return parse_search(request.type, parameters, pairs, base_url, request.version)
     except RefusedError as refusal:
         raise RefusedError(Category.BAD_VALUE, refusal.issues) from refusal
 
