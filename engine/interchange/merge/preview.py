@@ -34,7 +34,9 @@ PARTS: Final = {
     "other": "Reference",
     "type": "String",
     "extension": "Extension",
+    "modifierExtension": "Extension",
 }
+EXTENSIONS: Final = frozenset({"extension", "modifierExtension"})
 DATES: Final = frozenset({"birthDate"})
 DATE_TIMES: Final = frozenset({"deceasedDateTime", "start", "end"})
 
@@ -49,32 +51,48 @@ def preview(source: dict[str, Json], target: dict[str, Json], own_system: str) -
 
 def _differences(source: dict[str, Json], target: dict[str, Json], own_system: str) -> Iterator[Json]:
     for element, value in source.items():
-        if element in EXCLUDED or element.startswith("_"):
+        # What stands beside a simple element (`_birthDate`) is told under the element's own name.
+        name = element.removeprefix("_")
+        if name in EXCLUDED:
             continue
-        other = target.get(element)
-        path = f"Patient.{element}"
+        other, path = target.get(element), f"Patient.{name}"
         if element not in REPEATING:
-            yield from _leaves(path, element, value, other)
+            yield from _leaves(path, name, value, other)
             continue
         items, others = list(value), list(other or [])
         if element == "name":
             yield from _leaves(f"{path}[0]", "", items[0], others[0] if others else None)
-        for index, item in enumerate(items):
-            if item in others or (element == "name" and index == 0) or _own(element, item, own_system):
-                continue
-            yield {"name": f"{path}[{index}]", "part": [_typed("sourceValue", REPEATING[element], item)]}
+        yield from (
+            one
+            for index, item in enumerate(items)
+            if not (item in others or (element == "name" and index == 0) or _own(element, item, own_system))
+            for one in _lost(f"{path}[{index}]", REPEATING[element], item)
+        )
 
 
 def _own(element: str, item: Json, own_system: str) -> bool:
     return element == "identifier" and bool(item.get("system") == own_system)
 
 
+def _lost(path: str, datatype: str, item: Json) -> Iterator[Json]:
+    """Yield an item that the target has nowhere; nothing for one that says nothing."""
+    made = _typed("sourceValue", datatype, item)
+    if made.get("part") != []:
+        yield {"name": path, "part": [made]}
+
+
 def _leaves(path: str, name: str, source: Json, target: Json) -> Iterator[Json]:
-    """Compare leaf by leaf; an index in the path is the source's."""
+    """Compare leaf by leaf, extensions as sets; an index in the path is the source's, ids of elements are passed by."""
     if isinstance(source, dict):
         others = target if isinstance(target, dict) else {}
         for key, value in source.items():
-            yield from _leaves(f"{path}.{key}", key, value, others.get(key))
+            inner, other = key.removeprefix("_"), others.get(key)
+            if inner in EXTENSIONS:
+                for index, item in enumerate(value):
+                    if item not in (other or []):
+                        yield from _lost(f"{path}.{inner}[{index}]", "Extension", item)
+            elif inner != "id":
+                yield from _leaves(f"{path}.{inner}", inner, value, other)
     elif isinstance(source, list):
         others_list = target if isinstance(target, list) else []
         for index, value in enumerate(source):
@@ -101,7 +119,13 @@ def _typed(part: str, datatype: str, value: Json) -> dict[str, Json]:
         return _extension(part, value)
     if datatype:
         return {"name": part, f"value{datatype}": value}
-    return {"name": part, "part": [_typed(key, PARTS[key], item) for key, item in _members(value) if key in PARTS]}
+    parts: list[Json] = []
+    for key, item in _members(value):
+        if key in PARTS:
+            parts.append(_typed(key, PARTS[key], item))
+        elif key.startswith("_"):
+            parts += [_extension(key.removeprefix("_"), one) for one in item.get("extension", [])]
+    return {"name": part, "part": parts}
 
 
 def _extension(part: str, extension: dict[str, Json]) -> dict[str, Json]:
