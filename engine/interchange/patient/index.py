@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Final
+from unicodedata import normalize
 
 import orjson
 
@@ -63,8 +64,8 @@ def demographics(patient: dict[str, Json]) -> str:
 
 
 def fold_key(text: str) -> str:
-    """Return a name as the duplicate limit compares it: trimmed, without case."""
-    return text.strip().casefold()
+    """Return a name as the duplicate limit compares it: trimmed, without case, its letters composed."""
+    return normalize("NFC", normalize("NFC", text.strip()).casefold())
 
 
 def is_record_number(identifier: dict[str, Json]) -> bool:
