@@ -1,22 +1,53 @@
 """The command `adt-engine`: every command in one place; `python -m engine` is the same."""
 
 import sys
-from typing import Annotated
+from importlib import import_module
+from typing import Annotated, Any, Final
 
 import typer
 from rich.console import Console
+from typer.core import TyperGroup
 
 from engine import __version__
 from engine.errors import AdtEngineError, ConfigurationError, UsageError
-from engine.ops import channels, mappings, messages
-from engine.ops.demo import demo
-from engine.ops.doctor import doctor
-from engine.ops.interchange import app as interchange
-from engine.ops.run import run
-from engine.ops.send import send
+
+# Each stands in a module that is read when the command is called: an offline check need not wait for servers.
+COMMANDS: Final = {
+    "demo": "engine.ops.demo:demo",
+    "run": "engine.ops.run:run",
+    "send": "engine.ops.send:send",
+    "doctor": "engine.ops.doctor:doctor",
+    "messages": "engine.ops.messages:app",
+    "channels": "engine.ops.channels:app",
+    "mappings": "engine.ops.mappings:app",
+    "interchange": "engine.ops.interchange:app",
+}
+
+
+class Commands(TyperGroup):
+    """The commands, each read at its first use."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of all commands."""
+        return [*COMMANDS, *super().list_commands(ctx)]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a command; None where there is none of the name."""
+        if cmd_name not in COMMANDS:
+            return super().get_command(ctx, cmd_name)
+        module, _, name = COMMANDS[cmd_name].partition(":")
+        found = getattr(import_module(module), name)
+        holder = typer.Typer(callback=_root)
+        if isinstance(found, typer.Typer):
+            holder.add_typer(found, name=cmd_name)
+        else:
+            holder.command(cmd_name)(found)
+        return typer.main.get_group(holder).commands[cmd_name]
+
 
 app = typer.Typer(
     name="adt-engine",
+    cls=Commands,
     help="An HL7 v2 ADT to FHIR interface engine: every message journaled, answered, and delivered in order, once.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -37,16 +68,6 @@ def _root(
     ] = False,
 ) -> None:
     pass
-
-
-app.command()(demo)
-app.command()(run)
-app.command()(send)
-app.command()(doctor)
-app.add_typer(messages.app, name="messages")
-app.add_typer(channels.app, name="channels")
-app.add_typer(mappings.app, name="mappings")
-app.add_typer(interchange, name="interchange")
 
 
 def main() -> None:

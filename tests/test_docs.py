@@ -28,9 +28,10 @@ def _between(mark: str) -> str:
 def _commands() -> list[str]:
     root = typer.main.get_command(app)
     found = []
-    for name, command in root.commands.items():  # type: ignore[attr-defined]
-        children = getattr(command, "commands", {})
-        found += [name, *(f"{name} {child}" for child in children)]
+    with root.make_context("adt-engine", ["--help"], resilient_parsing=True) as context:
+        for name in root.list_commands(context):  # type: ignore[attr-defined]
+            children = getattr(root.get_command(context, name), "commands", {})  # type: ignore[attr-defined]
+            found += [name, *(f"{name} {child}" for child in children)]
     return found
 
 

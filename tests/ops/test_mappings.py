@@ -1,6 +1,8 @@
 """The commands `mappings check`, `try` and `test`."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -123,3 +125,14 @@ def test_shipped_cases_pass() -> None:
     result = RUNNER.invoke(app, ["test"])
     assert result.exit_code == 0, result.output
     assert " 0 differ" in result.stdout
+
+
+def test_an_offline_command_reads_no_server() -> None:
+    """A command's module is read when it is called, so that a check need not wait for Twisted and the rest."""
+    code = (
+        "import sys\nfrom engine.__main__ import app\n"
+        "app(['mappings', 'check'], standalone_mode=False)\n"
+        "assert not {'twisted', 'uvicorn', 'engine.ops.run'} & set(sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
