@@ -10,9 +10,8 @@ from engine.interchange.resource.definition import Definition
 from engine.interchange.search.bundle import searchset
 from engine.interchange.search.criterion import Criterion, Kind, Search
 from engine.interchange.search.cursor import Walk, walk_of
-from engine.interchange.search.page import Page, take_page
+from engine.interchange.search.page import Page, Pairs, take_page
 from engine.interchange.search.parse import parse_search
-from engine.interchange.search.seal import Payload
 from engine.interchange.service import Service
 from engine.interchange.store.query import Found, find
 from engine.interchange.store.transaction import Transaction, milliseconds
@@ -27,8 +26,8 @@ async def search(service: Service, request: Request) -> Answer:
     parameters = definition.search_parameters(request.version)
     wanted = parse_search(request.type, parameters, criteria, service.configuration.base_url, request.version)
     _check_scope(definition, wanted)
-    walk = _walk(service, walk_of(tenant, request.version, request.type, page, criteria))
-    after = walk.start(page)
+    walk = _walk(service, request, page, criteria)
+    after = walk.start(page) if walk else 0
 
     def look(transaction: Transaction) -> Found:
         followed = follow_merges(transaction, wanted)
@@ -46,15 +45,19 @@ async def search(service: Service, request: Request) -> Answer:
     return Answer(200, searchset(service.new_id(), address, criteria, pages, found.total, resources))
 
 
-def _walk(service: Service, bound: Payload) -> Walk:
+def _walk(service: Service, request: Request, page: Page, criteria: Pairs) -> Walk | None:
+    """Return the walk that a page by cursor belongs to, None for a page by offset."""
+    if not page.cursored:
+        return None
+    bound = walk_of(request.principal.tenant, request.version, request.type, page, criteria)
     now_ms = milliseconds(service.clock())
     return Walk(service.seal_secret, bound, now_ms, service.configuration.cursor_validity_s)
 
 
-def _following(walk: Walk, page: Page, found: Found) -> Page | None:
+def _following(walk: Walk | None, page: Page, found: Found) -> Page | None:
     if not found.more:
         return None
-    if page.cursored:
+    if walk is not None:
         return walk.following(page, found.records[-1].key)
     return replace(page, offset=page.offset + page.count)
 

@@ -1,7 +1,7 @@
 """The searchset Bundle: matches as they are kept, total, and links to this page and the next."""
 
-from typing import Any
-from urllib.parse import quote, urlencode
+import re
+from typing import Any, Final
 
 import orjson
 
@@ -9,6 +9,9 @@ from engine.interchange.exact import write_json
 from engine.interchange.search.page import Page, Pairs
 
 Json = Any
+
+# What may not stand in a query as it is (RFC 3986, section 3.4), or separates its parts.
+ESCAPED: Final = re.compile(r"[^A-Za-z0-9._~/:,-]+")
 
 
 def searchset(
@@ -51,7 +54,11 @@ def write_searchset(
 
 def address_with(address: str, pairs: Pairs) -> str:
     """Return an address with a query, in which no escape is that a query can do without: addresses have a limit."""
-    return f"{address}?{urlencode(pairs, safe='/:,', quote_via=quote)}" if pairs else address
+    return f"{address}?{'&'.join(f'{_escaped(name)}={_escaped(value)}' for name, value in pairs)}" if pairs else address
+
+
+def _escaped(text: str) -> str:
+    return ESCAPED.sub(lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode()), text)
 
 
 def _pairs(criteria: Pairs, page: Page) -> Pairs:

@@ -9,7 +9,7 @@ from engine.interchange.outcome import Category, refuse
 # Parameters of the answer's form, not of the search: links keep them as they were given. A total is always exact,
 # whatever kind of it is asked for.
 FORM: Final = frozenset({"_format", "_pretty", "_total", "_totalMethod"})
-PLACE: Final = frozenset({"_count", "_offset", "_paging", "_cursor"})
+NO_CRITERIA: Final = FORM | {"_count", "_offset", "_paging", "_cursor"}
 
 Pairs = tuple[tuple[str, str], ...]
 
@@ -41,7 +41,9 @@ class Page:
 
 def take_page(pairs: Pairs, paging: Paging) -> tuple[Page, Pairs]:
     """Return the page that a query asks for and the rest of its parameters; RefusedError beyond the limits."""
-    given = _once((name, value) for name, value in pairs if name in FORM | PLACE)
+    if not any(name in NO_CRITERIA for name, _ in pairs):
+        return Page(paging.usual), pairs
+    given = _once((name, value) for name, value in pairs if name in NO_CRITERIA)
     cursored = _cursored(given, paging)
     count = _whole(given, "_count", paging.usual)
     offset = _whole(given, "_offset", 0)
@@ -53,7 +55,7 @@ def take_page(pairs: Pairs, paging: Paging) -> tuple[Page, Pairs]:
     if paging.depth is not None and not cursored and offset + count >= paging.depth:
         raise refuse(Category.TOO_COSTLY, "Maximum search depth exceeded", location="http._offset")
     form = tuple((name, value) for name, value in pairs if name in FORM)
-    rest = tuple((name, value) for name, value in pairs if name not in FORM | PLACE)
+    rest = tuple((name, value) for name, value in pairs if name not in NO_CRITERIA)
     return Page(min(count, paging.most), offset, cursored, given.get("_cursor"), form), rest
 
 

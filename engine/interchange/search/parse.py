@@ -136,7 +136,9 @@ def _dates(parameter: Parameter, values: list[str]) -> Criterion:
 
 def _tokens(parameter: Parameter, values: list[str], version: FhirVersion) -> Criterion:
     column = "value" if parameter.kind is Kind.IDENTIFIER else "code"
-    aliases = {**dict(parameter.aliases), **_codes(parameter, version)}
+    aliases = dict(parameter.aliases)
+    if version is FhirVersion.STU3:
+        aliases.update(_codes(parameter))
     tests: list[Test] = []
     rank = parameter.rank
     for item in values:
@@ -161,9 +163,9 @@ def _tokens(parameter: Parameter, values: list[str], version: FhirVersion) -> Cr
     return Criterion(parameter, tuple(tests), rank)
 
 
-def _codes(parameter: Parameter, version: FhirVersion) -> dict[str, str]:
+def _codes(parameter: Parameter) -> dict[str, str]:
     """Return R4's code for each that STU3 calls differently; rows of a code are named as its element is."""
-    differing = CODES.get(parameter.rows) if version is FhirVersion.STU3 else None
+    differing = CODES.get(parameter.rows)
     return differing.turns(Direction.TO_R4) if differing else {}
 
 

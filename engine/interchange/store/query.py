@@ -1,6 +1,5 @@
 """Searches as SQL: the most selective criterion drives by its index, the others probe each record it names."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -66,8 +65,7 @@ def find(transaction: Transaction, search: Search, *, count: int, offset: int = 
 
 def page_statement(tenant: int, search: Search, after: int = 0) -> Clause:
     """Return the query of a page behind a key, and its arguments; how many records and from where come after them."""
-    driver, others = _ranked(search)
-    where, arguments = _all((_first(tenant, search.type, driver, after), *map(_probe, others)))
+    where, arguments = _where(tenant, search, after)
     return PAGE.format(where=where), arguments
 
 
@@ -75,11 +73,21 @@ def total_statement(tenant: int, search: Search) -> Clause:
     """Return the query that counts all matches, and its arguments."""
     driver, others = _ranked(search)
     if driver is None or any(one.parameter.kind not in TABLES for one in others):
-        where, arguments = _all((_first(tenant, search.type, driver, 0), *map(_probe, others)))
+        where, arguments = _where(tenant, search, 0)
         return COUNT.format(where=where), arguments
     drive, driven = _drive(tenant, search.type, driver, 0)
-    where, arguments = _all(((ALL, ()), *map(_probe, others)))
-    return COUNT_DRIVEN.format(drive=drive, where=where), driven + arguments
+    where, arguments = _with_probes(ALL, driven, others)
+    return COUNT_DRIVEN.format(drive=drive, where=where), arguments
+
+
+def _where(tenant: int, search: Search, after: int) -> Clause:
+    driver, others = _ranked(search)
+    if driver is not None:
+        drive, driven = _drive(tenant, search.type, driver, after)
+        return _with_probes(f"key IN ({drive}) AND survivor IS NULL", driven, others)
+    if after:
+        return _with_probes(LIVE + BEHIND, (tenant, search.type, after), others)
+    return _with_probes(LIVE, (tenant, search.type), others)
 
 
 def _ranked(search: Search) -> tuple[Criterion | None, list[Criterion]]:
@@ -90,16 +98,11 @@ def _ranked(search: Search) -> tuple[Criterion | None, list[Criterion]]:
     return None, ranked
 
 
-def _all(clauses: Iterable[Clause]) -> Clause:
-    parts, arguments = zip(*clauses, strict=True)
-    return " AND ".join(parts), tuple(value for values in arguments for value in values)
-
-
-def _first(tenant: int, type_name: str, driver: Criterion | None, after: int) -> Clause:
-    if driver is not None:
-        drive, arguments = _drive(tenant, type_name, driver, after)
-        return f"key IN ({drive}) AND survivor IS NULL", arguments
-    return (LIVE + BEHIND, (tenant, type_name, after)) if after else (LIVE, (tenant, type_name))
+def _with_probes(where: str, arguments: Arguments, criteria: list[Criterion]) -> Clause:
+    for criterion in criteria:
+        test, values = _probe(criterion)
+        where, arguments = f"{where} AND {test}", arguments + values
+    return where, arguments
 
 
 def _drive(tenant: int, type_name: str, criterion: Criterion, after: int) -> Clause:
