@@ -532,6 +532,73 @@ def test_contained_resources() -> None:
     assert turned(shown, Direction.TO_R4) == request
 
 
+STRANGERS = [
+    pytest.param(
+        R4,
+        {"resourceType": "BodyStructure", "id": "b", "active": True, "morphology": TEXT, "patient": {"display": "x"}},
+        id="R4 BodyStructure",
+    ),
+    pytest.param(
+        R4,
+        {
+            "resourceType": "MolecularSequence",
+            "id": "m",
+            "meta": {"source": "urn:s"},
+            "coordinateSystem": 1,
+            "variant": [{"start": 1, "variantPointer": {"display": "x", "type": "Observation"}}],
+            "extension": [{"url": "urn:x", "valueUrl": "http://a.example"}],
+        },
+        id="R4 MolecularSequence",
+    ),
+    pytest.param(
+        STU3,
+        {
+            "resourceType": "ReferralRequest",
+            "id": "r",
+            "status": "active",
+            "intent": "order",
+            "subject": {"display": "x"},
+            "requester": {"agent": SOMEONE},
+        },
+        id="STU3 ReferralRequest",
+    ),
+]
+
+
+@pytest.mark.parametrize(("version", "stranger"), STRANGERS)
+def test_contained_types_of_one_version(version: FhirVersion, stranger: dict[str, Any]) -> None:
+    """A contained resource whose type the other version does not have is a Basic there, and comes home."""
+    there, back = Direction.TO_STU3, Direction.TO_R4
+    if version is STU3:
+        there, back = back, there
+    observation = whole("Observation", version, {"contained": [stranger]})
+    assert defects(observation, version) == ()
+    made = turned(observation, there)
+    assert defects(made, there.target) == ()
+    assert made["contained"][0]["resourceType"] == "Basic"
+    assert turned(made, back) == observation
+
+
+def test_basic_resources_are_their_own() -> None:
+    """A contained Basic that stands for nothing else stays one."""
+    for coding in ([], [{"code": "referral"}], [{"code": "BodyStructure"}]):
+        code = {"coding": coding} if coding else TEXT
+        basic = {"resourceType": "Basic", "id": "b", "code": code, "extension": [{"url": "urn:x", "valueString": "a"}]}
+        observation = whole("Observation", STU3, {"contained": [basic]})
+        made = turned(observation, Direction.TO_R4)
+        assert made["contained"] == [basic]
+        assert turned(made, Direction.TO_STU3) == observation
+
+
+@pytest.mark.parametrize("type_name", ["Goal", "Immunization", "MedicationStatement", "Procedure", "CarePlan"])
+@pytest.mark.parametrize("status", [["active"], {"active": 1}, 1, "unheard-of"])
+def test_codes_that_are_none(named: Running, type_name: str, status: Any) -> None:
+    """A status of the wrong shape is refused, and breaks nothing on its way."""
+    answer = named.ask("POST", f"/fhir/{type_name}", json=whole(type_name, STU3, {"status": status}))
+    assert answer.status_code in {201, 400, 422}, answer.text
+    assert (answer.status_code == 201) is (status == "unheard-of" and type_name in {"Immunization", "Procedure"})
+
+
 def test_animals() -> None:
     """An animal is R4's own extension for it."""
     animal = {"species": TEXT, "breed": TEXT, "genderStatus": TEXT}

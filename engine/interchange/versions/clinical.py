@@ -42,7 +42,7 @@ def _comment(part: Part) -> Part:
 def _members(part: Part) -> Part:
     made: Part = {}
     for item in part.get("related", []):
-        name = RELATED.get(item.get("type", ""))
+        name = RELATED.get(str(item.get("type")))
         if name and "target" in item:
             made.setdefault(name, []).append(item["target"])
     return made
@@ -58,8 +58,8 @@ def _lifecycle(part: Part) -> Part:
     if status is None:
         return {"_lifecycleStatus": part["_status"]} if "_status" in part else {}
     made: Part = {"lifecycleStatus": status}
-    if status in GOALS:
-        made["lifecycleStatus"], achieved = GOALS[status]
+    if str(status) in GOALS:
+        made["lifecycleStatus"], achieved = GOALS[str(status)]
         made["achievementStatus"] = {"coding": [{"system": ACHIEVEMENT, "code": achieved}]}
     return {**made, "_lifecycleStatus": part["_status"]} if "_status" in part else made
 
@@ -72,7 +72,7 @@ def _goal_status(part: Part) -> Part:
     codings = part.get("achievementStatus", {}).get("coding", [])
     achieved = next((one.get("code") for one in codings if one.get("system") == ACHIEVEMENT), None)
     status = next((status for status, pair in GOALS.items() if pair == (lifecycle, achieved)), None)
-    return {"status": status or GOAL_STATUSES.get(lifecycle, lifecycle), **made}
+    return {"status": status or GOAL_STATUSES.get(str(lifecycle), lifecycle), **made}
 
 
 def _actors(part: Part) -> Part:

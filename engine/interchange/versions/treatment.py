@@ -42,7 +42,7 @@ def _with_names(stu3: str, r4: str, names: dict[str, str]) -> Lens:
 
 def _statement_status(part: Part) -> Part:
     status, taken = part.get("status"), part.get("taken")
-    if taken == "n" and status in TAKEN:
+    if taken == "n" and str(status) in TAKEN:
         return {"status": NOT_TAKEN}
     if taken == "unk" and status == "active":
         return {"status": "unknown"}
@@ -55,7 +55,7 @@ def _statement_taken(part: Part) -> Part:
         return {"status": "active", "taken": "n"}
     if status == "unknown":
         return {"status": "active", "taken": "unk"}
-    if status not in STATEMENT_STATUSES:
+    if str(status) not in STATEMENT_STATUSES:
         return {"_status": ABSENT, "taken": "unk"}
     return {**part, "taken": TAKEN.get(str(status), "unk")}
 

@@ -2,12 +2,13 @@
 
 from typing import Any, Final
 
-from engine.fhir.schema import defects
+from engine.fhir.schema import defects, resource_types
 from engine.interchange.versions.absent import clear, fill
 from engine.interchange.versions.codes import CodeTurn, beside, without
 from engine.interchange.versions.direction import Direction
 from engine.interchange.versions.parking import MODIFIER, park, put, unpark, values
 from engine.interchange.versions.plan import Plan, Plans, plans
+from engine.interchange.versions.stranger import as_basic, from_basic
 
 Json = Any
 Part = dict[str, Json]
@@ -144,6 +145,13 @@ class Turn:
 
 
 def contained(resource: Json, direction: Direction) -> Json:
-    """Return a contained resource in the target version; one that is not valid, or of an unknown type, as it is."""
-    known = isinstance(resource, dict) and plans(str(resource.get("resourceType")), direction) is not None
-    return turned(resource, direction) if known and not defects(resource, direction.source) else resource
+    """Return a contained resource in the target version; one that is not valid in its own, as it is."""
+    if not isinstance(resource, dict) or resource.get("resourceType") not in resource_types(direction.source):
+        return resource
+    if defects(resource, direction.source):
+        return resource
+    if plans(resource["resourceType"], direction) is None:
+        resource = as_basic(resource, direction.source)
+    made = turned(resource, direction)
+    stranger = from_basic(made, direction.target) if made["resourceType"] == "Basic" else None
+    return made if stranger is None or defects(stranger, direction.target) else stranger

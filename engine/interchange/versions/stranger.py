@@ -1,0 +1,42 @@
+"""Contained resources of types that only one version has: in the other they are Basic, which FHIR has for them."""
+
+from typing import Any, Final
+
+from engine.fhir.schema import Element, FhirVersion, resource_types
+from engine.interchange.versions.direction import address
+from engine.interchange.versions.parking import NESTED, Value, park, unpark
+
+Json = Any
+Part = dict[str, Json]
+
+TYPES: Final = "http://hl7.org/fhir/resource-types"
+# What every resource has stays where it is.
+SAME: Final[tuple[str, ...]] = ("id", "meta", "implicitRules", "language", "text")
+
+
+def as_basic(resource: Part, version: FhirVersion) -> Part:
+    """Return a resource of a version as a Basic of that version which holds its elements as one extension."""
+    type_name = resource["resourceType"]
+    same = {name: resource[name] for name in SAME if name in resource}
+    rest = {name: value for name, value in resource.items() if name not in {"resourceType", *SAME}}
+    extension = park(address(version, type_name), _whole(type_name), Value(type_name, rest, None), version)
+    code = {"coding": [{"system": TYPES, "code": type_name}]}
+    return {"resourceType": "Basic", **same, "extension": [extension], "code": code}
+
+
+def from_basic(basic: Part, version: FhirVersion) -> Part | None:
+    """Return the resource of a version that a Basic stands for; None for one that is itself."""
+    codings = basic.get("code", {}).get("coding", [])
+    type_name = codings[0].get("code") if len(codings) == 1 else None
+    extensions = basic.get("extension", [])
+    if type_name not in resource_types(version) or len(extensions) != 1:
+        return None
+    found = None
+    if extensions[0].get("url") == address(version, type_name):
+        found = unpark(extensions[0], {NESTED: type_name}, {type_name: _whole(type_name)}, version)
+    same = {name: basic[name] for name in SAME if name in basic}
+    return {"resourceType": type_name, **same, **found.value} if found else None
+
+
+def _whole(type_name: str) -> Element:
+    return Element(type_name, many=False, required=False, codes=None)
