@@ -23,9 +23,10 @@ class ElementChange:
     """What one source says of one slice of one element.
 
     An element on which the message has no information has no change at all. `items` empty: the message deletes what
-    its source owns there. `element` is a name at the root of the resource (`name`, `birthDate`, `extension`);
-    `slice` names the part of a list the change speaks for (`PID-13`, or an extension's URL), and is the element
-    itself where the element is no list. `many`: the element is a list. Extensions are always lists.
+    its source owns there. `element` is a name at the root of the resource (`name`, `birthDate`, `extension`), or one
+    within a root element that is no list (`period.end`), so that each part has three states of its own; `slice` names
+    the part of a list the change speaks for (`PID-13`, or an extension's URL), and is the element itself where the
+    element is no list. `many`: the element is a list. Extensions are always lists.
     """
 
     element: str
@@ -41,20 +42,23 @@ class PatientRecord:
     `identities`: the preferred one first; each is a key by which the patient is found. `identifiers`: whole FHIR
     Identifiers, identities and others (SSN, licence), which the record must carry; they only grow. `changes`: the
     other elements. `placeholder`: name or birth date is a stand-in (BABY, UNKNOWN, 1900-01-01) or PID-24 is Y, so
-    that the demographics must never be a criterion.
+    that the demographics must never be a criterion. `local` is the patient's name within the plan: what belongs to it
+    refers to `#patient`.
     """
 
     identities: tuple[Identity, ...]
     identifiers: tuple[Json, ...]
     changes: tuple[ElementChange, ...]
     placeholder: bool
+    local: str = "patient"
 
 
 @dataclass(frozen=True, slots=True)
 class Upsert:
     """Create the patient if unknown, else update it with the changes.
 
-    `create` false: a patient who is unknown is held, not made. `reactivate`: set a record active again that an A29
+    `create` false: a patient who is unknown is held, not made, or with `ignore` left alone, together with all that
+    belongs to it. `reactivate`: set a record active again that an A29
     made inactive. `inactivate`: the event deletes the person's record (A29).
     """
 
@@ -62,6 +66,7 @@ class Upsert:
     create: bool = True
     reactivate: bool = False
     inactivate: bool = False
+    ignore: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +85,81 @@ class Merge:
     survivor: PatientRecord
 
 
+@dataclass(frozen=True, slots=True)
+class ResourceRecord:
+    """What one message says of one resource beside the Patient.
+
+    `type` is its FHIR type. `local` is its name within the plan, unique there: a reference `#<local>` anywhere in
+    `changes` stands for it, and delivery puts `<type>/<id>` there once it is resolved; what is referred to stands
+    earlier in the plan. Identities, identifiers and changes are as of PatientRecord; identities are tried in order,
+    the first one that the server knows wins. `retired`: identities that it had until now (a change of number): it is
+    found by them, too, and they become `use` old. `holder`: the element that refers to the patient (`subject`,
+    `patient`, `beneficiary`), empty for what belongs to no patient; `patient` is the local name of that patient. The
+    holder is written by delivery, and is no change.
+    """
+
+    type: str
+    local: str
+    identities: tuple[Identity, ...]
+    identifiers: tuple[Json, ...]
+    changes: tuple[ElementChange, ...]
+    holder: str = ""
+    patient: str = "patient"
+    retired: tuple[Identity, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StatusMove:
+    """What an event makes of a status, seen from the one that is stored.
+
+    `to`: the status afterwards, empty: a stored one stays. `created`: the status of a resource that this event makes.
+    `only`: the stored statuses that it moves, any where empty; from others there is nothing to move, and the delivery
+    notes `otherwise`. `never`: stored statuses that it leaves alone without a word. `reopens`: stored statuses after
+    which the resource begins anew, flagged `visit-reused` or held (the channel's `visit_reuse`); an event that is older
+    than the stored end (`period.end`) is no new beginning and moves nothing. `ended`: statuses in which nothing is
+    `active` any more: parts of lists that are so become `completed` (Encounter.location). `history` is the list that
+    keeps the statuses before (`statusHistory`), empty where the type has none.
+    """
+
+    to: str
+    created: str
+    only: frozenset[str] = frozenset()
+    never: frozenset[str] = frozenset()
+    reopens: frozenset[str] = frozenset()
+    ended: frozenset[str] = frozenset()
+    otherwise: str = ""
+    history: str = ""
+    element: str = "status"
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """Bring a resource beside the Patient to what the message says.
+
+    A resource that is unknown is created; with `create` false it is left alone, and the delivery ends with `absent`
+    (`nothing-to-cancel`). `late`: a flag for one that is created by an event that speaks of a known one. `overwrite`
+    false: created where it is absent and otherwise only referred to (Practitioner, Location, Organization).
+    `clears`: single elements that the event itself removes, whoever wrote them (A13: `period.end`). `moved_from`: the
+    local name of the patient whom the resource may have belonged to until now (A45); of anybody else's, and of any
+    other patient's without it, the delivery is held (`visit-of-another-patient`).
+    """
+
+    record: ResourceRecord
+    create: bool = True
+    overwrite: bool = True
+    status: StatusMove | None = None
+    clears: tuple[str, ...] = ()
+    late: str = ""
+    absent: str = "nothing-to-cancel"
+    moved_from: str = ""
+
+
 Interaction = Upsert | Merge
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """All that one message asks of one destination, in order.
+    """All that one message asks of one destination, in order: the patient first, then what others refer to.
 
     `event` is the trigger event, `source` the sender as `MSH-3|MSH-4`, `event_at` EVN-2 or else MSH-7 (aware; None
     where the message has neither), `event_precision` its precision in characters of the DTM (8 = day, 14 = second).
