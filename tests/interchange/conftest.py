@@ -5,15 +5,21 @@ from pathlib import Path
 
 import pytest
 
+from engine.interchange.resource.catalogue import INDEXERS
+from engine.interchange.store.verify import verify
 from tests.interchange.kit import BASES, Inside, Outside, Running, running, running_inside
 from tests.interchange.process import PROGRAM
 
 
 @pytest.fixture(scope="session")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """One service, started as its users start it, for all tests that do not mind each other's patients."""
+    """One service, started as its users start it, for all tests that do not mind each other's patients.
+
+    What they leave behind must fit together.
+    """
     with running(tmp_path_factory.mktemp("interchange"), command=PROGRAM) as found:
         yield found
+    assert verify(found.database, INDEXERS).faults == {}
 
 
 @pytest.fixture

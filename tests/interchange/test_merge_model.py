@@ -19,6 +19,7 @@ from engine.interchange.resource.catalogue import INDEXERS
 from engine.interchange.store.index import ReferenceRow
 from engine.interchange.store.store import Store
 from engine.interchange.store.transaction import Transaction
+from engine.interchange.store.verify import verify
 from tests.interchange.kit import patient
 from tests.interchange.least import LEAST, least
 
@@ -36,10 +37,12 @@ steps = st.lists(st.one_of(merging, charting, linking), max_size=25)
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    """One store; each example has a tenant of its own."""
-    made = Store(tmp_path_factory.mktemp("model") / "model.db", [], lambda: datetime.now(UTC), INDEXERS)
+    """One store, which must be whole in the end; each example has a tenant of its own."""
+    path = tmp_path_factory.mktemp("model") / "model.db"
+    made = Store(path, [], lambda: datetime.now(UTC), INDEXERS)
     yield made
     made.close()
+    assert verify(path, INDEXERS).faults == {}
 
 
 class Model:
