@@ -35,6 +35,7 @@ class Sender:
     shared: dict[int, str] = field(default_factory=dict)
     doubtful: tuple[str, ...] = ()
     made: int = 0
+    answered: int = 0
 
     def send(self, url: str, headers: dict[str, str]) -> None:
         """Send one request after the other until nobody answers any more."""
@@ -44,6 +45,7 @@ class Sender:
                 while True:
                     self.chance.choice(acts)(http)
                     self.doubtful = ()
+                    self.answered += 1
             except httpx.HTTPError:
                 return
 
@@ -136,15 +138,23 @@ def test_random_kills_lose_nothing_and_leave_nothing_half_done(tmp_path: Path) -
             held_once(senders, http)
             if life < LIVES:
                 threads = [threading.Thread(target=one.send, args=(process.url, headers)) for one in senders]
+                before = answered(senders)
                 for thread in threads:
                     thread.start()
-                time.sleep(chance.uniform(0.3, 0.8))
+                enough = before + chance.randrange(60, 200)
+                while answered(senders) < enough and any(thread.is_alive() for thread in threads):
+                    time.sleep(0.001)
                 process.run.kill()
                 assert process.run.wait(10) == -signal.SIGKILL
                 for thread in threads:
                     thread.join(30)
-    assert sum(len(sender.kept) + len(sender.merged) for sender in senders) > 50
+    assert answered(senders) >= LIVES * 60
     assert sum(len(sender.merged) for sender in senders) > 0
+
+
+def answered(senders: list[Sender]) -> int:
+    """Return how many acts of all clients were answered."""
+    return sum(sender.answered for sender in senders)
 
 
 def held_once(senders: list[Sender], http: httpx.Client) -> None:
