@@ -1,0 +1,79 @@
+"""Requests that take too long: reads are ended, writes go on, and nothing stays open (point C-317)."""
+
+import asyncio
+import contextlib
+import sqlite3
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.interchange.resource import search
+from engine.interchange.store.transaction import Transaction
+from tests.interchange.kit import Inside, issue, patient, running_inside
+
+ENDLESS = "WITH RECURSIVE up(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM up) SELECT count(*) FROM up"
+
+
+def endless(transaction: Transaction, *_given: Any, **_more: Any) -> Any:
+    """Read until somebody ends it."""
+    return transaction.connection.execute(ENDLESS).fetchone()
+
+
+def until(told: Callable[[], bool]) -> None:
+    """Wait until something is so; AssertionError after 10 s."""
+    deadline = time.monotonic() + 10
+    while not told():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("query", ["?_lastUpdated=ge2020", "?_id=x"])
+def test_a_long_read_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, query: str) -> None:
+    """C-317: a read beyond request_timeout_s is 504, in a thread or not, and its connection serves the next."""
+    with running_inside(tmp_path, request_timeout_s=0.2) as service:
+        service.token("physician")
+        assert service.ask("GET", "/fhir/R4/Patient").status_code == 200
+        with monkeypatch.context() as patched:
+            patched.setattr(search, "find", endless)
+            for _ in range(12):  # more than there are threads to read in
+                issue(service.ask("GET", f"/fhir/R4/Patient{query}"), 504, "timeout")
+        for path in ("/fhir/R4/Patient", f"/fhir/R4/Patient{query}"):
+            assert service.ask("GET", path).status_code == 200
+        with contextlib.closing(sqlite3.connect(service.database)) as beside:
+            until(lambda: beside.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] == 0)  # nobody reads any more
+        assert service.ask("POST", "/fhir/R4/Patient", json=patient()).status_code == 201
+
+
+def test_a_write_that_was_handed_over_is_not_said_to_have_failed(
+    inside: Inside, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A write that waits beyond the limit is 504, which says that nobody knows, and is kept all the same."""
+    assert inside.ask("GET", "/fhir/R4/Patient").status_code == 200
+    service = inside.app.service
+    begun, go = threading.Event(), threading.Event()
+
+    def hold(_connection: Any) -> bool:
+        begun.set()
+        return go.wait(10)
+
+    blocking = asyncio.run_coroutine_threadsafe(service.store.write_raw(hold), inside.loop)
+    assert begun.wait(10)
+    service.configuration = service.configuration.model_copy(update={"request_timeout_s": 0.2})
+    told = issue(inside.ask("POST", "/fhir/R4/Patient", json=patient()), 504, "timeout")
+    assert "not known" in told["diagnostics"]
+    go.set()
+    assert blocking.result(10)
+    until(lambda: inside.ask("GET", "/fhir/R4/Patient?_count=0").json()["total"] == 1)
+
+
+def test_a_client_that_leaves(inside: Inside) -> None:
+    """A client that closes its line while it is answered disturbs nobody."""
+    inside.token("physician")
+    inside.http.post(f"{inside.url}/_test/slow", json={"path": "/fhir", "seconds": 0.1})
+    with pytest.raises(Exception, match="timed out"):
+        inside.ask("GET", "/fhir/R4/Patient", timeout=0.02)
+    assert inside.ask("GET", "/fhir/R4/Patient").status_code == 200
