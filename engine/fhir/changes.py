@@ -14,6 +14,7 @@ from engine.fhir.plan import ElementChange
 NOT_SHOWN_TO_BE_OURS: Final = "not-shown-to-be-ours"
 REQUIRED_KEPT: Final = "required-kept"
 EXTENSION: Final = "extension"
+DOT: Final = "."
 CHOICES: Final = (
     frozenset({"deceasedBoolean", "deceasedDateTime"}),
     frozenset({"multipleBirthBoolean", "multipleBirthInteger"}),
@@ -47,15 +48,16 @@ def apply(
     `owned`: digests of what this source wrote last, by slice. `fill`: write only what is empty or our own.
     `required`: elements the destination needs, which are never removed.
     """
-    work = _Work(dict(body), dict(owned), fill, required)
     changes = tuple(changes)
+    roots = {change.element.partition(DOT)[0] for change in changes if DOT in change.element}
+    work = _Work(_lifted(body, roots), dict(owned), fill, required)
     work.claim(changes)
     for change in changes:
         if change.many:
             work.many(change)
         else:
             work.single(change)
-    return Applied(work.body, work.changed, work.owned, tuple(dict.fromkeys(work.flags)))
+    return Applied(_lowered(work.body, roots), work.changed, work.owned, tuple(dict.fromkeys(work.flags)))
 
 
 def created(changes: Iterable[ElementChange]) -> Applied:
@@ -71,6 +73,25 @@ def grow(current: list[Any], identifiers: Iterable[Any]) -> list[Any]:
     have = [(item.get("system"), item.get("value")) for item in current if isinstance(item, dict)]
     missing = [item for item in identifiers if (item.get("system"), item.get("value")) not in have]
     return [*current, *missing] if missing else current
+
+
+def _lifted(body: Body, roots: set[str]) -> Body:
+    """Return a copy with the parts of elements at the root (`period.end`); they are changed one by one there."""
+    lifted = {name: value for name, value in body.items() if name not in roots}
+    for root in roots:
+        lifted |= {f"{root}{DOT}{name}": value for name, value in (body.get(root) or {}).items()}
+    return lifted
+
+
+def _lowered(body: Body, roots: set[str]) -> Body:
+    if not roots:
+        return body
+    lowered = {name: value for name, value in body.items() if DOT not in name}
+    for name, value in body.items():
+        if DOT in name:
+            root, _, part = name.partition(DOT)
+            lowered.setdefault(root, {})[part] = value
+    return lowered
 
 
 class _Work:

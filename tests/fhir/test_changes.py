@@ -41,6 +41,19 @@ def test_null_removes_only_what_is_owned():
     assert (gone.body, gone.owned, gone.changed) == ({}, {}, True)
 
 
+def test_parts_of_an_element_have_three_states_each():
+    """One part of a period changes, is left alone or goes; an element without parts goes with the last of them."""
+    begun = apply({}, [one("period.start", "2026-03-01")], {})
+    assert begun.body == {"period": {"start": "2026-03-01"}}
+    ended = apply(begun.body, [one("period.end", "2026-03-02")], begun.owned)
+    assert ended.body == {"period": {"start": "2026-03-01", "end": "2026-03-02"}}
+    again = apply(ended.body, [one("period.end")], ended.owned)
+    assert (again.body, again.changed) == (begun.body, True)
+    assert apply(again.body, [one("period.start")], again.owned).body == {}
+    diets = ElementChange("hospitalization.dietPreference", "PV1-38", ({"text": "soft"},), many=True)
+    assert apply({}, [diets], {}).body == {"hospitalization": {"dietPreference": [{"text": "soft"}]}}
+
+
 def test_snapshot_replaces_its_slice_only():
     """A slice's new items take the place of its old ones; other slices and other systems stay."""
     body = {"telecom": [HOME, THEIRS, WORK]}
