@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import sqlite3
 import threading
 import time
 from collections.abc import Callable
@@ -12,6 +11,7 @@ from typing import Any
 import pytest
 
 from engine.interchange.resource import search
+from engine.interchange.store.connection import connect
 from engine.interchange.store.transaction import Transaction
 from tests.interchange.kit import Inside, issue, patient, running_inside
 
@@ -43,7 +43,7 @@ def test_a_long_read_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, q
                 issue(service.ask("GET", f"/fhir/R4/Patient{query}"), 504, "timeout")
         for path in ("/fhir/R4/Patient", f"/fhir/R4/Patient{query}"):
             assert service.ask("GET", path).status_code == 200
-        with contextlib.closing(sqlite3.connect(service.database)) as beside:
+        with contextlib.closing(connect(service.database)) as beside:
             until(lambda: beside.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] == 0)  # nobody reads any more
         assert service.ask("POST", "/fhir/R4/Patient", json=patient()).status_code == 201
 
