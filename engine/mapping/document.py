@@ -26,10 +26,22 @@ class Document:
 
     def problem(self, path: tuple[Key, ...], found: str, expected: str) -> Problem:
         """Return a problem at `path`, in the file where that stands."""
-        source = self.source
-        if self.below is not None and path not in source.places and path in self.below.places:
-            source = self.below
-        return source.problem(path, found, expected)
+        return self._source(path).problem(path, found, expected)
+
+    def place(self, path: tuple[Key, ...]) -> tuple[str, int]:
+        """Return the file and line where `path` stands, or its nearest ancestor."""
+        source = self._source(path)
+        return source.file, source.place(path)[0]
+
+    def _source(self, path: tuple[Key, ...]) -> Source:
+        """Return the file of the longest part of a path; what a file writes anew it writes whole."""
+        if self.below is None:
+            return self.source
+        for end in range(len(path), 0, -1):
+            for source in (self.source, self.below):
+                if path[:end] in source.places:
+                    return source
+        return self.source
 
 
 @dataclass(frozen=True, slots=True)

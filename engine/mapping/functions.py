@@ -138,20 +138,42 @@ FUNCTIONS: Final[Mapping[str, Function]] = {
         TEXT, "CodeableConcept", unmapped, "the code as it came, where no table named has a target for it", (1, 3)
     ),
     "coded": Function(
-        CELLS, "CodeableConcept", coded, "a CWE: first code by the table named, alternate code and text kept", (0, 1)
+        CELLS,
+        "CodeableConcept",
+        coded,
+        "a CWE: first code by the table named, alternate code and text kept",
+        (0, 1),
+        reads=tuple(range(1, 10)),
     ),
     "coding-system": Function(TEXT, "uri", coding_system, "the URI of a coding system's name (HL7 table 0396)"),
-    "texts": Function(ALL, "string", texts, "the texts of all repetitions of a CWE, joined by commas", (0, 3)),
-    "phone-number": Function(
-        CELLS, "string", _phone_number, "an XTN's number: XTN.12, else country, area, number, extension, else XTN.1"
+    "texts": Function(
+        ALL, "string", texts, "the texts of all repetitions of a CWE, joined by commas", (0, 3), reads=(1, 2, 9)
     ),
-    "person-name": Function(CELLS, "string", _person_name, "an XCN's name: prefix, given names, family, suffix"),
-    "identifier-system": Function(CELLS, "uri", _identifier_system, "a CX's FHIR system, by the channel's authorities"),
+    "phone-number": Function(
+        CELLS,
+        "string",
+        _phone_number,
+        "an XTN's number: XTN.12, else country, area, number, extension, else XTN.1",
+        reads=(1, 5, 6, 7, 8, 12),
+    ),
+    "person-name": Function(
+        CELLS, "string", _person_name, "an XCN's name: prefix, given names, family, suffix", reads=(2, 3, 4, 5, 6)
+    ),
+    "identifier-system": Function(
+        CELLS, "uri", _identifier_system, "a CX's FHIR system, by the channel's authorities", reads=(4, 5)
+    ),
     "identifier-type": Function(
-        CELLS, "CodeableConcept", _identifier_type, "a CX's type by the table named; `untyped` for an identity", (1, 1)
+        CELLS,
+        "CodeableConcept",
+        _identifier_type,
+        "a CX's type by the table named; `untyped` for an identity",
+        (1, 1),
+        reads=(5,),
     ),
     "identifier-value": Function(TEXT, "string", _identifier_value, "an identifier's value; nothing for a placeholder"),
-    "identifier-use": Function(CELLS, "code", _identifier_use, "`old` for a CX that expired before the event"),
+    "identifier-use": Function(
+        CELLS, "code", _identifier_use, "`old` for a CX that expired before the event", reads=(8,)
+    ),
     "own-system": Function(
         TEXT, "uri", _own_system, "a system of this engine: base URI, the word named, the text", words=1
     ),

@@ -34,7 +34,10 @@ class Kit:
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """One entry of the registry; `gives` is a FHIR type, `tables` how many tables it must and may name."""
+    """One entry of the registry; `gives` is a FHIR type, `tables` how many tables it must and may name.
+
+    `reads`: the components that it reads of the repetition it is given; empty where it may read any.
+    """
 
     takes: Takes
     gives: str
@@ -42,3 +45,4 @@ class Function:
     text: str
     tables: tuple[int, int] = (0, 0)
     words: int = 0
+    reads: tuple[int, ...] = ()

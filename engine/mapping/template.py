@@ -1,6 +1,6 @@
 """Authored templates compiled to steps: expressions, objects and lists of FHIR types, checked as they are compiled."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import reduce
 from typing import Any, Final
 
@@ -11,7 +11,6 @@ from engine.mapping.expression import (
     Alternative,
     Call,
     Constant,
-    Expression,
     ExpressionError,
     Field,
     Guard,
@@ -72,29 +71,39 @@ class Compiler:
         if not isinstance(text, str):
             return self.problem(scope, f"found {kind_of(text)}", "expected an expression such as PID-7 | date")
         try:
-            return self._alternatives(parse_expression(text), scope, want)
+            return self._alternatives([(one, scope) for one in parse_expression(text)], want)
         except ExpressionError as error:
             return self.problem(scope, error.found, error.expected)
 
     def _first(self, texts: Any, scope: Scope, want: Element) -> Made:
         if not isinstance(texts, list) or not texts:
             return self.problem(scope, f"found {kind_of(texts)}", "expected a list of expressions")
-        expression: list[Alternative] = []
+        alternatives: list[tuple[Alternative, Scope]] = []
         for number, text in enumerate(texts):
             try:
-                expression += parse_expression(str(text))
+                alternatives += [(one, scope.at(number)) for one in parse_expression(str(text))]
             except ExpressionError as error:
-                return self.problem(scope.at(number), error.found, error.expected)
-        return self._alternatives(tuple(expression), scope, want)
+                self.problem(scope.at(number), error.found, error.expected)
+        return self._alternatives(alternatives, want)
 
-    def _alternatives(self, expression: Expression, scope: Scope, want: Element) -> Made:
-        made = tuple(self._alternative(one, scope, want) for one in expression)
-        if any(is_sure(one) for one in expression[:-1]):
-            self.problem(scope, "an alternative after a constant", "it is never reached; remove it")
+    def _alternatives(self, alternatives: Sequence[tuple[Alternative, Scope]], want: Element) -> Made:
+        made = tuple(self._alternative(one, scope, want) for one, scope in alternatives)
+        self._reached(alternatives)
         if len(made) == 1:
             return made[0]
         step = first_of(tuple(one.step for one in made))
         return Made(step, any(one.fixed for one in made), _any_of(made))
+
+    def _reached(self, alternatives: Sequence[tuple[Alternative, Scope]]) -> None:
+        """Note alternatives that stand behind one that always has a value, or behind their like."""
+        before: list[Alternative] = []
+        for one, scope in alternatives:
+            if any(is_sure(other) for other in before):
+                self.problem(scope, "an alternative after a constant", "it is never reached; remove it")
+                return
+            if one in before:
+                self.problem(scope, "the same alternative a second time", "it is never reached; remove it")
+            before.append(one)
 
     def _alternative(self, one: Alternative, scope: Scope, want: Element) -> Made:
         calls = [stage for stage in one.stages if isinstance(stage, Call)]

@@ -37,6 +37,7 @@ def _problems(folder: Path) -> list[str]:
         pytest.param("birthDate: PID-7", "a string for an element of type date; use date", id="type"),
         pytest.param("gender: PID-8 | code", "code with 0 argument(s)", id="arguments"),
         pytest.param("gender: male | else PID-8 | code(administrative-sex)", "it is never reached", id="unreachable"),
+        pytest.param("birthDate: PID-7 | date | else PID-7 | date", "the same alternative a second time", id="twice"),
         pytest.param("birthDate: PID7 | date", "expected a path such as PID-3.1", id="path"),
         pytest.param("birthDate: {first: PID-7}", "expected a list of expressions", id="first"),
         pytest.param("name: {each: PID-5, as: XAD}", "XAD makes Address; expected HumanName here", id="data type"),
@@ -56,6 +57,16 @@ def test_a_fault_is_told_with_its_place(author: Author, line: str, told: str) ->
     problems = _problems(author(resources__patient=f"{HEAD}  {line}\n"))
     assert any(told in problem for problem in problems), problems
     assert all(problem.startswith(("resources/patient.yaml:4:", "resources/patient.yaml:5:")) for problem in problems)
+
+
+def test_each_line_of_a_list_of_alternatives_has_its_own_place(author: Author) -> None:
+    """A fault in a `first` list is told at its own line, and so are all others."""
+    lines = "  birthDate:\n    first:\n      - PID-7 | date\n      - PID-99 | date\n      - PID7\n"
+    problems = _problems(author(resources__patient=HEAD + lines))
+    assert [problem.split(": ")[0] for problem in problems] == [
+        "resources/patient.yaml:7:9",
+        "resources/patient.yaml:8:9",
+    ]
 
 
 @pytest.mark.parametrize(
