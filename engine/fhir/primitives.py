@@ -17,7 +17,7 @@ CORRECTED: Final[dict[str, Json]] = {
     "uri": URI,
     "url": URI,
     "canonical": URI,
-    "base64Binary": {"type": "string", "pattern": r"^(\s*[0-9a-zA-Z+/=]){4,}\s*$"},
+    "base64Binary": {"type": "string", "pattern": r"^(\s*[0-9a-zA-Z+/=]{4}\s*)+$"},
 }
 DATES: Final = frozenset({"date", "dateTime", "instant"})
 TEXTS: Final = frozenset({"string", "code", "uri", "url", "canonical", "markdown", "id", "oid", "uuid"})

@@ -25,7 +25,23 @@ RESOURCE: Final = "ResourceList"
 CONTAINED: Final = "contained"
 # How a choice is named whose type is a date (`onsetDateTime`).
 DATED: Final = ("Date", "DateTime", "Instant")
-CHOICES: Final = ("deceased", "multipleBirth", "value", "effective", "onset", "occurrence", "performed", "medication")
+CHOICES: Final = (
+    *(
+        "abatement",
+        "allowed",
+        "asNeeded",
+        "author",
+        "born",
+        "bounds",
+        "deceased",
+        "detail",
+        "doseNumber",
+        "due",
+        "effective",
+    ),
+    *("medication", "multipleBirth", "occurred", "occurrence", "onBehalfOf", "onset", "performed", "rate", "reported"),
+    *("age", "seriesDoses", "start", "timing", "value", "what", "who"),
+)
 
 
 class FhirVersion(StrEnum):
@@ -73,9 +89,8 @@ def defects(resource: dict[str, Json], version: FhirVersion) -> tuple[Defect, ..
     validator = _validator(version, name)
     errors = () if validator.is_valid(resource) else validator.iter_errors(resource)
     found = (_defect(error, name) for error in errors if not _extended(error))
-    absent = _absent_choices(resource, REQUIRED_CHOICES[version].get(name, ()), name)
     contained = _contained(resource.get(CONTAINED, ()), version, name)
-    return tuple(dict.fromkeys((*found, *absent, *_beyond(resource, name, _dated(version)), *contained)))
+    return tuple(dict.fromkeys((*found, *_beyond(resource, name, _dated(version)), *contained)))
 
 
 @cache
@@ -146,10 +161,16 @@ def _validator(version: FhirVersion, name: str) -> jsonschema_rs.Draft6Validator
         definition = definitions[current]
         if "properties" in definition:
             required = [*definition.get("required", ()), *PRIMITIVES[version].get(current, ())]
+            choices = [_any_of(definition, choice) for choice in REQUIRED_CHOICES[version].get(current, ())]
             definition = {**definition, "type": "object", "required": required}
+            definition |= {"allOf": choices} if choices else {}
         reached[current] = definition
         waiting.extend(_references(definition))
     return jsonschema_rs.Draft6Validator({"allOf": [{"$ref": DEFINITIONS + name}], "definitions": reached})
+
+
+def _any_of(definition: dict[str, Json], choice: str) -> dict[str, Json]:
+    return {"anyOf": [{"required": [name]} for name in definition["properties"] if name.lstrip("_").startswith(choice)]}
 
 
 def _definitions(version: FhirVersion) -> dict[str, Json]:
@@ -183,6 +204,8 @@ def _defect(error: Any, name: str) -> Defect:
     kind = error.kind
     if isinstance(kind, jsonschema_rs.ValidationErrorKind.Required):
         return Defect(f"{path}.{kind.property}", Kind.REQUIRED, "a required element is missing")
+    if isinstance(kind, jsonschema_rs.ValidationErrorKind.AnyOf):
+        return Defect(f"{path}.{_choice(error)}[x]", Kind.REQUIRED, "a required element is missing")
     if isinstance(kind, jsonschema_rs.ValidationErrorKind.AdditionalProperties):
         return Defect(path, Kind.STRUCTURE, "an element that this type does not have")
     if isinstance(kind, jsonschema_rs.ValidationErrorKind.Type):
@@ -190,16 +213,16 @@ def _defect(error: Any, name: str) -> Defect:
     return Defect(path, Kind.VALUE, "the value is not one that the element allows")
 
 
+def _choice(error: Any) -> str:
+    """Return the name of a required choice (`medication`) of which none was given."""
+    wanted = error.kind.context[0][0].kind.property
+    return next(name for name in CHOICES if wanted.startswith(name) and wanted[len(name)].isupper())
+
+
 def _extended(error: Any) -> bool:
     """Say whether a missing primitive has an extension in its place (`_status`), as FHIR allows."""
     kind = error.kind
     return isinstance(kind, jsonschema_rs.ValidationErrorKind.Required) and f"_{kind.property}" in error.instance
-
-
-def _absent_choices(resource: dict[str, Json], choices: tuple[str, ...], name: str) -> Iterator[Defect]:
-    for choice in choices:
-        if not any(key.lstrip("_").startswith(choice) for key in resource):
-            yield Defect(f"{name}.{choice}[x]", Kind.REQUIRED, "a required element is missing")
 
 
 def _contained(parts: Json, version: FhirVersion, name: str) -> Iterator[Defect]:

@@ -66,6 +66,23 @@ def test_a_good_patient_has_no_defects(version: FhirVersion) -> None:
             "Patient.extension[0].valueTiming.event",
             Kind.VALUE,
         ),
+        ({"photo": [{"data": "QUJDR"}]}, "Patient.photo[0].data", Kind.VALUE),
+        ({"extension": [{"valueString": "x"}]}, "Patient.extension[0].url", Kind.REQUIRED),
+        ({"text": {"div": "<div xmlns='http://www.w3.org/1999/xhtml'/>"}}, "Patient.text.status", Kind.REQUIRED),
+        (
+            {"extension": [{"url": "urn:x", "valueUsageContext": {"code": {"code": "x"}}}]},
+            "Patient.extension[0].valueUsageContext.value[x]",
+            Kind.REQUIRED,
+        ),
+        (
+            {
+                "extension": [
+                    {"url": "urn:x", "valueAnnotation": {"text": "x", "authorString": "a", "authorReference": {}}}
+                ]
+            },
+            "Patient.extension[0].valueAnnotation.author[x]",
+            Kind.STRUCTURE,
+        ),
         ({"contained": []}, "Patient.contained", Kind.STRUCTURE),
         ({"contained": [{"resourceType": "Nonsense"}]}, "Patient.contained[0].resourceType", Kind.STRUCTURE),
         ({"contained": [{"resourceType": "Organization", "x": 1}]}, "Patient.contained[0]", Kind.STRUCTURE),
