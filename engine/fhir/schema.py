@@ -25,22 +25,35 @@ RESOURCE: Final = "ResourceList"
 CONTAINED: Final = "contained"
 # How a choice is named whose type is a date (`onsetDateTime`).
 DATED: Final = ("Date", "DateTime", "Instant")
+# The elements with a choice of types, in the types that are reached from those kept.
 CHOICES: Final = (
-    *(
-        "abatement",
-        "allowed",
-        "asNeeded",
-        "author",
-        "born",
-        "bounds",
-        "deceased",
-        "detail",
-        "doseNumber",
-        "due",
-        "effective",
-    ),
-    *("medication", "multipleBirth", "occurred", "occurrence", "onBehalfOf", "onset", "performed", "rate", "reported"),
-    *("age", "seriesDoses", "start", "timing", "value", "what", "who"),
+    "abatement",
+    "age",
+    "allowed",
+    "asNeeded",
+    "author",
+    "born",
+    "bounds",
+    "deceased",
+    "detail",
+    "doseNumber",
+    "due",
+    "effective",
+    "medication",
+    "multipleBirth",
+    "occurred",
+    "occurrence",
+    "onBehalfOf",
+    "onset",
+    "performed",
+    "rate",
+    "reported",
+    "seriesDoses",
+    "start",
+    "timing",
+    "value",
+    "what",
+    "who",
 )
 
 
