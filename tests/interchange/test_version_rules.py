@@ -334,7 +334,9 @@ def test_real_differences(type_name: str, stu3: dict[str, Any], r4: dict[str, An
 @pytest.fixture(scope="module")
 def named(service: Running) -> Running:
     """The service, with all that the resources of the rules refer to."""
-    assert service.ask("PUT", "/fhir/R4/Patient/p", json=patient(id="p")).status_code in {200, 201}
+    assert service.ask(
+        "PUT", "/fhir/R4/Patient/p", json=patient(id="p"), headers={"prefer": "create-always"}
+    ).status_code in {200, 201}
     for name in ("Encounter/e", "Practitioner/p", "Condition/c", "Observation/m", "Observation/d", "ServiceRequest/r"):
         type_name, _, resource_id = name.partition("/")
         answer = service.ask("PUT", f"/fhir/R4/{name}", json=least(type_name, "p", id=resource_id))
