@@ -1,7 +1,7 @@
 """Mappings: files checked and, for a channel, compiled to a subject and a plan for each message."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from engine.errors import MappingError
 from engine.fhir.plan import Interaction, Merge, PatientRecord, Plan, Upsert
 from engine.hl7.message import Message
 from engine.mapping.check_table import check_table
-from engine.mapping.document import Documents, Problems, read_documents
+from engine.mapping.document import Document, Documents, Problems, read_documents
 from engine.mapping.events import Doing, EventTable, Rule, make_event_table
 from engine.mapping.group import MergeGroup, merge_groups, patient_segments
 from engine.mapping.identifier import Identifiers
@@ -28,6 +28,7 @@ from engine.mapping.table import make_table
 from engine.mapping.template import Compiler
 
 PATIENT = "Patient"
+MakeCompiler = Callable[[Kit, dict[str, Document], Problems], Compiler]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +52,11 @@ def load(folders: Sequence[Path], name: str) -> MappingSource:
     return MappingSource(name, documents, documents.digest)
 
 
-def compile_mapping(source: MappingSource, channel: Channel) -> "Mapping":
-    """Compile a checked mapping for a channel."""
+def compile_mapping(source: MappingSource, channel: Channel, compiler: MakeCompiler = Compiler) -> "Mapping":
+    """Compile a checked mapping for a channel; by another compiler where its steps are to be watched."""
     setting = setting_of(channel)
     problems = Problems()
-    compiled = _compile(source.documents, setting, problems)
+    compiled = _compile(source.documents, setting, problems, compiler)
     problems.refuse()
     if compiled is None:
         raise MappingError("no-patient-mapping")
@@ -72,13 +73,15 @@ class Compiled:
     reader: SubjectReader
 
 
-def _compile(documents: Documents, setting: Setting, problems: Problems) -> Compiled | None:
+def _compile(
+    documents: Documents, setting: Setting, problems: Problems, make_compiler: MakeCompiler = Compiler
+) -> Compiled | None:
     table = make_event_table(documents.events, problems)
     good = {name: one for name, one in documents.tables.items() if check_table(one, problems)}
     tables = {name: make_table(name, document.value) for name, document in good.items()}
     identifiers = Identifiers(table.identity, setting)
     stamps = Stamps(setting.zone)
-    compiler = Compiler(Kit(setting, tables, identifiers, stamps), documents.datatypes, problems)
+    compiler = make_compiler(Kit(setting, tables, identifiers, stamps), documents.datatypes, problems)
     for name, document in documents.datatypes.items():
         compiler.datatype(name, Scope(document))
     resource = documents.resources.get(PATIENT)

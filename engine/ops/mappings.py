@@ -1,6 +1,5 @@
-"""`adt-engine mappings`: check, try and test what interface analysts write, without an engine or a server."""
+"""`adt-engine mappings`: check, try, test and explain what interface analysts write, without an engine or a server."""
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -10,7 +9,6 @@ import typer
 from rich.console import Console
 
 from engine.config.channel import Channel
-from engine.config.shipped import shipped
 from engine.config.source import read, validate
 from engine.errors import ConfigurationError, MessageError, UsageError
 from engine.hl7.message import parse
@@ -18,12 +16,15 @@ from engine.mapping.case import Case, channel_of, differences, read_cases, run_c
 from engine.mapping.compile import Mapping, compile_mapping, load
 from engine.mapping.expectation import rewrite
 from engine.mapping.outcome import outcome
+from engine.ops.authored import folders_of, messages_in
+from engine.ops.explain import explain_
 from engine.ops.options import Json, Mappings
 
-MESSAGES: Final = re.compile(rb"(?:\A|[\r\n\x0b\x1c]+)(?=MSH[^A-Za-z0-9\s])")
 ABSENT: Final = "\N{EM DASH}"
 
-app = typer.Typer(name="mappings", help="Check, try and test mappings.", no_args_is_help=True)
+app = typer.Typer(name="mappings", help="Check, try, test and explain mappings.", no_args_is_help=True)
+
+app.command(name="explain")(explain_)
 
 Name = Annotated[str, typer.Option("--name", help="The mapping, as channels name it.")]
 
@@ -37,7 +38,7 @@ def check(mappings: Mappings = None, name: Name = "adt", as_json: Json = False) 
     Example: adt-engine mappings check --mappings mappings
     """
     try:
-        found = load(_folders(mappings), name)
+        found = load(folders_of(mappings), name)
     except ConfigurationError as error:
         if as_json:
             _print_json({"mapping": name, "problems": [problem._asdict() for problem in error.problems]})
@@ -67,8 +68,8 @@ def try_(
     Example: adt-engine mappings try samples/a01.hl7 --channel channels/riverbend-adt.yaml
     """
     on = validate(read(channel), Channel) if channel else channel_of({})
-    mapping = compile_mapping(load(_folders(mappings), name or on.mapping), on)
-    made = [_made(mapping, raw) for file in files for raw in _messages(file)]
+    mapping = compile_mapping(load(folders_of(mappings), name or on.mapping), on)
+    made = [_made(mapping, raw) for file in files for raw in messages_in(file)]
     if as_json:
         _print_json(made)
     else:
@@ -91,7 +92,7 @@ def run_cases(
 
     Example: adt-engine mappings test --mappings mappings
     """
-    folders = _folders(mappings)
+    folders = folders_of(mappings)
     mapping = load(folders, name)
     chosen = files or [file for folder in dict.fromkeys(folders) for file in sorted((folder / "tests").glob("*.yaml"))]
     if not chosen:
@@ -120,21 +121,6 @@ def _tell(failed: list[tuple[Case, dict[str, Any], tuple[str, ...]]], count: int
 
 def _failure(case: Case, told: tuple[str, ...]) -> dict[str, Any]:
     return {"file": case.source.file, "line": case.line, "case": case.name, "differences": list(told)}
-
-
-def _folders(mappings: Path | None) -> list[Path]:
-    if mappings is not None and not mappings.is_dir():
-        raise UsageError(f"{mappings} is no folder; --mappings takes a folder of mapping files")
-    return [folder for folder in (mappings, shipped("mappings")) if folder is not None]
-
-
-def _messages(file: Path) -> Iterator[bytes]:
-    try:
-        raw = file.read_bytes()
-    except OSError as error:
-        raise UsageError(f"{file} cannot be read ({error.strerror})") from error
-    parts = (part.strip(b"\x0b\x1c\r\n") for part in MESSAGES.split(raw))
-    yield from [part for part in parts if part.startswith(b"MSH")] or [raw]
 
 
 def _made(mapping: Mapping, raw: bytes) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """The commands `mappings check`, `try` and `test`."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from engine.errors import UsageError
 from engine.ops.mappings import app
 
 RUNNER = CliRunner()
@@ -136,3 +138,27 @@ def test_an_offline_command_reads_no_server() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_explain_both_ways(file: Path) -> None:
+    """From an element to its field, from a field to its elements, and what nobody read."""
+    text = RUNNER.invoke(app, ["explain", str(file), "--element", "Patient.birthDate"]).stdout
+    assert "Patient.birthDate = 1984-02-29" in text
+    assert "PID-7: 19840229" in text
+    assert re.search(r"patient\.yaml:\d+  PID-7 \| date", text)
+    assert "Patient.gender" not in text
+    back = RUNNER.invoke(app, ["explain", str(file), "--field", "PID-5.1"]).stdout
+    assert "Patient.name[0].family = QUINTERO" in back
+    assert "rules that read PID-5.1 Patient name:" in back
+    whole = json.loads(RUNNER.invoke(app, ["explain", str(file), "--json"]).stdout)
+    assert whole[0]["rule"]["name"] == "admit"
+    assert {"path": "NPU-1", "name": "Bed location"} in whole[1]["unread"]
+
+
+def test_explain_refuses_what_it_cannot_answer(file: Path, tmp_path: Path) -> None:
+    """Both ways at once, or no field, is wrong use; what is no message ends with 1."""
+    for wrong in (["--element", "Patient", "--field", "PID-7"], ["--field", "birthDate"]):
+        assert isinstance(RUNNER.invoke(app, ["explain", str(file), *wrong]).exception, UsageError)
+    empty = tmp_path / "no.hl7"
+    empty.write_text("hello")
+    assert RUNNER.invoke(app, ["explain", str(empty)]).exit_code == 1

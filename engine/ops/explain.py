@@ -1,0 +1,156 @@
+"""`adt-engine mappings explain`: why each element came out as it did, and what became of each field."""
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import orjson
+import typer
+
+from engine.config.channel import Channel
+from engine.config.source import read as read_file
+from engine.config.source import validate
+from engine.errors import MessageError, UsageError
+from engine.hl7.leaf import NULL
+from engine.hl7.message import parse
+from engine.mapping.case import channel_of
+from engine.mapping.compile import MappingSource, load
+from engine.mapping.explain import Evidence, Explanation, explain
+from engine.mapping.expression import FIELD
+from engine.mapping.survey import Survey, name_of
+from engine.mapping.written import written_head
+from engine.ops.authored import folders_of, messages_in
+from engine.ops.options import Json, Mappings
+
+
+def explain_(
+    file: Annotated[Path, typer.Argument(help="A file of HL7 messages.", metavar="FILE")],
+    element: Annotated[str, typer.Option(help="Only of this element, such as Patient.birthDate.")] = "",
+    field: Annotated[str, typer.Option(help="Only what this field went into, such as PID-7.")] = "",
+    channel: Annotated[Path | None, typer.Option("--channel", help="Map as on the channel of this file.")] = None,
+    mappings: Mappings = None,
+    name: Annotated[str, typer.Option("--name", help="The mapping; by default the channel's own.")] = "",
+    as_json: Json = False,
+) -> None:
+    """Say why each element came out as it did: the rule, what it read, what was done with it; and what nobody read.
+
+    The output holds patient data. Exit 0 if every message was read, 1 otherwise.
+
+    Example: adt-engine mappings explain samples/01-a28-add-person.hl7 --element Patient.birthDate
+    """
+    if element and field:
+        raise UsageError("give --element or --field, not both")
+    if field and not FIELD.fullmatch(field):
+        raise UsageError(f"{field!r} is no field; give one such as PID-7 or PID-5.1")
+    on = validate(read_file(channel), Channel) if channel else channel_of({})
+    source = load(folders_of(mappings), name or on.mapping)
+    made = [_explained(source, on, raw, element, field) for raw in messages_in(file)]
+    if as_json:
+        typer.echo(orjson.dumps(made, option=orjson.OPT_INDENT_2, default=_plain))
+    else:
+        typer.echo("\n\n".join("\n".join(_told(one, element, field)) for one in made))
+    if any("error" in one and "elements" not in one for one in made):
+        raise typer.Exit(1)
+
+
+def _explained(source: MappingSource, channel: Channel, raw: bytes, element: str, field: str) -> dict[str, Any]:
+    try:
+        message = parse(raw)
+    except MessageError as error:
+        return {"error": str(error)}
+    found = explain(source, channel, message)
+    survey = Survey(found.trace, source.documents)
+    chosen = found.of_element(element) if element else found.of_field(field) if field else found.evidence
+    made: dict[str, Any] = {
+        "event": message.trigger,
+        "control_id": message.control_id,
+        "action": found.outcome["action"],
+        "rule": {"name": found.outcome["rule"], "file": found.file, "line": found.line},
+        "elements": [_plainly(one) for one in chosen if one.made is not None or element],
+    }
+    if "error" in found.outcome:
+        made["error"] = found.outcome["error"]
+    if field:
+        made["rules"] = _rules_of(found, field)
+    if not element and not field:
+        made["unread"] = [unread._asdict() for unread in survey.unread(message)]
+    return made
+
+
+def _rules_of(found: Explanation, field: str) -> list[dict[str, Any]]:
+    """Return where a mapping names a field, whether or not the message fills it."""
+    wanted = field.partition(".")[0]
+    named = [(read.scope, written_head(read.head)) for read in found.trace.reads]
+    named += [(each.scope, f"each {each.source}") for each in found.trace.eaches]
+    places = {
+        (*scope.document.place(scope.path), text)
+        for scope, text in named
+        if text.removeprefix("each ").split("(")[0].split("[")[0].split(".")[0] == wanted
+    }
+    return [{"file": file, "line": line, "reads": text} for file, line, text in sorted(places)]
+
+
+def _plainly(one: Evidence) -> dict[str, Any]:
+    plain = asdict(one)
+    plain["functions"] = [asdict(applied) for applied in one.functions]
+    plain["rows"] = [asdict(row) for row in one.rows]
+    return plain
+
+
+def _told(made: dict[str, Any], element: str, field: str) -> Iterator[str]:
+    if "elements" not in made:
+        yield f"message: {made['error']}"
+        return
+    rule = made["rule"]
+    yield f"{made['event']} {made['control_id']}: {made['action']} ({rule['name']})  {rule['file']}:{rule['line']}"
+    if "error" in made:
+        yield f"  not mapped: {made['error']}"
+    records = {one["record"] for one in made["elements"]}
+    for one in made["elements"]:
+        yield ""
+        yield from _element(one, several=len(records) > 1)
+    if not made["elements"] and (element or field):
+        yield ""
+        yield (
+            f"  no rule for {element} was asked"
+            if element
+            else f"  nothing was made of {field} {name_of(field)}".rstrip()
+        )
+    if field:
+        yield ""
+        yield f"  rules that read {field} {name_of(field)}".rstrip() + (":" if made["rules"] else ": none")
+        yield from (f"    {one['file']}:{one['line']}  {one['reads']}" for one in made["rules"])
+    if made.get("unread"):
+        yield ""
+        yield "  read by no rule:"
+        yield from (f"    {one['path']:<10} {one['name']}".rstrip() for one in made["unread"])
+
+
+def _element(one: dict[str, Any], *, several: bool) -> Iterator[str]:
+    record = f"{one['record']}: " if several else ""
+    yield f"  {record}{one['element']} = {_value(one['made']) if one['made'] is not None else 'nothing'}"
+    if one["source"]:
+        segment = f" (in {one['source'][:3]} number {one['segment']})" if one["segment"] else ""
+        found = _value(one["raw"]) if one["asked"] else "not there, or a condition does not hold"
+        yield f"      {one['source']}{segment}: {found}"
+    for applied in one["functions"]:
+        made = "" if applied["made"] == one["made"] else f": {_value(applied['made'])}"
+        yield f"      {applied['function']}{made}"
+    for row in one["rows"]:
+        where = f"{row['file']}:{row['line']}" if row["line"] else "no such row"
+        yield f"      table {row['table']}, {row['code']}: {where}"
+    yield f"      {one['file']}:{one['line']}  {one['rule']}"
+
+
+def _value(value: Any) -> str:
+    if value is NULL:
+        return '"" (delete)'
+    if value is None:
+        return "nothing"
+    return value if isinstance(value, str) else orjson.dumps(value, default=_plain).decode()
+
+
+def _plain(value: Any) -> Any:
+    """Return a null as HL7 writes it."""
+    return '""' if value is NULL else str(value)
