@@ -51,6 +51,15 @@ def small_disk(tmp_path: Path) -> Path:
     pytest.skip("no mount namespaces here")
 
 
+def test_a_vanished_log_ends_all_writing(store: Store, tmp_path: Path) -> None:
+    """Somebody removes the write-ahead log under the running service: no answer claims a disk that is not there."""
+    assert asyncio.run(write(store, 1)) == "p1"
+    next(tmp_path.glob("*-wal")).unlink()
+    for number in (2, 3):
+        assert asyncio.run(asyncio.wait_for(write(store, number), 5)) == ""
+    assert store.failed
+
+
 def test_a_full_disk_ends_all_writing_and_loses_nothing(small_disk: Path) -> None:
     """On a full disk nothing more is answered, reading goes on; with room again all that was answered is there."""
     life = f"{sys.executable} -m tests.interchange.lives {small_disk}"

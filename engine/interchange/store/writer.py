@@ -80,8 +80,9 @@ class Writer:
             batch = self._take()
             if batch:
                 self._commit(batch)
+                size = self._log_size(batch)
                 _tell(batch)
-                self._bound_log()
+                self._bound_log(size)
             elif self._closing:
                 return
 
@@ -105,9 +106,7 @@ class Writer:
         except (SqliteError, OSError, StoreFailedError) as error:
             # A lock is waited for before anything is written.
             self.failed = self.failed or not is_busy(error)
-            for job in batch:
-                job.error = StoreFailedError() if self.failed else StoreBusyError()
-                job.error.__cause__ = error
+            _blame(batch, StoreFailedError if self.failed else StoreBusyError, error)
             self._undo()
 
     def _do(self, job: _Job) -> None:
@@ -125,8 +124,16 @@ class Writer:
         if self.failed:
             raise StoreFailedError
 
-    def _bound_log(self) -> None:
-        size = self._log.stat().st_size
+    def _log_size(self, batch: list[_Job]) -> int:
+        """Return the bytes of the write-ahead log; without it nothing that was committed is sure of its disk."""
+        try:
+            return self._log.stat().st_size
+        except OSError as error:
+            self.failed = True
+            _blame(batch, StoreFailedError, error)
+            return 0
+
+    def _bound_log(self, size: int) -> None:
         if size < self._log_limit:
             return
         try:
@@ -141,6 +148,12 @@ class Writer:
             self._connection.execute("ROLLBACK")
         except SqliteError:
             return
+
+
+def _blame(batch: list[_Job], kind: type[StoreFailedError], error: Exception) -> None:
+    for job in batch:
+        job.error = kind()
+        job.error.__cause__ = error
 
 
 def _tell(batch: list[_Job]) -> None:
