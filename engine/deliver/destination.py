@@ -10,27 +10,34 @@ from engine.deliver.abilities import Abilities, abilities_of
 from engine.deliver.client import Client
 from engine.deliver.exchange import Exchange
 from engine.deliver.failure import class_of, error_of, failure_of
+from engine.deliver.link import link
 from engine.deliver.memory import Memory
 from engine.deliver.merge import merge
 from engine.deliver.oauth import Tokens
+from engine.deliver.rename import rename
 from engine.deliver.server import Server
 from engine.deliver.stored import Cache
 from engine.deliver.upsert import upsert
 from engine.deliver.verdict import Failure, Request, Verdict, VerdictKind
 from engine.errors import DeliveryError, HeldDeliveryError, RejectedDeliveryError
 from engine.fhir.outcome import codes
-from engine.fhir.plan import Identity, Interaction, Merge, Plan
+from engine.fhir.plan import Identity, Interaction, Link, Merge, Plan, Rename
 
 # How telling an ending is, the first one that occurred names the delivery.
 _TELLING = (
     "merged",
     "linked",
+    "unlinked",
     "renamed",
     "created",
     "updated",
     "already-merged",
+    "already-linked",
+    "already-renamed",
     "source-absent",
     "nothing-to-merge",
+    "nothing-to-rename",
+    "nothing-to-unlink",
     "nothing-to-delete",
     "notify-only",
     "unchanged",
@@ -139,6 +146,10 @@ class Destination:
 async def _carry_out(exchange: Exchange, interaction: Interaction, *, remembered: bool) -> str:
     if isinstance(interaction, Merge):
         return await merge(exchange, interaction)
+    if isinstance(interaction, Rename):
+        return await rename(exchange, interaction)
+    if isinstance(interaction, Link):
+        return await link(exchange, interaction)
     return await upsert(exchange, interaction, remembered=remembered)
 
 
@@ -185,6 +196,10 @@ def _identities(plan: Plan) -> tuple[Identity, ...]:
     for interaction in plan.interactions:
         if isinstance(interaction, Merge):
             found += (*interaction.sources, interaction.source, interaction.target, *interaction.survivor.identities)
+        elif isinstance(interaction, Rename):
+            found += (*interaction.old, *interaction.new, *interaction.patient.identities)
+        elif isinstance(interaction, Link):
+            found += (*interaction.one.identities, *interaction.other.identities)
         else:
             found += interaction.patient.identities
     return tuple(found)

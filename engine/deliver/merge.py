@@ -11,6 +11,7 @@ from engine import fault
 from engine.deliver.create import How, create, resource_of
 from engine.deliver.exchange import Exchange
 from engine.deliver.inherit import adopt, inherit
+from engine.deliver.rename import renumbered
 from engine.deliver.resolve import Resolution, head_of, replaced_with, resolve
 from engine.deliver.revise import revise
 from engine.deliver.stored import Body, Stored
@@ -52,7 +53,7 @@ async def merge(exchange: Exchange, interaction: Merge) -> str:
         return await _without_survivor(exchange, interaction, source)
     if source.patient.logical_id == target.patient.logical_id:
         return await _one_record(exchange, interaction, source, target)
-    if source.redirected:
+    if source.redirected or _retired(interaction, source):
         raise HeldDeliveryError("source-merged-elsewhere")
     if target.redirected:
         exchange.note("redirected-to-survivor")
@@ -121,7 +122,7 @@ async def _retire(exchange: Exchange, interaction: Merge, survivor: Stored, curr
 
 async def _without_survivor(exchange: Exchange, interaction: Merge, source: Resolution) -> str:
     policy = exchange.channel.unknown_survivor
-    if source.redirected:
+    if source.redirected or _retired(interaction, source):
         raise HeldDeliveryError("source-merged-elsewhere")
     if policy == "hold":
         raise HeldDeliveryError("unknown-survivor")
@@ -146,12 +147,10 @@ def _too_thin(exchange: Exchange, interaction: Merge) -> bool:
 
 async def _rename(exchange: Exchange, interaction: Merge, source: Stored) -> str:
     """Change the source's identifier to the survivor's, as an A47 does (IHE ITI-30)."""
+    retired = [item | {"use": "old"} for item in interaction.source_identifiers if _is(item, interaction.source)]
 
     def change(body: Body) -> Body:
-        items = [
-            item | {"use": "old"} if _is(item, interaction.source) else item for item in body.get("identifier") or []
-        ]
-        return body | {"identifier": grow(items, interaction.survivor.identifiers)}
+        return renumbered(body, retired, interaction.survivor.identifiers)
 
     await revise(exchange, source, change)
     exchange.known[interaction.source] = Known(interaction.source, source.logical_id, "old")
@@ -205,6 +204,11 @@ def _remember(exchange: Exchange, interaction: Merge, tombstone: Stored | None, 
     for identity in interaction.survivor.identities:
         if carries(survivor.body, identity):
             exchange.known[identity] = Known(identity, survivor.logical_id)
+
+
+def _retired(interaction: Merge, source: Resolution) -> bool:
+    """Say whether the merged number is out of use: whoever has it as such now is not the record that it names."""
+    return carries(source.patient.body, interaction.source) == "old"
 
 
 def _is(item: object, identity: Identity) -> bool:

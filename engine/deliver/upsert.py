@@ -60,9 +60,11 @@ async def _absent(exchange: Exchange, interaction: Upsert) -> tuple[str, Resolut
 async def _update(exchange: Exchange, interaction: Upsert, found: Resolution) -> tuple[str, Resolution | None]:
     """One round: apply, write, and say how it ended, or with which record to go on."""
     record, patient = interaction.patient, found.patient
+    if interaction.inactivate and (found.redirected or not _current(record, patient)):
+        return "nothing-to-delete", None
     _check_redirect(exchange, record, found)
     if not found.redirected:
-        _check_person(exchange, record, patient, "overlay-suspected", exchange.channel.another_person == "hold")
+        check_person(exchange, record, patient, "overlay-suspected", exchange.channel.another_person == "hold")
     result = await _applied(exchange, interaction, found)
     if not result.changed:
         if not patient.fresh:
@@ -99,8 +101,17 @@ async def _again(exchange: Exchange, interaction: Upsert, patient: Stored) -> Re
     return await resolve(exchange, identities, remembered=False)
 
 
+def _current(record: PatientRecord, patient: Stored) -> bool:
+    """Say whether one of the numbers is in use: what is deleted under an old one is not the record that has it now."""
+    return any(carries(patient.body, identity) == "current" for identity in record.identities)
+
+
 async def _applied(exchange: Exchange, interaction: Upsert, found: Resolution) -> Applied:
     record, patient = interaction.patient, found.patient
+    if interaction.inactivate:
+        live = patient.body.get("active") is not False
+        flags = ("inactivated",) if live else ()
+        return Applied(patient.body | {"active": False}, live, dict(await exchange.owned_slices(patient)), flags)
     result = apply(
         patient.body,
         record.changes,
@@ -139,8 +150,6 @@ async def _numbers(exchange: Exchange, record: PatientRecord, found: Resolution)
 
 def _active(exchange: Exchange, interaction: Upsert, body: Body) -> bool | None:
     """Return what `active` becomes, None where it stays."""
-    if interaction.inactivate:
-        return False if body.get("active") is not False else None
     if body.get("active") is not False:
         return None
     if interaction.reactivate:
@@ -155,11 +164,12 @@ def _check_redirect(exchange: Exchange, record: PatientRecord, found: Resolution
         return
     if exchange.channel.merged_identifier == "hold":
         raise HeldDeliveryError("merged-identifier")
-    _check_person(exchange, record, found.patient, "merged-identifier-reused", hold=True)
+    check_person(exchange, record, found.patient, "merged-identifier-reused", hold=True)
     exchange.note("redirected-to-survivor")
 
 
-def _check_person(exchange: Exchange, record: PatientRecord, patient: Stored, code: str, hold: bool) -> None:
+def check_person(exchange: Exchange, record: PatientRecord, patient: Stored, code: str, hold: bool) -> None:
+    """Note `code`, or hold for it, where a message speaks of another person than the record that it was found by."""
     if not overlays(record, patient.body):
         return
     if hold:

@@ -135,6 +135,23 @@ def replaced_by(body: Body) -> str:
     return next(iter(links(body, "replaced-by")), "")
 
 
+def seen_also(body: Body, logical_id: str) -> Body:
+    """Return a record that says of another one: the same person, registered there as well; itself if it does."""
+    if logical_id in links(body, "seealso"):
+        return body
+    link = {"other": {"reference": f"Patient/{logical_id}"}, "type": "seealso"}
+    return body | {"link": [*_list(body, "link"), link]}
+
+
+def parted(body: Body, logical_id: str) -> Body:
+    """Return a record that no longer says `seealso` of another one; itself if it does not."""
+    if logical_id not in links(body, "seealso"):
+        return body
+    kept = [link for link in _list(body, "link") if logical_id not in links({"link": [link]}, "seealso")]
+    rest = {name: value for name, value in body.items() if name != "link"}
+    return rest | {"link": kept} if kept else rest
+
+
 def _elements(changes: Iterable[ElementChange]) -> Body:
     body: Body = {}
     for change in changes:

@@ -59,7 +59,7 @@ class Upsert:
 
     `create` false: a patient who is unknown is held, not made, or with `ignore` left alone, together with all that
     belongs to it. `reactivate`: set a record active again that an A29
-    made inactive. `inactivate`: the event deletes the person's record (A29).
+    made inactive. `inactivate`: the event deletes the person's record (A29), and nothing else of it is said.
     """
 
     patient: PatientRecord
@@ -83,6 +83,34 @@ class Merge:
     sources: tuple[Identity, ...]
     source_identifiers: tuple[Json, ...]
     survivor: PatientRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Rename:
+    """Change the numbers of one patient: old ones are kept as such, new ones added (A47).
+
+    `old` and `new` are the identities that change, `retired` and `issued` all numbers that do, as FHIR Identifiers;
+    those of `retired` say `use` old and, where the time is known, when their period ended. `patient` has the new
+    numbers and those that stay; its demographics serve only where the record has to be created.
+    """
+
+    old: tuple[Identity, ...]
+    new: tuple[Identity, ...]
+    retired: tuple[Json, ...]
+    issued: tuple[Json, ...]
+    patient: PatientRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """Let two records know of each other as one person's, without merging them (A24), or no longer (`undo`, A37).
+
+    Demographics serve only where a record has to be created.
+    """
+
+    one: PatientRecord
+    other: PatientRecord
+    undo: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +182,7 @@ class Keep:
     moved_from: str = ""
 
 
-Interaction = Upsert | Merge
+Interaction = Upsert | Merge | Rename | Link
 
 
 @dataclass(frozen=True, slots=True)

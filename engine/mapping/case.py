@@ -61,6 +61,12 @@ EXPECT_KEYS: Final = frozenset(
         "into",
         "sources",
         "source_identifiers",
+        "rename",
+        "to",
+        "retired",
+        "link",
+        "unlink",
+        "and",
     }
 )
 

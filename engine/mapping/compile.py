@@ -1,13 +1,15 @@
 """Mappings: files checked and, for a channel, compiled to a subject and a plan for each message."""
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from engine.config.channel import Channel
 from engine.errors import MappingError
-from engine.fhir.plan import Interaction, Merge, PatientRecord, Plan, Upsert
+from engine.fhir.plan import Identity, Interaction, Link, Merge, PatientRecord, Plan, Rename, Upsert
+from engine.hl7.finding import Finding
 from engine.hl7.message import Message
 from engine.mapping.check_table import check_table
 from engine.mapping.document import Document, Documents, Problems, read_documents
@@ -19,6 +21,7 @@ from engine.mapping.kit import Kit
 from engine.mapping.moment import Moment
 from engine.mapping.patient import PatientMapping
 from engine.mapping.reading import Reading
+from engine.mapping.rename import change, ended, key_of
 from engine.mapping.scope import Scope
 from engine.mapping.setting import Setting, setting_of
 from engine.mapping.slices import Slices
@@ -125,7 +128,12 @@ class Mapping:
         if rule.doing is Doing.MERGE:
             groups = merge_groups(message) or (MergeGroup(None, None),)
             interactions = tuple(self._merge(group, message, moment, warnings) for group in groups)
-        elif rule.doing in {Doing.UPSERT, Doing.UPDATE}:
+        elif rule.doing is Doing.RENAME:
+            groups = merge_groups(message) or (MergeGroup(None, None),)
+            interactions = tuple(self._rename(group, message, moment, warnings) for group in groups)
+        elif rule.doing in {Doing.LINK, Doing.UNLINK}:
+            interactions = self._links(rule, message, moment, warnings)
+        elif rule.doing in {Doing.UPSERT, Doing.UPDATE, Doing.DELETE}:
             interactions = (self._upsert(rule, message, moment, warnings),)
         return Plan(
             message.trigger, message.source, moment.at, moment.precision, interactions, tuple(dict.fromkeys(warnings))
@@ -137,18 +145,55 @@ class Mapping:
         reading = Reading(message, message.segments, moment.offset, moment.day)
         record = self._patient.record(side.found, reading)
         warnings += reading.warnings
-        return Upsert(record, rule.create, rule.reactivate)
+        if self._reader.is_historic(rule):
+            warnings.append(rule.name)
+        return Upsert(record, rule.create, rule.reactivate, inactivate=rule.doing is Doing.DELETE)
 
-    def _merge(self, group: MergeGroup, message: Message, moment: Moment, warnings: list[str]) -> Merge:
-        found, faults = self._reader.pair(group, message, moment)
-        if faults or found is None:
-            fault = faults[0] if faults else None
-            raise MappingError(*((fault.reason, *fault.locations[:1]) if fault else ("no-identity", "MRG-1")))
+    def _rename(self, group: MergeGroup, message: Message, moment: Moment, warnings: list[str]) -> Rename:
+        new, old = self._reader.renamed(group, message, moment)
+        _refuse_faults((*new.findings, *old.findings))
+        reading = self._reading(group, message, moment)
+        record = self._patient.record(new.found, reading)
+        changed = change(self._patient.merged_identifiers(reading), record.identifiers)
+        warnings += reading.warnings
+        until = moment.stamp.fhir_datetime() if moment.stamp is not None else ""
+        gone, come = {key_of(item) for item in changed.retired}, {key_of(item) for item in changed.issued}
+        return Rename(
+            tuple(one.identity for one in old.found if one.identity in gone),
+            tuple(one.identity for one in new.found if one.identity in come),
+            tuple(ended(item, until) for item in changed.retired),
+            changed.issued,
+            _without(record, gone),
+        )
+
+    def _links(self, rule: Rule, message: Message, moment: Moment, warnings: list[str]) -> tuple[Link, ...]:
+        sides = self._reader.linked(message, moment)
+        _refuse_faults(tuple(finding for side in sides for finding in side.findings))
+        pids = message.named("PID")
+        listed = Counter(one.identity for pid in pids for one in self._reader.side(pid, message, moment).found)
+        shared = {identity for identity, count in listed.items() if count > 1}
+        records = []
+        for pid, side in zip(pids, sides, strict=True):
+            reading = self._reading(MergeGroup(pid, None), message, moment)
+            records.append(_without(self._patient.record(side.found, reading), shared))
+            warnings += reading.warnings
+        return tuple(Link(records[0], other, undo=rule.doing is Doing.UNLINK) for other in records[1:])
+
+    def _reading(self, group: MergeGroup, message: Message, moment: Moment) -> Reading:
+        """Return what speaks of the patient of one group."""
         reading = Reading(message, patient_segments(message, group.pid), moment.offset, moment.day)
         if group.pid is not None:
             reading.first["PID"] = group.pid
         if group.mrg is not None:
             reading.first["MRG"] = group.mrg
+        return reading
+
+    def _merge(self, group: MergeGroup, message: Message, moment: Moment, warnings: list[str]) -> Merge:
+        found, faults = self._reader.pair(group, message, moment)
+        _refuse_faults(faults)
+        if found is None:
+            raise MappingError("no-identity", "MRG-1")
+        reading = self._reading(group, message, moment)
         sources = tuple(one.identity for one in found.sources)
         targets = tuple(one.identity for one in found.targets)
         gone = self._patient.merged_identifiers(reading)
@@ -158,15 +203,21 @@ class Mapping:
             found.source.identity,
             found.target.identity,
             sources,
-            tuple(item for item in gone if (item.get("system"), item["value"]) not in targets),
-            _without(survivor, {(item.get("system"), item["value"]) for item in gone} - set(targets)),
+            tuple(item for item in gone if key_of(item) not in targets),
+            _without(survivor, {key_of(item) for item in gone} - set(targets)),
         )
 
 
-def _without(survivor: PatientRecord, gone: set[tuple[str, str]]) -> PatientRecord:
-    """Leave out of the survivor what MRG lists: the old number must not come back as a current one."""
-    kept = tuple(item for item in survivor.identifiers if (item.get("system"), item["value"]) not in gone)
-    return replace(survivor, identifiers=kept)
+def _without(record: PatientRecord, gone: set[Identity]) -> PatientRecord:
+    """Leave numbers out of a record: what MRG lists must not come back as current, nor tells what both sides list."""
+    identities = tuple(identity for identity in record.identities if identity not in gone)
+    kept = tuple(item for item in record.identifiers if key_of(item) not in gone)
+    return replace(record, identities=identities, identifiers=kept)
+
+
+def _refuse_faults(faults: Sequence[Finding]) -> None:
+    if faults:
+        raise MappingError(faults[0].reason, *faults[0].locations[:1])
 
 
 def _refuse_unidentified(side: Identities, place: str) -> None:

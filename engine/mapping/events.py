@@ -5,14 +5,16 @@ from enum import StrEnum
 from typing import Any, Final
 
 from engine.mapping.document import Document, Problems
+from engine.mapping.expression import FIELD
 from engine.mapping.identifier import MERGED, IdentityRules, Preference
 from engine.mapping.reference import nearest
 
 TOP_KEYS: Final = frozenset(
-    {"mapping", "extends", "identity", "placeholder_people", "events", "others"},
+    {"mapping", "extends", "identity", "placeholder_people", "historic", "events", "others"},
 )
 RULE_KEYS: Final = frozenset({"rule", "do", "if_absent", "reactivate", "skip", "unhandled"})
 IDENTITY_KEYS: Final = frozenset({"from", "untyped", "not_identity", "prefer", "placeholders", "systems"})
+HISTORIC_KEYS: Final = frozenset({"field", "value", "rule"})
 PEOPLE_KEYS: Final = frozenset({"names", "beginnings", "birth_dates"})
 
 
@@ -21,7 +23,11 @@ class Doing(StrEnum):
 
     UPSERT = "upsert patient"
     UPDATE = "update patient"
+    DELETE = "delete patient"
     MERGE = "merge patient"
+    RENAME = "rename patient"
+    LINK = "link patients"
+    UNLINK = "unlink patients"
     SKIP = "skip"
     UNHANDLED = "unhandled"
 
@@ -34,6 +40,16 @@ class Rule:
     doing: Doing
     create: bool = True
     reactivate: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Historic:
+    """What marks a movement of the past: a field's first component has this value; `rule` then holds, for movements."""
+
+    segment: str
+    number: int
+    value: str
+    rule: Rule
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +69,7 @@ class EventTable:
     others: Rule
     identity: IdentityRules
     people: People
+    historic: Historic | None = None
 
 
 def make_event_table(document: Document, problems: Problems) -> EventTable:
@@ -64,7 +81,8 @@ def make_event_table(document: Document, problems: Problems) -> EventTable:
     if not rules:
         problems.add(document, ("events",), "no events", "map at least one event")
     others = Rule(str(value.get("others") or "unknown-event"), Doing.UNHANDLED)
-    return EventTable(rules, others, _identity(document, problems), _people(document, problems))
+    identity, people = _identity(document, problems), _people(document, problems)
+    return EventTable(rules, others, identity, people, _historic(document, problems))
 
 
 def _rule(event: str, value: Any, document: Document, problems: Problems) -> Rule | None:
@@ -88,7 +106,7 @@ def _rule(event: str, value: Any, document: Document, problems: Problems) -> Rul
 
 def _doing(event: str, value: dict[str, Any], document: Document, problems: Problems) -> Rule | None:
     path = ("events", event)
-    doings = {Doing.UPSERT.value, Doing.UPDATE.value, Doing.MERGE.value}
+    doings = set(Doing) - {Doing.SKIP, Doing.UNHANDLED}
     given = value["do"]
     do = given[0] if isinstance(given, list) and len(given) == 1 else given
     if do not in doings:
@@ -100,6 +118,18 @@ def _doing(event: str, value: dict[str, Any], document: Document, problems: Prob
     if reactivate not in {"yes", "no"}:
         problems.add(document, (*path, "reactivate"), f"found {reactivate!r}", "expected yes or no")
     return Rule(str(value.get("rule") or event), Doing(do), absent == "create", reactivate == "yes")
+
+
+def _historic(document: Document, problems: Problems) -> Historic | None:
+    value = _map(document.value, "historic", document, problems)
+    if not value:
+        return None
+    _known(value, HISTORIC_KEYS, document, ("historic",), problems)
+    field = FIELD.fullmatch(str(value.get("field") or ""))
+    if field is None or not value.get("value") or not value.get("rule"):
+        problems.add(document, ("historic",), "not whole", "write {field: ZBE-5, value: Y, rule: historic-movement}")
+        return None
+    return Historic(field[1], int(field[2]), str(value["value"]), Rule(str(value["rule"]), Doing.UPDATE))
 
 
 def _identity(document: Document, problems: Problems) -> IdentityRules:

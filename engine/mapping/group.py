@@ -13,11 +13,11 @@ class MergeGroup(NamedTuple):
 
 
 def merge_groups(message: Message) -> tuple[MergeGroup, ...]:
-    """Return the PID/MRG groups in order: an MRG goes with the PID before it, or else with the first after it."""
+    """Return the PID/MRG groups in order: an MRG goes with the PID before it; where one leads, each with the next."""
     groups: list[MergeGroup] = []
     early: list[Segment] = []
     current: Segment | None = None
-    taken = True
+    taken, leading = True, False
     for segment in message.segments:
         if segment.name == "PID":
             if not taken:
@@ -26,7 +26,8 @@ def merge_groups(message: Message) -> tuple[MergeGroup, ...]:
             groups.extend(MergeGroup(segment, mrg) for mrg in early)
             early = []
         elif segment.name == "MRG":
-            if current is None:
+            leading = leading or current is None
+            if leading:
                 early.append(segment)
             else:
                 groups.append(MergeGroup(current, segment))

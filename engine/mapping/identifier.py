@@ -22,6 +22,7 @@ URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[!-~]{1,500}")
 MAX_CACHED: Final = 1024
 # The fields of MRG that stand for the merged side of those in PID.
 MERGED: Final = {"PID-3": "MRG-1", "PID-4": "MRG-2", "PID-2": "MRG-4"}
+_SURVIVING: Final = {merged: name for name, merged in MERGED.items()}
 
 
 class Preference(NamedTuple):
@@ -175,7 +176,7 @@ class Identifiers:
     def _authority(self, namespace: str, universal: str, kind: str, place: str) -> System:
         authorities = self._setting.authorities
         if not namespace and not universal and place not in self._fields:
-            return System(self._setting.base_uri + place, configured=False, known=True)
+            return System(self._setting.base_uri + _SURVIVING.get(place, place), configured=False, known=True)
         for name in (namespace, universal):
             if (name or not (namespace or universal)) and name in authorities:
                 return System(authorities[name], configured=True, known=True)

@@ -1,5 +1,6 @@
 """From a message to its subject: rule, identities, findings. The hot path of intake."""
 
+from collections import Counter
 from collections.abc import Hashable, Sequence
 from typing import Final, NamedTuple
 
@@ -19,6 +20,8 @@ from engine.mapping.subject import Action, Subject
 
 MAX_KEPT: Final = 4096
 UNKNOWN_AUTHORITY: Final = "unknown-authority"
+# The fields of MRG whose numbers a change of identifier may take out of use.
+RENAMED: Final = (1, 2, 4)
 
 
 class Identities(NamedTuple):
@@ -29,6 +32,8 @@ class Identities(NamedTuple):
     findings: tuple[Finding, ...]
 
 
+# What a mark of the past changes: an event about who somebody is speaks of no movement.
+MOVEMENTS: Final = frozenset({Doing.UPSERT, Doing.UPDATE})
 NOBODY: Final = Identities((), 0, ())
 
 
@@ -47,7 +52,15 @@ class SubjectReader:
 
     def rule(self, message: Message) -> Rule:
         """Return the rule of the message's event."""
-        return self._table.rules.get(message.trigger, self._table.others)
+        rule = self._table.rules.get(message.trigger, self._table.others)
+        historic = self._table.historic
+        if historic is None or message.first(historic.segment) is None or rule.doing not in MOVEMENTS:
+            return rule
+        return historic.rule if message.leaf(historic.segment, historic.number) == historic.value else rule
+
+    def is_historic(self, rule: Rule) -> bool:
+        """Say whether a rule is that for movements of the past."""
+        return self._table.historic is not None and rule.name == self._table.historic.rule.name
 
     def subject(self, message: Message) -> Subject:
         """Return the subject of a message."""
@@ -60,6 +73,10 @@ class SubjectReader:
             return self._filtered(rule, message)
         if rule.doing is Doing.MERGE:
             return self._merge(rule, message)
+        if rule.doing is Doing.RENAME:
+            return self._rename(rule, message)
+        if rule.doing in {Doing.LINK, Doing.UNLINK}:
+            return self._link(rule, message)
         return self._patient(rule, message)
 
     def _filtered(self, rule: Rule, message: Message) -> Subject:
@@ -77,20 +94,7 @@ class SubjectReader:
     def _patient(self, rule: Rule, message: Message) -> Subject:
         moment = self.moment(message)
         side = self.side(message.first("PID"), message, moment)
-        findings = side.findings or _unidentified(side)
-        flags = (*moment.flags, *_unknown(side.found))
-        action = Action.REFUSE if findings else Action.DELIVER
-        groups = (_keys(side.found),) if side.found else ()
-        return Subject(
-            rule.name,
-            action,
-            groups,
-            merge=False,
-            visit=_visit(message),
-            findings=findings,
-            flags=flags,
-            event_at=moment.at,
-        )
+        return _subject(rule, message, moment, (side.found,), side.findings or _unidentified(side))
 
     def _merge(self, rule: Rule, message: Message) -> Subject:
         moment = self.moment(message)
@@ -117,6 +121,46 @@ class SubjectReader:
             findings=tuple(findings),
             flags=tuple(flags),
             event_at=moment.at,
+        )
+
+    def _rename(self, rule: Rule, message: Message) -> Subject:
+        moment = self.moment(message)
+        groups = merge_groups(message) or (MergeGroup(None, None),)
+        sides = [self.renamed(group, message, moment) for group in groups]
+        return _subject(rule, message, moment, [(*new.found, *old.found) for new, old in sides], _faults(sides))
+
+    def renamed(self, group: MergeGroup, message: Message, moment: Moment) -> tuple[Identities, Identities]:
+        """Return the identities of a PID and of its MRG, with the findings that forbid a change from these to those.
+
+        Numbers that stand for nobody may change, too: an MRG without identities will do if it lists any number.
+        """
+        new, old = self.side(group.pid, message, moment), self.merged_side(group.mrg, message, moment)
+        numbers = group.mrg is not None and any(_lists(group.mrg, number) for number in RENAMED)
+        lacking = () if numbers and not old.placeholders else _unidentified(old, "MRG-1")
+        return new._replace(findings=(*new.findings, *_unidentified(new))), old._replace(
+            findings=(*old.findings, *lacking)
+        )
+
+    def _link(self, rule: Rule, message: Message) -> Subject:
+        moment = self.moment(message)
+        sides = self.linked(message, moment)
+        return _subject(rule, message, moment, [side.found for side in sides], _faults([sides]))
+
+    def linked(self, message: Message, moment: Moment) -> tuple[Identities, ...]:
+        """Return the identities of each PID, with the findings that forbid to link them.
+
+        A number that several of them list tells them not apart and is left out.
+        """
+        sides = [self.side(pid, message, moment) for pid in message.named("PID")]
+        if len(sides) < 2:
+            return tuple(side._replace(findings=(*side.findings, *_unidentified(NOBODY))) for side in (*sides, NOBODY))
+        counted = Counter(one.identity for side in sides for one in side.found)
+        apart = [tuple(one for one in side.found if counted[one.identity] == 1) for side in sides]
+        return tuple(
+            side._replace(
+                found=found or side.found, findings=(*side.findings, *_unidentified(side), *_self(side, found))
+            )
+            for side, found in zip(sides, apart, strict=True)
         )
 
     def pair(self, group: MergeGroup, message: Message, moment: Moment) -> tuple[Pair | None, tuple[Finding, ...]]:
@@ -192,6 +236,35 @@ def _visit(message: Message) -> str:
 
 def _keys(found: Sequence[Found]) -> tuple[Identity, ...]:
     return tuple(dict.fromkeys(one.identity for one in found))
+
+
+def _subject(
+    rule: Rule, message: Message, moment: Moment, groups: Sequence[Sequence[Found]], findings: tuple[Finding, ...]
+) -> Subject:
+    return Subject(
+        rule.name,
+        Action.REFUSE if findings else Action.DELIVER,
+        tuple(_keys(group) for group in groups if group),
+        visit=_visit(message),
+        findings=findings,
+        flags=(*moment.flags, *(flag for group in groups for flag in _unknown(group))),
+        event_at=moment.at,
+    )
+
+
+def _faults(sides: Sequence[Sequence[Identities]]) -> tuple[Finding, ...]:
+    return tuple(dict.fromkeys(finding for group in sides for side in group for finding in side.findings))
+
+
+def _self(side: Identities, apart: tuple[Found, ...]) -> tuple[Finding, ...]:
+    if apart or not side.found:
+        return ()
+    places = (f"{side.found[0].location}.1",)
+    return (Finding(ErrorCode.DUPLICATE_KEY, "self-link", places, "both sides are the same patient"),)
+
+
+def _lists(mrg: Segment, number: int) -> bool:
+    return mrg.field(number) not in {"", '""'}
 
 
 def _unknown(found: Sequence[Found]) -> tuple[str, ...]:

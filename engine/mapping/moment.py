@@ -4,6 +4,7 @@ from datetime import datetime, tzinfo
 from typing import NamedTuple
 
 from engine.hl7.message import Message
+from engine.hl7.timestamp import Timestamp
 from engine.mapping.stamp import Stamps
 
 
@@ -11,7 +12,8 @@ class Moment(NamedTuple):
     """The moment of an event.
 
     `precision` in characters, 0 where neither field is usable; `flags` name what had to be decided, with the place;
-    `day` is the day as written, YYYYMMDD, empty where there is none; `offset` that of MSH-7, for timestamps without.
+    `day` is the day as written, YYYYMMDD, empty where there is none; `offset` that of MSH-7, for timestamps without;
+    `stamp` all of the field that was used.
     """
 
     at: datetime | None
@@ -19,6 +21,7 @@ class Moment(NamedTuple):
     flags: tuple[str, ...]
     day: str
     offset: tzinfo | None
+    stamp: Timestamp | None = None
 
 
 def moment_of(message: Message, stamps: Stamps) -> Moment:
@@ -31,5 +34,5 @@ def moment_of(message: Message, stamps: Stamps) -> Moment:
             if stamp is not None:
                 day = text[:8] if stamp.precision >= 8 else ""
                 flags = tuple([f"{flag} {place}" for flag in stamp.flags]) if stamp.flags else ()
-                return Moment(stamp.at, stamp.precision, flags, day, offset)
+                return Moment(stamp.at, stamp.precision, flags, day, offset, stamp)
     return Moment(None, 0, (), "", offset)

@@ -4,7 +4,7 @@ from typing import Any
 
 from engine.errors import MappingError
 from engine.fhir.changes import created
-from engine.fhir.plan import Merge, PatientRecord, Upsert
+from engine.fhir.plan import Interaction, Link, Merge, PatientRecord, Rename
 from engine.hl7.message import Message
 from engine.mapping.compile import Mapping
 from engine.mapping.subject import Action, lane_key
@@ -51,7 +51,20 @@ def patient(record: PatientRecord) -> Json:
     return {**body, **created(record.changes).body}
 
 
-def _interaction(one: Upsert | Merge) -> Json:
+def _interaction(one: Interaction) -> Json:
+    if isinstance(one, Link):
+        return {
+            "unlink" if one.undo else "link": lane_key(one.one.identities[0]),
+            "and": lane_key(one.other.identities[0]),
+            **_record(one.other),
+        }
+    if isinstance(one, Rename):
+        return {
+            "rename": [lane_key(identity) for identity in one.old],
+            "to": [lane_key(identity) for identity in one.new],
+            "retired": list(one.retired),
+            **_record(one.patient),
+        }
     if isinstance(one, Merge):
         return {
             "merge": lane_key(one.source),
@@ -61,7 +74,7 @@ def _interaction(one: Upsert | Merge) -> Json:
             **_record(one.survivor),
         }
     return {
-        "upsert": "create or update" if one.create else "update only",
+        "upsert": "inactivate" if one.inactivate else "create or update" if one.create else "update only",
         "reactivate": one.reactivate,
         **_record(one.patient),
     }

@@ -10,10 +10,12 @@ import pytest
 from engine.config.channel import Channel
 from engine.deliver.destination import Destination
 from engine.deliver.verdict import Known, Request, Verdict
-from engine.fhir.plan import ElementChange, Identity, Merge, PatientRecord, Plan, Upsert
+from engine.fhir.plan import ElementChange, Identity, Interaction, Link, Merge, PatientRecord, Plan, Rename
 from tests.deliver.fake_fhir import FakeFhir
 
 MRN = "https://mrn.riverbend.example"
+THIN = {"family": None, "given": None, "gender": None, "birthDate": None}
+ENDED = "2026-03-01T07:00:00-05:00"
 AT = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
@@ -73,7 +75,7 @@ class Site:
         )
         return self
 
-    async def send(self, *interactions: Upsert | Merge, source: str = "ADT|RVB", **options: Any) -> Verdict:
+    async def send(self, *interactions: Interaction, source: str = "ADT|RVB", **options: Any) -> Verdict:
         """Deliver interactions as one entry and learn from the verdict."""
         assert self.destination is not None
 
@@ -176,10 +178,31 @@ def merging(patient: Callable[..., PatientRecord]) -> Callable[..., Merge]:
     """Makes a merge of one number into another; elements describe the survivor as an A40's PID does."""
 
     def make(source: str, target: str, **elements: Any) -> Merge:
-        thin = {"family": None, "given": None, "gender": None, "birthDate": None} | elements
-        survivor = patient(target, **thin)
+        survivor = patient(target, **THIN | elements)
         return Merge(
             Identity(MRN, source), Identity(MRN, target), (Identity(MRN, source),), (_identifier(source),), survivor
         )
+
+    return make
+
+
+@pytest.fixture
+def renaming(patient: Callable[..., PatientRecord]) -> Callable[..., Rename]:
+    """Makes a change of one number into another; elements describe the patient as the PID does."""
+
+    def make(old: str, new: str, **elements: Any) -> Rename:
+        gone = _identifier(old, use="old", period={"end": ENDED})
+        who = patient(new, **THIN | elements)
+        return Rename((Identity(MRN, old),), (Identity(MRN, new),), (gone,), (_identifier(new),), who)
+
+    return make
+
+
+@pytest.fixture
+def linking(patient: Callable[..., PatientRecord]) -> Callable[..., Link]:
+    """Makes a link of two numbers, or its undoing; elements describe both as the PIDs do."""
+
+    def make(one: str, other: str, *, undo: bool = False, **elements: Any) -> Link:
+        return Link(patient(one, **elements), patient(other, **elements), undo)
 
     return make

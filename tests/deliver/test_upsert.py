@@ -9,6 +9,7 @@ from engine.fhir.plan import Identity, Plan, Upsert
 from tests.deliver.fake_fhir import Step
 
 MRN = "https://mrn.riverbend.example"
+PERSON = {"name": [{"family": "Quintero", "given": ["Marisol"]}], "gender": "female", "birthDate": "1984-02-29"}
 
 
 async def test_unknown_patient_is_created_on_condition(site, server, patient):
@@ -338,3 +339,38 @@ def _outcome(code: str, detail: str = "") -> bytes:
         '{"resourceType":"OperationOutcome","issue":[{"severity":"error",'
         f'"code":"{code}","diagnostics":"SENTINEL"{details}}}]}}'
     ).encode()
+
+
+async def test_deletion_sets_the_record_inactive(site, server, identifier, patient):
+    """A29: `active` false and nothing else; a second one changes nothing; a new registration wakes the record."""
+    server.add("a", identifier=[identifier("1")], **PERSON)
+    site.open()
+    verdict = await site.send(Upsert(patient("1", telecom=[{"value": "9"}]), inactivate=True))
+    assert (verdict.reason, "inactivated" in verdict.notes) == ("updated", True)
+    assert server.patients["a"]["active"] is False
+    assert "telecom" not in server.patients["a"]
+    assert (await site.send(Upsert(patient("1"), inactivate=True))).reason == "unchanged"
+    late = await site.send(Upsert(patient("1", telecom=[{"value": "9"}])))
+    assert ("inactive" in late.notes, server.patients["a"]["active"]) == (True, False)
+    woken = await site.send(Upsert(patient("1"), reactivate=True))
+    assert ("reactivated" in woken.notes, server.patients["a"]["active"]) == (True, True)
+
+
+async def test_deletion_of_nobody_makes_nobody(site, server, patient):
+    """A29 of an unknown person: there is nothing to delete."""
+    verdict = await site.open().send(Upsert(patient("1"), inactivate=True))
+    assert (verdict.kind, verdict.reason, server.effects) == (VerdictKind.DELIVERED, "nothing-to-delete", [])
+
+
+async def test_deletion_under_a_merged_or_renamed_number_spares_the_survivor(
+    site, server, identifier, patient, merging
+):
+    """The person behind a number that is out of use was deleted by what took it out of use."""
+    server.add("a", identifier=[identifier("1")], **PERSON)
+    server.add("b", identifier=[identifier("2"), identifier("0", use="old")], **PERSON)
+    site.open()
+    await site.destination.check()
+    await site.send(merging("1", "2"))
+    for number in ("1", "0"):
+        assert (await site.send(Upsert(patient(number), inactivate=True))).reason == "nothing-to-delete"
+    assert server.patients["b"]["active"] is True

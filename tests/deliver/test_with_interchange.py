@@ -152,6 +152,35 @@ async def test_replay_of_everything_changes_nothing(feed, interchange, numbers, 
     assert found(feed, interchange, two) == before
 
 
+async def test_renamed_then_again_then_back(feed, interchange, numbers, patient, renaming):
+    """A change of identifier is carried out once, the old number still finds the record, and it can be taken back."""
+    one, two, three = numbers
+    await feed.send(Upsert(patient(one, family=one)))
+    assert (await feed.send(renaming(one, two))).reason == "renamed"
+    assert (await feed.send(renaming(one, two))).reason == "already-renamed"
+    late = await feed.send(Upsert(patient(one, family=one, telecom=[{"system": "phone", "value": "9"}])))
+    assert late.reason == "updated"
+    assert found(feed, interchange, one) == found(feed, interchange, two)
+    assert (await feed.send(renaming(two, one))).reason == "renamed"
+    await feed.send(Upsert(patient(three, family=three)))
+    assert (await feed.send(renaming(one, three))).reason == "would-merge"
+
+
+async def test_linked_then_parted_then_deleted(feed, interchange, numbers, patient, linking):
+    """Links stand on both records and go from both; A29 leaves the record there, inactive."""
+    one, two, _ = numbers
+    await feed.send(Upsert(patient(one, family=one)))
+    assert (await feed.send(linking(one, two, family=one))).reason == "linked"
+    assert (await feed.send(linking(two, one))).reason == "already-linked"
+    ends = [found(feed, interchange, number)[0] for number in (one, two)]
+    links = [body["link"] for body in ends]
+    assert links == [[{"other": {"reference": f"Patient/{body['id']}"}, "type": "seealso"}] for body in reversed(ends)]
+    assert (await feed.send(linking(one, two, undo=True))).reason == "unlinked"
+    assert "link" not in found(feed, interchange, two)[0]
+    assert (await feed.send(Upsert(patient(two, family=one), inactivate=True))).reason == "updated"
+    assert found(feed, interchange, two)[0]["active"] is False
+
+
 async def test_coded_elements_come_back_equal(feed, interchange, numbers, patient):
     """Coded values survive the edge between the versions, so that a repeat changes nothing."""
     coded = ElementChange(

@@ -8,7 +8,7 @@ from fhir.resources.R4B.patient import Patient
 
 from engine.config.shipped import shipped
 from engine.errors import MappingError, MessageError
-from engine.fhir.plan import Upsert
+from engine.fhir.plan import Interaction, Link, Merge, PatientRecord
 from engine.hl7.message import parse
 from engine.mapping.case import Case, channel_of, differences, read_cases, run_case
 from engine.mapping.compile import Mapping, MappingSource, compile_mapping, load
@@ -67,8 +67,7 @@ def test_corpus(corpus: tuple[CorpusFile, ...], source: MappingSource) -> None:
             plan = mapping.plan(message) if subject.action is Action.DELIVER else None
         except (MessageError, MappingError):
             continue
-        for interaction in plan.interactions if plan else ():
-            record = interaction.patient if isinstance(interaction, Upsert) else interaction.survivor
+        for record in (record for one in (plan.interactions if plan else ()) for record in _records(one)):
             planned += 1
             try:
                 Patient.model_validate(patient(record))
@@ -76,6 +75,12 @@ def test_corpus(corpus: tuple[CorpusFile, ...], source: MappingSource) -> None:
                 invalid.append(f"{file.name}: {error}")
     assert invalid == []
     assert planned > 100
+
+
+def _records(one: Interaction) -> tuple[PatientRecord, ...]:
+    if isinstance(one, Link):
+        return one.one, one.other
+    return (one.survivor,) if isinstance(one, Merge) else (one.patient,)
 
 
 def test_outcome_of_a_filtered_event(mapping: Mapping) -> None:
