@@ -16,6 +16,7 @@ COMMANDS: Final = {
     "demo": "engine.ops.demo:demo",
     "run": "engine.ops.run:run",
     "send": "engine.ops.send:send",
+    "simulate": "engine.ops.simulate:simulate",
     "doctor": "engine.ops.doctor:doctor",
     "messages": "engine.ops.messages:app",
     "channels": "engine.ops.channels:app",

@@ -17,6 +17,7 @@ FLOORS = {
     **dict.fromkeys(VOCABULARY, 2),
     **dict.fromkeys(STATIONS, 3),
     "interchange": 3,
+    "simulation": 3,
     "pipeline": 4,
     "ops": 5,
     "__main__": 6,
@@ -136,6 +137,13 @@ def test_the_neighbour_is_reached_over_http_only() -> None:
     assert reached <= {"fhir", "errors", "telemetry", "config", "fault"}
     callers = {module.room for module in house() if "interchange" in rooms_of(module)}
     assert callers <= {"ops", "__main__"}
+
+
+def test_the_simulated_hospital_stands_alone() -> None:
+    """simulation knows HL7 and nothing else of ours; only the doors ask it for messages."""
+    reached = {room for module in house() if module.room == "simulation" for room in rooms_of(module)}
+    assert reached <= {"hl7", "errors"}
+    assert {module.room for module in house() if "simulation" in rooms_of(module)} <= {"ops"}
 
 
 def test_no_circles() -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import ssl
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from hl7.mllp import InvalidBlockError, open_hl7_connection
@@ -15,6 +15,7 @@ from engine.ops.feed import deal, fields
 _REPLY_LIMIT_BYTES: Final = 16 * 1_048_576
 _GRACE_SECONDS: Final = 0.3
 _CLOSING_SECONDS: Final = 0.005  # an engine that refuses a block may close the line right after its answer
+_AHEAD: Final = 64
 _NEVER: Final = frozenset({b"NE", b""})
 
 
@@ -50,14 +51,59 @@ async def send_messages(
             await line.close()
 
     hands = [hand for hand in deal(messages, connections) if hand]
-    lines = [_Line(host, port, timeout_seconds, tls) for _ in hands]
+    lines = await _opened([_Line(host, port, timeout_seconds, tls) for _ in hands])
+    await asyncio.gather(*(work(hand, line) for hand, line in zip(hands, lines, strict=True)))
+    return [answers[position] for position in range(len(messages))]
+
+
+async def send_stream(
+    host: str,
+    port: int,
+    feed: Iterable[tuple[int, bytes]],
+    heard: Callable[[Answer], None],
+    *,
+    connections: int = 1,
+    rate: float = 0.0,
+    timeout_seconds: float = 30.0,
+    tls: ssl.SSLContext | None = None,
+) -> None:
+    """Send messages as they are made, however many; `heard` is called with each answer as it comes.
+
+    The number beside each message says whose it is: those of one number stay on one connection, in order. Memory holds
+    a few messages a connection. UnreachableError if nobody listens at the start; later failures stand in the answers.
+    """
+    pace = _Pace(rate)
+    lines = await _opened([_Line(host, port, timeout_seconds, tls) for _ in range(connections)])
+    queues: list[asyncio.Queue[tuple[int, bytes] | None]] = [asyncio.Queue(_AHEAD) for _ in lines]
+
+    async def work(queue: asyncio.Queue[tuple[int, bytes] | None], line: _Line) -> None:
+        try:
+            while (waiting := await queue.get()) is not None:
+                heard(await line.exchange(*waiting))
+        finally:
+            await line.close()
+
+    async def hand_out() -> None:
+        for position, (whose, message) in enumerate(feed):
+            await pace.wait()
+            await queues[whose % connections].put((position, message))
+        for queue in queues:
+            await queue.put(None)
+
+    async with asyncio.TaskGroup() as group:
+        for queue, line in zip(queues, lines, strict=True):
+            group.create_task(work(queue, line))
+        group.create_task(hand_out())
+
+
+async def _opened(lines: "list[_Line]") -> "list[_Line]":
+    """Open every line, or close them all again and raise UnreachableError."""
     try:
         await asyncio.gather(*(line.open() for line in lines))
     except UnreachableError:
         await asyncio.gather(*(line.close() for line in lines))
         raise
-    await asyncio.gather(*(work(hand, line) for hand, line in zip(hands, lines, strict=True)))
-    return [answers[position] for position in range(len(messages))]
+    return lines
 
 
 class _Pace:

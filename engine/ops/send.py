@@ -17,8 +17,9 @@ from engine.ops.line import send_messages
 from engine.ops.options import Json
 from engine.ops.table import NEGATIVE, POSITIVE, cell, output, progress, table
 
-__all__ = ["Answer", "read_messages", "send", "send_messages"]
+__all__ = ["COLUMNS", "Answer", "far_end", "read_messages", "row_of", "send", "send_messages", "trusted"]
 
+COLUMNS: Final = ("#", "Control ID", "Event", "ACK", "Error", "Text", "Time ms")
 _ROWS_SHOWN: Final = 60
 
 
@@ -39,9 +40,9 @@ def send(
 
     Example: adt-engine send samples --to 127.0.0.1:2575
     """
-    host, port = _address(to)
+    host, port = far_end(to)
     messages = read_messages(files)
-    context = _context(tls_ca, tls_certificate)
+    context = trusted(tls_ca, tls_certificate)
     started = time.perf_counter()
     with progress(shown=not as_json) as bar:
         task = bar.add_task("sending", total=len(messages))
@@ -66,14 +67,16 @@ def send(
         raise typer.Exit(1)
 
 
-def _address(text: str) -> tuple[str, int]:
+def far_end(text: str) -> tuple[str, int]:
+    """Read HOST:PORT; UsageError for anything else."""
     host, _, port = text.rpartition(":")
     if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
         raise UsageError(f"--to {text} is no HOST:PORT; write one such as 127.0.0.1:2575")
     return host.strip("[]"), int(port)
 
 
-def _context(authority: Path | None, certificate: Path | None) -> ssl.SSLContext | None:
+def trusted(authority: Path | None, certificate: Path | None) -> ssl.SSLContext | None:
+    """Return what TLS trusts and shows, None where neither file is named; UsageError for a file that cannot be used."""
     if authority is None and certificate is None:
         return None
     try:
@@ -116,19 +119,15 @@ def _show(answers: list[Answer], seconds: float) -> None:
     console = output()
     telling = answers if len(answers) <= _ROWS_SHOWN else [answer for answer in answers if not answer.positive]
     if telling:
-        console.print(
-            table(
-                ("#", "Control ID", "Event", "ACK", "Error", "Text", "Time ms"),
-                (_row(answer) for answer in telling[:_ROWS_SHOWN]),
-            )
-        )
+        console.print(table(COLUMNS, (row_of(answer) for answer in telling[:_ROWS_SHOWN])))
     if len(telling) > _ROWS_SHOWN:
         console.print(f"… and {len(telling) - _ROWS_SHOWN} more that were not taken")
     totals = ", ".join(f"{count} {code}" for code, count in _totals(answers).items()) or "no answers asked for"
     console.print(f"{len(answers)} sent in {seconds:.1f} s ({len(answers) / max(seconds, 1e-9):.0f}/s): {totals}")
 
 
-def _row(answer: Answer) -> tuple[object, ...]:
+def row_of(answer: Answer) -> tuple[object, ...]:
+    """Return an answer as a row of the table."""
     codes = " ".join(ack.code for ack in answer.acks) or "–"
     return (
         answer.position + 1,

@@ -39,7 +39,11 @@ def test_the_shipped_channel_is_read() -> None:
     (channel,) = load_channels(shipped("channels"))
     assert channel.channel == "riverbend-adt"
     assert channel.allow_merge
-    assert channel.authorities == {"RVB": "https://mrn.riverbend.example", "": "https://mrn.riverbend.example"}
+    assert channel.authorities == {
+        "RVB": "https://mrn.riverbend.example",
+        "": "https://mrn.riverbend.example",
+        "LKS": "https://mrn.lakeside.example",
+    }
     assert channel.allow == (ip_network("127.0.0.0/8"),)
     (destination,) = channel.destinations
     assert destination.if_none_exist == "demographics"

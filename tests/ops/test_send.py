@@ -1,4 +1,5 @@
 import asyncio
+import itertools
 import json
 import socket
 import socketserver
@@ -41,7 +42,7 @@ class Peer:
     """A scripted engine: each block gets the replies that `reply` returns; None closes the line."""
 
     def __init__(self, reply: Reply) -> None:
-        self.reply, self.blocks, self.by_line = reply, [], {}
+        self.reply, self.blocks, self.by_line, self.lines = reply, [], {}, itertools.count()
         self.port = 0
 
     @contextmanager
@@ -74,7 +75,7 @@ class Peer:
 
     def serve(self, stream: socket.socket) -> None:
         """Answer one connection until it ends."""
-        buffer, mine = b"", self.by_line.setdefault(threading.get_ident(), [])
+        buffer, mine = b"", self.by_line.setdefault(next(self.lines), [])
         while received := stream.recv(65536):
             buffer += received
             while b"\x1c\r" in buffer:

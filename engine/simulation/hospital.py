@@ -1,0 +1,108 @@
+"""The simulated hospital: its beds, its doctors, and the numbers that it gives out."""
+
+from dataclasses import dataclass
+from random import Random
+from typing import Final, NamedTuple
+
+from engine.simulation import words
+from engine.simulation.sender import LAKESIDE, RIVERBEND
+
+WARDS: Final = ("2N", "2S", "3W", "4E", "5C", "ICU")
+LEAST_ROOMS: Final = 14
+PLACES_OF_CARE: Final = {"E": ("ED", 30), "O": ("OPD", 12)}
+NUMBERS: Final = {RIVERBEND: "RB", LAKESIDE: "LK"}
+
+
+class Bed(NamedTuple):
+    """Where a patient is: PL.1 to PL.4 and the building."""
+
+    point_of_care: str
+    room: str
+    bed: str
+    facility: str
+    building: str = "MAIN"
+
+
+@dataclass(frozen=True, slots=True)
+class Doctor:
+    """One of the doctors, by the number of its authority."""
+
+    number: str
+    family: str
+    given: str
+
+
+class Hospital:
+    """What all stays share; there are more rooms for more `patients`.
+
+    Two patients never lie in one bed; when all are taken, beds are put up in the hall.
+    """
+
+    def __init__(self, draw: Random, patients: int = 100) -> None:
+        rooms = max(LEAST_ROOMS, patients // 10)
+        self._free = [
+            Bed(ward, f"{100 * (at + 2) + room}", bed, "RIVERBEND")
+            for at, ward in enumerate(WARDS)
+            for room in range(1, rooms + 1)
+            for bed in "AB"
+        ]
+        self._hall = 0
+        self._counts = {"number": 0, "visit": 0, "account": 0, "message": 0}
+        self.doctors = tuple(
+            Doctor(
+                f"{1100 + 17 * at}",
+                draw.choice(words.BEGINNINGS) + draw.choice(words.ENDINGS),
+                draw.choice(words.GIVEN["FM"[at % 2]]),
+            )
+            for at in range(24)
+        )
+
+    def number(self, authority: str) -> str:
+        """Return a medical record number that was never given out before."""
+        return f"{NUMBERS[authority]}{self._next('number'):06d}"
+
+    def visit(self) -> str:
+        """Return a visit number that was never given out before."""
+        return f"V{self._next('visit'):07d}"
+
+    def account(self) -> str:
+        """Return an account number that was never given out before."""
+        return f"AC{self._next('account'):07d}"
+
+    def message(self) -> int:
+        """Return the count of messages written so far, this one with them."""
+        return self._next("message")
+
+    def bed(self, draw: Random) -> Bed:
+        """Take a free bed on a ward."""
+        if not self._free:
+            self._hall += 1
+            return Bed("HALL", f"{self._hall}", "A", "RIVERBEND")
+        at = draw.randrange(len(self._free))
+        self._free[at], self._free[-1] = self._free[-1], self._free[at]
+        return self._free.pop()
+
+    def take(self, bed: Bed) -> bool:
+        """Take one bed and no other; False where somebody else lies in it."""
+        if bed not in self._free:
+            return False
+        self._free.remove(bed)
+        return True
+
+    def ward(self, draw: Random) -> Bed:
+        """Return a ward without a bed on it, for what is only planned."""
+        return Bed(draw.choice(WARDS), "", "", "RIVERBEND")
+
+    def leave(self, bed: Bed) -> None:
+        """Give a bed back; chairs of the emergency department and of clinics are nobody's."""
+        if bed.point_of_care not in {"ED", "OPD"}:
+            self._free.append(bed)
+
+    def place(self, draw: Random, patient_class: str, facility: str) -> Bed:
+        """Return a place in the emergency department or in a clinic, which many may share."""
+        name, rooms = PLACES_OF_CARE[patient_class]
+        return Bed(name, f"{draw.randrange(1, rooms + 1)}", "", facility, "")
+
+    def _next(self, name: str) -> int:
+        self._counts[name] += 1
+        return self._counts[name]

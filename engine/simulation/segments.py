@@ -1,0 +1,306 @@
+"""The segments of a simulated message, each as a list of its fields; field n stands at index n."""
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import date, datetime, timedelta
+from typing import Final
+
+from engine.simulation import words
+from engine.simulation.hospital import Bed, Doctor
+from engine.simulation.person import Person
+from engine.simulation.sender import Sender
+from engine.simulation.stay import Stay
+from engine.simulation.telling import Telling
+
+Row = list[str]
+
+NULL: Final = '""'
+ADMISSION_TYPES: Final = {"E": "E", "I": "R", "O": "R", "P": "R"}
+
+
+def row(name: str, fields: Mapping[int, str]) -> Row:
+    """Return a segment: its name and its fields by number, up to the last one given."""
+    made = [""] * (max(fields) + 1)
+    made[0] = name
+    for number, value in fields.items():
+        made[number] = value
+    while not made[-1]:
+        made.pop()
+    return made
+
+
+def escaped(text: str) -> str:
+    """Return text with the delimiters in it escaped."""
+    return text.replace("\\", "\\E\\").replace("&", "\\T\\").replace("^", "\\S\\").replace("|", "\\F\\")
+
+
+def stamp(sender: Sender, at: datetime) -> str:
+    """Return a time as precisely as a system says it."""
+    return f"{at:%Y%m%d%H%M%S}"[: sender.digits]
+
+
+def msh(telling: Telling, at: datetime, control_id: str, message_type: str) -> Row:
+    """Return MSH; a row's index is one less than the field's number, as MSH-1 is the separator."""
+    sender = telling.sender
+    made = ["MSH", "^~\\&", sender.application, sender.facility, "ADTENGINE", "HUB", stamp(sender, at)]
+    return [*made, "", message_type, control_id, "P", sender.version, "", "", "", "", "", sender.charset]
+
+
+def evn(telling: Telling, at: datetime) -> Row:
+    """Return EVN."""
+    sender = telling.sender
+    moment = stamp(sender, at)
+    return row(
+        "EVN",
+        {
+            1: telling.trigger if sender.release < 7 else "",
+            2: moment,
+            4: telling.reason,
+            5: f"CL{at.minute:02d}^Keel^Orla",
+            6: moment,
+        },
+    )
+
+
+def pid(telling: Telling, at: datetime, *, other: bool = False) -> Row:
+    """Return PID; `other` writes the second chart of a link."""
+    person, sender = telling.person, telling.sender
+    authority = telling.other if other else telling.authority
+    number = (telling.number if not other else "") or person.numbers[authority]
+    fields = {1: "2" if other else "1", 3: _numbers(telling, number, authority), 5: _names(person, sender)}
+    fields |= {7: _day(person.born), 8: person.sex}
+    if telling.merged or telling.other:
+        return row("PID", fields)
+    if person.known:
+        fields |= _known(person, sender)
+    if person.mother:
+        fields |= {21: _mother(person, authority), 24: "Y" if person.order else "N"}
+        fields |= {25: str(person.order)} if person.order else {}
+    if telling.stay is not None:
+        fields[18] = f"{telling.stay.account}^^^{authority}^AN"
+    if person.died and telling.trigger in {"A03", "A31", "A08"}:
+        fields |= {29: stamp(sender, _died_at(telling, at)), 30: "Y"}
+    if sender.release >= 5 and not person.known:
+        fields[32] = "US"
+    return row("PID", fields)
+
+
+def pd1(telling: Telling, _at: datetime) -> Iterable[Row]:
+    """Return PD1 with the primary care provider, of people who have one."""
+    person = telling.person
+    if not person.known or not person.policy or telling.merged:
+        return ()
+    return (row("PD1", {3: "RIVERBEND PRIMARY CARE^^2001", 4: "1187^Osei^Ada^^^DR^MD"}),)
+
+
+def nk1(telling: Telling, _at: datetime) -> Iterable[Row]:
+    """Return NK1, one for each contact: a snapshot."""
+    sender = telling.sender
+    return [
+        row(
+            "NK1",
+            {1: str(at), 2: f"{each.family}^{each.given}", 3: each.relation, 5: _telephone(sender, each.phone, "PRN")},
+        )
+        for at, each in enumerate(telling.person.contacts, 1)
+    ]
+
+
+def mrg(telling: Telling, _at: datetime) -> Iterable[Row]:
+    """Return MRG where something was merged or renumbered."""
+    if not telling.merged:
+        return ()
+    name = f"{telling.person.family}^{telling.person.given}"
+    return (row("MRG", {1: f"{telling.merged}^^^{telling.authority}^MR", 7: name}),)
+
+
+def pv1(telling: Telling, _at: datetime) -> Iterable[Row]:
+    """Return PV1; class N where the event speaks of a person and of no visit."""
+    stay, sender = telling.stay, telling.sender
+    if stay is None:
+        return () if telling.merged else (row("PV1", {1: "1", 2: "N"}),)
+    fields = {
+        1: "1",
+        2: stay.patient_class,
+        3: _place(stay.bed),
+        4: "N" if telling.person.mother else ADMISSION_TYPES[stay.patient_class],
+        6: _place(stay.prior) if stay.prior and telling.trigger in {"A02", "A06", "A07"} else "",
+        7: _doctor(stay.attending),
+        8: _doctor(stay.referring),
+        10: stay.service,
+        19: f"{stay.number}^^^{telling.authority}^VN",
+        36: stay.disposition,
+        42: _place(stay.pending) if stay.pending and telling.trigger in {"A15", "A26"} else "",
+        44: stamp(sender, stay.admitted_at) if stay.admitted_at else "",
+        45: stamp(sender, stay.ended_at) if stay.ended_at else "",
+    }
+    if telling.trigger == "A13" and sender.deletes:
+        fields |= {36: NULL, 45: NULL}
+    return (row("PV1", fields),)
+
+
+def pv2(telling: Telling, at: datetime) -> Iterable[Row]:
+    """Return PV2 with the reason of the admission, and when it is expected where it is planned."""
+    stay = telling.stay
+    if stay is None or stay.patient_class not in {"P", "I"}:
+        return ()
+    reason = stay.diagnoses[0].split("^")[1]
+    expected = stamp(telling.sender, at + timedelta(days=1)) if stay.patient_class == "P" else ""
+    return (row("PV2", {3: f"^{escaped(reason)}", 8: expected}),)
+
+
+def obx(telling: Telling, at: datetime) -> Iterable[Row]:
+    """Return OBX with height and weight, of visits where somebody was measured."""
+    stay = telling.stay
+    if stay is None or stay.measures is None or telling.trigger not in {"A01", "A04", "A08"}:
+        return ()
+    height, weight = stay.measures
+    found = (("8302-2^BODY HEIGHT^LN", str(height), "cm"), ("29463-7^BODY WEIGHT^LN", str(weight), "kg"))
+    return [
+        row("OBX", {1: str(n), 2: "NM", 3: code, 5: value, 6: unit, 11: "F", 14: stamp(telling.sender, at)})
+        for n, (code, value, unit) in enumerate(found, 1)
+    ]
+
+
+def al1(telling: Telling, _at: datetime) -> Iterable[Row]:
+    """Return AL1, one for each allergy."""
+    return [
+        row("AL1", {1: str(at), 2: words.ALLERGENS[each][0], 3: words.ALLERGENS[each][1], 5: words.ALLERGENS[each][2]})
+        for at, each in enumerate(telling.person.allergies, 1)
+    ]
+
+
+def dg1(telling: Telling, at: datetime) -> Iterable[Row]:
+    """Return DG1, one for each diagnosis of the stay; DG1-6 is final once it is over."""
+    stay = telling.stay
+    if stay is None:
+        return ()
+    kind = "F" if stay.ended_at else "A" if len(stay.diagnoses) == 1 else "W"
+    coded = "I10" if telling.sender.release < 5 else ""
+    return [
+        row("DG1", {1: str(n), 2: coded, 3: each, 5: stamp(telling.sender, at), 6: kind})
+        for n, each in enumerate(stay.diagnoses, 1)
+    ]
+
+
+def pr1(telling: Telling, _at: datetime) -> Iterable[Row]:
+    """Return PR1, one for each procedure of the stay."""
+    stay = telling.stay
+    if stay is None:
+        return ()
+    sender = telling.sender
+    coded = "ICD10PCS" if sender.release < 5 else ""
+    return [
+        row("PR1", {1: str(n), 2: coded, 3: code, 5: stamp(sender, done), 6: "D" if n > 1 else "P"})
+        for n, (code, done) in enumerate(stay.procedures, 1)
+    ]
+
+
+def gt1(telling: Telling, at: datetime) -> Iterable[Row]:
+    """Return GT1: the patient, or of a child the first contact."""
+    person, sender = telling.person, telling.sender
+    if telling.stay is None or not person.known or not person.policy:
+        return ()
+    fields = {1: "1", 3: f"{person.family}^{person.given}", 5: _address(person), 11: "SEL"}
+    fields[6] = _telephone(sender, person.phone, "PRN")
+    if person.child(at.date()) and person.contacts:
+        first = person.contacts[0]
+        fields |= {3: f"{first.family}^{first.given}", 6: _telephone(sender, first.phone, "PRN"), 11: "PAR"}
+    return (row("GT1", fields),)
+
+
+def in1(telling: Telling, _at: datetime) -> Iterable[Row]:
+    """Return IN1 of the people who are insured."""
+    person = telling.person
+    if telling.stay is None or person.insurer is None or not person.known:
+        return ()
+    number, name, plan = words.INSURERS[person.insurer]
+    insured = f"{person.family}^{person.given}"
+    fields = {1: "1", 2: plan, 3: number, 4: escaped(name), 16: insured, 17: "CHD" if person.mother else "SEL"}
+    return (row("IN1", fields | {36: person.policy}),)
+
+
+def zpi(telling: Telling) -> Iterable[Row]:
+    """Return ZPI, the site's own segment: language, and whether an interpreter is needed."""
+    language = telling.person.language
+    return (row("ZPI", {1: "1", 2: language, 3: "N" if language == "EN" else "Y"}),) if language else ()
+
+
+def _pid(telling: Telling, at: datetime) -> Iterable[Row]:
+    return (pid(telling, at),)
+
+
+WRITERS: Final[Mapping[str, Callable[[Telling, datetime], Iterable[Row]]]] = {
+    "PID": _pid, "PD1": pd1, "NK1": nk1, "MRG": mrg, "PV1": pv1, "PV2": pv2, "OBX": obx, "AL1": al1, "DG1": dg1,
+    "PR1": pr1, "GT1": gt1, "IN1": in1,
+}  # fmt: skip
+"""What writes the segments of a name; none where nothing is to be said."""
+
+
+def _known(person: Person, sender: Sender) -> dict[int, str]:
+    """Return what PID says of somebody whom it knows."""
+    fields = {
+        10: person.race,
+        11: _address(person),
+        13: _telephone(sender, person.phone, "PRN"),
+        15: person.language,
+        16: person.marital,
+        17: person.religion,
+    }
+    if person.social_security and sender.release < 5:
+        fields[19] = person.social_security.replace("-", "")
+    return fields
+
+
+def _numbers(telling: Telling, number: str, authority: str) -> str:
+    person = telling.person
+    listed = [f"{number}^^^{authority}^MR"]
+    if telling.also:
+        listed.append(f"{person.numbers[telling.also]}^^^{telling.also}^MR")
+    if person.social_security and telling.sender.release >= 5 and not (telling.merged or telling.other):
+        listed.append(f"{person.social_security.replace('-', '')}^^^SSA^SS")
+    return "~".join(listed)
+
+
+def _names(person: Person, sender: Sender) -> str:
+    name = f"{person.family}^{person.given}^{person.second}^^^^L"
+    if person.own_writing and sender.wide:
+        family, given = person.own_writing
+        return f"{name}^A~{family}^{given}^^^^^L^I"
+    return name
+
+
+def _mother(person: Person, authority: str) -> str:
+    return f"{person.mother}^^^{authority}^MR"
+
+
+def _address(person: Person) -> str:
+    town = person.town
+    return f"{person.street}^^{town.name}^{town.state}^{town.code}^USA^H^^{town.county}" if town else ""
+
+
+def _telephone(sender: Sender, phone: str, use: str) -> str:
+    """Return a telephone number: in one piece up to 2.4, in its parts since, and both ways since 2.7."""
+    if not phone:
+        return ""
+    area, local = phone[:3], phone[3:]
+    if sender.release < 5:
+        return f"({area}){local[:3]}-{local[3:]}^{use}^PH"
+    parts = f"^{use}^PH^^1^{area}^{local}"
+    return f"{parts}^^^^^+1 {area} {local[:3]} {local[3:]}" if sender.release >= 7 else parts
+
+
+def _place(bed: Bed) -> str:
+    place = f"{bed.point_of_care}^{bed.room}^{bed.bed}^{bed.facility}"
+    return f"{place}^^N^{bed.building}" if bed.building else place
+
+
+def _doctor(doctor: Doctor) -> str:
+    return f"{doctor.number}^{doctor.family}^{doctor.given}^^^DR^MD^^RVB"
+
+
+def _day(born: date | None) -> str:
+    return f"{born:%Y%m%d}" if born else ""
+
+
+def _died_at(telling: Telling, at: datetime) -> datetime:
+    stay: Stay | None = telling.stay
+    return (stay.ended_at if stay else None) or at

@@ -1,0 +1,42 @@
+"""What a sending system tells in one message, before it is written down."""
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from engine.simulation.person import Person
+from engine.simulation.sender import Sender
+from engine.simulation.stay import Stay
+
+OLD_NUMBER: Final = "old-number"
+LATE: Final = "late"
+DUPLICATE: Final = "duplicate"
+
+
+@dataclass(frozen=True, slots=True)
+class Telling:
+    """One event as one system tells it.
+
+    `authority` says whose number names the patient, `number` which one where it is not the current one; `also` the
+    authority of a second number listed; `merged` is MRG-1; `other` the authority of the second PID of a link.
+    """
+
+    trigger: str
+    sender: Sender
+    person: Person
+    authority: str
+    stay: Stay | None = None
+    number: str = ""
+    also: str = ""
+    merged: str = ""
+    other: str = ""
+    reason: str = ""
+    note: str = ""
+
+
+Way = Generator["timedelta | Telling | Way", datetime, None]
+"""A course of events: it yields how long nothing happens, what is told then, and other courses that begin beside it.
+
+After each time that passes it is told what time it is.
+"""

@@ -1,0 +1,271 @@
+"""Visits as courses of events: days on a ward, the emergency department, a clinic, a birth."""
+
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from random import Random
+from typing import Final
+
+from engine.simulation import person as people
+from engine.simulation import words
+from engine.simulation.hospital import Bed, Hospital
+from engine.simulation.person import Person
+from engine.simulation.sender import CLINIC, EMERGENCY, LAKESIDE, REGISTRATION, RIVERBEND, Sender
+from engine.simulation.stay import State, Stay
+from engine.simulation.telling import Telling, Way
+
+HOME: Final = "01"
+OTHER_HOSPITAL: Final = "02"
+DIED: Final = "20"
+
+
+@dataclass(slots=True)
+class Visit:
+    """One stay of one person, and who speaks of it."""
+
+    draw: Random
+    hospital: Hospital
+    person: Person
+    authority: str
+    stay: Stay
+    sender: Sender = REGISTRATION
+
+    def tell(self, trigger: str, at: datetime, bed: Bed | None = None, *, reason: str = "") -> Telling:
+        """Let an event happen to the stay and return what is told of it."""
+        before = self.stay.bed
+        self.stay.move(trigger, at, bed)
+        if self.stay.bed != before:
+            self.hospital.leave(before)
+        if trigger in {"A11", "A27", "A38", "A03"}:
+            self.hospital.leave(self.stay.bed)
+        return Telling(trigger, self.sender, self.person, self.authority, self.stay, reason=reason)
+
+    def register(self, state: State, at: datetime) -> Telling:
+        """Register an outpatient or an emergency."""
+        self.stay.register(state, at)
+        return Telling("A04", self.sender, self.person, self.authority, self.stay)
+
+    def chance(self, likely: float) -> bool:
+        """Tell whether something of this likelihood happens."""
+        return self.draw.random() < likely
+
+    def hours(self, least: float, most: float) -> timedelta:
+        """Return a span of time between two bounds, in whole seconds."""
+        return timedelta(seconds=self.draw.randrange(int(least * 3600), int(most * 3600)))
+
+
+def visit_of(draw: Random, hospital: Hospital, person: Person, authority: str, sender: Sender, bed: Bed) -> Visit:
+    """Open a visit that has not begun."""
+    stay = Stay(
+        hospital.visit(),
+        hospital.account(),
+        draw.choice(words.SERVICES),
+        draw.choice(hospital.doctors),
+        draw.choice(hospital.doctors),
+        bed,
+        diagnoses=[draw.choice(words.DIAGNOSES)],
+        measures=(draw.randrange(150, 196), draw.randrange(48, 110)),
+    )
+    return Visit(draw, hospital, person, authority, stay, sender)
+
+
+def ward_stay(draw: Random, hospital: Hospital, person: Person) -> Way:
+    """A stay on a ward: often planned, sometimes called off, else some days and a discharge."""
+    visit = visit_of(draw, hospital, person, RIVERBEND, REGISTRATION, hospital.bed(draw))
+    if visit.chance(0.4):
+        planned, called_off = draw.choice((("A05", "A38"), ("A05", "A38"), ("A14", "A27")))
+        now = yield visit.hours(0.1, 2)
+        yield visit.tell(planned, now)
+        now = yield visit.hours(4, 60)
+        if visit.chance(0.12):
+            yield visit.tell(called_off, now)
+            return
+    else:
+        now = yield visit.hours(0.1, 2)
+    yield visit.tell("A01", now)
+    if visit.chance(0.05):
+        now = yield visit.hours(0.2, 2)
+        yield visit.tell("A11", now)
+        return
+    yield from _days(visit)
+    yield from _end(visit)
+
+
+def emergency(draw: Random, hospital: Hospital, person: Person) -> Way:
+    """A visit to the emergency department; four in ten go on to a ward. Who came unknown is named within hours."""
+    place = hospital.place(draw, "E", "RIVERBEND")
+    visit = visit_of(draw, hospital, person, RIVERBEND, EMERGENCY, place)
+    now = yield visit.hours(0.1, 1)
+    yield visit.register(State.EMERGENCY, now)
+    if not person.known:
+        now = yield visit.hours(0.5, 9)
+        people.identify(draw, person, draw.choice("FM"), _birth_date(draw, now.date()))
+        yield visit.tell("A08", now, reason="IDENTIFIED")
+    elif visit.chance(0.04):
+        now = yield visit.hours(0.1, 0.6)
+        yield visit.tell("A11", now)
+        return
+    if visit.chance(0.3):
+        now = yield visit.hours(0.2, 1)
+        yield _diagnosed(visit, now)
+    now = yield visit.hours(0.5, 6)
+    if visit.chance(0.4):
+        visit.sender = REGISTRATION
+        yield visit.tell("A06", now, hospital.bed(draw))
+        yield from _days(visit)
+    yield from _end(visit)
+
+
+def clinic(draw: Random, hospital: Hospital, person: Person, authority: str) -> Way:
+    """An outpatient's visit, registered where the person's number is from."""
+    sender = CLINIC if authority == LAKESIDE else REGISTRATION
+    visit = visit_of(draw, hospital, person, authority, sender, hospital.place(draw, "O", sender.facility))
+    now = yield visit.hours(0.1, 1)
+    yield visit.register(State.OUTPATIENT, now)
+    if visit.chance(0.08):
+        now = yield visit.hours(0.1, 1)
+        yield visit.tell("A11", now)
+        return
+    if visit.chance(0.4):
+        now = yield visit.hours(0.2, 1.5)
+        yield _diagnosed(visit, now)
+    if authority == RIVERBEND and visit.chance(0.1):
+        now = yield visit.hours(0.5, 3)
+        yield visit.tell("A06", now, hospital.bed(draw))
+        yield from _days(visit)
+    now = yield visit.hours(0.3, 3)
+    visit.stay.disposition = HOME
+    yield visit.tell("A03", now)
+
+
+def birth(draw: Random, hospital: Hospital, mother: Person) -> Way:
+    """A mother's stay, and beside it that of her child, or of her twins."""
+    visit = visit_of(draw, hospital, mother, RIVERBEND, REGISTRATION, hospital.bed(draw))
+    visit.stay.service, visit.stay.diagnoses = "OBS", [words.DELIVERY_DIAGNOSIS]
+    now = yield visit.hours(0.1, 2)
+    yield visit.tell("A01", now)
+    now = yield visit.hours(2, 14)
+    orders = (1, 2) if visit.chance(0.25) else (0,)
+    for order in orders:
+        child = people.newborn(draw, mother, hospital.number(RIVERBEND), RIVERBEND, now.date(), order)
+        yield _first_days(draw, hospital, child, visit.stay)
+    now = yield visit.hours(1, 6)
+    yield visit.tell("A02", now, hospital.bed(draw))
+    yield from _end(visit)
+
+
+def _first_days(draw: Random, hospital: Hospital, child: Person, mothers: Stay) -> Way:
+    visit = visit_of(draw, hospital, child, RIVERBEND, REGISTRATION, hospital.bed(draw))
+    visit.stay.service, visit.stay.attending, visit.stay.measures = "NEW", mothers.attending, None
+    visit.stay.diagnoses = [words.TWIN_DIAGNOSIS if child.order else words.BORN_DIAGNOSIS]
+    now = yield timedelta(minutes=draw.randrange(2, 30))
+    yield visit.tell("A01", now)
+    now = yield visit.hours(6, 40)
+    people.name_child(draw, child)
+    yield visit.tell("A08", now, reason="NAMED")
+    now = yield visit.hours(4, 50)
+    visit.stay.disposition = HOME
+    yield visit.tell("A03", now)
+
+
+def _days(visit: Visit) -> Way:
+    """What happens between an admission and a discharge."""
+    for _ in range(visit.draw.choice((1, 2, 2, 3, 4, 5))):
+        now = yield visit.hours(2, 22)
+        happens = visit.draw.choice(
+            (_correction, _correction, _transfer, _transfer, _procedure, _leave, _plans, _change)
+        )
+        yield from happens(visit, now)
+
+
+def _correction(visit: Visit, now: datetime) -> Way:
+    yield _diagnosed(visit, now)
+
+
+def _transfer(visit: Visit, now: datetime) -> Way:
+    draw = visit.draw
+    left = visit.stay.bed
+    kept = visit.chance(0.2)
+    yield visit.tell("A02", now, visit.hospital.bed(draw))
+    if kept and visit.chance(0.6):
+        now = yield visit.hours(0.1, 0.5)
+        if visit.hospital.take(left):
+            yield visit.tell("A12", now)
+
+
+def _procedure(visit: Visit, now: datetime) -> Way:
+    visit.stay.procedures.append((visit.draw.choice(words.PROCEDURES), now))
+    yield visit.tell("A08", now)
+
+
+def _leave(visit: Visit, now: datetime) -> Way:
+    yield visit.tell("A21", now)
+    now = yield visit.hours(0.3, 12)
+    if visit.chance(0.15):
+        yield visit.tell("A52", now)
+        return
+    yield visit.tell("A22", now)
+    if visit.chance(0.1):
+        now = yield visit.hours(0.1, 0.5)
+        yield visit.tell("A53", now)
+        now = yield visit.hours(0.5, 3)
+        yield visit.tell("A22", now)
+
+
+def _plans(visit: Visit, now: datetime) -> Way:
+    """A transfer, or a discharge, that is planned and mostly called off."""
+    planned, called_off = visit.draw.choice((("A15", "A26"), ("A16", "A25")))
+    bed = visit.hospital.ward(visit.draw) if planned == "A15" else None
+    yield visit.tell(planned, now, bed)
+    if visit.chance(0.6):
+        now = yield visit.hours(0.5, 5)
+        yield visit.tell(called_off, now)
+
+
+def _change(visit: Visit, now: datetime) -> Way:
+    """Another doctor, or some hours as an outpatient."""
+    if visit.chance(0.5):
+        visit.stay.attending = visit.draw.choice(visit.hospital.doctors)
+        yield visit.tell("A54", now)
+        return
+    yield visit.tell("A07", now)
+    now = yield visit.hours(1, 6)
+    yield visit.tell("A06", now)
+
+
+def _end(visit: Visit) -> Way:
+    """Discharge, home or elsewhere or dead; once in a while it is taken back and done again a day later."""
+    draw, stay = visit.draw, visit.stay
+    now = yield visit.hours(1, 20)
+    died = visit.chance(0.02) and not visit.person.mother
+    stay.disposition = DIED if died else draw.choice((HOME, HOME, HOME, OTHER_HOSPITAL))
+    visit.person.died = died
+    inpatient = stay.state is State.INPATIENT
+    yield visit.tell("A03", now)
+    if died or not inpatient:
+        return
+    if visit.chance(0.06):
+        left = stay.bed
+        now = yield visit.hours(0.2, 2)
+        if visit.hospital.take(left):
+            yield visit.tell("A13", now)
+            now = yield visit.hours(8, 30)
+            stay.disposition = HOME
+            yield visit.tell("A03", now)
+    if visit.chance(0.2):
+        now = yield visit.hours(1, 30)
+        yield _diagnosed(visit, now)
+
+
+def _diagnosed(visit: Visit, now: datetime) -> Telling:
+    """Update the visit: another diagnosis, other measures, or a corrected telephone number."""
+    stay, draw = visit.stay, visit.draw
+    found = draw.choice(words.DIAGNOSES)
+    if found not in stay.diagnoses and len(stay.diagnoses) < 5 and visit.chance(0.6):
+        stay.diagnoses.append(found)
+    elif visit.person.known:
+        people.move_house(draw, visit.person)
+    return visit.tell("A08", now)
+
+
+def _birth_date(draw: Random, today: date) -> date:
+    return today - timedelta(days=draw.randrange(16 * 366, 80 * 365))

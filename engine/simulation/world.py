@@ -1,0 +1,110 @@
+"""The simulated world: everybody's course of events, woven into one stream in order of time."""
+
+import heapq
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from random import Random
+from typing import Final
+
+from engine.simulation.hospital import Hospital
+from engine.simulation.life import live
+from engine.simulation.telling import DUPLICATE, LATE, Telling, Way
+from engine.simulation.writer import Writer
+
+START: Final = datetime(2026, 3, 2, 6, tzinfo=UTC)
+"""Where time begins unless told otherwise: a fixed day, so that a seed alone says every byte."""
+
+FIRST_ARRIVALS: Final = timedelta(hours=24)
+REPLACED_WITHIN: Final = timedelta(hours=48)
+LATE_EVENTS: Final = frozenset({"A08", "A31"})
+LATE_SHARE: Final = 0.03
+RESENT_SHARE: Final = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Simulated:
+    """One message as it goes out.
+
+    `event_at` is when it happened; `family` tells apart people whose messages do not speak of each other; `note` is
+    `late` (older than what went out before), `duplicate` (the same bytes again), `old-number` (merged away) or empty.
+    """
+
+    raw: bytes
+    control_id: str
+    trigger: str
+    event_at: datetime
+    family: int
+    sender: str
+    note: str = ""
+
+
+def simulate(seed: int, patients: int = 50, start: datetime = START) -> Iterator[Simulated]:
+    """Return an endless stream of messages in the order in which they go out; the same arguments, the same bytes.
+
+    At any time at most `patients` people and their newborns are dealt with, so that memory does not grow. Times are
+    the hospital's own, without an offset; `start` is the earliest.
+    """
+    return _World(seed, patients, start).run()
+
+
+class _World:
+    """Courses and messages that wait for their time."""
+
+    def __init__(self, seed: int, patients: int, start: datetime) -> None:
+        self._draw = Random(seed)  # noqa: S311 - believable, not secret
+        self._hospital = Hospital(self._draw, patients)
+        self._writer = Writer(self._hospital)
+        self._order = count()
+        self._waiting: list[tuple[datetime, int, int, bool, Way | Simulated]] = []
+        for family in range(patients):
+            self._begin(start, family, FIRST_ARRIVALS)
+
+    def run(self) -> Iterator[Simulated]:
+        """Let time pass."""
+        while True:
+            at, _, family, whole, waiting = heapq.heappop(self._waiting)
+            if isinstance(waiting, Simulated):
+                yield waiting
+            else:
+                yield from self._go_on(at, family, waiting, whole=whole)
+
+    def _begin(self, at: datetime, family: int, within: timedelta) -> None:
+        draw = Random(self._draw.getrandbits(64))  # noqa: S311 - believable, not secret
+        self._start(at, family, live(draw, self._hospital, within), whole=True)
+
+    def _start(self, at: datetime, family: int, way: Way, *, whole: bool) -> None:
+        """Let a course wait for its first time; `whole` marks a whole life, after which somebody else's begins."""
+        wait = next(way)
+        if isinstance(wait, timedelta):
+            self._wait(at + wait, family, way, whole=whole)
+
+    def _wait(self, at: datetime, family: int, waiting: Way | Simulated, *, whole: bool = False) -> None:
+        heapq.heappush(self._waiting, (at, next(self._order), family, whole, waiting))
+
+    def _go_on(self, at: datetime, family: int, way: Way, *, whole: bool) -> Iterator[Simulated]:
+        """Run a course until it waits again."""
+        try:
+            while not isinstance(step := way.send(at), timedelta):
+                if isinstance(step, Telling):
+                    yield from self._tell(step, at, family)
+                else:
+                    self._start(at, family, step, whole=False)
+        except StopIteration:
+            if whole:
+                self._begin(at, family, REPLACED_WITHIN)
+            return
+        self._wait(at + step, family, way, whole=whole)
+
+    def _tell(self, telling: Telling, at: datetime, family: int) -> Iterator[Simulated]:
+        """Write a message down; now and then it is sent twice, or is kept back while others overtake it."""
+        control_id, raw = self._writer.write(telling, at)
+        told = Simulated(raw, control_id, telling.trigger, at, family, telling.sender.application, telling.note)
+        chance, draw = self._draw.random(), self._draw
+        if telling.trigger in LATE_EVENTS and not telling.note and telling.person.known and chance < LATE_SHARE:
+            self._wait(at + timedelta(seconds=draw.randrange(3600, 72_000)), family, replace(told, note=LATE))
+            return
+        yield told
+        if chance > 1 - RESENT_SHARE:
+            self._wait(at + timedelta(seconds=draw.randrange(5, 300)), family, replace(told, note=DUPLICATE))

@@ -1,0 +1,64 @@
+"""Messages written down: the segments that an event's structure has, in the sender's version, habits and characters."""
+
+from datetime import datetime
+from functools import cache
+from typing import Final
+
+from engine.hl7.events import Part, grammar, structure
+from engine.simulation import segments
+from engine.simulation.hospital import Hospital
+from engine.simulation.segments import Row
+from engine.simulation.sender import INDEX, REGISTRATION
+from engine.simulation.telling import Telling
+
+THREE_PARTS: Final = 3
+LINKS: Final = frozenset({"A24", "A37"})
+
+
+class Writer:
+    """Writes what is told; each message has the next control ID."""
+
+    def __init__(self, hospital: Hospital) -> None:
+        self._hospital = hospital
+
+    def write(self, telling: Telling, at: datetime) -> tuple[str, bytes]:
+        """Return control ID and bytes of a message."""
+        sender = telling.sender
+        control_id = f"{sender.prefix}{self._hospital.message():08d}"
+        rows = [segments.msh(telling, at, control_id, _message_type(telling)), segments.evn(telling, at)]
+        rows += _body(telling, at)
+        tail = "|" * sender.trailing
+        text = "".join([f"{'|'.join(row)}{tail}\r" for row in rows])
+        return control_id, text.encode(sender.codec)
+
+
+def _body(telling: Telling, at: datetime) -> list[Row]:
+    """Return what follows EVN: of all that could be said, what the event's structure has room for, in its order."""
+    if telling.trigger in LINKS:
+        return [segments.pid(telling, at), segments.pid(telling, at, other=True)]
+    made: list[Row] = []
+    for name in _layout(telling.sender.version, telling.trigger):
+        writes = segments.WRITERS.get(name)
+        if writes:
+            made += writes(telling, at)
+    if telling.sender in {REGISTRATION, INDEX} and not telling.merged:
+        made += segments.zpi(telling)
+    return made
+
+
+def _message_type(telling: Telling) -> str:
+    name = f"ADT^{telling.trigger}"
+    if not telling.sender.structure or telling.sender.release < THREE_PARTS:
+        return name
+    return f"{name}^{structure(telling.sender.version, telling.trigger)}"
+
+
+@cache
+def _layout(version: str, trigger: str) -> tuple[str, ...]:
+    """Return the names of the segments behind EVN that the structure of an event has, each once, in order."""
+    names = _names(grammar(version, structure(version, trigger)))
+    return tuple(dict.fromkeys(name for name in names if name not in {"MSH", "EVN"}))
+
+
+def _names(parts: tuple[Part, ...]) -> list[str]:
+    return [name for part in parts for name in (_names(part.parts) if part.parts else [part.name])]
