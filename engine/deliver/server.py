@@ -7,7 +7,8 @@ from engine.deliver.abilities import Abilities
 from engine.deliver.client import Answer, Client
 from engine.deliver.oauth import Tokens
 from engine.deliver.stored import Body, Cache
-from engine.fhir.version import from_stu3, to_stu3
+from engine.fhir.versions.direction import Direction
+from engine.fhir.versions.turn import turned
 
 MEDIA_TYPE = "application/fhir+json"
 
@@ -34,12 +35,12 @@ class Server:
 
     def outward(self, patient: Body) -> Body:
         """Return a Patient in the server's FHIR version."""
-        return to_stu3(patient) if self._stu3 else patient
+        return turned(patient, Direction.TO_STU3) if self._stu3 else patient
 
     def inward(self, body: Any) -> Any:
         """Return a Patient of the server in R4; anything else as it is."""
         if self._stu3 and isinstance(body, dict) and body.get("resourceType") == "Patient":
-            return from_stu3(body)
+            return turned(body, Direction.TO_R4)
         return body
 
     async def close(self) -> None:

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
+from engine.fhir.versions.names import r4_name
 from engine.interchange.outcome import Category, Issue, RefusedError
 from engine.interchange.store.transaction import Stored, Transaction
-from engine.interchange.versions.names import r4_name
 
 Json = Any
 

@@ -2,12 +2,12 @@
 
 from email.utils import format_datetime
 
+from engine.fhir.versions.names import name_in
 from engine.interchange.exact import write_json
 from engine.interchange.exchange import Answer, Request, Return
 from engine.interchange.outcome import success
 from engine.interchange.store.transaction import Stored
-from engine.interchange.versions.names import name_in
-from engine.interchange.versions.view import shown
+from engine.interchange.view import shown
 
 
 def resource_answer(stored: Stored, request: Request) -> Answer:

@@ -5,7 +5,7 @@ from typing import Any, Final
 from hypothesis import strategies as st
 
 from engine.fhir.schema import REQUIRED_CHOICES, Element, FhirVersion, definitions
-from engine.interchange.versions.direction import stem
+from engine.fhir.versions.direction import stem
 
 DEEPEST: Final = 4
 TEXTS: Final = ("a", "two words", "Ångström")

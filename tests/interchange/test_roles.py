@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from engine.fhir.versions.names import name_in
 from engine.interchange.oauth.scope import allows
 from engine.interchange.resource.catalogue import KEPT
-from engine.interchange.versions.names import name_in
 from tests.interchange.kit import Running, issue, patient
 from tests.interchange.least import least, version_of
 

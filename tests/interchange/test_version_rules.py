@@ -6,11 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.fhir.schema import FhirVersion, defects
-from engine.interchange.versions.codes import CODES
-from engine.interchange.versions.direction import Direction
-from engine.interchange.versions.names import r4_name, stu3_name
-from engine.interchange.versions.turn import turned
-from engine.interchange.versions.view import kept, tolerated
+from engine.fhir.versions.codes import CODES
+from engine.fhir.versions.direction import Direction
+from engine.fhir.versions.names import r4_name, stu3_name
+from engine.fhir.versions.turn import turned
+from engine.interchange.view import kept, tolerated
 from tests.interchange.kit import Running, patient
 from tests.interchange.least import least
 

@@ -8,12 +8,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engine.fhir.schema import FhirVersion, defects
+from engine.fhir.versions.direction import Direction
+from engine.fhir.versions.names import r4_name
+from engine.fhir.versions.turn import turned
 from engine.interchange.exact import read_json, write_json
 from engine.interchange.resource.catalogue import KEPT
-from engine.interchange.versions.direction import Direction
-from engine.interchange.versions.names import r4_name
-from engine.interchange.versions.turn import turned
-from engine.interchange.versions.view import kept, shown
+from engine.interchange.view import kept, shown
 from tests.interchange.resources import resources
 
 EXAMPLES = Path(__file__).parent / "examples"

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from engine.fhir.versions.names import name_in
 from engine.interchange.resource.catalogue import KEPT
-from engine.interchange.versions.names import name_in
 from tests.interchange.kit import Running, issue
 from tests.interchange.least import LEAST, least, version_of
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
+from engine.fhir.versions.names import name_in
 from engine.interchange.everything.chart import chart_keys, fitting, records
 from engine.interchange.everything.continuation import Snapshot, find_snapshot, keep_snapshot, kept_until
 from engine.interchange.everything.parameters import CURSOR, Question, read_question
@@ -16,8 +17,7 @@ from engine.interchange.search.page import Pairs
 from engine.interchange.search.seal import Payload, seal, unseal
 from engine.interchange.service import Service
 from engine.interchange.store.transaction import Stored, Transaction, milliseconds
-from engine.interchange.versions.names import name_in
-from engine.interchange.versions.view import shown
+from engine.interchange.view import shown
 
 # Scopes that open a whole chart by themselves; one of a single type does not (service.md, 4.3).
 SCOPES: Final = frozenset({"patient.read", "patient360"})

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from engine.fhir.schema import FhirVersion, resource_types
+from engine.fhir.versions.names import r4_name
 from engine.interchange.outcome import Category, RefusedError, refuse
 from engine.interchange.resource.catalogue import CHART, SUPPORTING
 from engine.interchange.search.date import EVER, NEVER, Span, span
 from engine.interchange.search.page import Paging, Pairs, take_page
-from engine.interchange.versions.names import r4_name
 
 PAGES: Final = Paging(most=500, usual=100)
 # Parameters of the answer's form, which every link keeps.

@@ -6,12 +6,12 @@ from typing import Any, Final
 from engine import __version__
 from engine.config.service import Feature, ServiceConfiguration
 from engine.fhir.schema import FhirVersion
+from engine.fhir.versions.names import name_in
 from engine.interchange.exact import write_json
 from engine.interchange.exchange import Interaction
 from engine.interchange.http.route import INTERACTIONS
 from engine.interchange.resource.catalogue import KEPT
 from engine.interchange.search.criterion import Kind
-from engine.interchange.versions.names import name_in
 
 Json = Any
 

@@ -6,12 +6,12 @@ from typing import Final
 
 from engine.config.service import Feature
 from engine.fhir.schema import FhirVersion
+from engine.fhir.versions.names import name_in
 from engine.interchange.everything import operation as everything
 from engine.interchange.exchange import Interaction, Level
 from engine.interchange.merge import operation
 from engine.interchange.outcome import Category, Issue, RefusedError, refuse
 from engine.interchange.resource.interactions import interactions
-from engine.interchange.versions.names import name_in
 
 # Every interaction of the service: a new room adds its line here.
 INTERACTIONS: Final[tuple[Interaction, ...]] = (

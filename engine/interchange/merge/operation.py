@@ -12,7 +12,7 @@ from engine.interchange.merge.preview import preview
 from engine.interchange.oauth.role import Action
 from engine.interchange.service import Service
 from engine.interchange.store.transaction import Transaction
-from engine.interchange.versions.view import shown
+from engine.interchange.view import shown
 
 Json = Any
 

@@ -6,8 +6,8 @@ from functools import lru_cache
 from typing import Final
 
 from engine.config.account import Client, Role
+from engine.fhir.versions.names import R4_NAMES
 from engine.interchange.oauth.fault import OAuthError
-from engine.interchange.versions.names import R4_NAMES
 
 WILDCARDS: Final = frozenset({"user/.", "user/.*", "user/*.*", "system/*.*"})
 FLAGS: Final = frozenset({"patient360", "offline_access", "openid", "profile", "fhirUser", "place_orders"})

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.fhir.schema import FhirVersion
+from engine.fhir.versions.names import name_in
 from engine.interchange.exchange import Request
 from engine.interchange.outcome import Category, RefusedError, refuse
 from engine.interchange.references import Reference, check_references, normalise_references
 from engine.interchange.resource.definition import Definition
 from engine.interchange.service import Service
 from engine.interchange.store.transaction import Transaction
-from engine.interchange.versions.names import name_in
-from engine.interchange.versions.view import kept, tolerated
+from engine.interchange.view import kept, tolerated
 
 Json = Any
 Check = Callable[[Json, FhirVersion], RefusedError | None]

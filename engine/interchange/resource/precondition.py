@@ -6,6 +6,7 @@ from typing import Final
 from urllib.parse import parse_qsl
 
 from engine.fhir.schema import FhirVersion
+from engine.fhir.versions.names import name_in
 from engine.interchange.exchange import Request
 from engine.interchange.outcome import Category, RefusedError, refuse
 from engine.interchange.search.criterion import Parameter, Search
@@ -13,7 +14,6 @@ from engine.interchange.search.page import FORM
 from engine.interchange.search.parse import parse_search
 from engine.interchange.store.query import find
 from engine.interchange.store.transaction import Stored, Transaction
-from engine.interchange.versions.names import name_in
 
 ID: Final = re.compile(r"[A-Za-z0-9\-.]{1,64}")
 IF_MATCH: Final = re.compile(r'(?:W/)?"([^"]*)"')

@@ -1,10 +1,10 @@
 """Read of any type; a merged-away patient is still readable."""
 
+from engine.fhir.versions.names import name_in
 from engine.interchange.exchange import Answer, Request
 from engine.interchange.outcome import Category, refuse
 from engine.interchange.reply import resource_answer, version_headers
 from engine.interchange.service import Service
-from engine.interchange.versions.names import name_in
 
 
 async def read(service: Service, request: Request) -> Answer:

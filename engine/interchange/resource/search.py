@@ -3,6 +3,7 @@
 import asyncio
 from dataclasses import replace
 
+from engine.fhir.versions.names import name_in
 from engine.interchange.exchange import Answer, Request
 from engine.interchange.outcome import Category, refuse
 from engine.interchange.resource.catalogue import KEPT
@@ -15,8 +16,7 @@ from engine.interchange.search.parse import parse_search
 from engine.interchange.service import Service
 from engine.interchange.store.query import Found, find
 from engine.interchange.store.transaction import Transaction, milliseconds
-from engine.interchange.versions.names import name_in
-from engine.interchange.versions.view import shown
+from engine.interchange.view import shown
 
 
 async def search(service: Service, request: Request) -> Answer:

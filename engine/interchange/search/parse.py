@@ -4,14 +4,14 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from engine.fhir.schema import FhirVersion
+from engine.fhir.versions.addresses import system_in_r4
+from engine.fhir.versions.codes import CODES
+from engine.fhir.versions.direction import Direction
 from engine.interchange.outcome import Category, RefusedError, refuse
 from engine.interchange.references import relative
 from engine.interchange.search.criterion import Criterion, Kind, Parameter, Rank, Search
 from engine.interchange.search.date import Span, span
 from engine.interchange.search.text import HIGHEST, LONGEST, fold, short, split, unescape
-from engine.interchange.versions.addresses import system_in_r4
-from engine.interchange.versions.codes import CODES
-from engine.interchange.versions.direction import Direction
 
 Test = tuple[str, tuple[str | int, ...]]
 Pairs = Iterable[tuple[str, str]]

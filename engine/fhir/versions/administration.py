@@ -2,8 +2,8 @@
 
 from typing import Any, Final
 
-from engine.interchange.versions.datatypes import who
-from engine.interchange.versions.lens import Lens, Part, first_of, renamed
+from engine.fhir.versions.datatypes import who
+from engine.fhir.versions.lens import Lens, Part, first_of, renamed
 
 Json = Any
 

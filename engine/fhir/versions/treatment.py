@@ -2,8 +2,8 @@
 
 from typing import Any, Final
 
-from engine.interchange.versions.absent import ABSENT
-from engine.interchange.versions.lens import Lens, Part, Turn, context, renamed
+from engine.fhir.versions.absent import ABSENT
+from engine.fhir.versions.lens import Lens, Part, Turn, context, renamed
 
 Json = Any
 

@@ -3,7 +3,7 @@
 from typing import Any, Final, NamedTuple
 
 from engine.fhir.schema import Element, FhirVersion, definitions
-from engine.interchange.versions.direction import stem
+from engine.fhir.versions.direction import stem
 
 Json = Any
 

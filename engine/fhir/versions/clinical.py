@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from engine.interchange.versions.lens import Lens, Part, concept, context, renamed
+from engine.fhir.versions.lens import Lens, Part, concept, context, renamed
 
 Json = Any
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from engine.interchange.versions.direction import Direction
+from engine.fhir.versions.direction import Direction
 
 Json = Any
 Part = dict[str, Json]

@@ -6,14 +6,14 @@ from functools import cache
 from typing import Any, Final
 
 from engine.fhir.schema import Element, FhirVersion, definitions, resource_types
-from engine.interchange.versions import administration, clinical, datatypes, treatment
-from engine.interchange.versions.absent import fillings
-from engine.interchange.versions.addresses import TEXTS
-from engine.interchange.versions.codes import CODES, Codes, CodeTurn
-from engine.interchange.versions.direction import MODIFIERS, Direction, address, stem
-from engine.interchange.versions.lens import Lens, Side, first_of, first_of_stu3, only_if
-from engine.interchange.versions.names import r4_name, stu3_name
-from engine.interchange.versions.parking import CARRIERS, METADATA, MODIFIER, fits, parked_names, value_key
+from engine.fhir.versions import administration, clinical, datatypes, treatment
+from engine.fhir.versions.absent import fillings
+from engine.fhir.versions.addresses import TEXTS
+from engine.fhir.versions.codes import CODES, Codes, CodeTurn
+from engine.fhir.versions.direction import MODIFIERS, Direction, address, stem
+from engine.fhir.versions.lens import Lens, Side, first_of, first_of_stu3, only_if
+from engine.fhir.versions.names import r4_name, stu3_name
+from engine.fhir.versions.parking import CARRIERS, METADATA, MODIFIER, fits, parked_names, value_key
 
 Json = Any
 

@@ -3,8 +3,8 @@
 from typing import Any, Final
 
 from engine.fhir.schema import Element, FhirVersion, resource_types
-from engine.interchange.versions.direction import address
-from engine.interchange.versions.parking import NESTED, Value, park, unpark
+from engine.fhir.versions.direction import address
+from engine.fhir.versions.parking import NESTED, Value, park, unpark
 
 Json = Any
 Part = dict[str, Json]

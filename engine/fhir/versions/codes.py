@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from engine.interchange.versions.direction import Direction
+from engine.fhir.versions.direction import Direction
 
 Json = Any
 

@@ -3,12 +3,12 @@
 from typing import Any, Final
 
 from engine.fhir.schema import defects, resource_types
-from engine.interchange.versions.absent import clear, fill
-from engine.interchange.versions.codes import CodeTurn, beside, without
-from engine.interchange.versions.direction import Direction
-from engine.interchange.versions.parking import MODIFIER, park, put, unpark, values
-from engine.interchange.versions.plan import Plan, Plans, plans
-from engine.interchange.versions.stranger import as_basic, from_basic
+from engine.fhir.versions.absent import clear, fill
+from engine.fhir.versions.codes import CodeTurn, beside, without
+from engine.fhir.versions.direction import Direction
+from engine.fhir.versions.parking import MODIFIER, park, put, unpark, values
+from engine.fhir.versions.plan import Plan, Plans, plans
+from engine.fhir.versions.stranger import as_basic, from_basic
 
 Json = Any
 Part = dict[str, Json]

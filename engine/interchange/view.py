@@ -3,11 +3,11 @@
 from typing import Any
 
 from engine.fhir.schema import FhirVersion
+from engine.fhir.versions.direction import Direction
+from engine.fhir.versions.later import set_aside
+from engine.fhir.versions.plan import plans
+from engine.fhir.versions.turn import turned
 from engine.interchange.exact import read_json, write_json
-from engine.interchange.versions.direction import Direction
-from engine.interchange.versions.later import set_aside
-from engine.interchange.versions.plan import plans
-from engine.interchange.versions.turn import turned
 
 Json = Any
 

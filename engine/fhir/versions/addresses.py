@@ -4,8 +4,8 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from engine.interchange.versions.direction import Direction
-from engine.interchange.versions.names import R4_NAMES, STU3_NAMES
+from engine.fhir.versions.direction import Direction
+from engine.fhir.versions.names import R4_NAMES, STU3_NAMES
 
 # HL7's tables of v2 and v3; each is followed by the table's name.
 TABLES: Final = (

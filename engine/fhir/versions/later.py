@@ -4,9 +4,9 @@ from functools import cache
 from typing import Any
 
 from engine.fhir.schema import FhirVersion, definitions
-from engine.interchange.versions.codes import beside
-from engine.interchange.versions.direction import address
-from engine.interchange.versions.plan import paths
+from engine.fhir.versions.codes import beside
+from engine.fhir.versions.direction import address
+from engine.fhir.versions.plan import paths
 
 Json = Any
 

@@ -3,8 +3,8 @@
 import re
 from typing import Any, Final
 
-from engine.interchange.versions.lens import Lens, Part, renamed
-from engine.interchange.versions.parking import CARRIERS, held, held_value, marked, value_key
+from engine.fhir.versions.lens import Lens, Part, renamed
+from engine.fhir.versions.parking import CARRIERS, held, held_value, marked, value_key
 
 Json = Any
 
