@@ -16,6 +16,8 @@ from engine.errors import ConfigurationError, Problem
 
 MAX_BYTES: Final = 1_048_576
 MAX_DEPTH: Final = 40
+ALIAS: Final = "an alias"
+TAB: Final = "a tab, which cannot start anything"
 _STANDARD: Final = "tag:yaml.org,2002:"
 _PLAIN_TAGS: Final = frozenset({"str", "int", "float", "bool", "null", "timestamp", "merge", "value", "map", "seq"})
 _ABSENT: Final = frozenset({"", "~", "null"})
@@ -64,18 +66,19 @@ def parse(text: bytes | str, file: str) -> Source:
     """Read YAML text that stands for `file`; ConfigurationError holds every problem found."""
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        deep = _too_deep(text, loader)
+        deep, alias = _refusable(text, loader)
         node = None if deep else yaml.compose(text, Loader=loader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
-        problem = Problem(file, line, column, "", error.problem or "no YAML", "valid YAML (indent with spaces)")
+        found = TAB if _character(text, line, column) == "\t" else error.problem or "no YAML"
+        problem = Problem(file, line, column, "", found, "valid YAML (indent with spaces)")
         raise ConfigurationError((problem,)) from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ConfigurationError((Problem(file, 1, 1, "", "bytes that are not text", "UTF-8 YAML"),)) from error
     if deep:
         raise ConfigurationError((Problem(file, *deep, "", "nesting too deep", f"at most {MAX_DEPTH} levels"),))
-    walk = _Walk(file)
+    walk = _Walk(file, alias)
     value = walk.plain(node, (), set()) if node is not None else None
     if walk.problems:
         raise ConfigurationError(tuple(walk.problems))
@@ -100,23 +103,34 @@ def _fault(source: Source, fault: Any, model: type[BaseModel]) -> Problem:
     return source.problem(location, *words(fault, model))
 
 
-def _too_deep(text: bytes | str, loader: Any) -> Place | None:
+def _refusable(text: bytes | str, loader: Any) -> tuple[Place | None, Place | None]:
+    """Return where the nesting becomes too deep, and where the first alias stands; None for neither."""
     # Composing recurses in C: a file of brackets alone would end the process before anyone could measure its depth.
-    depth = 0
+    depth, alias = 0, None
     for event in yaml.parse(text, Loader=loader):
-        if isinstance(event, yaml.CollectionStartEvent):
+        if isinstance(event, yaml.AliasEvent):
+            alias = alias or _place(event.start_mark)
+        elif isinstance(event, yaml.CollectionStartEvent):
             depth += 1
             if depth > MAX_DEPTH:
-                mark = event.start_mark
-                return (mark.line + 1, mark.column + 1) if mark else (1, 1)
+                return _place(event.start_mark), alias
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
-    return None
+    return None, alias
+
+
+def _place(mark: Any) -> Place:
+    return (mark.line + 1, mark.column + 1) if mark else (1, 1)
+
+
+def _character(text: bytes | str, line: int, column: int) -> str:
+    lines = (text if isinstance(text, str) else text.decode("utf-8", "replace")).splitlines()
+    return lines[line - 1][column - 1 : column] if line <= len(lines) else ""
 
 
 def _refusal(node: yaml.Node, seen: set[int]) -> tuple[str, str] | None:
     if id(node) in seen:
-        return "an alias", "write the value out; anchors and aliases are not allowed"
+        return ALIAS, "write the value out; anchors and aliases are not allowed"
     if node.tag.removeprefix(_STANDARD) not in _PLAIN_TAGS:
         return f"the tag {node.tag}", "write the value without a tag"
     return None
@@ -127,10 +141,11 @@ def _empty(node: yaml.ScalarNode) -> bool:
 
 
 class _Walk:
-    """Turns YAML nodes into plain values, noting places and problems."""
+    """Turns YAML nodes into plain values, noting places and problems; of aliases only the first, where it stands."""
 
-    def __init__(self, file: str) -> None:
+    def __init__(self, file: str, alias: Place | None) -> None:
         self.file = file
+        self.alias = alias
         self.places: dict[tuple[Step, ...], Place] = {}
         self.problems: list[Problem] = []
 
@@ -171,13 +186,9 @@ class _Walk:
         return result
 
     def _refuse(self, node: yaml.Node, path: tuple[Step, ...], found: str, expected: str) -> None:
-        self.problems.append(
-            Problem(
-                self.file,
-                node.start_mark.line + 1,
-                node.start_mark.column + 1,
-                ".".join(map(str, path)),
-                found,
-                expected,
-            )
-        )
+        place = _place(node.start_mark)
+        if found == ALIAS:
+            if self.alias is None:
+                return
+            place, self.alias = self.alias, None
+        self.problems.append(Problem(self.file, *place, ".".join(map(str, path)), found, expected))

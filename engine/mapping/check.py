@@ -1,11 +1,14 @@
 """Checks of what templates name: HL7 paths against the segments and data types, values against FHIR types."""
 
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from engine.mapping.document import Problems
-from engine.mapping.expression import Alternative, Condition, Constant, Field, Part
+from engine.mapping.check_path import event_fault, never, path_fault
+from engine.mapping.document import Document, Problems
+from engine.mapping.expression import Alternative, Condition, Constant, Field, Guard, Head, Part
 from engine.mapping.functions import FUNCTIONS
-from engine.mapping.reference import Element, data_types, nearest, segments
+from engine.mapping.kit import Kit
+from engine.mapping.reference import Element, nearest, segments
 from engine.mapping.scope import Scope
 from engine.mapping.table import Table
 
@@ -17,8 +20,8 @@ ACCEPTED: Final = {
     "uri": frozenset({"uri", "string"}),
     "dateTime": frozenset({"dateTime", "date"}),
     "integer": frozenset({"integer", "positiveInt"}),
+    "decimal": frozenset({"decimal", "integer", "positiveInt"}),
 }
-CODED: Final = frozenset({"CWE", "CE", "CNE", "IS", "ID", "CF"})
 
 
 class Checks:
@@ -27,9 +30,11 @@ class Checks:
     `by_event` becomes true once a condition asks for the event.
     """
 
-    def __init__(self, problems: Problems, tables: dict[str, Table]) -> None:
+    def __init__(self, problems: Problems, kit: Kit, types: Mapping[str, Document]) -> None:
         self._problems = problems
-        self._tables = tables
+        self._tables = kit.tables
+        self._files = kit.files
+        self._types = types
         self.by_event = False
 
     def condition(self, condition: Condition, scope: Scope) -> None:
@@ -38,34 +43,58 @@ class Checks:
             for term in group:
                 if isinstance(term.source, str):
                     self.by_event = True
+                    if fault := event_fault(term):
+                        self._add(scope, *fault)
                 else:
                     self.path(term.source, scope)
 
+    def alternative(self, one: Alternative, scope: Scope) -> None:
+        """Check the path and the conditions of an alternative whose functions are not known."""
+        if not isinstance(one.head, Constant):
+            self.path(one.head, scope)
+        for stage in one.stages:
+            if isinstance(stage, Guard):
+                self.condition(stage.condition, scope)
+
     def path(self, head: Field | Part, scope: Scope) -> None:
         """Note a path that HL7 does not know, or that has nothing at hand to be read from."""
-        found = _part_fault(head, scope.type_) if isinstance(head, Part) else _field_fault(head, scope)
-        if found:
-            self._add(scope, *found)
+        if fault := path_fault(head, scope):
+            self._add(scope, *fault)
 
     def type_(self, one: Alternative, arguments: tuple[str, ...], gives: str, want: Element, scope: Scope) -> None:
-        """Note a value that is not of the element's type, and codes that its binding does not have."""
+        """Note a value that is not of the element's type, one that never comes, and codes its binding does not have."""
+        if never(one):
+            self._add(scope, "a condition that its own path be empty", "it never has a value; remove one of the two")
         if isinstance(one.head, Constant) and gives == "string":
             if want.codes and one.head.value not in want.codes:
-                self._problems.add(
-                    scope.document, scope.path, f"the code {one.head.value!r}", nearest(one.head.value, want.codes)
-                )
+                self._add(scope, f"the code {one.head.value!r}", nearest(one.head.value, want.codes))
             return
         if gives == "code" and want.codes and arguments:
-            table = self._tables[arguments[0]]
-            for code in sorted(_targets(table) - want.codes):
-                found = f"table {table.name} gives {code!r}"
-                self._problems.add(
-                    scope.document, scope.path, found, "it is not one of " + ", ".join(sorted(want.codes))
-                )
-        if gives not in ACCEPTED.get(want.type_, {want.type_}) or (want.codes and gives == "string"):
-            self._problems.add(
-                scope.document, scope.path, f"a {gives} for an element of type {want.type_}", _hint(want.type_)
-            )
+            self._codes(self._tables[arguments[0]], want.codes, scope)
+        if gives and (gives not in ACCEPTED.get(want.type_, {want.type_}) or (want.codes and gives == "string")):
+            self._add(scope, f"a {gives} for an element of type {want.type_}", self._hint(want.type_, one.head))
+
+    def _codes(self, table: Table, allowed: frozenset[str], scope: Scope) -> None:
+        """Note the rows whose code the element cannot take; where it can take none, it is the wrong table."""
+        given = {target.code for target in (*table.codes.values(), table.default) if target}
+        wrong = given - allowed
+        if wrong and wrong == given:
+            found = f"table {table.name} gives {min(wrong)!r}"
+            self._add(scope, found, "it is not one of " + ", ".join(sorted(allowed)))
+        elif wrong:
+            for path, code in _rows_of(table, wrong):
+                expected = nearest(code, allowed)
+                self._problems.add(self._files[table.name], path, f"the code {code!r}", expected)
+
+    def _hint(self, wanted: str, head: Head) -> str:
+        names = [name for name, function in FUNCTIONS.items() if function.gives == wanted]
+        if names:
+            return f"use {' or '.join(names)}"
+        type_ = head.type_ if isinstance(head, Part) else type_of(head) if isinstance(head, Field) else ""
+        own = self._types.get(type_)
+        if own is not None and own.value.get("to") == wanted and isinstance(head, Field):
+            return f"use {{each: {head.segment}-{head.field}, as: {type_}}} or {head.segment}-{head.field} | {type_}"
+        return f"expected {wanted}"
 
     def _add(self, scope: Scope, found: str, expected: str) -> None:
         self._problems.add(scope.document, scope.path, found, expected)
@@ -82,41 +111,9 @@ def kind_of(value: Any) -> str:
     return {dict: "a map", list: "a list", type(None): "nothing"}.get(type(value), repr(value))
 
 
-def _field_fault(head: Field, scope: Scope) -> tuple[str, str] | None:
-    if scope.type_ and head.segment == scope.segment:
-        return f"a path into {head.segment} from within one of its repetitions", f"use {scope.type_}.1 or the like"
-    if head.segment[0] == "Z":
-        return None
-    fields = segments().get(head.segment)
-    if fields is None:
-        return f"unknown segment {head.segment!r}", nearest(head.segment, segments())
-    if head.field not in fields:
-        return f"unknown field {head.segment}-{head.field}", f"{head.segment} has the fields 1 to {max(fields)}"
-    type_ = fields[head.field].type_
-    count = data_types().get(type_, 0)
-    if count and head.component > count:
-        expected = f"{head.segment}-{head.field} is of type {type_}, which has {count} components"
-        return f"unknown component {head.component}", expected
-    return None
-
-
-def _part_fault(head: Part, type_at_hand: str) -> tuple[str, str] | None:
-    count = data_types().get(head.type_)
-    if count is None:
-        return f"unknown data type {head.type_!r}", nearest(head.type_, data_types())
-    if not type_at_hand:
-        return f"{head.type_} has no repetition at hand", "use a field such as PID-3.1"
-    if head.component > max(count, 1):
-        return f"unknown component {head.type_}.{head.component}", f"{head.type_} has {count} components"
-    if type_at_hand not in {"-", head.type_} and not {head.type_, type_at_hand} <= CODED:
-        return f"a path into {head.type_}", f"here a {type_at_hand} is at hand"
-    return None
-
-
-def _hint(wanted: str) -> str:
-    names = [name for name, function in FUNCTIONS.items() if function.gives == wanted]
-    return f"use {' or '.join(names)}" if names else f"expected {wanted}"
-
-
-def _targets(table: Table) -> set[str]:
-    return {target.code for target in (*table.codes.values(), table.default) if target}
+def _rows_of(table: Table, codes: set[str]) -> Iterator[tuple[tuple[str, ...], str]]:
+    for key, target in table.codes.items():
+        if target and target.code in codes:
+            yield ("codes", key), target.code
+    if table.default and table.default.code in codes:
+        yield ("unmapped", "default"), table.default.code

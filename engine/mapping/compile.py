@@ -80,11 +80,13 @@ def _compile(
     documents: Documents, setting: Setting, problems: Problems, make_compiler: MakeCompiler = Compiler
 ) -> Compiled | None:
     table = make_event_table(documents.events, problems)
-    good = {name: one for name, one in documents.tables.items() if check_table(one, problems)}
-    tables = {name: make_table(name, document.value) for name, document in good.items()}
+    tables = {
+        name: make_table(name, document.value if check_table(document, problems) else {})
+        for name, document in documents.tables.items()
+    }
     identifiers = Identifiers(table.identity, setting)
     stamps = Stamps(setting.zone)
-    compiler = make_compiler(Kit(setting, tables, identifiers, stamps), documents.datatypes, problems)
+    compiler = make_compiler(Kit(setting, tables, identifiers, stamps, documents.tables), documents.datatypes, problems)
     for name, document in documents.datatypes.items():
         compiler.datatype(name, Scope(document))
     resource = documents.resources.get(PATIENT)

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,6 +15,9 @@ Key = str | int
 SHIPPED: Final = "shipped/"
 KINDS: Final = ("resources", "datatypes", "tables")
 KEYS: Final = {"resources": "resource", "datatypes": "datatype", "tables": "table"}
+# Parts of a file that must be maps, with what a line of them looks like.
+SECTIONS: Final = {"elements": "birthDate: PID-7 | date", "merged": "identifier: {each: MRG-1, as: CX}"}
+PATIENT_KEYS: Final = frozenset({"resource", "extends", "elements", "merged"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +103,8 @@ def read_documents(folders: Sequence[Path], name: str, problems: Problems) -> Do
         places = ", ".join(str(folder) for folder in folders)
         names = [path.stem for folder in folders for path in sorted(folder.glob("*.yaml"))]
         raise ConfigurationError((Problem(f"{name}.yaml", 1, 1, "", f"not found in {places}", nearest(name, names)),))
+    for folder in folders[:-1]:
+        _unread(folder, problems)
     groups = {kind: _group(folders, kind, problems) for kind in KINDS}
     return Documents(events, groups["resources"], groups["datatypes"], groups["tables"])
 
@@ -111,10 +117,34 @@ def _group(folders: Sequence[Path], kind: str, problems: Problems) -> dict[str, 
         if document is None:
             continue
         own = document.value[KEYS[kind]]
+        _shape(document, problems)
         if own in group:
             problems.add(document, (KEYS[kind],), f"{own!r} a second time", "one file for each")
         group[own] = document
     return group
+
+
+def _shape(document: Document, problems: Problems) -> None:
+    """Note sections that are no map, and take them out, so that the rest can be checked."""
+    for section in SECTIONS:
+        if not isinstance(document.value.get(section) or {}, dict):
+            problems.add(document, (section,), "found no map", f"expected lines such as {SECTIONS[section]}")
+            document.value[section] = {}
+    if document.value.get("resource") == "Patient":
+        for key in document.value.keys() - PATIENT_KEYS:
+            problems.add(document, (key,), f"unknown key {key!r}", nearest(key, PATIENT_KEYS))
+
+
+def _unread(folder: Path, problems: Problems) -> None:
+    """Note files of a site's folder that nobody reads: another ending, or a folder that is not of the known ones."""
+    known = {*KINDS, "tests"}
+    for file in sorted(folder.glob("**/*.y*ml")):
+        kind = file.relative_to(folder).parts[:-1]
+        if file.suffix != ".yaml" and (not kind or kind[0] in known):
+            problems.found.append(Problem(str(file), 1, 1, "", f"the ending {file.suffix!r}", "name it .yaml"))
+        elif kind and kind[0] not in known and get_close_matches(kind[0], known, n=1):
+            found = f"the folder {kind[0]!r}"
+            problems.found.append(Problem(str(file), 1, 1, "", found, nearest(kind[0], known)))
 
 
 def _find(folders: Sequence[Path], path: Path, key: str, problems: Problems) -> Document | None:
@@ -128,8 +158,14 @@ def _find(folders: Sequence[Path], path: Path, key: str, problems: Problems) -> 
     wanted = SHIPPED + (path.stem if path.parent == Path() else f"{path.parent}/{path.stem}")
     base = _read(found[-1], key, problems) if len(found) > 1 else None
     if below not in {wanted, SHIPPED + path.stem} or base is None:
-        problems.add(document, ("extends",), f"found {below!r}", f"expected {wanted!r}, a file that ships")
+        itself = base is None and len(found) == 1 and folders[-1] == found[0].parents[len(path.parts) - 1]
+        itself = itself or below in {path.stem, str(document.value[key]), f"{path.parent}/{path.stem}"}
+        what = f"{below!r}, which is this file itself" if itself else repr(below)
+        problems.add(document, ("extends",), f"found {what}", f"expected {wanted!r}, a file that ships")
         return document
+    if document.value[key] != base.value[key]:
+        problems.add(document, (key,), f"found {document.value[key]!r}", f"expected {base.value[key]!r}, as in {below}")
+        document.value[key] = base.value[key]
     return Document(document.source, _merged(base.value, document.value), base.source)
 
 

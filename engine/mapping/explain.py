@@ -82,6 +82,7 @@ def explain(source: MappingSource, channel: Channel, message: Message) -> Explan
     """Return how a mapping on a channel reads a message; never raises for what cannot be mapped, but says so."""
     trace = Trace()
     mapping = compile_mapping(source, channel, partial(TracingCompiler, trace))
+    trace.roots.clear()
     made = outcome(mapping, message)
     events = source.documents.events
     trigger = message.trigger if message.trigger in (events.value.get("events") or {}) else ""

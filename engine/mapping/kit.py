@@ -1,10 +1,11 @@
 """What a function of expressions is: what it takes, what it gives, and what it is made with."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from engine.mapping.document import Document
 from engine.mapping.identifier import Identifiers
 from engine.mapping.reading import Reading
 from engine.mapping.setting import Setting
@@ -24,12 +25,16 @@ class Takes(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Kit:
-    """What functions are made with: the channel's setting, the tables, how identifiers and timestamps are read."""
+    """What functions are made with: the channel's setting, the tables, how identifiers and timestamps are read.
+
+    `files` are those of the tables, where faults in their rows are told.
+    """
 
     setting: Setting
     tables: Mapping[str, Table]
     identifiers: Identifiers
     stamps: Stamps
+    files: Mapping[str, Document] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

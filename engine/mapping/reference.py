@@ -14,11 +14,12 @@ EXTENSION_VALUES: Final = "value"
 
 @dataclass(frozen=True, slots=True)
 class Hl7Field:
-    """One field of a segment: its data type (`-` unknown), whether it repeats, and its name."""
+    """One field of a segment: its data type (`-` unknown), whether it repeats, its name, and its most components."""
 
     type_: str
     repeats: bool
     name: str
+    most: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,15 +35,26 @@ class Element:
 def segments() -> dict[str, dict[int, Hl7Field]]:
     """Return the fields of every known segment by number."""
     found: dict[str, dict[int, Hl7Field]] = {}
-    for segment, number, type_, card, name in _rows(FIELDS):
-        found.setdefault(segment, {})[int(number)] = Hl7Field(type_, card == "*", name)
+    for segment, number, type_, card, name, most in _rows(FIELDS):
+        found.setdefault(segment, {})[int(number)] = Hl7Field(type_, card == "*", name, int(most))
     return found
 
 
 @cache
 def data_types() -> dict[str, int]:
     """Return how many components each HL7 data type has."""
-    return {name: int(count) for name, count in _rows(TYPES)}
+    return {name: int(count) for name, count, _ in _rows(TYPES)}
+
+
+def parts(type_: str, component: int) -> int:
+    """Return how many subcomponents a component of a data type has; 0 for none, and for what is not known."""
+    counts = _parts().get(type_, ())
+    return counts[component - 1] if 0 < component <= len(counts) else 0
+
+
+@cache
+def _parts() -> dict[str, tuple[int, ...]]:
+    return {name: tuple(int(count) for count in counts.split()) for name, _, counts in _rows(TYPES)}
 
 
 @cache

@@ -41,6 +41,7 @@ from engine.mapping.steps import (
 )
 
 RESERVED: Final = frozenset({"each", "as", "when", "unless", "needs", "default", "fill", "slice"})
+EXTENSION: Final = "Extension"
 TYPE_KEYS: Final = frozenset({"datatype", "extends", "to", "needs", "elements", "value", "also"})
 
 
@@ -50,9 +51,10 @@ class Compiler:
     def __init__(self, kit: Kit, datatypes: dict[str, Document], problems: Problems) -> None:
         self._kit = kit
         self._problems = problems
-        self._checks = Checks(problems, dict(kit.tables))
+        self._checks = Checks(problems, kit, datatypes)
         self._documents = datatypes
         self._compiled: dict[str, DataType | None] = {}
+        self._under_way: list[str] = []
 
     @property
     def by_event(self) -> bool:
@@ -109,6 +111,7 @@ class Compiler:
         calls = [stage for stage in one.stages if isinstance(stage, Call)]
         functions = [self._function(call, scope) for call in calls]
         if None in functions:
+            self._checks.alternative(one, scope)
             return NOTHING
         known = [function for function in functions if function is not None]
         step = self._head(one, known[0].takes if known else Takes.TEXT, scope)
@@ -172,6 +175,8 @@ class Compiler:
         known = elements().get(type_)
         if known is None or not isinstance(value, dict):
             return self.problem(scope, f"found {kind_of(value)} for {type_}", "give an expression instead")
+        if type_ == EXTENSION and "url" not in value and not {"default", "fill"}.intersection(scope.path[-1:]):
+            self.problem(scope, "an extension without a url", "add the url that names it")
         made: list[tuple[str, Made]] = []
         for key, part in value.items():
             if key in RESERVED or part is None:
@@ -249,7 +254,7 @@ class Compiler:
         made = self.datatype(name, scope)
         if made is None:
             return DataType(element.type_, NOTHING.step)
-        if made.to != element.type_:
+        if made.to and made.to != element.type_:
             self.problem(scope, f"{name} makes {made.to}", f"expected {element.type_} here")
         return made
 
@@ -259,14 +264,17 @@ class Compiler:
         """Return a compiled data type; None, and a problem, where there is none or it needs itself."""
         if name in self._compiled:
             if self._compiled[name] is None:
-                self.problem(scope, f"{name} needs itself", "break the circle")
+                circle = [*self._under_way[self._under_way.index(name) :], name]
+                self.problem(scope, f"{name} needs itself ({' -> '.join(circle)})", "break the circle")
             return self._compiled[name]
         own = self._documents.get(name)
         if own is None:
             self.problem(scope, f"unknown data type {name!r}", nearest(name, self._documents))
             return None
         self._compiled[name] = None
+        self._under_way.append(name)
         self._compiled[name] = made = self._datatype(Scope(own, type_=name))
+        self._under_way.pop()
         return made
 
     def _datatype(self, scope: Scope) -> DataType:
@@ -278,13 +286,16 @@ class Compiler:
         if not isinstance(to, str):
             self.problem(scope, "no 'to'", "say which FHIR type it makes")
             return DataType("", NOTHING.step)
+        if to not in elements():
+            self.problem(scope.at("to"), f"unknown FHIR type {to!r}", nearest(to, elements()))
+            return DataType("", NOTHING.step)
         if "value" in value:
             return DataType(to, self.expression(value["value"], scope.at("value"), Element(to, many=False)).step)
         template = value.get("elements")
         if isinstance(template, dict) and "needs" in value:
-            template = {**template, "needs": value["needs"]}
+            template = {**template, "needs": self._list(value, "needs", scope)}
         made = self.object(template, scope.at("elements"), to)
-        parts = enumerate(value.get("also") or ())
+        parts = enumerate(self._list(value, "also", scope))
         also = tuple(self.object(part, scope.at("also", number), to).step for number, part in parts)
         return DataType(to, made.step, also)
 
@@ -305,11 +316,18 @@ class Compiler:
         return tests
 
     def _needs(self, value: dict[str, Any], scope: Scope, known: dict[str, Element]) -> frozenset[str]:
-        names = value.get("needs") or []
+        names = self._list(value, "needs", scope)
         for name in names:
             if name not in known:
                 self.problem(scope.at("needs"), f"unknown element {name!r}", nearest(str(name), known))
-        return frozenset(names)
+        return frozenset(map(str, names))
+
+    def _list(self, value: dict[str, Any], key: str, scope: Scope) -> list[Any]:
+        found = value.get(key) or []
+        if isinstance(found, list):
+            return found
+        self.problem(scope.at(key), f"found {kind_of(found)}", f"expected a list: {key}: [...]")
+        return []
 
 
 def _any_of(made: Iterable[Made]) -> int:

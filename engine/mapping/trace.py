@@ -7,7 +7,7 @@ keeps what it made before, so that one is compiled for each message.
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any
 
 from engine.hl7.leaf import NULL, Leaf
 from engine.mapping.check import Checks
@@ -169,22 +169,22 @@ class WatchedTable(Table):
         return found
 
 
-COPIED: Final = ("name", "hl7", "unmapped", "default", "codes", "displays", "folded")
-
-
 def watched_tables(tables: Mapping[str, Table], trace: Trace) -> dict[str, Table]:
     """Return the tables, each telling the trace of its look-ups."""
-    return {
-        name: WatchedTable(*(getattr(table, part) for part in COPIED), trace.looked_up)
-        for name, table in tables.items()
-    }
+    return {name: _watched(table, trace) for name, table in tables.items()}
+
+
+def _watched(one: Table, trace: Trace) -> Table:
+    return WatchedTable(
+        one.name, one.hl7, one.unmapped, one.default, one.codes, one.displays, one.folded, told=trace.looked_up
+    )
 
 
 class WatchedChecks(Checks):
     """Checks that note the paths of conditions."""
 
-    def __init__(self, trace: Trace, problems: Problems, tables: dict[str, Table]) -> None:
-        super().__init__(problems, tables)
+    def __init__(self, trace: Trace, problems: Problems, kit: Kit, types: Mapping[str, Document]) -> None:
+        super().__init__(problems, kit, types)
         self._trace = trace
 
     def condition(self, condition: Condition, scope: Scope) -> None:
@@ -201,7 +201,7 @@ class TracingCompiler(Compiler):
     def __init__(self, trace: Trace, kit: Kit, datatypes: dict[str, Document], problems: Problems) -> None:
         super().__init__(replace(kit, tables=watched_tables(kit.tables, trace)), datatypes, problems)
         self._trace = trace
-        self._checks = WatchedChecks(trace, problems, dict(kit.tables))
+        self._checks = WatchedChecks(trace, problems, kit, datatypes)
 
     def object(self, value: Any, scope: Scope, type_: str) -> Made:
         """Compile an object; each of its parts is asked for by a step of its own."""

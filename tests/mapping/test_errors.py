@@ -7,9 +7,11 @@ import pytest
 
 from engine.config.shipped import shipped
 from engine.errors import ConfigurationError
+from engine.fhir.schema import FhirVersion, definitions
 from engine.hl7.message import Message
 from engine.mapping.case import channel_of
 from engine.mapping.compile import compile_mapping, load
+from engine.mapping.reference import elements
 from engine.mapping.subject import Action
 
 Author = Callable[..., Path]
@@ -29,6 +31,16 @@ def _problems(folder: Path) -> list[str]:
         pytest.param("birthDate: PID-99 | date", "unknown field PID-99; PID has the fields 1 to 40", id="field"),
         pytest.param("birthDate: PIX-7 | date", "unknown segment 'PIX'; did you mean", id="segment"),
         pytest.param("maritalStatus: PID-3.99 | concept(marital-status)", "unknown component 99", id="component"),
+        pytest.param("birthDate: PID-5.2.2 | date", "PID-5.2 has no subcomponents", id="subcomponent"),
+        pytest.param("birthDate: PID-5.1.9 | date", "unknown subcomponent 9; PID-5.1 has 5 subcomponents", id="small"),
+        pytest.param("birthDate: PID-30.2 | date", "PID-30 is of type ID, which has no components", id="primitive"),
+        pytest.param("birthDate: PID-3[XPN.5=MR].1 | date", "a choice by XPN.5; PID-3 is of type CX", id="choice type"),
+        pytest.param("birthDate: PID-3[CX.55=MR].1 | date", "CX has 12 components", id="choice component"),
+        pytest.param("birthDate: PID-7 | date | when event = A99", "unknown event 'A99'; did you mean 'A", id="event"),
+        pytest.param("birthDate: PID-7 | date | unless PID-7", "it never has a value", id="never"),
+        pytest.param("birthDate: PID-7 | date | when not PID-7", "it never has a value", id="never when"),
+        pytest.param("name: PID-5", "use {each: PID-5, as: XPN} or PID-5 | XPN", id="type by data type"),
+        pytest.param("extension: [{valueString: PID-3}]", "an extension without a url", id="url"),
         pytest.param("birthdate: PID-7 | date", "no element 'birthdate'; did you mean 'birthDate'?", id="element"),
         pytest.param("birthDate: PID-7 | dat", "unknown function 'dat'; did you mean 'date'?", id="function"),
         pytest.param("gender: PID-8 | code(sex)", "unknown table 'sex'", id="table"),
@@ -79,7 +91,9 @@ def test_each_line_of_a_list_of_alternatives_has_its_own_place(author: Author) -
         pytest.param("event: {}", "unknown key 'event'; did you mean 'events'?", id="key"),
         pytest.param("identity: {from: PID-5}", "expected PID-3, PID-2 or PID-4", id="identity"),
         pytest.param("identity: {prefer: [{type: MR}, {authority: RVB, type: MR}]}", "never reached", id="prefer"),
-        pytest.param("events: {A01: {do: update patient, if_absent: maybe}}", "expected create or hold", id="policy"),
+        pytest.param(
+            "events: {A01: {do: update patient, if_absent: maybe}}", "expected create, hold or ignore", id="policy"
+        ),
     ],
 )
 def test_a_fault_in_the_event_table(author: Author, text: str, told: str) -> None:
@@ -87,6 +101,145 @@ def test_a_fault_in_the_event_table(author: Author, text: str, told: str) -> Non
     name = "extends: shipped/adt\n" if "A01: }" not in text else ""
     problems = _problems(author(adt=f"mapping: adt\n{name}{text}\n"))
     assert any(told in problem and "adt.yaml:" in problem for problem in problems), problems
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "told"),
+    [
+        pytest.param(
+            "resources__patient",
+            HEAD + "  birthDate: PID-399 | date\n",
+            "resources/patient.yaml:4:3: elements.birthDate: unknown field PID-399; PID has the fields 1 to 40",
+            id="a misspelt field",
+        ),
+        pytest.param(
+            "resources__patient",
+            HEAD + "  birthDate: PID-7 | datetime\n",
+            "resources/patient.yaml:4:3: elements.birthDate: a dateTime for an element of type date; use date",
+            id="a wrong type",
+        ),
+        pytest.param(
+            "resources__patient",
+            HEAD + "\tbirthDate: PID-7 | date\n",
+            "resources/patient.yaml:4:1: a tab, which cannot start anything; valid YAML (indent with spaces)",
+            id="a tab",
+        ),
+        pytest.param(
+            "resources__patient",
+            HEAD + "  gender:\n  gender:\n",
+            "resources/patient.yaml:5:3: elements.gender: duplicate key; it stands already in line 4",
+            id="a duplicate key",
+        ),
+        pytest.param(
+            "tables__own",
+            "table: own\nsource: x\nlicence: x\ncodes:\n  A: &a [b, b]\n  B: &b [*a, *a]\n  C: [*b, *b]\n",
+            "tables/own.yaml:6:10: codes.B.0: an alias; write the value out; anchors and aliases are not allowed",
+            id="an alias bomb",
+        ),
+        pytest.param(
+            "tables__administrative-sex",
+            "table: administrative-sex\nextends: shipped/administrative-sex\ncodes: {NO: mael}\n",
+            "tables/administrative-sex.yaml:3:9: codes.NO: the code 'mael'; did you mean 'male'?",
+            id="a code for NO",
+        ),
+        pytest.param(
+            "tables__administrative-sex",
+            "table: administrative-sex\nextends: shipped/administrative-sex\nunmapped: {default: unknwon}\n",
+            "tables/administrative-sex.yaml:3:12: unmapped.default: the code 'unknwon'; did you mean 'unknown'?",
+            id="a default",
+        ),
+        pytest.param(
+            "tables__administrative-sex",
+            "table: administrative-sex\nextends: shipped/administrative-sex\nunmapped: keep-orginal\n",
+            "tables/administrative-sex.yaml:3:1: unmapped: found 'keep-orginal'; "
+            "expected ignore, keep-original, refuse or {default: CODE}",
+            id="a policy",
+        ),
+        pytest.param(
+            "resources__patient",
+            HEAD + "  gender: PID-8 | code(administrativ-sex)\n",
+            "resources/patient.yaml:4:3: elements.gender: unknown table 'administrativ-sex'; "
+            "did you mean 'administrative-sex'?",
+            id="an unknown table",
+        ),
+        pytest.param(
+            "adt",
+            "mapping: adt\nextends: adt\nevents: {A01: {do: upsert patient}}\n",
+            "adt.yaml:2:1: extends: found 'adt', which is this file itself; expected 'shipped/adt', a file that ships",
+            id="a circular extends",
+        ),
+        pytest.param(
+            "datatypes__xpn",
+            "datatype: XPN\nto: HumanName\nelements: {period.start: XPN | XPN}\n",
+            "datatypes/xpn.yaml:3:12: elements.period.start.start: XPN needs itself (XPN -> XPN); break the circle",
+            id="a circle of data types",
+        ),
+        pytest.param(
+            "resources__patient",
+            "resource: Pateint\nextends: shipped/patient\n",
+            "resources/patient.yaml:1:1: resource: found 'Pateint'; expected 'Patient', as in shipped/patient",
+            id="a misspelt resource",
+        ),
+        pytest.param(
+            "resources__patient",
+            "resource: Patient\nextends: shipped/patient\nelement: {}\n",
+            "resources/patient.yaml:3:1: element: unknown key 'element'; did you mean 'elements'?",
+            id="a misspelt section",
+        ),
+        pytest.param(
+            "resources__patient",
+            "resource: Patient\nextends: shipped/patient\nelements: [birthDate]\n",
+            "resources/patient.yaml:3:1: elements: found no map; expected lines such as birthDate: PID-7 | date",
+            id="a list for a map",
+        ),
+        pytest.param(
+            "datatypes__xtn",
+            "datatype: XTN\nextends: shipped/xtn\nneeds: value\n",
+            "datatypes/xtn.yaml:3:1: needs: found 'value'; expected a list: needs: [...]",
+            id="no list",
+        ),
+        pytest.param(
+            "datatypes__xpn",
+            "datatype: XPN\nextends: shipped/xpn\nto: HumanNam\n",
+            "datatypes/xpn.yaml:3:1: to: unknown FHIR type 'HumanNam'; did you mean 'HumanName'?",
+            id="an unknown type",
+        ),
+        pytest.param(
+            "resource__patient",
+            HEAD,
+            "resource/patient.yaml:1:1: the folder 'resource'; did you mean 'resources'?",
+            id="a misspelt folder",
+        ),
+    ],
+)
+def test_a_mistake_is_one_line(author: Author, name: str, text: str, told: str) -> None:
+    """Each mistake is told once: where it stands, what was found, and the nearest right thing."""
+    assert _problems(author(**{name: text})) == [told]
+
+
+def test_a_file_that_ends_in_yml_is_told(author: Author) -> None:
+    """A file that nobody would read is no silent one."""
+    folder = author(resources__patient=HEAD + "  gender:\n")
+    (folder / "resources" / "patient.yaml").rename(folder / "resources" / "patient.yml")
+    assert _problems(folder) == ["resources/patient.yml:1:1: the ending '.yml'; name it .yaml"]
+
+
+def test_codes_are_texts(author: Author, message: Make) -> None:
+    """`NO`, `1` and `true` are the codes that they look like, never booleans or numbers."""
+    text = "table: yes-no\nextends: shipped/yes-no\ncodes: {NO: 'false', 1: 'true', true: 'true'}\n"
+    source = load([author(**{"tables__yes-no": text}), shipped("mappings")], "adt")
+    codes = source.documents.tables["yes-no"].value["codes"]
+    assert {"NO", "1", "true"} <= set(codes)
+
+
+def test_the_references_are_those_of_the_schema() -> None:
+    """Elements, lists and required codes are those of HL7's R4 schema: none was changed by hand."""
+    schema = definitions(FhirVersion.R4)
+    for type_, own in elements().items():
+        if type_ == "Element":
+            continue
+        theirs = {name: (one.type, one.many, one.codes or frozenset()) for name, one in schema[type_].items()}
+        assert {name: (one.type_, one.many, one.codes) for name, one in own.items()} == theirs, type_
 
 
 def test_all_problems_are_told_at_once(author: Author) -> None:
