@@ -182,6 +182,9 @@ class Channel(Frozen):
     merged_identifier: Literal["follow", "hold"] = Field(
         "follow", description="an event that names a merged-away number"
     )
+    visit_reuse: Literal["reopen", "hold"] = Field(
+        "reopen", description="an admission under the number of a visit that is over"
+    )
     demographics: Literal["replace", "fill"] = Field("replace", description="fill writes only what is empty")
     placeholder_identifiers: tuple[str, ...] = Field(
         (), description="further numbers that stand for nobody (whole values)"

@@ -10,6 +10,7 @@ from engine.deliver.abilities import Abilities, abilities_of
 from engine.deliver.client import Client
 from engine.deliver.exchange import Exchange
 from engine.deliver.failure import class_of, error_of, failure_of
+from engine.deliver.keep import keep
 from engine.deliver.link import link
 from engine.deliver.memory import Memory
 from engine.deliver.merge import merge
@@ -21,7 +22,7 @@ from engine.deliver.upsert import upsert
 from engine.deliver.verdict import Failure, Request, Verdict, VerdictKind
 from engine.errors import DeliveryError, HeldDeliveryError, RejectedDeliveryError
 from engine.fhir.outcome import codes
-from engine.fhir.plan import Identity, Interaction, Link, Merge, Plan, Rename
+from engine.fhir.plan import Identity, Interaction, Keep, Link, Merge, Plan, Rename, Upsert
 
 # How telling an ending is, the first one that occurred names the delivery.
 _TELLING = (
@@ -42,6 +43,8 @@ _TELLING = (
     "notify-only",
     "unchanged",
 )
+_CANCELS = ("nothing-to-cancel",)
+_QUIET = ("unchanged", "nothing-to-do")
 
 
 class Destination:
@@ -127,15 +130,22 @@ class Destination:
             if not self._checked and any(isinstance(interaction, Merge) for interaction in plan.interactions):
                 await self.check()
             endings.extend(
-                [await _carry_out(exchange, interaction, remembered=remembered) for interaction in plan.interactions]
+                [await _carry_out(exchange, one, plan.event_at, remembered=remembered) for one in plan.interactions]
             )
         except DeliveryError as error:
-            self._server.cache.forget(_identities(plan))
+            self._forget(plan)
             return _failed(exchange, error)
         except BaseException:
-            self._server.cache.forget(_identities(plan))
+            self._forget(plan)
             raise
-        return _verdict(exchange, VerdictKind.DELIVERED, _ending(endings), applied=True)
+        return _verdict(exchange, VerdictKind.DELIVERED, _ending(plan, endings), applied=True)
+
+    def _forget(self, plan: Plan) -> None:
+        """Drop from the caches what a plan speaks of: nobody knows how far it came."""
+        self._server.cache.forget(_identities(plan))
+        for one in plan.interactions:
+            if isinstance(one, Keep):
+                self._server.cache_of(one.record.type).forget((*one.record.identities, *one.record.retired))
 
     async def close(self) -> None:
         """Close all connections."""
@@ -143,7 +153,9 @@ class Destination:
         await self._token_client.close()
 
 
-async def _carry_out(exchange: Exchange, interaction: Interaction, *, remembered: bool) -> str:
+async def _carry_out(exchange: Exchange, interaction: Interaction, at: datetime | None, *, remembered: bool) -> str:
+    if isinstance(interaction, Keep):
+        return await keep(exchange, interaction, at, remembered=remembered)
     if isinstance(interaction, Merge):
         return await merge(exchange, interaction)
     if isinstance(interaction, Rename):
@@ -187,8 +199,16 @@ def _verdict(
     )
 
 
-def _ending(endings: list[str]) -> str:
-    return next((ending for ending in _TELLING if ending in endings), "nothing-to-do")
+def _ending(plan: Plan, endings: list[str]) -> str:
+    """Return the ending that tells most: that of the patient, or where nothing came of it, of what belongs to it."""
+    told = list(zip(plan.interactions, endings, strict=True))
+    first = _telling([ending for one, ending in told if not isinstance(one, Keep)])
+    others = _telling([ending for one, ending in told if isinstance(one, Keep) and one.overwrite])
+    return others if others in _CANCELS or (first in _QUIET and others not in _QUIET) else first
+
+
+def _telling(endings: list[str]) -> str:
+    return next((ending for ending in (*_CANCELS, *_TELLING) if ending in endings), "nothing-to-do")
 
 
 def _identities(plan: Plan) -> tuple[Identity, ...]:
@@ -200,7 +220,7 @@ def _identities(plan: Plan) -> tuple[Identity, ...]:
             found += (*interaction.old, *interaction.new, *interaction.patient.identities)
         elif isinstance(interaction, Link):
             found += (*interaction.one.identities, *interaction.other.identities)
-        else:
+        elif isinstance(interaction, Upsert):
             found += interaction.patient.identities
     return tuple(found)
 

@@ -13,7 +13,7 @@ from engine.deliver.client import Answer
 from engine.deliver.failure import class_of, error_of, failure_of
 from engine.deliver.memory import Memory
 from engine.deliver.server import MEDIA_TYPE, Server
-from engine.deliver.stored import Body, Stored, stored
+from engine.deliver.stored import PATIENT, Body, Stored, stored
 from engine.deliver.verdict import Attempt, Failure, Known, Merged, Owned, Request
 from engine.errors import DeliveryError
 from engine.fhir import outcome
@@ -29,7 +29,8 @@ Intend = Callable[[Request], Awaitable[None]]
 class Exchange:
     """What one delivery asks of one server, in order; collects attempts, notes and what is to be remembered.
 
-    `tried`: an earlier try of this delivery wrote, or was about to.
+    `tried`: an earlier try of this delivery wrote, or was about to. `references`: the resources of the plan that are
+    resolved, by local name.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class Exchange:
         self.owned: dict[str, Owned] = {}
         self.merges: list[Merged] = []
         self.deleted = False
+        self.references: dict[str, str] = {}
         self._intend = intend
         self._at = at
         self.tried = attempts_made > 0
@@ -63,33 +65,34 @@ class Exchange:
         self.notes.update(dict.fromkeys(codes))
 
     async def owned_slices(self, patient: Stored) -> Mapping[str, tuple[str, ...]]:
-        """Return what the plan's source owns of a Patient."""
+        """Return what the plan's source owns of a resource."""
         held = self.owned.get(patient.reference)
         if held is not None:
             return held.slices
-        remembered = self.server.cache.owned(patient.logical_id, self.source)
+        cache = self.server.cache if patient.type_ == PATIENT else self.server.cache_of(patient.type_)
+        remembered = cache.owned(patient.logical_id, self.source)
         if remembered is not None:
             return remembered
         return await self.memory.owned(patient.reference, self.source)
 
-    async def read(self, logical_id: str) -> Stored | None:
-        """Read a Patient; None where there is none (any more); `deleted` then says whether it was deleted."""
-        answer = await self._get(f"{self.server.base}/Patient/{logical_id}", GONE)
+    async def read(self, logical_id: str, type_: str = PATIENT) -> Stored | None:
+        """Read a resource; None where there is none (any more); `deleted` then says whether it was deleted."""
+        answer = await self._get(f"{self.server.base}/{type_}/{logical_id}", GONE)
         self.deleted = self.deleted or answer.status == 410
         if answer.status in GONE:
             return None
-        return self._patient(answer, write=False)
+        return self._resource(answer, type_, write=False)
 
-    async def search(self, query: str) -> tuple[Stored, ...]:
-        """Return the Patients that a query finds, each once; at most the first page."""
-        answer = await self._get(f"{self.server.base}/Patient?{query}")
+    async def search(self, query: str, type_: str = PATIENT) -> tuple[Stored, ...]:
+        """Return the resources of a type that a query finds, each once; at most the first page."""
+        answer = await self._get(f"{self.server.base}/{type_}?{query}")
         bundle = answer.json
         if not isinstance(bundle, dict) or bundle.get("resourceType") != "Bundle":
             raise error_of(Failure.TRANSIENT, "no-bundle", answer.status, ("no-bundle",))
         found: dict[str, Stored] = {}
         for entry in bundle.get("entry") or ():
             mode = (entry.get("search") or {}).get("mode", "match") if isinstance(entry, dict) else ""
-            patient = stored(self.server.inward(entry.get("resource")), {}) if mode == "match" else None
+            patient = stored(self.server.inward(entry.get("resource")), {}, type_) if mode == "match" else None
             if patient is not None:
                 found[patient.logical_id] = patient
         return tuple(found.values())
@@ -102,7 +105,7 @@ class Exchange:
     async def write_patient(
         self, method: str, path: str, body: Body, headers: tuple[tuple[str, str], ...], spoken: frozenset[int]
     ) -> Answer:
-        """Write a Patient; statuses in `spoken` are returned, other failures raised."""
+        """Write a resource; statuses in `spoken` are returned, other failures raised."""
         content = orjson.dumps(self.server.outward(body))
         return await self.write(method, path, content, headers, spoken)
 
@@ -138,9 +141,9 @@ class Exchange:
             raise self._refusal(answer, failure, codes)
         return answer
 
-    def patient_of(self, answer: Answer) -> Stored:
-        """Return the Patient that a write answered with; AmbiguousDeliveryError where it is none."""
-        return self._patient(answer, write=True)
+    def patient_of(self, answer: Answer, type_: str = PATIENT) -> Stored:
+        """Return the Patient that a write answered with, or a resource of another type; else AmbiguousDeliveryError."""
+        return self._resource(answer, type_, write=True)
 
     async def _get(self, url: str, spoken: frozenset[int] = frozenset()) -> Answer:
         try:
@@ -157,12 +160,13 @@ class Exchange:
         self.attempts.append(Attempt(request, answer.status, codes, failure, answer.milliseconds, answer.body))
         raise self._refusal(answer, failure, codes)
 
-    def _patient(self, answer: Answer, *, write: bool) -> Stored:
-        patient = stored(self.server.inward(answer.json), answer.headers)
-        if patient is None:
+    def _resource(self, answer: Answer, type_: str, *, write: bool) -> Stored:
+        resource = stored(self.server.inward(answer.json), answer.headers, type_)
+        if resource is None:
             failure = Failure.AMBIGUOUS if write else Failure.TRANSIENT
-            raise error_of(failure, "no-patient-in-answer", answer.status, ("no-patient-in-answer",))
-        return patient
+            reason = "no-patient-in-answer" if type_ == PATIENT else "no-resource-in-answer"
+            raise error_of(failure, reason, answer.status, (reason,))
+        return resource
 
     async def _after_the_fact(self, url: str) -> Request:
         """Journal a read that failed, for the operator's eyes: each attempt told has its intent in the journal."""

@@ -14,6 +14,7 @@ def remember(exchange: Exchange, patient: Stored, record: PatientRecord, owned: 
 
     What the journal knows already is told again only where it changed.
     """
+    exchange.references[record.local] = patient.reference
     cache = exchange.server.cache
     carried = tuple(item for item in record.identities if carries(patient.body, item))
     before = cache.owned(patient.logical_id, exchange.source)

@@ -14,12 +14,13 @@ MEDIA_TYPE = "application/fhir+json"
 
 
 class Server:
-    """A destination's client, tokens, abilities and the cache of its Patients."""
+    """A destination's client, tokens, abilities, the cache of its Patients and those of its other resources."""
 
     def __init__(self, settings: Settings, client: Client, tokens: Tokens, cache: Cache) -> None:
         self.settings = settings
         self.base = settings.base_url.rstrip("/")
         self.cache = cache
+        self._others: dict[str, Cache] = {}
         self.abilities = Abilities()
         self._client = client
         self._tokens = tokens
@@ -33,15 +34,21 @@ class Server:
             answer = await self._send(method, url, headers, body, await self._tokens.header())
         return answer
 
-    def outward(self, patient: Body) -> Body:
-        """Return a Patient in the server's FHIR version."""
-        return turned(patient, Direction.TO_STU3) if self._stu3 else patient
+    def cache_of(self, type_: str) -> Cache:
+        """Return the cache of the resources of a type beside the Patient."""
+        cache = self._others.get(type_)
+        if cache is None:
+            cache = self._others[type_] = Cache(self.cache.most)
+        return cache
+
+    def outward(self, resource: Body) -> Body:
+        """Return a resource in the server's FHIR version."""
+        return turned(resource, Direction.TO_STU3) if self._stu3 else resource
 
     def inward(self, body: Any) -> Any:
-        """Return a Patient of the server in R4; anything else as it is."""
-        if self._stu3 and isinstance(body, dict) and body.get("resourceType") == "Patient":
-            return turned(body, Direction.TO_R4)
-        return body
+        """Return a resource of the server in R4; anything else as it is."""
+        read = self._stu3 and isinstance(body, dict) and "resourceType" in body
+        return turned(body, Direction.TO_R4) if read else body
 
     async def close(self) -> None:
         """Close the connections."""

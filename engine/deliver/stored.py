@@ -1,4 +1,4 @@
-"""A Patient as a server last showed it, and the bounded cache of these by identifier."""
+"""A resource as a server last showed it, and the bounded cache of those of one type by identifier."""
 
 import re
 from collections import OrderedDict
@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from engine.fhir.plan import Identity
 
+PATIENT: Final = "Patient"
 _ID: Final = re.compile(r"[A-Za-z0-9\-.]{1,64}")
 
 Body = dict[str, Any]
@@ -16,7 +17,7 @@ Slices = Mapping[str, tuple[str, ...]]
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Stored:
-    """A Patient of a server; `tag` is the value for If-Match, empty where the server gave no version.
+    """A resource of a server; `tag` is the value for If-Match, empty where the server gave no version.
 
     `fresh`: read in this delivery, not remembered from an earlier answer.
     """
@@ -25,16 +26,17 @@ class Stored:
     tag: str
     body: Body
     fresh: bool = True
+    type_: str = PATIENT
 
     @property
     def reference(self) -> str:
         """The resource's name, `Patient/<id>`."""
-        return f"Patient/{self.logical_id}"
+        return f"{self.type_}/{self.logical_id}"
 
 
-def stored(body: Any, headers: Mapping[str, str]) -> Stored | None:
-    """Return the Patient of an answer, or None where the body is no Patient with a legal id."""
-    if not isinstance(body, dict) or body.get("resourceType") != "Patient":
+def stored(body: Any, headers: Mapping[str, str], type_: str = PATIENT) -> Stored | None:
+    """Return the resource of an answer, or None where the body is none of the type with a legal id."""
+    if not isinstance(body, dict) or body.get("resourceType") != type_:
         return None
     logical_id = body.get("id")
     if not isinstance(logical_id, str) or not _ID.fullmatch(logical_id):
@@ -42,25 +44,25 @@ def stored(body: Any, headers: Mapping[str, str]) -> Stored | None:
     meta = body.get("meta")
     version = meta.get("versionId") if isinstance(meta, dict) else None
     tag = f'W/"{version}"' if isinstance(version, str) and _ID.fullmatch(version) else headers.get("etag", "")
-    return Stored(logical_id, tag, body)
+    return Stored(logical_id, tag, body, type_=type_)
 
 
-def id_of(location: str) -> str:
+def id_of(location: str, type_: str = PATIENT) -> str:
     """Return the logical id in a Location header, empty where there is none."""
     parts = location.split("/_history/", 1)[0].rstrip("/").rsplit("/", 2)
-    return parts[-1] if len(parts) == 3 and parts[-2] == "Patient" and _ID.fullmatch(parts[-1]) else ""
+    return parts[-1] if len(parts) == 3 and parts[-2] == type_ and _ID.fullmatch(parts[-1]) else ""
 
 
 class Cache:
-    """The last body of the Patients met most recently, by identifier; what each source owns of them beside it.
+    """The last body of the resources of one type met most recently, by identifier; what each source owns beside it.
 
-    Bounded by count: at most `most` Patients, each under at most `KEYS` identifiers.
+    Bounded by count: at most `most` resources, each under at most `KEYS` identifiers.
     """
 
     KEYS: Final = 16
 
     def __init__(self, most: int = 10_000) -> None:
-        self._most = most
+        self.most = most
         self._patients: OrderedDict[str, tuple[Stored, tuple[Identity, ...], dict[str, Slices]]] = OrderedDict()
         self._ids: dict[Identity, str] = {}
 
@@ -72,7 +74,7 @@ class Cache:
             return None
         self._patients.move_to_end(logical_id)
         patient = self._patients[logical_id][0]
-        return Stored(patient.logical_id, patient.tag, patient.body, fresh=False)
+        return Stored(patient.logical_id, patient.tag, patient.body, fresh=False, type_=patient.type_)
 
     def owned(self, logical_id: str, source: str) -> Slices | None:
         """Return what a source owns of a Patient, None where the cache does not know."""
@@ -89,7 +91,7 @@ class Cache:
                 self._move(key, patient.logical_id)
         self._patients[patient.logical_id] = (patient, keys, {**(held[2] if held else {}), source: owned})
         self._patients.move_to_end(patient.logical_id)
-        while len(self._patients) > self._most:
+        while len(self._patients) > self.most:
             self.drop(next(iter(self._patients)))
 
     def drop(self, logical_id: str) -> None:

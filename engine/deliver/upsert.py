@@ -42,6 +42,8 @@ async def _absent(exchange: Exchange, interaction: Upsert) -> tuple[str, Resolut
     if interaction.inactivate:
         return "nothing-to-delete", None
     if not interaction.create:
+        if interaction.ignore:
+            return "nothing-to-cancel", None
         raise HeldDeliveryError("unknown-patient")
     if exchange.deleted:
         raise HeldDeliveryError("deleted-at-server", status=410)

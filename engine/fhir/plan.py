@@ -58,8 +58,8 @@ class Upsert:
     """Create the patient if unknown, else update it with the changes.
 
     `create` false: a patient who is unknown is held, not made, or with `ignore` left alone, together with all that
-    belongs to it. `reactivate`: set a record active again that an A29
-    made inactive. `inactivate`: the event deletes the person's record (A29), and nothing else of it is said.
+    belongs to it. `reactivate`: set a record active again that an A29 made inactive. `inactivate`: the event deletes
+    the person's record (A29), and nothing else of it is said.
     """
 
     patient: PatientRecord
@@ -144,9 +144,10 @@ class StatusMove:
     `only`: the stored statuses that it moves, any where empty; from others there is nothing to move, and the delivery
     notes `otherwise`. `never`: stored statuses that it leaves alone without a word. `reopens`: stored statuses after
     which the resource begins anew, flagged `visit-reused` or held (the channel's `visit_reuse`); an event that is older
-    than the stored end (`period.end`) is no new beginning and moves nothing. `ended`: statuses in which nothing is
-    `active` any more: parts of lists that are so become `completed` (Encounter.location). `history` is the list that
-    keeps the statuses before (`statusHistory`), empty where the type has none.
+    than the stored end (`period.end`) is no new beginning and moves nothing. `forgets`: single elements that are
+    removed when it begins anew. `ended`: statuses in which nothing is `active` any more: parts of lists that are so
+    become `completed` (Encounter.location). `histories`: pairs of an element and the list that keeps what it was
+    before (`status`, `statusHistory`).
     """
 
     to: str
@@ -155,8 +156,9 @@ class StatusMove:
     never: frozenset[str] = frozenset()
     reopens: frozenset[str] = frozenset()
     ended: frozenset[str] = frozenset()
+    forgets: tuple[str, ...] = ()
     otherwise: str = ""
-    history: str = ""
+    histories: tuple[tuple[str, str], ...] = ()
     element: str = "status"
 
 
@@ -169,7 +171,8 @@ class Keep:
     false: created where it is absent and otherwise only referred to (Practitioner, Location, Organization).
     `clears`: single elements that the event itself removes, whoever wrote them (A13: `period.end`). `moved_from`: the
     local name of the patient whom the resource may have belonged to until now (A45); of anybody else's, and of any
-    other patient's without it, the delivery is held (`visit-of-another-patient`).
+    other patient's without it, the delivery is held (`visit-of-another-patient`). `defaults`: elements that its type
+    requires, as a new one has them where the message does not say; they are never removed.
     """
 
     record: ResourceRecord
@@ -180,9 +183,10 @@ class Keep:
     late: str = ""
     absent: str = "nothing-to-cancel"
     moved_from: str = ""
+    defaults: tuple[ElementChange, ...] = ()
 
 
-Interaction = Upsert | Merge | Rename | Link
+Interaction = Upsert | Merge | Rename | Link | Keep
 
 
 @dataclass(frozen=True, slots=True)

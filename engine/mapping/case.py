@@ -67,6 +67,9 @@ EXPECT_KEYS: Final = frozenset(
         "link",
         "unlink",
         "and",
+        "encounter",
+        "encounter-2",
+        "refers",
     }
 )
 
@@ -112,7 +115,8 @@ def run_case(case: Case, mapping: MappingSource) -> dict[str, Any]:
         return {"error": type(error).__name__}
     made = outcome(compile_mapping(mapping, channel_of(case.channel)), message)
     interactions = made.get("interactions") or []
-    return {**made, **interactions[0]} if interactions else made
+    kept = {one["keep"]: one for one in interactions if "keep" in one}
+    return {**made, **kept, "refers": [name for name in kept if " " in name], **(interactions or [{}])[0]}
 
 
 def differences(case: Case, found: dict[str, Any]) -> tuple[str, ...]:

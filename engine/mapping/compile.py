@@ -8,7 +8,7 @@ from pathlib import Path
 
 from engine.config.channel import Channel
 from engine.errors import MappingError
-from engine.fhir.plan import Identity, Interaction, Link, Merge, PatientRecord, Plan, Rename, Upsert
+from engine.fhir.plan import Identity, Interaction, Keep, Link, Merge, PatientRecord, Plan, Rename, Upsert
 from engine.hl7.finding import Finding
 from engine.hl7.message import Message
 from engine.mapping.check_table import check_table
@@ -22,6 +22,7 @@ from engine.mapping.moment import Moment
 from engine.mapping.patient import PatientMapping
 from engine.mapping.reading import Reading
 from engine.mapping.rename import change, ended, key_of
+from engine.mapping.resources import Resource, check_acts, compile_resources
 from engine.mapping.scope import Scope
 from engine.mapping.setting import Setting, setting_of
 from engine.mapping.slices import Slices
@@ -73,6 +74,7 @@ class Compiled:
 
     table: EventTable
     patient: PatientMapping
+    resources: dict[str, Resource]
     reader: SubjectReader
 
 
@@ -98,7 +100,9 @@ def _compile(
     slices = Slices(compiler, resource, PATIENT)
     writers, own, merged = slices.writers(), slices.identifiers(), slices.identifiers("merged")
     patient = PatientMapping(writers, own, merged, table.people, by_event=compiler.by_event)
-    return Compiled(table, patient, SubjectReader(table, identifiers, setting, stamps))
+    resources = compile_resources(compiler, documents.resources, identifiers, tables)
+    check_acts(table, resources, documents.events, problems)
+    return Compiled(table, patient, resources, SubjectReader(table, identifiers, setting, stamps))
 
 
 class Mapping:
@@ -110,6 +114,7 @@ class Mapping:
     def __init__(self, mark: str, compiled: Compiled, setting: Setting) -> None:
         self.hash = mark
         self._patient = compiled.patient
+        self._resources = compiled.resources
         self._reader = compiled.reader
         self._setting = setting
 
@@ -136,20 +141,33 @@ class Mapping:
         elif rule.doing in {Doing.LINK, Doing.UNLINK}:
             interactions = self._links(rule, message, moment, warnings)
         elif rule.doing in {Doing.UPSERT, Doing.UPDATE, Doing.DELETE}:
-            interactions = (self._upsert(rule, message, moment, warnings),)
+            interactions = self._patients(rule, message, moment, warnings)
         return Plan(
             message.trigger, message.source, moment.at, moment.precision, interactions, tuple(dict.fromkeys(warnings))
         )
 
-    def _upsert(self, rule: Rule, message: Message, moment: Moment, warnings: list[str]) -> Upsert:
-        side = self._reader.side(message.first("PID"), message, moment)
-        _refuse_unidentified(side, "PID-3")
-        reading = Reading(message, message.segments, moment.offset, moment.day)
-        record = self._patient.record(side.found, reading)
-        warnings += reading.warnings
+    def _patients(self, rule: Rule, message: Message, moment: Moment, warnings: list[str]) -> tuple[Interaction, ...]:
+        """Return what is asked for the patient and what belongs to it, or for each where the rule says so."""
+        interactions: list[Interaction] = []
+        for number, pid in enumerate(message.named("PID") if rule.each else (message.first("PID"),)):
+            side = self._reader.side(pid, message, moment)
+            _refuse_unidentified(side, "PID-3")
+            if rule.each:
+                reading = self._reading(MergeGroup(pid, None), message, moment)
+            else:
+                reading = Reading(message, message.segments, moment.offset, moment.day)
+            suffix = f"-{number + 1}" if number else ""
+            record = self._patient.record(side.found, reading)
+            if suffix:
+                record = replace(record, local=record.local + suffix)
+            delete = rule.doing is Doing.DELETE
+            interactions.append(Upsert(record, rule.create, rule.reactivate, delete, rule.ignore))
+            for act in rule.acts:
+                interactions += self._resources[act.type_].keeps(act, rule.clears, reading, suffix, record.local)
+            warnings += reading.warnings
         if self._reader.is_historic(rule):
             warnings.append(rule.name)
-        return Upsert(record, rule.create, rule.reactivate, inactivate=rule.doing is Doing.DELETE)
+        return _once(interactions)
 
     def _rename(self, group: MergeGroup, message: Message, moment: Moment, warnings: list[str]) -> Rename:
         new, old = self._reader.renamed(group, message, moment)
@@ -208,6 +226,19 @@ class Mapping:
             tuple(item for item in gone if key_of(item) not in targets),
             _without(survivor, {key_of(item) for item in gone} - set(targets)),
         )
+
+
+def _once(interactions: list[Interaction]) -> tuple[Interaction, ...]:
+    """Leave out what an earlier interaction has seen to: two patients of one ward."""
+    known: set[str] = set()
+    kept: list[Interaction] = []
+    for one in interactions:
+        if isinstance(one, Keep):
+            if one.record.local in known:
+                continue
+            known.add(one.record.local)
+        kept.append(one)
+    return tuple(kept)
 
 
 def _without(record: PatientRecord, gone: set[Identity]) -> PatientRecord:

@@ -4,15 +4,16 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
+from engine.mapping.act import Act, parted, read_acts
 from engine.mapping.document import Document, Problems
 from engine.mapping.expression import FIELD
 from engine.mapping.identifier import MERGED, IdentityRules, Preference
 from engine.mapping.reference import nearest
 
 TOP_KEYS: Final = frozenset(
-    {"mapping", "extends", "identity", "placeholder_people", "historic", "events", "others"},
+    {"mapping", "extends", "identity", "placeholder_people", "historic", "resources", "events", "others"},
 )
-RULE_KEYS: Final = frozenset({"rule", "do", "if_absent", "reactivate", "skip", "unhandled"})
+RULE_KEYS: Final = frozenset({"rule", "do", "if_absent", "reactivate", "clears", "each", "skip", "unhandled"})
 IDENTITY_KEYS: Final = frozenset({"from", "untyped", "not_identity", "prefer", "placeholders", "systems"})
 HISTORIC_KEYS: Final = frozenset({"field", "value", "rule"})
 PEOPLE_KEYS: Final = frozenset({"names", "beginnings", "birth_dates"})
@@ -34,12 +35,20 @@ class Doing(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One row of the event table; `create`: a patient who is unknown is made; `reactivate`: an inactive one woken."""
+    """One row of the event table; `create`: a patient who is unknown is made; `reactivate`: an inactive one woken.
+
+    `ignore`: with an unknown patient nothing is done at all. `acts`: what is done with other resources; `clears`: the
+    elements of these that the event removes. `each`: all of it once for each PID.
+    """
 
     name: str
     doing: Doing
     create: bool = True
     reactivate: bool = False
+    ignore: bool = False
+    acts: tuple[Act, ...] = ()
+    clears: tuple[str, ...] = ()
+    each: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,17 +116,30 @@ def _rule(event: str, value: Any, document: Document, problems: Problems) -> Rul
 def _doing(event: str, value: dict[str, Any], document: Document, problems: Problems) -> Rule | None:
     path = ("events", event)
     doings = set(Doing) - {Doing.SKIP, Doing.UNHANDLED}
-    given = value["do"]
-    do = given[0] if isinstance(given, list) and len(given) == 1 else given
+    given, others = parted(value["do"])
+    do = given[0] if len(given) == 1 else value["do"]
     if do not in doings:
         problems.add(document, (*path, "do"), f"found {do!r}", nearest(str(do), doings))
         return None
     absent, reactivate = value.get("if_absent") or "create", value.get("reactivate") or "no"
-    if absent not in {"create", "hold"}:
-        problems.add(document, (*path, "if_absent"), f"found {absent!r}", "expected create or hold")
+    if absent not in {"create", "hold", "ignore"}:
+        problems.add(document, (*path, "if_absent"), f"found {absent!r}", "expected create, hold or ignore")
+    each = value.get("each")
+    if each not in {None, "PID"}:
+        problems.add(document, (*path, "each"), f"found {each!r}", "expected PID")
     if reactivate not in {"yes", "no"}:
         problems.add(document, (*path, "reactivate"), f"found {reactivate!r}", "expected yes or no")
-    return Rule(str(value.get("rule") or event), Doing(do), absent == "create", reactivate == "yes")
+    sent = frozenset(_strings(document.value.get("resources")))
+    return Rule(
+        str(value.get("rule") or event),
+        Doing(do),
+        absent == "create",
+        reactivate == "yes",
+        absent == "ignore",
+        read_acts(others, sent, document, (*path, "do"), problems),
+        tuple(_strings(value.get("clears"))),
+        each == "PID",
+    )
 
 
 def _historic(document: Document, problems: Problems) -> Historic | None:

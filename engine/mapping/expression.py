@@ -4,7 +4,7 @@ expression  = alternative { "| else" alternative }
 alternative = head { "|" stage }
 head        = path | word | 'quoted text'          (paths begin with a capital letter, bare words do not)
 path        = PID-3 | PID-3(2).4.1 | PID-3[CX.5=MR].1 | CX.4.1 | CX
-stage       = function [ "(" argument { argument } ")" ] | "when" condition | "unless" condition
+stage       = function [ "(" argument { argument } ")" ] | Resource | "when" condition | "unless" condition
 condition   = term { "and" term } { "or" ... }     ("and" binds tighter than "or"; no parentheses but for lists)
 term        = [ "not" ] ( path | "event" ) [ "=" value | "!=" value | [ "not" ] "in" "(" value { "," value } ")" ]
 """
@@ -19,6 +19,7 @@ FIELD: Final = re.compile(
 PART: Final = re.compile(r"([A-Z]{2,3})(?:\.(\d{1,2})(?:\.(\d{1,2}))?)?")
 SEGMENT: Final = re.compile(r"[A-Z][A-Z0-9]{2}")
 STAGE: Final = re.compile(r"([a-z][a-z0-9-]*|[A-Z]{2,3})(?:\(([^()]*)\))?")
+RESOURCE: Final = re.compile(r"[A-Z][a-z]+(?:[A-Z][a-z]+)*")
 TERM: Final = re.compile(
     r"(?P<not>not +)?(?P<path>[^ =!]+)"
     r"(?: *(?P<op>=|!=) *(?P<value>[^ ].*)| +(?P<none>not +)?in +\((?P<values>[^()]*)\))?"
@@ -92,7 +93,7 @@ class Guard:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A stage that applies a function of the registry, or a data type (in capitals)."""
+    """A stage that applies a function of the registry, a data type (in capitals) or a resource file (Practitioner)."""
 
     name: str
     arguments: tuple[str, ...]
@@ -163,6 +164,8 @@ def _stage(text: str) -> Guard | Call:
     for word in ("when", "unless"):
         if text.startswith(word + " "):
             return Guard(parse_condition(text.removeprefix(word)), word == "unless")
+    if RESOURCE.fullmatch(text):
+        return Call(text, ())
     match = STAGE.fullmatch(text)
     if match is None:
         raise ExpressionError(f"found {text!r}", "expected a function such as date or table(name), when or unless")

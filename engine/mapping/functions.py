@@ -11,6 +11,7 @@ from urllib.parse import quote
 from engine.hl7.leaf import NULL, Null
 from engine.hl7.timestamp import Timestamp
 from engine.mapping.coding import code, coded, coding, coding_system, concept, text_at, texts, unmapped
+from engine.mapping.identifier import Authority
 from engine.mapping.kit import Function, Kit, Made, Takes
 from engine.mapping.reading import Cells, Reading
 
@@ -76,6 +77,22 @@ def _identifier_type(kit: Kit, names: tuple[str, ...]) -> Made:
 def _identifier_system(kit: Kit, _: tuple[str, ...]) -> Made:
     system = kit.identifiers.system
     return lambda value, reading: system(value, reading.place).uri
+
+
+def _number_system(kit: Kit, words: tuple[str, ...]) -> Made:
+    system = kit.identifiers.resource_system
+
+    def made(cells: Cells, reading: Reading) -> str:
+        parts = [cells.leaf(4, part) for part in (1, 2, 3)]
+        authority = Authority(*(part if isinstance(part, str) else "" for part in parts))
+        return system(authority, words[0], reading.facility)
+
+    return made
+
+
+def _place_name(_: Kit, words: tuple[str, ...]) -> Made:
+    levels = int(words[0]) if words[0].isdigit() else 1
+    return lambda cells, _: " ".join(filter(None, (text_at(cells.first, index) for index in range(levels)))) or None
 
 
 def _identifier_value(kit: Kit, _: tuple[str, ...]) -> Made:
@@ -173,6 +190,12 @@ FUNCTIONS: Final[Mapping[str, Function]] = {
     "identifier-value": Function(TEXT, "string", _identifier_value, "an identifier's value; nothing for a placeholder"),
     "identifier-use": Function(
         CELLS, "code", _identifier_use, "`old` for a CX that expired before the event", reads=(8,)
+    ),
+    "number-system": Function(
+        CELLS, "uri", _number_system, "a CX's FHIR system as a number of the type named (VN)", words=1, reads=(4,)
+    ),
+    "place-name": Function(
+        CELLS, "string", _place_name, "the first so many components of a PL, joined by blanks", words=1, reads=(1, 2, 3)
     ),
     "own-system": Function(
         TEXT, "uri", _own_system, "a system of this engine: base URI, the word named, the text", words=1

@@ -103,6 +103,7 @@ def _chosen_text(path: Field, find: Callable[[Any, Reading], Segment | None]) ->
 
 def _cells(path: Field, find: Callable[[Any, Reading], Segment | None]) -> Step:
     number, place, choose = path.field, f"{path.segment}-{path.field}", _chooser(path)
+    component = path.component
 
     def step(scope: Any, reading: Reading) -> Any:
         segment = find(scope, reading)
@@ -113,6 +114,10 @@ def _cells(path: Field, find: Callable[[Any, Reading], Segment | None]) -> Step:
         if repetition is None:
             return None
         cells = reading.cells(repetition)
+        if component:
+            cells = cells.subcomponents(component)
+            if not any(cells.first) and NULL not in cells.first:
+                return None
         return NULL if _deleted(cells) else cells.marked()
 
     return step

@@ -72,6 +72,14 @@ class Found(NamedTuple):
         return f"{self.place}({self.repetition})"
 
 
+class Authority(NamedTuple):
+    """An assigning authority (HD): namespace, universal id and its type; all empty where there is none."""
+
+    namespace: str
+    universal: str
+    kind: str
+
+
 class Identifiers:
     """Reads identifiers as one mapping on one channel understands them."""
 
@@ -85,6 +93,7 @@ class Identifiers:
         self._configured = frozenset(setting.authorities.values())
         self._own_systems = frozenset(rules.systems.values())
         self._systems: dict[tuple[str, str, str, str, str], System] = {}
+        self._others: dict[tuple[str, ...], str] = {}
         self._ranks: dict[tuple[str, str], int] = {}
 
     def placeholder(self, value: str) -> bool:
@@ -139,6 +148,33 @@ class Identifiers:
             if len(self._systems) < MAX_CACHED:
                 self._systems[key] = system
         return system
+
+    def resource_system(self, authority: Authority, type_: str, facility: str, own: str = "") -> str:
+        """Return the system of a number of a type (VN, PRN, bed) that is no person's.
+
+        That of its authority for the type, as the channel names it (`RVB^VN`), or else `#VN` added to the authority's
+        system; without an authority that of the sending `facility`, for such numbers are rarely unique beyond it.
+        `own`: a word, for numbers of one system in all of the engine.
+        """
+        key = (*authority, type_, facility, own)
+        system = self._others.get(key)
+        if system is None:
+            system = self._setting.base_uri + own if own else self._resource_system(authority, type_, facility)
+            if len(self._others) < MAX_CACHED:
+                self._others[key] = system
+        return system
+
+    def _resource_system(self, authority: Authority, type_: str, facility: str) -> str:
+        if type_ in self.rules.systems:
+            return self.rules.systems[type_]
+        authorities, base = self._setting.authorities, self._setting.base_uri
+        names = [name for name in authority[:2] if name] or [facility or ""]
+        for name in names:
+            if f"{name}^{type_}" in authorities:
+                return authorities[f"{name}^{type_}"]
+        known = next((authorities[name] for name in names if name in authorities), "")
+        uri = known or universal_uri(authority.universal, authority.kind)
+        return f"{uri or base + quote(names[0] or 'default', safe='')}#{quote(type_, safe='')}"
 
     def _namespace(self, cells: Cells) -> str:
         first = cells.first

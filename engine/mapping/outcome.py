@@ -1,10 +1,11 @@
 """What a mapping makes of one message, as plain JSON that people and test cases read."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from engine.errors import MappingError
 from engine.fhir.changes import created
-from engine.fhir.plan import Interaction, Link, Merge, PatientRecord, Rename
+from engine.fhir.plan import ElementChange, Interaction, Keep, Link, Merge, PatientRecord, Rename
 from engine.hl7.message import Message
 from engine.mapping.compile import Mapping
 from engine.mapping.subject import Action, lane_key
@@ -51,7 +52,43 @@ def patient(record: PatientRecord) -> Json:
     return {**body, **created(record.changes).body}
 
 
+def resource(keep: Keep) -> Json:
+    """Return the resource that a Keep makes where there is none yet, with references as they stand in the plan."""
+    record, move = keep.record, keep.status
+    body: Json = {"resourceType": record.type, "identifier": list(record.identifiers)}
+    if move is not None:
+        body[move.element] = move.created
+    if record.holder:
+        body[record.holder] = {"reference": f"#{record.patient}"}
+    return {**body, **created(keep.defaults).body, **created(record.changes).body}
+
+
+def _kept(keep: Keep) -> Json:
+    record, move = keep.record, keep.status
+    found: Json = {
+        "keep": record.local,
+        "if_absent": f"create, flagged {keep.late}" if keep.late else "create" if keep.create else keep.absent,
+        "identities": [lane_key(identity) for identity in record.identities],
+    }
+    if move is not None:
+        lists = {name: sorted(getattr(move, name)) for name in ("only", "never", "reopens")}
+        found["status"] = {"to": move.to, "new": move.created, **{name: one for name, one in lists.items() if one}}
+    if keep.clears:
+        found["clears"] = list(keep.clears)
+    return {**found, **_slices(record.changes), "resource": resource(keep)}
+
+
+def _slices(changes: Iterable[ElementChange]) -> Json:
+    told = list(changes)
+    return {
+        "slices": [f"{change.element} {change.slice}" for change in told if change.items],
+        "deletes": [f"{change.element} {change.slice}" for change in told if not change.items],
+    }
+
+
 def _interaction(one: Interaction) -> Json:
+    if isinstance(one, Keep):
+        return _kept(one)
     if isinstance(one, Link):
         return {
             "unlink" if one.undo else "link": lane_key(one.one.identities[0]),
@@ -84,7 +121,6 @@ def _record(record: PatientRecord) -> Json:
     return {
         "identities": [lane_key(identity) for identity in record.identities],
         "stand_in": record.placeholder,
-        "slices": [f"{change.element} {change.slice}" for change in record.changes if change.items],
-        "deletes": [f"{change.element} {change.slice}" for change in record.changes if not change.items],
+        **_slices(record.changes),
         "patient": patient(record),
     }

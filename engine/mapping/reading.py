@@ -4,6 +4,7 @@ from collections.abc import Hashable, Iterable
 from datetime import tzinfo
 from typing import Any, Final
 
+from engine.fhir.plan import Keep
 from engine.hl7.leaf import NULL, Leaf, Null
 from engine.hl7.message import Message, Repetition, Segment
 
@@ -113,9 +114,10 @@ class Reading:
     """One pass over the segments that speak of one patient; gathers warnings (a code and a place, never a value).
 
     `offset` is MSH-7's, for timestamps without one of their own; `today` the day of the event as YYYYMMDD, or empty.
+    `made`: the resources that what was read refers to, by local name, each after those that it refers to itself.
     """
 
-    __slots__ = ("all", "cells", "event", "every", "first", "message", "offset", "place", "today", "warnings")
+    __slots__ = ("all", "cells", "event", "every", "first", "made", "message", "offset", "place", "today", "warnings")
 
     def __init__(self, message: Message, segments: Iterable[Segment], offset: tzinfo | None, today: str) -> None:
         self.message = message
@@ -127,10 +129,17 @@ class Reading:
         self.today = today
         self.place = ""
         self.warnings: list[str] = []
+        self.made: dict[str, Keep] = {}
         self.all: dict[str, list[Segment]] = {}
         for segment in segments:
             self.all.setdefault(segment.name, []).append(segment)
         self.first: dict[str, Segment] = {name: group[0] for name, group in self.all.items()}
+
+    @property
+    def facility(self) -> str:
+        """The sending facility, MSH-4.1; empty where there is none."""
+        facility = self.message.leaf("MSH", 4)
+        return facility if isinstance(facility, str) else ""
 
     def key(self, sources: tuple[tuple[str, int], ...]) -> Hashable | None:
         """Return the texts of fields (0: of all segments of the name), by which equal ones are known; None: no text."""

@@ -78,8 +78,12 @@ class Slices:
         return {}
 
     def _element(self, name: str, path: Path) -> Element | None:
+        root, _, part = name.partition(".")
         known = elements()[self._type]
-        element = known.get(name)
+        element = known.get(root)
+        if element is not None and part:
+            known = elements().get(element.type_, {})
+            element = None if element.many else known.get(part)
         if element is None:
             found = f"{self._type} has no element {name!r}"
             self._compiler.problem(self._scope.at(*path), found, nearest(name, known))

@@ -46,7 +46,10 @@ TYPE_KEYS: Final = frozenset({"datatype", "extends", "to", "needs", "elements", 
 
 
 class Compiler:
-    """Compiles the templates of one mapping; what is wrong goes to `problems`, and compiling goes on."""
+    """Compiles the templates of one mapping; what is wrong goes to `problems`, and compiling goes on.
+
+    `makers`: by the name of a resource that a repetition stands for, what makes a Reference to it.
+    """
 
     def __init__(self, kit: Kit, datatypes: dict[str, Document], problems: Problems) -> None:
         self._kit = kit
@@ -55,6 +58,7 @@ class Compiler:
         self._documents = datatypes
         self._compiled: dict[str, DataType | None] = {}
         self._under_way: list[str] = []
+        self.makers: dict[str, Apply] = {}
 
     @property
     def by_event(self) -> bool:
@@ -135,6 +139,9 @@ class Compiler:
 
     def _function(self, call: Call, scope: Scope) -> Function | None:
         name, arguments = call.name, call.arguments
+        if name in self.makers:
+            maker = self.makers[name]
+            return Function(Takes.CELLS, "Reference", lambda _, __: maker, "")
         if name[0].isupper():
             made = self.datatype(name, scope)
             return Function(Takes.CELLS, made.to, lambda _, __: made.step, "") if made else None

@@ -139,12 +139,24 @@ def _told(made: dict[str, Any]) -> Iterator[str]:
             yield f"  {name:<12} {_line(value)}"
     for one in made.get("interactions", ()):
         yield ""
-        yield f"  {'merge ' + one['merge'] + ' into ' + one['into'] if 'merge' in one else one['upsert']}"
-        for name in ("identities", "sources", "reactivate", "stand_in", "slices", "deletes"):
+        yield f"  {_asked(one)}"
+        for name in ("identities", "sources", "reactivate", "stand_in", "status", "clears", "slices", "deletes"):
             if one.get(name):
                 yield f"    {name:<12} {_line(one[name])}"
-        text = orjson.dumps(one["patient"], option=orjson.OPT_INDENT_2).decode()
+        text = orjson.dumps(one.get("patient") or one.get("resource"), option=orjson.OPT_INDENT_2).decode()
         yield from (f"    {line}" for line in text.splitlines())
+
+
+def _asked(one: dict[str, Any]) -> str:
+    """Return in a few words what an interaction asks."""
+    if "keep" in one:
+        return f"keep {one['keep']}; if absent: {one['if_absent']}"
+    if "merge" in one:
+        return f"merge {one['merge']} into {one['into']}"
+    if "rename" in one:
+        return f"rename {_line(one['rename'])} to {_line(one['to'])}"
+    link = next((word for word in ("link", "unlink") if word in one), None)
+    return f"{link} {one[link]} and {one['and']}" if link else str(one["upsert"])
 
 
 def _line(value: Any) -> str:

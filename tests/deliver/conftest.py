@@ -77,6 +77,10 @@ class Site:
 
     async def send(self, *interactions: Interaction, source: str = "ADT|RVB", **options: Any) -> Verdict:
         """Deliver interactions as one entry and learn from the verdict."""
+        return await self.deliver(Plan("A08", source, AT, 14, interactions), **options)
+
+    async def deliver(self, plan: Plan, **options: Any) -> Verdict:
+        """Deliver a plan as one entry and learn from the verdict."""
         assert self.destination is not None
 
         mine: list[Request] = []
@@ -85,7 +89,6 @@ class Site:
             self.intents.append(request)
             mine.append(request)
 
-        plan = Plan("A08", source, AT, 14, interactions)
         verdict = await self.destination.deliver(plan, self.memory, intend, at=AT, **options)
         assert [attempt.request for attempt in verdict.attempts] == mine
         assert not any(word in repr(verdict) for word in ("SENTINEL", MRN, "Quintero"))

@@ -1,0 +1,104 @@
+"""Which resource of the server a message speaks of, beside the Patient; and whose it is."""
+
+from collections.abc import Sequence
+from typing import Final
+from urllib.parse import quote
+
+from engine.deliver.exchange import Exchange, escaped
+from engine.deliver.resolve import head_of
+from engine.deliver.stored import Stored
+from engine.deliver.verdict import Known
+from engine.errors import HeldDeliveryError
+from engine.fhir.patient import carries
+from engine.fhir.plan import Identity, Keep
+
+ENTERED_IN_ERROR: Final = "entered-in-error"
+PATIENT: Final = "Patient/"
+
+
+async def found_by(exchange: Exchange, interaction: Keep, *, remembered: bool) -> Stored | None:
+    """Return the resource that the identities of a record stand for, None where none is known.
+
+    A server that creates on condition is not asked about one that may be created: the create finds it. Raises
+    HeldDeliveryError `would-merge` where the old and the new number stand for two.
+    """
+    record = interaction.record
+    identities = (*record.identities, *record.retired)
+    if remembered:
+        found = await _remembered(exchange, interaction, identities)
+        if found is not None:
+            return found
+        if interaction.create and len(identities) == 1 and exchange.server.abilities.conditional_create:
+            return None
+    return await _searched(exchange, interaction, identities)
+
+
+async def owner_of(exchange: Exchange, interaction: Keep, found: Stored) -> None:
+    """Refuse a resource that belongs to another patient than the message's: HeldDeliveryError.
+
+    One that was merged into the message's patient is the same; so is the one that the resource is moved from.
+    """
+    record = interaction.record
+    reference = str((found.body.get(record.holder) or {}).get("reference") or "")
+    ours = exchange.references[record.patient]
+    if not reference or reference == ours:
+        return
+    if interaction.moved_from and reference == exchange.references.get(interaction.moved_from):
+        return
+    if reference.startswith(PATIENT):
+        other = await exchange.read(reference.removeprefix(PATIENT))
+        if other is not None and (await head_of(exchange, other)).reference == ours:
+            return
+    raise HeldDeliveryError("visit-of-another-patient" if record.type == "Encounter" else "resource-of-another-patient")
+
+
+def remembered_as(type_: str, identity: Identity, logical_id: str) -> tuple[Identity, Known]:
+    """Return an identity of a resource beside the Patient as it is remembered: its type parts it from the others."""
+    key = Identity(f"{type_} {identity.system}", identity.value)
+    return key, Known(key, logical_id)
+
+
+def search_kept(identities: Sequence[Identity]) -> str:
+    """Return the query for resources with any of the identifiers."""
+    tokens = ",".join(f"{escaped(system)}|{escaped(value)}" for system, value in identities)
+    return f"identifier={quote(tokens, safe='')}"
+
+
+async def _remembered(exchange: Exchange, interaction: Keep, identities: Sequence[Identity]) -> Stored | None:
+    type_ = interaction.record.type
+    cache = exchange.server.cache_of(type_)
+    for identity in identities:
+        cached = cache.find((identity,))
+        if cached is not None:
+            return cached
+    keys = {Identity(f"{type_} {identity.system}", identity.value): identity for identity in identities}
+    known = await exchange.memory.known(tuple(keys))
+    for key, identity in keys.items():
+        if key not in known:
+            continue
+        if not interaction.overwrite:
+            return Stored(known[key].logical_id, "", {}, fresh=False, type_=type_)
+        found = await exchange.read(known[key].logical_id, type_)
+        if found is not None and carries(found.body, identity):
+            return found
+    return None
+
+
+async def _searched(exchange: Exchange, interaction: Keep, identities: Sequence[Identity]) -> Stored | None:
+    record = interaction.record
+    query = search_kept(identities)
+    if record.holder:
+        patient = exchange.references.get(interaction.moved_from) or exchange.references[record.patient]
+        query = f"patient={quote(patient, safe='')}&{query}"
+    matches = await exchange.search(query, record.type)
+    standing = [one for one in matches if one.body.get("status") != ENTERED_IN_ERROR] or list(matches)
+    by_new = [one for one in standing if any(carries(one.body, item) for item in record.identities)]
+    by_old = [one for one in standing if any(carries(one.body, item) for item in record.retired)]
+    if record.retired and any(one.logical_id != other.logical_id for one in by_new for other in by_old):
+        raise HeldDeliveryError("would-merge")
+    for identity in identities:
+        for how in ("current", "old"):
+            found = [one for one in standing if carries(one.body, identity) == how]
+            if found:
+                return min(found, key=lambda one: one.logical_id)
+    return None

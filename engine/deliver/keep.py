@@ -1,0 +1,205 @@
+"""Keeping a resource beside the Patient: found or created by its identifiers, and brought to what the message says.
+
+What is never overwritten (Practitioner, Location, Organization) is only found or made; once known it costs no request.
+"""
+
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, Final
+
+from engine.deliver.exchange import Exchange
+from engine.deliver.failure import error_of
+from engine.deliver.found import found_by, owner_of, remembered_as, search_kept
+from engine.deliver.stored import Body, Stored, id_of, stored
+from engine.deliver.verdict import Failure, Owned
+from engine.errors import HeldDeliveryError
+from engine.fhir.changes import apply, created, grow
+from engine.fhir.moves import Moved, moved, remember_former, settle, settled
+from engine.fhir.patient import carries
+from engine.fhir.plan import ElementChange, Identity, Keep, ResourceRecord
+from engine.fhir.references import resolved
+
+MOST_ROUNDS: Final = 4
+_STALE: Final = frozenset({409, 412})
+_LOST: Final = frozenset({404, 410})
+_REFUSED: Final = frozenset({400, 422})
+
+
+async def keep(exchange: Exchange, interaction: Keep, at: datetime | None, *, remembered: bool = True) -> str:
+    """Carry out a Keep and return how it ended: `created`, `updated`, `unchanged`, or why nothing was done.
+
+    `at` is the time of the event. `remembered` False: start from what the server says now. Raises HeldDeliveryError
+    (`visit-of-another-patient`, `would-merge`, `multiple-matches`, `version-conflict` ...) and those of a delivery.
+    """
+    record = interaction.record
+    if record.holder and record.patient not in exchange.references:
+        return interaction.absent
+    keeping = _Keeping(exchange, interaction, at)
+    found = await found_by(exchange, interaction, remembered=remembered)
+    if found is None and not interaction.create:
+        return interaction.absent
+    if not interaction.overwrite and found is not None:
+        exchange.references[record.local] = found.reference
+        return "unchanged"
+    for _ in range(MOST_ROUNDS):
+        ending, found = await (keeping.make() if found is None else keeping.update(found))
+        if ending:
+            return ending
+    raise HeldDeliveryError("version-conflict")
+
+
+class _Keeping:
+    """One Keep under way; each step says how it ended, or with which stored resource to go on."""
+
+    def __init__(self, exchange: Exchange, interaction: Keep, at: datetime | None) -> None:
+        self.exchange = exchange
+        self.interaction = interaction
+        self.record = interaction.record
+        self.at = at
+        self.cache = exchange.server.cache_of(self.record.type)
+
+    async def make(self) -> tuple[str, Stored | None]:
+        exchange, record, interaction = self.exchange, self.record, self.interaction
+        condition = search_kept(record.identities[:1])
+        body = self._new()
+        headers = (("If-None-Exist", condition),)
+        answer = await exchange.write_patient("POST", record.type, body, headers, _STALE)
+        if answer.status in _STALE:
+            exchange.server.cache_of(record.type).forget(record.identities)
+            match = await found_by(exchange, interaction, remembered=False)
+            if match is None:
+                raise HeldDeliveryError("multiple-matches", status=answer.status)
+            return self._matched(match)
+        made = stored(exchange.server.inward(answer.json), answer.headers, record.type)
+        if made is None:
+            logical_id = id_of(answer.headers.get("location", ""), record.type)
+            made = await exchange.read(logical_id, record.type) if logical_id else None
+        if made is None:
+            raise error_of(Failure.AMBIGUOUS, "no-resource-in-answer", answer.status, ("no-resource-in-answer",))
+        if answer.status == 200:
+            return self._matched(made)
+        if interaction.late:
+            exchange.note(interaction.late)
+        owned = created(self._changes(self._created())).owned if interaction.overwrite else {}
+        self._remember(made, owned)
+        return "created", None
+
+    async def update(self, found: Stored) -> tuple[str, Stored | None]:
+        exchange, interaction = self.exchange, self.interaction
+        body, owned, flags = await self._revised(found)
+        if body == found.body:
+            if not found.fresh:
+                return "", await self._again(found)
+            exchange.note(*flags)
+            self._remember(found, owned)
+            return "unchanged", None
+        headers = (("If-Match", found.tag),) if found.tag else ()
+        spoken = _STALE | _LOST if found.fresh else _STALE | _LOST | _REFUSED
+        answer = await exchange.write_patient("PUT", found.reference, body, headers, spoken)
+        if answer.status < 300:
+            written = exchange.patient_of(answer, self.record.type)
+            exchange.note(*flags)
+            self._remember(written, owned)
+            return "updated", None
+        self.cache.drop(found.logical_id)
+        if answer.status == 410 and found.fresh:
+            raise HeldDeliveryError("deleted-at-server", status=410)
+        fresh = await self._again(found)
+        if fresh is None and not interaction.create:
+            return interaction.absent, None
+        return "", fresh
+
+    def _matched(self, match: Stored) -> tuple[str, Stored | None]:
+        if self.interaction.overwrite:
+            return "", match
+        self._remember(match, {})
+        return "unchanged", None
+
+    async def _again(self, found: Stored) -> Stored | None:
+        self.cache.drop(found.logical_id)
+        fresh = await self.exchange.read(found.logical_id, self.record.type)
+        if fresh is not None and any(carries(fresh.body, item) for item in self.record.identities):
+            return fresh
+        return await found_by(self.exchange, self.interaction, remembered=False)
+
+    def _created(self) -> str:
+        return self.interaction.status.created if self.interaction.status else ""
+
+    def _changes(self, status: str) -> tuple[ElementChange, ...]:
+        changes = resolved(self.record.changes, self.exchange.references)
+        move = self.interaction.status
+        return settled(changes, move, status) if move else changes
+
+    def _new(self) -> Body:
+        record, move = self.record, self.interaction.status
+        body: Body = {"resourceType": record.type, "identifier": list(record.identifiers)}
+        if move:
+            body[move.element] = self._created()
+        said = created(self._changes(self._created())).body
+        body |= created(self.interaction.defaults).body | said
+        if record.holder:
+            body[record.holder] = {"reference": self.exchange.references[record.patient]}
+        return body
+
+    async def _revised(self, found: Stored) -> tuple[Body, dict[str, tuple[str, ...]], tuple[str, ...]]:
+        """Return the stored resource as it is to be, what the source then owns of it, and flags."""
+        interaction, record, move = self.interaction, self.record, self.interaction.status
+        step = moved(found.body, move, self.at) if move else Moved("")
+        if step.reopened and self.exchange.channel.visit_reuse == "hold":
+            raise HeldDeliveryError("visit-reused")
+        gone = (*interaction.clears, *(move.forgets if move and step.reopened else ()))
+        said = [one for one in self._changes(step.status) if one.element not in interaction.clears]
+        required = frozenset(one.element for one in interaction.defaults)
+        result = apply(found.body, said, await self.exchange.owned_slices(found), required=required)
+        body, owned = dict(result.body), dict(result.owned)
+        kept = {one.element for one in said if one.items}
+        for element in gone:
+            if element not in kept:
+                body = _without(body, element)
+                owned.pop(element, None)
+        if move:
+            body[move.element] = step.status
+            if step.status in move.ended:
+                settle(body, owned)
+            remember_former(body, found.body, move, self.at)
+        body["identifier"] = _numbers(body.get("identifier") or [], record)
+        if not body["identifier"]:
+            del body["identifier"]
+        if record.holder:
+            await owner_of(self.exchange, interaction, found)
+            reference = self.exchange.references[record.patient]
+            if (body.get(record.holder) or {}).get("reference") != reference:
+                body[record.holder] = {"reference": reference}
+        return body, owned, (*result.flags, *((step.note,) if step.note else ()))
+
+    def _remember(self, resource: Stored, owned: dict[str, tuple[str, ...]]) -> None:
+        exchange, record = self.exchange, self.record
+        exchange.references[record.local] = resource.reference
+        carried = tuple(item for item in record.identities if carries(resource.body, item))
+        if self.cache.find(carried) is None:
+            exchange.known.update(remembered_as(record.type, item, resource.logical_id) for item in carried)
+        if self.interaction.overwrite and self.cache.owned(resource.logical_id, exchange.source) != owned:
+            exchange.owned[resource.reference] = Owned(resource.reference, exchange.source, owned)
+        kept = resource if self.interaction.overwrite else replace(resource, body={})
+        if not self.interaction.overwrite or (resource.tag and exchange.server.abilities.if_match):
+            self.cache.put(kept, carried, exchange.source, owned)
+        else:
+            self.cache.drop(resource.logical_id)
+
+
+def _numbers(current: list[Any], record: ResourceRecord) -> list[Any]:
+    """Return the identifiers as they are to be: the message's added, those that are retired of `use` old."""
+    retired = set(record.retired)
+    grown = [
+        {**item, "use": "old"} if Identity(item.get("system", ""), item.get("value", "")) in retired else item
+        for item in current
+    ]
+    return grow(grown, record.identifiers)
+
+
+def _without(body: Body, element: str) -> Body:
+    root, _, part = element.partition(".")
+    if not part:
+        return {name: value for name, value in body.items() if name != root}
+    left = {name: value for name, value in (body.get(root) or {}).items() if name != part}
+    return {**{name: value for name, value in body.items() if name != root}, **({root: left} if left else {})}

@@ -1,0 +1,112 @@
+"""Moves of a status: what an event makes of the one that is stored, and what lists keep of the time before."""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any, Final, NamedTuple
+
+from engine.fhir.digest import digest
+from engine.fhir.plan import ElementChange, StatusMove
+
+ACTIVE: Final = "active"
+COMPLETED: Final = "completed"
+REUSED: Final = "visit-reused"
+
+Body = dict[str, Any]
+Slices = dict[str, tuple[str, ...]]
+
+
+class Moved(NamedTuple):
+    """A status after an event: whether the resource begins anew, and a note (a code), empty for none."""
+
+    status: str
+    reopened: bool = False
+    note: str = ""
+
+
+def moved(body: Body, move: StatusMove, at: datetime | None) -> Moved:
+    """Return what an event at a time makes of a stored resource's status."""
+    status = str(body.get(move.element) or "")
+    if not move.to or status == move.to:
+        return Moved(status)
+    if status in move.reopens:
+        return Moved(move.to, reopened=True, note=REUSED) if _begins_anew(body, move, at) else Moved(status)
+    if status in move.never:
+        return Moved(status)
+    if move.only and status not in move.only:
+        return Moved(status, note=move.otherwise)
+    return Moved(move.to)
+
+
+def settled(changes: Iterable[ElementChange], move: StatusMove, status: str) -> tuple[ElementChange, ...]:
+    """Return changes as they hold for a resource of a status: in one that has ended, nothing is active."""
+    if status not in move.ended:
+        return tuple(changes)
+    return tuple(
+        ElementChange(one.element, one.slice, tuple(_ended(item) for item in one.items), many=True)
+        if one.many and any(_active(item) for item in one.items)
+        else one
+        for one in changes
+    )
+
+
+def settle(body: Body, owned: Slices) -> bool:
+    """Complete in place what is still active in the lists of a resource that has ended; say whether anything was."""
+    marks: dict[str, str] = {}
+    for name, items in body.items():
+        if isinstance(items, list) and any(_active(item) for item in items):
+            body[name] = [_ended(item) for item in items]
+            marks |= {digest(item): digest(_ended(item)) for item in items if _active(item)}
+    for name, held in owned.items():
+        if not marks.keys().isdisjoint(held):
+            owned[name] = tuple(marks.get(mark, mark) for mark in held)
+    return bool(marks)
+
+
+def remember_former(body: Body, before: Body, move: StatusMove, at: datetime | None) -> None:
+    """Add to the lists of histories what an element was until a time; nothing that an earlier event tells too late."""
+    if at is None:
+        return
+    for element, history in move.histories:
+        former = before.get(element)
+        if former is None or former == body.get(element) or _same_code(former, body.get(element)):
+            continue
+        told = [item for item in before.get(history) or () if isinstance(item, dict)]
+        since = str((told[-1].get("period") or {}).get("end") or "") if told else ""
+        if since and not _after(at, since):
+            continue
+        since = since or str((before.get("period") or {}).get("start") or "")
+        period = {"start": since} if since and _after(at, since) else {}
+        item = {element: former, "period": {**period, "end": at.isoformat(timespec="seconds")}}
+        body[history] = [*told, item]
+
+
+def _begins_anew(body: Body, move: StatusMove, at: datetime | None) -> bool:
+    """Say whether an event is later than all that is known of the resource's end."""
+    ends = [str((body.get("period") or {}).get("end") or "")]
+    for _, history in move.histories:
+        told = body.get(history) or ()
+        ends += [str((item.get("period") or {}).get("end") or "") for item in told if isinstance(item, dict)]
+    return at is None or all(_after(at, end) for end in ends if end)
+
+
+def _after(at: datetime, text: str) -> bool:
+    """Say whether a moment is after a FHIR dateTime; one without a time of day is over with its day."""
+    try:
+        other = datetime.fromisoformat(text)
+    except ValueError:
+        return True
+    if len(text) <= len("2026-03-01"):
+        return at.date() > other.date()
+    return at > (other if other.tzinfo else other.replace(tzinfo=UTC))
+
+
+def _same_code(one: Any, other: Any) -> bool:
+    return isinstance(one, dict) and isinstance(other, dict) and one.get("code") == other.get("code")
+
+
+def _active(item: Any) -> bool:
+    return isinstance(item, dict) and item.get("status") == ACTIVE
+
+
+def _ended(item: Any) -> Any:
+    return {**item, "status": COMPLETED} if _active(item) else item

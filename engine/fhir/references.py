@@ -1,0 +1,49 @@
+"""References within a plan, `#encounter`, replaced by the resources that they stand for."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from engine.errors import HeldDeliveryError
+from engine.fhir.plan import ElementChange
+
+LOCAL: Final = "#"
+
+
+def resolved(changes: Iterable[ElementChange], references: Mapping[str, str]) -> tuple[ElementChange, ...]:
+    """Return changes with every local reference replaced; the given ones are not altered.
+
+    Raises HeldDeliveryError `unresolved-reference` for one that stands for nothing in the plan.
+    """
+    return tuple(_change(one, references) for one in changes)
+
+
+def local_names(value: Any) -> list[str]:
+    """Return the local names that a value refers to, in order."""
+    if isinstance(value, dict):
+        reference = value.get("reference")
+        if isinstance(reference, str) and reference.startswith(LOCAL):
+            return [reference[1:]]
+        return [name for part in value.values() for name in local_names(part)]
+    return [name for part in value for name in local_names(part)] if isinstance(value, list | tuple) else []
+
+
+def _change(change: ElementChange, references: Mapping[str, str]) -> ElementChange:
+    items = tuple(_value(item, references) for item in change.items)
+    if all(one is other for one, other in zip(items, change.items, strict=True)):
+        return change
+    return ElementChange(change.element, change.slice, items, change.many)
+
+
+def _value(value: Any, references: Mapping[str, str]) -> Any:
+    if isinstance(value, dict):
+        reference = value.get("reference")
+        if isinstance(reference, str) and reference.startswith(LOCAL):
+            if reference[1:] not in references:
+                raise HeldDeliveryError("unresolved-reference")
+            return {**value, "reference": references[reference[1:]]}
+        made = {name: _value(part, references) for name, part in value.items()}
+        return value if all(made[name] is value[name] for name in value) else made
+    if isinstance(value, list):
+        items = [_value(part, references) for part in value]
+        return value if all(one is other for one, other in zip(items, value, strict=True)) else items
+    return value

@@ -1,0 +1,150 @@
+"""Resources that a repetition names: an XCN its Practitioner, a PL its Locations; made once and referred to.
+
+Their file says what of the repetition is the identity, and what else is known of the resource when it is first made.
+A file with `levels` makes one resource for each level that is valued, and each is part of the next.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from engine.fhir.plan import ElementChange, Identity, Keep, ResourceRecord
+from engine.hl7.leaf import NULL
+from engine.mapping.getter import Step
+from engine.mapping.identifier import Authority, Identifiers
+from engine.mapping.reading import Cells, Reading
+from engine.mapping.reference import Element, elements, nearest
+from engine.mapping.scope import Scope
+from engine.mapping.steps import Apply
+from engine.mapping.template import Compiler
+
+FROM: Final = "from"
+TYPE_SYSTEM: Final = "http://terminology.hl7.org/CodeSystem/v2-0203"
+IDENTITY_KEYS: Final = frozenset({"value", "authority", "type", "system", "display"})
+FILE_KEYS: Final = frozenset({"resource", "extends", FROM, "identity", "elements", "levels", "part"})
+
+
+class Level(NamedTuple):
+    """One resource of a repetition: its identity, how it is shown, and its elements."""
+
+    values: tuple[Step, ...]
+    authority: Step
+    type_: Step
+    system: str
+    display: Step | None
+    body: Step
+
+
+def referred(compiler: Compiler, scope: Scope, identifiers: Identifiers) -> Apply:
+    """Compile a file to what makes a Reference of cells, and the resources that it stands for."""
+    value, name = scope.document.value, str(scope.document.value["resource"])
+    for key in value:
+        if key not in FILE_KEYS:
+            compiler.problem(scope.at(key), f"unknown key {key!r}", nearest(key, FILE_KEYS))
+    listed = value.get("levels")
+    places = [(scope, value)] if listed is None else [(scope.at("levels", at), one) for at, one in enumerate(listed)]
+    levels = tuple(_level(compiler, at, one, name) for at, one in places)
+    part = str(value.get("part") or "")
+    if part and part not in elements()[name]:
+        compiler.problem(scope.at("part"), f"{name} has no element {part!r}", nearest(part, elements()[name]))
+
+    def made(cells: Cells, reading: Reading) -> Any:
+        below: dict[str, Any] | None = None
+        above = ""
+        for level in reversed(levels):
+            found = _made(level, cells, reading, name, identifiers)
+            if found is None:
+                continue
+            record, display = found
+            if part and above:
+                change = ElementChange(part, part, ({"reference": f"#{above}"},), many=False)
+                record = ResourceRecord(
+                    name, record.local, record.identities, record.identifiers, (*record.changes, change)
+                )
+            reading.made[record.local] = Keep(record, overwrite=False)
+            above = record.local
+            below = {"reference": f"#{above}", **({"display": display} if display else {})}
+        if below is not None:
+            return below
+        shown = levels[0].display
+        text = shown(cells, reading) if shown else None
+        return {"display": text} if isinstance(text, str) else NULL if NULL in cells.first else None
+
+    return made
+
+
+def _level(compiler: Compiler, scope: Scope, value: dict[str, Any], name: str) -> Level:
+    identity = value.get("identity") or {}
+    at = scope.at("identity")
+    for key in identity:
+        if key not in IDENTITY_KEYS:
+            compiler.problem(at.at(key), f"unknown key {key!r}", nearest(key, IDENTITY_KEYS))
+    given = identity.get("value") or []
+    texts = given if isinstance(given, list) else [given]
+    if not texts:
+        compiler.problem(at, "no value", "say which component identifies it, such as XCN.1")
+    text = Element("string", many=False)
+    steps = tuple(compiler.expression(one, at.at("value"), text).step for one in texts)
+    display = identity.get("display")
+    return Level(
+        steps,
+        authority_step(compiler, identity.get("authority"), at.at("authority")),
+        compiler.expression(identity["type"], at.at("type"), text).step if "type" in identity else _nothing,
+        str(identity.get("system") or ""),
+        compiler.expression(display, at.at("display"), text).step if display else None,
+        compiler.object(value.get("elements") or {}, scope.at("elements"), name).step,
+    )
+
+
+def authority_step(compiler: Compiler, text: Any, scope: Scope) -> Step:
+    """Compile a path to a component (HD) to a step that returns an Authority."""
+    if text is None:
+        return lambda _, __: Authority("", "", "")
+    parts = [compiler.expression(f"{text}.{part}", scope, Element("string", many=False)).step for part in (1, 2, 3)]
+
+    def step(cells: Any, reading: Reading) -> Authority:
+        found = [part(cells, reading) for part in parts]
+        return Authority(*(one if isinstance(one, str) else "" for one in found))
+
+    return step
+
+
+def _made(
+    level: Level, cells: Cells, reading: Reading, name: str, identifiers: Identifiers
+) -> tuple[ResourceRecord, str] | None:
+    values = [step(cells, reading) for step in level.values]
+    texts = [one for one in values if isinstance(one, str)]
+    if not texts or not isinstance(values[-1], str) or (len(values) == 1 and identifiers.placeholder(texts[0])):
+        return None
+    type_ = level.type_(cells, reading)
+    kind = type_ if isinstance(type_, str) else name.lower()
+    authority = level.authority(cells, reading)
+    system = identifiers.resource_system(authority, kind, reading.facility, level.system)
+    identity = Identity(system, "/".join(texts))
+    identifier = identity._asdict()
+    body = level.body(cells, reading)
+    shown = level.display(cells, reading) if level.display else " ".join(texts)
+    record = ResourceRecord(
+        name,
+        f"{name} {system}|{identity.value}",
+        (identity,),
+        (identifier,),
+        body_changes(body if isinstance(body, dict) else {}, name),
+    )
+    return record, shown if isinstance(shown, str) else ""
+
+
+def body_changes(body: dict[str, Any], name: str) -> tuple[ElementChange, ...]:
+    """Return the elements of a resource that was made at once as changes, a list being one slice."""
+    known = elements()[name]
+    return tuple(
+        ElementChange(element, element, tuple(_items(value, known[element].many)), many=known[element].many)
+        for element, value in body.items()
+    )
+
+
+def _items(value: Any, many: bool) -> Sequence[Any]:
+    return value if many else (value,)
+
+
+def _nothing(_: Any, __: Reading) -> None:
+    return None

@@ -1,0 +1,106 @@
+"""The status table of a resource file: which event moves the stored status where; the first line that fits holds."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
+
+from engine.fhir.plan import StatusMove
+from engine.mapping.getter import Step
+from engine.mapping.reading import Reading
+from engine.mapping.reference import Element, elements, nearest
+from engine.mapping.scope import Scope
+from engine.mapping.template import Compiler
+
+STATUS_KEYS: Final = frozenset({"element", "moves", "ended", "forgets", "history"})
+MOVE_KEYS: Final = frozenset({"when", "to", "new", "only", "never", "reopens", "otherwise"})
+
+Judge = Callable[[Reading], StatusMove]
+
+
+class Line(NamedTuple):
+    """One line of the table: whether it fits, and what it makes of the status."""
+
+    fits: Step
+    to: Step | None
+    new: Step | None
+    move: StatusMove
+
+
+def status_table(compiler: Compiler, scope: Scope, type_: str) -> Judge | None:
+    """Compile the table of a resource file; None where it has none."""
+    value = scope.document.value.get("status")
+    if value is None:
+        return None
+    at = scope.at("status")
+    if not isinstance(value, dict) or not isinstance(value.get("moves"), list):
+        compiler.problem(at, "no list 'moves'", "write lines such as {when: event = A03, to: \"'finished'\"}")
+        return None
+    _known(compiler, value, STATUS_KEYS, at)
+    name = str(value.get("element") or "status")
+    element = elements()[type_].get(name)
+    if element is None:
+        compiler.problem(at.at("element"), f"{type_} has no element {name!r}", nearest(name, elements()[type_]))
+        return None
+    base = StatusMove(
+        "",
+        "",
+        forgets=tuple(_words(value.get("forgets"))),
+        ended=_codes(compiler, value.get("ended"), at.at("ended"), element),
+        histories=tuple((value.get("history") or {}).items()),
+        element=name,
+    )
+    lines = [_line(compiler, one, at.at("moves", number), element, base) for number, one in enumerate(value["moves"])]
+    return _judge(tuple(lines))
+
+
+def _judge(lines: tuple[Line, ...]) -> Judge:
+    def judge(reading: Reading) -> StatusMove:
+        for fits, to, new, move in lines:
+            if not fits(None, reading):
+                continue
+            moved, made = (step(None, reading) if step else None for step in (to, new))
+            if to is not None and not isinstance(moved, str):
+                continue
+            goes = moved if isinstance(moved, str) else ""
+            return replace(move, to=goes, created=made if isinstance(made, str) else goes)
+        return lines[-1].move
+
+    return judge
+
+
+def _line(compiler: Compiler, value: Any, scope: Scope, element: Element, base: StatusMove) -> Line:
+    if not isinstance(value, dict):
+        compiler.problem(scope, f"found {value!r}", "write {when: event = A03, to: \"'finished'\"}")
+        return Line(_always, None, None, base)
+    _known(compiler, value, MOVE_KEYS, scope)
+    tests = compiler.guards({"when": value["when"]}, scope) if "when" in value else []
+    steps = [
+        compiler.expression(value[key], scope.at(key), element).step if key in value else None for key in ("to", "new")
+    ]
+    only, never, reopens = (
+        _codes(compiler, value.get(key), scope.at(key), element) for key in ("only", "never", "reopens")
+    )
+    otherwise = str(value.get("otherwise") or "")
+    move = replace(base, only=only, never=never, reopens=reopens, otherwise=otherwise)
+    return Line(tests[0][0] if tests else _always, steps[0], steps[1], move)
+
+
+def _codes(compiler: Compiler, value: Any, scope: Scope, element: Element) -> frozenset[str]:
+    codes = frozenset(_words(value))
+    for code in sorted(codes - element.codes if element.codes else ()):
+        compiler.problem(scope, f"the code {code!r}", nearest(code, element.codes))
+    return codes
+
+
+def _words(value: Any) -> list[str]:
+    return [str(one) for one in value] if isinstance(value, list) else [] if value is None else [str(value)]
+
+
+def _known(compiler: Compiler, value: dict[str, Any], keys: frozenset[str], scope: Scope) -> None:
+    for key in value:
+        if key not in keys:
+            compiler.problem(scope.at(key), f"unknown key {key!r}", nearest(key, keys))
+
+
+def _always(_: Any, __: Reading) -> bool:
+    return True
