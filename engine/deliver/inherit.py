@@ -1,10 +1,10 @@
-"""What a source owns of a survivor that a merge has made: what the PID said, and what came from the merged record."""
+"""What a source owns of a record that a merge, a link or a change of number has made, and of what it took over."""
 
 from engine.deliver.exchange import Exchange
 from engine.deliver.stored import Stored
 from engine.deliver.verdict import Owned
 from engine.fhir.changes import apply
-from engine.fhir.plan import Merge
+from engine.fhir.plan import Merge, PatientRecord
 
 
 async def inherit(exchange: Exchange, interaction: Merge, source: Stored, survivor: Stored) -> None:
@@ -18,16 +18,15 @@ async def inherit(exchange: Exchange, interaction: Merge, source: Stored, surviv
     exchange.server.cache.drop(survivor.logical_id)
 
 
-async def adopt(exchange: Exchange, interaction: Merge, source: Stored | None, survivor: Stored) -> None:
-    """Own what an earlier try of this delivery made of the survivor and did not live to journal.
+async def adopt(exchange: Exchange, record: PatientRecord, patient: Stored) -> bool:
+    """Own a record that an earlier try of this delivery made and did not live to journal, and say whether it is such.
 
     Nothing is owned where the record is journaled as ours in part already, or says anything else than the PID.
     """
-    if not exchange.tried or await exchange.owned_slices(survivor):
-        return
-    made = apply(survivor.body, (change for change in interaction.survivor.changes if change.items), {})
+    if not exchange.tried or await exchange.owned_slices(patient):
+        return False
+    made = apply(patient.body, (change for change in record.changes if change.items), {})
     if made.changed or not made.owned:
-        return
-    exchange.owned[survivor.reference] = Owned(survivor.reference, exchange.source, made.owned)
-    if source is not None:
-        await inherit(exchange, interaction, source, survivor)
+        return False
+    exchange.owned[patient.reference] = Owned(patient.reference, exchange.source, made.owned)
+    return True

@@ -7,6 +7,7 @@ from engine import fault
 from engine.deliver.create import How, create, resource_of
 from engine.deliver.exchange import Exchange
 from engine.deliver.failure import error_of
+from engine.deliver.inherit import adopt
 from engine.deliver.resolve import Resolution, resolve
 from engine.deliver.revise import revise
 from engine.deliver.stored import Body, Stored
@@ -39,6 +40,8 @@ async def link(exchange: Exchange, interaction: Link) -> str:
     for side, found in zip(sides, (one, other), strict=True):
         if found is None:
             resource_of(exchange, side)
+        else:
+            await adopt(exchange, side, found.patient)
     one = one or await _made(exchange, interaction.one)
     other = other or await _made(exchange, interaction.other)
     if one.patient.logical_id == other.patient.logical_id:

@@ -46,7 +46,8 @@ async def merge(exchange: Exchange, interaction: Merge) -> str:
     source = await resolve(exchange, interaction.sources, remembered=False)
     if target is not None:
         merged = None if source is None else source.tombstone or source.patient
-        await adopt(exchange, interaction, merged, target.patient)
+        if await adopt(exchange, interaction.survivor, target.patient) and merged is not None:
+            await inherit(exchange, interaction, merged, target.patient)
     if source is None:
         return await _without_source(exchange, interaction, target)
     if target is None:

@@ -7,6 +7,7 @@ from engine import fault
 from engine.deliver.create import How, create, resource_of
 from engine.deliver.exchange import Exchange
 from engine.deliver.failure import error_of
+from engine.deliver.inherit import adopt
 from engine.deliver.resolve import Resolution, resolve
 from engine.deliver.revise import revise
 from engine.deliver.stored import Body, Stored
@@ -38,6 +39,7 @@ async def rename(exchange: Exchange, interaction: Rename) -> str:
         return "already-renamed"
     if found is None:
         return await _create(exchange, interaction)
+    await adopt(exchange, record, found.patient)
     await _check_rest(exchange, interaction, found)
     check_person(exchange, record, found.patient, "overlay-suspected", exchange.channel.another_person == "hold")
     return await _renumber(exchange, interaction, found)

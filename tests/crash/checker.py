@@ -12,7 +12,7 @@ from enum import StrEnum
 from hashlib import sha256
 from typing import Any, Final
 
-from tests.flow.fold import Record, facts_of, fold, head, numbers_of
+from tests.flow.fold import Record, facts_of, fold, head, links_of, numbers_of
 from tests.flow.proxy import PATIENT, Call
 from tests.flow.rig import UNFINISHED, Row, Tried
 from tests.flow.sender import Sending
@@ -187,6 +187,8 @@ def state_is_fold(history: History) -> Iterator[str]:
             yield f"I7 Patient/{logical_id} carries old numbers {sorted(old)} that are not its own"
         if record.old_numbers - old:
             yield f"I7 Patient/{logical_id} lacks old numbers {sorted(record.old_numbers - old)}"
+        if not record.merged_into and _linked(history, patient) != _expected_links(records, record):
+            yield f"I7 Patient/{logical_id} ({record.number}) is linked to {sorted(_linked(history, patient))}"
         if facts_of(patient) != record.facts:
             yield f"I7 Patient/{logical_id} ({record.number}) says {facts_of(patient)}, the messages {record.facts}"
     yield from (f"I7 {number} is nowhere at the service" for number in records.keys() - seen)
@@ -290,6 +292,22 @@ def _written_after_merge(history: History, merge: Call) -> Iterator[str]:
     for call in effects(history):
         if call.order > merge.order and call.method == "PUT" and call.logical_id == source:
             yield f"I6 call {call.order} wrote to Patient/{source}, merged away by call {merge.order}"
+
+
+def _linked(history: History, patient: Mapping[str, Any]) -> set[str]:
+    """Return the numbers of the records that a patient is linked to, followed through merges, without itself."""
+    numbers: set[str] = set()
+    for logical_id in links_of(patient):
+        there = history.patients[logical_id]
+        while following := replaced_by(there):
+            there = history.patients[following]
+        numbers |= numbers_of(there)[0]
+    return numbers - numbers_of(patient)[0]
+
+
+def _expected_links(records: Mapping[str, Record], record: Record) -> set[str]:
+    heads = (head(records, number) for number in record.links)
+    return {one.number for one in heads if one is not None} - {record.number}
 
 
 def _retired(records: Mapping[str, Record], record: Record) -> set[str]:

@@ -75,7 +75,7 @@ def patient_of(record: Record) -> dict[str, Any]:
     facts = record.facts
     return {
         "resourceType": "Patient",
-        "active": True,
+        "active": facts["active"] == "true",
         "identifier": [{"system": SYSTEM, "value": record.number}],
         "name": [{"family": facts["family"], "given": facts["given"].split(" ")}],
         "birthDate": facts["birthDate"],

@@ -3,6 +3,7 @@
 import pytest
 
 from engine.deliver.verdict import Failure, VerdictKind
+from engine.fhir.plan import Upsert
 from tests.deliver.fake_fhir import Step
 
 PERSON = {"name": [{"family": "Quintero", "given": ["Marisol"]}], "gender": "female", "birthDate": "1984-02-29"}
@@ -122,3 +123,16 @@ async def test_a_server_that_drops_links_is_not_believed(two, server, linking):
     server.script.append(Step("PUT", 200, body=body, path="Patient/b"))
     verdict = await two.send(linking("1", "2"))
     assert (verdict.failure, verdict.reason) == (Failure.AMBIGUOUS, "link-unverified")
+
+
+async def test_a_side_made_before_a_kill_is_owned_after_it(two, server, linking, patient):
+    """A life that made the unknown side and died left no record of it; the next one still knows what is its own."""
+    said = {"telecom": [{"value": "5"}]}
+    await two.send(linking("1", "3", **said))
+    two.memory = type(two.memory)()
+    await two.close()
+    two.open()
+    verdict = await two.send(linking("1", "3", **said), ambiguous=True, attempts_made=2)
+    assert verdict.reason == "already-linked"
+    await two.send(Upsert(patient("3", telecom=[{"value": "6"}])))
+    assert server.patients["p1"]["telecom"] == [{"value": "6"}]

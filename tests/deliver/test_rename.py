@@ -209,3 +209,16 @@ async def test_a_server_that_drops_the_number_is_not_believed(site, server, iden
     server.script.append(Step("PUT", 200, body=body))
     verdict = await site.send(renaming("1", "2"))
     assert (verdict.failure, verdict.reason) == (Failure.AMBIGUOUS, "rename-unverified")
+
+
+async def test_a_patient_made_before_a_kill_is_owned_after_it(site, server, renaming, patient):
+    """A life that made the patient and died left no record of it; the next one still knows what is its own."""
+    said = {"family": "Quintero", "given": "Marisol", "gender": "female", "birthDate": "1984-02-29"}
+    said |= {"telecom": [{"value": "5"}]}
+    await (await opened(site)).send(renaming("1", "2", **said))
+    await site.close()
+    site.memory = type(site.memory)()
+    verdict = await (await opened(site)).send(renaming("1", "2", **said), ambiguous=True, attempts_made=2)
+    assert verdict.reason == "already-renamed"
+    await site.send(Upsert(patient("2", telecom=[{"value": "6"}])))
+    assert server.patients["p1"]["telecom"] == [{"value": "6"}]

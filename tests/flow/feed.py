@@ -18,6 +18,17 @@ STREETS: Final = ("Alder Way", "Brook Street", "Canal Row", "Dovecote Lane", "El
 CITIES: Final = (("Keswick", "OR", "97301"), ("Linden", "OR", "97355"), ("Marlow", "WA", "98660"))
 
 NULL: Final = '""'
+MERGES: Final = ("A40", "A40", "A40", "A18", "A30", "A34", "A39")
+STRUCTURES: Final = {
+    "A04": "A01",
+    "A08": "A01",
+    "A28": "A05",
+    "A29": "A21",
+    "A31": "A05",
+    "A34": "A30",
+    "A40": "A39",
+    "A47": "A30",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +98,28 @@ class Author:
         head = self._head(trigger, stamp)
         return FeedMessage(head[0], family, self._write([*head[1:], pid, *self._rest(person)]), stamp)
 
-    def merge(self, family: int, person: Person, old: str, kept: str, *, expected: str = "AA") -> FeedMessage:
-        """Write an A40 that merges the number `old` into `kept`."""
+    def merge(
+        self, family: int, person: Person, old: str, kept: str, *, expected: str = "AA", trigger: str = "A40"
+    ) -> FeedMessage:
+        """Write an A40, or another event of its family, that merges the number `old` into `kept`."""
         stamp, pid = self._pid(person, kept, "say")
-        head = self._head("A40", stamp)
+        head = self._head(trigger, stamp)
         mrg = f"MRG|{old}^^^RVB^MR||||||{person.family}^{person.given}"
         return FeedMessage(head[0], family, self._write([*head[1:], pid, mrg]), stamp, expected)
+
+    def rename(self, family: int, person: Person, old: str, new: str) -> FeedMessage:
+        """Write an A47 that changes the number `old` into `new`."""
+        stamp, pid = self._pid(person, new, "say")
+        head = self._head("A47", stamp)
+        return FeedMessage(head[0], family, self._write([*head[1:], pid, f"MRG|{old}^^^RVB^MR"]), stamp)
+
+    def link(self, trigger: str, family: int, one: Person, other: Person) -> FeedMessage:
+        """Write an A24 or A37 of two persons; both speak under one stamp."""
+        stamp, first = self._pid(one, one.number, "say")
+        self._stamp -= 1
+        second = self._pid(other, other.number, "say")[1]
+        head = self._head(trigger, stamp)
+        return FeedMessage(head[0], family, self._write([*head[1:], first, "PV1|1|N", second]), stamp)
 
     def again(self, message: FeedMessage) -> FeedMessage:
         """Return a resend of a message, byte for byte."""
@@ -102,7 +129,7 @@ class Author:
         self._at += timedelta(seconds=self.random.randrange(1, 20))
         control_id = f"{self._prefix}C{stamp}"
         at = f"{self._at:%Y%m%d%H%M%S}"
-        structure = {"A04": "A01", "A08": "A01", "A28": "A05", "A31": "A05", "A40": "A39"}.get(trigger, trigger)
+        structure = STRUCTURES.get(trigger, trigger)
         return (
             control_id,
             f"MSH|^~\\&|REG|RIVERBEND|ADTENGINE|HUB|{at}||ADT^{trigger}^ADT_{structure}|{control_id}|P|2.5.1",
@@ -149,10 +176,11 @@ class Author:
 
 @dataclass(slots=True)
 class Story:
-    """One family: a person and the messages written of it so far."""
+    """One family: a person, perhaps one of its kin, and the messages written of it so far."""
 
     family: int
     person: Person
+    kin: Person | None = None
     messages: list[FeedMessage] = field(default_factory=list)
 
 
@@ -186,6 +214,9 @@ def _visit(author: Author, story: Story) -> None:
     if draw.random() < 0.05:
         story.messages.append(author.again(story.messages[-1]))
         return
+    if draw.random() < 0.1:
+        _change_who_it_is(author, story)
+        return
     _live(author, person)
     trigger = draw.choice(("A01", "A03", "A04", "A08", "A08", "A31"))
     address = draw.choice(("say", "say", "absent", "absent", "delete"))
@@ -202,9 +233,37 @@ def _live(author: Author, person: Person) -> None:
         person.family = f"{draw.choice(FAMILIES)}-{draw.choice(('Moss', 'Vale'))}"
 
 
+def _change_who_it_is(author: Author, story: Story) -> None:
+    """Change a person's number, delete it, or link it to somebody who has not been heard of, and part them again."""
+    draw, person, family, say = author.random, story.person, story.family, story.messages.append
+    act = draw.choice(("rename", "rename", "delete", "link", "unlink", "kin"))
+    if act == "rename":
+        _new_number(author, story)
+    elif act == "delete":
+        say(author.event("A29", family, person, draw.choice((person.number, *person.retired))))
+    elif act == "link":
+        story.kin = story.kin or author.person(person)
+        say(author.link("A24", family, person, story.kin))
+    elif story.kin is not None and act == "unlink":
+        say(author.link("A37", family, story.kin, person))
+    else:
+        say(author.event("A08", family, story.kin or person))
+
+
+def _new_number(author: Author, story: Story) -> None:
+    person, old, new = story.person, story.person.number, author.number()
+    story.messages.append(author.rename(story.family, person, old, new))
+    if author.random.random() < 0.2:
+        story.messages.append(author.rename(story.family, person, old, new))
+    person.number = new
+    person.retired.append(old)
+
+
 def _second_registration(author: Author, story: Story) -> None:
     """Register the person once more under a new number and merge the two, either way round."""
     draw, person, family, say = author.random, story.person, story.family, story.messages.append
+    if draw.random() < 0.1:
+        _new_number(author, story)
     known, new = person.number, author.number()
     say(author.event(draw.choice(("A08", "A31", "A03")), family, person, known))
     registered = draw.random() < 0.9
@@ -213,8 +272,12 @@ def _second_registration(author: Author, story: Story) -> None:
         say(author.event(draw.choice(("A28", "A04")), family, person, new))
     if registered and draw.random() < 0.4:
         say(author.event("A08", family, person, new, address="absent"))
+    if registered and draw.random() < 0.2:
+        say(author.link("A24", family, person, replace(person, number=new)))
+        if draw.random() < 0.3:
+            say(author.link("A37", family, person, replace(person, number=new)))
     old, kept = (known, new) if draw.random() < 0.5 or not registered else (new, known)
-    say(author.merge(family, person, old, kept))
+    say(author.merge(family, person, old, kept, trigger=draw.choice(MERGES)))
     person.number = kept
     person.retired.append(old)
     if draw.random() < 0.1:

@@ -1,6 +1,7 @@
 """What the journal's messages should have made of the patients: slow, obvious, and nothing of the engine's in it.
 
-It splits the bytes by hand and knows only the feed of feed.py: one identifier system, A01 to A31 and A40.
+It splits the bytes by hand and knows only the feed of feed.py: one identifier system, admissions and updates, the
+merge family, A47, A29, A24 and A37.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,27 +13,41 @@ from tests.flow.proxy import phones
 
 NULL: Final = '""'
 GENDERS: Final = {"F": "female", "M": "male"}
+MERGES: Final = frozenset({"A18", "A30", "A34", "A39", "A40"})
+WAKES: Final = frozenset({"A01", "A04", "A05", "A28"})
 
 
 @dataclass(slots=True)
 class Record:
-    """One patient's record as it should be; `merged_into` is the number of the record that replaced it."""
+    """One patient's record as it should be.
+
+    `merged_into` is the number of the record that replaced it, `links` are those of records said to be the same person.
+    """
 
     number: str
     facts: dict[str, str] = field(default_factory=dict)
     old_numbers: set[str] = field(default_factory=set)
     merged_into: str = ""
+    links: set[str] = field(default_factory=set)
 
 
 def fold(messages: Iterable[bytes]) -> dict[str, Record]:
     """Return the records by their own number, after all messages in the order given."""
     records: dict[str, Record] = {}
     for raw in messages:
-        segments = {line[:3]: line.split("|") for line in reversed(raw.decode().split("\r")) if line}
-        if segments["MSH"][8].split("^")[1] == "A40":
+        lines = [line.split("|") for line in raw.decode().split("\r") if line]
+        segments = {line[0]: line for line in reversed(lines)}
+        event, pids = segments["MSH"][8].split("^")[1], [line for line in lines if line[0] == "PID"]
+        if event in MERGES:
             _merge(records, segments)
+        elif event == "A47":
+            _rename(records, segments)
+        elif event in {"A24", "A37"}:
+            _link(records, pids, apart=event == "A37")
+        elif event == "A29":
+            _delete(records, _number(pids[0][3]))
         else:
-            _say(_record(records, _number(segments["PID"][3])), segments["PID"])
+            _tell(_record(records, _number(pids[0][3])), pids[0], wake=event in WAKES)
     return records
 
 
@@ -42,6 +57,12 @@ def head(records: Mapping[str, Record], number: str) -> Record | None:
     while record is not None and record.merged_into:
         record = records[record.merged_into]
     return record
+
+
+def links_of(patient: Mapping[str, Any]) -> set[str]:
+    """Return the ids of the records that a FHIR Patient says are the same person's."""
+    links = (link for link in patient.get("link", []) if link["type"] == "seealso")
+    return {str(link["other"]["reference"]).rpartition("/")[2] for link in links}
 
 
 def facts_of(patient: Mapping[str, Any]) -> dict[str, str]:
@@ -56,6 +77,7 @@ def facts_of(patient: Mapping[str, Any]) -> dict[str, str]:
         "street": (address.get("line") or [None])[0],
         "city": address.get("city"),
         "phone": " ".join(phones(patient)),
+        "active": str(patient.get("active")).lower(),
     }
     return {key: value for key, value in found.items() if value}
 
@@ -71,6 +93,13 @@ def numbers_of(patient: Mapping[str, Any]) -> tuple[set[str], set[str]]:
 
 def _record(records: dict[str, Record], number: str) -> Record:
     return head(records, number) or records.setdefault(number, Record(number))
+
+
+def _tell(record: Record, pid: list[str], *, wake: bool) -> None:
+    """Let an event speak of a person; a record that was deleted is woken by a registration only."""
+    _say(record, pid)
+    if wake or "active" not in record.facts:
+        record.facts["active"] = "true"
 
 
 def _say(record: Record, pid: list[str]) -> None:
@@ -95,11 +124,54 @@ def _merge(records: dict[str, Record], segments: Mapping[str, list[str]]) -> Non
     source, survivor = head(records, old), head(records, kept)
     if survivor is None:
         survivor = _record(records, kept)
-        _say(survivor, segments["PID"])
+        _tell(survivor, segments["PID"], wake=True)
     if source is None:
         survivor.old_numbers.add(old)
     elif source is not survivor:
         source.merged_into = survivor.number
+        source.facts["active"] = "false"
+
+
+def _rename(records: dict[str, Record], segments: Mapping[str, list[str]]) -> None:
+    new, old = _number(segments["PID"][3]), _number(segments["MRG"][1])
+    record = head(records, old) or head(records, new)
+    if record is None:
+        record = _record(records, new)
+        _tell(record, segments["PID"], wake=True)
+    if record.number == new:
+        record.old_numbers.add(old)
+        return
+    del records[record.number]
+    records[new] = record
+    for one in records.values():
+        one.merged_into = new if one.merged_into == record.number else one.merged_into
+        one.links = {new if number == record.number else number for number in one.links}
+    record.old_numbers = (record.old_numbers | {record.number}) - {new}
+    record.number = new
+
+
+def _link(records: dict[str, Record], pids: list[list[str]], *, apart: bool) -> None:
+    sides = [head(records, _number(pid[3])) for pid in pids]
+    if apart:
+        one, other = sides
+        if one is not None and other is not None:
+            one.links.discard(other.number)
+            other.links.discard(one.number)
+        return
+    for pid, side in zip(pids, sides, strict=True):
+        if side is None:
+            _tell(_record(records, _number(pid[3])), pid, wake=True)
+    one, other = (_record(records, _number(pid[3])) for pid in pids)
+    if one is not other:
+        one.links.add(other.number)
+        other.links.add(one.number)
+
+
+def _delete(records: dict[str, Record], number: str) -> None:
+    """Set the record inactive that has the number in use; under an old one there is nothing to delete."""
+    record = records.get(number)
+    if record is not None and not record.merged_into:
+        record.facts["active"] = "false"
 
 
 def _number(identifiers: str) -> str:
