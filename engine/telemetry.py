@@ -69,6 +69,12 @@ SETTLED: Final = Counter(
     ("destination", "state", "reason"),
     registry=REGISTRY,
 )
+WARNINGS: Final = Counter(
+    "adt_mapping_warnings_total",
+    "What a mapping could not use of messages that were settled, by channel, reason and field",
+    ("channel", "reason", "field"),
+    registry=REGISTRY,
+)
 BREAKER: Final = Gauge("adt_breaker_open", "1 while a destination is paused", ("destination",), registry=REGISTRY)
 
 

@@ -7,13 +7,13 @@ expected map is a fragment: what it does not name may be anything. A list must m
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from engine.config.channel import Channel, Destination, Listen, Mllp
 from engine.config.source import Source, read
 from engine.errors import ConfigurationError, MessageError, Problem
 from engine.hl7.message import parse
-from engine.mapping.compile import MappingSource, compile_mapping
+from engine.mapping.compile import Mapping, MappingSource, compile_mapping
 from engine.mapping.outcome import outcome
 from engine.mapping.reference import nearest
 
@@ -76,7 +76,10 @@ EXPECT_KEYS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One case: its place in its file, its message as bytes, the channel's part, and what is expected."""
+    """One case: its place in its file, its message as bytes, the channel's part, and what is expected.
+
+    `mapping`: the mapping that its file is for; empty for any.
+    """
 
     source: Source
     number: int
@@ -84,11 +87,20 @@ class Case:
     raw: bytes
     channel: dict[str, Any]
     expect: dict[str, Any]
+    mapping: str = ""
 
     @property
     def line(self) -> int:
         """The line where the case begins."""
         return self.source.place(("tests", self.number))[0]
+
+
+class Result(NamedTuple):
+    """What became of a case: what the mapping made, and in words where that is not what is expected."""
+
+    case: Case
+    found: dict[str, Any]
+    told: tuple[str, ...]
 
 
 def read_cases(files: Sequence[Path]) -> tuple[Case, ...]:
@@ -107,13 +119,35 @@ def read_cases(files: Sequence[Path]) -> tuple[Case, ...]:
     return tuple(cases)
 
 
+def cases_of(folder: Path) -> tuple[Case, ...]:
+    """Read the cases that stand in the `tests` of a mapping folder."""
+    return read_cases(sorted((folder / "tests").glob("*.yaml")))
+
+
+def run_cases(cases: Sequence[Case], mapping: MappingSource) -> tuple[Result, ...]:
+    """Run cases in order; cases of one channel share one compiled mapping."""
+    compiled: dict[str, Mapping] = {}
+    results = []
+    for case in cases:
+        key = repr(sorted(case.channel.items()))
+        if key not in compiled:
+            compiled[key] = compile_mapping(mapping, channel_of(case.channel))
+        found = _found(case, compiled[key])
+        results.append(Result(case, found, differences(case, found)))
+    return tuple(results)
+
+
 def run_case(case: Case, mapping: MappingSource) -> dict[str, Any]:
     """Return what the mapping makes of a case's message, in the shape that cases expect."""
+    return _found(case, compile_mapping(mapping, channel_of(case.channel)))
+
+
+def _found(case: Case, mapping: Mapping) -> dict[str, Any]:
     try:
         message = parse(case.raw)
     except MessageError as error:
         return {"error": type(error).__name__}
-    made = outcome(compile_mapping(mapping, channel_of(case.channel)), message)
+    made = outcome(mapping, message)
     interactions = made.get("interactions") or []
     kept = {one["keep"]: one for one in interactions if "keep" in one}
     return {**made, **kept, "refers": [name for name in kept if " " in name], **(interactions or [{}])[0]}
@@ -181,7 +215,8 @@ def _cases(source: Source, problems: list[Problem]) -> Iterator[Case]:
         ]
         problems += faults
         if not faults:
-            yield Case(source, number, str(value.get("case") or number), _raw(value), channel, expect)
+            name = str(value.get("case") or number)
+            yield Case(source, number, name, _raw(value), channel, expect, str(source.value.get("mapping") or ""))
 
 
 def _unknown(source: Source, given: Any, path: tuple[str | int, ...], keys: frozenset[str]) -> list[Problem]:

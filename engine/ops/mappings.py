@@ -1,6 +1,6 @@
 """`adt-engine mappings`: check, try, test and explain what interface analysts write, without an engine or a server."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -12,7 +12,7 @@ from engine.config.channel import Channel
 from engine.config.source import read, validate
 from engine.errors import ConfigurationError, MessageError, UsageError
 from engine.hl7.message import parse
-from engine.mapping.case import Case, channel_of, differences, read_cases, run_case
+from engine.mapping.case import Case, Result, cases_of, channel_of, read_cases, run_cases
 from engine.mapping.compile import Mapping, compile_mapping, load
 from engine.mapping.expectation import rewrite
 from engine.mapping.outcome import outcome
@@ -79,48 +79,67 @@ def try_(
 
 
 @app.command(name="test")
-def run_cases(
+def try_cases(
     files: Annotated[list[Path] | None, typer.Argument(help="Case files; by default all of tests/.")] = None,
     mappings: Mappings = None,
     name: Name = "adt",
     update: Annotated[bool, typer.Option("--update", help="Write what is found into the files.")] = False,
+    shipped_too: Annotated[bool, typer.Option("--shipped", help="Show shipped cases that come out otherwise.")] = False,
     as_json: Json = False,
 ) -> None:
     """Run the cases that stand beside a mapping and show what differs.
 
-    Exit 0 if nothing differs, 1 otherwise; with --update the files are rewritten where something does.
+    With a folder of your own its cases must hold; the shipped ones tell what the folder changes, and one of the same
+    file and name in your folder takes the place of a shipped one. Exit 0 if nothing differs, 1 otherwise; with
+    --update the files are rewritten where something does.
 
     Example: adt-engine mappings test --mappings mappings
     """
     folders = folders_of(mappings)
     mapping = load(folders, name)
-    chosen = files or [file for folder in dict.fromkeys(folders) for file in sorted((folder / "tests").glob("*.yaml"))]
-    if not chosen:
+    cases = read_cases(files) if files else cases_of(folders[0])
+    others = _beside(cases, folders) if not files else []
+    if not cases and not others:
         raise UsageError("there are no case files; write some in tests/ beside the mapping")
-    cases = read_cases(chosen)
-    results = [(case, found := run_case(case, mapping), differences(case, found)) for case in cases]
-    failed = [(case, found, told) for case, found, told in results if told]
+    failed = [result for result in run_cases(cases, mapping) if result.told]
+    changed = [result for result in run_cases(others, mapping) if result.told]
     if update:
         rewrite([(case, found) for case, found, _ in failed])
     if as_json:
-        _print_json({"cases": len(cases), "failed": [_failure(case, told) for case, _, told in failed]})
+        made = {"cases": len(cases), "failed": [_failure(result) for result in failed]}
+        _print_json({**made, "shipped": len(others), "changed": [_failure(result) for result in changed]})
     else:
-        _tell(failed, len(cases), update=update)
+        _tell([*changed, *failed] if shipped_too else failed)
+        typer.echo(f"{len(cases)} cases, {len(failed)} {'updated' if update else 'differ'}")
+        if others:
+            hint = "" if shipped_too or not changed else "; --shipped shows them"
+            typer.echo(f"{len(others)} shipped cases, {len(changed)} come out otherwise with this folder{hint}")
     if failed and not update:
         raise typer.Exit(1)
 
 
-def _tell(failed: list[tuple[Case, dict[str, Any], tuple[str, ...]]], count: int, *, update: bool) -> None:
+def _beside(cases: Sequence[Case], folders: list[Path]) -> list[Case]:
+    """Return the shipped cases, but those that a site's own ones take the place of."""
+    own = {(Path(case.source.file).name, case.name) for case in cases}
+    return [
+        case
+        for folder in dict.fromkeys(folders[1:])
+        if folder != folders[0]
+        for case in cases_of(folder)
+        if (Path(case.source.file).name, case.name) not in own
+    ]
+
+
+def _tell(failed: Sequence[Result]) -> None:
     for case, _, told in failed:
         typer.echo(f"{case.source.file}:{case.line}: {case.name}")
         for line in told:
             typer.echo(f"    {line}")
-    outcome_ = "updated" if update else "differ"
-    typer.echo(f"{count} cases, {len(failed)} {outcome_}")
 
 
-def _failure(case: Case, told: tuple[str, ...]) -> dict[str, Any]:
-    return {"file": case.source.file, "line": case.line, "case": case.name, "differences": list(told)}
+def _failure(result: Result) -> dict[str, Any]:
+    case = result.case
+    return {"file": case.source.file, "line": case.line, "case": case.name, "differences": list(result.told)}
 
 
 def _made(mapping: Mapping, raw: bytes) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Everything authored, read and compiled at once: channels with their mappings."""
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,7 +9,9 @@ from engine.config.channels import load_channels
 from engine.config.destination import Destination
 from engine.config.shipped import shipped
 from engine.errors import ConfigurationError, Problem
-from engine.mapping.compile import Mapping, compile_mapping, load
+from engine.mapping.case import cases_of, run_cases
+from engine.mapping.compile import Mapping as CompiledMapping
+from engine.mapping.compile import MappingSource, compile_mapping, load
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,28 +28,60 @@ class Configuration:
     """What is in force: channels and their compiled mappings by name, destinations by name."""
 
     channels: dict[str, Channel]
-    mappings: dict[str, Mapping]
+    mappings: dict[str, CompiledMapping]
     destinations: dict[str, Destination]
 
 
-def configure(files: Files) -> Configuration:
-    """Read and compile everything; ConfigurationError holds every problem of every file."""
+def configure(files: Files, *, tested: bool = False) -> Configuration:
+    """Read and compile everything; ConfigurationError holds every problem of every file.
+
+    `tested`: the cases beside the mappings are run as well, and one that differs is a problem.
+    """
     channels = load_channels(files.channels)
-    folders = [folder for folder in (files.mappings, shipped("mappings")) if folder is not None]
     problems: list[Problem] = []
-    mappings: dict[str, Mapping] = {}
+    mappings: dict[str, CompiledMapping] = {}
     destinations: dict[str, Destination] = {}
+    sources = _sources(files, channels, problems)
+    if tested and not problems:
+        problems += _failures(files, sources)
     for channel in channels:
-        try:
-            mappings[channel.channel] = compile_mapping(load(folders, channel.mapping), channel)
-        except ConfigurationError as error:
-            problems.extend(problem for problem in error.problems if problem not in problems)
+        source = sources.get(channel.mapping)
+        if source is not None:
+            mappings[channel.channel] = compile_mapping(source, channel)
         for destination in channel.destinations:
             if destinations.setdefault(destination.name, destination) != destination:
                 problems.append(_differs(files.channels, channel, destination))
     if problems:
         raise ConfigurationError(tuple(problems))
     return Configuration({channel.channel: channel for channel in channels}, mappings, destinations)
+
+
+def _sources(files: Files, channels: Sequence[Channel], problems: list[Problem]) -> dict[str, MappingSource]:
+    """Return every mapping that a channel names, read once."""
+    folders = [folder for folder in (files.mappings, shipped("mappings")) if folder is not None]
+    sources: dict[str, MappingSource] = {}
+    for name in dict.fromkeys(channel.mapping for channel in channels):
+        try:
+            sources[name] = load(folders, name)
+        except ConfigurationError as error:
+            problems.extend(problem for problem in error.problems if problem not in problems)
+    return sources
+
+
+def _failures(files: Files, sources: Mapping[str, MappingSource]) -> Iterator[Problem]:
+    """Yield the site's cases that differ, or the shipped ones where there is no site; places, never values."""
+    try:
+        cases = cases_of(files.mappings or shipped("mappings"))
+    except ConfigurationError as error:
+        yield from error.problems
+        return
+    for name, source in sources.items():
+        for case, _, told in run_cases([case for case in cases if case.mapping in {"", name}], source):
+            if told:
+                where = ", ".join(dict.fromkeys(one.split(":")[0] for one in told))
+                found = f"the case differs in {where}"
+                expected = "see `adt-engine mappings test`"
+                yield Problem(case.source.file, case.line, 1, f"tests.{case.number}", found, expected)
 
 
 def _differs(folder: Path, channel: Channel, destination: Destination) -> Problem:

@@ -192,6 +192,11 @@ class Dispatch:
         now = self._clock()
         return all(feed.merge_limit.admit(plan.source, plan.event_at, now) for _ in range(merges))
 
+    def _count(self, claimed: Claimed, plan: Plan | None) -> None:
+        for warning in plan.warnings if plan is not None else ():
+            reason, _, place = warning.partition(" ")
+            telemetry.WARNINGS.labels(claimed.channel, reason, place).inc()
+
     async def _settle(self, claimed: Claimed, feed: Feed | None, verdict: Verdict, plan: Plan | None) -> None:
         now = self._clock()
         retry_at = self.pace.settled(verdict, claimed.tries + 1, now)
@@ -204,6 +209,7 @@ class Dispatch:
         await self._journal.settle(result)
         telemetry.SETTLED.labels(self.name, result.state, result.reason).inc()
         if result.state is not State.RECEIVED:
+            self._count(claimed, plan)
             self._outcomes.settled(claimed.seq, self.name, Outcome(result.state, result.reason))
         if verdict.kind is not VerdictKind.DELIVERED:
             _log.warning(

@@ -47,6 +47,7 @@ class Engine:
         self.doors: dict[str, Listening] = {}
         self.dispatches: dict[str, Dispatch] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._reloading = asyncio.Lock()
         self._handover = Handover()
         self._outcomes = Outcomes()
 
@@ -68,11 +69,16 @@ class Engine:
         return engine
 
     async def reload(self) -> tuple[str, ...]:
-        """Read the authored files again and swap them in whole; return what changed.
+        """Read the authored files again, run the cases beside them, and swap them in whole; return what changed.
 
-        ConfigurationError leaves everything as it was. Doors whose `listen` stays keep their connections.
+        ConfigurationError leaves everything as it was. Doors whose `listen` stays keep their connections; what is
+        under way ends as it began. Reading and testing take a thread of their own, so that nobody waits for them.
         """
-        configuration = configure(self.files)
+        async with self._reloading:
+            return await self._reload()
+
+    async def _reload(self) -> tuple[str, ...]:
+        configuration = await asyncio.to_thread(configure, self.files, tested=True)
         self._refuse_changed_destinations(configuration)
         before = {name: feed.channel for name, feed in self.feeds.items()}
         self._put_in_force(configuration)

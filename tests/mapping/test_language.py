@@ -132,7 +132,9 @@ def test_case_files_are_checked_too(author: Author, text: str, told: str) -> Non
             id="key",
         ),
         pytest.param("datatypes__own", "datatype: OWN\nelements: {}\n", "no 'to'", id="to"),
-        pytest.param("datatypes__own", "datatype: OWN\nto: Nothing\nelements: {}\n", "unknown FHIR type 'Nothing'", id="type"),
+        pytest.param(
+            "datatypes__own", "datatype: OWN\nto: Nothing\nelements: {}\n", "unknown FHIR type 'Nothing'", id="type"
+        ),
         pytest.param(
             "datatypes__own", "datatype: CWE\nto: CodeableConcept\nvalue: CWE | CWE\n", "CWE needs itself", id="circle"
         ),

@@ -122,6 +122,28 @@ def test_cases_differ_and_are_updated(tmp_path: Path) -> None:
     assert written.endswith("    expect:\n      action: deliver\n")
 
 
+def test_a_folder_s_own_cases_hold_and_the_shipped_ones_tell_what_it_changes(tmp_path: Path) -> None:
+    """What a site changes on purpose fails none of its cases, but is told; a case of the same name replaces one."""
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "own.yaml").write_text(CASE.replace("family: X", "family: A"))
+    (tmp_path / "resources").mkdir()
+    text = "resource: Patient\nextends: shipped/patient\nelements:\n  maritalStatus:\n"
+    (tmp_path / "resources" / "patient.yaml").write_text(text)
+    result = RUNNER.invoke(app, ["test", "--mappings", str(tmp_path)])
+    assert result.exit_code == 0, result.output
+    assert "2 cases, 0 differ\n" in result.stdout
+    assert re.search(r"\d+ shipped cases, [1-9]\d* come out otherwise with this folder; --shipped", result.stdout)
+    told = json.loads(RUNNER.invoke(app, ["test", "--mappings", str(tmp_path), "--json"]).stdout)
+    changed = told["changed"][0]
+    assert all("maritalStatus" in line for line in changed["differences"])
+    assert changed["case"] in RUNNER.invoke(app, ["test", "--mappings", str(tmp_path), "--shipped"]).stdout
+    name = json.dumps(changed["case"])
+    again = f"tests:\n  - case: {name}\n    message: PID|1||1^^^RVB||A^B\n    expect: {{action: deliver}}\n"
+    (tmp_path / "tests" / Path(changed["file"]).name).write_text(again)
+    after = json.loads(RUNNER.invoke(app, ["test", "--mappings", str(tmp_path), "--json"]).stdout)
+    assert (after["cases"], after["shipped"]) == (told["cases"] + 1, told["shipped"] - 1)
+
+
 def test_shipped_cases_pass() -> None:
     """`mappings test` alone runs what ships."""
     result = RUNNER.invoke(app, ["test"])

@@ -1,13 +1,17 @@
 """Starting, reloading and stopping the engine: what is wrong is named, and nothing half-done runs."""
 
+import asyncio
 import os
 import signal
 import socket
+import sqlite3
 import stat
 import subprocess
 import sys
 from collections.abc import AsyncIterator
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -160,6 +164,82 @@ async def test_a_good_reload_opens_new_doors_and_keeps_the_others(engine: Progra
     channels = (await _alive(tmp_path))["channels"]
     assert channels["a"]["port"] == port
     assert set(channels) == {"a", "b"}
+
+
+PATIENT = "resource: Patient\nextends: shipped/patient\nelements:\n  maritalStatus: {rule}\n"
+CASES = """\
+tests:
+  - case: a married patient
+    message: PID|1||1^^^RVB^MR||A^B|||||||||||M
+    expect: {{patient: {{maritalStatus: {{text: {text}}}}}}}
+"""
+
+
+@pytest.fixture
+async def site(tmp_path: Path) -> AsyncIterator[Program]:
+    """An engine with a mapping folder of its own, and a case beside it."""
+    _channels(tmp_path / "channels", CHANNEL.format(name="a", port=0))
+    _site(tmp_path, "PID-16 | coded(marital-status)", "Married")
+    program = Program(tmp_path, "run", "--channels", "channels", "--data", "data", "--mappings", "mine")
+    await program.start()
+    await program.wait_for(lambda: any(line["event"] == "started" for line in program.lines), 20)
+    yield program
+    if program.alive:
+        await program.kill()
+
+
+def _site(tmp_path: Path, rule: str, text: str) -> None:
+    for name in ("resources", "tests"):
+        (tmp_path / "mine" / name).mkdir(parents=True, exist_ok=True)
+    (tmp_path / "mine" / "resources" / "patient.yaml").write_text(PATIENT.format(rule=rule))
+    (tmp_path / "mine" / "tests" / "own.yaml").write_text(CASES.format(text=text))
+
+
+async def _reloaded(program: Program, event: str) -> dict[str, Any]:
+    program.lines.clear()
+    os.kill(program.pid, signal.SIGHUP)
+    await program.wait_for(lambda: any(line["event"] == event for line in program.lines), 20)
+    return next(line for line in program.lines if line["event"] == event)
+
+
+async def test_a_mapping_is_tested_before_it_is_put_in_force(site: Program, tmp_path: Path) -> None:
+    """A file that checks but fails a case leaves the old one; the log names the case, and no value of it."""
+    _site(tmp_path, "PID-17 | coded(marital-status)", "Married")
+    line = await _reloaded(site, "reload refused")
+    assert line["file"].endswith("own.yaml:2:1")
+    assert "the case differs in patient.maritalStatus;" in line["error"]
+    assert "Married" not in str(line)
+    _site(tmp_path, "PID-16 | coded", "M")
+    await _reloaded(site, "reloaded")
+
+
+async def test_messages_flow_while_mappings_change(site: Program, tmp_path: Path) -> None:
+    """One connection sends on through bad and good reloads: every message is answered, each by one whole version."""
+    port = (await _alive(tmp_path))["channels"]["a"]["port"]
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    answered = asyncio.create_task(_converse(reader, writer, 200))
+    for number in range(4):
+        _site(tmp_path, "PID-16 | coded" + ("(nothing)" if number % 2 else ""), "M")
+        await _reloaded(site, "reload refused" if number % 2 else "reloaded")
+    assert await answered == ["AA"] * 200
+    writer.close()
+    await writer.wait_closed()
+    with closing(sqlite3.connect(f"file:{tmp_path}/data/journal.db?mode=ro", uri=True)) as journal:
+        versions = [row[0] for row in journal.execute("SELECT mapping FROM entry ORDER BY seq")]
+    assert len(versions) == 200
+    assert len(set(versions)) == 2
+    assert versions == sorted(versions, key=versions.index)  # the old one, then the new one
+
+
+async def _converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, count: int) -> list[str]:
+    codes = []
+    for number in range(count):
+        head = f"MSH|^~\\&|H|R|||20250701093000||ADT^A31|N{number}|P|2.5.1\rPID|1||{number + 1}^^^RVB^MR||A^B\r"
+        writer.write(b"\x0b" + head.encode() + b"\x1c\r")
+        answer = await reader.readuntil(b"\x1c\r")
+        codes.append(answer.split(b"\rMSA|")[1][:2].decode())
+        await asyncio.sleep(0.01)
+    return codes
 
 
 async def test_it_stops_gracefully(engine: Program) -> None:
