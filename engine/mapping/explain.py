@@ -17,6 +17,8 @@ from engine.mapping.written import written_alternative, written_field
 
 # Steps of a path in a file that name no element.
 WORDS: Final = frozenset({"each", "as", "first", "needs", "default", "fill", "also", "when", "unless"})
+# Sections of files whose lines are elements of what the file makes.
+ELEMENTS: Final = frozenset({"", "elements", "also", "value"})
 LAID_OVER: Final = frozenset({"default", "fill"})
 
 
@@ -111,13 +113,14 @@ class Walk:
     mapping: MappingSource
     counts: dict[tuple[int, str], int] = field(default_factory=dict)
     items: dict[tuple[int, str], Any] = field(default_factory=dict)
+    instances: dict[tuple[int, str, str, Any], int] = field(default_factory=dict)
     record: int = 1
 
     def evidence(self, roots: list[Node]) -> Iterator[Evidence]:
         """Yield the evidence of every root; one that comes again begins the next record."""
-        seen: set[tuple[str, Any]] = set()
+        seen: set[tuple[str, Any, int]] = set()
         for root in roots:
-            key = (root.scope.document.source.file, root.scope.path)
+            key = (root.scope.document.source.file, root.scope.path, id(root.rule))
             if key in seen:
                 seen.clear()
                 self.record += 1
@@ -130,13 +133,14 @@ class Walk:
         taken: set[str] = set()
         for (record, element), value in self.items.items():
             resource, name = element.partition("[")[0].split(".")
-            lists = [made["patient"].get(name) for made in outcome.get("interactions", ()) if _is(made, resource)]
+            bodies = [made.get("patient") or made.get("resource") or {} for made in outcome.get("interactions", ())]
+            lists = [body.get(name) for body in bodies if body.get("resourceType") == resource.partition("(")[0]]
             for number, items in enumerate(lists):
                 places = [f"{number} {index}" for index, item in enumerate(items or ()) if _holds(item, value)]
-                place = next((one for one in places if f"{name} {one}" not in taken), "")
+                place = next((one for one in places if f"{resource}.{name} {one}" not in taken), "")
                 moved[record, element] = f"{resource}.{name}[{place.split()[1]}]" if place else ""
                 if place:
-                    taken.add(f"{name} {place}")
+                    taken.add(f"{resource}.{name} {place}")
                     break
         return tuple(again for one in evidence if (again := _again(one, moved)) is not None)
 
@@ -239,30 +243,44 @@ class Walk:
 
     def _entered(self, node: Node, at: At) -> At:
         """Return where a node stands: further down in its file, or at the beginning of another."""
-        document, names = node.scope.document, element_names(node.scope.path)
-        if document is not at.document:
-            element = at.element or str(document.value.get("resource") or "")
-            below: tuple[str, ...] = ()
-            if not at.element and node.scope.path[:1] == ("merged",):
-                element = f"{element}.merged"
-        else:
-            element, below = at.element, at.names
-        more = names[len(below) :]
-        return replace(at, document=document, names=names, element=".".join((element, *more)))
+        document = node.scope.document
+        names = element_names(document, node.scope.path)
+        if document is at.document:
+            more = names[len(at.names) :]
+            return replace(at, names=names, element=".".join((at.element, *more)))
+        element = at.element
+        if resource := document.value.get("resource"):
+            element = self._instance(str(resource), node, at) if at.document else str(resource)
+        return replace(at, document=document, names=names, element=".".join((element, *names)))
+
+    def _instance(self, resource: str, node: Node, at: At) -> str:
+        """Return the name of a resource that is referred to; the second one of its type is `Practitioner(2)`."""
+        path = node.scope.path
+        key = (self.record, resource, at.source, path[1] if path[:1] == ("levels",) else 0)
+        if node.value is not None and key not in self.instances:
+            self.instances[key] = sum(one[:2] == key[:2] for one in self.instances) + 1
+        number = self.instances.get(key, 1)
+        return f"{resource}({number})" if number > 1 else resource
 
 
-def element_names(path: tuple[str | int, ...]) -> tuple[str, ...]:
-    """Return the elements that a path in a file leads to; `period.end` is two of them."""
-    names: list[str] = []
-    for step in path[1:]:
-        if isinstance(step, int) or step in WORDS or step.endswith("[x]"):
-            continue
-        names.append(step.partition(".")[0])
+def element_names(document: Document, path: tuple[str | int, ...]) -> tuple[str, ...]:
+    """Return the elements that a path in a file leads to; `period.end` is two of them.
+
+    What stands in other sections than those of elements keeps the section's name: `merged.identifier`, `new.class`.
+    """
+    section, rest = (str(path[0]), path[1:]) if path else ("", ())
+    if section == "levels":
+        section, rest = (str(path[2]), path[3:]) if len(path) > 2 else ("", ())
+    if section == "status":
+        return (str((document.value.get("status") or {}).get("element") or section),)
+    if section == "identity":
+        return (section,)
+    names = [] if section in ELEMENTS else [section]
+    for step, below in zip(rest, (*rest[1:], ""), strict=False):
+        if isinstance(step, str) and step not in WORDS and not step.endswith("[x]"):
+            name, _, part = step.partition(".")
+            names += [name] if below == part else step.split(".")
     return tuple(names)
-
-
-def _is(made: dict[str, Any], resource: str) -> bool:
-    return isinstance(made.get("patient"), dict) and made["patient"].get("resourceType") == resource
 
 
 def _holds(item: Any, value: Any) -> bool:

@@ -1,7 +1,7 @@
 """Which fields and components a mapping reads at all, told from its paths; and what of a message it never reads."""
 
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from engine.hl7.message import Message, Segment
 from engine.mapping.document import Documents
@@ -34,8 +34,8 @@ class Survey:
         self._types: dict[str, set[int]] = {}
         self._read_types(trace, documents)
         self.read: dict[Place, set[int]] = {place: {EVERYTHING} for place in OWN}
-        for name in _identities(documents):
-            self.read[name[:3], int(name[4:])] = {1, 4, 5, 8}
+        for place in _named(documents):
+            self.read[place] = {1, 4, 5, 8}
         for read in trace.reads:
             if isinstance(read.head, Field):
                 self._add((read.head.segment, read.head.field), self._components(read))
@@ -84,7 +84,8 @@ class Survey:
         return set(FUNCTIONS[read.function].reads if read.function in FUNCTIONS else ()) or {EVERYTHING}
 
     def _read_types(self, trace: Trace, documents: Documents) -> None:
-        files = {id(document): name for name, document in documents.datatypes.items()}
+        named = [*documents.datatypes.items(), *(one for one in documents.resources.items() if "from" in one[1].value)]
+        files = {id(document): name for name, document in named}
         for read in trace.reads:
             name = files.get(id(read.scope.document))
             if name and isinstance(read.head, Part):
@@ -110,10 +111,24 @@ def name_of(path: str) -> str:
     return found.name if found else ""
 
 
-def _identities(documents: Documents) -> list[str]:
-    authored = (documents.events.value.get("identity") or {}).get("from") or ["PID-3"]
-    fields = [str(name) for name in (authored if isinstance(authored, list) else [authored])]
-    return [*fields, *(MERGED[name] for name in fields if name in MERGED)]
+def _named(documents: Documents) -> Iterator[Place]:
+    """Yield the fields that files name outside of expressions: identities, and what marks an event."""
+    identity = {"from": "PID-3", **(documents.events.value.get("identity") or {})}
+    values: list[Any] = [{**documents.events.value, "identity": identity}]
+    values += [document.value.get("identity") for document in documents.resources.values()]
+    for text in (text for value in values for text in _texts(value)):
+        for name in (text, MERGED.get(text, "")):
+            if match := FIELD.fullmatch(name):
+                yield match[1], int(match[2])
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, part in parts:
+        yield from _texts(key)
+        yield from _texts(part)
 
 
 def _is_set_id(place: Place) -> bool:

@@ -144,8 +144,8 @@ def test_a_fault_in_the_event_table(author: Author, text: str, told: str) -> Non
         ),
         pytest.param(
             "tables__administrative-sex",
-            "table: administrative-sex\nextends: shipped/administrative-sex\nunmapped: {default: unknwon}\n",
-            "tables/administrative-sex.yaml:3:12: unmapped.default: the code 'unknwon'; did you mean 'unknown'?",
+            "table: administrative-sex\nextends: shipped/administrative-sex\nunmapped: {default: unknownn}\n",
+            "tables/administrative-sex.yaml:3:12: unmapped.default: the code 'unknownn'; did you mean 'unknown'?",
             id="a default",
         ),
         pytest.param(

@@ -1,5 +1,6 @@
 """Explanations: every value of every plan has its rule, its source and what was done with it; and the reverse."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,8 @@ def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
 
 
 def _told(found: Explanation) -> set[tuple[str, Any]]:
-    return {leaf for one in found.evidence if one.made is not None for leaf in _leaves(one.made, one.element)}
+    made = [(one.element.replace(".new.", "."), one.made) for one in found.evidence if one.made is not None]
+    return {leaf for element, value in made for leaf in _leaves(value, element)}
 
 
 def _one(found: Explanation, element: str) -> Evidence:
@@ -41,9 +43,9 @@ def _one(found: Explanation, element: str) -> Evidence:
 
 
 def test_every_value_of_every_corpus_plan_is_explained(source: MappingSource, corpus: tuple[CorpusFile, ...]) -> None:
-    """What a Patient holds after an event of its own is in the evidence, at its place and with its value."""
+    """What a Patient or an Encounter holds of its segments is in the evidence, at its place and with its value."""
     missing: list[str] = []
-    seen = 0
+    seen: Counter[str] = Counter()
     for file in corpus:
         try:
             message = parse(file.raw)
@@ -52,13 +54,17 @@ def test_every_value_of_every_corpus_plan_is_explained(source: MappingSource, co
         found = explain(source, channel_of({}), message)
         told = _told(found)
         for made in found.outcome.get("interactions", ()):
-            if "upsert" not in made:
+            if "upsert" not in made and made.get("keep") != "encounter":
                 continue
-            seen += 1
-            body = {name: part for name, part in made["patient"].items() if name != "resourceType"}
-            missing += [f"{file.name}: {leaf[0]}" for leaf in _leaves(body, "Patient") if leaf not in told]
+            body = made.get("patient") or made["resource"]
+            type_ = body["resourceType"]
+            seen[type_] += 1
+            left = {"resourceType"} | ({"subject", "identifier", "status"} if type_ == "Encounter" else set())
+            parts = {name: part for name, part in body.items() if name not in left}
+            missing += [f"{file.name}: {leaf[0]}" for leaf in _leaves(parts, type_) if leaf not in told]
     assert not missing, "\n".join(missing)
-    assert seen > 100
+    assert seen["Patient"] > 100
+    assert seen["Encounter"] > 50
 
 
 def test_a_value_has_its_rule_its_source_and_what_was_done(source: MappingSource, message: Make) -> None:
@@ -127,6 +133,17 @@ def test_each_merge_of_a_message_is_a_record(source: MappingSource, message: Mak
     found = explain(source, channel_of({"authorities": {"RVB": "urn:x"}}), message("A40", *segments))
     told = {(one.record, one.element): one.made for one in found.evidence if one.element.endswith("].value")}
     assert told[2, "Patient.merged.identifier[0].value"] == "4"
+
+
+def test_resources_that_are_referred_to_are_told_apart(source: MappingSource, message: Make) -> None:
+    """Two practitioners are two; what each is made of names its own field."""
+    made = message("A01", PID, "PV1|1|I|3W^301^A^RVB||||4712^Tansy^Bruno|99^Roe^Ann|||||||||||V1^^^RVB^VN")
+    found = explain(source, channel_of({}), made)
+    names = {one.element: one.source for one in found.of_element("Practitioner(2).name")}
+    assert names["Practitioner(2).name[0].family"] == "PV1-8(1).2"
+    assert _one(found, "Encounter.location[0].location").source == "PV1-3"
+    assert _one(found, "Encounter.status").made == "in-progress"
+    assert not [one for one in Survey(found.trace, source.documents).unread(made) if one.path.startswith("PV1")]
 
 
 def test_what_cannot_be_mapped_is_explained_as_far_as_it_went(source: MappingSource, message: Make) -> None:
