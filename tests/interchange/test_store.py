@@ -13,7 +13,7 @@ from engine.errors import StartError
 from engine.interchange.oauth import assertion, code, vault
 from engine.interchange.patient.index import index_patient
 from engine.interchange.store import transaction
-from engine.interchange.store.connection import Connection, database_path
+from engine.interchange.store.connection import Connection, connect, database_path
 from engine.interchange.store.store import Store
 from engine.interchange.store.writer import StoreFailedError
 from tests.interchange.kit import patient
@@ -173,5 +173,16 @@ def test_a_file_that_is_no_database(tmp_path: Path) -> None:
     """A file that SQLite cannot read is refused with its name."""
     path = tmp_path / "no.db"
     path.write_bytes(b"x" * 8192)
-    with pytest.raises(StartError, match=r"no\.db"):
+    with pytest.raises(StartError, match=r"no\.db .*not a database.*--database"):
         Store(path, [], lambda: START, {})
+
+
+def test_a_database_of_another_program_is_left_alone(tmp_path: Path) -> None:
+    """The file of another program, such as the engine's journal, is refused with its name; no table is added."""
+    path = tmp_path / "journal.db"
+    other = connect(path)
+    other.execute("CREATE TABLE entry (number INTEGER PRIMARY KEY)")
+    with pytest.raises(StartError, match=r"journal\.db is another program's: name another"):
+        Store(path, [], lambda: START, {})
+    assert other.execute("SELECT name FROM sqlite_master").fetchall() == [("entry",)]
+    other.close()

@@ -105,3 +105,15 @@ def test_no_database(tmp_path: Path) -> None:
     with pytest.raises(StartError, match="there is no database"):
         verify(tmp_path / "no.db", INDEXERS)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_no_database_of_the_service(tmp_path: Path) -> None:
+    """An empty file, another program's and one that may not be read are refused in a line, not counted as damage."""
+    (tmp_path / "empty.db").touch()
+    other = connect(tmp_path / "journal.db")
+    other.execute("CREATE TABLE entry (number INTEGER PRIMARY KEY)")
+    other.close()
+    said = {"empty.db": "start the service on it once", "journal.db": "another program's", "x" * 300: "too long"}
+    for name, text in said.items():
+        with pytest.raises(StartError, match=f"{name}.*{text}"):
+            verify(tmp_path / name, INDEXERS)

@@ -59,8 +59,8 @@ def database_path(url: str) -> Path:
 def prepare(path: Path, environment: str = "") -> None:
     """Make the file, readable by its owner only, and bring its tables up to date.
 
-    It belongs to the first `environment` that is named; StartError for any other, where it cannot be used, and where
-    a newer program has changed its tables.
+    It belongs to the first `environment` that is named; StartError for any other, where it cannot be used, where it is
+    another program's, and where a newer program has changed its tables.
     """
     check_library()
     try:
@@ -70,7 +70,7 @@ def prepare(path: Path, environment: str = "") -> None:
             os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
         connection = connect(path)
         try:
-            _refuse_newer(Database(connection), path)
+            _refuse_other(Database(connection), path)
             migrations.apply(Database(connection))
             if environment:
                 connection.execute(SETTLE, (environment,))
@@ -78,7 +78,7 @@ def prepare(path: Path, environment: str = "") -> None:
         finally:
             connection.close()
     except (OSError, SqliteError) as error:
-        raise StartError(f"the database {path} cannot be used: {error}") from error
+        raise _unusable(path, error) from error
     if environment and settled != [environment]:
         raise StartError(f"the database {path} belongs to {settled[0]}, and this is {environment}: name another file")
 
@@ -101,15 +101,19 @@ def connect(path: Path, *, reading: bool = False) -> Connection:
 
 
 def open_known(path: Path) -> Connection:
-    """Return a connection for reading a database that exists; StartError where this program does not know it."""
+    """Return a connection for reading a database that exists; StartError where it is none that this program made."""
     check_library()
-    if not path.exists():
-        raise StartError(f"there is no database {path}: name another with --database")
     try:
+        if not path.exists():
+            raise StartError(f"there is no database {path}: name another with --database")
         connection = connect(path, reading=True)
-        _refuse_newer(Database(connection), path)
-    except SqliteError as error:
-        raise StartError(f"the database {path} cannot be used: {error}") from error
+        _refuse_other(Database(connection), path)
+        missing = STEPS.keys() - {one.name for one in migrations.applied(Database(connection))}
+    except (OSError, SqliteError) as error:
+        raise _unusable(path, error) from error
+    if missing:
+        connection.close()
+        raise StartError(f"the database {path} is empty, or an older adt-engine's: start the service on it once")
     return connection
 
 
@@ -142,8 +146,19 @@ def is_busy(error: BaseException) -> bool:
     return isinstance(error, sqlite3.Error) and getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
 
 
-def _refuse_newer(database: Database, path: Path) -> None:
-    unknown = [one.name for one in migrations.applied(database) if one.name not in STEPS]
+def _unusable(path: Path, error: Exception) -> StartError:
+    said = (error.strerror if isinstance(error, OSError) else str(error)) or type(error).__name__
+    return StartError(
+        f"the database {path} cannot be used ({said}): mend the file, or the permissions of it and its folder,"
+        " or name another with --database"
+    )
+
+
+def _refuse_other(database: Database, path: Path) -> None:
+    applied = [one.name for one in migrations.applied(database)]
+    if not applied and set(database.table_names()) - {migrations.migrations_table}:
+        raise StartError(f"the database {path} is another program's: name another with --database")
+    unknown = [name for name in applied if name not in STEPS]
     if unknown:
         raise StartError(
             f"the database {path} was changed by a newer adt-engine (step {unknown[0]}): "
