@@ -124,8 +124,7 @@ async def _renumber(exchange: Exchange, interaction: Rename, found: Resolution) 
 
 async def _verify(exchange: Exchange, interaction: Rename, patient: Stored, issued: Numbers) -> None:
     after = await exchange.read(patient.logical_id)
-    wanted = {_key(item) for item in issued}
-    if after is None or not wanted <= {_key(item) for item in after.body.get("identifier") or ()}:
+    if after is None or renumbered(after.body, interaction.retired, issued) != after.body:
         raise error_of(Failure.AMBIGUOUS, "rename-unverified", 200, ("rename-unverified",))
     _remember(exchange, interaction, after)
 

@@ -161,6 +161,22 @@ async def test_unknown_survivor_with_a_thin_pid_renames_the_source(site, server,
     assert numbers == [("1", "old"), ("2", None)]
 
 
+@pytest.mark.parametrize(
+    ("policy", "kind", "reason"),
+    [
+        pytest.param("rename", VerdictKind.DELIVERED, "renamed", id="rename"),
+        pytest.param("hold", VerdictKind.HELD, "unknown-survivor", id="hold"),
+    ],
+)
+async def test_unknown_survivor_follows_the_policy(site, server, identifier, merging, policy, kind, reason):
+    """A survivor nobody knows, with a whole PID: the source is renamed or the merge held where the channel says so."""
+    server.add("a", identifier=[identifier("1")], **PERSON)
+    said = {"family": "Quintero", "given": "Marisol", "gender": "female", "birthDate": "1984-02-29"}
+    verdict = await (await opened(site, unknown_survivor=policy)).send(merging("1", "2", **said))
+    assert (verdict.kind, verdict.reason) == (kind, reason)
+    assert server.effects == (["update a"] if policy == "rename" else [])
+
+
 async def test_unknown_survivor_takes_over_what_the_pid_lacks(site, server, identifier, merging):
     """A survivor made from the PID has all that the source has beyond it, then takes its place."""
     server.add("a", identifier=[identifier("1")], telecom=[{"value": "5"}], **PERSON)
