@@ -3,18 +3,21 @@
 import signal
 import socket
 import ssl
+import subprocess
 import time
 from pathlib import Path
 
 import httpx
 import pytest
 import trustme
+from cryptography.hazmat.primitives import serialization
 
 from engine.config.service import Environment, ServiceConfiguration, Tls
 from engine.errors import StartError
 from engine.interchange.http.tls import check_open_line, server_context
 from engine.interchange.store.connection import SqliteError
 from tests.interchange.kit import Inside, Running, configuration, issue, patient, running
+from tests.interchange.process import ENVIRONMENT, PROGRAM, write_configuration
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -127,13 +130,18 @@ def test_a_request_under_way_is_answered_before_the_end(tmp_path: Path) -> None:
         assert service.process.run.wait(15) == 0
 
 
+def issued(folder: Path, authority: trustme.CA) -> Tls:
+    """Write a new certificate and its key to the files of a folder, and return their names."""
+    certificate = authority.issue_cert("127.0.0.1")
+    certificate.cert_chain_pems[0].write_to_path(folder / "certificate.pem")
+    certificate.private_key_pem.write_to_path(folder / "key.pem")
+    return Tls(certificate=str(folder / "certificate.pem"), key=str(folder / "key.pem"))
+
+
 def test_tls(tmp_path: Path) -> None:
     """With a certificate the service speaks TLS 1.2 and 1.3 itself, and nothing older."""
     authority = trustme.CA()
-    certificate = authority.issue_cert("127.0.0.1")
-    certificate.cert_chain_pems[0].write_to_path(tmp_path / "certificate.pem")
-    certificate.private_key_pem.write_to_path(tmp_path / "key.pem")
-    files = Tls(certificate=str(tmp_path / "certificate.pem"), key=str(tmp_path / "key.pem"))
+    files = issued(tmp_path, authority)
     trusting = ssl.create_default_context()
     authority.configure_trust(trusting)
     with running(tmp_path, tls=files, base_url="https://127.0.0.1:0") as service:
@@ -146,10 +154,61 @@ def test_tls(tmp_path: Path) -> None:
     assert server_context(files).minimum_version == ssl.TLSVersion.TLSv1_2
 
 
+def test_sighup_renews_the_certificate(tmp_path: Path) -> None:
+    """SIGHUP takes up the certificate that its files hold now; with a key of another one the old pair stays."""
+    authority = trustme.CA()
+    files = issued(tmp_path, authority)
+
+    def served(port: int) -> str:
+        return ssl.get_server_certificate(("127.0.0.1", port)).strip()
+
+    with running(tmp_path, tls=files, base_url="https://127.0.0.1:0") as service:
+        first = (tmp_path / "certificate.pem").read_text().strip()
+        assert served(service.port) == first
+        issued(tmp_path, authority)
+        second = (tmp_path / "certificate.pem").read_text().strip()
+        service.process.run.send_signal(signal.SIGHUP)
+        service.process.event("reloaded")
+        assert served(service.port) == second != first
+        trustme.CA().issue_cert("127.0.0.1").private_key_pem.write_to_path(tmp_path / "key.pem")
+        service.process.run.send_signal(signal.SIGHUP)
+        assert "do not belong together" in service.process.event("reload refused")["error"]
+        assert served(service.port) == second
+
+
 def test_a_certificate_that_cannot_be_used(tmp_path: Path) -> None:
-    """A missing certificate stops the start and is named."""
-    with pytest.raises(StartError, match=r"nothing\.pem"):
-        server_context(Tls(certificate=str(tmp_path / "nothing.pem"), key=str(tmp_path / "key.pem")))
+    """What is wrong with the files of TLS is said of the file that it is wrong with; nobody is asked a passphrase."""
+    files = issued(tmp_path, trustme.CA())
+    made = [
+        Path(files.key).rename(tmp_path / "first.pem"),
+        Path(issued(tmp_path, trustme.CA()).key),
+        tmp_path / "locked.pem",
+    ]
+    key = serialization.load_pem_private_key(made[1].read_bytes(), None)
+    locked = serialization.BestAvailableEncryption(b"sesame")
+    made[2].write_bytes(key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, locked))
+    said = {
+        "nothing.pem": r"^tls\.key: .*nothing\.pem cannot be read \(No such file",
+        "first.pem": r"first\.pem do not belong together",
+        "certificate.pem": "cannot be read as PEM",
+        "locked.pem": "key is encrypted; decrypt it",
+    }
+    for name, text in said.items():
+        with pytest.raises(StartError, match=text):
+            server_context(Tls(certificate=files.certificate, key=str(tmp_path / name)))
+    with pytest.raises(StartError, match=r"^tls\.certificate: .*nothing\.pem"):
+        server_context(Tls(certificate=str(tmp_path / "nothing.pem"), key=files.key))
+
+
+def test_a_service_without_its_certificate_is_never_ready(tmp_path: Path) -> None:
+    """Files of TLS that cannot be used end the start before the service says that it is ready."""
+    tls = Tls(certificate=str(tmp_path / "nothing.pem"), key=str(tmp_path / "key.pem"))
+    settings = configuration(tmp_path / "secret", tls=tls, base_url="https://127.0.0.1:0")
+    arguments = ["--config", str(write_configuration(tmp_path, settings)), "--port", "0"]
+    arguments += ["--database", f"sqlite:///{tmp_path}/s.db"]
+    done = subprocess.run([*PROGRAM, *arguments], capture_output=True, text=True, env=ENVIRONMENT, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("tls.certificate: ")
 
 
 @pytest.mark.parametrize(

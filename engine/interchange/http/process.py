@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import signal
 import socket
+import ssl
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Final, cast
@@ -17,7 +18,7 @@ from engine.interchange.http.app import App, create_app
 from engine.interchange.http.protocol import BoundedProtocol
 from engine.interchange.http.reload import Change, Reload
 from engine.interchange.http.silence import hush, hush_loop
-from engine.interchange.http.tls import check_open_line, server_context
+from engine.interchange.http.tls import check_open_line, renew, server_context
 from engine.interchange.store.connection import database_path
 from engine.telemetry import logger
 
@@ -50,10 +51,13 @@ def serve(
     StartError: the address, the certificate or the database cannot be used.
     """
     check_open_line(configuration, host)
+    tls = configuration.tls
+    context = server_context(tls) if tls is not None else None
     listening = bind(host, port)
     bound = partial(at_port, port=listening.getsockname()[1])
     app = create_app(bound(configuration), database_path(database))
-    reload = Reload(app.service, configuration, reread, bound)
+    certificate = partial(renew, context, tls) if context is not None and tls is not None else None
+    reload = Reload(app.service, configuration, reread, bound, certificate)
     hush()
 
     def ready() -> None:
@@ -65,7 +69,7 @@ def serve(
         if configuration.unheeded:
             logger().warning("not in force", waits_for=list(configuration.unheeded))
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(_serve(app, listening, ready, reload))
+            runner.run(_serve(uvicorn_server(app, context), app, listening, ready, reload))
     finally:
         app.close()
         listening.close()
@@ -96,10 +100,9 @@ def at_port(configuration: ServiceConfiguration, port: int) -> ServiceConfigurat
     return configuration.model_copy(update=addresses)
 
 
-def uvicorn_server(app: App) -> uvicorn.Server:
-    """Return the HTTP server of an app, without logs of requests."""
+def uvicorn_server(app: App, context: ssl.SSLContext | None = None) -> uvicorn.Server:
+    """Return the HTTP server of an app, without logs of requests; with a context it speaks TLS."""
     configuration = app.service.configuration
-    tls = configuration.tls
     protocol = partial(BoundedProtocol, max_connections=configuration.max_connections, refused=app.refused)
     settings = uvicorn.Config(
         app,
@@ -112,13 +115,18 @@ def uvicorn_server(app: App) -> uvicorn.Server:
         proxy_headers=False,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=GRACE_SECONDS,
-        ssl_context_factory=(lambda _config, _default: server_context(tls)) if tls is not None else None,
+        ssl_context_factory=(lambda _config, _default: context) if context is not None else None,
     )
     return _Server(settings)
 
 
-async def _serve(app: App, listening: socket.socket, announce: Callable[[], None], reload: Callable[[], None]) -> None:
-    server = uvicorn_server(app)
+async def _serve(
+    server: uvicorn.Server,
+    app: App,
+    listening: socket.socket,
+    announce: Callable[[], None],
+    reload: Callable[[], None],
+) -> None:
     loop = asyncio.get_running_loop()
     hush_loop(loop)
 

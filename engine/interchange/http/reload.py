@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from engine.config.service import ServiceConfiguration
-from engine.errors import ConfigurationError
+from engine.errors import ConfigurationError, StartError
 from engine.interchange.service import Service
 from engine.telemetry import logger
 
@@ -14,19 +14,33 @@ class Reload:
     """Reads the configuration again when called, and puts it in force whole or not at all.
 
     `written` is the configuration as it stood in the file; `reread` returns its successor or raises
-    ConfigurationError; `bound` puts the real port into addresses that leave it open.
+    ConfigurationError; `bound` puts the real port into addresses that leave it open; `certificate` reads the files
+    of TLS anew, or raises StartError.
     """
 
-    def __init__(self, service: Service, written: ServiceConfiguration, reread: Change, bound: Change) -> None:
+    def __init__(
+        self,
+        service: Service,
+        written: ServiceConfiguration,
+        reread: Change,
+        bound: Change,
+        certificate: Callable[[], None] | None = None,
+    ) -> None:
         self._service = service
         self._written = written
         self._reread = reread
         self._bound = bound
+        self._certificate = certificate
 
     def __call__(self) -> None:
         """Put the new configuration in force, or log each reason why the old one stays."""
         try:
             new = self._reread(self._written)
+            if self._certificate is not None:
+                self._certificate()
+        except StartError as error:
+            logger().error("reload refused", error=str(error))
+            return
         except ConfigurationError as error:
             for problem in error.problems:
                 logger().error(

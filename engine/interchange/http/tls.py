@@ -2,6 +2,7 @@
 
 import ssl
 from ipaddress import ip_address
+from pathlib import Path
 
 from engine.config.service import Environment, ServiceConfiguration, Tls
 from engine.errors import StartError
@@ -22,11 +23,32 @@ def server_context(tls: Tls) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_ciphers("ECDHE+AESGCM:ECDHE+CHACHA20")
+    for name, file in (("certificate", tls.certificate), ("key", tls.key)):
+        try:
+            Path(file).open("rb").close()
+        except OSError as error:
+            raise StartError(f"tls.{name}: {file} cannot be read ({error.strerror})") from error
     try:
-        context.load_cert_chain(tls.certificate, tls.key)
-    except OSError as error:
-        raise StartError(f"tls: {tls.certificate} and {tls.key} cannot be used ({error.strerror})") from error
+        context.load_cert_chain(tls.certificate, tls.key, _passphrase)
+    except ssl.SSLError as error:
+        matched = error.reason != "KEY_VALUES_MISMATCH"
+        fault = "cannot be read as PEM, certificate chain and private key" if matched else "do not belong together"
+        raise StartError(f"tls: {tls.certificate} and {tls.key} {fault} ({error.reason or 'no PEM'})") from error
     return context
+
+
+def renew(context: ssl.SSLContext, tls: Tls) -> None:
+    """Let new connections use the files as they are now. StartError: they cannot be used, and nothing has changed."""
+    # Tried apart from the one in use, which a key of another certificate would leave with half of each.
+    server_context(tls)
+    context.load_cert_chain(tls.certificate, tls.key, _passphrase)
+
+
+def _passphrase() -> str:
+    # Without this OpenSSL asks at the terminal, and a service waits there for ever.
+    raise StartError(
+        "tls.key: the private key is encrypted; decrypt it (openssl pkey -in KEY -out FILE; chmod 600 FILE)"
+    )
 
 
 def _is_loopback(host: str) -> bool:
