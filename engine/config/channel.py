@@ -160,8 +160,8 @@ class Channel(Frozen):
     undecodable: Literal["refuse", "hold", "replace"] = Field(
         "refuse", description="bytes that are not of the character set"
     )
-    conformance: Annotated[Literal["off", "warn", "refuse"], _only("off")] = Field(
-        "off", description="check of the message structure; only off for now"
+    conformance: Literal["off", "warn", "refuse"] = Field(
+        "off", description="check against the version's tables: counted on the entry, or refused (AE 100 to 103)"
     )
     check_output: Annotated[Literal["off", "warn", "refuse"], _only("off")] = Field(
         "off", alias="validate", description="check of what is sent against the FHIR schema; only off for now"

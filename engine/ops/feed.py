@@ -18,10 +18,15 @@ def read_messages(paths: Sequence[Path]) -> tuple[bytes, ...]:
 
     A batch file (FHS or BHS) is one block, as it stands. UsageError names a path that cannot be read or holds nothing.
     """
-    messages = tuple(message for path in paths for file in _files(path) for message in split_messages(_bytes(file)))
+    messages = tuple(message for path in paths for file in files_of(path) for message in messages_of(file))
     if not messages:
         raise UsageError("nothing to send: the files are empty")
     return messages
+
+
+def messages_of(file: Path) -> tuple[bytes, ...]:
+    """Return the messages of one file; UsageError where it cannot be read."""
+    return split_messages(_bytes(file))
 
 
 def split_messages(raw: bytes) -> tuple[bytes, ...]:
@@ -60,7 +65,8 @@ def deal(messages: Sequence[bytes], connections: int) -> tuple[tuple[int, ...], 
     return tuple(tuple(hand) for hand in hands)
 
 
-def _files(path: Path) -> Iterable[Path]:
+def files_of(path: Path) -> Iterable[Path]:
+    """Return a file itself, and of a folder its `*.hl7` files in order of name; UsageError where it holds none."""
     if not path.is_dir():
         return (path,)
     files = sorted(path.glob("*.hl7"))

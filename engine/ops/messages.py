@@ -10,11 +10,14 @@ import typer
 
 from engine.errors import AdtEngineError, UsageError
 from engine.ops import admin
+from engine.ops.conformance import check
 from engine.ops.options import DATA, Data, Json
 from engine.ops.table import NEGATIVE, cell, output, table
 from engine.ops.view import listed, shown
 
-app = typer.Typer(help="List, show and replay the entries of the journal.", no_args_is_help=True)
+app = typer.Typer(help="List, show, check and replay the entries of the journal.", no_args_is_help=True)
+
+app.command()(check)
 
 Entries = Annotated[list[int], typer.Argument(help="Numbers of entries, as `messages list` shows them.", min=1)]
 _BAD = {"held", "rejected"}

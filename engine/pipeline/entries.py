@@ -43,7 +43,7 @@ def entry_of(arrival: Arrival, feed: Feed, ack: bytes, code: AckCode | None, owe
         patients=_keys(subject) if subject else (),
         state=judged.state,
         reason=judged.reason,
-        flags=subject.flags if subject else (),
+        flags=(*subject.flags, *judged.flags) if subject else judged.flags,
         destinations=feed.destinations if judged.state is State.RECEIVED else (),
         acknowledgement=ack,
         ack_code=code or "",

@@ -1,13 +1,14 @@
 """What a message is worth before anything is stored: readable or not, whose it is, refused or accepted."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from engine import fault
 from engine.acknowledge.judge import judge_header, judge_parts
 from engine.config.channel import Channel
 from engine.errors import MessageError, MessageLimitError, UndecodableMessageError
-from engine.hl7.finding import ErrorCode, Finding
+from engine.hl7.conformance.check import check
+from engine.hl7.finding import ErrorCode, Finding, Severity
 from engine.hl7.header import Header
 from engine.hl7.message import Message, parse
 from engine.journal.entry import State
@@ -20,13 +21,17 @@ ACKNOWLEDGEMENT: Final = "acknowledgement-received"
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """The state an entry begins in, why, and what was found; `message` and `subject` where it got that far."""
+    """The state an entry begins in, why, and what was found; `message` and `subject` where it got that far.
+
+    `flags` are told on the entry beside those of the subject.
+    """
 
     state: State
     reason: str = ""
     findings: tuple[Finding, ...] = ()
     message: Message | None = None
     subject: Subject | None = None
+    flags: tuple[str, ...] = ()
 
     @property
     def silent(self) -> bool:
@@ -45,7 +50,10 @@ def judge(raw: bytes, header: Header, channel: Channel, mapping: Mapping) -> Jud
     if isinstance(message, Judgement):
         return message
     findings = judge_parts(message)
-    return _refused(findings) if findings else _of_subject(message, mapping.identify(message))
+    if findings:
+        return _refused(findings)
+    judged = _of_subject(message, mapping.identify(message))
+    return judged if channel.conformance == "off" else _held_to_the_standard(judged, message, channel)
 
 
 def _read(raw: bytes, channel: Channel) -> Message | Judgement:
@@ -80,6 +88,18 @@ def _of_subject(message: Message, subject: Subject) -> Judgement:
         return Judgement(State.REJECTED, subject.findings[0].reason, subject.findings, message, subject)
     state = State.FILTERED if subject.action == "filter" else State.RECEIVED
     return Judgement(state, subject.rule if state is State.FILTERED else "", (), message, subject)
+
+
+def _held_to_the_standard(judged: Judgement, message: Message, channel: Channel) -> Judgement:
+    """Count on the entry how often a message breaks its version's rules, or refuse it; warnings do neither."""
+    if judged.state is State.REJECTED:
+        return judged
+    errors = [one.finding() for one in check(message, channel.version) if one.severity is Severity.ERROR]
+    if not errors:
+        return judged
+    if channel.conformance == "warn":
+        return replace(judged, flags=(f"conformance: {len(errors)}",))
+    return replace(judged, state=State.REJECTED, reason=errors[0].reason, findings=tuple(errors))
 
 
 def _refused(findings: tuple[Finding, ...]) -> Judgement:

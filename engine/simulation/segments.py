@@ -1,6 +1,6 @@
 """The segments of a simulated message, each as a list of its fields; field n stands at index n."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from typing import Final
 
@@ -84,15 +84,16 @@ def pid(telling: Telling, at: datetime, *, other: bool = False) -> Row:
     return row("PID", fields)
 
 
-def pd1(telling: Telling, _at: datetime) -> Iterable[Row]:
+def pd1(telling: Telling, _at: datetime) -> Sequence[Row]:
     """Return PD1 with the primary care provider, of people who have one."""
     person = telling.person
     if not person.known or not person.policy or telling.merged:
         return ()
-    return (row("PD1", {3: "RIVERBEND PRIMARY CARE^^2001", 4: "1187^Osei^Ada^^^DR^MD"}),)
+    doctor = "1187^Osei^Ada^^^DR^MD" if telling.sender.release < 7 else ""
+    return (row("PD1", {3: "RIVERBEND PRIMARY CARE^^2001", 4: doctor}),)
 
 
-def nk1(telling: Telling, _at: datetime) -> Iterable[Row]:
+def nk1(telling: Telling, _at: datetime) -> Sequence[Row]:
     """Return NK1, one for each contact: a snapshot."""
     sender = telling.sender
     return [
@@ -104,7 +105,7 @@ def nk1(telling: Telling, _at: datetime) -> Iterable[Row]:
     ]
 
 
-def mrg(telling: Telling, _at: datetime) -> Iterable[Row]:
+def mrg(telling: Telling, _at: datetime) -> Sequence[Row]:
     """Return MRG where something was merged or renumbered."""
     if not telling.merged:
         return ()
@@ -112,7 +113,7 @@ def mrg(telling: Telling, _at: datetime) -> Iterable[Row]:
     return (row("MRG", {1: f"{telling.merged}^^^{telling.authority}^MR", 7: name}),)
 
 
-def pv1(telling: Telling, _at: datetime) -> Iterable[Row]:
+def pv1(telling: Telling, _at: datetime) -> Sequence[Row]:
     """Return PV1; class N where the event speaks of a person and of no visit."""
     stay, sender = telling.stay, telling.sender
     if stay is None:
@@ -137,7 +138,7 @@ def pv1(telling: Telling, _at: datetime) -> Iterable[Row]:
     return (row("PV1", fields),)
 
 
-def pv2(telling: Telling, at: datetime) -> Iterable[Row]:
+def pv2(telling: Telling, at: datetime) -> Sequence[Row]:
     """Return PV2 with the reason of the admission, and when it is expected where it is planned."""
     stay = telling.stay
     if stay is None or stay.patient_class not in {"P", "I"}:
@@ -147,7 +148,7 @@ def pv2(telling: Telling, at: datetime) -> Iterable[Row]:
     return (row("PV2", {3: f"^{escaped(reason)}", 8: expected}),)
 
 
-def obx(telling: Telling, at: datetime) -> Iterable[Row]:
+def obx(telling: Telling, at: datetime) -> Sequence[Row]:
     """Return OBX with height and weight, of visits where somebody was measured."""
     stay = telling.stay
     if stay is None or stay.measures is None or telling.trigger not in {"A01", "A04", "A08"}:
@@ -160,7 +161,7 @@ def obx(telling: Telling, at: datetime) -> Iterable[Row]:
     ]
 
 
-def al1(telling: Telling, _at: datetime) -> Iterable[Row]:
+def al1(telling: Telling, _at: datetime) -> Sequence[Row]:
     """Return AL1, one for each allergy."""
     return [
         row("AL1", {1: str(at), 2: words.ALLERGENS[each][0], 3: words.ALLERGENS[each][1], 5: words.ALLERGENS[each][2]})
@@ -168,7 +169,7 @@ def al1(telling: Telling, _at: datetime) -> Iterable[Row]:
     ]
 
 
-def dg1(telling: Telling, at: datetime) -> Iterable[Row]:
+def dg1(telling: Telling, at: datetime) -> Sequence[Row]:
     """Return DG1, one for each diagnosis of the stay; DG1-6 is final once it is over."""
     stay = telling.stay
     if stay is None:
@@ -181,7 +182,7 @@ def dg1(telling: Telling, at: datetime) -> Iterable[Row]:
     ]
 
 
-def pr1(telling: Telling, _at: datetime) -> Iterable[Row]:
+def pr1(telling: Telling, _at: datetime) -> Sequence[Row]:
     """Return PR1, one for each procedure of the stay."""
     stay = telling.stay
     if stay is None:
@@ -194,7 +195,7 @@ def pr1(telling: Telling, _at: datetime) -> Iterable[Row]:
     ]
 
 
-def gt1(telling: Telling, at: datetime) -> Iterable[Row]:
+def gt1(telling: Telling, at: datetime) -> Sequence[Row]:
     """Return GT1: the patient, or of a child the first contact."""
     person, sender = telling.person, telling.sender
     if telling.stay is None or not person.known or not person.policy:
@@ -207,7 +208,7 @@ def gt1(telling: Telling, at: datetime) -> Iterable[Row]:
     return (row("GT1", fields),)
 
 
-def in1(telling: Telling, _at: datetime) -> Iterable[Row]:
+def in1(telling: Telling, _at: datetime) -> Sequence[Row]:
     """Return IN1 of the people who are insured."""
     person = telling.person
     if telling.stay is None or person.insurer is None or not person.known:
@@ -218,17 +219,17 @@ def in1(telling: Telling, _at: datetime) -> Iterable[Row]:
     return (row("IN1", fields | {36: person.policy}),)
 
 
-def zpi(telling: Telling) -> Iterable[Row]:
+def zpi(telling: Telling) -> Sequence[Row]:
     """Return ZPI, the site's own segment: language, and whether an interpreter is needed."""
     language = telling.person.language
     return (row("ZPI", {1: "1", 2: language, 3: "N" if language == "EN" else "Y"}),) if language else ()
 
 
-def _pid(telling: Telling, at: datetime) -> Iterable[Row]:
+def _pid(telling: Telling, at: datetime) -> Sequence[Row]:
     return (pid(telling, at),)
 
 
-WRITERS: Final[Mapping[str, Callable[[Telling, datetime], Iterable[Row]]]] = {
+WRITERS: Final[Mapping[str, Callable[[Telling, datetime], Sequence[Row]]]] = {
     "PID": _pid, "PD1": pd1, "NK1": nk1, "MRG": mrg, "PV1": pv1, "PV2": pv2, "OBX": obx, "AL1": al1, "DG1": dg1,
     "PR1": pr1, "GT1": gt1, "IN1": in1,
 }  # fmt: skip
@@ -238,7 +239,7 @@ WRITERS: Final[Mapping[str, Callable[[Telling, datetime], Iterable[Row]]]] = {
 def _known(person: Person, sender: Sender) -> dict[int, str]:
     """Return what PID says of somebody whom it knows."""
     fields = {
-        10: person.race,
+        10: person.race if sender.release > 3 else person.race.split("^")[0],
         11: _address(person),
         13: _telephone(sender, person.phone, "PRN"),
         15: person.language,

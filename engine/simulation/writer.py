@@ -37,10 +37,11 @@ def _body(telling: Telling, at: datetime) -> list[Row]:
     if telling.trigger in LINKS:
         return [segments.pid(telling, at), segments.pid(telling, at, other=True)]
     made: list[Row] = []
-    for name in _layout(telling.sender.version, telling.trigger):
+    for name, many in _layout(telling.sender.version, telling.trigger):
         writes = segments.WRITERS.get(name)
         if writes:
-            made += writes(telling, at)
+            rows = writes(telling, at)
+            made += rows if many else rows[:1]
     if telling.sender in {REGISTRATION, INDEX} and not telling.merged:
         made += segments.zpi(telling)
     return made
@@ -54,11 +55,17 @@ def _message_type(telling: Telling) -> str:
 
 
 @cache
-def _layout(version: str, trigger: str) -> tuple[str, ...]:
-    """Return the names of the segments behind EVN that the structure of an event has, each once, in order."""
-    names = _names(grammar(version, structure(version, trigger)))
-    return tuple(dict.fromkeys(name for name in names if name not in {"MSH", "EVN"}))
+def _layout(version: str, trigger: str) -> tuple[tuple[str, bool], ...]:
+    """Return the segments behind EVN that the structure of an event has, in order, and whether each may repeat."""
+    named: dict[str, bool] = {}
+    for name, many in _named(grammar(version, structure(version, trigger))):
+        named.setdefault(name, many)
+    return tuple((name, many) for name, many in named.items() if name not in {"MSH", "EVN"})
 
 
-def _names(parts: tuple[Part, ...]) -> list[str]:
-    return [name for part in parts for name in (_names(part.parts) if part.parts else [part.name])]
+def _named(parts: tuple[Part, ...], *, many: bool = False) -> list[tuple[str, bool]]:
+    found = []
+    for part in parts:
+        repeats = many or part.repeating
+        found += _named(part.parts, many=repeats) if part.parts else [(part.name, repeats)]
+    return found

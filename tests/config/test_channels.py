@@ -327,7 +327,6 @@ def test_a_channel_is_frozen(tmp_path: Path) -> None:
     ("line", "only"),
     [
         pytest.param("mode: shadow", "live", id="shadow"),
-        pytest.param("conformance: warn", "off", id="conformance"),
         pytest.param("validate: refuse", "off", id="validate"),
     ],
 )

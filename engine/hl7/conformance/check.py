@@ -1,0 +1,230 @@
+"""The check: a message against its version of the standard, segment by segment, field by field, code by code."""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final
+
+from engine.hl7.conformance.deviation import Deviation, Rule
+from engine.hl7.conformance.primitive import kind_of
+from engine.hl7.conformance.standard import Part, SegmentRule, Standard, Table, standard
+from engine.hl7.conformance.structure import Misplaced, misplaced
+from engine.hl7.escape import unescape
+from engine.hl7.events import VERSIONS, structure
+from engine.hl7.finding import Severity
+from engine.hl7.leaf import NULL_TEXT
+from engine.hl7.message import Message
+from engine.hl7.segment import HEADERS, Segment
+
+VARIES: Final = "VARIES"
+NAMELESS: Final = frozenset(VERSIONS[: VERSIONS.index("2.4")])
+"""Versions in which MSH-9.3 is not there, or is not yet what tells the structure."""
+
+STRUCTURE_WORDS: Final = {
+    Rule.SEGMENT_MISSING: ("the segment", "nothing"),
+    Rule.SEGMENT_UNEXPECTED: ("no such segment", "the segment"),
+    Rule.SEGMENT_ORDER: ("the segment elsewhere", "it here"),
+    Rule.SEGMENT_REPEATS: ("the segment once", "it again"),
+}
+
+
+def check(message: Message, version: str = "2.5.1") -> tuple[Deviation, ...]:
+    """Return how a message differs from its version of the standard, in the order of its segments; () where nowhere.
+
+    `version` holds where MSH-12 is empty. Whatever stands in a message, nothing is raised: of a version that is none,
+    or segments that no table has, nothing can be said. Z segments are the sites' own.
+    """
+    spoken = message.version or version
+    known = standard(spoken)
+    if known is None:
+        return ()
+    seen: Counter[str] = Counter()
+    found = list(_structure(message, spoken))
+    marks = _Marks(message)
+    for segment in message.segments:
+        seen[segment.name] += 1
+        rule = known.segment(segment.name)
+        if rule is not None:
+            found += marks.segment(known, rule, segment, seen[segment.name])
+    return tuple(found)
+
+
+def _structure(message: Message, version: str) -> Iterator[Deviation]:
+    if message.message_type != "ADT":
+        return
+    name = structure(version, message.trigger)
+    said = message.leaf("MSH", 9, 3)
+    if version not in NAMELESS and isinstance(said, str) and name not in {"", said}:
+        yield Deviation("MSH-9.3", Rule.STRUCTURE_NAME, "Message structure", f"{name} for this event", "another name")
+    for one in misplaced(version, name, tuple([segment.name for segment in message.segments])):
+        yield _misplaced(one, name)
+
+
+def _misplaced(one: Misplaced, name: str) -> Deviation:
+    place = one.name if one.ordinal < 2 else f"{one.name}({one.ordinal})"
+    expected, found = STRUCTURE_WORDS[one.rule]
+    return Deviation(place, one.rule, f"{one.name} in {name}", expected, found)
+
+
+class _Marks:
+    """The delimiters of one message, and the check of what they part; an undeclared one parts nothing."""
+
+    __slots__ = ("_charset", "_component", "_delimiters", "_escape", "_repetition", "_subcomponent")
+
+    def __init__(self, message: Message) -> None:
+        delimiters = message.delimiters
+        self._delimiters = delimiters
+        self._charset = message.charset
+        self._component = delimiters.component or "\0"
+        self._repetition = delimiters.repetition or "\0"
+        self._subcomponent = delimiters.subcomponent or "\0"
+        self._escape = delimiters.escape or "\0"
+
+    def segment(self, known: Standard, rule: SegmentRule, segment: Segment, ordinal: int) -> list[Deviation]:
+        """Check one segment; `ordinal` counts those of its name."""
+        name = segment.name if ordinal < 2 else f"{segment.name}({ordinal})"
+        found: list[Deviation] = []
+        texts, fields = self._texts(segment), rule.fields
+        for part in rule.required:
+            if part.number >= len(texts) or not texts[part.number]:
+                found.append(Deviation(f"{name}-{part.number}", Rule.FIELD_MISSING, part.name, "a value", "nothing"))
+        for number, text in enumerate(texts):
+            if not text or number == 0 or text == NULL_TEXT:
+                continue
+            field = fields[number] if number < len(fields) else None
+            if field is None:
+                last = number >= len(fields)
+                expected = f"at most {len(fields) - 1} fields" if last else "nothing: this version has no such field"
+                place = f"{name}-{number}"
+                found.append(
+                    Deviation(place, Rule.FIELD_UNKNOWN, segment.name, expected, kind_of(text), Severity.WARNING)
+                )
+                if last:
+                    break
+                continue
+            if field.type == VARIES:
+                field = known.value_type(texts[2]) if segment.name == "OBX" else None
+            if field is not None and not self._clean(text, field):
+                self._field(text, field, f"{name}-{number}", found)
+        return found
+
+    def _texts(self, segment: Segment) -> list[str]:
+        """Return the fields by number; of a header those that declare the delimiters are left out."""
+        texts = segment.text.split(self._delimiters.field)
+        return ["", "", "", *texts[2:]] if segment.name in HEADERS else texts
+
+    def _clean(self, text: str, part: Part) -> bool:
+        """Tell whether a field surely conforms, without saying where it does not."""
+        parts = part.parts
+        if not parts and part.most and text.isalnum():
+            return part.fits(text)
+        if part.most == 0 or self._repetition in text or self._escape in text or NULL_TEXT in text:
+            return False
+        if not parts:
+            return self._component not in text and self._subcomponent not in text and part.fits(text)
+        components = text.split(self._component) if self._component in text else [text]
+        if len(components) > len(parts) or (part.coded and not self._of_table(components, part)):
+            return False
+        return self._clean_components(components, part)
+
+    def _clean_components(self, components: list[str], part: Part) -> bool:
+        for need in part.needs:
+            if need > len(components) or not components[need - 1]:
+                return False
+        for component, below in zip(components, part.parts, strict=False):
+            if component and not (
+                below.fits(component) if component.isalnum() else self._clean_component(component, below)
+            ):
+                return False
+        return True
+
+    def _clean_component(self, text: str, part: Part) -> bool:
+        if not part.parts:
+            return self._subcomponent not in text and part.fits(text)
+        if self._subcomponent not in text:
+            return part.parts[0].fits(text)
+        pieces = text.split(self._subcomponent)
+        return len(pieces) <= len(part.parts) and all(
+            not piece or below.fits(piece) for piece, below in zip(pieces, part.parts, strict=False)
+        )
+
+    def _field(self, text: str, part: Part, place: str, found: list[Deviation]) -> None:
+        if part.most == 0:
+            withdrawn = "nothing: the field is withdrawn"
+            found.append(Deviation(place, Rule.FIELD_WITHDRAWN, part.name, withdrawn, kind_of(text), Severity.WARNING))
+            return
+        if self._repetition not in text:
+            self._repetition_of(text, part, place, found)
+            return
+        repetitions = text.split(self._repetition)
+        if 0 < part.most < len(repetitions):
+            expected = f"at most {part.most}" if part.most > 1 else "one value"
+            found.append(Deviation(place, Rule.FIELD_REPEATS, part.name, expected, f"{len(repetitions)} repetitions"))
+        for at, repetition in enumerate(repetitions, 1):
+            if repetition and repetition != NULL_TEXT:
+                self._repetition_of(repetition, part, place if at == 1 else f"{place}({at})", found)
+
+    def _repetition_of(self, text: str, part: Part, place: str, found: list[Deviation]) -> None:
+        components = text.split(self._component) if self._component in text else [text]
+        if not part.parts:
+            self._beyond(components, 1, part.name, place, found)
+            self._leaf(components[0], part, place, part.name, found)
+            return
+        self._beyond(components, len(part.parts), part.name, place, found)
+        for component, below in zip(components, part.parts, strict=False):
+            if component and component != NULL_TEXT:
+                self._components(component, below, f"{place}.{below.number}", f"{part.name}, {below.name}", found)
+        for below in part.parts:
+            if below.required and (below.number > len(components) or not components[below.number - 1]):
+                name = f"{part.name}, {below.name}"
+                found.append(Deviation(f"{place}.{below.number}", Rule.COMPONENT_MISSING, name, "a value", "nothing"))
+        if part.table is not None and part.coded:
+            self._coded(components, part, place, found)
+
+    def _components(self, text: str, part: Part, place: str, name: str, found: list[Deviation]) -> None:
+        """Check one component, with its subcomponents where it is a composite."""
+        pieces = text.split(self._subcomponent) if self._subcomponent in text else [text]
+        if not part.parts:
+            self._beyond(pieces, 1, name, place, found)
+            self._leaf(pieces[0], part, place, name, found)
+            return
+        self._beyond(pieces, len(part.parts), name, place, found)
+        for piece, below in zip(pieces, part.parts, strict=False):
+            at = place if len(pieces) == 1 else f"{place}.{below.number}"
+            self._leaf(piece, below, at, f"{name}, {below.name}", found)
+
+    def _beyond(self, pieces: list[str], room: int, name: str, place: str, found: list[Deviation]) -> None:
+        """Note parts that the version does not have; later versions may, so that it is a warning."""
+        if len(pieces) > room and any(pieces[room:]):
+            expected = f"{room} parts at most" if room > 1 else "one part"
+            found.append(Deviation(place, Rule.COMPONENT_UNKNOWN, name, expected, f"{len(pieces)}", Severity.WARNING))
+
+    def _leaf(self, text: str, part: Part, place: str, name: str, found: list[Deviation]) -> None:
+        kind = part.primitive
+        if not text or text == NULL_TEXT or kind is None:
+            return
+        if self._escape in text:
+            text = unescape(text, self._delimiters, self._charset)
+        if kind.fits is not None and not kind.fits(text):
+            found.append(Deviation(place, Rule.DATA_TYPE, name, f"{kind.kind} ({kind.name})", kind_of(text)))
+        elif kind.longest and len(text) > kind.longest:
+            expected = f"at most {kind.longest} characters ({kind.name})"
+            found.append(Deviation(place, Rule.TOO_LONG, name, expected, kind_of(text)))
+        elif part.table is not None and text not in part.table.codes and not part.table.other(text):
+            found.append(_no_code(place, name, part.table))
+
+    def _coded(self, components: list[str], part: Part, place: str, found: list[Deviation]) -> None:
+        if part.table is not None and not self._of_table(components, part):
+            found.append(_no_code(f"{place}.1", part.name, part.table))
+
+    def _of_table(self, components: list[str], part: Part) -> bool:
+        """Tell whether the first code of a coded element is of its table, or says that it is of another system."""
+        code, table = components[0], part.table
+        if table is None or not code or code in table.codes or code == NULL_TEXT or self._escape in code:
+            return True
+        system = components[2] if len(components) > 2 else ""
+        return system not in {"", table.system}
+
+
+def _no_code(place: str, name: str, table: Table) -> Deviation:
+    severity = Severity.WARNING if table.open else Severity.ERROR
+    return Deviation(place, Rule.TABLE_VALUE, name, str(table), "another code", severity)
