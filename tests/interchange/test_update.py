@@ -60,6 +60,23 @@ def test_if_match(service: Running, base_path: str, status: int) -> None:
     issue(absent, status, "conflict")
 
 
+def test_if_none_match(service: Running, base: str) -> None:
+    """RFC 9110, 13.1.2: `*` creates and never replaces, a version that is the kept one is refused: 412."""
+    made = service.create(base)
+    path, body = f"{base}/Patient/{made['id']}", patient(id=made["id"], gender="male")
+    for header in ("*", 'W/"1"', 'W/"7", "1"'):
+        issue(service.ask("PUT", path, json=body, headers={"if-none-match": header}), 412, "conflict")
+    assert service.ask("GET", path).json() == made
+    assert service.ask("PUT", path, json=body, headers={"if-none-match": 'W/"7"'}).status_code == 200
+    new = f"unmatched-{base.count('/')}"
+    headers = {"if-none-match": "*", "prefer": "create-always"}
+    assert service.ask("PUT", f"{base}/Patient/{new}", json=patient(id=new), headers=headers).status_code == 201
+    place = {"resourceType": "Location", "id": new, "name": "Ward"}
+    for status in (201, 412):
+        answer = service.ask("PUT", f"{base}/Location/{new}", json=place, headers={"if-none-match": "*"})
+        assert answer.status_code == status
+
+
 @pytest.mark.parametrize("header", ["3", "W/3", "*", 'W/"1", W/"2"'])
 def test_malformed_if_match(service: Running, base: str, header: str) -> None:
     """Section 5.5: a header that names no single version is 400."""
@@ -99,11 +116,12 @@ def test_update_cannot_take_a_record_number(service: Running, base: str) -> None
 
 
 def test_update_of_a_merged_patient(service: Running, base: str) -> None:
-    """C-158: 422, naming the survivor."""
-    source, target = service.create(base), service.create(base)
+    """C-158: 422, naming the survivor; also where the record is sent as it was read, with its record number."""
+    source, target = service.create(base, identifier=[record_number(f"Merged{base}")]), service.create(base)
     assert service.ask("POST", f"{base}/Patient/$merge", json=merge_body(source["id"], target["id"])).status_code == 200
-    answer = service.ask("PUT", f"{base}/Patient/{source['id']}", json=patient(id=source["id"]))
-    assert target["id"] in issue(answer, 422, "business-rule")["diagnostics"]
+    path = f"{base}/Patient/{source['id']}"
+    for body in (patient(id=source["id"]), service.ask("GET", path).json()):
+        assert target["id"] in issue(service.ask("PUT", path, json=body), 422, "business-rule")["diagnostics"]
 
 
 def test_one_of_many_updates_wins(service: Running) -> None:

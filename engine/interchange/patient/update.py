@@ -6,7 +6,13 @@ from engine.interchange.patient.rules import check_patient
 from engine.interchange.patient.write import check_record_numbers, creator, with_global_id
 from engine.interchange.reply import written_answer
 from engine.interchange.resource.draft import Draft, read_draft
-from engine.interchange.resource.precondition import check_id, check_same_id, check_version, parse_if_match
+from engine.interchange.resource.precondition import (
+    check_id,
+    check_same_id,
+    check_unmatched,
+    check_version,
+    parse_if_match,
+)
 from engine.interchange.service import Service
 from engine.interchange.store.transaction import Stored, Transaction
 
@@ -22,6 +28,7 @@ async def update(service: Service, request: Request) -> Answer:
     def work(transaction: Transaction) -> tuple[int, Stored]:
         stored = transaction.get("Patient", request.id)
         check_version(stored, expected, request.version)
+        check_unmatched(stored, request.headers.get("if-none-match"))
         if stored is None:
             return 201, insert(transaction)
         return 200, _replace(service, transaction, stored, draft)
@@ -31,9 +38,10 @@ async def update(service: Service, request: Request) -> Answer:
 
 
 def _replace(service: Service, transaction: Transaction, stored: Stored, draft: Draft) -> Stored:
-    patient = with_global_id(draft.resource, stored.id, service.configuration.service_identifier_system)
-    check_record_numbers(transaction, patient, stored.key)
+    # Before its record numbers are: those of a merged-away patient are kept for the survivor.
     if stored.survivor is not None:
         raise refuse(Category.RULE, f"The patient was merged into Patient/{stored.survivor}.", location="Patient.id")
+    patient = with_global_id(draft.resource, stored.id, service.configuration.service_identifier_system)
+    check_record_numbers(transaction, patient, stored.key)
     draft.judge(transaction, stored.id)
     return transaction.update(stored, patient)

@@ -1,4 +1,4 @@
-"""Preconditions of a write: ids that agree, If-Match and If-None-Exist."""
+"""Preconditions of a write: ids that agree, If-Match, If-None-Match and If-None-Exist."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -50,6 +50,18 @@ def check_version(stored: Stored | None, expected: str | None, version: FhirVers
     category = Category.PRECONDITION if version is FhirVersion.R4 else Category.CONFLICT
     now = f"version {stored.version}" if stored else "absent"
     raise refuse(category, f"The resource is {now}, not version {expected[:20]}.", location="http.If-Match")
+
+
+def check_unmatched(stored: Stored | None, header: str | None) -> None:
+    """Refuse a write (412) where If-None-Match names the kept version, or is `*` and there is one (RFC 9110, 13.1.2).
+
+    Clients send `*` to create and never replace.
+    """
+    if header is None or stored is None:
+        return
+    if header.strip() == "*" or str(stored.version) in IF_MATCH.findall(header):
+        text = f"The resource exists, as version {stored.version}."
+        raise refuse(Category.PRECONDITION, text, location="http.If-None-Match")
 
 
 def parse_condition(request: Request, parameters: Mapping[str, Parameter], base_url: str) -> Search | None:

@@ -8,7 +8,13 @@ from engine.interchange.outcome import Category, refuse
 from engine.interchange.reply import written_answer
 from engine.interchange.resource.catalogue import KEPT
 from engine.interchange.resource.draft import check_chart, read_draft
-from engine.interchange.resource.precondition import check_id, check_same_id, check_version, parse_if_match
+from engine.interchange.resource.precondition import (
+    check_id,
+    check_same_id,
+    check_unmatched,
+    check_version,
+    parse_if_match,
+)
 from engine.interchange.resource.rules import check_resource
 from engine.interchange.service import Service
 from engine.interchange.store.transaction import Stored, Transaction
@@ -27,6 +33,7 @@ async def update(service: Service, request: Request) -> Answer:
         if stored is None:
             _permit(request, definition.creating)
         check_version(stored, expected, request.version)
+        check_unmatched(stored, request.headers.get("if-none-match"))
         draft.judge(transaction)
         check_chart(definition, draft.resource, request.version)
         if stored is None:
