@@ -77,11 +77,13 @@ class PublicKeys(Frozen):
             return self.keys
         try:
             value = orjson.loads(Path(self.file).read_bytes())
-        except (OSError, ValueError) as error:
-            raise LookupError(f"{self.file} is no JWKS that can be read") from error
+        except OSError as error:
+            raise LookupError(f"{self.file} cannot be read ({error.strerror})") from error
+        except ValueError as error:
+            raise LookupError(f"{self.file} is no JWKS: it is no JSON") from error
         keys = value.get("keys") if isinstance(value, dict) else None
         if not isinstance(keys, list) or not all(isinstance(key, dict) for key in keys):
-            raise LookupError(f"{self.file} is no JWKS")
+            raise LookupError(f"{self.file} is no JWKS: it has no list of keys")
         return tuple(keys)
 
 
@@ -110,6 +112,17 @@ class Client(Frozen):
     def public(self) -> bool:
         """Whether it holds nothing to prove itself with."""
         return self.secret is None and self.jwks is None
+
+    @property
+    def trouble(self) -> str:
+        """What keeps its secret or its keys from being read now, '' for nothing; never the secret."""
+        held = self.secret or self.jwks
+        try:
+            if held is not None:
+                held.read()
+        except LookupError as error:
+            return str(error)
+        return ""
 
     @property
     def unprotected(self) -> tuple[str, ...]:

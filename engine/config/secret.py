@@ -45,6 +45,12 @@ class Secret(BaseModel):
                 raise LookupError(f"{path} may be read by others: chmod 600 {path}")
             if status.st_uid not in {0, os.getuid()}:
                 raise LookupError(f"{path} belongs to another user: chown it to the one that runs the engine")
-            return path.read_text().strip()
+            text = path.read_text().strip()
         except OSError as error:
             raise LookupError(f"{path} cannot be read ({error.strerror})") from error
+        except UnicodeDecodeError:
+            # Not chained: its text shows bytes of the secret.
+            raise LookupError(f"{path} holds bytes that are not UTF-8") from None
+        if not text:
+            raise LookupError(f"{path} is empty")
+        return text

@@ -55,3 +55,14 @@ def test_an_absent_secret_file_is_named(tmp_path: Path) -> None:
     """A file that is not there is named with the reason."""
     with pytest.raises(LookupError, match="nowhere cannot be read"):
         Secret(file=str(tmp_path / "nowhere")).read()
+
+
+@pytest.mark.parametrize(("held", "said"), [(b" \n", "secret is empty"), (b"sword\xfffish", "secret holds bytes")])
+def test_a_secret_file_without_a_usable_text_is_named(tmp_path: Path, held: bytes, said: str) -> None:
+    """An empty file and one that is no text are named, and nothing of what stands in them is."""
+    path = tmp_path / "secret"
+    path.touch(mode=0o600)
+    path.write_bytes(held)
+    with pytest.raises(LookupError, match=said) as raised:
+        Secret(file=str(path)).read()
+    assert "fish" not in f"{raised.value!r} {raised.value.__cause__!r}"

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from engine.interchange.oauth.scope import allows, covers, granted, right
-from tests.interchange.kit import SECRET, Inside, Running, issue, running
+from tests.interchange.kit import SECRET, Inside, Outside, Running, issue, running
 
 CREDENTIALS = {"client_id": "physician", "client_secret": SECRET}
 
@@ -193,6 +193,17 @@ def test_wrong_basic_credentials(service: Running) -> None:
     assert answer.headers["www-authenticate"].startswith("Basic")
     both = ask(service, ("physician", SECRET), grant_type="client_credentials", client_secret=SECRET)
     error(both, 400, "invalid_request")
+
+
+def test_refused_tokens_are_logged(own_service: Outside) -> None:
+    """A refusal is a line with the client, its code and its text; a name that is not registered is left out."""
+    for name, said in (("physician", "physician"), ("stranger of the street", "")):
+        for auth, fields in (((name, "wrong"), {}), (None, {"client_id": name, "client_secret": "wrong"})):
+            assert ask(own_service, auth, grant_type="client_credentials", **fields).status_code in {400, 401}
+            told = own_service.process.events[-1]
+            assert (told["event"], told["client"], told["reason"]) == ("token refused", said, "invalid_client")
+            assert told["error"] == "Client id or secret is wrong."
+    assert "stranger" not in own_service.process.log.read_text()
 
 
 def test_a_field_given_twice(service: Running) -> None:

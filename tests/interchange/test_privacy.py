@@ -112,6 +112,7 @@ def test_logs_metrics_and_refusals_say_nothing(tmp_path: Path) -> None:
         "listening",
         "request failed",
         "page failed",
+        "token refused",
         "reloaded",
         "stopping",
         "stopped",

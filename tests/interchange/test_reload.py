@@ -127,10 +127,35 @@ def test_a_secret_is_read_on_each_use(own_service: Outside) -> None:
         assert own_service.http.post(url, data={**fields, "client_secret": secret}).status_code == status
 
 
+def test_a_secret_that_cannot_be_read_is_told(own_service: Outside) -> None:
+    """A client whose secret is not there is named with the cause: at each reload, and at each token it asks for."""
+    (own_service.process.folder / "secret").unlink()
+    fields = {"grant_type": "client_credentials", "client_id": "physician", "client_secret": "x", "scope": "user/."}
+    assert own_service.http.post(f"{own_service.url}/oauth/token", data=fields).status_code == 400
+    refused = own_service.process.event("token refused")
+    assert (refused["client"], refused["reason"]) == ("physician", "invalid_client")
+    assert "secret cannot be read (No such file" in refused["error"]
+    told = own_service.reload(clients=clients(own_service))
+    assert told[0]["event"] == "reloaded"
+    assert {(line["event"], line["client"]) for line in told[1:]} == {
+        ("client cannot prove itself", name) for name in own_service.settings.clients
+    }
+    assert "secret cannot be read" in told[-1]["error"]
+
+
+def test_an_unset_variable_is_told_at_the_start(tmp_path: Path) -> None:
+    """A client whose secret is in no variable is named at the start; the service serves the others."""
+    client = Client(tenant="lax", secret=Secret(env="NO_SUCH_SECRET"))
+    with started(tmp_path, configuration(tmp_path / "secret", clients={"one": client})) as process:
+        told = process.event("client cannot prove itself")
+        assert (told["client"], told["error"]) == ("one", "the environment variable NO_SUCH_SECRET is not set")
+
+
 def test_a_reload_that_changes_nothing(tmp_path: Path) -> None:
     """The same file again is taken up without a word about a change, also where the port is the system's choice."""
     secret = tmp_path / "secret"
     secret.touch(0o600)
+    secret.write_text("one")
     settings = configuration(secret, clients={"one": Client(tenant="lax", secret=Secret(file=str(secret)))})
     with started(tmp_path, settings) as process:
         assert [(line["event"], line["count"]) for line in process.reload(settings)] == [("reloaded", 0)]

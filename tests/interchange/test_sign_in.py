@@ -323,6 +323,17 @@ def test_who_does_not_get_in(own: Outside) -> None:
     assert [(line["client"], line["reason"]) for line in told] == [("portal", "password")] * len(STRANGERS)
 
 
+def test_who_is_sent_by_a_stranger(own: Outside) -> None:
+    """An application or return address that is not registered is told on the page and, without its name, in the log."""
+    for sent, said in (({"client_id": "stranger"}, "is not registered"), ({"client_id": "portal"}, "a return address")):
+        answer = own.http.get(f"{own.url}/oauth/authorize", params={**sent, "redirect_uri": "https://stranger.example"})
+        assert answer.status_code == 400
+        told = own.process.events[-1]
+        assert (told["event"], told["reason"]) == ("sign-in refused", "request")
+        assert said in told["error"]
+    assert "stranger" not in own.process.log.read_text()
+
+
 def test_too_many_attempts(own: Outside) -> None:
     """After five wrong passwords the right one waits a quarter of an hour; other people are not held up."""
     browser = Browser(own)

@@ -16,7 +16,7 @@ from engine.config.service import ServiceConfiguration
 from engine.errors import StartError
 from engine.interchange.http.app import App, create_app
 from engine.interchange.http.protocol import BoundedProtocol
-from engine.interchange.http.reload import Change, Reload
+from engine.interchange.http.reload import Change, Reload, warn
 from engine.interchange.http.silence import hush, hush_loop
 from engine.interchange.http.tls import check_open_line, renew, server_context
 from engine.interchange.store.connection import database_path
@@ -66,8 +66,7 @@ def serve(
         announce(app.service.configuration.base_url)
 
     try:
-        if configuration.unheeded:
-            logger().warning("not in force", waits_for=list(configuration.unheeded))
+        warn(configuration)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(_serve(uvicorn_server(app, context), app, listening, ready, reload))
     finally:

@@ -10,6 +10,15 @@ from engine.telemetry import logger
 Change = Callable[[ServiceConfiguration], ServiceConfiguration]
 
 
+def warn(configuration: ServiceConfiguration) -> None:
+    """Log what a configuration asks for in vain: keys that nothing obeys, clients whose secret cannot be read."""
+    if configuration.unheeded:
+        logger().warning("not in force", waits_for=list(configuration.unheeded))
+    for name, client in configuration.clients.items():
+        if client.trouble:
+            logger().warning("client cannot prove itself", client=name, error=client.trouble)
+
+
 class Reload:
     """Reads the configuration again when called, and puts it in force whole or not at all.
 
@@ -52,3 +61,4 @@ class Reload:
         changed = [name for name in type(new).model_fields if getattr(new, name) != getattr(self._written, name)]
         self._written = new
         logger().info("reloaded", count=len(changed), codes=changed)
+        warn(new)

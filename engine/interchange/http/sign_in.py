@@ -155,6 +155,7 @@ def _refused(error: Exception) -> Response:
     if isinstance(error, SentBackError):
         return _redirect(error.location)
     text = str(error) if isinstance(error, UnknownCallerError) else "The request cannot be read."
+    logger().warning("sign-in refused", reason="request", error=text)
     return _page(message_page("You cannot sign in from here", text), 400, "", {})
 
 

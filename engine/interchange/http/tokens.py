@@ -12,8 +12,10 @@ from starlette.routing import Route
 from engine.interchange.http.meter import Meter
 from engine.interchange.http.wire import Body
 from engine.interchange.oauth import endpoint, grants
+from engine.interchange.oauth.authentication import Caller, claimed
 from engine.interchange.oauth.fault import OAuthError
 from engine.interchange.service import Service
+from engine.telemetry import logger
 
 Json = dict[str, str | int]
 Tell = Callable[[Request], Awaitable[Json]]
@@ -27,7 +29,12 @@ def token_routes(service: Service, meter: Meter) -> list[Route]:
 
     async def token(request: Request) -> Json:
         fields = endpoint.parse_fields(request.headers.get("content-type", ""), await read_form(request))
-        issued = await grants.token(service, fields, request.headers.get("authorization", ""))
+        authorization = request.headers.get("authorization", "")
+        try:
+            issued = await grants.token(service, fields, authorization)
+        except OAuthError as error:
+            _tell(error, claimed(service, fields, authorization))
+            raise
         meter.issued(fields["grant_type"])
         return endpoint.token_answer(issued)
 
@@ -52,6 +59,12 @@ def token_routes(service: Service, meter: Meter) -> list[Route]:
 async def read_form(request: Request) -> bytes | None:
     """Return the body of a request, None where it is larger than 64 KiB."""
     return await Body(request.receive).read(request.headers.get("content-length"), MAX_FORM_BYTES)
+
+
+def _tell(error: OAuthError, caller: Caller | None) -> None:
+    """Log a refusal with the client's name as configured; what a stranger calls itself may be anything."""
+    said = (caller.client.trouble if caller else "") or error.description
+    logger().warning("token refused", client=caller.name if caller else "", reason=error.code, error=said)
 
 
 async def _answer(tell: Tell, request: Request) -> Response:

@@ -57,6 +57,14 @@ def named(service: Service, fields: Fields) -> Caller:
     return Caller(name, client)
 
 
+def claimed(service: Service, fields: Fields, authorization: str) -> Caller | None:
+    """Return the client that a request says it is of, proven or not; None where there is none of this name."""
+    name = _basic(authorization)[0] if authorization[:6].lower() == "basic " else fields.get("client_id", "")
+    name = name or assertion.claimed_subject(fields.get("client_assertion", ""))
+    client = service.configuration.clients.get(name)
+    return Caller(name, client) if client is not None else None
+
+
 def token_endpoint(service: Service) -> str:
     """Return the address that an assertion must be made for."""
     return f"{service.configuration.token_url}/oauth/token"
