@@ -12,7 +12,7 @@ from engine.mapping.compile import MappingSource, compile_mapping
 from engine.mapping.document import Document
 from engine.mapping.expression import Constant, Field, Part
 from engine.mapping.outcome import outcome
-from engine.mapping.trace import Applied, Kind, Node, Trace, TracingCompiler
+from engine.mapping.trace import Applied, Kind, Node, Row, Trace, TracingCompiler
 from engine.mapping.written import written_alternative, written_field
 
 # Steps of a path in a file that name no element.
@@ -24,12 +24,16 @@ LAID_OVER: Final = frozenset({"default", "fill"})
 
 @dataclass(frozen=True, slots=True)
 class TableRow:
-    """A row of a table that was used; `file` and `line` are empty and 0 where the table has no row for the code."""
+    """A row of a table that was used; `file` and `line` are empty and 0 where the table has no row for the code.
+
+    `unmapped`: the code went on as it came, or as the table's default, with a warning.
+    """
 
     table: str
     code: str
     file: str
     line: int
+    unmapped: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +232,7 @@ class Walk:
             segment,
             None if isinstance(head, Constant) else node.raw,
             tuple(node.applied),
-            tuple(self._row(row.table, row.code, row.key) for row in node.rows),
+            tuple(self._row(row) for row in node.rows),
             node.value,
             node.asked,
             self.record,
@@ -236,10 +240,10 @@ class Walk:
         for child in node.children:
             yield from self._node(child, replace(at, source=source))
 
-    def _row(self, table: str, code: str, key: str | None) -> TableRow:
-        if key is None:
-            return TableRow(table, code, "", 0)
-        return TableRow(table, code, *self.mapping.documents.tables[table].place(("codes", key)))
+    def _row(self, row: Row) -> TableRow:
+        if row.key is None:
+            return TableRow(row.table, row.code, "", 0, row.unmapped)
+        return TableRow(row.table, row.code, *self.mapping.documents.tables[row.table].place(("codes", row.key)))
 
     def _entered(self, node: Node, at: At) -> At:
         """Return where a node stands: further down in its file, or at the beginning of another."""

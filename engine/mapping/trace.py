@@ -11,6 +11,7 @@ from typing import Any
 
 from engine.hl7.leaf import NULL, Leaf
 from engine.mapping.check import Checks
+from engine.mapping.coding import UNMAPPED_CODE
 from engine.mapping.document import Document, Problems
 from engine.mapping.expression import Alternative, Call, Condition, Field, Part
 from engine.mapping.getter import Step
@@ -38,11 +39,15 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A look-up in a table; `key` is the table's spelling of the code, None where it has none."""
+    """A look-up in a table; `key` is the table's spelling of the code, None where it has none.
+
+    `unmapped`: the function had no other way to a code, and warned.
+    """
 
     table: str
     code: str
     key: str | None
+    unmapped: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,8 +143,10 @@ class Trace:
             node = self.stack[-1]
             if not node.asked:
                 node.asked, node.raw = True, shown(value)
-            before = len(node.rows)
+            before, warned = len(node.rows), len(reading.warnings)
             made = apply(value, reading)
+            if any(one.startswith(UNMAPPED_CODE) for one in reading.warnings[warned:]):
+                node.rows[before:] = [replace(row, unmapped=row.key is None) for row in node.rows[before:]]
             key = (name, node.scope.document.source.file, node.scope.path, str(shown(value)))
             if len(node.rows) > before:
                 self.seen[key] = node.rows[before:]

@@ -17,14 +17,18 @@ from engine.mapping.compile import Mapping, compile_mapping, load
 from engine.mapping.expectation import rewrite
 from engine.mapping.outcome import outcome
 from engine.ops.authored import folders_of, messages_in
+from engine.ops.coverage import coverage
+from engine.ops.diff import diff
 from engine.ops.explain import explain_
 from engine.ops.options import Json, Mappings
 
 ABSENT: Final = "\N{EM DASH}"
 
-app = typer.Typer(name="mappings", help="Check, try, test and explain mappings.", no_args_is_help=True)
+app = typer.Typer(name="mappings", help="Check, try, test, explain and compare mappings.", no_args_is_help=True)
 
 app.command(name="explain")(explain_)
+app.command()(diff)
+app.command()(coverage)
 
 Name = Annotated[str, typer.Option("--name", help="The mapping, as channels name it.")]
 
