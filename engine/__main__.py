@@ -1,49 +1,31 @@
 """The command `adt-engine`: every command in one place; `python -m engine` is the same."""
 
 import sys
-from importlib import import_module
-from typing import Annotated, Any, Final
+from collections.abc import Mapping
+from typing import Annotated, ClassVar
 
 import typer
 from rich.console import Console
-from typer.core import TyperGroup
 
 from engine import __version__
 from engine.errors import AdtEngineError, ConfigurationError, UsageError
-
-# Each stands in a module that is read when the command is called: an offline check need not wait for servers.
-COMMANDS: Final = {
-    "demo": "engine.ops.demo:demo",
-    "run": "engine.ops.run:run",
-    "send": "engine.ops.send:send",
-    "simulate": "engine.ops.simulate:simulate",
-    "doctor": "engine.ops.doctor:doctor",
-    "messages": "engine.ops.messages:app",
-    "channels": "engine.ops.channels:app",
-    "mappings": "engine.ops.mappings:app",
-    "interchange": "engine.ops.interchange:app",
-}
+from engine.ops.lazily import Lazily
 
 
-class Commands(TyperGroup):
+class Commands(Lazily):
     """The commands, each read at its first use."""
 
-    def list_commands(self, ctx: Any) -> list[str]:
-        """Return the names of all commands."""
-        return [*COMMANDS, *super().list_commands(ctx)]
-
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return a command; None where there is none of the name."""
-        if cmd_name not in COMMANDS:
-            return super().get_command(ctx, cmd_name)
-        module, _, name = COMMANDS[cmd_name].partition(":")
-        found = getattr(import_module(module), name)
-        holder = typer.Typer(callback=_root)
-        if isinstance(found, typer.Typer):
-            holder.add_typer(found, name=cmd_name)
-        else:
-            holder.command(cmd_name)(found)
-        return typer.main.get_group(holder).commands[cmd_name]
+    where: ClassVar[Mapping[str, str]] = {
+        "demo": "engine.ops.demo:demo",
+        "run": "engine.ops.run:run",
+        "send": "engine.ops.send:send",
+        "simulate": "engine.ops.simulate:simulate",
+        "doctor": "engine.ops.doctor:doctor",
+        "messages": "engine.ops.messages:app",
+        "channels": "engine.ops.channels:app",
+        "mappings": "engine.ops.mappings:app",
+        "interchange": "engine.ops.interchange:app",
+    }
 
 
 app = typer.Typer(

@@ -30,7 +30,8 @@ def _commands() -> list[str]:
     found = []
     with root.make_context("adt-engine", ["--help"], resilient_parsing=True) as context:
         for name in root.list_commands(context):  # type: ignore[attr-defined]
-            children = getattr(root.get_command(context, name), "commands", {})  # type: ignore[attr-defined]
+            command = root.get_command(context, name)  # type: ignore[attr-defined]
+            children = command.list_commands(context) if hasattr(command, "list_commands") else []
             found += [name, *(f"{name} {child}" for child in children)]
     return found
 

@@ -1,8 +1,8 @@
 """`adt-engine mappings`: check, try, test and explain what interface analysts write, without an engine or a server."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, ClassVar, Final
 
 import orjson
 import typer
@@ -13,22 +13,30 @@ from engine.config.source import read, validate
 from engine.errors import ConfigurationError, MessageError, UsageError
 from engine.hl7.message import parse
 from engine.mapping.case import Case, Result, cases_of, channel_of, read_cases, run_cases
-from engine.mapping.compile import Mapping, compile_mapping, load
+from engine.mapping.compile import Mapping as CompiledMapping
+from engine.mapping.compile import compile_mapping, load
 from engine.mapping.expectation import rewrite
 from engine.mapping.outcome import outcome
 from engine.ops.authored import folders_of, messages_in
-from engine.ops.coverage import coverage
-from engine.ops.diff import diff
-from engine.ops.explain import explain_
+from engine.ops.lazily import Lazily
 from engine.ops.options import Json, Mappings
 
 ABSENT: Final = "\N{EM DASH}"
 
-app = typer.Typer(name="mappings", help="Check, try, test, explain and compare mappings.", no_args_is_help=True)
 
-app.command(name="explain")(explain_)
-app.command()(diff)
-app.command()(coverage)
+class Tools(Lazily):
+    """The commands on mappings; those that read a journal, or compile anew, stand in modules of their own."""
+
+    where: ClassVar[Mapping[str, str]] = {
+        "explain": "engine.ops.explain:explain_",
+        "diff": "engine.ops.diff:diff",
+        "coverage": "engine.ops.coverage:coverage",
+    }
+
+
+app = typer.Typer(
+    name="mappings", cls=Tools, help="Check, try, test, explain and compare mappings.", no_args_is_help=True
+)
 
 Name = Annotated[str, typer.Option("--name", help="The mapping, as channels name it.")]
 
@@ -146,7 +154,7 @@ def _failure(result: Result) -> dict[str, Any]:
     return {"file": case.source.file, "line": case.line, "case": case.name, "differences": list(result.told)}
 
 
-def _made(mapping: Mapping, raw: bytes) -> dict[str, Any]:
+def _made(mapping: CompiledMapping, raw: bytes) -> dict[str, Any]:
     try:
         message = parse(raw)
     except MessageError as error:

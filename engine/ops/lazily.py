@@ -1,0 +1,35 @@
+"""Commands that are read from their modules when they are called: an offline check need not wait for servers."""
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any, ClassVar
+
+import typer
+from typer.core import TyperGroup
+
+
+class Lazily(TyperGroup):
+    """A group of commands; `where` says of each in which module it stands, as `module:name`."""
+
+    where: ClassVar[Mapping[str, str]] = {}
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of all commands."""
+        return [*super().list_commands(ctx), *self.where]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a command; None where there is none of the name."""
+        if cmd_name not in self.where:
+            return super().get_command(ctx, cmd_name)
+        module, _, name = self.where[cmd_name].partition(":")
+        found = getattr(import_module(module), name)
+        holder = typer.Typer(callback=_nothing)
+        if isinstance(found, typer.Typer):
+            holder.add_typer(found, name=cmd_name)
+        else:
+            holder.command(cmd_name)(found)
+        return typer.main.get_group(holder).commands[cmd_name]
+
+
+def _nothing() -> None:
+    """Make the holder a group, whatever number of commands it holds."""
