@@ -57,6 +57,20 @@ def test_prefer(service: Running, base: str) -> None:
         pytest.param({"name": None}, 400, "required", ["Patient.name"], id="C-103"),
         pytest.param({"name": [{"given": ["A"]}]}, 400, "required", ["Patient.name[0].family"], id="C-104 family"),
         pytest.param({"name": [{"family": "A"}]}, 400, "required", ["Patient.name[0].given"], id="C-104 given"),
+        pytest.param(
+            {"name": [{"family": " ", "given": ["\t", ""]}]},
+            400,
+            "required",
+            ["Patient.name[0].family", "Patient.name[0].given"],
+            id="C-104 blank",
+        ),
+        pytest.param(
+            {"identifier": [{"system": MRN, "value": " "}]},
+            400,
+            "required",
+            ["Patient.identifier[0].value"],
+            id="C-125 blank",
+        ),
         pytest.param({"gender": None}, 400, "required", ["Patient.gender"], id="C-105 gender"),
         pytest.param({"birthDate": None}, 400, "required", ["Patient.birthDate"], id="C-105 birthDate"),
         pytest.param(
@@ -288,6 +302,23 @@ def test_conditional_create(service: Running, base: str) -> None:
         assert again.headers["location"] == first.headers["location"]
         assert again.headers["etag"] == 'W/"1"'
     assert total(service, body) == 1
+
+
+@pytest.mark.parametrize("written", ["utf-8", "latin-1"])
+def test_conditions_in_letters_beyond_ascii(service: Running, base: str, written: str) -> None:
+    """C-141: a name that a client leaves unescaped in If-None-Exist finds the patient, in either encoding."""
+    body = patient(name=[{"family": f"Müller{next(FRESH)}x", "given": ["Zoë"]}])
+    header = {b"if-none-exist": f"family={body['name'][0]['family']}&given=Zoë".encode(written)}
+    answers = []
+    for _ in range(2):
+        headers = {
+            b"content-type": b"application/fhir+json",
+            b"authorization": f"Bearer {service.token('physician')}".encode(),
+            **header,
+        }
+        answers.append(service.http.post(f"{service.url}{base}/Patient", json=body, headers=headers))
+    assert [one.status_code for one in answers] == [201, 200]
+    assert answers[0].json()["id"] == answers[1].json()["id"]
 
 
 def test_conditions_in_the_address(service: Running, base: str) -> None:

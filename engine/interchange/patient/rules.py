@@ -27,19 +27,24 @@ def _missing(patient: dict[str, Json]) -> Iterator[Issue]:
     if not names:
         yield _required("Patient.name")
     else:
-        if not names[0].get("family"):
+        if _blank(names[0].get("family")):
             yield _required("Patient.name[0].family")
-        if not any(names[0].get("given", [])):
+        if all(map(_blank, names[0].get("given", []))):
             yield _required("Patient.name[0].given")
     for element in ("gender", "birthDate"):
         if not patient.get(element):
             yield _required(f"Patient.{element}")
     for index, identifier in enumerate(patient.get("identifier", [])):
         for part in ("system", "value"):
-            if not identifier.get(part):
+            if _blank(identifier.get(part)):
                 yield Issue(
                     "An identifier needs a system and a value.", f"Patient.identifier[{index}].{part}", "missing-field"
                 )
+
+
+def _blank(text: str | None) -> bool:
+    """Say whether there is nothing but blanks: by such a name or number nobody would be found."""
+    return text is None or not text.strip()
 
 
 def _required(path: str) -> Issue:

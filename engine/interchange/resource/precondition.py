@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Final
 from urllib.parse import parse_qsl
 
@@ -76,7 +77,7 @@ def parse_condition(request: Request, parameters: Mapping[str, Parameter], base_
         text = "Name the criteria in If-None-Exist only."
         raise refuse(Category.BAD_VALUE, text, location="http.query")
     if header is not None:
-        pairs = tuple(parse_qsl(header.strip().removeprefix("?"), keep_blank_values=True))
+        pairs = _pairs(header)
     if not pairs:
         raise refuse(Category.BAD_VALUE, "If-None-Exist names no criterion.", location="http.If-None-Exist")
     if any(name.partition(":")[0] not in parameters for name, _ in pairs):
@@ -86,6 +87,19 @@ def parse_condition(request: Request, parameters: Mapping[str, Parameter], base_
         return parse_search(request.type, parameters, pairs, base_url, request.version)
     except RefusedError as refusal:
         raise RefusedError(Category.BAD_VALUE, refusal.issues) from refusal
+
+
+def _pairs(header: str) -> tuple[tuple[str, str], ...]:
+    """Return the criteria in If-None-Exist; RefusedError where they cannot be read: a lost one makes duplicates.
+
+    A header may hold UTF-8 as it is, or ISO-8859-1, as which all of them were read (RFC 9110, 5.5).
+    """
+    with suppress(UnicodeError):
+        header = header.encode("latin-1").decode()
+    try:
+        return tuple(parse_qsl(header.strip().removeprefix("?"), keep_blank_values=True, errors="strict"))
+    except ValueError as error:
+        raise refuse(Category.BAD_VALUE, "If-None-Exist cannot be read.", location="http.If-None-Exist") from error
 
 
 def _criteria(request: Request) -> Iterator[tuple[str, str]]:
