@@ -113,6 +113,18 @@ def test_statuses_of_a_medication_request(service: Running, base: str) -> None:
         assert post(service, base, tried).status_code == answer
 
 
+def test_a_medication_request_is_stopped(service: Running, base: str) -> None:
+    """C-386 is of new ones: any status of FHIR's may follow by an update, which creates none of them."""
+    body = least("MedicationRequest", service.create()["id"])
+    made = post(service, base, body).json()
+    path = f"{base}/MedicationRequest/{made['id']}"
+    stopped = service.ask("PUT", path, json={**made, "status": "stopped"})
+    assert (stopped.status_code, stopped.json()["status"]) == (200, "stopped")
+    new = {**made, "id": f"new-{made['id']}", "status": "stopped"}
+    issue(service.ask("PUT", f"{base}/MedicationRequest/{new['id']}", json=new), 422, "invalid")
+    issue(service.ask("GET", f"{base}/MedicationRequest/{new['id']}"), 404, "not-found")
+
+
 MISSHAPEN = [
     pytest.param({"code": "text"}, "Observation.code", id="string for an object"),
     pytest.param({"category": CONCEPT}, "Observation.category", id="object for a list"),

@@ -5,7 +5,7 @@ from functools import partial
 from engine.interchange.exchange import Answer, Request
 from engine.interchange.reply import written_answer
 from engine.interchange.resource.catalogue import KEPT
-from engine.interchange.resource.draft import check_chart, read_draft
+from engine.interchange.resource.draft import check_chart, check_status, read_draft
 from engine.interchange.resource.precondition import match_condition, parse_condition
 from engine.interchange.resource.rules import check_resource
 from engine.interchange.service import Service
@@ -26,6 +26,7 @@ async def create(service: Service, request: Request) -> Answer:
             return 200, match
         draft.judge(transaction)
         check_chart(definition, draft.resource, request.version)
+        check_status(definition, draft.resource, request.version)
         return 201, transaction.create(request.type, new_id, draft.resource)
 
     status, stored = await service.store.write(request.principal.tenant, work)

@@ -50,3 +50,10 @@ def check_chart(definition: Definition, resource: dict[str, Json], version: Fhir
     if definition.charted and not resource[definition.patient]["reference"].startswith("Patient/"):
         location = f"{name_in(version, definition.name)}.{definition.patient}.reference"
         raise refuse(Category.INVALID, "The reference must be to a Patient.", location=location)
+
+
+def check_status(definition: Definition, resource: dict[str, Json], version: FhirVersion) -> None:
+    """Refuse a new resource with a status that only an update may bring (422)."""
+    if definition.statuses and resource.get("status") not in definition.statuses:
+        text = f"status must be one of: {', '.join(sorted(definition.statuses))}."
+        raise refuse(Category.INVALID, text, location=f"{name_in(version, definition.name)}.status")

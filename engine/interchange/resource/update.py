@@ -7,7 +7,7 @@ from engine.interchange.oauth.role import Action, permits
 from engine.interchange.outcome import Category, refuse
 from engine.interchange.reply import written_answer
 from engine.interchange.resource.catalogue import KEPT
-from engine.interchange.resource.draft import check_chart, read_draft
+from engine.interchange.resource.draft import check_chart, check_status, read_draft
 from engine.interchange.resource.precondition import (
     check_id,
     check_same_id,
@@ -37,6 +37,7 @@ async def update(service: Service, request: Request) -> Answer:
         draft.judge(transaction)
         check_chart(definition, draft.resource, request.version)
         if stored is None:
+            check_status(definition, draft.resource, request.version)
             return 201, transaction.create(request.type, request.id, draft.resource)
         return 200, transaction.update(stored, draft.resource)
 

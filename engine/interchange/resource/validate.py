@@ -8,7 +8,7 @@ from engine.interchange.exchange import Answer, Request
 from engine.interchange.outcome import RefusedError, outcome, success
 from engine.interchange.patient.rules import check_patient
 from engine.interchange.resource.catalogue import KEPT
-from engine.interchange.resource.draft import Check, check_chart, read_draft
+from engine.interchange.resource.draft import Check, check_chart, check_status, read_draft
 from engine.interchange.resource.rules import check_resource
 from engine.interchange.service import Service
 from engine.interchange.store.transaction import Transaction
@@ -27,6 +27,7 @@ async def validate(service: Service, request: Request) -> Answer:
     def judge(transaction: Transaction) -> None:
         draft.judge(transaction)
         check_chart(definition, draft.resource, request.version)
+        check_status(definition, draft.resource, request.version)
 
     try:
         draft = read_draft(service, request, check)
