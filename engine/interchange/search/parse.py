@@ -1,5 +1,6 @@
 """From query parameters to criteria, with every rule about names, modifiers, prefixes, repeats and values."""
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
@@ -16,6 +17,8 @@ from engine.interchange.search.text import HIGHEST, LONGEST, fold, short, split,
 Test = tuple[str, tuple[str | int, ...]]
 Pairs = Iterable[tuple[str, str]]
 
+# An id, or a type and an id: whatever else would find nothing, as if a chart were empty.
+TARGET: Final = re.compile(r"(?:[A-Za-z]+/)?[^/]+")
 SUPPORTED_PREFIXES: Final = ("eq", "ge", "gt", "le", "lt")
 OTHER_PREFIXES: Final = ("ne", "sa", "eb", "ap")
 # More alternatives than an address holds of ids; a query can have no more than 500 parts.
@@ -102,8 +105,8 @@ def _string(parameter: Parameter, modifier: str, value: str) -> Test:
 
 def _reference(parameter: Parameter, value: str, base_url: str) -> Test:
     target = relative(unescape(value), base_url)
-    if target is None:
-        text = f"The value of {parameter.name} is not a resource of this service."
+    if target is None or TARGET.fullmatch(target) is None:
+        text = f"The value of {parameter.name} is no id and no address of a resource of this service."
         raise _refuse(Category.BAD_VALUE, parameter.name, text)
     targets = (target,) if "/" in target else tuple(f"{one}/{target}" for one in parameter.targets)
     return f"target IN ({', '.join('?' * len(targets))})", targets
