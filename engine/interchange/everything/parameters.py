@@ -83,7 +83,8 @@ def _types(given: list[str] | None, version: FhirVersion) -> frozenset[str]:
     if given is None:
         return frozenset(RETURNED)
     named = {name for value in given for name in value.split(",")}
-    if not named <= resource_types(version):
+    # Those that are returned go by R4's names too: the specification lists them so for both versions.
+    if not named <= resource_types(version) | {*RETURNED}:
         raise _bad("_type", f"_type is a list of resource types of {version}.")
     return frozenset(r4_name(name) for name in named) & frozenset(RETURNED)
 
