@@ -184,6 +184,10 @@ def test_order_of_checks(service: Running) -> None:
     issue(service.ask("POST", "/fhir/R4/Patient", client="read", content=b"{"), 415, "not-supported")
     json = {"content-type": "application/fhir+json"}
     issue(service.ask("POST", "/fhir/R4/Patient", client="read", content=b"{", headers=json), 403, "forbidden")
+    for query in ("family=%FF", "family=%00", "&".join(f"a{number}=1" for number in range(101))):
+        issue(service.ask("GET", f"/fhir/R4/Patient?_format=xml&{query}", client="observation"), 406, "not-supported")
+        issue(service.ask("GET", f"/fhir/R4/Patient?{query}", client="observation"), 403, "forbidden")
+        issue(service.ask("GET", f"/fhir/R4/Patient?{query}"), 400, "invalid")
 
 
 def test_conflict_is_told_before_a_bad_value(service: Running) -> None:

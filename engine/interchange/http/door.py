@@ -65,9 +65,9 @@ async def _interact(service: Service, address: Address, call: Call) -> Answer:
     _throttle(service, principal)
     route = find_route(address, call.method, service.configuration.features)
     call.interaction = route.interaction
-    query = _query(call)
-    _negotiate(call, query)
+    _negotiate(call)
     _authorise(service, principal, route.interaction)
+    query = _query(call)
     request = Request(
         version=address.version,
         base=service.base(address.version),
@@ -119,7 +119,9 @@ def _query(call: Call) -> list[tuple[str, str]]:
     return query
 
 
-def _negotiate(call: Call, query: list[tuple[str, str]]) -> None:
+def _negotiate(call: Call) -> None:
+    # A query that cannot be read is told later, to those who may ask.
+    query = parse_qsl(call.query, keep_blank_values=True) if "_format" in call.query else []
     asked = [value for name, value in query if name == "_format"]
     if call.method in WITH_BODY and not writable(call.headers.get("content-type", "")):
         raise refuse(Category.MEDIA_TYPE, "Send application/fhir+json.", location="http.Content-Type")
@@ -157,5 +159,6 @@ async def _body(service: Service, call: Call) -> Json:
 def _metadata(service: Service, version: FhirVersion, call: Call) -> Answer:
     if call.method != "GET":
         raise wrong_method({"GET"})
-    _negotiate(call, _query(call))
+    _negotiate(call)
+    _query(call)
     return Answer(200, capability_statement(version, service.configuration))
