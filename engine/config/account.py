@@ -53,7 +53,7 @@ def _redirect(address: str) -> str:
 def _hash(text: str) -> str:
     if text not in _NO_PASSWORD and not _ARGON2ID.fullmatch(text):
         # Never shown: what stands here may be the password itself.
-        raise PydanticCustomError("literal_secret", "an argon2id hash; make it with: adt-engine interchange password")
+        raise PydanticCustomError("no_hash", "make it with: adt-engine interchange password, and put it in quotes")
     return text
 
 
@@ -125,9 +125,10 @@ class Client(Frozen):
         return ""
 
     @property
-    def unprotected(self) -> tuple[str, ...]:
-        """The redirect addresses that send codes in the clear over a network."""
-        return tuple(one for one in self.redirect_uris if one.startswith("http:") and not _LOOPBACK.fullmatch(one))
+    def unprotected(self) -> tuple[int, ...]:
+        """The places of the redirect addresses that send codes in the clear over a network."""
+        clear = [one.startswith("http:") and not _LOOPBACK.fullmatch(one) for one in self.redirect_uris]
+        return tuple(place for place, one in enumerate(clear) if one)
 
     @model_validator(mode="after")
     def _provable(self) -> "Client":

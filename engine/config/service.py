@@ -1,16 +1,20 @@
 """The interchange service's configuration as a frozen value: environment, addresses, tenants, clients and limits."""
 
+import re
+from collections.abc import Iterator
 from enum import StrEnum
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 from urllib.parse import urlsplit
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from engine.config.account import Auth, Client, User
 from engine.config.frozen import Frozen
 from engine.config.secret import Secret
+from engine.config.wording import Placed, nearest, placed
 
-ADDRESS: Final = r"^https?://[^\s?#]+[^\s?#/]$"
+ONLY_SANDBOX: Final = "it needs environment: sandbox"
+_ADDRESS: Final = re.compile(r"https?://[^\s?#]+[^\s?#/]")
 
 # Keys that a file may hold although the rooms which obey them are not built; `unheeded` names those in use.
 NOT_YET: Final = ("webhooks",)
@@ -24,6 +28,25 @@ NOT_YET_PER_TENANT: Final = (
     "webhook_allow",
 )
 LATER: Final = "accepted, not in force yet"
+
+
+def _address(text: str) -> str:
+    try:
+        parts = urlsplit(text)
+        right = (
+            _ADDRESS.fullmatch(text) is not None and bool(parts.hostname) and (parts.port is None or parts.port >= 0)
+        )
+    except ValueError:
+        right = False
+    if not right:
+        raise ValueError("http:// or https://, a host, perhaps a port and a path, and no slash at the end")
+    return text
+
+
+def _unbroken(text: str) -> str:
+    if not text or any(one.isspace() for one in text):
+        raise ValueError("an address or a urn, without blanks")
+    return text
 
 
 class Environment(StrEnum):
@@ -75,10 +98,14 @@ class ServiceConfiguration(Frozen):
     """The whole configuration of one interchange service."""
 
     environment: Environment = Field(description="sandbox or production; a database stays with its first")
-    base_url: str = Field(pattern=ADDRESS, description="the address that clients call; stands in links")
-    auth_url: str = Field("", pattern=r"^$|" + ADDRESS, description="the same for /oauth; base_url by default")
-    service_identifier_system: str = Field(
-        pattern=r"^\S+$", description="system of the id that each patient gets; start of the service's own codes"
+    base_url: Annotated[str, AfterValidator(_address)] = Field(
+        description="the address that clients call; stands in links"
+    )
+    auth_url: Annotated[str, AfterValidator(lambda text: text and _address(text))] = Field(
+        "", description="the same for /oauth; base_url by default"
+    )
+    service_identifier_system: Annotated[str, AfterValidator(_unbroken)] = Field(
+        description="system of the id that each patient gets; start of the service's own codes"
     )
     tenants: dict[str, Tenant] = Field(min_length=1, description="organizations, by name")
     clients: dict[str, Client] = Field(default_factory=dict, description="programs, by client_id")
@@ -103,27 +130,38 @@ class ServiceConfiguration(Frozen):
 
     @model_validator(mode="after")
     def _whole(self) -> "ServiceConfiguration":
-        accounts = [("client", name, client.tenant) for name, client in self.clients.items()]
-        accounts += [("user", name, user.tenant) for name, user in self.users.items()]
-        for kind, name, tenant in accounts:
-            if tenant not in self.tenants:
-                raise ValueError(f"{kind} {name} names the tenant {tenant!r}, which is not under tenants")
+        faults = [*self._strays(), *self._unsafe()]
         if self.tls is not None and not self.base_url.startswith("https:"):
-            raise ValueError("tls needs a base_url that begins with https:")
-        if self.test_hooks and self.environment is not Environment.SANDBOX:
-            raise ValueError("test_hooks need environment: sandbox")
-        self._sign_in()
+            faults.append((("base_url",), f"found {self.base_url!r}", "with tls it begins with https:"))
+        login = self.auth.auto_login_user
+        if login and login not in self.users:
+            faults.append(
+                (("auth", "auto_login_user"), f"found {login!r}", f"one of users; {nearest(login, self.users)}")
+            )
+        if faults:
+            raise placed(faults)
         return self
 
-    def _sign_in(self) -> None:
-        login = self.auth.auto_login_user
-        if login and (self.environment is not Environment.SANDBOX or login not in self.users):
-            raise ValueError("auth.auto_login_user needs environment: sandbox, and one of users")
+    def _strays(self) -> Iterator[Placed]:
+        """Yield the accounts of tenants that are not named."""
+        for kind, accounts in (("clients", self.clients), ("users", self.users)):
+            for name, account in accounts.items():
+                if account.tenant not in self.tenants:
+                    advice = f"one of tenants; {nearest(account.tenant, self.tenants)}"
+                    yield (kind, name, "tenant"), f"found {account.tenant!r}", advice
+
+    def _unsafe(self) -> Iterator[Placed]:
+        """Yield what is for a sandbox only, where this is none."""
         if self.environment is Environment.SANDBOX:
             return
+        if self.test_hooks:
+            yield ("test_hooks",), "found true", ONLY_SANDBOX
+        if self.auth.auto_login_user:
+            yield ("auth", "auto_login_user"), f"found {self.auth.auto_login_user!r}", ONLY_SANDBOX
         for name, client in self.clients.items():
-            if client.unprotected:
-                raise ValueError(f"client {name}: in production a redirect address is https, or http to this computer")
+            for place in client.unprotected:
+                advice = "in production a redirect address is https, or http to this computer"
+                yield ("clients", name, "redirect_uris", place), f"found {client.redirect_uris[place]!r}", advice
 
     @property
     def token_url(self) -> str:

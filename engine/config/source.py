@@ -92,15 +92,17 @@ def validate(source: Source, model: type[Model]) -> Model:
     except ValidationError as error:
         faults = telling(error.errors(include_url=False))
     # Not chained: pydantic's own text shows values, and a value may be a secret written in the wrong place.
-    problems = [_fault(source, fault, model) for fault in faults]
+    problems = [problem for fault in faults for problem in _problems(source, fault, model)]
     raise ConfigurationError(tuple(sorted(problems, key=lambda problem: (problem.line, problem.column))))
 
 
-def _fault(source: Source, fault: Any, model: type[BaseModel]) -> Problem:
+def _problems(source: Source, fault: Any, model: type[BaseModel]) -> list[Problem]:
     location = tuple(step for step in fault["loc"] if isinstance(step, str | int))
+    if fault["type"] == "placed":
+        return [source.problem((*location, *path), *said) for path, *said in fault["ctx"]["faults"]]
     while location and location not in source.places and location[:-1] in source.places and fault["type"] != "missing":
         location = location[:-1]
-    return source.problem(location, *words(fault, model))
+    return [source.problem(location, *words(fault, model))]
 
 
 def _refusable(text: bytes | str, loader: Any) -> tuple[Place | None, Place | None]:

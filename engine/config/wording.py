@@ -6,8 +6,10 @@ from types import UnionType
 from typing import Annotated, Any, Final, Union, get_args, get_origin
 
 from pydantic import BaseModel
+from pydantic_core import PydanticCustomError
 
 Step = str | int
+Placed = tuple[tuple[Step, ...], str, str]
 
 # Kinds of pydantic's faults to what would do instead; the names in braces are of the fault's context.
 _EXPECTED: Final[Mapping[str, str]] = {
@@ -35,6 +37,8 @@ _EXPECTED: Final[Mapping[str, str]] = {
     "enum": "one of {expected}",
 }
 
+# Kinds of our own whose value is never shown: it may be a secret.
+_UNSHOWN: Final = {"literal_secret": "a secret written in the file", "no_hash": "no argon2id hash"}
 # Where a block belongs, a plain value is not shown: `auth: …` may hold a secret.
 _BLOCKS: Final = frozenset({"dict_type", "model_type", "model_attributes_type"})
 
@@ -46,24 +50,35 @@ def words(fault: Mapping[str, Any], model: type[BaseModel]) -> tuple[str, str]:
         return "missing", _EXPECTED[kind]
     if kind == "extra_forbidden":
         return "unknown key", nearest(str(location[-1]), keys_at(model, location[:-1]))
-    if kind == "literal_secret":
-        return "a secret written in the file", str(fault["msg"])
+    if kind in _UNSHOWN:
+        return _UNSHOWN[kind], str(fault["msg"])
+    if kind == "value_error" and isinstance(fault.get("input"), dict):
+        return "does not fit together", _expected(fault)
     if kind in _BLOCKS and isinstance(fault.get("input"), str):
         return "found a plain value", _expected(fault)
     return f"found {_shown(fault.get('input'))}", _expected(fault)
 
 
+def placed(faults: Sequence[Placed]) -> PydanticCustomError:
+    """Return the error of a rule over a whole block: for each fault its path, what was found, and what would do."""
+    said = "; ".join(f"{'.'.join(map(str, path))}: {found}; {expected}" for path, found, expected in faults)
+    return PydanticCustomError("placed", "{said}", {"said": said, "faults": tuple(faults)})
+
+
 def telling(faults: Sequence[Any]) -> list[Any]:
     """Return the faults that say something new.
 
-    Left out are a list that is called too short only because its items were refused, and a key that is called
-    missing where a misspelt one stands beside it.
+    Left out are a list that is called too short only because its items were refused, a key that is called missing
+    where a misspelt one stands beside it, and the rest of a hash that was cut at its commas for want of quotes.
     """
     unknown = {fault["loc"] for fault in faults if fault["type"] == "extra_forbidden"}
-    return [fault for fault in faults if not _echo(fault, unknown)]
+    cut = {fault["loc"][:-1] for fault in faults if fault["type"] == "no_hash"}
+    return [fault for fault in faults if not _echo(fault, unknown, cut)]
 
 
-def _echo(fault: Any, unknown: set[tuple[Step, ...]]) -> bool:
+def _echo(fault: Any, unknown: set[tuple[Step, ...]], cut: set[tuple[Step, ...]]) -> bool:
+    if fault["type"] == "extra_forbidden":
+        return fault["loc"][:-1] in cut and "=" in str(fault["loc"][-1])
     if fault["type"] == "too_short":
         return len(fault["input"]) >= int(fault["ctx"]["min_length"])
     beside = [str(place[-1]) for place in unknown if place[:-1] == fault["loc"][:-1]]

@@ -211,9 +211,18 @@ users:
         pytest.param(("duplicate_patient_limit", "duplicate_limit"), 6, "unknown key", id="unknown key"),
         pytest.param(("environment: sandbox", "environment: test"), 2, "sandbox", id="environment"),
         pytest.param(("{env: ENGINE_SECRET}", "letmein"), 8, "a secret", id="secret in clear"),
-        pytest.param(("tenant: riverbend,", "tenant: other,"), 2, "'other'", id="unknown tenant"),
+        pytest.param(("tenant: riverbend,", "tenant: rivrbend,"), 8, "did you mean riverbend?", id="unknown tenant"),
+        pytest.param(("http://127.0.0.1:0", "127.0.0.1:0"), 3, "http:// or https://", id="an address without scheme"),
+        pytest.param(("127.0.0.1:0", "127.0.0.1:80800"), 3, "perhaps a port", id="no port"),
+        pytest.param(("127.0.0.1:0", "127.0.0.1:0/"), 3, "no slash at the end", id="a slash"),
+        pytest.param(("https://cdis.example", "a b"), 4, "without blanks", id="no system"),
+        pytest.param(("secret: {env: ENGINE_SECRET},", ""), 8, "does not fit together; give a secret", id="public"),
+        pytest.param(("test_hooks: true", "tls: {certificate: a, key: b}"), 3, "begins with https:", id="tls"),
+        pytest.param(("test_hooks: true", "auth: {auto_login_user: x}"), 9, "one of users", id="nobody"),
         pytest.param(("role: system-integration", "role: god"), 8, "physician", id="role"),
-        pytest.param(("environment: sandbox", "environment: production"), 2, "test_hooks", id="hooks in production"),
+        pytest.param(
+            ("environment: sandbox", "environment: production"), 9, "environment: sandbox", id="hooks in production"
+        ),
     ],
 )
 def test_mistakes_are_named_with_their_place(change: tuple[str, str], line: int, said: str) -> None:
@@ -223,6 +232,19 @@ def test_mistakes_are_named_with_their_place(change: tuple[str, str], line: int,
     assert f"i.yaml:{line}:" in str(told.value)
     assert said in str(told.value)
     assert "letmein" not in str(told.value)
+
+
+def test_faults_of_the_whole_are_told_all_at_once() -> None:
+    """Rules over several keys name each place that breaks them, not only the first."""
+    text = CONFIGURATION.replace("sandbox", "production").replace("tenant: riverbend", "tenant: lakeside")
+    with pytest.raises(ConfigurationError) as told:
+        validate(parse(text + "auth: {auto_login_user: dr.osei}", "i.yaml"), ServiceConfiguration)
+    assert [(problem.line, problem.path) for problem in told.value.problems] == [
+        (8, "clients.engine.tenant"),
+        (9, "test_hooks"),
+        (10, "auth.auto_login_user"),
+        (10, "auth.auto_login_user"),
+    ]
 
 
 def test_demo_configuration() -> None:

@@ -144,11 +144,12 @@ def test_a_secret_that_cannot_be_read_is_told(own_service: Outside) -> None:
 
 
 def test_an_unset_variable_is_told_at_the_start(tmp_path: Path) -> None:
-    """A client whose secret is in no variable is named at the start; the service serves the others."""
-    client = Client(tenant="lax", secret=Secret(env="NO_SUCH_SECRET"))
+    """A client whose secret is in no variable is named at the start, and a scope that is none; all else is served."""
+    client = Client(tenant="lax", secret=Secret(env="NO_SUCH_SECRET"), scopes=("user/.", "nosystem/*.*"))
     with started(tmp_path, configuration(tmp_path / "secret", clients={"one": client})) as process:
         told = process.event("client cannot prove itself")
         assert (told["client"], told["error"]) == ("one", "the environment variable NO_SUCH_SECRET is not set")
+        assert process.event("no such scope")["codes"] == ["nosystem/*.*"]
 
 
 def test_a_reload_that_changes_nothing(tmp_path: Path) -> None:

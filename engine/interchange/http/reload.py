@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from engine.config.service import ServiceConfiguration
 from engine.errors import ConfigurationError, StartError
+from engine.interchange.oauth.scope import right
 from engine.interchange.service import Service
 from engine.telemetry import logger
 
@@ -11,12 +12,15 @@ Change = Callable[[ServiceConfiguration], ServiceConfiguration]
 
 
 def warn(configuration: ServiceConfiguration) -> None:
-    """Log what a configuration asks for in vain: keys that nothing obeys, clients whose secret cannot be read."""
+    """Log what a configuration asks for in vain: keys that nothing obeys, secrets that cannot be read, no scopes."""
     if configuration.unheeded:
         logger().warning("not in force", waits_for=list(configuration.unheeded))
     for name, client in configuration.clients.items():
         if client.trouble:
             logger().warning("client cannot prove itself", client=name, error=client.trouble)
+        unknown = [scope for scope in client.scopes if right(scope) is None]
+        if unknown:
+            logger().warning("no such scope", client=name, codes=unknown)
 
 
 class Reload:
