@@ -17,7 +17,7 @@ from engine.deliver.stored import PATIENT, Body, Stored, stored
 from engine.deliver.verdict import Attempt, Failure, Known, Merged, Owned, Request
 from engine.errors import DeliveryError
 from engine.fhir import outcome
-from engine.fhir.plan import Identity
+from engine.fhir.plan import Identity, Keep
 
 GONE: Final = frozenset({404, 410})
 TOO_LARGE: Final = "answer-too-large"
@@ -30,7 +30,8 @@ class Exchange:
     """What one delivery asks of one server, in order; collects attempts, notes and what is to be remembered.
 
     `tried`: an earlier try of this delivery wrote, or was about to. `references`: the resources of the plan that are
-    resolved, by local name.
+    resolved, by local name; `waiting` those that are resolved once something refers to them; `trusted` those of them
+    about which the server was not asked.
     """
 
     def __init__(
@@ -55,6 +56,8 @@ class Exchange:
         self.merges: list[Merged] = []
         self.deleted = False
         self.references: dict[str, str] = {}
+        self.waiting: dict[str, Keep] = {}
+        self.trusted: set[str] = set()
         self._intend = intend
         self._at = at
         self.tried = attempts_made > 0

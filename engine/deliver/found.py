@@ -24,7 +24,7 @@ async def found_by(exchange: Exchange, interaction: Keep, *, remembered: bool) -
     """
     record = interaction.record
     identities = (*record.identities, *record.retired)
-    if remembered:
+    if remembered and not record.retired:
         found = await _remembered(exchange, interaction, identities)
         if found is not None:
             return found
@@ -69,7 +69,7 @@ async def _remembered(exchange: Exchange, interaction: Keep, identities: Sequenc
     cache = exchange.server.cache_of(type_)
     for identity in identities:
         cached = cache.find((identity,))
-        if cached is not None:
+        if cached is not None and _standing(cached):
             return cached
     keys = {Identity(f"{type_} {identity.system}", identity.value): identity for identity in identities}
     known = await exchange.memory.known(tuple(keys))
@@ -79,9 +79,13 @@ async def _remembered(exchange: Exchange, interaction: Keep, identities: Sequenc
         if not interaction.overwrite:
             return Stored(known[key].logical_id, "", {}, fresh=False, type_=type_)
         found = await exchange.read(known[key].logical_id, type_)
-        if found is not None and carries(found.body, identity):
+        if found is not None and carries(found.body, identity) and _standing(found):
             return found
     return None
+
+
+def _standing(found: Stored) -> bool:
+    return found.body.get("status") != ENTERED_IN_ERROR
 
 
 async def _searched(exchange: Exchange, interaction: Keep, identities: Sequence[Identity]) -> Stored | None:
@@ -91,7 +95,7 @@ async def _searched(exchange: Exchange, interaction: Keep, identities: Sequence[
         patient = exchange.references.get(interaction.moved_from) or exchange.references[record.patient]
         query = f"patient={quote(patient, safe='')}&{query}"
     matches = await exchange.search(query, record.type)
-    standing = [one for one in matches if one.body.get("status") != ENTERED_IN_ERROR] or list(matches)
+    standing = [one for one in matches if _standing(one)] or list(matches)
     by_new = [one for one in standing if any(carries(one.body, item) for item in record.identities)]
     by_old = [one for one in standing if any(carries(one.body, item) for item in record.retired)]
     if record.retired and any(one.logical_id != other.logical_id for one in by_new for other in by_old):

@@ -3,13 +3,14 @@
 What is never overwritten (Practitioner, Location, Organization) is only found or made; once known it costs no request.
 """
 
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
 from engine.deliver.exchange import Exchange
 from engine.deliver.failure import error_of
-from engine.deliver.found import found_by, owner_of, remembered_as, search_kept
+from engine.deliver.found import ENTERED_IN_ERROR, found_by, owner_of, remembered_as, search_kept
 from engine.deliver.stored import Body, Stored, id_of, stored
 from engine.deliver.verdict import Failure, Owned
 from engine.errors import HeldDeliveryError
@@ -17,7 +18,7 @@ from engine.fhir.changes import apply, created, grow
 from engine.fhir.moves import Moved, moved, remember_former, settle, settled
 from engine.fhir.patient import carries
 from engine.fhir.plan import ElementChange, Identity, Keep, ResourceRecord
-from engine.fhir.references import resolved
+from engine.fhir.references import local_names, resolved
 
 MOST_ROUNDS: Final = 4
 _STALE: Final = frozenset({409, 412})
@@ -28,24 +29,44 @@ _REFUSED: Final = frozenset({400, 422})
 async def keep(exchange: Exchange, interaction: Keep, at: datetime | None, *, remembered: bool = True) -> str:
     """Carry out a Keep and return how it ended: `created`, `updated`, `unchanged`, or why nothing was done.
 
-    `at` is the time of the event. `remembered` False: start from what the server says now. Raises HeldDeliveryError
-    (`visit-of-another-patient`, `would-merge`, `multiple-matches`, `version-conflict` ...) and those of a delivery.
+    `at` is the time of the event. `remembered` False: start from what the server says now. What is never overwritten
+    waits until something refers to it. Raises HeldDeliveryError (`visit-of-another-patient`, `would-merge`,
+    `multiple-matches`, `version-conflict` ...) and those of a delivery.
     """
     record = interaction.record
+    if not interaction.overwrite:
+        exchange.waiting[record.local] = interaction
+        return "unchanged"
     if record.holder and record.patient not in exchange.references:
         return interaction.absent
     keeping = _Keeping(exchange, interaction, at)
     found = await found_by(exchange, interaction, remembered=remembered)
     if found is None and not interaction.create:
         return interaction.absent
-    if not interaction.overwrite and found is not None:
-        exchange.references[record.local] = found.reference
-        return "unchanged"
+    if found is not None and found.reference in exchange.references.values():
+        return "already-merged"
+    await refer(exchange, record.changes, remembered=remembered)
     for _ in range(MOST_ROUNDS):
         ending, found = await (keeping.make() if found is None else keeping.update(found))
         if ending:
             return ending
     raise HeldDeliveryError("version-conflict")
+
+
+async def refer(exchange: Exchange, changes: Iterable[ElementChange], *, remembered: bool = True) -> None:
+    """Resolve what changes refer to and what that refers to itself, each once; what is unknown is made."""
+    for name in (name for change in changes for name in local_names(change.items)):
+        interaction = exchange.waiting.get(name)
+        if interaction is None or name in exchange.references:
+            continue
+        await refer(exchange, interaction.record.changes, remembered=remembered)
+        found = await found_by(exchange, interaction, remembered=remembered)
+        if found is None:
+            await _Keeping(exchange, interaction, None).make()
+            continue
+        exchange.references[name] = found.reference
+        if not found.fresh:
+            exchange.trusted.add(name)
 
 
 class _Keeping:
@@ -63,7 +84,10 @@ class _Keeping:
         condition = search_kept(record.identities[:1])
         body = self._new()
         headers = (("If-None-Exist", condition),)
-        answer = await exchange.write_patient("POST", record.type, body, headers, _STALE)
+        answer = await exchange.write_patient("POST", record.type, body, headers, self._spoken(_STALE))
+        if answer.status in _REFUSED:
+            await self._distrust()
+            return "", None
         if answer.status in _STALE:
             exchange.server.cache_of(record.type).forget(record.identities)
             match = await found_by(exchange, interaction, remembered=False)
@@ -92,9 +116,10 @@ class _Keeping:
                 return "", await self._again(found)
             exchange.note(*flags)
             self._remember(found, owned)
-            return "unchanged", None
+            idle = interaction.status.otherwise if interaction.status else ""
+            return idle if idle and idle in flags else "unchanged", None
         headers = (("If-Match", found.tag),) if found.tag else ()
-        spoken = _STALE | _LOST if found.fresh else _STALE | _LOST | _REFUSED
+        spoken = self._spoken(_STALE | _LOST if found.fresh else _STALE | _LOST | _REFUSED)
         answer = await exchange.write_patient("PUT", found.reference, body, headers, spoken)
         if answer.status < 300:
             written = exchange.patient_of(answer, self.record.type)
@@ -102,12 +127,28 @@ class _Keeping:
             self._remember(written, owned)
             return "updated", None
         self.cache.drop(found.logical_id)
+        if answer.status in _REFUSED:
+            await self._distrust()
         if answer.status == 410 and found.fresh:
             raise HeldDeliveryError("deleted-at-server", status=410)
         fresh = await self._again(found)
         if fresh is None and not interaction.create:
             return interaction.absent, None
         return "", fresh
+
+    def _spoken(self, statuses: frozenset[int]) -> frozenset[int]:
+        """Return the refusals to deal with: while references were not asked about, they may be what is refused."""
+        return statuses | _REFUSED if self.exchange.trusted else statuses
+
+    async def _distrust(self) -> None:
+        """Ask the server for every reference that was remembered: it may have been deleted there."""
+        exchange = self.exchange
+        doubted, exchange.trusted = exchange.trusted, set()
+        for name in doubted:
+            record = exchange.waiting[name].record
+            exchange.server.cache_of(record.type).forget(record.identities)
+            exchange.references.pop(name, None)
+        await refer(exchange, self.record.changes, remembered=False)
 
     def _matched(self, match: Stored) -> tuple[str, Stored | None]:
         if self.interaction.overwrite:
@@ -175,7 +216,13 @@ class _Keeping:
     def _remember(self, resource: Stored, owned: dict[str, tuple[str, ...]]) -> None:
         exchange, record = self.exchange, self.record
         exchange.references[record.local] = resource.reference
-        carried = tuple(item for item in record.identities if carries(resource.body, item))
+        if resource.body.get("status") == ENTERED_IN_ERROR:
+            self.cache.drop(resource.logical_id)
+            exchange.owned[resource.reference] = Owned(resource.reference, exchange.source, owned)
+            return
+        old = tuple(key_of(item) for item in record.identifiers if item.get("use") == "old")
+        listed = (*record.identities, *record.retired, *old)
+        carried = tuple(item for item in dict.fromkeys(listed) if carries(resource.body, item))
         if self.cache.find(carried) is None:
             exchange.known.update(remembered_as(record.type, item, resource.logical_id) for item in carried)
         if self.interaction.overwrite and self.cache.owned(resource.logical_id, exchange.source) != owned:
@@ -191,10 +238,14 @@ def _numbers(current: list[Any], record: ResourceRecord) -> list[Any]:
     """Return the identifiers as they are to be: the message's added, those that are retired of `use` old."""
     retired = set(record.retired)
     grown = [
-        {**item, "use": "old"} if Identity(item.get("system", ""), item.get("value", "")) in retired else item
-        for item in current
+        {**item, "use": "old"} if key_of(item) in retired and item.get("use") != "old" else item for item in current
     ]
     return grow(grown, record.identifiers)
+
+
+def key_of(identifier: Body) -> Identity:
+    """Return an Identifier's system and value."""
+    return Identity(identifier.get("system", ""), identifier.get("value", ""))
 
 
 def _without(body: Body, element: str) -> Body:

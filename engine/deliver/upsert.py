@@ -116,7 +116,7 @@ async def _applied(exchange: Exchange, interaction: Upsert, found: Resolution) -
         return Applied(patient.body | {"active": False}, live, dict(await exchange.owned_slices(patient)), flags)
     result = apply(
         patient.body,
-        record.changes,
+        () if interaction.thin else record.changes,
         await exchange.owned_slices(patient),
         fill=exchange.channel.demographics == "fill",
         required=required_by(exchange.server.settings.if_none_exist),

@@ -27,7 +27,8 @@ def moved(body: Body, move: StatusMove, at: datetime | None) -> Moved:
     """Return what an event at a time makes of a stored resource's status."""
     status = str(body.get(move.element) or "")
     if not move.to or status == move.to:
-        return Moved(status)
+        idle = move.otherwise if move.to and status not in move.only else ""
+        return Moved(status, note=idle)
     if status in move.reopens:
         return Moved(move.to, reopened=True, note=REUSED) if _begins_anew(body, move, at) else Moved(status)
     if status in move.never:

@@ -59,7 +59,8 @@ class Upsert:
 
     `create` false: a patient who is unknown is held, not made, or with `ignore` left alone, together with all that
     belongs to it. `reactivate`: set a record active again that an A29 made inactive. `inactivate`: the event deletes
-    the person's record (A29), and nothing else of it is said.
+    the person's record (A29), and nothing else of it is said. `thin`: demographics serve only where the record has to
+    be created (moves).
     """
 
     patient: PatientRecord
@@ -67,6 +68,7 @@ class Upsert:
     reactivate: bool = False
     inactivate: bool = False
     ignore: bool = False
+    thin: bool = False
 
 
 @dataclass(frozen=True, slots=True)

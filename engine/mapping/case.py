@@ -69,6 +69,7 @@ EXPECT_KEYS: Final = frozenset(
         "and",
         "encounter",
         "encounter-2",
+        "source-encounter",
         "refers",
     }
 )

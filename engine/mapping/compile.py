@@ -11,10 +11,11 @@ from engine.errors import MappingError
 from engine.fhir.plan import Identity, Interaction, Keep, Link, Merge, PatientRecord, Plan, Rename, Upsert
 from engine.hl7.finding import Finding
 from engine.hl7.message import Message
+from engine.mapping.asking import SOURCE, Resource
 from engine.mapping.check_table import check_table
 from engine.mapping.document import Document, Documents, Problems, read_documents
 from engine.mapping.events import Doing, EventTable, Rule, make_event_table
-from engine.mapping.group import MergeGroup, merge_groups, patient_segments
+from engine.mapping.group import MergeGroup, merge_groups, patient_segments, visit_segments
 from engine.mapping.identifier import Identifiers
 from engine.mapping.identify import Identities, SubjectReader
 from engine.mapping.kit import Kit
@@ -22,7 +23,7 @@ from engine.mapping.moment import Moment
 from engine.mapping.patient import PatientMapping
 from engine.mapping.reading import Reading
 from engine.mapping.rename import change, ended, key_of
-from engine.mapping.resources import Resource, check_acts, compile_resources
+from engine.mapping.resources import check_acts, compile_resources
 from engine.mapping.scope import Scope
 from engine.mapping.setting import Setting, setting_of
 from engine.mapping.slices import Slices
@@ -148,10 +149,12 @@ class Mapping:
 
     def _patients(self, rule: Rule, message: Message, moment: Moment, warnings: list[str]) -> tuple[Interaction, ...]:
         """Return what is asked for the patient and what belongs to it, or for each where the rule says so."""
+        sides = self._reader.sides(rule, message, moment)
+        _refuse_faults(tuple(finding for side in sides for finding in side.findings))
+        if rule.moves:
+            return self._moves(rule, sides, message, moment, warnings)
         interactions: list[Interaction] = []
-        for number, pid in enumerate(message.named("PID") if rule.each else (message.first("PID"),)):
-            side = self._reader.side(pid, message, moment)
-            _refuse_unidentified(side, "PID-3")
+        for number, (pid, side) in enumerate(zip(message.named("PID"), sides, strict=False)):
             if rule.each:
                 reading = self._reading(MergeGroup(pid, None), message, moment)
             else:
@@ -167,6 +170,26 @@ class Mapping:
             warnings += reading.warnings
         if self._reader.is_historic(rule):
             warnings.append(rule.name)
+        return _once(interactions)
+
+    def _moves(
+        self, rule: Rule, sides: Sequence[Identities], message: Message, moment: Moment, warnings: list[str]
+    ) -> tuple[Interaction, ...]:
+        """Return what is asked where resources go from the patients of the MRG segments to that of the PID."""
+        reading = Reading(message, message.segments, moment.offset, moment.day)
+        target = self._patient.record(sides[0].found, reading)
+        warnings += reading.warnings
+        interactions: list[Interaction] = [Upsert(target, rule.create, thin=True)]
+        for number, (segments, side) in enumerate(zip(visit_segments(message), sides[1:], strict=True)):
+            suffix = f"-{number + 1}" if number else ""
+            identities = tuple(one.identity for one in side.found)
+            source = PatientRecord(identities, (), (), placeholder=True, local=f"{SOURCE}{suffix[1:]}")
+            if not set(identities) & set(target.identities):
+                interactions.append(Upsert(source, create=False, ignore=True, thin=True))
+            reading = Reading(message, segments, moment.offset, moment.day)
+            for act in rule.acts:
+                interactions += self._resources[act.type_].keeps(act, rule.clears, reading, suffix, target.local)
+            warnings += reading.warnings
         return _once(interactions)
 
     def _rename(self, group: MergeGroup, message: Message, moment: Moment, warnings: list[str]) -> Rename:

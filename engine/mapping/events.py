@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from engine.mapping.act import Act, parted, read_acts
+from engine.mapping.act import Act, Verb, parted, read_acts
 from engine.mapping.document import Document, Problems
 from engine.mapping.expression import FIELD
 from engine.mapping.identifier import MERGED, IdentityRules, Preference
@@ -49,6 +49,11 @@ class Rule:
     acts: tuple[Act, ...] = ()
     clears: tuple[str, ...] = ()
     each: bool = False
+
+    @property
+    def moves(self) -> bool:
+        """Whether something is moved from one patient to another."""
+        return any(act.verb is Verb.MOVE for act in self.acts)
 
 
 @dataclass(frozen=True, slots=True)

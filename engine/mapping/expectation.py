@@ -45,7 +45,14 @@ def _chosen(key: str, wanted: Any, outcome: dict[str, Any]) -> Any:
     if key == FRAGMENT and isinstance(wanted, dict):
         found = outcome.get(FRAGMENT, {})
         return {name: found[name] for name in wanted if name in found}
-    return outcome.get(key)
+    return _fragment(wanted, outcome.get(key))
+
+
+def _fragment(wanted: Any, found: Any) -> Any:
+    """Return of a map what was expected of it, however deep; anything else whole."""
+    if not isinstance(wanted, dict) or not isinstance(found, dict):
+        return found
+    return {name: _fragment(part, found[name]) for name, part in wanted.items() if name in found}
 
 
 def _written(key: str, value: Any, margin: str) -> list[str]:

@@ -38,6 +38,14 @@ def merge_groups(message: Message) -> tuple[MergeGroup, ...]:
     return tuple(groups)
 
 
+def visit_segments(message: Message) -> tuple[tuple[Segment, ...], ...]:
+    """Return for each MRG the segments that speak of what is moved: it and those up to the next MRG, then the head."""
+    segments = message.segments
+    at = [index for index, segment in enumerate(segments) if segment.name == "MRG"]
+    ends = [*at[1:], len(segments)]
+    return tuple((*segments[start:end], *segments[: at[0]]) for start, end in zip(at, ends, strict=True))
+
+
 def patient_segments(message: Message, pid: Segment | None) -> tuple[Segment, ...]:
     """Return the segments that speak of the patient of a PID: from it up to the next PID, and the header."""
     segments = message.segments

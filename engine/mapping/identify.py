@@ -93,8 +93,22 @@ class SubjectReader:
 
     def _patient(self, rule: Rule, message: Message) -> Subject:
         moment = self.moment(message)
-        side = self.side(message.first("PID"), message, moment)
-        return _subject(rule, message, moment, (side.found,), side.findings or _unidentified(side))
+        sides = self.sides(rule, message, moment)
+        return _subject(rule, message, moment, [side.found for side in sides], _faults([sides]))
+
+    def sides(self, rule: Rule, message: Message, moment: Moment) -> tuple[Identities, ...]:
+        """Return the identities of each patient whom an event speaks of, with the findings that forbid to map it.
+
+        One, or that of each PID, or (moves) that of the PID and of each MRG whom something is moved from.
+        """
+        if not rule.each and not rule.moves:
+            side = self.side(message.first("PID"), message, moment)
+            return (side if side.findings or side.found else side._replace(findings=_unidentified(side)),)
+        pids = message.named("PID") if rule.each else (message.first("PID"),)
+        sides = [(self.side(pid, message, moment), "PID-3") for pid in pids or (None,)]
+        if rule.moves:
+            sides += [(self.merged_side(mrg, message, moment), "MRG-1") for mrg in message.named("MRG") or (None,)]
+        return tuple(side._replace(findings=side.findings or _unidentified(side, place)) for side, place in sides)
 
     def _merge(self, rule: Rule, message: Message) -> Subject:
         moment = self.moment(message)

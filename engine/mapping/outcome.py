@@ -67,7 +67,7 @@ def _kept(keep: Keep) -> Json:
     record, move = keep.record, keep.status
     found: Json = {
         "keep": record.local,
-        "if_absent": f"create, flagged {keep.late}" if keep.late else "create" if keep.create else keep.absent,
+        "if_absent": (f"create, flagged {keep.late}" if keep.late else "create") if keep.create else keep.absent,
         "identities": [lane_key(identity) for identity in record.identities],
     }
     if move is not None:
@@ -75,6 +75,10 @@ def _kept(keep: Keep) -> Json:
         found["status"] = {"to": move.to, "new": move.created, **{name: one for name, one in lists.items() if one}}
     if keep.clears:
         found["clears"] = list(keep.clears)
+    if record.retired:
+        found["retired"] = [lane_key(identity) for identity in record.retired]
+    if keep.moved_from:
+        found["moved_from"] = keep.moved_from
     return {**found, **_slices(record.changes), "resource": resource(keep)}
 
 

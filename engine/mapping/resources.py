@@ -1,19 +1,16 @@
-"""All resource files beside the Patient's, compiled; and what an event asks of these resources."""
+"""All resource files beside the Patient's, checked and compiled."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
-from engine.fhir.plan import ElementChange, Keep, ResourceRecord
-from engine.fhir.references import local_names
-from engine.mapping.act import Act, Verb
+from engine.mapping.asking import Resource, Words
 from engine.mapping.document import Document, Problems
 from engine.mapping.events import EventTable
 from engine.mapping.expression import FIELD
-from engine.mapping.getter import Step
 from engine.mapping.identifier import Identifiers
 from engine.mapping.reading import Reading
 from engine.mapping.reference import data_types, elements, nearest
-from engine.mapping.referred import FROM, body_changes, referred
+from engine.mapping.referred import FROM, referred
 from engine.mapping.resource import Number, Numbers, ResourceMapping
 from engine.mapping.scope import Scope
 from engine.mapping.slices import Slices
@@ -22,15 +19,17 @@ from engine.mapping.table import Table
 from engine.mapping.template import Compiler
 
 FILE_KEYS: Final = frozenset(
-    {"resource", "extends", "patient", "identity", "status", "elements", "missing", "late", "new"}
+    {"resource", "extends", "patient", "identity", "status", "elements", "missing", "late", "new", "merge"}
 )
 IDENTITY_KEYS: Final = frozenset({"keys", "else", "also", "merged", "type", "types"})
+MERGE_KEYS: Final = frozenset({"to", "part"})
+MISSING_KEYS: Final = frozenset({"flag", "unless"})
 TYPES_TABLE: Final = "identifier-type"
 
 
 def compile_resources(
     compiler: Compiler, documents: Mapping[str, Document], identifiers: Identifiers, tables: Mapping[str, Table]
-) -> dict[str, "Resource"]:
+) -> dict[str, Resource]:
     """Compile every resource file but the Patient's; those that a repetition names first, so that others may refer."""
     ordered = sorted(documents, key=lambda name: (FROM not in documents[name].value, name != "Organization", name))
     found: dict[str, Resource] = {}
@@ -50,91 +49,13 @@ def compile_resources(
     return found
 
 
-def check_acts(table: EventTable, resources: Mapping[str, "Resource"], events: Document, problems: Problems) -> None:
+def check_acts(table: EventTable, resources: Mapping[str, Resource], events: Document, problems: Problems) -> None:
     """Note acts of the event table with resources that have no file."""
     for event, rule in table.rules.items():
         for act in rule.acts:
             if act.type_ not in resources:
                 found = f"{act.verb.value} {act.type_.lower()}"
                 problems.add(events, ("events", event, "do"), found, f"no resources/{act.type_.lower()}.yaml")
-
-
-class Resource:
-    """One resource file, and what the verbs of the event table do with it."""
-
-    def __init__(self, mapping: ResourceMapping, missing: str, late: str, new: Step) -> None:
-        self._mapping = mapping
-        self._new = new
-        self._defaults: tuple[ElementChange, ...] | None = None
-        self._missing = missing
-        self._late = late
-
-    def keeps(self, act: Act, clears: tuple[str, ...], reading: Reading, suffix: str, patient: str) -> list[Keep]:
-        """Return what an act asks of the resource, after what it refers to; without a number a warning and nothing."""
-        reading.made = {}
-        record = self._mapping.record(reading, act.type_.lower() + suffix, patient)
-        if record is None:
-            if self._missing and self._mapping.speaks_of(reading):
-                reading.warnings.append(self._missing)
-            return []
-        move = self._mapping.judge(reading)
-        keep = Keep(
-            _cleared(record, clears),
-            create=act.verb is not Verb.CANCEL,
-            status=move,
-            clears=tuple(one for one in clears if "(" not in one),
-            late=self._late if act.verb is Verb.UPDATE else "",
-            defaults=self._given(reading),
-        )
-        return [*_needed(record, reading.made), keep]
-
-    def _given(self, reading: Reading) -> tuple[ElementChange, ...]:
-        """Return the elements of a new resource, which are the same for every message."""
-        if self._defaults is None:
-            body = self._new(None, reading)
-            self._defaults = body_changes(body if isinstance(body, dict) else {}, self._mapping.type_)
-        return self._defaults
-
-
-def _cleared(record: ResourceRecord, clears: Iterable[str]) -> ResourceRecord:
-    """Return a record that deletes the slices which the event clears and the message does not fill."""
-    given = {(one.element, one.slice) for one in record.changes if one.items}
-    gone = []
-    for text in clears:
-        element, _, rest = text.partition("(")
-        slice_ = rest.removesuffix(")")
-        if slice_ and (element, slice_) not in given:
-            gone.append(ElementChange(element, slice_, (), many=True))
-    if not gone:
-        return record
-    return ResourceRecord(
-        record.type,
-        record.local,
-        record.identities,
-        record.identifiers,
-        (*record.changes, *gone),
-        record.holder,
-        record.patient,
-        record.retired,
-    )
-
-
-def _needed(record: ResourceRecord, made: Mapping[str, Keep]) -> list[Keep]:
-    """Return the resources that a record refers to, each once and after those that it refers to itself."""
-    wanted: dict[str, Keep] = {}
-
-    def add(name: str) -> None:
-        if name in wanted or name not in made:
-            return
-        for change in made[name].record.changes:
-            for other in local_names(change.items):
-                add(other)
-        wanted[name] = made[name]
-
-    for change in record.changes:
-        for name in local_names(change.items):
-            add(name)
-    return list(wanted.values())
 
 
 def _resource(
@@ -158,7 +79,26 @@ def _resource(
         identifiers,
     )
     new = compiler.object(value.get("new") or {}, scope.at("new"), name).step
-    return Resource(mapping, str(value.get("missing") or ""), str(value.get("late") or ""), new)
+    return Resource(mapping, new, _words(compiler, scope, value, name))
+
+
+def _words(compiler: Compiler, scope: Scope, value: dict[str, Any], name: str) -> Words:
+    missing, merged = value.get("missing") or {}, value.get("merge") or {}
+    if isinstance(missing, str):
+        missing = {"flag": missing}
+    for given, keys, key in ((missing, MISSING_KEYS, "missing"), (merged, MERGE_KEYS, "merge")):
+        for one in given:
+            if one not in keys:
+                compiler.problem(scope.at(key, one), f"unknown key {one!r}", nearest(one, keys))
+    part = str(merged.get("part") or "")
+    if part and part not in elements()[name]:
+        compiler.problem(scope.at("merge", "part"), f"{name} has no element {part!r}", nearest(part, elements()[name]))
+    tests = compiler.guards({"unless": missing["unless"]}, scope.at("missing")) if "unless" in missing else []
+
+    def warns(_: Any, reading: Reading) -> bool:
+        return not any(test(None, reading) for test, _ in tests)
+
+    return Words(str(missing.get("flag") or ""), warns, str(value.get("late") or ""), str(merged.get("to") or ""), part)
 
 
 def _numbers(compiler: Compiler, scope: Scope, value: Any, tables: Mapping[str, Table]) -> Numbers:

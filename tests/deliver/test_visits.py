@@ -91,3 +91,221 @@ async def test_admission_creates_patient_and_visit(ward):
     ward.day -= 1
     again = await ward.say("A01", pv1(visit, begin="20260303075500"))
     assert (again.reason, len(again.attempts)) == ("unchanged", 0)
+
+
+async def test_a_stay_from_admission_to_its_end_and_back(ward):
+    """Transfer, discharge and its cancel: places, status, period and disposition follow, and what was is kept."""
+    visit = f"{ward.name}-V"
+    await ward.say("A01", pv1(visit, begin="20260303075500", more={14: "7", 13: "R"}))
+    moved = await ward.say("A02", pv1(visit, place="5E^512^B^RIVERBEND", prior="3W^312^A^RIVERBEND"))
+    assert moved.reason == "updated"
+    places = {one["location"]["display"]: one["status"] for one in ward.visit(visit)["location"]}
+    assert places == {"5E 512 B": "active", "3W 312 A": "completed"}  # PV1-3, PV1-6
+    await ward.say("A03", pv1(visit, place="5E^512^B^RIVERBEND", end="20260305101500", more={36: "01"}))
+    body = ward.visit(visit)
+    assert body["status"] == "finished"
+    assert body["period"] == {"start": "2026-03-03T07:55:00+00:00", "end": "2026-03-05T10:15:00+00:00"}
+    assert {one["status"] for one in body["location"]} == {"completed"}
+    assert body["hospitalization"]["dischargeDisposition"]["coding"][0]["code"] == "home"  # PV1-36
+    assert body["hospitalization"]["admitSource"]["coding"][0]["code"] == "7"  # PV1-14, said by the A01 alone
+    undone = await ward.say("A13", pv1(visit, place="5E^512^B^RIVERBEND"))
+    assert undone.reason == "updated"
+    body = ward.visit(visit)
+    assert (body["status"], body["period"]) == ("in-progress", {"start": "2026-03-03T07:55:00+00:00"})
+    assert "dischargeDisposition" not in body["hospitalization"]
+    assert [one["status"] for one in body["statusHistory"]] == ["in-progress", "finished"]
+    places = {one["location"]["display"]: one["status"] for one in body["location"]}
+    assert places == {"5E 512 B": "active", "3W 312 A": "completed"}
+
+
+async def test_the_whole_stay_again_changes_nothing(ward):
+    """Every message of a stay replayed in order leaves the visit as it was."""
+    visit = f"{ward.name}-V"
+    stay = [
+        ("A05", {"kind": "P"}),
+        ("A01", {"begin": "20260304075500"}),
+        ("A21", {}),
+        ("A22", {}),
+        ("A06", {"kind": "I"}),
+        ("A02", {"place": "5E^512^B^RIVERBEND", "prior": "3W^312^A^RIVERBEND"}),
+        ("A12", {"place": "3W^312^A^RIVERBEND"}),
+        ("A03", {"end": "20260310101500"}),
+        ("A13", {}),
+        ("A03", {"end": "20260312101500"}),
+    ]
+    for event, said in stay:
+        await ward.say(event, pv1(visit, **said))
+    before = ward.visit(visit)
+    ward.day = 2
+    for event, said in stay:
+        assert (await ward.say(event, pv1(visit, **said), replay=True)).kind is VerdictKind.DELIVERED
+    after = ward.visit(visit)
+    assert {**after, "meta": None} == {**before, "meta": None}
+
+
+@pytest.mark.parametrize(
+    ("events", "status"),
+    [
+        pytest.param(["A04"], "in-progress", id="register"),
+        pytest.param(["A05", "A38"], "cancelled", id="cancel-pre-admit"),
+        pytest.param(["A14", "A27"], "cancelled", id="cancel-pending-admit"),
+        pytest.param(["A01", "A38"], "in-progress", id="no-pre-admission-to-cancel"),
+        pytest.param(["A01", "A11"], "cancelled", id="cancel-admit"),
+        pytest.param(["A01", "A11", "A08"], "cancelled", id="an-update-reopens-nothing"),
+        pytest.param(["A01", "A21"], "onleave", id="leave"),
+        pytest.param(["A01", "A21", "A08"], "onleave", id="an-update-ends-no-leave"),
+        pytest.param(["A01", "A21", "A22"], "in-progress", id="return"),
+        pytest.param(["A01", "A21", "A52"], "in-progress", id="cancel-leave"),
+        pytest.param(["A01", "A21", "A22", "A53"], "onleave", id="cancel-return"),
+        pytest.param(["A01", "A03", "A08"], "finished", id="an-update-after-the-discharge"),
+        pytest.param(["A01", "A03", "A02"], "finished", id="a-transfer-after-the-discharge"),
+        pytest.param(["A01", "A03", "A21"], "finished", id="a-leave-after-the-discharge"),
+        pytest.param(["A01", "A05"], "in-progress", id="a-late-pre-admission"),
+        pytest.param(["A01", "A23"], "entered-in-error", id="delete-visit"),
+        pytest.param(["A01", "A11", "A01"], "in-progress", id="admitted-after-all"),
+        pytest.param(["A01", "A03", "A01"], "in-progress", id="number-used-again"),
+        pytest.param(["A05", "A02"], "in-progress", id="transferred-so-there"),
+        pytest.param(["A01", "A07"], "in-progress", id="class-change"),
+        pytest.param(["A01", "A16", "A25"], "in-progress", id="pending-discharge"),
+    ],
+)
+async def test_status_after_events(ward, events, status):
+    """What each event makes of the status that is stored."""
+    visit = f"{ward.name}-V"
+    for event in events:
+        assert (await ward.say(event, pv1(visit, kind="P" if event in {"A05", "A14"} else "I"))).applied
+    assert ward.visit(visit)["status"] == status
+
+
+async def test_nothing_to_cancel(ward):
+    """A cancel for a visit that nobody knows writes nothing, and makes no patient either."""
+    for event in ("A11", "A12", "A13", "A23", "A25", "A26", "A27", "A32", "A33", "A38", "A52", "A53", "A55"):
+        verdict = await ward.say(event, pv1("NONE"))
+        assert (verdict.kind, verdict.reason, verdict.attempts) == (VerdictKind.DELIVERED, "nothing-to-cancel", ())
+    await ward.say("A28", pv1("", kind="N"))
+    verdict = await ward.say("A11", pv1(f"{ward.name}-V"))
+    assert (verdict.reason, verdict.attempts) == ("nothing-to-cancel", ())
+    await ward.say("A01", pv1(f"{ward.name}-V"))
+    verdict = await ward.say("A13", pv1(f"{ward.name}-V"))
+    assert "nothing-to-cancel" in verdict.notes
+    assert ward.visit(f"{ward.name}-V")["status"] == "in-progress"
+
+
+async def test_pre_admission_number(ward):
+    """An admission under a new number finds the pre-admission by PV1-5, which stays as a second identifier."""
+    early, visit = f"{ward.name}-P", f"{ward.name}-V"
+    await ward.say("A05", pv1(early, kind="P"))
+    assert (await ward.say("A01", pv1(visit, more={5: f"{early}^^^RVB"}))).reason == "updated"
+    body = ward.visit(early)
+    assert (body["id"], body["status"]) == (ward.visit(visit)["id"], "in-progress")
+    assert [one["value"] for one in body["identifier"]] == [early, visit]
+    assert body["hospitalization"]["preAdmissionIdentifier"]["value"] == early
+
+
+async def test_unknown_visit_is_made_in_the_state_that_the_event_leaves(ward):
+    """A transfer of a visit that nobody knows makes it, flagged; so does a discharge, but not an admission."""
+    for event, status in (("A02", "in-progress"), ("A03", "finished"), ("A21", "onleave"), ("A08", "in-progress")):
+        verdict = await ward.say(event, pv1(f"{ward.name}-{event}"))
+        assert "unknown-visit" in verdict.notes
+        assert ward.visit(f"{ward.name}-{event}")["status"] == status
+    assert "unknown-visit" not in (await ward.say("A01", pv1(f"{ward.name}-A01"))).notes
+
+
+async def test_visit_without_a_number(ward):
+    """Without a number there is no visit; the patient is done, with a warning."""
+    verdict = await ward.say("A01", "I|3W^312^A")
+    assert (verdict.reason, "no-visit-number" in verdict.notes) == ("created", True)
+
+
+async def test_visit_of_another_patient_is_held(ward):
+    """A visit number that belongs to somebody else holds the entry, whichever way it was found."""
+    visit = f"{ward.name}-V"
+    await ward.say("A01", pv1(visit))
+    other = f"{ward.name}X"
+    for event in ("A01", "A08", "A03"):
+        verdict = await ward.say(event, pv1(visit), number=other)
+        assert (verdict.kind, verdict.reason) == (VerdictKind.HELD, "visit-of-another-patient")
+    assert ward.visit(visit)["status"] == "in-progress"
+
+
+async def test_reuse_of_a_number_may_be_held(ward):
+    """An admission on a visit that is over is held where the channel says so; one from before its end moves nothing."""
+    visit = f"{ward.name}-V"
+    await ward.say("A01", pv1(visit), at="20260303080000")
+    await ward.say("A03", pv1(visit, end="20260309080000"), at="20260309080000")
+    late = await ward.say("A01", pv1(visit), at="20260304080000")
+    assert (late.kind, "visit-reused" in late.notes) == (VerdictKind.DELIVERED, False)
+    assert ward.visit(visit)["status"] == "finished"
+    holding = ward.site.channel.model_copy(update={"visit_reuse": "hold"})
+    verdict = await ward.say("A01", pv1(visit), at="20260310080000", channel=holding)
+    assert (verdict.kind, verdict.reason) == (VerdictKind.HELD, "visit-reused")
+    verdict = await ward.say("A01", pv1(visit, begin="20260310070000"), at="20260310080000")
+    assert "visit-reused" in verdict.notes
+    body = ward.visit(visit)
+    assert (body["status"], body["period"]) == ("in-progress", {"start": "2026-03-10T07:00:00+00:00"})
+
+
+async def test_change_of_a_visit_number(ward):
+    """An A50 adds the new number and keeps the old one as such; sent again it changes nothing."""
+    old, new = f"{ward.name}-O", f"{ward.name}-N"
+    await ward.say("A01", pv1(old))
+    for reason in ("updated", "unchanged"):
+        verdict = await ward.say("A50", pv1(new), more=(f"MRG|{ward.name}^^^RVB||||{old}^^^RVB",))
+        assert verdict.reason == reason
+    body = ward.visit(new)
+    assert ward.visit(old)["id"] == body["id"]
+    await ward.say("A01", pv1(f"{ward.name}-M"))
+    verdict = await ward.say("A50", pv1(f"{ward.name}-M"), more=(f"MRG|{ward.name}^^^RVB||||{old}^^^RVB",))
+    assert (verdict.kind, verdict.reason) == (VerdictKind.HELD, "would-merge")
+
+
+async def test_merge_of_visits(ward):
+    """An A42 enters the one visit in error, as part of the other, which later messages of the old number reach."""
+    gone, kept = f"{ward.name}-G", f"{ward.name}-K"
+    await ward.say("A01", pv1(gone))
+    await ward.say("A01", pv1(kept))
+    source = ward.visit(gone)["id"]
+    await ward.say("A42", pv1(kept), more=(f"MRG|{ward.name}^^^RVB||||{gone}^^^RVB",))
+    target = ward.visit(kept)
+    body = ward.service.ask("GET", f"/fhir/R4/Encounter/{source}", client="physician").json()
+    assert (body["status"], body["partOf"]) == ("entered-in-error", {"reference": f"Encounter/{target['id']}"})
+    late = await ward.say("A08", pv1(gone, doctor="3301^Finch^Ida"))
+    assert late.reason == "updated"
+    assert (
+        ward.service.ask("GET", f"/fhir/R4/Encounter/{target['id']}", client="physician").json()["participant"][0][
+            "individual"
+        ]["display"]
+        == "Ida Finch"
+    )  # PV1-7
+    again = await ward.say("A42", pv1(kept, doctor="3301^Finch^Ida"), more=(f"MRG|{ward.name}^^^RVB||||{gone}^^^RVB",))
+    assert again.reason == "already-merged"
+    assert again.attempts == ()
+    unknown = await ward.say("A42", pv1(kept, doctor="3301^Finch^Ida"), more=(f"MRG|{ward.name}^^^RVB||||NO^^^RVB",))
+    assert unknown.reason in {"updated", "source-absent"}
+
+
+async def test_move_of_a_visit(ward):
+    """An A45 gives a visit to another patient; one that belongs to a third is held."""
+    visit, other = f"{ward.name}-V", f"{ward.name}X"
+    await ward.say("A28", pv1("", kind="N"), number=other)
+    await ward.say("A01", pv1(visit), number=other)
+    mrg = f"MRG|{other}^^^RVB||||{visit}^^^RVB\rPV1|1|{pv1(visit)}"
+    verdict = await ward.say("A45", pv1(""), more=(mrg,))
+    assert verdict.kind is VerdictKind.DELIVERED
+    patient = ward.find("Patient", MRN, ward.name)
+    assert ward.visit(visit)["subject"]["reference"] == f"Patient/{patient['id']}"
+
+
+async def test_swap_of_beds(ward):
+    """An A17 moves both patients, each to the place of its own PV1."""
+    one, two = f"{ward.name}-1", f"{ward.name}-2"
+    other = f"{ward.name}X"
+    await ward.say("A01", pv1(one, place="3W^312^A^RIVERBEND"))
+    await ward.say("A01", pv1(two, place="3W^312^B^RIVERBEND"), number=other)
+    second = f"PID|2||{other}^^^RVB^MR||{ward.name}^Amara||19600102|F\rPV1|2|{pv1(two, place='3W^312^A^RIVERBEND')}"
+    verdict = await ward.say("A17", pv1(one, place="3W^312^B^RIVERBEND"), more=(second,))
+    assert verdict.kind is VerdictKind.DELIVERED
+    assert ward.visit(one)["location"][0]["location"]["display"] == "3W 312 B"
+    patient = ward.find("Patient", MRN, other)
+    body = ward.find("Encounter", VISITS, two, f"&patient={patient['id']}")
+    assert body["location"][0]["location"]["display"] == "3W 312 A"

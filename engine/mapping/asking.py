@@ -1,0 +1,135 @@
+"""What an act of the event table asks of one resource: a verb and a message become interactions of a plan."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from engine.fhir.plan import ElementChange, Json, Keep, ResourceRecord, StatusMove
+from engine.fhir.references import local_names
+from engine.mapping.act import Act, Verb
+from engine.mapping.getter import Step
+from engine.mapping.reading import Reading
+from engine.mapping.referred import body_changes
+from engine.mapping.resource import ResourceMapping
+
+SOURCE: Final = "source"
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """What a resource file says beside elements: flags, and what becomes of a resource that is merged into another.
+
+    `missing`: the warning where nothing identifies the resource, `warns`: whether it is given. `late`: the flag of one
+    that is made by an event which speaks of a known one. `merged_to`: the status of a merged one, `part`: the element
+    by which it then belongs to the other.
+    """
+
+    missing: str
+    warns: Step
+    late: str
+    merged_to: str
+    part: str
+
+
+class Resource:
+    """One resource file, and what the verbs of the event table do with it; `new`: what its type requires."""
+
+    def __init__(self, mapping: ResourceMapping, new: Step, words: Words) -> None:
+        self._mapping = mapping
+        self._new = new
+        self._words = words
+        self._defaults: tuple[ElementChange, ...] | None = None
+
+    def keeps(self, act: Act, clears: tuple[str, ...], reading: Reading, suffix: str, patient: str) -> list[Keep]:
+        """Return what an act asks, after what it refers to; without a number a warning and nothing.
+
+        `clears`: what the event removes. `suffix` tells this resource from others of its type in the plan; `patient`
+        is the local name of the patient whom it belongs to.
+        """
+        reading.made = {}
+        record = self._mapping.record(reading, act.type_.lower() + suffix, patient)
+        if record is None:
+            words = self._words
+            if words.missing and self._mapping.speaks_of(reading) and words.warns(None, reading):
+                reading.warnings.append(words.missing)
+            return []
+        keep = self._keep(act.verb, _cleared(record, clears), reading)
+        keep = replace(keep, clears=tuple(one for one in clears if "(" not in one))
+        return [*_needed(record, reading.made), *self._merged(act.verb, keep, reading)]
+
+    def _keep(self, verb: Verb, record: ResourceRecord, reading: Reading) -> Keep:
+        keep = Keep(
+            record,
+            create=verb is not Verb.CANCEL,
+            status=self._mapping.judge(reading),
+            late="" if verb is Verb.UPSERT else self._words.late,
+            defaults=self._given(reading),
+        )
+        if verb in {Verb.RENUMBER, Verb.MOVE}:
+            retired = tuple(one for one, _ in self._mapping.merged(reading) if one not in record.identities)
+            keep = replace(keep, record=replace(record, retired=retired))
+        if verb is Verb.MOVE:
+            known = self._mapping.speaks_of(reading)
+            keep = replace(keep, moved_from=f"{SOURCE}{record.local.partition('-')[2]}", create=known)
+            keep = replace(keep, absent="nothing-to-move")
+        return keep
+
+    def _merged(self, verb: Verb, keep: Keep, reading: Reading) -> tuple[Keep, ...]:
+        """Return the resource, and in a merge the one that goes: its numbers stay on the other as old ones."""
+        if verb is not Verb.MERGE:
+            return (keep,)
+        words, record = self._words, keep.record
+        gone = [(one, number) for one, number in self._mapping.merged(reading) if one not in record.identities]
+        if not gone:
+            return (keep,)
+        change = ElementChange(words.part, words.part, ({"reference": f"#{record.local}"},), many=False)
+        source = ResourceRecord(
+            record.type,
+            f"{SOURCE}-{record.local}",
+            tuple(one for one, _ in gone),
+            (),
+            (change,) if words.part else (),
+            record.holder,
+            record.patient,
+        )
+        numbers: tuple[Json, ...] = tuple(number | {"use": "old"} for _, number in gone)
+        move = replace(keep.status or StatusMove("", ""), to=words.merged_to, only=frozenset(), never=frozenset())
+        kept = replace(keep, record=replace(record, identifiers=(*record.identifiers, *numbers)))
+        return kept, Keep(source, create=False, status=move, absent="source-absent")
+
+    def _given(self, reading: Reading) -> tuple[ElementChange, ...]:
+        """Return the elements of a new resource, which are the same for every message."""
+        if self._defaults is None:
+            body = self._new(None, reading)
+            self._defaults = body_changes(body if isinstance(body, dict) else {}, self._mapping.type_)
+        return self._defaults
+
+
+def _cleared(record: ResourceRecord, clears: Iterable[str]) -> ResourceRecord:
+    """Return a record that deletes the slices which the event clears and the message does not fill."""
+    given = {(one.element, one.slice) for one in record.changes if one.items}
+    gone = []
+    for text in clears:
+        element, _, rest = text.partition("(")
+        slice_ = rest.removesuffix(")")
+        if slice_ and (element, slice_) not in given:
+            gone.append(ElementChange(element, slice_, (), many=True))
+    return replace(record, changes=(*record.changes, *gone)) if gone else record
+
+
+def _needed(record: ResourceRecord, made: Mapping[str, Keep]) -> list[Keep]:
+    """Return the resources that a record refers to, each once and after those that it refers to itself."""
+    wanted: dict[str, Keep] = {}
+
+    def add(name: str) -> None:
+        if name in wanted or name not in made:
+            return
+        for change in made[name].record.changes:
+            for other in local_names(change.items):
+                add(other)
+        wanted[name] = made[name]
+
+    for change in record.changes:
+        for name in local_names(change.items):
+            add(name)
+    return list(wanted.values())
