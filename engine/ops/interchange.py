@@ -36,7 +36,9 @@ def interchange(
     context: typer.Context,
     config: Config = None,
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=-1, max=65535, help="-1: the port of base_url; 0: a free one.")] = -1,
+    port: Annotated[
+        int, typer.Option(min=-1, max=65535, help="-1: the port of base_url, else 8080; 0: a free one.")
+    ] = -1,
     database: Database = DATABASE,
 ) -> None:
     """Run the Clinical Data Interchange Service until it is stopped; SIGHUP reads its configuration again.
@@ -44,6 +46,7 @@ def interchange(
     Example: adt-engine interchange --config interchange.yaml --database sqlite:///adt-data/interchange.db
     """
     if context.invoked_subcommand is not None:
+        _refuse_before(context, context.invoked_subcommand)
         return
     configuration = load(config)
     configure()
@@ -56,6 +59,16 @@ def interchange(
         announce=lambda url: typer.echo(f"interchange ready at {url}"),
         reread=partial(_reread, config),
     )
+
+
+def _refuse_before(context: typer.Context, command: str) -> None:
+    """Refuse options before the name of a command, which would not reach it: it would use another database."""
+    for name in ("config", "database", "host", "port"):
+        source = context.get_parameter_source(name)
+        if source is not None and source.name != "DEFAULT":
+            raise UsageError(
+                f"write --{name} after {command}, or leave it out: adt-engine interchange {command} --help"
+            )
 
 
 @app.command()

@@ -1,16 +1,19 @@
-"""`adt-engine interchange password`: a hash for the configuration, from a terminal or from standard input."""
+"""`adt-engine interchange`: the hash of a password, from a terminal or from standard input; what is refused."""
 
 import os
 import pty
+import socket
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from engine.interchange.oauth.password import hash_password, is_password
 
-COMMAND = (sys.executable, "-m", "engine", "interchange", "password")
+INTERCHANGE = (sys.executable, "-m", "engine", "interchange")
+COMMAND = (*INTERCHANGE, "password")
 WORD = "correct horse bättery"
 
 
@@ -55,3 +58,47 @@ def test_accents_however_they_are_typed() -> None:
     """One letter with its accent or two characters: it is the same password; a broken hash is nobody's."""
     assert is_password(hash_password("ze\u0301ro-zero"), "z\u00e9ro-zero")
     assert not is_password("$argon2id$broken", "zero")
+
+
+SERVICE = """
+environment: sandbox
+base_url: http://127.0.0.1:{port}
+service_identifier_system: https://cdis.example
+tenants: {{riverbend: {{}}}}
+clients: {{engine: {{tenant: riverbend, secret: {{env: ENGINE_SECRET}}, scopes: ["system/*.*"]}}}}
+"""
+
+
+def said(*arguments: str) -> str:
+    """Return what a command says when it refuses: one line, and nothing on standard output."""
+    done = subprocess.run([*INTERCHANGE, *arguments], capture_output=True, text=True, check=False)
+    assert done.returncode in {1, 2}, done.stderr
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1, done.stderr
+    return done.stderr
+
+
+@pytest.mark.parametrize("option", [("--database", "sqlite:///x.db"), ("--config", "x.yaml")])
+def test_options_before_a_command_are_refused(option: tuple[str, str]) -> None:
+    """An option before the command's name would be lost, and another database be looked at."""
+    assert f"write {option[0]} after verify" in said(*option, "verify")
+
+
+def test_a_token_for_no_service(tmp_path: Path) -> None:
+    """Where no service has made a database, a token is refused with the next step, and no file is left behind."""
+    file = tmp_path / "interchange.yaml"
+    file.write_text(SERVICE.format(port=0))
+    told = said("token", "--config", str(file), "--client", "engine", "--database", f"sqlite:///{tmp_path}/s.db")
+    assert "s.db: name another with --database" in told
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_an_address_that_cannot_be_had(tmp_path: Path) -> None:
+    """A port in use and an address of another machine are told apart, each with what to do."""
+    file = tmp_path / "interchange.yaml"
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        file.write_text(SERVICE.format(port=port))
+        arguments = ("--config", str(file), "--database", f"sqlite:///{tmp_path}/s.db")
+        assert f"cannot listen on 127.0.0.1:{port} (Address already in use): stop the program" in said(*arguments)
+    assert "name an address of this machine with --host" in said(*arguments, "--host", "192.0.2.7")

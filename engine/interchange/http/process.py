@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import errno
 import signal
 import socket
 import ssl
@@ -24,6 +25,10 @@ from engine.telemetry import logger
 
 KEEP_ALIVE_SECONDS: Final = 120
 GRACE_SECONDS: Final = 10
+_ADVICE: Final = {
+    errno.EADDRINUSE: "stop the program that listens there (ss -ltnp tells which), or choose another --port",
+    errno.EACCES: "a port below 1024 needs a privilege; choose another --port",
+}
 
 
 class _Server(uvicorn.Server):
@@ -85,7 +90,8 @@ def bind(host: str, port: int) -> socket.socket:
         listening.listen(1024)
     except OSError as error:
         listening.close()
-        raise StartError(f"cannot listen on {host}:{port} ({error.strerror}); choose another --port") from error
+        advice = _ADVICE.get(error.errno or 0, "name an address of this machine with --host")
+        raise StartError(f"cannot listen on {host}:{port} ({error.strerror}): {advice}") from error
     return listening
 
 

@@ -9,6 +9,7 @@ from engine.config.service import ServiceConfiguration
 from engine.errors import UsageError
 from engine.interchange.oauth.scope import right
 from engine.interchange.oauth.vault import Issued, Vault
+from engine.interchange.store.connection import open_known
 from engine.interchange.store.store import Store
 
 
@@ -22,7 +23,8 @@ def issue_locally(
 ) -> Issued:
     """Return a new access token of a client; with the scope `offline_access` a refresh token too.
 
-    `scope` '' stands for all that the client is registered for. UsageError: no such client, or no such scope.
+    `scope` '' stands for all that the client is registered for. UsageError: no such client, or no such scope;
+    StartError: there is no database of a service.
     """
     registered = configuration.clients.get(client)
     if registered is None:
@@ -31,6 +33,8 @@ def issue_locally(
     unknown = [one for one in scopes if right(one) is None]
     if unknown or not scopes:
         raise UsageError(f"no scope: {', '.join(unknown) or 'the client has none; give --scope'}")
+    # A token in a database made just now would be one that no service knows.
+    open_known(database).close()
     store = Store(database, configuration.tenants, clock, {}, alone=False, environment=configuration.environment)
     try:
         vault = Vault(
