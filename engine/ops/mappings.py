@@ -31,6 +31,7 @@ class Tools(Lazily):
         "explain": "engine.ops.explain:explain_",
         "diff": "engine.ops.diff:diff",
         "coverage": "engine.ops.coverage:coverage",
+        "schema": "engine.ops.schema:schema",
     }
 
 
