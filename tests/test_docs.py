@@ -99,3 +99,12 @@ def test_the_test_command_of_ci_is_the_readmes() -> None:
     command = "-m pytest"
     assert command in README
     assert command in (ROOT / ".ci" / "run").read_text()
+
+
+def test_every_log_line_of_the_service_is_in_the_readme() -> None:
+    """Whoever is on call finds each event of the service's log, with what to do."""
+    sources = [file.read_text() for file in (ROOT / "engine/interchange/http").glob("*.py")]
+    events = {name for text in sources for name in re.findall(r'logger\(\)\.\w+\(\s*"([^"]+)"', text)}
+    assert len(events) > 8
+    for name in events:
+        assert f"`{name}`" in README, name
