@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 import jsonschema_rs
 import orjson
 
+from engine.fhir.bindings import R4_CODES, STU3_CODES, TOLERATED, bound
 from engine.fhir.primitives import corrected, dated
 from engine.fhir.required import R4_CHOICES, R4_PRIMITIVES, STU3_CHOICES, STU3_PRIMITIVES
 
@@ -65,6 +66,7 @@ class FhirVersion(StrEnum):
 
 
 PRIMITIVES: Final = {FhirVersion.R4: R4_PRIMITIVES, FhirVersion.STU3: STU3_PRIMITIVES}
+BINDINGS: Final = {FhirVersion.R4: (R4_CODES, {}), FhirVersion.STU3: (STU3_CODES, TOLERATED)}
 REQUIRED_CHOICES: Final = {FhirVersion.R4: R4_CHOICES, FhirVersion.STU3: STU3_CHOICES}
 
 
@@ -175,7 +177,8 @@ def _validator(version: FhirVersion, name: str) -> jsonschema_rs.Draft6Validator
         if "properties" in definition:
             required = [*definition.get("required", ()), *PRIMITIVES[version].get(current, ())]
             choices = [_any_of(definition, choice) for choice in REQUIRED_CHOICES[version].get(current, ())]
-            definition = {**definition, "type": "object", "required": required}
+            properties = bound(current, definition["properties"], *BINDINGS[version])
+            definition = {**definition, "type": "object", "required": required, "properties": properties}
             definition |= {"allOf": choices} if choices else {}
         reached[current] = definition
         waiting.extend(_references(definition))
@@ -221,7 +224,9 @@ def _defect(error: Any, name: str) -> Defect:
         return Defect(f"{path}.{_choice(error)}[x]", Kind.REQUIRED, "a required element is missing")
     if isinstance(kind, jsonschema_rs.ValidationErrorKind.AdditionalProperties):
         return Defect(path, Kind.STRUCTURE, "an element that this type does not have")
-    if isinstance(kind, jsonschema_rs.ValidationErrorKind.Type):
+    # A code is text: what is none has another shape, although the schema only tells that it is no code.
+    no_code = isinstance(kind, jsonschema_rs.ValidationErrorKind.Enum) and not isinstance(error.instance, str)
+    if no_code or isinstance(kind, jsonschema_rs.ValidationErrorKind.Type):
         return Defect(path, Kind.STRUCTURE, "the JSON type is not the element's")
     return Defect(path, Kind.VALUE, "the value is not one that the element allows")
 

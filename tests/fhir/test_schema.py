@@ -27,7 +27,8 @@ def test_a_good_patient_has_no_defects(version: FhirVersion) -> None:
     ("elements", "path", "kind"),
     [
         ({"gender": "X"}, "Patient.gender", Kind.VALUE),
-        ({"gender": 5}, "Patient.gender", Kind.VALUE),
+        ({"gender": 5}, "Patient.gender", Kind.STRUCTURE),
+        ({"gender": ["female"]}, "Patient.gender", Kind.STRUCTURE),
         ({"active": "yes"}, "Patient.active", Kind.STRUCTURE),
         ({"birthDate": "1984-13-01"}, "Patient.birthDate", Kind.VALUE),
         ({"birthDate": "1985-02-29"}, "Patient.birthDate", Kind.VALUE),

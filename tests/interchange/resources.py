@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from hypothesis import strategies as st
 
-from engine.fhir.schema import REQUIRED_CHOICES, Element, FhirVersion, definitions
+from engine.fhir.schema import BINDINGS, REQUIRED_CHOICES, Element, FhirVersion, definitions
 from engine.fhir.versions.direction import stem
 
 DEEPEST: Final = 4
@@ -55,7 +55,12 @@ def resources(draw: st.DrawFn, type_name: str, version: FhirVersion) -> dict[str
 
 
 def _part(draw: st.DrawFn, type_name: str, version: FhirVersion, depth: int) -> dict[str, Any]:
-    elements = {name: one for name, one in definitions(version)[type_name].items() if one.type != "ResourceList"}
+    bound = BINDINGS[version][0].get(type_name, {})
+    elements = {
+        name: one._replace(codes=bound.get(name, one.codes))
+        for name, one in definitions(version)[type_name].items()
+        if one.type != "ResourceList"
+    }
     groups: dict[str, list[str]] = {}
     for name in elements:
         groups.setdefault(stem(elements, name), []).append(name)

@@ -93,6 +93,9 @@ WRONG = [
     pytest.param("MedicationRequest", {"status": "draft"}, "MedicationRequest.status", id="C-386 draft"),
     pytest.param("MedicationRequest", {"status": "cancelled"}, "MedicationRequest.status", id="C-386 cancelled"),
     pytest.param("MedicationRequest", {"status": "x"}, "MedicationRequest.status", id="C-386 no code"),
+    pytest.param("MedicationRequest", {"intent": "x"}, "MedicationRequest.intent", id="code of an open list"),
+    pytest.param("Procedure", {"status": "aborted"}, "Procedure.status", id="STU3's code of an open list"),
+    pytest.param("ServiceRequest", {"priority": "now"}, "ServiceRequest.priority", id="code of an optional element"),
 ]
 
 
@@ -120,6 +123,7 @@ def test_a_medication_request_is_stopped(service: Running, base: str) -> None:
     path = f"{base}/MedicationRequest/{made['id']}"
     stopped = service.ask("PUT", path, json={**made, "status": "stopped"})
     assert (stopped.status_code, stopped.json()["status"]) == (200, "stopped")
+    issue(service.ask("PUT", path, json={**made, "status": "given up"}), 422, "invalid")
     new = {**made, "id": f"new-{made['id']}", "status": "stopped"}
     issue(service.ask("PUT", f"{base}/MedicationRequest/{new['id']}", json=new), 422, "invalid")
     issue(service.ask("GET", f"{base}/MedicationRequest/{new['id']}"), 404, "not-found")

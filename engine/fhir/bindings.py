@@ -1,0 +1,68 @@
+"""Codes that FHIR binds an element to, where HL7's JSON Schemas let any text pass for them.
+
+Source: the required bindings of FHIR R4 (4.0.1) and STU3 (3.0.1), for the types that are kept here; the names on the
+left are those of the schemas' definitions. Elements whose codes the schemas list do not stand here.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+Json = Any
+Bindings = Mapping[str, Mapping[str, frozenset[str]]]
+
+
+def _codes(codes: str) -> frozenset[str]:
+    return frozenset(codes.split())
+
+
+INTENT: Final = _codes("proposal plan order original-order reflex-order filler-order instance-order option")
+PRIORITY: Final = _codes("routine urgent asap stat")
+REQUEST: Final = _codes("draft active on-hold revoked completed entered-in-error unknown")
+COVERAGE: Final = _codes("active cancelled draft entered-in-error")
+DOCUMENT: Final = _codes("preliminary final amended entered-in-error")
+IMMUNIZATION: Final = _codes("completed entered-in-error not-done")
+PROCEDURE: Final = _codes("preparation in-progress not-done on-hold stopped completed entered-in-error unknown")
+
+R4_CODES: Final[Bindings] = {
+    "CarePlan": {"status": REQUEST, "intent": _codes("proposal plan order option")},
+    "Coverage": {"status": COVERAGE},
+    "DocumentReference": {"docStatus": DOCUMENT},
+    "Immunization": {"status": IMMUNIZATION},
+    "MedicationRequest": {
+        "status": _codes("active on-hold cancelled completed entered-in-error stopped draft unknown"),
+        "intent": INTENT,
+        "priority": PRIORITY,
+    },
+    "MedicationStatement": {
+        "status": _codes("active completed entered-in-error intended stopped on-hold unknown not-taken")
+    },
+    "Procedure": {"status": PROCEDURE},
+    "ServiceRequest": {"status": REQUEST, "intent": INTENT | {"directive"}, "priority": PRIORITY},
+}
+STU3_CODES: Final[Bindings] = {
+    "Condition": {"clinicalStatus": _codes("active recurrence inactive remission resolved")},
+    "Coverage": {"status": COVERAGE},
+    "DocumentReference": {"docStatus": DOCUMENT | {"appended"}},
+    "Immunization": {"status": _codes("completed entered-in-error")},
+    "Procedure": {"status": _codes("preparation in-progress suspended aborted completed entered-in-error unknown")},
+    "ProcedureRequest": {
+        "status": _codes("draft active suspended cancelled completed entered-in-error unknown"),
+        "intent": INTENT,
+        "priority": PRIORITY,
+    },
+}
+# R4's own, which clients of STU3 send too.
+TOLERATED: Final[Bindings] = {
+    "Condition": {"clinicalStatus": _codes("relapse")},
+    "Immunization": {"status": IMMUNIZATION},
+    "Procedure": {"status": PROCEDURE},
+    "ProcedureRequest": {"status": REQUEST, "intent": _codes("directive")},
+}
+NONE: Final[frozenset[str]] = frozenset()
+
+
+def bound(name: str, properties: dict[str, Json], own: Bindings, further: Bindings) -> dict[str, Json]:
+    """Return the elements of the definition of a name; some have no other values than their codes."""
+    more = further.get(name, {})
+    codes = {element: sorted(allowed | more.get(element, NONE)) for element, allowed in own.get(name, {}).items()}
+    return {**properties, **{element: {"enum": allowed} for element, allowed in codes.items()}}
