@@ -214,6 +214,8 @@ def test_a_field_given_twice(service: Running) -> None:
     twice = '{"grant_type": "client_credentials", "client_id": "read", "client_id": "physician"}'
     as_json = {"content-type": "application/json"}
     error(service.http.post(f"{service.url}/oauth/token", content=twice, headers=as_json), 400, "invalid_request")
+    half = '{"grant_type": "client_credentials", "client_id": "read", "client_secret": "\\ud800"}'
+    error(service.http.post(f"{service.url}/oauth/token", content=half, headers=as_json), 400, "invalid_request")
     deep = b"[" * 60_000
     error(service.http.post(f"{service.url}/oauth/token", content=deep, headers=as_json), 400, "invalid_request")
     error(service.http.post(f"{service.url}/oauth/token", content=b"a=%ff", headers=headers), 400, "invalid_request")

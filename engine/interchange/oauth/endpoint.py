@@ -48,6 +48,8 @@ def _json(body: bytes) -> dict[str, str]:
     value = json.loads(body, object_pairs_hook=once)
     if not isinstance(value, dict) or not all(isinstance(item, str) for item in value.values()):
         raise OAuthError("invalid_request", "A JSON body must be an object of strings.")
+    # UnicodeEncodeError, a ValueError: half a surrogate pair is no text that anything could be compared with.
+    "".join(value.values()).encode()
     if value.get("grant_type") not in {None, "client_credentials"}:
         raise OAuthError("invalid_request", f"Send this grant_type as {FORM}.")
     return value
