@@ -185,6 +185,9 @@ class Channel(Frozen):
     visit_reuse: Literal["reopen", "hold"] = Field(
         "reopen", description="an admission under the number of a visit that is over"
     )
+    retire: Literal["status", "delete"] = Field(
+        "status", description="what is no longer listed (AL1, DG1 ...); delete where the server allows that"
+    )
     demographics: Literal["replace", "fill"] = Field("replace", description="fill writes only what is empty")
     placeholder_identifiers: tuple[str, ...] = Field(
         (), description="further numbers that stand for nobody (whole values)"

@@ -16,13 +16,14 @@ from engine.deliver.memory import Memory
 from engine.deliver.merge import merge
 from engine.deliver.oauth import Tokens
 from engine.deliver.rename import rename
+from engine.deliver.retire import retire
 from engine.deliver.server import Server
 from engine.deliver.stored import Cache
 from engine.deliver.upsert import upsert
 from engine.deliver.verdict import Failure, Request, Verdict, VerdictKind
 from engine.errors import DeliveryError, HeldDeliveryError, RejectedDeliveryError
 from engine.fhir.outcome import codes
-from engine.fhir.plan import Identity, Interaction, Keep, Link, Merge, Plan, Rename, Upsert
+from engine.fhir.plan import Identity, Interaction, Keep, Link, Merge, Plan, Rename, Retire, Upsert
 
 # How telling an ending is, the first one that occurred names the delivery.
 _TELLING = (
@@ -156,6 +157,8 @@ class Destination:
 async def _carry_out(exchange: Exchange, interaction: Interaction, at: datetime | None, *, remembered: bool) -> str:
     if isinstance(interaction, Keep):
         return await keep(exchange, interaction, at, remembered=remembered)
+    if isinstance(interaction, Retire):
+        return await retire(exchange, interaction, at, remembered=remembered)
     if isinstance(interaction, Merge):
         return await merge(exchange, interaction)
     if isinstance(interaction, Rename):
@@ -202,8 +205,9 @@ def _verdict(
 def _ending(plan: Plan, endings: list[str]) -> str:
     """Return the ending that tells most: that of the patient, or where nothing came of it, of what belongs to it."""
     told = list(zip(plan.interactions, endings, strict=True))
-    first = _telling([ending for one, ending in told if not isinstance(one, Keep)])
-    others = _telling([ending for one, ending in told if isinstance(one, Keep) and one.overwrite])
+    first = _telling([ending for one, ending in told if not isinstance(one, Keep | Retire)])
+    beside = [ending for one, ending in told if isinstance(one, Retire) or (isinstance(one, Keep) and one.overwrite)]
+    others = _telling(beside)
     return others if others in _CANCELS or (first in _QUIET and others not in _QUIET) else first
 
 

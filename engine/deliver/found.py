@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 from engine.deliver.exchange import Exchange, escaped
 from engine.deliver.resolve import head_of
-from engine.deliver.stored import Stored
+from engine.deliver.stored import Body, Stored
 from engine.deliver.verdict import Known
 from engine.errors import HeldDeliveryError
 from engine.fhir.patient import carries
@@ -14,6 +14,7 @@ from engine.fhir.plan import Identity, Keep
 
 ENTERED_IN_ERROR: Final = "entered-in-error"
 PATIENT: Final = "Patient/"
+HELD_BY_SEVERAL: Final = frozenset({"Account"})
 
 
 async def found_by(exchange: Exchange, interaction: Keep, *, remembered: bool) -> Stored | None:
@@ -39,7 +40,7 @@ async def owner_of(exchange: Exchange, interaction: Keep, found: Stored) -> None
     One that was merged into the message's patient is the same; so is the one that the resource is moved from.
     """
     record = interaction.record
-    reference = str((found.body.get(record.holder) or {}).get("reference") or "")
+    reference = held_by(found.body, record.holder)
     ours = exchange.references[record.patient]
     if not reference or reference == ours:
         return
@@ -50,6 +51,13 @@ async def owner_of(exchange: Exchange, interaction: Keep, found: Stored) -> None
         if other is not None and (await head_of(exchange, other)).reference == ours:
             return
     raise HeldDeliveryError("visit-of-another-patient" if record.type == "Encounter" else "resource-of-another-patient")
+
+
+def held_by(body: Body, holder: str) -> str:
+    """Return the reference to the patient (the first, where there may be several); empty where there is none."""
+    held = body.get(holder) or {}
+    first = held[0] if isinstance(held, list) else held
+    return str(first.get("reference") or "")
 
 
 def remembered_as(type_: str, identity: Identity, logical_id: str) -> tuple[Identity, Known]:

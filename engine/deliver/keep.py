@@ -3,15 +3,23 @@
 What is never overwritten (Practitioner, Location, Organization) is only found or made; once known it costs no request.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
 from engine.deliver.exchange import Exchange
 from engine.deliver.failure import error_of
-from engine.deliver.found import ENTERED_IN_ERROR, found_by, owner_of, remembered_as, search_kept
-from engine.deliver.stored import Body, Stored, id_of, stored
+from engine.deliver.found import (
+    ENTERED_IN_ERROR,
+    HELD_BY_SEVERAL,
+    found_by,
+    held_by,
+    owner_of,
+    remembered_as,
+    search_kept,
+)
+from engine.deliver.stored import Body, Slices, Stored, id_of, stored
 from engine.deliver.verdict import Failure, Owned
 from engine.errors import HeldDeliveryError
 from engine.fhir.changes import apply, created, grow
@@ -179,7 +187,7 @@ class _Keeping:
         said = created(self._changes(self._created())).body
         body |= created(self.interaction.defaults).body | said
         if record.holder:
-            body[record.holder] = {"reference": self.exchange.references[record.patient]}
+            body[record.holder] = _holding(record, self.exchange.references[record.patient])
         return body
 
     async def _revised(self, found: Stored) -> tuple[Body, dict[str, tuple[str, ...]], tuple[str, ...]]:
@@ -190,8 +198,10 @@ class _Keeping:
             raise HeldDeliveryError("visit-reused")
         gone = (*interaction.clears, *(move.forgets if move and step.reopened else ()))
         said = [one for one in self._changes(step.status) if one.element not in interaction.clears]
+        mine = await self.exchange.owned_slices(found)
+        said += _revived(interaction.revives, said, mine)
         required = frozenset(one.element for one in interaction.defaults)
-        result = apply(found.body, said, await self.exchange.owned_slices(found), required=required)
+        result = apply(found.body, said, mine, required=required)
         body, owned = dict(result.body), dict(result.owned)
         kept = {one.element for one in said if one.items}
         for element in gone:
@@ -209,8 +219,8 @@ class _Keeping:
         if record.holder:
             await owner_of(self.exchange, interaction, found)
             reference = self.exchange.references[record.patient]
-            if (body.get(record.holder) or {}).get("reference") != reference:
-                body[record.holder] = {"reference": reference}
+            if held_by(body, record.holder) != reference:
+                body[record.holder] = _holding(record, reference)
         return body, owned, (*result.flags, *((step.note,) if step.note else ()))
 
     def _remember(self, resource: Stored, owned: dict[str, tuple[str, ...]]) -> None:
@@ -232,6 +242,17 @@ class _Keeping:
             self.cache.put(kept, carried, exchange.source, owned)
         else:
             self.cache.drop(resource.logical_id)
+
+
+def _holding(record: ResourceRecord, reference: str) -> Any:
+    """Return what says whose a resource is; an Account may be that of several, and has a list."""
+    return [{"reference": reference}] if record.type in HELD_BY_SEVERAL else {"reference": reference}
+
+
+def _revived(names: Sequence[str], said: Sequence[ElementChange], mine: Slices) -> list[ElementChange]:
+    """Return the deletion of what a retirement wrote, where the message has nothing in its place."""
+    given = {one.element for one in said}
+    return [ElementChange(name, name, (), many=False) for name in names if name in mine and name not in given]
 
 
 def _numbers(current: list[Any], record: ResourceRecord) -> list[Any]:

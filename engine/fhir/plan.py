@@ -174,7 +174,8 @@ class Keep:
     `clears`: single elements that the event itself removes, whoever wrote them (A13: `period.end`). `moved_from`: the
     local name of the patient whom the resource may have belonged to until now (A45); of anybody else's, and of any
     other patient's without it, the delivery is held (`visit-of-another-patient`). `defaults`: elements that its type
-    requires, as a new one has them where the message does not say; they are never removed.
+    requires, as a new one has them where the message does not say; they are never removed. `revives`: elements
+    that only a retirement writes: what this source wrote there goes again.
     """
 
     record: ResourceRecord
@@ -186,9 +187,33 @@ class Keep:
     absent: str = "nothing-to-cancel"
     moved_from: str = ""
     defaults: tuple[ElementChange, ...] = ()
+    revives: tuple[str, ...] = ()
 
 
-Interaction = Upsert | Merge | Rename | Link | Keep
+@dataclass(frozen=True, slots=True)
+class Retire:
+    """Take back what this source listed before and does not list any more.
+
+    `type` and `segment` name the list, `within` whose it is: the local name of a patient or a visit. `listed`: the
+    identities that the message lists now, whose Keeps stand earlier in the plan; `deleted`: those that an action code
+    (table 0206) deletes. `complete`: the list is all there is, so that what this source listed before goes, too; never
+    what another source listed. `changes` and `clears` are what becomes of a resource that goes, as of Keep; `holder`
+    and `patient` as of ResourceRecord.
+    """
+
+    type: str
+    segment: str
+    within: str
+    listed: tuple[Identity, ...]
+    deleted: tuple[Identity, ...]
+    complete: bool
+    changes: tuple[ElementChange, ...]
+    clears: tuple[str, ...] = ()
+    holder: str = ""
+    patient: str = "patient"
+
+
+Interaction = Upsert | Merge | Rename | Link | Keep | Retire
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import Final
 from engine.fhir.plan import ElementChange, Json, Keep, ResourceRecord, StatusMove
 from engine.fhir.references import local_names
 from engine.mapping.act import Act, Verb
-from engine.mapping.getter import Step
+from engine.mapping.getter import Step, Test
 from engine.mapping.reading import Reading
 from engine.mapping.referred import body_changes
 from engine.mapping.resource import ResourceMapping
@@ -32,9 +32,17 @@ class Words:
 
 
 class Resource:
-    """One resource file, and what the verbs of the event table do with it; `new`: what its type requires."""
+    """One resource file, and what the verbs of the event table do with it; `new`: what its type requires.
 
-    def __init__(self, mapping: ResourceMapping, new: Step, words: Words) -> None:
+    `when`: for which messages. `along`: where its type is sent, it comes with each event that creates or updates the
+    patient.
+    """
+
+    def __init__(
+        self, mapping: ResourceMapping, new: Step, words: Words, when: Test | None = None, *, along: bool = False
+    ) -> None:
+        self.along = along
+        self._when = when
         self._mapping = mapping
         self._new = new
         self._words = words
@@ -47,6 +55,8 @@ class Resource:
         is the local name of the patient whom it belongs to.
         """
         reading.made = {}
+        if self._when is not None and not self._when(None, reading):
+            return []
         record = self._mapping.record(reading, act.type_.lower() + suffix, patient)
         if record is None:
             words = self._words

@@ -4,8 +4,9 @@ Scalars of YAML stay as written, so that expected and found values are compared 
 expected map is a fragment: what it does not name may be anything. A list must match item by item.
 """
 
+import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -22,6 +23,7 @@ CASE_KEYS: Final = frozenset(
         "case",
         "channel",
         "event",
+        "resources",
         "message",
         "expect",
     }
@@ -70,9 +72,12 @@ EXPECT_KEYS: Final = frozenset(
         "encounter",
         "encounter-2",
         "source-encounter",
+        "account",
         "refers",
+        "retire",
     }
 )
+LISTED: Final = re.compile(r"[A-Z][A-Za-z]+\.[A-Z][A-Z0-9]{2}-\d+(-\d+)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +94,7 @@ class Case:
     channel: dict[str, Any]
     expect: dict[str, Any]
     mapping: str = ""
+    resources: tuple[str, ...] = ()
 
     @property
     def line(self) -> int:
@@ -130,9 +136,9 @@ def run_cases(cases: Sequence[Case], mapping: MappingSource) -> tuple[Result, ..
     compiled: dict[str, Mapping] = {}
     results = []
     for case in cases:
-        key = repr(sorted(case.channel.items()))
+        key = repr((sorted(case.channel.items()), case.resources))
         if key not in compiled:
-            compiled[key] = compile_mapping(mapping, channel_of(case.channel))
+            compiled[key] = _compiled(case, mapping)
         found = _found(case, compiled[key])
         results.append(Result(case, found, differences(case, found)))
     return tuple(results)
@@ -140,7 +146,12 @@ def run_cases(cases: Sequence[Case], mapping: MappingSource) -> tuple[Result, ..
 
 def run_case(case: Case, mapping: MappingSource) -> dict[str, Any]:
     """Return what the mapping makes of a case's message, in the shape that cases expect."""
-    return _found(case, compile_mapping(mapping, channel_of(case.channel)))
+    return _found(case, _compiled(case, mapping))
+
+
+def _compiled(case: Case, mapping: MappingSource) -> Mapping:
+    sent = sending(mapping, case.resources) if case.resources else mapping
+    return compile_mapping(sent, channel_of(case.channel))
 
 
 def _found(case: Case, mapping: Mapping) -> dict[str, Any]:
@@ -151,7 +162,17 @@ def _found(case: Case, mapping: Mapping) -> dict[str, Any]:
     made = outcome(mapping, message)
     interactions = made.get("interactions") or []
     kept = {one["keep"]: one for one in interactions if "keep" in one}
-    return {**made, **kept, "refers": [name for name in kept if " " in name], **(interactions or [{}])[0]}
+    names = [name for name in kept if " " in name]
+    retire = [one for one in interactions if "retire" in one]
+    return {**made, **kept, "refers": names, "retire": retire, **(interactions or [{}])[0]}
+
+
+def sending(mapping: MappingSource, types: Sequence[str]) -> MappingSource:
+    """Return a mapping that sends resources of these types, as a site's own `resources` would say."""
+    events = mapping.documents.events
+    told = replace(events, value={**events.value, "resources": list(types)})
+    documents = replace(mapping.documents, events=told)
+    return MappingSource(mapping.name, documents, documents.digest)
 
 
 def differences(case: Case, found: dict[str, Any]) -> tuple[str, ...]:
@@ -216,15 +237,18 @@ def _cases(source: Source, problems: list[Problem]) -> Iterator[Case]:
         ]
         problems += faults
         if not faults:
-            name = str(value.get("case") or number)
-            yield Case(source, number, name, _raw(value), channel, expect, str(source.value.get("mapping") or ""))
+            sent = tuple(str(one) for one in _list(value.get("resources") or []))
+            name, mapping = str(value.get("case") or number), str(source.value.get("mapping") or "")
+            yield Case(source, number, name, _raw(value), channel, expect, mapping, sent)
 
 
 def _unknown(source: Source, given: Any, path: tuple[str | int, ...], keys: frozenset[str]) -> list[Problem]:
     if not isinstance(given, dict):
         return [source.problem(path, f"found {given!r}", "expected a map")]
     return [
-        source.problem((*path, key), f"unknown key {key!r}", nearest(key, keys)) for key in given if key not in keys
+        source.problem((*path, key), f"unknown key {key!r}", nearest(key, keys))
+        for key in given
+        if key not in keys and not LISTED.fullmatch(key)
     ]
 
 

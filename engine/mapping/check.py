@@ -69,7 +69,7 @@ class Checks:
             if want.codes and one.head.value not in want.codes:
                 self._add(scope, f"the code {one.head.value!r}", nearest(one.head.value, want.codes))
             return
-        if gives == "code" and want.codes and arguments:
+        if gives == "code" and want.codes and arguments and arguments[0] in self._tables:
             self._codes(self._tables[arguments[0]], want.codes, scope)
         if gives and (gives not in ACCEPTED.get(want.type_, {want.type_}) or (want.codes and gives == "string")):
             self._add(scope, f"a {gives} for an element of type {want.type_}", self._hint(want.type_, one.head))

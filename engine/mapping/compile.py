@@ -11,6 +11,7 @@ from engine.errors import MappingError
 from engine.fhir.plan import Identity, Interaction, Keep, Link, Merge, PatientRecord, Plan, Rename, Upsert
 from engine.hl7.finding import Finding
 from engine.hl7.message import Message
+from engine.mapping.act import Act, Verb
 from engine.mapping.asking import SOURCE, Resource
 from engine.mapping.check_table import check_table
 from engine.mapping.document import Document, Documents, Problems, read_documents
@@ -19,6 +20,7 @@ from engine.mapping.group import MergeGroup, merge_groups, patient_segments, vis
 from engine.mapping.identifier import Identifiers
 from engine.mapping.identify import Identities, SubjectReader
 from engine.mapping.kit import Kit
+from engine.mapping.lists import Lists, compile_lists
 from engine.mapping.moment import Moment
 from engine.mapping.patient import PatientMapping
 from engine.mapping.reading import Reading
@@ -76,6 +78,7 @@ class Compiled:
     table: EventTable
     patient: PatientMapping
     resources: dict[str, Resource]
+    lists: Lists
     reader: SubjectReader
 
 
@@ -102,8 +105,9 @@ def _compile(
     writers, own, merged = slices.writers(), slices.identifiers(), slices.identifiers("merged")
     patient = PatientMapping(writers, own, merged, table.people, by_event=compiler.by_event)
     resources = compile_resources(compiler, documents.resources, identifiers, tables)
-    check_acts(table, resources, documents.events, problems)
-    return Compiled(table, patient, resources, SubjectReader(table, identifiers, setting, stamps))
+    lists = Lists(compile_lists(compiler, documents.resources, setting.base_uri), table.sent)
+    check_acts(table, resources, lists.types, documents.events, problems)
+    return Compiled(table, patient, resources, lists, SubjectReader(table, identifiers, setting, stamps))
 
 
 class Mapping:
@@ -116,6 +120,9 @@ class Mapping:
         self.hash = mark
         self._patient = compiled.patient
         self._resources = compiled.resources
+        self._lists = compiled.lists
+        along = (name for name, one in self._resources.items() if one.along and name in compiled.table.sent)
+        self._along = tuple(Act(Verb.UPSERT, name) for name in along)
         self._reader = compiled.reader
         self._setting = setting
 
@@ -165,8 +172,12 @@ class Mapping:
                 record = replace(record, local=record.local + suffix)
             delete = rule.doing is Doing.DELETE
             interactions.append(Upsert(record, rule.create, rule.reactivate, delete, rule.ignore))
-            for act in rule.acts:
-                interactions += self._resources[act.type_].keeps(act, rule.clears, reading, suffix, record.local)
+            historic = self._reader.is_historic(rule)
+            for act in (*rule.acts, *(() if delete or historic else self._along)):
+                if act.type_ in self._resources:
+                    interactions += self._resources[act.type_].keeps(act, rule.clears, reading, suffix, record.local)
+            if not historic:
+                interactions += self._lists.interactions(rule, record, interactions, reading, suffix)
             warnings += reading.warnings
         if self._reader.is_historic(rule):
             warnings.append(rule.name)

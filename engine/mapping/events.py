@@ -77,13 +77,14 @@ class People:
 
 @dataclass(frozen=True, slots=True)
 class EventTable:
-    """Everything the event file says."""
+    """Everything the event file says; `sent`: the types of resources that go out, empty: all that the events name."""
 
     rules: dict[str, Rule]
     others: Rule
     identity: IdentityRules
     people: People
     historic: Historic | None = None
+    sent: frozenset[str] = frozenset()
 
 
 def make_event_table(document: Document, problems: Problems) -> EventTable:
@@ -96,7 +97,8 @@ def make_event_table(document: Document, problems: Problems) -> EventTable:
         problems.add(document, ("events",), "no events", "map at least one event")
     others = Rule(str(value.get("others") or "unknown-event"), Doing.UNHANDLED)
     identity, people = _identity(document, problems), _people(document, problems)
-    return EventTable(rules, others, identity, people, _historic(document, problems))
+    sent = frozenset(_strings(value.get("resources")))
+    return EventTable(rules, others, identity, people, _historic(document, problems), sent)
 
 
 def _rule(event: str, value: Any, document: Document, problems: Problems) -> Rule | None:

@@ -4,6 +4,7 @@ Each takes one kind of thing and gives one FHIR type. `text` is a leaf; `cells` 
 of a field. A function returns None where it makes nothing; what it cannot use it notes as a warning, by place.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 from urllib.parse import quote
@@ -17,6 +18,7 @@ from engine.mapping.reading import Cells, Reading
 
 BAD_VALUE: Final = "bad-value"
 MAX_INTEGER: Final = 2_147_483_647
+DECIMAL: Final = re.compile(r"[+-]?(\d{1,15})(\.\d{1,15})?")
 
 
 def _date(kit: Kit, _: tuple[str, ...]) -> Made:
@@ -62,6 +64,70 @@ def _integer(least: int) -> Callable[[Kit, tuple[str, ...]], Made]:
         return made
 
     return make
+
+
+def _decimal(_: Kit, __: tuple[str, ...]) -> Made:
+    def made(value: str, reading: Reading) -> int | float | None:
+        match = DECIMAL.fullmatch(value)
+        if match is None:
+            reading.warn(BAD_VALUE)
+            return None
+        return float(value) if match[2] else int(value)
+
+    return made
+
+
+def _if_past(kit: Kit, words: tuple[str, ...]) -> Made:
+    read = kit.stamps.read
+
+    def made(value: str, reading: Reading) -> str | None:
+        stamp = read(value, reading.offset)
+        if stamp is None or stamp.precision < 8 or not reading.today:
+            return None
+        return words[0] if value[:8] < reading.today else None
+
+    return made
+
+
+def _lines(_: Kit, __: tuple[str, ...]) -> Made:
+    def made(repetitions: tuple[Cells, ...], _: Reading) -> str | None:
+        return "\n".join(text for cells in repetitions if (text := text_at(cells.first, 0))) or None
+
+    return made
+
+
+def _name_text(_: Kit, __: tuple[str, ...]) -> Made:
+    def made(cells: Cells, _: Reading) -> str | None:
+        parts = (text_at(cells.first, index) for index in (4, 1, 2, 0, 3))
+        return " ".join(part for part in parts if part) or None
+
+    return made
+
+
+def _one_coding(number: int) -> Callable[[Kit, tuple[str, ...]], Made]:
+    def make(kit: Kit, names: tuple[str, ...]) -> Made:
+        concept_of = coded(kit, names)
+
+        def made(cells: Cells, reading: Reading) -> Any:
+            found = concept_of(cells, reading)
+            if not isinstance(found, dict):
+                return found if not number else None
+            codings = found.get("coding") or ()
+            return codings[number] if number < len(codings) else None
+
+        return made
+
+    return make
+
+
+def _entity_system(kit: Kit, words: tuple[str, ...]) -> Made:
+    system = kit.identifiers.resource_system
+
+    def made(cells: Cells, reading: Reading) -> str:
+        authority = Authority(*(text_at(cells.first, index) for index in (1, 2, 3)))
+        return system(authority, words[0], reading.facility)
+
+    return made
 
 
 def _identifier_type(kit: Kit, names: tuple[str, ...]) -> Made:
@@ -139,6 +205,7 @@ def _person_name(_: Kit, __: tuple[str, ...]) -> Made:
 
 
 TEXT, CELLS, ALL = Takes.TEXT, Takes.CELLS, Takes.ALL
+CODES: Final = tuple(range(1, 10))
 FUNCTIONS: Final[Mapping[str, Function]] = {
     "date": Function(TEXT, "date", _date, "the date of a timestamp, never shifted, as precise as it came"),
     "datetime": Function(TEXT, "dateTime", _datetime, "a timestamp with offset, as precise as it came"),
@@ -148,6 +215,10 @@ FUNCTIONS: Final[Mapping[str, Function]] = {
     "boolean": Function(TEXT, "boolean", _boolean, "true or false by the table named", (1, 1)),
     "integer": Function(TEXT, "integer", _integer(0), "a whole number from 0"),
     "positive-integer": Function(TEXT, "positiveInt", _integer(1), "a whole number from 1"),
+    "decimal": Function(TEXT, "decimal", _decimal, "a number"),
+    "if-past": Function(
+        TEXT, "code", _if_past, "the word named, where a date lies before the day of the event", words=1
+    ),
     "code": Function(TEXT, "code", code, "the FHIR code by the table named", (1, 1)),
     "coding": Function(TEXT, "Coding", coding, "system, code and display by the table named", (1, 1)),
     "concept": Function(TEXT, "CodeableConcept", concept, "one coding by the table named, and its text", (1, 1)),
@@ -160,8 +231,17 @@ FUNCTIONS: Final[Mapping[str, Function]] = {
         coded,
         "a CWE: first code by the table named, alternate code and text kept",
         (0, 1),
-        reads=tuple(range(1, 10)),
+        reads=CODES,
     ),
+    "first-coding": Function(
+        CELLS,
+        "Coding",
+        _one_coding(0),
+        "the first code of a CWE, by the table named or as it was sent",
+        (0, 1),
+        reads=CODES,
+    ),
+    "other-coding": Function(CELLS, "Coding", _one_coding(1), "the alternate code of a CWE", (0, 1), reads=CODES),
     "coding-system": Function(TEXT, "uri", coding_system, "the URI of a coding system's name (HL7 table 0396)"),
     "texts": Function(
         ALL, "string", texts, "the texts of all repetitions of a CWE, joined by commas", (0, 3), reads=(1, 2, 9)
@@ -172,6 +252,10 @@ FUNCTIONS: Final[Mapping[str, Function]] = {
         _phone_number,
         "an XTN's number: XTN.12, else country, area, number, extension, else XTN.1",
         reads=(1, 5, 6, 7, 8, 12),
+    ),
+    "lines": Function(ALL, "string", _lines, "the texts of all repetitions, a line each", reads=(1,)),
+    "name-text": Function(
+        CELLS, "string", _name_text, "an XPN as a line: prefix, given names, family, suffix", reads=(1, 2, 3, 4, 5)
     ),
     "person-name": Function(
         CELLS, "string", _person_name, "an XCN's name: prefix, given names, family, suffix", reads=(2, 3, 4, 5, 6)
@@ -196,6 +280,14 @@ FUNCTIONS: Final[Mapping[str, Function]] = {
     ),
     "place-name": Function(
         CELLS, "string", _place_name, "the first so many components of a PL, joined by blanks", words=1, reads=(1, 2, 3)
+    ),
+    "entity-system": Function(
+        CELLS,
+        "uri",
+        _entity_system,
+        "an EI's FHIR system: that of its authority, or of MSH-4, with #WORD",
+        words=1,
+        reads=(2, 3, 4),
     ),
     "own-system": Function(
         TEXT, "uri", _own_system, "a system of this engine: base URI, the word named, the text", words=1

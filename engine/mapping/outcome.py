@@ -5,9 +5,10 @@ from typing import Any
 
 from engine.errors import MappingError
 from engine.fhir.changes import created
-from engine.fhir.plan import ElementChange, Interaction, Keep, Link, Merge, PatientRecord, Rename
+from engine.fhir.plan import ElementChange, Interaction, Keep, Link, Merge, PatientRecord, Rename, Retire
 from engine.hl7.message import Message
 from engine.mapping.compile import Mapping
+from engine.mapping.reference import elements
 from engine.mapping.subject import Action, lane_key
 
 Json = dict[str, Any]
@@ -59,7 +60,8 @@ def resource(keep: Keep) -> Json:
     if move is not None:
         body[move.element] = move.created
     if record.holder:
-        body[record.holder] = {"reference": f"#{record.patient}"}
+        reference = {"reference": f"#{record.patient}"}
+        body[record.holder] = [reference] if elements()[record.type][record.holder].many else reference
     return {**body, **created(keep.defaults).body, **created(record.changes).body}
 
 
@@ -90,9 +92,22 @@ def _slices(changes: Iterable[ElementChange]) -> Json:
     }
 
 
+def _retired(one: Retire) -> Json:
+    return {
+        "retire": f"{one.type} {one.segment}",
+        "within": one.within,
+        "list": "snapshot" if one.complete else "additive",
+        "listed": len(one.listed),
+        "deleted": [lane_key(identity) for identity in one.deleted],
+        "retired": {**created(one.changes).body, **dict.fromkeys(one.clears)},
+    }
+
+
 def _interaction(one: Interaction) -> Json:
     if isinstance(one, Keep):
         return _kept(one)
+    if isinstance(one, Retire):
+        return _retired(one)
     if isinstance(one, Link):
         return {
             "unlink" if one.undo else "link": lane_key(one.one.identities[0]),

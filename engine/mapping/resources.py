@@ -1,6 +1,6 @@
 """All resource files beside the Patient's, checked and compiled."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import Any, Final
 
 from engine.mapping.asking import Resource, Words
@@ -8,6 +8,7 @@ from engine.mapping.document import Document, Problems
 from engine.mapping.events import EventTable
 from engine.mapping.expression import FIELD
 from engine.mapping.identifier import Identifiers
+from engine.mapping.lists import SEGMENTS
 from engine.mapping.reading import Reading
 from engine.mapping.reference import data_types, elements, nearest
 from engine.mapping.referred import FROM, referred
@@ -19,7 +20,20 @@ from engine.mapping.table import Table
 from engine.mapping.template import Compiler
 
 FILE_KEYS: Final = frozenset(
-    {"resource", "extends", "patient", "identity", "status", "elements", "missing", "late", "new", "merge"}
+    {
+        "resource",
+        "extends",
+        "patient",
+        "identity",
+        "status",
+        "elements",
+        "missing",
+        "late",
+        "new",
+        "merge",
+        "along",
+        "when",
+    }
 )
 IDENTITY_KEYS: Final = frozenset({"keys", "else", "also", "merged", "type", "types"})
 MERGE_KEYS: Final = frozenset({"to", "part"})
@@ -44,16 +58,20 @@ def compile_resources(
                     Scope(document).at(FROM), f"unknown data type {source!r}", nearest(source, data_types())
                 )
             compiler.makers[name] = referred(compiler, Scope(document, type_=source), identifiers)
-        elif name != "Patient":
+        elif name != "Patient" and SEGMENTS not in document.value:
             found[name] = _resource(compiler, document, name, identifiers, tables)
     return found
 
 
-def check_acts(table: EventTable, resources: Mapping[str, Resource], events: Document, problems: Problems) -> None:
-    """Note acts of the event table with resources that have no file."""
+def check_acts(
+    table: EventTable, resources: Mapping[str, Resource], lists: Set[str], events: Document, problems: Problems
+) -> None:
+    """Note acts of the event table with resources that have no file, and what is to be sent and has none."""
+    for type_ in sorted(table.sent - set(resources) - lists - {"Patient"}):
+        problems.add(events, ("resources",), f"found {type_!r}", nearest(type_, {"Patient", *resources, *lists}))
     for event, rule in table.rules.items():
         for act in rule.acts:
-            if act.type_ not in resources:
+            if act.type_ not in resources and act.type_ not in lists:
                 found = f"{act.verb.value} {act.type_.lower()}"
                 problems.add(events, ("events", event, "do"), found, f"no resources/{act.type_.lower()}.yaml")
 
@@ -79,7 +97,11 @@ def _resource(
         identifiers,
     )
     new = compiler.object(value.get("new") or {}, scope.at("new"), name).step
-    return Resource(mapping, new, _words(compiler, scope, value, name))
+    if value.get("along") not in {None, "yes", "no"}:
+        compiler.problem(scope.at("along"), f"found {value['along']!r}", "expected yes or no")
+    tests = compiler.guards({"when": value["when"]}, scope) if "when" in value else []
+    when = tests[0][0] if tests else None
+    return Resource(mapping, new, _words(compiler, scope, value, name), when, along=value.get("along") == "yes")
 
 
 def _words(compiler: Compiler, scope: Scope, value: dict[str, Any], name: str) -> Words:

@@ -1,6 +1,7 @@
 """The elements of a resource file compiled to slices: what each source field says of each element."""
 
 from collections.abc import Callable
+from functools import reduce
 from typing import Any, Final, NamedTuple
 
 from engine.fhir.plan import ElementChange
@@ -34,11 +35,12 @@ class Identifiers(NamedTuple):
 
 
 class Slices:
-    """Compiles the elements of one resource file."""
+    """Compiles the elements of one resource file, or of one part of it: `at`."""
 
-    def __init__(self, compiler: Compiler, document: Document, type_: str) -> None:
+    def __init__(self, compiler: Compiler, document: Document, type_: str, at: Path = ()) -> None:
         self._compiler = compiler
-        self._scope = Scope(document)
+        self._scope = Scope(document, at)
+        self._value: dict[str, Any] = reduce(lambda value, key: value[str(key)], at, document.value)
         self._type = type_
         self._names: dict[str, Path] = {}
 
@@ -65,13 +67,13 @@ class Slices:
 
     def identifiers(self, section: str = "elements") -> Identifiers:
         """Return what makes all identifiers of a section (`merged`: those of the merged side)."""
-        value = (self._scope.document.value.get(section) or {}).get(IDENTIFIER) or []
+        value = (self._value.get(section) or {}).get(IDENTIFIER) or []
         scope = self._scope.at(section, IDENTIFIER)
         made = self._compiler.many(value, scope, Element("Identifier", many=True))
         return Identifiers(made.step, _sources(value))
 
     def _authored(self) -> dict[str, Any]:
-        value = self._scope.document.value.get("elements")
+        value = self._value.get("elements")
         if isinstance(value, dict):
             return value
         self._compiler.problem(self._scope.at("elements"), "no elements", "map at least one element")
@@ -130,7 +132,7 @@ class Slices:
         if not slice_:
             self._compiler.problem(self._scope.at(*path), "no source field", "name the part with 'slice'")
         if slice_ in self._names:
-            line = self._scope.document.source.place(self._names[slice_])[0]
+            line = self._scope.document.source.place((*self._scope.path, *self._names[slice_]))[0]
             found = f"{slice_} a second time (first in line {line})"
             self._compiler.problem(self._scope.at(*path), found, "join the two, or name one with 'slice'")
         self._names[slice_] = path
@@ -178,13 +180,13 @@ def _write_pair(name: str, step: Step, companion: Step) -> Write:
 
     def write(reading: Reading, changes: list[ElementChange]) -> None:
         value = step(None, reading)
-        if value is None:
-            return
         if value is NULL:
             changes += (deleted, bare)
             return
-        changes.append(ElementChange(name, name, (value,), many=False))
         more = companion(None, reading)
+        if value is None and not isinstance(more, dict):
+            return
+        changes.append(deleted if value is None else ElementChange(name, name, (value,), many=False))
         changes.append(ElementChange(beside, beside, (more,), many=False) if isinstance(more, dict) else bare)
 
     return write

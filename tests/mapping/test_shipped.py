@@ -1,7 +1,9 @@
 """The shipped mapping: its cases, and that what it makes is valid FHIR R4."""
 
 import time
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fhir.resources.R4B.patient import Patient
@@ -26,6 +28,15 @@ def test_case(case: Case, source: MappingSource) -> None:
     assert differences(case, found) == ()
     if "patient" in found:
         Patient.model_validate(found["patient"])
+    for one in found.get("interactions", ()):
+        if one.get("if_absent", "").startswith("create"):
+            valid(one["resource"])
+
+
+def valid(body: dict[str, Any]) -> None:
+    """Hold a resource to the model of its type in R4."""
+    name = body["resourceType"]
+    getattr(import_module(f"fhir.resources.R4B.{name.lower()}"), name).model_validate(body)
 
 
 def test_every_event_has_a_case() -> None:

@@ -1,0 +1,91 @@
+"""Taking back what a source listed before and lists no more: by status, or deleted where channel and server allow it.
+
+The journal remembers by source what was listed within a patient or a visit (`Patient/1 AllergyIntolerance AL1`);
+nothing else is ever taken back by a list that is shorter than before, whoever wrote what under whatever identifier.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Final
+
+from engine.deliver.exchange import GONE, Exchange
+from engine.deliver.found import found_by
+from engine.deliver.keep import keep
+from engine.deliver.verdict import Owned
+from engine.fhir.plan import Identity, Keep, ResourceRecord, Retire
+
+ABSENT: Final = "nothing-to-retire"
+REFUSED: Final = frozenset({400, 403, 404, 405, 409, 410, 412, 422})
+BAR: Final = "|"
+
+Roster = Mapping[str, tuple[str, ...]]
+
+
+async def retire(exchange: Exchange, interaction: Retire, at: datetime | None, *, remembered: bool = True) -> str:
+    """Carry out a Retire and return how it ended: `updated`, or `unchanged` where there is nothing to take back.
+
+    `at` and `remembered` are as of `keep`. Raises HeldDeliveryError and the errors of a delivery.
+    """
+    whose = exchange.references.get(interaction.within)
+    if whose is None:
+        return ABSENT
+    place = f"{whose} {interaction.type} {interaction.segment}"
+    before = await _roster(exchange, place)
+    listed = {_text(identity) for identity in interaction.listed}
+    deleted = {_text(identity): identity for identity in interaction.deleted}
+    gone = {text: _identity(text) for text in before if text not in listed} if interaction.complete else {}
+    gone |= deleted
+    endings = [await _take_back(exchange, interaction, identity, at, remembered) for identity in gone.values()]
+    left = {text: () for text in (*before, *listed) if text not in gone}
+    if set(left) != set(before):
+        exchange.owned[place] = Owned(place, exchange.source, left)
+    if "updated" not in endings:
+        return "unchanged"
+    exchange.note("retired")
+    return "updated"
+
+
+async def _take_back(
+    exchange: Exchange, interaction: Retire, identity: Identity, at: datetime | None, remembered: bool
+) -> str:
+    record = ResourceRecord(
+        interaction.type,
+        f"{interaction.segment} {_text(identity)}",
+        (identity,),
+        (),
+        interaction.changes,
+        interaction.holder,
+        interaction.patient,
+    )
+    step = Keep(record, create=False, clears=interaction.clears, absent=ABSENT)
+    if exchange.channel.retire == "delete" and await _deleted(exchange, step, remembered):
+        return "updated"
+    return await keep(exchange, step, at, remembered=remembered)
+
+
+async def _deleted(exchange: Exchange, step: Keep, remembered: bool) -> bool:
+    """Delete a resource; False where the server does not allow that, so that its status has to tell it."""
+    found = await found_by(exchange, step, remembered=remembered)
+    if found is None:
+        return False
+    headers = (("If-Match", found.tag),) if found.tag and found.fresh else ()
+    answer = await exchange.write("DELETE", found.reference, b"", headers, REFUSED)
+    exchange.server.cache_of(found.type_).drop(found.logical_id)
+    if answer.status >= 300 and answer.status not in GONE:
+        exchange.note("delete-refused")
+        return False
+    return True
+
+
+async def _roster(exchange: Exchange, place: str) -> Roster:
+    held = exchange.owned.get(place)
+    return held.slices if held is not None else await exchange.memory.owned(place, exchange.source)
+
+
+def _text(identity: Identity) -> str:
+    return f"{identity.system}{BAR}{identity.value}"
+
+
+def _identity(text: str) -> Identity:
+    system, _, value = text.rpartition(BAR)
+    return Identity(system, value)

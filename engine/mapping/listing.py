@@ -1,0 +1,273 @@
+"""Segments that list things of a patient or of a visit (AL1, DG1, IN1 ...); each thing becomes a resource of its own.
+
+A resource file with `segments` says for each segment what makes its thing this one and no other (`key`), whether the
+list is all there is (`list: snapshot`) and what becomes of what is no longer there (`retired`). The identity is the
+key's digest, within the patient or the visit, in a system of the sender's own; a segment's set id is none. As with the
+Patient, what a segment says depends on its text alone, and is kept.
+"""
+
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any, Final, NamedTuple
+from urllib.parse import quote
+
+from engine.fhir.plan import ElementChange, Identity, Keep, ResourceRecord, Retire
+from engine.hl7.leaf import NULL
+from engine.hl7.message import Segment
+from engine.mapping.getter import Step
+from engine.mapping.kept import Kept
+from engine.mapping.patient import made_identifiers
+from engine.mapping.pointing import Refers, names_in, pointed
+from engine.mapping.reading import Reading
+from engine.mapping.slices import Identifiers, Sources, Writer
+
+MAX_KEPT: Final = 1024
+MAX_DIALECTS: Final = 8
+KEY_BYTES: Final = 12
+DELETE: Final = "D"
+NO_CHANGE: Final = "X"
+ACTIONS: Final = frozenset({"A", "D", "U", "X"})
+
+
+class Member(NamedTuple):
+    """What one segment says, wherever it stands: its key (none: nothing identifies it), identifiers, changes.
+
+    `nothing`: the segment deletes all of its list. `action` is its code of table 0206, empty where it has none.
+    `refers`: which changes name the patient, the visit or what another file makes of the same segment
+    (`#~RelatedPerson`), and these names.
+    """
+
+    key: tuple[str, ...]
+    identifiers: tuple[Any, ...]
+    changes: tuple[ElementChange, ...]
+    warnings: tuple[str, ...]
+    made: tuple[tuple[str, Keep], ...]
+    action: str = ""
+    nothing: bool = False
+    refers: Refers = ()
+
+
+NOTHING: Final = Member((), (), (), (), ())
+
+
+@dataclass(frozen=True, slots=True)
+class Retired:
+    """What becomes of a resource that is taken back: its changes, and the elements that go, whoever wrote them."""
+
+    changes: tuple[ElementChange, ...] = ()
+    clears: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Whose list it is: the local name of the patient or the visit in the plan, and its first identity."""
+
+    local: str
+    identity: Identity
+
+
+@dataclass(frozen=True, slots=True)
+class ListingRules:
+    """What a file says of one segment; `with_` are segments that follow it and belong to it (IN2).
+
+    `within`: `patient` or `encounter`. `each`: things with the same key are told apart by their order; otherwise the
+    first one counts. `revives`: elements that only a retirement writes.
+    """
+
+    type_: str
+    segment: str
+    holder: str
+    within: str
+    with_: tuple[str, ...]
+    complete: bool
+    each: bool
+    key: tuple[Step, ...]
+    action: Step | None
+    when: Step | None
+    needs: frozenset[str]
+    retired: Retired
+    revives: tuple[str, ...]
+
+
+class Listing:
+    """One segment of a resource file, compiled."""
+
+    def __init__(self, rules: ListingRules, writers: tuple[Writer, ...], identifiers: Identifiers, base: str) -> None:
+        self.rules = rules
+        self._writers = writers
+        self._identifiers = identifiers
+        self._base = base
+        own = {rules.segment, *rules.with_}
+        read = (source for sources in (identifiers.sources, *(one.sources for one in writers)) for source in sources)
+        self._elsewhere: Sources = tuple(dict.fromkeys(one for one in read if one[0] not in own))
+        self._shelves: Kept[Hashable, Kept[Hashable, Member]] = Kept(MAX_DIALECTS)
+        self._systems: Kept[str, str] = Kept(MAX_KEPT)
+
+    def interactions(
+        self, reading: Reading, owner: Owner, suffix: str, patient: str, earlier: dict[str, str]
+    ) -> list[Keep | Retire]:
+        """Return what the segments ask: each thing kept, and what is no longer listed retired; nothing without them.
+
+        `patient`: the patient's local name; `earlier`: by the name that a segment gives it, the local name of what
+        stands earlier in the plan; what is made here is added.
+        """
+        rules = self.rules
+        groups = list(_groups(reading, rules.segment, rules.with_))
+        if not groups:
+            return []
+        system, shelf, elsewhere = self._system(reading), self._shelf(reading), self._elsewhere_in(reading)
+        kept: dict[Identity, Keep | None] = {}
+        needed: dict[str, Keep] = {}
+        deleted: list[Identity] = []
+        by_action, nothing = False, False
+        for number, group in enumerate(groups):
+            key = (group[0].text if len(group) == 1 else tuple([one.text for one in group]), elsewhere)
+            member = shelf.get(key) or shelf.keep_if_again(key, self._read(reading, group))
+            reading.warnings += member.warnings
+            nothing = nothing or member.nothing
+            by_action = by_action or bool(member.action)
+            if not member.key:
+                continue
+            place = f"{rules.segment}-{number + 1}{suffix}"
+            local = f"{rules.type_}.{place}"
+            identity = self._identity(system, owner, member.key, kept)
+            if member.action == DELETE:
+                deleted.append(identity)
+            elif identity in kept or member.action == NO_CHANGE:
+                same = kept.setdefault(identity, None)
+                earlier[local] = same.record.local if same else ""
+            else:
+                changes = (
+                    pointed(member.changes, member.refers, place, suffix, earlier) if member.refers else member.changes
+                )
+                kept[identity] = self._keep(identity, member.identifiers, changes, local, patient)
+                earlier[local] = local
+                needed.update(member.made)
+        complete = nothing or (rules.complete and not by_action)
+        retire = Retire(
+            rules.type_,
+            rules.segment,
+            owner.local,
+            tuple(kept),
+            tuple(deleted),
+            complete,
+            rules.retired.changes,
+            rules.retired.clears,
+            rules.holder,
+            patient,
+        )
+        return [*needed.values(), *(one for one in kept.values() if one is not None), retire]
+
+    def _identity(self, system: str, owner: Owner, key: tuple[str, ...], kept: dict[Identity, Keep | None]) -> Identity:
+        """Return the identity of a key; where things of one key are told apart, the next that is free."""
+        identity = Identity(system, _digest(owner.identity, key))
+        if identity not in kept or not self.rules.each:
+            return identity
+        count = 2
+        while (again := Identity(system, _digest(owner.identity, (*key, str(count))))) in kept:
+            count += 1
+        return again
+
+    def _keep(
+        self,
+        identity: Identity,
+        identifiers: tuple[Any, ...],
+        changes: tuple[ElementChange, ...],
+        local: str,
+        patient: str,
+    ) -> Keep:
+        rules = self.rules
+        record = ResourceRecord(
+            rules.type_,
+            local,
+            (identity,),
+            ({"system": identity.system, "value": identity.value}, *identifiers),
+            changes,
+            rules.holder,
+            patient,
+        )
+        return Keep(record, revives=rules.revives)
+
+    def _system(self, reading: Reading) -> str:
+        source = reading.message.source
+        known = self._systems.get(source)
+        return known or self._systems.keep(source, f"{self._base}{self.rules.type_}:{quote(source, safe='')}")
+
+    def _elsewhere_in(self, reading: Reading) -> Hashable:
+        """Return what a segment's meaning depends on beside itself: fields of other segments, and the day."""
+        return (reading.key(self._elsewhere), reading.today) if self._elsewhere else reading.today
+
+    def _shelf(self, reading: Reading) -> Kept[Hashable, Member]:
+        message = reading.message
+        dialect = (message.delimiters, message.charset, reading.offset, reading.event, reading.facility)
+        shelf = self._shelves.get(dialect)
+        return self._shelves.keep(dialect, Kept(MAX_KEPT)) if shelf is None else shelf
+
+    def _read(self, reading: Reading, group: tuple[Segment, ...]) -> Member:
+        rules = self.rules
+        before, own = reading.first, {segment.name: segment for segment in group}
+        others = {name: one for name, one in before.items() if name not in rules.with_}
+        warnings, made = reading.warnings, reading.made
+        reading.first, reading.warnings, reading.made = {**others, **own}, [], {}
+        try:
+            return self._said(reading, group[0])
+        finally:
+            reading.first, reading.warnings, reading.made = before, warnings, made
+
+    def _said(self, reading: Reading, segment: Segment) -> Member:
+        rules = self.rules
+        reading.place = rules.segment
+        if rules.when is not None and not rules.when(None, reading):
+            return NOTHING
+        found = [step(None, reading) for step in rules.key]
+        key = tuple([" ".join(one.casefold().split()) if isinstance(one, str) else "" for one in found])
+        if segment.is_null(1) or (found and found[0] is NULL):
+            return NOTHING._replace(nothing=True)
+        action = self._action(reading)
+        changes: list[ElementChange] = []
+        for writer in self._writers:
+            writer.write(reading, changes)
+        given = {change.element.partition(".")[0] for change in changes if change.items}
+        if not any(key) or (rules.needs - given and action != DELETE):
+            reading.place = rules.segment
+            reading.warn("not-whole")
+            key = ()
+        numbers = made_identifiers(self._identifiers.step, reading) if self._identifiers.sources else ()
+        named = enumerate(names_in(change.items) for change in changes)
+        refers = tuple((number, names) for number, names in named if names)
+        made = tuple(reading.made.items())
+        return Member(key, numbers, tuple(changes), tuple(reading.warnings), made, action, refers=refers)
+
+    def _action(self, reading: Reading) -> str:
+        code = self.rules.action(None, reading) if self.rules.action else None
+        if not isinstance(code, str):
+            return ""
+        if code not in ACTIONS:
+            reading.warn("bad-value")
+            return ""
+        return code
+
+
+def _groups(reading: Reading, name: str, with_: tuple[str, ...]) -> Iterator[tuple[Segment, ...]]:
+    """Yield each segment of a name with those that follow and belong to it."""
+    if name not in reading.all:
+        return
+    if not with_:
+        yield from ((segment,) for segment in reading.all[name])
+        return
+    group: list[Segment] = []
+    for segment in reading.message.segments:
+        if segment.name == name:
+            if group:
+                yield tuple(group)
+            group = [segment] if any(segment is one for one in reading.all[name]) else []
+        elif group and segment.name in with_ and all(segment.name != one.name for one in group):
+            group.append(segment)
+    if group:
+        yield tuple(group)
+
+
+def _digest(owner: Identity, key: Sequence[str]) -> str:
+    text = "\x1f".join((*owner, *key))
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=KEY_BYTES).hexdigest()

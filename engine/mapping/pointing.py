@@ -1,0 +1,61 @@
+"""References of listed resources: to the patient, the visit, and what another file makes of the same segment."""
+
+from dataclasses import replace
+from typing import Any, Final
+
+from engine.fhir.plan import ElementChange
+
+SAME: Final = "#~"
+WHOLE: Final = frozenset({"#patient", "#encounter"})
+Refers = tuple[tuple[int, tuple[str, ...]], ...]
+
+
+def names_in(value: Any) -> tuple[str, ...]:
+    """Return the names in a value that only a plan can resolve."""
+    if isinstance(value, dict):
+        reference = value.get("reference")
+        own = (reference,) if isinstance(reference, str) and _is_name(reference) else ()
+        return (*own, *(name for part in value.values() for name in names_in(part)))
+    return tuple([name for part in value for name in names_in(part)]) if isinstance(value, list | tuple) else ()
+
+
+def _is_name(reference: str) -> bool:
+    return reference in WHOLE or reference.startswith(SAME)
+
+
+def pointed(
+    changes: tuple[ElementChange, ...], refers: Refers, place: str, suffix: str, earlier: dict[str, str]
+) -> tuple[ElementChange, ...]:
+    """Return changes whose references name what is in this plan; one to what is not keeps its display alone.
+
+    `refers`: which changes have such names. `earlier`: by these, the local names of what stands earlier in the plan.
+    """
+
+    def point(value: Any) -> Any:
+        if isinstance(value, list):
+            return [one for one in map(point, value) if one]
+        if not isinstance(value, dict):
+            return value
+        made = {name: point(part) for name, part in value.items()}
+        reference = made.get("reference")
+        if isinstance(reference, str) and _is_name(reference):
+            local = earlier.get(_local(reference, place, suffix))
+            if local:
+                made["reference"] = f"#{local}"
+            else:
+                del made["reference"]
+        return made
+
+    found = list(changes)
+    for number, names in reversed(refers):
+        if all(earlier.get(_local(name, place, suffix)) == name[1:] for name in names):
+            continue
+        change = changes[number]
+        items = tuple([made for item in change.items if (made := point(item))])
+        found[number : number + 1] = [replace(change, items=items)] if items else []
+    return tuple(found)
+
+
+def _local(reference: str, place: str, suffix: str) -> str:
+    """Return the name that a segment gives to what a reference means."""
+    return f"{reference.removeprefix(SAME)}.{place}" if reference.startswith(SAME) else reference[1:] + suffix

@@ -1,0 +1,222 @@
+"""What segments list, at the interchange service itself: made, kept, taken back, and never another feed's."""
+
+import pytest
+
+from engine.config.shipped import shipped
+from engine.deliver.verdict import VerdictKind
+from engine.hl7.message import parse
+from engine.mapping.case import channel_of, sending
+from engine.mapping.compile import compile_mapping, load
+from tests.deliver.conftest import MRN, Site
+from tests.interchange.kit import BASES, SECRET, running
+
+EAST = "https://mrn.east.example"
+LISTED = ("RelatedPerson", "Coverage", "AllergyIntolerance", "Condition", "Procedure", "Observation")
+TYPES = ("Encounter", *LISTED, "Account")
+SOURCE = sending(load([shipped("mappings")], "adt"), TYPES)
+MAPPING = compile_mapping(SOURCE, channel_of({"authorities": {"RVB": MRN, "EAST": EAST}}))
+CODES = {"AllergyIntolerance": "verificationStatus", "Condition": "verificationStatus"}
+ALL = (
+    "NK1|1|Silva^Bruno|BRO^Brother^HL70063|||",
+    "AL1|1|DA|70618^Penicillin^RXNORM|SV|Rash",
+    "DG1|1||I20.9^Angina^I10",
+    "DG1|2||E11.9^Diabetes^I10",
+    "PR1|1||47562^Cholecystectomy^C4||20250301101500",
+    "OBX|1|NM|8302-2^Height^LN||168|cm^^UCUM|||||F|||20260301080000",
+    "GT1|1|G-1|Silva^Carla||||||||MTH",
+    "IN1|1|PPO|7781|Riverbend Mutual||||||||20200101||||Silva^Carla|MTH|19400101",
+)
+
+
+@pytest.fixture(scope="module")
+def interchange(tmp_path_factory):
+    """A running interchange service."""
+    with running(tmp_path_factory.mktemp("lists")) as service:
+        yield service
+
+
+class Feed:
+    """What one sender says of one patient, and what the service has of it."""
+
+    def __init__(self, site, service, name, *, sender="REG", authority="RVB", also=""):
+        self.site, self.service, self.name, self.sender, self.authority = site, service, name, sender, authority
+        self.numbers = f"{name}^^^{authority}^MR{also}"
+        self.day = 2
+
+    async def say(self, *segments, event="A01", **options):
+        """Deliver an event with these segments after PID and PV1."""
+        self.day += 1
+        at = f"202603{self.day:02d}080000"
+        head = f"MSH|^~\\&|{self.sender}|RIVERBEND|||{at}||ADT^{event}|{event}{at}|P|2.5.1\rEVN|{event}|{at}"
+        account = f"AC{self.name}^^^{self.authority}^AN"
+        pid = f"PID|1||{self.numbers}||{self.name}^Amara||19600102|F||||||||||{account}"
+        visit = f"PV1|1|I|3W||||||||||||||||{self.name}V^^^{self.authority}"
+        plan = MAPPING.plan(parse("\r".join((head, pid, visit, *segments)).encode()))
+        before = len(self.site.intents)
+        verdict = await self.site.deliver(plan, **options)
+        assert verdict.kind is VerdictKind.DELIVERED, verdict
+        self.writes = [one for one in self.site.intents[before:] if one.method != "GET"]
+        return verdict
+
+    def patient(self):
+        """The logical id of the patient."""
+        system = MRN if self.authority == "RVB" else EAST
+        return self._entries("Patient", f"identifier={system}|{self.name}")[0]["id"]
+
+    def listed(self, type_):
+        """What the service has of a type for the patient, oldest first, in R4."""
+        found = self._entries(type_, f"patient=Patient/{self.patient()}")
+        return sorted(found, key=lambda one: int(one["id"]) if one["id"].isdigit() else one["meta"]["lastUpdated"])
+
+    def _entries(self, type_, query):
+        answer = self.service.ask("GET", f"/fhir/R4/{type_}?{query.replace('#', '%23')}", client="physician")
+        return [one["resource"] for one in answer.json().get("entry", ())]
+
+
+def state(body):
+    """How a resource stands: its status, verification or activity; empty where it says nothing of it."""
+    coded = body.get(CODES.get(body["resourceType"], ""), {}).get("coding", [{}])[0].get("code", "")
+    return coded or (body.get("status") if body["resourceType"] not in CODES else "") or str(body.get("active", ""))
+
+
+def states(feed, type_):
+    """How the resources of a type stand, by what they are called."""
+    return {_called(body): state(body) for body in feed.listed(type_)}
+
+
+def _called(body):
+    concept = body.get("code") or {}
+    plan = [one["value"] for one in body.get("class", ()) if isinstance(one, dict)]
+    given = [part for one in body.get("name", ()) for part in one.get("given", ())]
+    return concept.get("text") or "".join(plan) or "".join(given)
+
+
+@pytest.fixture(params=["R4", "STU3"])
+async def site(request, interchange, monkeypatch):
+    """A destination for the service, in each FHIR version."""
+    monkeypatch.setenv("ENGINE_SECRET", SECRET)
+    auth = {
+        "type": "client_credentials",
+        "token_url": f"{interchange.url}/oauth/token",
+        "client_id": "system",
+        "client_secret": {"env": "ENGINE_SECRET"},
+        "scope": "system/*.*",
+    }
+    opened = Site(f"{interchange.url}{BASES[request.param]}").open(fhir=request.param, auth=auth)
+    await opened.destination.check()
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+def feed(request, site, interchange):
+    """A feed whose patient no other test uses."""
+    return Feed(site, interchange, "".join(letter for letter in request.node.name if letter.isalnum()))
+
+
+async def test_all_of_a_message(feed):
+    """An A01 makes all that its segments list, each once; sent again it writes nothing, with other set ids neither."""
+    verdict = await feed.say(*ALL)
+    assert verdict.reason == "created"
+    found = {type_: len(feed.listed(type_)) for type_ in TYPES}
+    assert found == {
+        "Encounter": 1,
+        "RelatedPerson": 2,  # NK1 and the insured of IN1
+        "Coverage": 1,
+        "AllergyIntolerance": 1,
+        "Condition": 2,
+        "Procedure": 1,
+        "Observation": 1,
+        "Account": 1,
+    }
+    (coverage,) = feed.listed("Coverage")
+    insured = next(one for one in feed.listed("RelatedPerson") if one["name"][0]["given"] == ["Carla"])
+    assert coverage["subscriber"]["reference"] == f"RelatedPerson/{insured['id']}"
+    (visit,) = feed.listed("Encounter")
+    assert {one["encounter"]["reference"] for one in feed.listed("Condition")} == {f"Encounter/{visit['id']}"}
+    feed.day -= 1
+    await feed.say(*ALL)
+    assert feed.writes == []
+    feed.day -= 1
+    await feed.say(*(segment.replace("|1|", "|9|", 1) for segment in ALL))
+    assert [one.method for one in feed.writes] == ["PUT"]  # Coverage.order is IN1-1
+
+
+async def test_a_shorter_list_takes_back(feed):
+    """What a new snapshot does not list is in error, cancelled or inactive; what is listed again is as before."""
+    await feed.say(*ALL, "IN1|2|HMO|7782|Keswick Health", "NK1|2|Silva^Dora|SIS")
+    verdict = await feed.say(*ALL[:3], ALL[-1])
+    assert "retired" in verdict.notes
+    assert states(feed, "Condition") == {"Angina": "", "Diabetes": "entered-in-error"}
+    assert states(feed, "Coverage") == {"PPO": "active", "HMO": "cancelled"}
+    assert states(feed, "RelatedPerson") == {"Bruno": "", "Dora": "False", "Carla": ""}
+    assert states(feed, "Procedure") == {"Cholecystectomy": "completed"}  # no PR1: no information
+    assert states(feed, "Observation") == {"Height": "final"}
+    await feed.say(*ALL[:3], ALL[-1])
+    assert feed.writes == []
+    await feed.say(*ALL, "IN1|2|HMO|7782|Keswick Health", "NK1|2|Silva^Dora|SIS")
+    assert states(feed, "Condition") == {"Angina": "", "Diabetes": ""}
+    assert states(feed, "Coverage") == {"PPO": "active", "HMO": "active"}
+    assert states(feed, "RelatedPerson") == {"Bruno": "", "Dora": "", "Carla": ""}
+
+
+async def test_allergies_add_up(feed):
+    """An allergy stays until `""` or an action code takes it back; then it is active again when it is sent again."""
+    await feed.say("AL1|1|DA|70618^Penicillin^RXNORM", "AL1|2|FA|^Peanut")
+    await feed.say("AL1|1|FA|^Milk")
+    assert states(feed, "AllergyIntolerance") == {"Penicillin": "", "Peanut": "", "Milk": ""}
+    await feed.say('AL1|""')
+    assert set(states(feed, "AllergyIntolerance").values()) == {"entered-in-error"}
+    assert all("clinicalStatus" not in one for one in feed.listed("AllergyIntolerance"))
+    await feed.say("AL1|1|FA|^Milk")
+    assert states(feed, "AllergyIntolerance")["Milk"] == ""
+    milk = next(one for one in feed.listed("AllergyIntolerance") if one["code"]["text"] == "Milk")
+    assert milk["clinicalStatus"]["coding"][0]["code"] == "active"
+
+
+async def test_action_codes(feed):
+    """IAM-6: A adds, X leaves alone, D takes back, and what has no segment stays; again, nothing is written."""
+    await feed.say("IAM|1|DA|^Penicillin|SV||A|P1", "IAM|2|FA|^Peanut|||A|P2", "IAM|3|FA|^Milk|||A|P3", event="A60")
+    await feed.say("IAM|1|DA|^Penicillin|MI||X|P1", "IAM|2|FA|^Peanut|||D|P2", event="A60")
+    assert states(feed, "AllergyIntolerance") == {"Penicillin": "", "Peanut": "entered-in-error", "Milk": ""}
+    penicillin = next(one for one in feed.listed("AllergyIntolerance") if one["code"]["text"] == "Penicillin")
+    assert penicillin["criticality"] == "high"  # X: not changed by MI
+    await feed.say("IAM|1|DA|^Penicillin|MI||X|P1", "IAM|2|FA|^Peanut|||D|P2", event="A60")
+    assert feed.writes == []
+
+
+async def test_two_feeds_do_not_fight(feed, site, interchange):
+    """Two feeds with authorities of their own list things of one patient: neither touches what the other listed."""
+    await feed.say(*ALL)
+    lab = Feed(site, interchange, feed.name, sender="LAB", authority="EAST", also=f"~{feed.name}^^^RVB^MR")
+    ours = ("DG1|1||I20.9^Angina^I10", "AL1|1|FA|^Peanut", "IN1|1|PPO|7781|Riverbend Mutual", "NK1|1|Silva^Bruno|BRO")
+    await lab.say(*ours)
+    assert lab.patient() == feed.patient()
+    before = {type_: {one["id"]: one["meta"]["versionId"] for one in feed.listed(type_)} for type_ in TYPES}
+    for _ in range(2):
+        await feed.say(*ALL)
+        assert feed.writes == []
+        await lab.say(*ours)
+        assert lab.writes == []
+    assert before == {type_: {one["id"]: one["meta"]["versionId"] for one in feed.listed(type_)} for type_ in TYPES}
+    await lab.say('AL1|""', 'DG1|""', 'IN1|""', 'NK1|""')
+    standing = [state(one) for one in feed.listed("Condition")]
+    assert sorted(standing) == ["", "", "entered-in-error"]
+    assert sorted(state(one) for one in feed.listed("AllergyIntolerance")) == ["", "entered-in-error"]
+    assert sorted(state(one) for one in feed.listed("Coverage")) == ["active", "cancelled"]
+
+
+async def test_deleting_where_the_server_does_not_allow_it(request, interchange, site):
+    """With `retire: delete` a server that answers 405 is told by status instead."""
+    refused = Site(site.base).open(
+        retire="delete", fhir=site.channel.destinations[0].fhir, auth=site.channel.destinations[0].auth.model_dump()
+    )
+    try:
+        await refused.destination.check()
+        feed = Feed(refused, interchange, "".join(letter for letter in request.node.name if letter.isalnum()))
+        await feed.say("DG1|1||I20.9^Angina^I10", "DG1|2||E11.9^Diabetes^I10")
+        verdict = await feed.say("DG1|1||I20.9^Angina^I10")
+        assert "delete-refused" in verdict.notes
+        assert states(feed, "Condition") == {"Angina": "", "Diabetes": "entered-in-error"}
+    finally:
+        await refused.close()
