@@ -1,11 +1,10 @@
 """What an act of the event table asks of one resource: a verb and a message become interactions of a plan."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
 from engine.fhir.plan import ElementChange, Json, Keep, ResourceRecord, StatusMove
-from engine.fhir.references import local_names
 from engine.mapping.act import Act, Verb
 from engine.mapping.getter import Step, Test
 from engine.mapping.reading import Reading
@@ -65,7 +64,7 @@ class Resource:
             return []
         keep = self._keep(act.verb, _cleared(record, clears), reading)
         keep = replace(keep, clears=tuple(one for one in clears if "(" not in one))
-        return [*_needed(record, reading.made), *self._merged(act.verb, keep, reading)]
+        return [*reading.made.values(), *self._merged(act.verb, keep, reading)]
 
     def _keep(self, verb: Verb, record: ResourceRecord, reading: Reading) -> Keep:
         keep = Keep(
@@ -125,21 +124,3 @@ def _cleared(record: ResourceRecord, clears: Iterable[str]) -> ResourceRecord:
         if slice_ and (element, slice_) not in given:
             gone.append(ElementChange(element, slice_, (), many=True))
     return replace(record, changes=(*record.changes, *gone)) if gone else record
-
-
-def _needed(record: ResourceRecord, made: Mapping[str, Keep]) -> list[Keep]:
-    """Return the resources that a record refers to, each once and after those that it refers to itself."""
-    wanted: dict[str, Keep] = {}
-
-    def add(name: str) -> None:
-        if name in wanted or name not in made:
-            return
-        for change in made[name].record.changes:
-            for other in local_names(change.items):
-                add(other)
-        wanted[name] = made[name]
-
-    for change in record.changes:
-        for name in local_names(change.items):
-            add(name)
-    return list(wanted.values())
