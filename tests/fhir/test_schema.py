@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from engine.fhir.schema import FhirVersion, Kind, defects, resource_types, valid_date
+from engine.fhir.schema import MOST, FhirVersion, Kind, defects, resource_types, valid_date
 
 GOOD: dict[str, Any] = {
     "resourceType": "Patient",
@@ -155,3 +155,33 @@ def test_calendar(text: str, good: bool) -> None:
 def test_required_elements_that_the_schemas_do_not_ask_for(resource, version, missing) -> None:
     """Primitives and choices of min 1 are required as the StructureDefinitions say."""
     assert [defect.path for defect in defects(resource, version)] == missing
+
+
+@pytest.mark.parametrize(
+    ("telecom", "kind"),
+    [
+        ([{"shoeSize": 1}] * 20_000, Kind.STRUCTURE),
+        ([{"system": "pigeon"}] * 20_000, Kind.VALUE),
+        ([{}] * 20_000, Kind.STRUCTURE),
+        ([*[{"system": "phone"}] * 20_000, {"system": "pigeon"}], Kind.VALUE),
+        ([*[{"system": "phone"}] * 20_000, *[{"shoeSize": 1}] * 20_000], Kind.STRUCTURE),
+    ],
+    ids=["unknown", "wrong", "empty", "last", "last ones"],
+)
+def test_many_faults_are_told_by_their_first_ones(telecom: list[Any], kind: Kind) -> None:
+    """However many faults a resource has, few are told, and one that stands late is found too."""
+    found = defects({**GOOD, "telecom": telecom}, FhirVersion.R4)
+    assert 0 < len(found) <= 3 * MOST
+    assert {one.kind for one in found} == {kind}
+
+
+def test_an_extension_does_in_the_place_of_a_primitive() -> None:
+    """FHIR lets `_status` stand where a status is required; nothing at all is a fault, however late."""
+    unknown = {
+        "extension": [{"url": "http://hl7.org/fhir/StructureDefinition/data-absent-reason", "valueCode": "unknown"}]
+    }
+    linked = {"other": {"display": "a"}, "_type": unknown}
+    many = [linked] * 5_000
+    assert defects({**GOOD, "link": many}, FhirVersion.R4) == ()
+    late = defects({**GOOD, "link": [*many, {"other": {"display": "a"}}]}, FhirVersion.R4)
+    assert [(one.path, one.kind) for one in late] == [("Patient.link[5000].type", Kind.REQUIRED)]
