@@ -8,11 +8,13 @@ import time
 from collections.abc import Callable
 from zoneinfo import ZoneInfo
 
+from engine.hl7.conformance.check import check
 from engine.hl7.escape import unescape
 from engine.hl7.header import read_header
 from engine.hl7.message import parse
 from engine.hl7.path import getter, parse_path
 from engine.hl7.timestamp import parse_timestamp
+from engine.simulation.world import simulate
 
 ROUNDS = 15
 CALLS = 2_000
@@ -56,6 +58,7 @@ READS = (
 )
 PATH = getter(parse_path("PID-3[CX.5=MR].1"))
 PARSED = parse(RAW)
+HOSPITAL = simulate(1)
 
 
 def read_leaves() -> None:
@@ -81,6 +84,8 @@ WORK: dict[str, tuple[Callable[[], object], float | None]] = {
     "parse + every repetition": (every_part, None),
     "PID-3[CX.5=MR].1": (lambda: PATH(PARSED), None),
     "parse_timestamp": (lambda: parse_timestamp("20240229101500", ZONE), None),
+    "conformance check": (lambda: check(PARSED), None),
+    "one simulated message": (lambda: next(HOSPITAL), None),
     "unescape, two sequences": (lambda: unescape("Smith \\T\\ Sons\\F\\x", PARSED.delimiters), None),
 }
 

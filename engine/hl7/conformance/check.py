@@ -5,8 +5,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from engine.hl7.conformance.deviation import Deviation, Rule
+from engine.hl7.conformance.part import Part, SegmentRule, Table
 from engine.hl7.conformance.primitive import kind_of
-from engine.hl7.conformance.standard import Part, SegmentRule, Standard, Table, standard
+from engine.hl7.conformance.shape import USUAL
+from engine.hl7.conformance.standard import Standard, standard
 from engine.hl7.conformance.structure import Misplaced, misplaced
 from engine.hl7.escape import unescape
 from engine.hl7.events import VERSIONS, structure
@@ -68,7 +70,7 @@ def _misplaced(one: Misplaced, name: str) -> Deviation:
 class _Marks:
     """The delimiters of one message, and the check of what they part; an undeclared one parts nothing."""
 
-    __slots__ = ("_charset", "_component", "_delimiters", "_escape", "_repetition", "_subcomponent")
+    __slots__ = ("_charset", "_component", "_delimiters", "_escape", "_repetition", "_subcomponent", "_usual")
 
     def __init__(self, message: Message) -> None:
         delimiters = message.delimiters
@@ -78,6 +80,7 @@ class _Marks:
         self._repetition = delimiters.repetition or "\0"
         self._subcomponent = delimiters.subcomponent or "\0"
         self._escape = delimiters.escape or "\0"
+        self._usual = delimiters._replace(truncation="") == USUAL
 
     def segment(self, known: Standard, rule: SegmentRule, segment: Segment, ordinal: int) -> list[Deviation]:
         """Check one segment; `ordinal` counts those of its name."""
@@ -92,62 +95,29 @@ class _Marks:
                 continue
             field = fields[number] if number < len(fields) else None
             if field is None:
-                last = number >= len(fields)
-                expected = f"at most {len(fields) - 1} fields" if last else "nothing: this version has no such field"
-                place = f"{name}-{number}"
-                found.append(
-                    Deviation(place, Rule.FIELD_UNKNOWN, segment.name, expected, kind_of(text), Severity.WARNING)
-                )
-                if last:
-                    break
-                continue
-            if field.type == VARIES:
-                field = known.value_type(texts[2]) if segment.name == "OBX" else None
-            if field is not None and not self._clean(text, field):
-                self._field(text, field, f"{name}-{number}", found)
+                found.append(_no_field(segment.name, f"{name}-{number}", text, len(fields) - 1))
+            elif not self._surely(known, rule, field, text):
+                value_type = texts[2] if field.type == VARIES and segment.name == "OBX" else ""
+                self._field(text, known.value_type(value_type) or field, f"{name}-{number}", found)
         return found
+
+    def _surely(self, known: Standard, rule: SegmentRule, field: Part, text: str) -> bool:
+        """Tell whether a field conforms at one look."""
+        if not self._usual:
+            return False
+        if field.number not in rule.shapes:
+            rule.shapes[field.number] = known.shape(field)
+        shape = rule.shapes[field.number]
+        return shape is not None and shape.fullmatch(text) is not None
 
     def _texts(self, segment: Segment) -> list[str]:
         """Return the fields by number; of a header those that declare the delimiters are left out."""
         texts = segment.text.split(self._delimiters.field)
         return ["", "", "", *texts[2:]] if segment.name in HEADERS else texts
 
-    def _clean(self, text: str, part: Part) -> bool:
-        """Tell whether a field surely conforms, without saying where it does not."""
-        parts = part.parts
-        if not parts and part.most and text.isalnum():
-            return part.fits(text)
-        if part.most == 0 or self._repetition in text or self._escape in text or NULL_TEXT in text:
-            return False
-        if not parts:
-            return self._component not in text and self._subcomponent not in text and part.fits(text)
-        components = text.split(self._component) if self._component in text else [text]
-        if len(components) > len(parts) or (part.coded and not self._of_table(components, part)):
-            return False
-        return self._clean_components(components, part)
-
-    def _clean_components(self, components: list[str], part: Part) -> bool:
-        for need in part.needs:
-            if need > len(components) or not components[need - 1]:
-                return False
-        for component, below in zip(components, part.parts, strict=False):
-            if component and not (
-                below.fits(component) if component.isalnum() else self._clean_component(component, below)
-            ):
-                return False
-        return True
-
-    def _clean_component(self, text: str, part: Part) -> bool:
-        if not part.parts:
-            return self._subcomponent not in text and part.fits(text)
-        if self._subcomponent not in text:
-            return part.parts[0].fits(text)
-        pieces = text.split(self._subcomponent)
-        return len(pieces) <= len(part.parts) and all(
-            not piece or below.fits(piece) for piece, below in zip(pieces, part.parts, strict=False)
-        )
-
     def _field(self, text: str, part: Part, place: str, found: list[Deviation]) -> None:
+        if part.type == VARIES:
+            return
         if part.most == 0:
             withdrawn = "nothing: the field is withdrawn"
             found.append(Deviation(place, Rule.FIELD_WITHDRAWN, part.name, withdrawn, kind_of(text), Severity.WARNING))
@@ -209,20 +179,22 @@ class _Marks:
         elif kind.longest and len(text) > kind.longest:
             expected = f"at most {kind.longest} characters ({kind.name})"
             found.append(Deviation(place, Rule.TOO_LONG, name, expected, kind_of(text)))
-        elif part.table is not None and text not in part.table.codes and not part.table.other(text):
+        elif part.table is not None and not part.table.has(text):
             found.append(_no_code(place, name, part.table))
 
     def _coded(self, components: list[str], part: Part, place: str, found: list[Deviation]) -> None:
-        if part.table is not None and not self._of_table(components, part):
-            found.append(_no_code(f"{place}.1", part.name, part.table))
-
-    def _of_table(self, components: list[str], part: Part) -> bool:
-        """Tell whether the first code of a coded element is of its table, or says that it is of another system."""
+        """Check the first code of a coded element, unless it says that it is of another coding system."""
         code, table = components[0], part.table
-        if table is None or not code or code in table.codes or code == NULL_TEXT or self._escape in code:
-            return True
+        if table is None or not code or table.has(code) or code == NULL_TEXT or self._escape in code:
+            return
         system = components[2] if len(components) > 2 else ""
-        return system not in {"", table.system}
+        if system in {"", table.system}:
+            found.append(_no_code(f"{place}.1", part.name, table))
+
+
+def _no_field(segment: str, place: str, text: str, last: int) -> Deviation:
+    expected = f"a field that this version has, of {last} at most"
+    return Deviation(place, Rule.FIELD_UNKNOWN, segment, expected, kind_of(text), Severity.WARNING)
 
 
 def _no_code(place: str, name: str, table: Table) -> Deviation:

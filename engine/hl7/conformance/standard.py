@@ -5,14 +5,14 @@ What those tables do not have: lengths of single fields (only those of primitive
 """
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
 from types import ModuleType
 from typing import Any, Final
 
-from engine.hl7.conformance.primitive import Primitive, primitive
+from engine.hl7.conformance.part import CODING_SYSTEMS, Part, SegmentRule, Table
+from engine.hl7.conformance.primitive import primitive
+from engine.hl7.conformance.shape import shape_of
 from engine.hl7.events import VERSIONS
 
 LAST: Final = "2.8.2"
@@ -25,72 +25,18 @@ MODULES: Final = {version: f"hl7apy.v{version.replace('.', '_')}" for version in
 
 NAME_LENGTH: Final = 3
 DELIMITERS: Final = frozenset({"Field separator", "Encoding characters"})
-CODING_SYSTEMS: Final = "0396"
-SYSTEM_PATTERN: Final = re.compile(r"HL7[0-9]{4}|99[A-Za-z0-9]{1,4}|L")
 GROWING: Final = frozenset({CODING_SYSTEMS})
 """Registers that grow between the versions: what they lack may be of today."""
 
+SKETCH: Final = re.compile(r"\.\.|…|< ?(?:integer|spec|day)|^_$| _|_ |and higher")
+
 STRUCTURES: Final = "HL70354"
 """The table of message structures lacks some; MSH-9.3 is held against the structure of its event instead."""
-CODED: Final = frozenset({"CE", "CWE", "CNE", "CF"})
 TEXTS: Final = frozenset({"ST", "TX", "FT", "GTS"})
 TIMES: Final = ("TS_1", "DTM")
 NORMATIVE_LENGTHS_END: Final = VERSIONS.index("2.7")
 NOT_REQUIRED: Final = frozenset({"TS_2"})
 """Required by the tables, optional in the standard: the degree of precision of 2.1."""
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """A code table: number and title, its codes, and whether it is the sites' to extend (user-defined)."""
-
-    number: str
-    title: str
-    codes: frozenset[str]
-    open: bool
-
-    @property
-    def system(self) -> str:
-        """What CWE.3 calls it."""
-        return f"HL7{self.number}"
-
-    def other(self, code: str) -> bool:
-        """Tell whether a code that is not listed is of the table all the same: the coding systems of a pattern."""
-        return self.number == CODING_SYSTEMS and SYSTEM_PATTERN.fullmatch(code) is not None
-
-    def __str__(self) -> str:
-        return f"a code of table {self.number} ({self.title})"
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A field, component or subcomponent.
-
-    `most` is how often it may repeat: 0 withdrawn, -1 without bound. A composite has `parts`, a primitive
-    `primitive`; of a type that varies both are empty. `coded` marks a coded element with a table, of which its first
-    component is unless it names another coding system; `needs` are the numbers of the components it requires, `fits`
-    tells whether a value without parts has the form, the length and the code that it should.
-    """
-
-    number: int
-    name: str
-    type: str
-    required: bool
-    most: int
-    table: Table | None
-    parts: tuple["Part", ...]
-    primitive: Primitive | None
-    coded: bool
-    needs: tuple[int, ...]
-    fits: Callable[[str], bool]
-
-
-@dataclass(frozen=True, slots=True)
-class SegmentRule:
-    """The fields of a segment, field n at index n, and those that are required."""
-
-    fields: tuple[Part | None, ...]
-    required: tuple[Part, ...]
 
 
 class Standard:
@@ -102,7 +48,9 @@ class Standard:
         self._tables: dict[str, tuple[Any, ...]] = getattr(module, "TABLES", None) or {}
         self._lengths = _lengths(version, module.get_base_datatypes())
         self._segments: dict[str, SegmentRule | None] = {}
+        self._values: dict[str, Part | None] = {}
         self._types: dict[tuple[str, int], tuple[Part, ...]] = {}
+        self._shapes: dict[tuple[str, str, int], re.Pattern[str] | None] = {}
 
     def segment(self, name: str) -> SegmentRule | None:
         """Return the fields of a segment, None for a segment that this version does not have."""
@@ -114,9 +62,18 @@ class Standard:
 
     def value_type(self, name: str) -> Part | None:
         """Return the type that a varying field says it has (OBX-2), None for an unknown one."""
-        if name not in self._module.DATATYPES_STRUCTS and name not in self._lengths:
-            return None
-        return self._part("OBX_5", ("leaf", None, name, "OBSERVATION_VALUE", None), (0, -1), 0)
+        if name not in self._values:
+            known = name in self._module.DATATYPES_STRUCTS or name in self._lengths
+            reference = ("leaf", None, name, "OBSERVATION_VALUE", None)
+            self._values[name] = self._part("OBX_5", reference, (0, -1), 0) if known else None
+        return self._values[name]
+
+    def shape(self, part: Part) -> re.Pattern[str] | None:
+        """Return a field's shape, made at the first call; fields of one type, table and repetition share it."""
+        key = (part.type, part.table.number if part.table else "", part.most)
+        if key not in self._shapes:
+            self._shapes[key] = shape_of(part)
+        return self._shapes[key]
 
     def _segment(self, children: tuple[tuple[Any, ...], ...]) -> SegmentRule:
         parts = [self._part(child[0], child[1] or self._module.FIELDS[child[0]], child[2], 0) for child in children]
@@ -142,9 +99,6 @@ class Standard:
             listed,
             parts,
             kind,
-            listed is not None and type_ in CODED,
-            tuple(part.number for part in parts if part.required),
-            parts[0].fits if parts else _test(kind, listed),
         )
 
     def _composite(self, type_: str, depth: int) -> tuple[Part, ...]:
@@ -157,11 +111,13 @@ class Standard:
         return known
 
     def _table(self, key: str | None, *, is_open: bool) -> Table | None:
-        """Return a table that has codes, None for all others."""
+        """Return a table that lists its codes, None for those that are empty or only sketch them (`10 ... 19`)."""
         found = self._tables.get(key or "")
         if not found or not found[1] or key == STRUCTURES:
             return None
         codes = (found[1],) if isinstance(found[1], str) else found[1]
+        if any(SKETCH.search(code) for code in codes):
+            return None
         listed = frozenset(part.strip() for code in codes for part in (code, *code.split(",")))
         number = str(key)[3:]
         return Table(number, found[0].strip(), listed, is_open or number in GROWING)
@@ -173,24 +129,6 @@ def standard(version: str) -> Standard | None:
     if version not in MODULES:
         return None
     return Standard(version, import_module(MODULES[version]))
-
-
-def _test(kind: Primitive | None, table: Table | None) -> Callable[[str], bool]:
-    """Return the one test of a primitive's value: few types need more than a look at form, length or code."""
-    if kind is None:
-        return _anything
-    if table is not None:
-        return lambda text: text in table.codes or table.other(text)
-    if kind.longest and kind.fits is None:
-        return lambda text: len(text) <= kind.longest
-    if kind.longest and kind.fits is not None:
-        fits = kind.fits
-        return lambda text: len(text) <= kind.longest and bool(fits(text))
-    return kind.fits or _anything
-
-
-def _anything(_text: str) -> bool:
-    return True
 
 
 def _children(reference: Any) -> tuple[tuple[Any, ...], ...]:

@@ -56,7 +56,7 @@ def test_a_message_as_the_standard_says_has_no_deviation() -> None:
         pytest.param((HEAD, EVN, PID.replace("PID|1", "PID|one"), PV1), "data-type PID-1", id="no number"),
         pytest.param((HEAD, EVN, PID.replace("RB1", "R" * 200), PV1), "too-long PID-3.1", id="a long ST"),
         pytest.param((HEAD, EVN, PID.replace("^MR", "^XXX"), PV1), "table-value PID-3.5", id="an unknown type"),
-        pytest.param((HEAD, EVN, PID.replace("^MR", "^MR~R^^^&1.2&OID"), PV1), "table-value PID-3(2).4.3", id="repetition"),
+        pytest.param((HEAD, EVN, PID.replace("^MR", "^MR~R^^^&1.2&OID"), PV1), "table-value PID-3(2).4.3", id="twice"),
         pytest.param((HEAD, EVN, PID.replace("|F", "|X"), PV1), "table-value PID-8", id="a sex of the site's own"),
         pytest.param((HEAD, EVN, PID, PV1, "AL1|1||^^L", "AL1|x||a"), "data-type AL1(2)-1", id="second segment"),
         pytest.param((HEAD, EVN, PID, PV1, "OBX|1|NM|a||much||||||F"), "data-type OBX-5", id="OBX-5 as OBX-2 says"),

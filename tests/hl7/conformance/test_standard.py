@@ -88,9 +88,9 @@ def test_a_register_that_grows_is_open() -> None:
     table = part.parts[2].table if part else None
     assert table is not None
     assert table.open
-    assert table.other("HL70005")
-    assert table.other("99LOC")
-    assert not table.other("nonsense")
+    assert table.has("HL70005")
+    assert table.has("99LOC")
+    assert not table.has("nonsense")
 
 
 def test_a_structure_that_nobody_knows_misplaces_nothing() -> None:
