@@ -1,17 +1,19 @@
 """Authored mapping files: found in their folders, extended where they say so, with the place of everything kept."""
 
 import hashlib
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 
 from engine.config.source import Source, read
 from engine.errors import ConfigurationError, Problem
+from engine.mapping.entry import slice_of
 from engine.mapping.reference import nearest
 
 Key = str | int
+ADD: Final = "add"
 SHIPPED: Final = "shipped/"
 KINDS: Final = ("resources", "datatypes", "tables")
 KEYS: Final = {"resources": "resource", "datatypes": "datatype", "tables": "table"}
@@ -22,20 +24,30 @@ PATIENT_KEYS: Final = frozenset({"resource", "extends", "elements", "merged"})
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One mapping file, merged with the one that it extends."""
+    """One mapping file, merged with the one that it extends; `moved` says where what was added stands in the file."""
 
     source: Source
     value: dict[str, Any]
     below: Source | None = None
+    moved: Mapping[tuple[Key, ...], tuple[Key, ...]] = field(default_factory=dict)
 
     def problem(self, path: tuple[Key, ...], found: str, expected: str) -> Problem:
         """Return a problem at `path`, in the file where that stands."""
+        path = self._authored(path)
         return self._source(path).problem(path, found, expected)
 
     def place(self, path: tuple[Key, ...]) -> tuple[str, int]:
         """Return the file and line where `path` stands, or its nearest ancestor."""
+        path = self._authored(path)
         source = self._source(path)
         return source.file, source.place(path)[0]
+
+    def _authored(self, path: tuple[Key, ...]) -> tuple[Key, ...]:
+        """Return the path as its author wrote it."""
+        for end in range(len(path), 2, -1):
+            if path[:end] in self.moved:
+                return (*self.moved[path[:end]], *path[end:])
+        return path
 
     def _source(self, path: tuple[Key, ...]) -> Source:
         """Return the file of the longest part of a path; what a file writes anew it writes whole."""
@@ -166,7 +178,8 @@ def _find(folders: Sequence[Path], path: Path, key: str, problems: Problems) -> 
     if document.value[key] != base.value[key]:
         problems.add(document, (key,), f"found {document.value[key]!r}", f"expected {base.value[key]!r}, as in {below}")
         document.value[key] = base.value[key]
-    return Document(document.source, _merged(base.value, document.value), base.source)
+    merged, moved = _merged(base.value, document.value)
+    return Document(document.source, merged, base.source, moved)
 
 
 def _read(path: Path, key: str, problems: Problems) -> Document | None:
@@ -182,11 +195,36 @@ def _read(path: Path, key: str, problems: Problems) -> Document | None:
     return Document(source, value)
 
 
-def _merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
-    """Lay one file over another: single events, elements and codes replace those of the same name."""
+def _merged(
+    below: dict[str, Any], above: dict[str, Any]
+) -> tuple[dict[str, Any], dict[tuple[Key, ...], tuple[Key, ...]]]:
+    """Lay one file over another: single events, elements and codes replace those of the same name.
+
+    Entries of `add` join the lists of their elements; one of the same slice takes the place of the one below.
+    """
     merged = {**below, **above}
+    added = merged.pop(ADD, None)
     for key, part in above.items():
         under = below.get(key)
         if isinstance(part, dict) and isinstance(under, dict):
             merged[key] = {**under, **part}
-    return merged
+    moved: dict[tuple[Key, ...], tuple[Key, ...]] = {}
+    elements = merged.get("elements")
+    if isinstance(added, dict) and isinstance(elements, dict):
+        merged["elements"] = elements = dict(elements)
+        for name, entries in added.items():
+            elements[name] = _joined(name, elements.get(name), entries, moved)
+    elif added is not None:
+        merged[ADD] = added
+    return merged, moved
+
+
+def _joined(name: str, below: Any, entries: Any, moved: dict[tuple[Key, ...], tuple[Key, ...]]) -> list[Any]:
+    items = list(below) if isinstance(below, list) else [] if below is None else [below]
+    listed = isinstance(entries, list)
+    for number, entry in enumerate(entries if listed else [entries]):
+        own = slice_of(name, entry)
+        at = next((index for index, item in enumerate(items) if own and slice_of(name, item) == own), len(items))
+        items[at : at + 1] = [entry]
+        moved["elements", name, at] = (ADD, name, number) if listed else (ADD, name)
+    return items

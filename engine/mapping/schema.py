@@ -11,7 +11,7 @@ from engine.mapping.act import Verb
 from engine.mapping.case import CASE_KEYS, CHANNEL_KEYS, EXPECT_KEYS
 from engine.mapping.check_table import KEYS as TABLE_KEYS
 from engine.mapping.check_table import ROW_KEYS
-from engine.mapping.document import PATIENT_KEYS
+from engine.mapping.document import ADD, PATIENT_KEYS
 from engine.mapping.events import HISTORIC_KEYS, IDENTITY_KEYS, PEOPLE_KEYS, RULE_KEYS, TOP_KEYS, Doing
 from engine.mapping.expression import FIELD, PART
 from engine.mapping.functions import FUNCTIONS
@@ -130,7 +130,7 @@ def _resource() -> Json:
     text_or = {"missing": resources.MISSING_KEYS, "merge": resources.MERGE_KEYS}
     known |= {key: _any(TEXT, _object(keys, dict.fromkeys(keys, TEXT))) for key, keys in text_or.items()}
     known |= {"patient": TEXT, "late": TEXT, "part": TEXT, "identity": _identity(), "status": _status()}
-    keys = PATIENT_KEYS | resources.FILE_KEYS | referred.FILE_KEYS
+    keys = PATIENT_KEYS | resources.FILE_KEYS | referred.FILE_KEYS | {ADD}
     of_type = [
         {"if": {"properties": {"resource": {"const": name}}}, "then": {"properties": _sections(name)}} for name in names
     ]
@@ -146,7 +146,7 @@ def _resource() -> Json:
 
 def _sections(name: str) -> Json:
     level = _object({"identity", "elements"}, {"identity": _identity(), "elements": _ref(name)})
-    sections = dict.fromkeys(("elements", "merged", "new"), _any(_ref(name), NULL))
+    sections = dict.fromkeys(("elements", "merged", "new", ADD), _any(_ref(name), NULL))
     return {**sections, "levels": {"type": "array", "items": level}}
 
 

@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 from engine.fhir.plan import ElementChange
 from engine.hl7.leaf import NULL
 from engine.mapping.document import Document
+from engine.mapping.entry import slice_of
 from engine.mapping.expression import FIELD, SEGMENT
 from engine.mapping.getter import Step
 from engine.mapping.reading import Reading
@@ -15,7 +16,6 @@ from engine.mapping.scope import Path, Scope
 from engine.mapping.template import Compiler
 
 IDENTIFIER: Final = "identifier"
-EXTENSION: Final = "extension"
 Write = Callable[[Reading, list[ElementChange]], None]
 Sources = tuple[tuple[str, int], ...]
 
@@ -123,29 +123,15 @@ class Slices:
         return writers
 
     def _slice(self, name: str, entry: Any, path: Path) -> str:
-        slice_ = ""
-        if isinstance(entry, dict):
-            each = entry.get("each")
-            own = entry.get("url") if name == EXTENSION else each[0] if isinstance(each, list) else each
-            slice_ = str(entry.get("slice") or own or "")
-        slice_ = slice_ or _first_field(entry)
+        slice_ = slice_of(name, entry)
         if not slice_:
             self._compiler.problem(self._scope.at(*path), "no source field", "name the part with 'slice'")
         if slice_ in self._names:
-            line = self._scope.document.source.place((*self._scope.path, *self._names[slice_]))[0]
+            line = self._scope.document.place((*self._scope.path, *self._names[slice_]))[1]
             found = f"{slice_} a second time (first in line {line})"
             self._compiler.problem(self._scope.at(*path), found, "join the two, or name one with 'slice'")
         self._names[slice_] = path
         return slice_
-
-
-def _first_field(entry: Any) -> str:
-    """Return the first field that stands in an entry, as `PID-15`."""
-    if isinstance(entry, str):
-        match = FIELD.search(entry)
-        return f"{match[1]}-{match[2]}" if match else ""
-    parts = entry.values() if isinstance(entry, dict) else entry if isinstance(entry, list) else ()
-    return next((found for part in parts if (found := _first_field(part))), "")
 
 
 def _sources(entry: Any) -> Sources:

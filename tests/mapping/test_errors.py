@@ -11,12 +11,14 @@ from engine.fhir.schema import FhirVersion, definitions
 from engine.hl7.message import Message
 from engine.mapping.case import channel_of
 from engine.mapping.compile import compile_mapping, load
+from engine.mapping.outcome import outcome
 from engine.mapping.reference import elements
 from engine.mapping.subject import Action
 
 Author = Callable[..., Path]
 Make = Callable[..., Message]
-HEAD = "resource: Patient\nextends: shipped/patient\nelements:\n"
+PATIENT = "resource: Patient\nextends: shipped/patient\n"
+HEAD = f"{PATIENT}elements:\n"
 
 
 def _problems(folder: Path) -> list[str]:
@@ -279,6 +281,35 @@ def test_a_site_extends_what_ships(author: Author, message: Make) -> None:
     elements = {change.element for change in interaction.patient.changes}
     assert "extension" in elements
     assert "maritalStatus" not in elements
+
+
+INTERPRETER = "http://hl7.org/fhir/StructureDefinition/patient-interpreterRequired"
+
+
+def test_a_site_adds_to_lists(author: Author, message: Make) -> None:
+    """An entry of `add` joins the list of its element; one of the same url or source takes the shipped one's place."""
+    text = f"{PATIENT}add:\n  name:\n    - {{each: ZPI-4, as: XPN}}\n  extension:\n    - url: {INTERPRETER}\n"
+    source = load(
+        [author(resources__patient=f"{text}      valueBoolean: ZPI-2 | boolean(yes-no)\n"), shipped("mappings")], "adt"
+    )
+    below = load([shipped("mappings")], "adt").documents.resources["Patient"].value["elements"]
+    elements = source.documents.resources["Patient"].value["elements"]
+    assert len(elements["extension"]) == len(below["extension"])
+    assert len(elements["name"]) == len(below["name"]) + 1
+    made = outcome(compile_mapping(source, channel_of({})), message("A31", "PID|1||1^^^RVB||A^B", "ZPI|1|Y||ROE^ANN"))
+    patient = made["interactions"][0]["patient"]
+    assert patient["extension"] == [{"url": INTERPRETER, "valueBoolean": True}]
+    assert [name["family"] for name in patient["name"]] == ["A", "ROE"]
+
+
+def test_a_fault_in_what_is_added_is_told_where_it_stands(author: Author) -> None:
+    """Lines of `add` have their own places; without a file to extend there is nothing to add to."""
+    text = f"{PATIENT}add:\n  name:\n    - {{each: PID-55, as: XPN}}\n"
+    told = "resources/patient.yaml:5:8: add.name.0.each: unknown field PID-55; PID has the fields 1 to 40"
+    assert _problems(author(resources__patient=text)) == [told]
+    alone = "resource: Organization\nfrom: XON\nidentity: {value: XON.10}\nelements: {name: XON.1}\nadd: {}\n"
+    problems = _problems(author(resources__organization=alone))
+    assert any("organization.yaml:5:1: add: unknown key 'add'" in problem for problem in problems)
 
 
 def test_a_fault_in_what_is_extended_names_the_shipped_file(author: Author) -> None:

@@ -32,7 +32,7 @@ def test_the_shipped_schemas_are_the_ones_of_the_engine(kind: str) -> None:
 def test_every_shipped_file_holds_to_its_schema(file: Path) -> None:
     """What ships is valid by the schema that its first line names for editors."""
     first = (ROOT / file).read_text("utf-8").splitlines()[0]
-    assert first == editor_line(file)
+    assert first == editor_line(file), "the first line names the schema for editors"
     assert (ROOT / file).parent.joinpath(first.partition("$schema=")[2]).resolve().is_file()
     errors = [f"{error.instance_path}: {error.message}" for error in VALIDATORS[_kind(file)].iter_errors(_value(file))]
     assert errors == []
