@@ -10,7 +10,7 @@ from fhir.resources.R4B.patient import Patient
 
 from engine.config.shipped import shipped
 from engine.errors import MappingError, MessageError
-from engine.fhir.plan import Interaction, Link, Merge, PatientRecord
+from engine.fhir.plan import Interaction, Keep, Link, Merge, PatientRecord, Retire
 from engine.hl7.message import parse
 from engine.mapping.case import Case, channel_of, differences, read_cases, run_case
 from engine.mapping.compile import Mapping, MappingSource, compile_mapping, load
@@ -89,6 +89,8 @@ def test_corpus(corpus: tuple[CorpusFile, ...], source: MappingSource) -> None:
 
 
 def _records(one: Interaction) -> tuple[PatientRecord, ...]:
+    if isinstance(one, Keep | Retire):
+        return ()
     if isinstance(one, Link):
         return one.one, one.other
     return (one.survivor,) if isinstance(one, Merge) else (one.patient,)
