@@ -56,6 +56,7 @@ class Category(Enum):
         return STU3_CODES.get(code, code) if version is FhirVersion.STU3 else code
 
 
+MOST_ISSUES: Final = 100
 STU3_CODES: Final = {"deleted": "not-found", "multiple-matches": "duplicate"}
 
 
@@ -88,11 +89,14 @@ def refuse(category: Category, diagnostics: str, *, location: str = "", detail: 
 
 
 def outcome(refusal: RefusedError, version: FhirVersion, system: str) -> dict[str, Json]:
-    """Return the OperationOutcome of a refusal; `system` is the service's identifier system."""
+    """Return the OperationOutcome of a refusal; `system` is the service's identifier system.
+
+    Of very many issues the first ones are told: the answer to a large body is no larger one.
+    """
     code = refusal.category.code(version)
     return {
         "resourceType": "OperationOutcome",
-        "issue": [_issue(issue, code, system) for issue in refusal.issues],
+        "issue": [_issue(issue, code, system) for issue in refusal.issues[:MOST_ISSUES]],
     }
 
 

@@ -5,7 +5,7 @@ from typing import Any, Final, NamedTuple
 
 from engine.fhir.versions.names import r4_name
 from engine.interchange.outcome import Category, Issue, RefusedError
-from engine.interchange.store.transaction import Stored, Transaction
+from engine.interchange.store.transaction import Standing, Transaction
 
 Json = Any
 
@@ -49,7 +49,8 @@ def check_references(transaction: Transaction, references: tuple[Reference, ...]
 
     `own_id` is the id of what is written: a survivor keeps its links to the records whose place it took.
     """
-    looked_up = [(one, _look_up(transaction, one.target)) for one in references]
+    found = {target: _look_up(transaction, target) for target in {one.target for one in references}}
+    looked_up = [(one, found[one.target]) for one in references]
     missing = [
         Issue("The reference names a resource that does not exist.", one.path)
         for one, stored in looked_up
@@ -101,9 +102,9 @@ def local_target(reference: str) -> str:
     return "" if reference.startswith("#") else reference.partition("/_history/")[0]
 
 
-def _look_up(transaction: Transaction, reference: str) -> Stored | None:
+def _look_up(transaction: Transaction, reference: str) -> Standing | None:
     type_name, _, resource_id = local_target(reference).partition("/")
-    return transaction.get(type_name, resource_id)
+    return transaction.standing(type_name, resource_id)
 
 
 def _holders(part: Json, path: str) -> Iterator[tuple[str, dict[str, Json]]]:

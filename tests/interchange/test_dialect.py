@@ -246,6 +246,7 @@ def test_charts_are_the_same(both: Both, wanted: Wanted) -> None:
         pytest.param(lambda one: one.get("Patient", "p2"), id="merged away"),
         pytest.param(lambda one: one.get("Patient", "p4"), id="updated"),
         pytest.param(lambda one: one.get("Patient", "none"), id="none"),
+        pytest.param(lambda one: [one.standing("Patient", name) for name in ("p1", "p2", "none")], id="standing"),
         pytest.param(lambda one: one.by_key(3), id="by key"),
     ],
 )

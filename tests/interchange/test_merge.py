@@ -341,4 +341,22 @@ def test_clinical_resources_move(shelf: Store) -> None:
     assert moved is not None
     assert moved.version == 2
     assert moved.resource()["subject"]["reference"] == "Patient/b"
-    assert [one.id for one in shelf.read("t", lambda transaction: transaction.referrers("Patient/b"))] == ["o"]
+    assert [one.id for one in shelf.read("t", lambda transaction: list(transaction.referrers("Patient/b")))] == ["o"]
+
+
+def test_what_moves_is_read_one_by_one(shelf: Store) -> None:
+    """A chart may be larger than memory: a resource of it is read when its turn comes, as it is then."""
+
+    def work(transaction: Transaction) -> list[int]:
+        _chart(transaction)
+        second = transaction.create(
+            "Observation", "second", {"resourceType": "Observation", "subject": {"reference": "Patient/a"}}
+        )
+        versions = []
+        for one in transaction.referrers("Patient/a"):
+            versions.append(one.version)
+            if one.id == "o":
+                transaction.update(second, second.resource())
+        return versions
+
+    assert asyncio.run(shelf.write("t", work)) == [1, 2]

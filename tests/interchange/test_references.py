@@ -54,6 +54,14 @@ def test_references_that_lead_nowhere(service: Running, base: str, reference: st
         assert issue(answer, 422, "not-found")["location"] == [location]
 
 
+def test_very_many_references_that_lead_nowhere(service: Running, base: str) -> None:
+    """The first hundred issues are told: the answer to a large body is no larger one."""
+    nobody = [{"reference": f"Practitioner/nobody-{number}"} for number in range(500)]
+    answer = service.ask("POST", f"{base}/Observation", json=observation(service.create()["id"], performer=nobody))
+    issue(answer, 422, "not-found")
+    assert len(answer.json()["issue"]) == 100
+
+
 def test_two_references_that_lead_nowhere(service: Running, base: str) -> None:
     """Each reference that does not resolve is an issue of its own."""
     body = observation("nobody", performer=[{"reference": "Practitioner/nobody"}])

@@ -78,8 +78,8 @@ def _followed(transaction: Transaction, criterion: Criterion) -> Criterion:
 
 def _survivor(transaction: Transaction, target: str) -> str:
     type_name, _, resource_id = target.partition("/")
-    stored = transaction.get(type_name, resource_id) if type_name == "Patient" else None
-    return f"Patient/{stored.survivor}" if stored is not None and stored.survivor is not None else target
+    standing = transaction.standing(type_name, resource_id) if type_name == "Patient" else None
+    return f"Patient/{standing.survivor}" if standing is not None and standing.survivor is not None else target
 
 
 def _check_scope(definition: Definition, wanted: Search) -> None:

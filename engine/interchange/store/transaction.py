@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from engine.interchange.exact import read_json, write_json
 from engine.interchange.search.text import short
@@ -19,6 +19,7 @@ EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 BY_ID: Final = (
     "SELECT key, type, id, version, updated_ms, survivor, body FROM resource WHERE tenant=? AND type=? AND id=?"
 )
+SURVIVOR: Final = "SELECT survivor FROM resource WHERE tenant=? AND type=? AND id=?"
 BY_KEY: Final = "SELECT key, type, id, version, updated_ms, survivor, body FROM resource WHERE key=?"
 INSERT: Final = (
     "INSERT INTO resource (tenant, type, id, version, updated_ms, body) VALUES (?, ?, ?, ?, ?, ?) RETURNING key"
@@ -28,10 +29,7 @@ HOLDERS: Final = "SELECT DISTINCT key FROM identifier_index WHERE tenant=? AND p
 RECORD_NUMBER_HOLDERS: Final = HOLDERS + " AND record_number=1"
 MOVE_IDENTIFIERS: Final = "UPDATE identifier_index SET key=? WHERE key=?"
 MOVE_SURVIVOR: Final = "UPDATE resource SET survivor=? WHERE tenant=? AND type=? AND survivor=?"
-REFERRERS: Final = (
-    "SELECT key, type, id, version, updated_ms, survivor, body FROM resource"
-    " WHERE key IN (SELECT key FROM reference_index WHERE tenant=? AND target=?) ORDER BY key"
-)
+REFERRERS: Final = "SELECT DISTINCT key FROM reference_index WHERE tenant=? AND target=? ORDER BY key"
 # Rows of all that refers to a target but two records; a row of the same parameter may be there already.
 REDIRECT: Final = (
     "INSERT INTO reference_index (tenant, key, parameter, target)"
@@ -71,6 +69,13 @@ class Stored:
         return value
 
 
+class Standing(NamedTuple):
+    """What references ask of a resource: its id, and that of its survivor where it was merged away."""
+
+    id: str
+    survivor: str | None
+
+
 class Transaction:
     """One tenant's view within one transaction; `at` is the moment that its writes bear."""
 
@@ -84,6 +89,11 @@ class Transaction:
         """Return a resource by its id, merged-away ones too; None where the tenant has none."""
         row = self.connection.execute(BY_ID, (self.tenant, type_name, resource_id)).fetchone()
         return Stored(*row) if row else None
+
+    def standing(self, type_name: str, resource_id: str) -> Standing | None:
+        """Return whether a resource is live or merged away, without a look at its body; None where there is none."""
+        row = self.connection.execute(SURVIVOR, (self.tenant, type_name, resource_id)).fetchone()
+        return Standing(resource_id, row[0]) if row else None
 
     def by_key(self, key: int) -> Stored:
         """Return a resource by its key."""
@@ -138,8 +148,9 @@ class Transaction:
         return tuple(row[0] for row in rows)
 
     def referrers(self, target: str) -> Iterable[Stored]:
-        """Return every live resource that refers to `Type/id`."""
-        return [Stored(*row) for row in self.connection.execute(REFERRERS, (self.tenant, target)).fetchall()]
+        """Return every live resource that refers to `Type/id`, one at a time: they may be megabytes each."""
+        keys = self.connection.execute(REFERRERS, (self.tenant, target)).fetchall()
+        return (self.by_key(key) for (key,) in keys)
 
     def count_token(self, parameter: str, code: str) -> int:
         """Count the live resources that carry a code."""
