@@ -62,7 +62,7 @@ class Resource:
             if words.missing and self._mapping.speaks_of(reading) and words.warns(None, reading):
                 reading.warnings.append(words.missing)
             return []
-        keep = self._keep(act.verb, _cleared(record, clears), reading)
+        keep = self._keep(act.verb, _cleared(record, clears, act.verb), reading)
         keep = replace(keep, clears=tuple(one for one in clears if "(" not in one))
         return [*reading.made.values(), *self._merged(act.verb, keep, reading)]
 
@@ -114,13 +114,13 @@ class Resource:
         return self._defaults
 
 
-def _cleared(record: ResourceRecord, clears: Iterable[str]) -> ResourceRecord:
-    """Return a record that deletes the slices which the event clears and the message does not fill."""
-    given = {(one.element, one.slice) for one in record.changes if one.items}
-    gone = []
-    for text in clears:
-        element, _, rest = text.partition("(")
-        slice_ = rest.removesuffix(")")
-        if slice_ and (element, slice_) not in given:
-            gone.append(ElementChange(element, slice_, (), many=True))
-    return replace(record, changes=(*record.changes, *gone)) if gone else record
+def _cleared(record: ResourceRecord, clears: Iterable[str], verb: Verb) -> ResourceRecord:
+    """Return a record that deletes the slices which the event clears.
+
+    What the message fills stays, but not in a cancel: that names once more what it takes back.
+    """
+    said = {(one.element, one.slice) for one in record.changes if one.items and verb is not Verb.CANCEL}
+    named = {(element, rest.removesuffix(")")) for element, _, rest in (text.partition("(") for text in clears) if rest}
+    gone = {key: ElementChange(*key, (), many=True) for key in sorted(named - said)}
+    kept = [one for one in record.changes if (one.element, one.slice) not in gone]
+    return replace(record, changes=(*kept, *gone.values())) if gone else record
