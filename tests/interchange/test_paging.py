@@ -8,7 +8,8 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
-from tests.interchange.kit import MRN, Running, issue, merge_body, record_number, running
+from engine.interchange.store import query
+from tests.interchange.kit import MRN, Inside, Running, issue, merge_body, patient, record_number, running
 
 NAME = r"Vance\, Jr"
 CRITERION = "Vance%5C%2C%20Jr"
@@ -306,3 +307,32 @@ def test_links_are_no_longer_than_they_must(own_service: Running) -> None:
     first = page(crowd, crowd.path)
     assert len(links(first)["next"]) < len(own_service.url + crowd.path) + 2 * 180 + 100
     assert [first["total"], len(page(crowd, links(first)["next"])["entry"])] == [3, 1]
+
+
+@pytest.mark.parametrize("form", ["_count=100", "_count=2", "_count=100&_paging=cursor"])
+def test_large_resources(inside: Inside, base: str, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """C-206: a page of large resources holds fewer of them, and its next link leads to all the others, each once."""
+    monkeypatch.setattr(query, "MOST_BYTES", 50_000)
+    sizes = (20_000, 20_000, 20_000, 120_000, 100, 100)
+    photos = [[{"data": "AAAA" * (size // 4)}] for size in sizes]
+    made = [inside.create(name=[{"family": "Large", "given": ["A"]}], photo=photo)["id"] for photo in photos]
+    walk, url = [], f"{inside.url}{base}/Patient?family=Large&{form}"
+    while url:
+        bundle = inside.ask("GET", url.removeprefix(inside.url)).json()
+        assert bundle["total"] == len(made)
+        walk.append([entry["resource"]["id"] for entry in bundle["entry"]])
+        url = links(bundle).get("next", "")
+    assert [one for ids in walk for one in ids] == made
+    assert [len(ids) for ids in walk] == ([2, 1, 1, 2])
+
+
+def test_two_large_matches_are_several(inside: Inside, base: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """C-142: two matches are several, however large they are."""
+    monkeypatch.setattr(query, "MOST_BYTES", 1_000)
+    large = {"name": [{"family": "Large", "given": ["A"]}], "photo": [{"data": "AAAA" * 1_000}]}
+    for _ in range(2):
+        inside.create(base, **large)
+    headers = {"if-none-exist": "family=Large"}
+    answer = inside.ask("POST", f"{base}/Patient", json=patient(**large), headers=headers)
+    assert answer.status_code == 412
+    assert inside.ask("GET", f"{base}/Patient?family=Large&_count=0").json()["total"] == 2

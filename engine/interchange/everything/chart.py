@@ -8,6 +8,7 @@ from engine.interchange.everything.parameters import Wanted
 from engine.interchange.resource.catalogue import CHART, SUPPORTING
 from engine.interchange.resource.definition import CARE
 from engine.interchange.search.date import EVER, NEVER
+from engine.interchange.store.query import MOST_BYTES
 from engine.interchange.store.transaction import Stored, Transaction
 
 CHART_ROWS: Final = {one.patient_rows: one.name for one in CHART}
@@ -37,8 +38,6 @@ RECORDS: Final = (
     " FROM resource WHERE tenant = ? AND key IN ({keys})"
 )
 SIZES: Final = "SELECT key, length(body) FROM resource WHERE key IN ({keys})"
-# A page has fewer resources than asked for where they are large: documents may be megabytes each.
-MOST_BYTES: Final = 16_777_216
 
 Arguments = tuple[str | int, ...]
 Keys = dict[str, list[int]]

@@ -111,7 +111,8 @@ def match_condition(transaction: Transaction, condition: Search | None) -> Store
     if condition is None:
         return None
     found = find(transaction, condition, count=2)
-    if len(found.records) > 1:
+    # Of two large ones only the first is read.
+    if found.total > 1:
         text = "If-None-Exist matches several resources."
         raise refuse(Category.SEVERAL_MATCHES, text, location="http.If-None-Exist")
     return found.records[0] if found.records else None

@@ -59,7 +59,7 @@ def _following(walk: Walk | None, page: Page, found: Found) -> Page | None:
         return None
     if walk is not None:
         return walk.following(page, found.records[-1].key)
-    return replace(page, offset=page.offset + page.count)
+    return replace(page, offset=page.offset + len(found.records))
 
 
 def follow_merges(transaction: Transaction, wanted: Search) -> Search:

@@ -1,5 +1,7 @@
 """Searches as SQL: the most selective criterion drives by its index, the others probe each record it names."""
 
+from collections.abc import Iterable
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -14,6 +16,8 @@ TABLES: Final = {
     Kind.DATE: "date_index",
     Kind.REFERENCE: "reference_index",
 }
+# A page has fewer resources than asked for where they are large: documents may be megabytes each.
+MOST_BYTES: Final = 16_777_216
 # Names are of this module and of the parameter tables; values are always arguments.
 PAGE: Final = (
     "SELECT key, type, id, version, updated_ms, survivor, body FROM resource"
@@ -49,18 +53,35 @@ class Found:
 
 
 def find(transaction: Transaction, search: Search, *, count: int, offset: int = 0, after: int = 0) -> Found:
-    """Return the matches in order of creation, behind the key `after`; merged-away records are never among them."""
+    """Return the matches in order of creation, behind the key `after`; merged-away records are never among them.
+
+    There are fewer than `count` where they are large: one at least, and no more of them than `MOST_BYTES`.
+    """
     execute = transaction.connection.execute
-    rows: list[tuple[Any, ...]] = []
+    page: tuple[Stored, ...] = ()
+    more = False
     if count:
         statement, arguments = page_statement(transaction.tenant, search, after)
         # One more than the page, to see whether it is the last.
-        rows = execute(statement, (*arguments, count + 1, offset)).fetchall()
-    page, more = tuple(Stored(*row) for row in rows[:count]), len(rows) > count
-    if count and not after and not more and (rows or not offset):
+        with closing(execute(statement, (*arguments, count + 1, offset))) as rows:
+            page, more = _fitting(rows, count)
+    if count and not after and not more and (page or not offset):
         return Found(page, offset + len(page))
     statement, arguments = total_statement(transaction.tenant, search)
     return Found(page, int(execute(statement, arguments).fetchone()[0]), more)
+
+
+def _fitting(rows: Iterable[tuple[Any, ...]], count: int) -> tuple[tuple[Stored, ...], bool]:
+    """Return the records of one page, and whether there are more."""
+    page: list[Stored] = []
+    size = 0
+    for row in rows:
+        one = Stored(*row)
+        size += len(one.body)
+        if len(page) == count or (page and size > MOST_BYTES):
+            return tuple(page), True
+        page.append(one)
+    return tuple(page), False
 
 
 def page_statement(tenant: int, search: Search, after: int = 0) -> Clause:
