@@ -15,7 +15,7 @@ from engine.mapping.slices import Slices
 from engine.mapping.template import Compiler
 
 SEGMENTS: Final = "segments"
-FILE_KEYS: Final = frozenset({"resource", "extends", "patient", SEGMENTS, "within", "retired", "needs"})
+FILE_KEYS: Final = frozenset({"resource", "extends", "patient", SEGMENTS, "within", "list", "retired", "needs"})
 SEGMENT_KEYS: Final = frozenset({"with", "key", "list", "same_key", "action", "when", "elements"})
 SNAPSHOT: Final = "snapshot"
 ADDITIVE: Final = "additive"
@@ -126,7 +126,7 @@ class _File:
             holder,
             within,
             tuple(str(one) for one in _listed(value.get("with"))),
-            self._word(value, "list", (SNAPSHOT, ADDITIVE), scope) == SNAPSHOT,
+            self._complete(value, scope),
             self._word(value, "same_key", ("first", "each"), scope) == "each",
             tuple(keys),
             self._text(value["action"], scope.at("action")) if "action" in value else None,
@@ -136,6 +136,14 @@ class _File:
             tuple(name for name in writes if name not in {key.partition(".")[0] for key in authored}),
         )
         return Listing(rules, slices.writers(), slices.identifiers(), self._base)
+
+    def _complete(self, value: dict[str, Any], scope: Scope) -> bool:
+        """Say whether the list is all there is; the file's own word holds for all of its segments."""
+        words = (SNAPSHOT, ADDITIVE)
+        own = self._word(value, "list", words, scope)
+        if "list" in self._document.value:
+            own = self._word(self._document.value, "list", words, Scope(self._document))
+        return own == SNAPSHOT
 
     def _retired(self) -> tuple[Retired, tuple[str, ...]]:
         """Return what becomes of what is taken back, and which elements that writes."""

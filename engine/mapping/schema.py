@@ -6,9 +6,9 @@ from typing import Any, Final
 
 import orjson
 
-from engine.mapping import referred, resources, status
+from engine.mapping import lists, referred, resources, status
 from engine.mapping.act import Verb
-from engine.mapping.case import CASE_KEYS, CHANNEL_KEYS, EXPECT_KEYS
+from engine.mapping.case import CASE_KEYS, CHANNEL_KEYS, EXPECT_KEYS, LISTED
 from engine.mapping.check_table import KEYS as TABLE_KEYS
 from engine.mapping.check_table import ROW_KEYS
 from engine.mapping.document import ADD, PATIENT_KEYS
@@ -33,6 +33,7 @@ TEXT: Final[Json] = {"type": ["string", "number", "boolean"]}
 TEXTS: Final[Json] = {"anyOf": [TEXT, {"type": "array", "items": TEXT}, {"type": "null"}]}
 CONDITION: Final[Json] = {"type": "string", "description": "PATH, not PATH, PATH = value, PATH in (a, b), and, or"}
 NULL: Final[Json] = {"type": "null"}
+LIST: Final[Json] = {"enum": ["snapshot", "additive"]}
 
 
 def schema_text(schema: Json) -> str:
@@ -130,7 +131,9 @@ def _resource() -> Json:
     text_or = {"missing": resources.MISSING_KEYS, "merge": resources.MERGE_KEYS}
     known |= {key: _any(TEXT, _object(keys, dict.fromkeys(keys, TEXT))) for key, keys in text_or.items()}
     known |= {"patient": TEXT, "late": TEXT, "part": TEXT, "identity": _identity(), "status": _status()}
-    keys = PATIENT_KEYS | resources.FILE_KEYS | referred.FILE_KEYS | {ADD}
+    known |= {"within": {"enum": ["patient", "encounter"]}, "list": LIST, "needs": _ref("needs"), "when": CONDITION}
+    known |= {"along": {"enum": ["yes", "no", True, False]}}
+    keys = PATIENT_KEYS | resources.FILE_KEYS | referred.FILE_KEYS | lists.FILE_KEYS | {ADD}
     of_type = [
         {"if": {"properties": {"resource": {"const": name}}}, "then": {"properties": _sections(name)}} for name in names
     ]
@@ -147,7 +150,10 @@ def _resource() -> Json:
 def _sections(name: str) -> Json:
     level = _object({"identity", "elements"}, {"identity": _identity(), "elements": _ref(name)})
     sections = dict.fromkeys(("elements", "merged", "new", ADD), _any(_ref(name), NULL))
-    return {**sections, "levels": {"type": "array", "items": level}}
+    listed = {"key": _ref("each"), "with": _ref("each"), "action": _ref("expression"), "when": CONDITION}
+    listed |= {"list": LIST, "same_key": {"enum": ["first", "each"]}, "elements": _ref(name)}
+    segments = {"type": "object", "additionalProperties": _any(_object(lists.SEGMENT_KEYS, listed), NULL)}
+    return {**sections, "levels": {"type": "array", "items": level}, "retired": _ref(name), lists.SEGMENTS: segments}
 
 
 def _identity() -> Json:
@@ -278,7 +284,8 @@ def _tests() -> Json:
             "event": {**TEXT, "pattern": EVENT, "description": "of a message without an MSH of its own"},
             "message": {"type": "string", "description": "segments, one a line; MSH and EVN may be left out"},
             "channel": _object(CHANNEL_KEYS, {}),
-            "expect": _object(EXPECT_KEYS, {}),
+            "resources": TEXTS,
+            "expect": {**_object(EXPECT_KEYS, {}), "patternProperties": {f"^{LISTED.pattern}$": {}}},
         },
         "message",
     )
