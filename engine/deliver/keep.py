@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
+from engine.deliver.claim import applied
 from engine.deliver.exchange import Exchange
 from engine.deliver.failure import error_of
 from engine.deliver.found import (
@@ -22,7 +23,7 @@ from engine.deliver.found import (
 from engine.deliver.stored import Body, Slices, Stored, id_of, stored
 from engine.deliver.verdict import Failure, Owned
 from engine.errors import HeldDeliveryError
-from engine.fhir.changes import apply, created, grow
+from engine.fhir.changes import created, grow
 from engine.fhir.moves import Moved, moved, remember_former, settle, settled
 from engine.fhir.patient import carries
 from engine.fhir.plan import ElementChange, Identity, Keep, ResourceRecord
@@ -201,7 +202,7 @@ class _Keeping:
         mine = await self.exchange.owned_slices(found)
         said += _revived(interaction.revives, said, mine)
         required = frozenset(one.element for one in interaction.defaults)
-        result = apply(found.body, said, mine, required=required)
+        result = await applied(self.exchange, found, said, required=required)
         body, owned = dict(result.body), dict(result.owned)
         kept = {one.element for one in said if one.items}
         for element in gone:

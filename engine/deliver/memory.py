@@ -16,5 +16,8 @@ class Memory(Protocol):
     async def owned(self, resource: str, source: str) -> Mapping[str, tuple[str, ...]]:
         """Return the digests a source last wrote to `Patient/<id>`, by slice; empty where there is no record."""
 
+    async def claimed(self, resource: str, source: str) -> frozenset[str]:
+        """Return the digests of all that other sources last wrote to a resource, or found there as they said it."""
+
     async def merged(self, source: Identity, survivor: Identity) -> bool:
         """Say whether this merge was carried out before."""

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from engine.deliver.claim import applied
 from engine.deliver.create import How, create
 from engine.deliver.criteria import required_by
 from engine.deliver.exchange import Exchange
@@ -12,7 +13,7 @@ from engine.deliver.resolve import Resolution, replaced_with, resolve
 from engine.deliver.stored import Body, Stored
 from engine.deliver.verdict import Failure, Known
 from engine.errors import HeldDeliveryError
-from engine.fhir.changes import Applied, apply, grow
+from engine.fhir.changes import Applied, grow
 from engine.fhir.patient import carries, carries_any, links, overlays, replaced_by
 from engine.fhir.plan import Identity, PatientRecord, Upsert
 
@@ -114,10 +115,10 @@ async def _applied(exchange: Exchange, interaction: Upsert, found: Resolution) -
         live = patient.body.get("active") is not False
         flags = ("inactivated",) if live else ()
         return Applied(patient.body | {"active": False}, live, dict(await exchange.owned_slices(patient)), flags)
-    result = apply(
-        patient.body,
+    result = await applied(
+        exchange,
+        patient,
         () if interaction.thin else record.changes,
-        await exchange.owned_slices(patient),
         fill=exchange.channel.demographics == "fill",
         required=required_by(exchange.server.settings.if_none_exist),
     )

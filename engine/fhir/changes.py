@@ -27,12 +27,16 @@ Slices = Mapping[str, tuple[str, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """A resource after changes: whether it differs, what the source owns of it now, and flags (codes)."""
+    """A resource after changes: whether it differs, what the source owns of it now, and flags (codes).
+
+    `dropped`: the digests of what was taken out of lists.
+    """
 
     body: Body
     changed: bool
     owned: dict[str, tuple[str, ...]]
     flags: tuple[str, ...]
+    dropped: frozenset[str] = frozenset()
 
 
 def apply(
@@ -42,22 +46,26 @@ def apply(
     *,
     fill: bool = False,
     required: frozenset[str] = frozenset(),
+    claimed: frozenset[str] = frozenset(),
 ) -> Applied:
     """Apply what one source says to a resource; the given body is not altered.
 
     `owned`: digests of what this source wrote last, by slice. `fill`: write only what is empty or our own.
-    `required`: elements the destination needs, which are never removed.
+    `required`: elements the destination needs, which are never removed. `claimed`: digests of what other sources say,
+    too: such an item stays in its list when this source says it no more.
     """
     changes = tuple(changes)
     roots = {change.element.partition(DOT)[0] for change in changes if DOT in change.element}
-    work = _Work(_lifted(body, roots), dict(owned), fill, required)
+    work = _Work(_lifted(body, roots), dict(owned), fill, required, claimed)
     work.claim(changes)
     for change in changes:
         if change.many:
             work.many(change)
         else:
             work.single(change)
-    return Applied(_lowered(work.body, roots), work.changed, work.owned, tuple(dict.fromkeys(work.flags)))
+    return Applied(
+        _lowered(work.body, roots), work.changed, work.owned, tuple(dict.fromkeys(work.flags)), frozenset(work.dropped)
+    )
 
 
 def created(changes: Iterable[ElementChange]) -> Applied:
@@ -95,8 +103,17 @@ def _lowered(body: Body, roots: set[str]) -> Body:
 
 
 class _Work:
-    def __init__(self, body: Body, owned: dict[str, tuple[str, ...]], fill: bool, required: frozenset[str]) -> None:
+    def __init__(
+        self,
+        body: Body,
+        owned: dict[str, tuple[str, ...]],
+        fill: bool,
+        required: frozenset[str],
+        claimed: frozenset[str],
+    ) -> None:
         self.body = body
+        self.claimed = claimed
+        self.dropped: set[str] = set()
         self.owned = owned
         self.fill = fill
         self.required = required
@@ -179,6 +196,7 @@ class _Work:
         added = [item for item, mark in zip(change.items, wanted, strict=True) if mark not in present]
         items = [item for index, item in enumerate(current) if index not in gone]
         items[place:place] = added
+        self.dropped.update(digests[index] for index in gone)
         if gone or added:
             self.changed = True
             if items:
@@ -196,6 +214,7 @@ class _Work:
         for name, marks in self.owned.items():
             if name != change.slice and name not in self._wanted:
                 protected.update(marks)
+        protected.update(self.claimed)
         gone = {index for index, mark in enumerate(digests) if mark in mine and mark not in protected}
         if change.element == EXTENSION and wanted:
             gone |= {

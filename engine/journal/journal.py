@@ -129,6 +129,11 @@ class Journal:
         work = partial(_on_connection, memory.owned, destination, resource, source)
         return cast("dict[str, tuple[str, ...]]", await self._look(work))
 
+    async def claimed(self, destination: str, resource: str, source: str) -> frozenset[str]:
+        """Return the digests of all that other sources than this one say of a resource."""
+        work = partial(_on_connection, memory.claimed, destination, resource, source)
+        return cast("frozenset[str]", await self._look(work))
+
     async def merged(self, destination: str, source_key: str, survivor_key: str) -> bool:
         """Say whether a destination has carried out the merge of these keys (`system|value`)."""
         return cast(

@@ -24,6 +24,7 @@ INSERT INTO owned (destination, resource, source, slices) VALUES (?, ?, ?, ?)
 ON CONFLICT (destination, resource, source) DO UPDATE SET slices = excluded.slices
 """
 OWNED: Final = "SELECT slices FROM owned WHERE destination = ? AND resource = ? AND source = ?"
+CLAIMED: Final = "SELECT slices FROM owned WHERE destination = ? AND resource = ? AND source <> ?"
 MERGE: Final = """
 INSERT INTO merged (destination, source_key, survivor_key, seq) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING
 """
@@ -79,6 +80,12 @@ def owned(connection: Connection, destination: str, resource: str, source: str) 
     """Return the digests a source owns of a resource, by slice; empty where there is no record."""
     row = connection.execute(OWNED, (destination, resource, source)).fetchone()
     return {} if row is None else {name: tuple(digests) for name, digests in orjson.loads(row[0]).items()}
+
+
+def claimed(connection: Connection, destination: str, resource: str, source: str) -> frozenset[str]:
+    """Return the digests that all other sources own of a resource."""
+    rows = connection.execute(CLAIMED, (destination, resource, source)).fetchall()
+    return frozenset(mark for row in rows for marks in orjson.loads(row[0]).values() for mark in marks)
 
 
 def merged(connection: Connection, destination: str, source_key: str, survivor_key: str) -> bool:

@@ -35,6 +35,10 @@ class DestinationMemory:
         """Return the digests a source last wrote to a resource, by slice."""
         return await self._journal.owned(self._destination, resource, source)
 
+    async def claimed(self, resource: str, source: str) -> frozenset[str]:
+        """Return the digests of all that other sources say of a resource."""
+        return await self._journal.claimed(self._destination, resource, source)
+
     async def merged(self, source: Identity, survivor: Identity) -> bool:
         """Say whether this merge was carried out before."""
         return await self._journal.merged(self._destination, lane_key(source), lane_key(survivor))

@@ -43,6 +43,10 @@ class Forgetful:
         """Own nothing."""
         return {}
 
+    async def claimed(self, _resource: str, _source: str) -> frozenset[str]:
+        """Know of no claims."""
+        return frozenset()
+
     async def merged(self, _source: Identity, _survivor: Identity) -> bool:
         """Know no merge."""
         return False

@@ -41,6 +41,11 @@ class Remembered:
         """As Memory says."""
         return self.slices.get((resource, source), {})
 
+    async def claimed(self, resource: str, source: str) -> frozenset[str]:
+        """As Memory says."""
+        others = (slices for (of, who), slices in self.slices.items() if of == resource and who != source)
+        return frozenset(mark for slices in others for marks in slices.values() for mark in marks)
+
     async def merged(self, source: Identity, survivor: Identity) -> bool:
         """As Memory says."""
         return (source, survivor) in self.pairs

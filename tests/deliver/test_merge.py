@@ -298,6 +298,7 @@ base, armed, system = sys.argv[1:]
 class Blank:
     async def known(self, identities): return {}
     async def owned(self, resource, source): return {}
+    async def claimed(self, resource, source): return frozenset()
     async def merged(self, source, survivor): return False
 async def intend(request): pass
 async def main():

@@ -193,6 +193,17 @@ async def test_owned_items_go_and_foreign_items_stay(site, server, patient):
     assert server.patients["p1"]["telecom"] == [theirs]
 
 
+async def test_what_two_sources_say_stays_until_neither_says_it(site, server, patient):
+    """A number that two feeds told is taken away by the one that tells another only once the other does, too."""
+    old, new = {"system": "phone", "value": "1"}, {"system": "phone", "value": "2"}
+    await site.open().send(Upsert(patient("1", telecom=[old])), source="REG|RVB")
+    await site.send(Upsert(patient("1", telecom=[old])), source="EMERG|RVB")
+    await site.send(Upsert(patient("1", telecom=[new])), source="REG|RVB")
+    assert server.patients["p1"]["telecom"] == [old, new]
+    await site.send(Upsert(patient("1", telecom=[new])), source="EMERG|RVB")
+    assert server.patients["p1"]["telecom"] == [new]
+
+
 async def test_deleted_person_comes_back(site, server, patient):
     """A29 makes a record inactive; an update leaves it so, an admission sets it active again."""
     await site.open().send(Upsert(patient("1")))
