@@ -16,6 +16,7 @@ from tests.flow.fold import Record, facts_of, fold, head, links_of, numbers_of
 from tests.flow.proxy import PATIENT, Call
 from tests.flow.rig import UNFINISHED, Row, Tried
 from tests.flow.sender import Sending
+from tests.flow.visits import number_of, said_of, visits
 
 POSITIVE: Final = frozenset({"AA", "CA"})
 MERGE: Final = f"{PATIENT}/$merge"
@@ -32,7 +33,11 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """All logs of one run. `faults` counts kills or failures that really happened; `held` are reasons that may hold."""
+    """All logs of one run.
+
+    `faults` counts kills or failures that really happened; `held` are reasons that may hold. `visits` are those that
+    the service kept; where there are none, they are not judged.
+    """
 
     sent: Sequence[Sending]
     rows: Sequence[Row]
@@ -42,6 +47,7 @@ class History:
     faults: int = 1
     least_answers: int = 1
     held: frozenset[str] = frozenset()
+    visits: Sequence[Mapping[str, Any]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +200,26 @@ def state_is_fold(history: History) -> Iterator[str]:
     yield from (f"I7 {number} is nowhere at the service" for number in records.keys() - seen)
 
 
+def visits_are_fold(history: History) -> Iterator[str]:
+    """I7: every visit of the service says what an independent fold says, once, and is its patient's."""
+    records, wanted = expected(history), visits(row.raw for row in history.rows if row.state == "delivered")
+    seen: Counter[str] = Counter()
+    for encounter in history.visits:
+        number = number_of(encounter)
+        seen[number] += 1
+        visit = wanted.get(number)
+        if visit is None or said_of(encounter) != (visit.status, visit.kind, visit.place):
+            yield f"I7 visit {number} says {said_of(encounter)}, the messages {visit}"
+            continue
+        record = head(records, visit.patient)
+        holder = history.patients[str(encounter["subject"]["reference"]).rpartition("/")[2]]
+        if record is None or record.number not in numbers_of(holder)[0]:
+            yield f"I7 visit {number} belongs to {sorted(numbers_of(holder)[0])}, not to {visit.patient}"
+    yield from (f"I7 visit {number} is kept {count} times" for number, count in seen.items() if count > 1)
+    if history.visits:
+        yield from (f"I7 visit {number} is nowhere at the service" for number in wanted.keys() - seen.keys())
+
+
 def honest_refusal(history: History) -> Iterator[str]:
     """I8: what was refused, and never accepted later, has no effect."""
     accepted = {line.message.stamp for line in history.sent if line.code in POSITIVE}
@@ -236,6 +262,7 @@ CHECKS: Final = (
     in_order,
     merged_right,
     state_is_fold,
+    visits_are_fold,
     honest_refusal,
     read_before_writing_again,
     settled,

@@ -72,7 +72,8 @@ class Lives:
                 rig.rows(),
                 rig.attempts(),
                 rig.proxy.calls,
-                await rig.patients(),
+                (patients := await rig.patients()),
+                visits=await rig.visits(patients),
                 faults=len(self.deaths),
                 least_answers=len(self.deaths),
             )

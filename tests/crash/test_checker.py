@@ -13,6 +13,7 @@ from tests.flow.fold import Record, fold, head
 from tests.flow.proxy import PATIENT, Call
 from tests.flow.rig import Row, Tried
 from tests.flow.sender import Sending
+from tests.flow.visits import VISITS, visits
 
 
 @dataclass
@@ -246,3 +247,36 @@ def test_a_seeded_wrong_history_is_caught(story: Story, spoil: Callable[[Story],
     judgement = judge(story.history())
     assert judgement.verdict is Verdict.INVALID
     assert any(violation.startswith(invariant) for violation in judgement.violations), judgement.violations
+
+
+def _encounters(story: Story) -> list[dict[str, Any]]:
+    """Return the visits of a story as the service would have them after its merge."""
+    return [
+        {
+            "identifier": [{"system": VISITS, "value": number}],
+            "status": visit.status,
+            "class": {"code": visit.kind},
+            "location": [{"location": {"display": visit.place}}],
+            "subject": {"reference": "Patient/p2"},
+        }
+        for number, visit in visits(row.raw for row in story.rows).items()
+    ]
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        pytest.param(lambda found: found[0].update(status="planned"), id="another-status"),
+        pytest.param(lambda found: found[0].update(subject={"reference": "Patient/p1"}), id="of-the-merged-record"),
+        pytest.param(lambda found: found.append(found[0]), id="kept-twice"),
+        pytest.param(lambda found: found.pop(), id="lost"),
+    ],
+)
+def test_a_wrong_visit_is_found(story: Story, spoil: Callable[[list[dict[str, Any]]], Any]) -> None:
+    """Visits that are as the messages say are right; each that is not is caught under I7."""
+    found = _encounters(story)
+    assert len(found) > 1
+    assert not judge(replace(story.history(), visits=found)).violations
+    spoil(found)
+    violations = judge(replace(story.history(), visits=found)).violations
+    assert [line[:8] for line in violations] == ["I7 visit"]

@@ -17,6 +17,10 @@ GIVEN: Final = ("Amara", "Bastian", "Celeste", "Dorian", "Elowen", "Felix", "Gre
 STREETS: Final = ("Alder Way", "Brook Street", "Canal Row", "Dovecote Lane", "Elm Terrace", "Ferry Road")
 CITIES: Final = (("Keswick", "OR", "97301"), ("Linden", "OR", "97355"), ("Marlow", "WA", "98660"))
 
+PLACES: Final = ("3W^312^A", "3W^312^B", "5E^512^A", "ED^T1^")
+ADMITS: Final = frozenset({"A01", "A04", "A05"})
+MOVEMENTS: Final = ("A02", "A05", "A11", "A13", "A21", "A22")
+VISITED: Final = ADMITS | {"A03", "A08", *MOVEMENTS}
 NULL: Final = '""'
 MERGES: Final = ("A40", "A40", "A40", "A18", "A30", "A34", "A39")
 STRUCTURES: Final = {
@@ -66,6 +70,8 @@ class Author:
         self._prefix = prefix
         self._stamp = first_stamp
         self._number = 0
+        self._turn: dict[str, int] = {}
+        self._over: set[str] = set()
         self._at = START
 
     def number(self) -> str:
@@ -96,7 +102,9 @@ class Author:
         """Write an event about one person; `address` is `say`, `absent` or `delete`."""
         stamp, pid = self._pid(person, number or person.number, address)
         head = self._head(trigger, stamp)
-        return FeedMessage(head[0], family, self._write([*head[1:], pid, *self._rest(person)]), stamp)
+        return FeedMessage(
+            head[0], family, self._write([*head[1:], pid, *self._rest(trigger, person, number or person.number)]), stamp
+        )
 
     def merge(
         self, family: int, person: Person, old: str, kept: str, *, expected: str = "AA", trigger: str = "A40"
@@ -146,9 +154,24 @@ class Author:
             f"PID|1||{number}^^^RVB^MR||{name}||{person.birth_date}|{person.gender}|||{said}||^PRN^PH^^1^503^{stamp}"
         )
 
-    def _rest(self, person: Person) -> list[str]:
+    def _visit(self, trigger: str, number: str) -> str:
+        """Write the PV1 of a visit: each registration has visits of its own, one after the other."""
         draw = self.random
-        lines = ["PV1|1|I|3W^312^A^RIVERBEND^^N^MAIN|U|||1187^Osei^Ada^^^DR^MD|2204^Lund^Tor^^^DR^MD||MED||||1|A0|||V"]
+        if trigger not in VISITED:
+            return "PV1|1|N"
+        if trigger in ADMITS and number in self._over:
+            self._over.discard(number)
+            self._turn[number] = self._turn.get(number, 1) + (draw.random() < 0.7)
+        if trigger in {"A03", "A11"}:
+            self._over.add(number)
+        kind = "P" if trigger == "A05" else "I"
+        doctors = "1187^Osei^Ada^^^DR^MD|2204^Lund^Tor^^^DR^MD"
+        visit = f"V{number}-{self._turn.get(number, 1)}^^^RVB"
+        return f"PV1|1|{kind}|{draw.choice(PLACES)}^RIVERBEND^^N^MAIN|U|||{doctors}||MED||||1|A0||||{visit}"
+
+    def _rest(self, trigger: str, person: Person, number: str) -> list[str]:
+        draw = self.random
+        lines = [self._visit(trigger, number)]
         lines += [
             f"NK1|{index}|{person.family}^{draw.choice(GIVEN)}^^^^^L|{draw.choice(('SPO', 'CHD', 'MTH'))}"
             f"|{draw.randrange(1, 400)} {draw.choice(STREETS)}^^Keswick^OR^97301|^PRN^PH^^1^503^55501{index}7"
@@ -218,7 +241,7 @@ def _visit(author: Author, story: Story) -> None:
         _change_who_it_is(author, story)
         return
     _live(author, person)
-    trigger = draw.choice(("A01", "A03", "A04", "A08", "A08", "A31"))
+    trigger = draw.choice(("A01", "A03", "A04", "A08", "A08", "A31", draw.choice(MOVEMENTS)))
     address = draw.choice(("say", "say", "absent", "absent", "delete"))
     number = draw.choice(person.retired) if person.retired and draw.random() < 0.3 else person.number
     story.messages.append(author.event(trigger, story.family, person, number, address=address))

@@ -6,7 +6,7 @@ import hashlib
 import socket
 import sqlite3
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -156,6 +156,14 @@ class Rig:
                     found[other] = await self.get(f"/Patient/{other}")
                     waiting.append(other)
         return found
+
+    async def visits(self, patients: Iterable[str]) -> list[dict[str, Any]]:
+        """Return every Encounter of the patients with these ids, each once."""
+        found: dict[str, dict[str, Any]] = {}
+        for logical_id in patients:
+            bundle = await self.get(f"/Encounter?patient={logical_id}&_count=100")
+            found |= {entry["resource"]["id"]: entry["resource"] for entry in bundle.get("entry", [])}
+        return list(found.values())
 
     async def numbered(self, number: str) -> list[dict[str, Any]]:
         """Return the Patients that the service finds by a number of the feed's system."""

@@ -28,7 +28,15 @@ async def _judged(rig: Rig, sender: Sender, *held: str) -> Judgement:
     assert await rig.engine.stop() == 0
     patients = await rig.patients()
     history = History(
-        sender.log, rig.rows(), rig.attempts(), rig.proxy.calls, patients, rig.proxy.faults, 1, frozenset(held)
+        sender.log,
+        rig.rows(),
+        rig.attempts(),
+        rig.proxy.calls,
+        patients,
+        rig.proxy.faults,
+        1,
+        frozenset(held),
+        await rig.visits(patients),
     )
     return judge(history)
 

@@ -29,7 +29,8 @@ async def test_a_feed_with_merges_drains_whole_and_in_order(
             rig.rows(),
             rig.attempts(),
             rig.proxy.calls,
-            await rig.patients(),
+            (patients := await rig.patients()),
+            visits=await rig.visits(patients),
             least_answers=messages * 9 // 10,
         )
     )
