@@ -24,7 +24,7 @@ from engine.deliver.stored import Body, Slices, Stored, id_of, stored
 from engine.deliver.verdict import Failure, Owned
 from engine.errors import HeldDeliveryError
 from engine.fhir.changes import created, grow
-from engine.fhir.moves import Moved, moved, remember_former, settle, settled
+from engine.fhir.moves import Moved, moved, remember_former, restate, settle, settled
 from engine.fhir.patient import carries
 from engine.fhir.plan import ElementChange, Identity, Keep, ResourceRecord
 from engine.fhir.references import local_names, resolved
@@ -204,6 +204,7 @@ class _Keeping:
         required = frozenset(one.element for one in interaction.defaults)
         result = await applied(self.exchange, found, said, required=required)
         body, owned = dict(result.body), dict(result.owned)
+        restate(body, said)
         kept = {one.element for one in said if one.items}
         for element in gone:
             if element not in kept:

@@ -1,6 +1,6 @@
 """Moves of a status: what an event makes of the one that is stored, and what lists keep of the time before."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
@@ -9,6 +9,7 @@ from engine.fhir.plan import ElementChange, StatusMove
 
 ACTIVE: Final = "active"
 COMPLETED: Final = "completed"
+STATUS: Final = "status"
 REUSED: Final = "visit-reused"
 
 Body = dict[str, Any]
@@ -55,12 +56,29 @@ def settle(body: Body, owned: Slices) -> bool:
     marks: dict[str, str] = {}
     for name, items in body.items():
         if isinstance(items, list) and any(_active(item) for item in items):
-            body[name] = [_ended(item) for item in items]
+            ended = [_ended(item) for item in items]
+            body[name] = [item for at, item in enumerate(ended) if item not in ended[:at]]
             marks |= {digest(item): digest(_ended(item)) for item in items if _active(item)}
     for name, held in owned.items():
         if not marks.keys().isdisjoint(held):
             owned[name] = tuple(marks.get(mark, mark) for mark in held)
     return bool(marks)
+
+
+def restate(body: Body, said: Sequence[ElementChange]) -> None:
+    """Take out in place what differs only in its status from an item that is said now, whoever said it before.
+
+    A place that a message says somebody has left is not one where another system still has them.
+    """
+    for change in said:
+        told = [item for item in change.items if isinstance(item, dict) and STATUS in item]
+        if not (change.many and told):
+            continue
+        now = [item for one in said if one.element == change.element for item in one.items]
+        things = [_but_status(item) for item in told]
+        body[change.element] = [
+            item for item in body.get(change.element, ()) if item in now or _but_status(item) not in things
+        ]
 
 
 def remember_former(body: Body, before: Body, move: StatusMove, at: datetime | None) -> None:
@@ -107,6 +125,10 @@ def _same_code(one: Any, other: Any) -> bool:
 
 def _active(item: Any) -> bool:
     return isinstance(item, dict) and item.get("status") == ACTIVE
+
+
+def _but_status(item: Any) -> Any:
+    return {name: value for name, value in item.items() if name != STATUS} if isinstance(item, dict) else item
 
 
 def _ended(item: Any) -> Any:

@@ -29,12 +29,12 @@ class Ward:
         self.site, self.service, self.name = site, service, name
         self.day, self.sent = 2, []
 
-    async def say(self, event, pv1, *, more=(), at="", number="", **options):
+    async def say(self, event, pv1, *, more=(), at="", number="", sender="REG", **options):
         """Deliver an event about the test's patient; `pv1` is PV1 from its second field on."""
         self.day += 1
         at = at or f"202603{self.day:02d}080000"
         pid = f"PID|1||{number or self.name}^^^RVB^MR||{self.name}^Amara||19600102|F"
-        head = f"MSH|^~\\&|REG|RIVERBEND|||{at}||ADT^{event}|{event}{at}|P|2.5.1\rEVN|{event}|{at}"
+        head = f"MSH|^~\\&|{sender}|RIVERBEND|||{at}||ADT^{event}|{event}{at}|P|2.5.1\rEVN|{event}|{at}"
         plan = MAPPING.plan(parse("\r".join((head, pid, f"PV1|1|{pv1}", *more)).encode()))
         return await self.site.deliver(plan, **options)
 
@@ -116,6 +116,18 @@ async def test_a_stay_from_admission_to_its_end_and_back(ward):
     assert [one["status"] for one in body["statusHistory"]] == ["in-progress", "finished"]
     places = {one["location"]["display"]: one["status"] for one in body["location"]}
     assert places == {"5E 512 B": "active", "3W 312 A": "completed"}
+
+
+async def test_a_place_that_another_system_told_of_is_left_once(ward):
+    """Who is admitted from the emergency department, by another system than that department's, has left it."""
+    chair, number = "ED^7^^RIVERBEND", f"E-{ward.name}"
+    await ward.say("A04", pv1(number, kind="E", place=chair), sender="EMERG")
+    await ward.say("A06", pv1(number, prior=chair))
+    places = [(one["location"]["display"], one["status"]) for one in ward.visit(number)["location"]]
+    assert sorted(places) == [("3W 312 A", "active"), ("ED 7", "completed")]
+    await ward.say("A03", pv1(number, end="20260320120000"))
+    places = [(one["location"]["display"], one["status"]) for one in ward.visit(number)["location"]]
+    assert sorted(places) == [("3W 312 A", "completed"), ("ED 7", "completed")]
 
 
 async def test_the_whole_stay_again_changes_nothing(ward):
