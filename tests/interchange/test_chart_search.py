@@ -165,6 +165,13 @@ SEARCHES = [
     pytest.param("Observation?patient={one}&code=a", set(), id="codes have case"),
     pytest.param("Observation?patient={one}&status=final", {"day", "period", "month"}, id="C-243 status"),
     pytest.param("Observation?patient={one}&status=final,preliminary", MINE, id="C-243 statuses"),
+    pytest.param(
+        "Observation?patient={one}&status=http://hl7.org/fhir/observation-status|final",
+        {"day", "period", "month"},
+        id="C-243 status, with the system that its element implies",
+    ),
+    pytest.param("Observation?patient={one}&status=urn:x|final", set(), id="C-243 status of another system"),
+    pytest.param("Observation?patient={one}&status=|final", {"day", "period", "month"}, id="C-243 status, no system"),
     pytest.param("Observation?patient={one}&category=laboratory", {"day"}, id="C-243 category"),
     pytest.param(f"Observation?patient={{one}}&category={CATEGORIES}|laboratory", {"day"}, id="C-243 category, system"),
     pytest.param("Observation?patient={one}&category=urn:x|laboratory", set(), id="C-243 other system"),
@@ -356,6 +363,7 @@ def test_charts_are_searched_by_patient(charts: Charts, base: str, type_name: st
     for query in ("", "?_id=x", "?patient:missing=false", "?_lastUpdated=gt2020"):
         told = issue(service.ask("GET", f"{base}/{name}{query}"), 400, "required")
         assert told["location"] == ["http.patient"]
+        assert f" {name} " in told["diagnostics"]
 
 
 @pytest.mark.parametrize("type_name", OPTIONAL)

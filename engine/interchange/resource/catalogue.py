@@ -12,7 +12,7 @@ from engine.interchange.search.criterion import Kind, Parameter, Rank
 from engine.interchange.search.page import Paging
 from engine.interchange.store.transaction import Indexer
 
-STATUS: Final = Parameter("status", Kind.TOKEN, "", Rank.MOST, ("status",))
+STATUS: Final = Parameter("status", Kind.TOKEN, "", Rank.MOST, ("status",), implied="http://hl7.org/fhir/")
 CODE: Final = Parameter("code", Kind.TOKEN, "", Rank.SOME, ("code",))
 CATEGORY: Final = Parameter("category", Kind.TOKEN, "", Rank.MANY, ("category",))
 TYPE: Final = Parameter("type", Kind.TOKEN, "", Rank.MANY, ("type",))

@@ -3,6 +3,7 @@
 import asyncio
 from dataclasses import replace
 
+from engine.fhir.schema import FhirVersion
 from engine.fhir.versions.names import name_in
 from engine.interchange.exchange import Answer, Request
 from engine.interchange.outcome import Category, refuse
@@ -25,7 +26,7 @@ async def search(service: Service, request: Request) -> Answer:
     page, criteria = take_page(request.query, definition.paging)
     parameters = definition.search_parameters(request.version)
     wanted = parse_search(request.type, parameters, criteria, service.configuration.base_url, request.version)
-    _check_scope(definition, wanted)
+    _check_scope(definition, wanted, request.version)
     walk = _walk(service, request, page, criteria)
     after = walk.start(page) if walk else 0
 
@@ -82,8 +83,8 @@ def _survivor(transaction: Transaction, target: str) -> str:
     return f"Patient/{standing.survivor}" if standing is not None and standing.survivor is not None else target
 
 
-def _check_scope(definition: Definition, wanted: Search) -> None:
+def _check_scope(definition: Definition, wanted: Search, version: FhirVersion) -> None:
     given = {one.parameter.name for one in wanted.criteria if one.missing is None}
     if definition.scoped and not given & {"patient", "beneficiary"}:
-        text = f"A search of {definition.name} needs the parameter patient."
+        text = f"A search of {name_in(version, definition.name)} needs the parameter patient."
         raise refuse(Category.REQUIRED, text, location="http.patient")

@@ -33,9 +33,10 @@ class Parameter:
     """A search parameter of a type: its name in the address, its kind, and how its rows are named and made.
 
     `rows` names its rows in the index (`Patient.family`); `elements` are the paths that they come from; `system` is
-    that of a plain code; `default` is the code of a resource without the element. `aliases` maps folded values to
-    codes (F to female), `prefixes` prefixes of dates to those that they count as. `codes` are all that may be asked
-    for, any where empty. `targets` are the types that a bare id may be of. `stu3` is its name in STU3 if another.
+    that of a plain code, `implied` the start of those that one without a system may be asked for with; `default` is
+    the code of a resource without the element. `aliases` maps folded values to codes (F to female), `prefixes`
+    prefixes of dates to those that they count as. `codes` are all that may be asked for, any where empty. `targets`
+    are the types that a bare id may be of. `stu3` is its name in STU3 if another.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Parameter:
     elements: tuple[str, ...] = ()
     aliases: tuple[tuple[str, str], ...] = ()
     system: str = ""
+    implied: str = ""
     default: str = ""
     codes: tuple[str, ...] = ()
     targets: tuple[str, ...] = ()

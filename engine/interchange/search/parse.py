@@ -156,7 +156,8 @@ def _tokens(parameter: Parameter, values: list[str], version: FhirVersion) -> Cr
             raise _refuse(Category.BAD_VALUE, parameter.name, text)
         system = system_in_r4(parts[0]) if version is FhirVersion.STU3 else parts[0]
         code, system = short(code), short(system)
-        if len(parts) == 1:
+        implied = bool(parameter.implied) and system.startswith(parameter.implied)
+        if len(parts) == 1 or (implied and code):
             tests.append((f"{column} = ?", (code,)))
         elif code:
             tests.append((f"{column} = ? AND system = ?", (code, system)))
