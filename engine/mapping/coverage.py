@@ -143,4 +143,4 @@ def _names(scope: Scope) -> tuple[str, ...]:
 
 
 def _inside(name: str) -> bool:
-    return ".identity" in name or ".new" in name
+    return any(part in {"identity", "key", "new"} for part in name.split("."))

@@ -1,5 +1,6 @@
 """Why each element of a plan came out as it did: the rule, what it read, what was done with it; and the reverse."""
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -19,6 +20,9 @@ from engine.mapping.written import written_alternative, written_field
 WORDS: Final = frozenset({"each", "as", "first", "needs", "default", "fill", "also", "when", "unless"})
 # Sections of files whose lines are elements of what the file makes.
 ELEMENTS: Final = frozenset({"", "elements", "also", "value"})
+# Sections of several parts, each of which has elements of its own; and what says by what something is found.
+PARTS: Final = frozenset({"levels", "segments"})
+IDENTITIES: Final = frozenset({"identity", "key"})
 LAID_OVER: Final = frozenset({"default", "fill"})
 
 
@@ -40,8 +44,9 @@ class TableRow:
 class Evidence:
     """How one element was made, or that a rule for it made nothing (`made` None).
 
-    `element`: `Patient.name[0].family`. `source`: where in the message, `PID-5(2).1`; empty for a constant. `segment`
-    counts the segments of that name from 1, 0 where it is the patient's first. `raw` is what stood there.
+    `element`: `Patient.name[0].family`, of the second one in a plan `Patient(2).name[0].family`. `source`: where in the
+    message, `PID-5(2).1`; empty for a constant. `segment` counts the segments of that name from 1, 0 where it is the
+    patient's first. `raw` is what stood there.
     """
 
     element: str
@@ -121,14 +126,16 @@ class Walk:
     record: int = 1
 
     def evidence(self, roots: list[Node]) -> Iterator[Evidence]:
-        """Yield the evidence of every root; one that comes again begins the next record."""
-        seen: set[tuple[str, Any, int]] = set()
+        """Yield the evidence of every root; where one comes again, the next resource of its file begins."""
+        seen: dict[str, set[tuple[Any, int]]] = {}
+        records: Counter[str] = Counter()
         for root in roots:
-            key = (root.scope.document.source.file, root.scope.path, id(root.rule))
-            if key in seen:
-                seen.clear()
-                self.record += 1
-            seen.add(key)
+            file, key = root.scope.document.source.file, (root.scope.path, id(root.rule))
+            if key in seen.setdefault(file, set()):
+                seen[file].clear()
+                records[file] += 1
+            seen[file].add(key)
+            self.record = records[file] + 1
             yield from self._node(root, At())
 
     def placed(self, evidence: tuple[Evidence, ...], outcome: dict[str, Any]) -> tuple[Evidence, ...]:
@@ -254,17 +261,20 @@ class Walk:
             return replace(at, names=names, element=".".join((at.element, *more)))
         element = at.element
         if resource := document.value.get("resource"):
-            element = self._instance(str(resource), node, at) if at.document else str(resource)
+            element = self._instance(str(resource), node, at) if at.document else _numbered(str(resource), self.record)
         return replace(at, document=document, names=names, element=".".join((element, *names)))
 
     def _instance(self, resource: str, node: Node, at: At) -> str:
         """Return the name of a resource that is referred to; the second one of its type is `Practitioner(2)`."""
         path = node.scope.path
-        key = (self.record, resource, at.source, path[1] if path[:1] == ("levels",) else 0)
+        key = (self.record, resource, f"{at.source} {at.segment}", path[1] if path[0] in PARTS else 0)
         if node.value is not None and key not in self.instances:
-            self.instances[key] = sum(one[:2] == key[:2] for one in self.instances) + 1
-        number = self.instances.get(key, 1)
-        return f"{resource}({number})" if number > 1 else resource
+            self.instances[key] = sum(one[1] == resource for one in self.instances) + 1
+        return _numbered(resource, self.instances.get(key, 1))
+
+
+def _numbered(resource: str, number: int) -> str:
+    return f"{resource}({number})" if number > 1 else resource
 
 
 def element_names(document: Document, path: tuple[str | int, ...]) -> tuple[str, ...]:
@@ -273,11 +283,11 @@ def element_names(document: Document, path: tuple[str | int, ...]) -> tuple[str,
     What stands in other sections than those of elements keeps the section's name: `merged.identifier`, `new.class`.
     """
     section, rest = (str(path[0]), path[1:]) if path else ("", ())
-    if section == "levels":
+    if section in PARTS:
         section, rest = (str(path[2]), path[3:]) if len(path) > 2 else ("", ())
     if section == "status":
         return (str((document.value.get("status") or {}).get("element") or section),)
-    if section == "identity":
+    if section in IDENTITIES:
         return (section,)
     names = [] if section in ELEMENTS else [section]
     for step, below in zip(rest, (*rest[1:], ""), strict=False):

@@ -10,10 +10,12 @@ from engine.mapping.functions import FUNCTIONS
 from engine.mapping.identifier import MERGED
 from engine.mapping.kit import Takes
 from engine.mapping.reference import segments
+from engine.mapping.referred import FROM
 from engine.mapping.trace import Each, Read, Trace
 
 Place = tuple[str, int]
 EVERYTHING: Final = 0
+PATIENT: Final = "Patient"
 # What the engine itself reads: the moment of the event, the visit, one of several births.
 OWN: Final[tuple[Place, ...]] = (("EVN", 2), ("EVN", 6), ("PV1", 19), ("PID", 24))
 # Says nothing that is not said elsewhere: MSH is of the message itself, EVN-1 repeats MSH-9.2.
@@ -36,11 +38,13 @@ class Survey:
         self.read: dict[Place, set[int]] = {place: {EVERYTHING} for place in OWN}
         for place in _named(documents):
             self.read[place] = {1, 4, 5, 8}
+        idle = _idle(documents)
         for read in trace.reads:
-            if isinstance(read.head, Field):
+            if isinstance(read.head, Field) and id(read.scope.document) not in idle:
                 self._add((read.head.segment, read.head.field), self._components(read))
         for each in trace.eaches:
-            self._walked(each, trace)
+            if id(each.scope.document) not in idle:
+                self._walked(each, trace)
 
     def unread(self, message: Message) -> Iterator[Unread]:
         """Yield each valued field, or component of one, that nothing reads; each once for a message."""
@@ -84,7 +88,7 @@ class Survey:
         return set(FUNCTIONS[read.function].reads if read.function in FUNCTIONS else ()) or {EVERYTHING}
 
     def _read_types(self, trace: Trace, documents: Documents) -> None:
-        named = [*documents.datatypes.items(), *(one for one in documents.resources.items() if "from" in one[1].value)]
+        named = [*documents.datatypes.items(), *(one for one in documents.resources.items() if FROM in one[1].value)]
         files = {id(document): name for name, document in named}
         for read in trace.reads:
             name = files.get(id(read.scope.document))
@@ -115,11 +119,20 @@ def _named(documents: Documents) -> Iterator[Place]:
     """Yield the fields that files name outside of expressions: identities, and what marks an event."""
     identity = {"from": "PID-3", **(documents.events.value.get("identity") or {})}
     values: list[Any] = [{**documents.events.value, "identity": identity}]
-    values += [document.value.get("identity") for document in documents.resources.values()]
+    idle = _idle(documents)
+    values += [one.value.get("identity") for one in documents.resources.values() if id(one) not in idle]
     for text in (text for value in values for text in _texts(value)):
         for name in (text, MERGED.get(text, "")):
             if match := FIELD.fullmatch(name):
                 yield match[1], int(match[2])
+
+
+def _idle(documents: Documents) -> set[int]:
+    """Return the ids of the resource files that the event table does not send; what others refer to goes along."""
+    sent = documents.events.value.get("resources") or list(documents.resources)
+    return {
+        id(one) for name, one in documents.resources.items() if name not in {*sent, PATIENT} and FROM not in one.value
+    }
 
 
 def _texts(value: Any) -> Iterator[str]:

@@ -106,10 +106,9 @@ def _told(made: dict[str, Any], element: str, field: str) -> Iterator[str]:
     yield f"{made['event']} {made['control_id']}: {made['action']} ({rule['name']})  {rule['file']}:{rule['line']}"
     if "error" in made:
         yield f"  not mapped: {made['error']}"
-    records = {one["record"] for one in made["elements"]}
     for one in made["elements"]:
         yield ""
-        yield from _element(one, several=len(records) > 1)
+        yield from _element(one)
     if not made["elements"] and (element or field):
         yield ""
         yield (
@@ -127,9 +126,8 @@ def _told(made: dict[str, Any], element: str, field: str) -> Iterator[str]:
         yield from (f"    {one['path']:<10} {one['name']}".rstrip() for one in made["unread"])
 
 
-def _element(one: dict[str, Any], *, several: bool) -> Iterator[str]:
-    record = f"{one['record']}: " if several else ""
-    yield f"  {record}{one['element']} = {_value(one['made']) if one['made'] is not None else 'nothing'}"
+def _element(one: dict[str, Any]) -> Iterator[str]:
+    yield f"  {one['element']} = {_value(one['made']) if one['made'] is not None else 'nothing'}"
     if one["source"]:
         segment = f" (in {one['source'][:3]} number {one['segment']})" if one["segment"] else ""
         found = _value(one["raw"]) if one["asked"] else "not there, or a condition does not hold"

@@ -1,5 +1,6 @@
 """Explanations: every value of every plan has its rule, its source and what was done with it; and the reverse."""
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -33,7 +34,11 @@ def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
 
 
 def _told(found: Explanation) -> set[tuple[str, Any]]:
-    made = [(one.element.replace(".new.", "."), one.made) for one in found.evidence if one.made is not None]
+    made = [
+        (re.sub(r"\(\d+\)", "", one.element).replace(".new.", "."), one.made)
+        for one in found.evidence
+        if one.made is not None
+    ]
     return {leaf for element, value in made for leaf in _leaves(value, element)}
 
 
@@ -131,8 +136,8 @@ def test_each_merge_of_a_message_is_a_record(source: MappingSource, message: Mak
     pair = ("PID|1||{}^^^RVB^MR||A^B", "MRG|{}^^^RVB^MR")
     segments = (part.format(number) for number, part in zip("1234", pair * 2, strict=True))
     found = explain(source, channel_of({"authorities": {"RVB": "urn:x"}}), message("A40", *segments))
-    told = {(one.record, one.element): one.made for one in found.evidence if one.element.endswith("].value")}
-    assert told[2, "Patient.merged.identifier[0].value"] == "4"
+    told = {one.element: one.made for one in found.evidence if one.element.endswith("].value")}
+    assert told["Patient(2).merged.identifier[0].value"] == "4"
 
 
 def test_resources_that_are_referred_to_are_told_apart(source: MappingSource, message: Make) -> None:
@@ -144,6 +149,21 @@ def test_resources_that_are_referred_to_are_told_apart(source: MappingSource, me
     assert _one(found, "Encounter.location[0].location").source == "PV1-3"
     assert _one(found, "Encounter.status").made == "in-progress"
     assert not [one for one in Survey(found.trace, source.documents).unread(made) if one.path.startswith("PV1")]
+
+
+def test_resources_of_a_list_are_told_apart(message: Make, tmp_path: Path) -> None:
+    """The second AL1 is a second resource; what is not sent by the event table counts as read by nobody."""
+    made = message("A01", PID, "AL1|1|DA|PEN^Penicillin", "AL1|2|FA|NUT^Nuts")
+    shipped_alone = load([shipped("mappings")], "adt")
+    found = explain(shipped_alone, channel_of({}), made)
+    assert "AL1-3" in dict(Survey(found.trace, shipped_alone.documents).unread(made))
+    own = "mapping: adt\nextends: shipped/adt\nresources: [Patient, AllergyIntolerance]\n"
+    (tmp_path / "adt.yaml").write_text(own + "events:\n  A01: {do: [upsert patient, upsert allergyintolerance]}\n")
+    source = load([tmp_path, shipped("mappings")], "adt")
+    found = explain(source, channel_of({}), made)
+    assert _one(found, "AllergyIntolerance(2).code").source == "AL1-3"
+    assert [one.made for one in found.of_element("AllergyIntolerance.category")] == ["medication", "food"]
+    assert "AL1-3" not in dict(Survey(found.trace, source.documents).unread(made))
 
 
 def test_what_cannot_be_mapped_is_explained_as_far_as_it_went(source: MappingSource, message: Make) -> None:
