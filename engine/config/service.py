@@ -14,7 +14,7 @@ from engine.config.secret import Secret
 from engine.config.wording import Placed, nearest, placed
 
 ONLY_SANDBOX: Final = "it needs environment: sandbox"
-_ADDRESS: Final = re.compile(r"https?://[^\s?#]+[^\s?#/]")
+_ADDRESS: Final = re.compile(r"https?://[^\s?#]*[^\s?#/]")
 
 # Keys that a file may hold although the rooms which obey them are not built; `unheeded` names those in use.
 NOT_YET: Final = ("webhooks",)

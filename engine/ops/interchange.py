@@ -43,6 +43,9 @@ def interchange(
 ) -> None:
     """Run the Clinical Data Interchange Service until it is stopped; SIGHUP reads its configuration again.
 
+    Log lines are JSON on standard error. Exit 0 after SIGTERM or Ctrl-C, 2 if a file or option is wrong, 1 if it cannot
+    start.
+
     Example: adt-engine interchange --config interchange.yaml --database sqlite:///adt-data/interchange.db
     """
     if context.invoked_subcommand is not None:
@@ -125,6 +128,7 @@ def verify_database(database: Database = DATABASE) -> None:
     for kind, number in found.faults.items():
         typer.echo(f"{kind}: {number}")
     if found.faults:
+        typer.echo("Stop the service, put this file aside, and restore the last backup that verifies.", err=True)
         raise typer.Exit(1)
 
 

@@ -234,6 +234,13 @@ def test_mistakes_are_named_with_their_place(change: tuple[str, str], line: int,
     assert "letmein" not in str(told.value)
 
 
+@pytest.mark.parametrize("address", ["http://h", "https://fhir.example:8443/cdis", "http://[::1]:0"])
+def test_addresses_that_are_taken(address: str) -> None:
+    """A host of one letter, a path and IPv6 are addresses too."""
+    read = validate(parse(CONFIGURATION.replace("http://127.0.0.1:0", address), "i.yaml"), ServiceConfiguration)
+    assert read.base_url == address
+
+
 def test_faults_of_the_whole_are_told_all_at_once() -> None:
     """Rules over several keys name each place that breaks them, not only the first."""
     text = CONFIGURATION.replace("sandbox", "production").replace("tenant: riverbend", "tenant: lakeside")
