@@ -52,7 +52,7 @@ async def keep(exchange: Exchange, interaction: Keep, at: datetime | None, *, re
     found = await found_by(exchange, interaction, remembered=remembered)
     if found is None and not interaction.create:
         return interaction.absent
-    if found is not None and found.reference in exchange.references.values():
+    if found is not None and not interaction.more and found.reference in exchange.references.values():
         return "already-merged"
     await refer(exchange, record.changes, remembered=remembered)
     for _ in range(MOST_ROUNDS):

@@ -175,7 +175,8 @@ class Keep:
     local name of the patient whom the resource may have belonged to until now (A45); of anybody else's, and of any
     other patient's without it, the delivery is held (`visit-of-another-patient`). `defaults`: elements that its type
     requires, as a new one has them where the message does not say; they are never removed. `revives`: elements
-    that only a retirement writes: what this source wrote there goes again.
+    that only a retirement writes: what this source wrote there goes again. `more`: it says more of a resource that
+    stands earlier in the plan.
     """
 
     record: ResourceRecord
@@ -188,6 +189,7 @@ class Keep:
     moved_from: str = ""
     defaults: tuple[ElementChange, ...] = ()
     revives: tuple[str, ...] = ()
+    more: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,7 +77,7 @@ EXPECT_KEYS: Final = frozenset(
         "retire",
     }
 )
-LISTED: Final = re.compile(r"[A-Z][A-Za-z]+\.[A-Z][A-Z0-9]{2}-\d+(-\d+)?")
+LISTED: Final = re.compile(r"[A-Za-z]+\.[A-Z][A-Z0-9]{2}(-\d+){0,2}")
 
 
 @dataclass(frozen=True, slots=True)

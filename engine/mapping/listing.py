@@ -7,7 +7,7 @@ Patient, what a segment says depends on its text alone, and is kept.
 """
 
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
@@ -35,7 +35,7 @@ class Member(NamedTuple):
 
     `nothing`: the segment deletes all of its list. `action` is its code of table 0206, empty where it has none.
     `refers`: which changes name the patient, the visit or what another file makes of the same segment
-    (`#~RelatedPerson`), and these names.
+    (`#~RelatedPerson`), and these names. `visit`: what the visit says of it (its diagnosis), None where nothing.
     """
 
     key: tuple[str, ...]
@@ -46,6 +46,7 @@ class Member(NamedTuple):
     action: str = ""
     nothing: bool = False
     refers: Refers = ()
+    visit: Any = None
 
 
 NOTHING: Final = Member((), (), (), (), ())
@@ -61,10 +62,14 @@ class Retired:
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Whose list it is: the local name of the patient or the visit in the plan, and its first identity."""
+    """Whose list it is: the local name of the patient or the visit in the plan, and its first identity.
+
+    `visit` is the visit's record, None where the list is the patient's.
+    """
 
     local: str
     identity: Identity
+    visit: ResourceRecord | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +77,8 @@ class ListingRules:
     """What a file says of one segment; `with_` are segments that follow it and belong to it (IN2).
 
     `within`: `patient` or `encounter`. `each`: things with the same key are told apart by their order; otherwise the
-    first one counts. `revives`: elements that only a retirement writes.
+    first one counts. `revives`: elements that only a retirement writes. `on_visit`: the list of the visit that names
+    the things, and what makes an item of it.
     """
 
     type_: str
@@ -88,6 +94,7 @@ class ListingRules:
     needs: frozenset[str]
     retired: Retired
     revives: tuple[str, ...]
+    on_visit: tuple[str, Step] | None = None
 
 
 class Listing:
@@ -121,6 +128,7 @@ class Listing:
         needed: dict[str, Keep] = {}
         deleted: list[Identity] = []
         by_action, nothing = False, False
+        named: list[Any] = []
         for number, group in enumerate(groups):
             key = (group[0].text if len(group) == 1 else tuple([one.text for one in group]), elsewhere)
             member = shelf.get(key) or shelf.keep_if_again(key, self._read(reading, group))
@@ -144,6 +152,7 @@ class Listing:
                 kept[identity] = self._keep(identity, member.identifiers, changes, local, patient)
                 earlier[local] = local
                 needed.update(member.made)
+                named += _resolved(member.visit, place, suffix, earlier)
         complete = nothing or (rules.complete and not by_action)
         retire = Retire(
             rules.type_,
@@ -157,7 +166,15 @@ class Listing:
             rules.holder,
             patient,
         )
-        return [*needed.values(), *(one for one in kept.values() if one is not None), retire]
+        visit = [self._visit(owner.visit, named)] if owner.visit and rules.on_visit and complete else []
+        return [*needed.values(), *(one for one in kept.values() if one is not None), *visit, retire]
+
+    def _visit(self, visit: ResourceRecord, items: list[Any]) -> Keep:
+        """Return what the visit says of the things of a whole list."""
+        name, segment = self.rules.on_visit[0] if self.rules.on_visit else "", self.rules.segment
+        change = ElementChange(name, segment, tuple(items), many=True)
+        local = f"{visit.local}.{segment}"
+        return Keep(replace(visit, local=local, identifiers=(), changes=(change,), retired=()), create=False, more=True)
 
     def _identity(self, system: str, owner: Owner, key: tuple[str, ...], kept: dict[Identity, Keep | None]) -> Identity:
         """Return the identity of a key; where things of one key are told apart, the next that is free."""
@@ -236,8 +253,9 @@ class Listing:
         numbers = made_identifiers(self._identifiers.step, reading) if self._identifiers.sources else ()
         named = enumerate(names_in(change.items) for change in changes)
         refers = tuple((number, names) for number, names in named if names)
+        visit = rules.on_visit[1](None, reading) if rules.on_visit else None
         made = tuple(reading.made.items())
-        return Member(key, numbers, tuple(changes), tuple(reading.warnings), made, action, refers=refers)
+        return Member(key, numbers, tuple(changes), tuple(reading.warnings), made, action, refers=refers, visit=visit)
 
     def _action(self, reading: Reading) -> str:
         code = self.rules.action(None, reading) if self.rules.action else None
@@ -271,3 +289,11 @@ def _groups(reading: Reading, name: str, with_: tuple[str, ...]) -> Iterator[tup
 def _digest(owner: Identity, key: Sequence[str]) -> str:
     text = "\x1f".join((*owner, *key))
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=KEY_BYTES).hexdigest()
+
+
+def _resolved(item: Any, place: str, suffix: str, earlier: dict[str, str]) -> list[Any]:
+    """Return an item of the visit's list with its references, or nothing where there is none."""
+    if not isinstance(item, dict):
+        return []
+    (change,) = pointed((ElementChange("", "", (item,), many=True),), ((0, names_in(item)),), place, suffix, earlier)
+    return list(change.items)

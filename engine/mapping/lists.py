@@ -16,7 +16,8 @@ from engine.mapping.template import Compiler
 
 SEGMENTS: Final = "segments"
 FILE_KEYS: Final = frozenset({"resource", "extends", "patient", SEGMENTS, "within", "list", "retired", "needs"})
-SEGMENT_KEYS: Final = frozenset({"with", "key", "list", "same_key", "action", "when", "elements"})
+SEGMENT_KEYS: Final = frozenset({"with", "key", "list", "same_key", "action", "when", "visit", "elements"})
+VISIT: Final = "Encounter"
 SNAPSHOT: Final = "snapshot"
 ADDITIVE: Final = "additive"
 FIRST: Final = "RelatedPerson"
@@ -69,7 +70,7 @@ def _visit(before: Sequence[Interaction], suffix: str) -> Owner | None:
     local = f"encounter{suffix}"
     kept = (one.record for one in before if isinstance(one, Keep) and one.record.local == local)
     record = next(kept, None)
-    return Owner(local, record.identities[0]) if record else None
+    return Owner(local, record.identities[0], record) if record else None
 
 
 class _File:
@@ -134,8 +135,20 @@ class _File:
             self._needed(),
             retired,
             tuple(name for name in writes if name not in {key.partition(".")[0] for key in authored}),
+            self._on_visit(value.get("visit"), scope.at("visit")),
         )
         return Listing(rules, slices.writers(), slices.identifiers(), self._base)
+
+    def _on_visit(self, value: Any, scope: Scope) -> tuple[str, Step] | None:
+        """Return the list of the visit that names these things, and what makes an item of it."""
+        if value is None:
+            return None
+        known = elements()[VISIT]
+        name, part = next(iter(value.items())) if isinstance(value, dict) and len(value) == 1 else (str(value), None)
+        if name not in known or not known[name].many:
+            self._compiler.problem(scope, f"{VISIT} has no list {name!r}", nearest(name, known))
+            return None
+        return name, self._compiler.object(part, scope.at(name), known[name].type_).step
 
     def _complete(self, value: dict[str, Any], scope: Scope) -> bool:
         """Say whether the list is all there is; the file's own word holds for all of its segments."""

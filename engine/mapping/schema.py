@@ -152,6 +152,7 @@ def _sections(name: str) -> Json:
     sections = dict.fromkeys(("elements", "merged", "new", ADD), _any(_ref(name), NULL))
     listed = {"key": _ref("each"), "with": _ref("each"), "action": _ref("expression"), "when": CONDITION}
     listed |= {"list": LIST, "same_key": {"enum": ["first", "each"]}, "elements": _ref(name)}
+    listed["visit"] = _ref("Encounter")
     segments = {"type": "object", "additionalProperties": _any(_object(lists.SEGMENT_KEYS, listed), NULL)}
     return {**sections, "levels": {"type": "array", "items": level}, "retired": _ref(name), lists.SEGMENTS: segments}
 

@@ -133,7 +133,10 @@ async def test_all_of_a_message(feed):
     insured = next(one for one in feed.listed("RelatedPerson") if one["name"][0]["given"] == ["Carla"])
     assert coverage["subscriber"]["reference"] == f"RelatedPerson/{insured['id']}"
     (visit,) = feed.listed("Encounter")
-    assert {one["encounter"]["reference"] for one in feed.listed("Condition")} == {f"Encounter/{visit['id']}"}
+    conditions = feed.listed("Condition")
+    assert {one["encounter"]["reference"] for one in conditions} == {f"Encounter/{visit['id']}"}
+    named = {one["condition"]["reference"] for one in visit["diagnosis"]}
+    assert named == {f"Condition/{one['id']}" for one in conditions}
     feed.day -= 1
     await feed.say(*ALL)
     assert feed.writes == []
@@ -148,6 +151,7 @@ async def test_a_shorter_list_takes_back(feed):
     verdict = await feed.say(*ALL[:3], ALL[-1])
     assert "retired" in verdict.notes
     assert states(feed, "Condition") == {"Angina": "", "Diabetes": "entered-in-error"}
+    assert [one["condition"]["display"] for one in feed.listed("Encounter")[0]["diagnosis"]] == ["Angina"]
     assert states(feed, "Coverage") == {"PPO": "active", "HMO": "cancelled"}
     assert states(feed, "RelatedPerson") == {"Bruno": "", "Dora": "False", "Carla": ""}
     assert states(feed, "Procedure") == {"Cholecystectomy": "completed"}  # no PR1: no information
