@@ -33,7 +33,10 @@ class Prefer:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One FHIR request after authentication, routing and negotiation; `base` is the base address that was called."""
+    """One FHIR request after authentication, routing and negotiation; `base` is the base address that was called.
+
+    The work on a `large` body is not done on the loop, where it would hold up all other requests.
+    """
 
     version: FhirVersion
     base: str
@@ -44,6 +47,7 @@ class Request:
     prefer: Prefer
     principal: Principal
     body: Json
+    large: bool = False
 
 
 @dataclass(frozen=True, slots=True)

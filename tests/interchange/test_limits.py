@@ -2,16 +2,20 @@
 
 import contextlib
 import socket
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import orjson
 import pytest
 
-from engine.interchange.http import protocol
-from tests.interchange.kit import Running, issue, patient, running, running_inside
+from engine.fhir.schema import FhirVersion
+from engine.interchange.http import door, protocol
+from engine.interchange.resource import draft
+from tests.interchange.kit import Inside, Running, issue, patient, running, running_inside
 
 JSON = {"content-type": "application/fhir+json"}
 NEVER_ENDING = b"GET /fhir/R4/Patient HTTP/1.1\r\nHost: x\r\nX-Long: "
@@ -222,3 +226,30 @@ def test_a_backslash_before_u0000_is_text(service: Running) -> None:
     """Six characters that look like the escape of a NUL are kept as they are."""
     made = service.create(name=[{"family": "a\\u0000b", "given": ["c"]}])
     assert made["name"][0]["family"] == "a\\u0000b"
+
+
+def test_others_are_served_while_a_large_body_is_checked(inside: Inside, monkeypatch: pytest.MonkeyPatch) -> None:
+    """C-561: the work on a large body holds up no other request."""
+    begun, go = threading.Event(), threading.Event()
+    check = draft.tolerated
+
+    def check_slowly(body: Any, version: FhirVersion) -> Any:
+        begun.set()
+        assert go.wait(10)
+        return check(body, version)
+
+    patient_id = inside.create()["id"]
+    monkeypatch.setattr(draft, "tolerated", check_slowly)
+    monkeypatch.setattr(door, "LARGE_BYTES", 2_000)
+    answers: list[int] = []
+    large = patient(id=patient_id, photo=[{"data": "AAAA" * 1_000}])
+    path = f"/fhir/R4/Patient/{patient_id}"
+    writing = threading.Thread(target=lambda: answers.append(inside.ask("PUT", path, json=large).status_code))
+    writing.start()
+    assert begun.wait(10)
+    assert inside.ask("GET", path).json()["meta"]["versionId"] == "1"
+    assert answers == []
+    go.set()
+    writing.join(10)
+    assert answers == [200]
+    assert inside.ask("GET", path).json()["photo"] == large["photo"]

@@ -1,5 +1,6 @@
 """The FHIR door: who asks, for what, in which form; then the interaction, and its answer or refusal."""
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -22,6 +23,8 @@ from engine.interchange.service import Service
 Json = Any
 
 MAX_PARAMETERS: Final = 100
+# Larger bodies are read and checked in a thread.
+LARGE_BYTES: Final = 262_144
 WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})
 
 
@@ -68,6 +71,7 @@ async def _interact(service: Service, address: Address, call: Call) -> Answer:
     _negotiate(call)
     _authorise(service, principal, route.interaction)
     query = _query(call)
+    text = await _body(service, call)
     request = Request(
         version=address.version,
         base=service.base(address.version),
@@ -77,7 +81,8 @@ async def _interact(service: Service, address: Address, call: Call) -> Answer:
         headers=call.headers,
         prefer=prefer(call.headers.get("prefer", "")),
         principal=principal,
-        body=await _body(service, call),
+        body=await _read(text) if call.method in WITH_BODY else None,
+        large=len(text) > LARGE_BYTES,
     )
     return await route.interaction.run(service, request)
 
@@ -143,15 +148,19 @@ def _authorise(service: Service, principal: Principal, interaction: Interaction)
         raise refuse(Category.FORBIDDEN, text, location="http.Authorization")
 
 
-async def _body(service: Service, call: Call) -> Json:
+async def _body(service: Service, call: Call) -> bytes:
     if call.method not in WITH_BODY:
-        return None
+        return b""
     limit = service.configuration.max_body_bytes
     text = await call.body.read(call.headers.get("content-length"), limit)
     if text is None:
         raise refuse(Category.TOO_LONG, f"The body is larger than {limit} bytes.", location="http.body")
+    return text
+
+
+async def _read(text: bytes) -> Json:
     try:
-        return read_strictly(text)
+        return await asyncio.to_thread(read_strictly, text) if len(text) > LARGE_BYTES else read_strictly(text)
     except NO_JSON as error:
         raise refuse(Category.STRUCTURE, "The body is no JSON that can be read.", location="http.body") from error
 

@@ -14,7 +14,8 @@ from engine.interchange.store.transaction import Stored, Transaction
 async def create(service: Service, request: Request) -> Answer:
     """Answer POST /Patient: 201; with If-None-Exist 200 for one match and 412 for several."""
     condition = parse_condition(request, CONDITIONAL, service.configuration.base_url)
-    insert = creator(service, request, read_draft(service, request, check_patient), service.new_id())
+    draft = await read_draft(service, request, check_patient)
+    insert = creator(service, request, draft, service.new_id())
 
     def work(transaction: Transaction) -> tuple[int, Stored]:
         match = match_condition(transaction, condition)

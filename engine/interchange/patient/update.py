@@ -21,7 +21,7 @@ async def update(service: Service, request: Request) -> Answer:
     """Answer PUT /Patient/{id}: 200, 201 where it did not exist, 412 (STU3: 409) for a stale If-Match."""
     expected = parse_if_match(request.headers.get("if-match"))
     check_id(request.id)
-    draft = read_draft(service, request, check_patient)
+    draft = await read_draft(service, request, check_patient)
     check_same_id(request)
     insert = creator(service, request, draft, request.id)
 

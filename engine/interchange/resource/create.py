@@ -17,7 +17,7 @@ async def create(service: Service, request: Request) -> Answer:
     definition = KEPT[request.type]
     parameters = definition.search_parameters(request.version)
     condition = parse_condition(request, parameters, service.configuration.base_url)
-    draft = read_draft(service, request, partial(check_resource, definition))
+    draft = await read_draft(service, request, partial(check_resource, definition))
     new_id = service.new_id()
 
     def work(transaction: Transaction) -> tuple[int, Stored]:

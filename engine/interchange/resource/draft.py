@@ -1,5 +1,6 @@
 """A body on its way into the store: read in the client's version, kept in R4's shape, judged once conflicts are out."""
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -33,8 +34,14 @@ class Draft:
         check_references(transaction, self.references, own_id)
 
 
-def read_draft(service: Service, request: Request, check: Check) -> Draft:
+async def read_draft(service: Service, request: Request, check: Check) -> Draft:
     """Return the body of a request as a draft; RefusedError for one that is malformed or incomplete."""
+    if request.large:
+        return await asyncio.to_thread(_draft, service, request, check)
+    return _draft(service, request, check)
+
+
+def _draft(service: Service, request: Request, check: Check) -> Draft:
     body = tolerated(request.body, request.version)
     invalid = check(body, request.version)
     references: tuple[Reference, ...] = ()

@@ -25,7 +25,7 @@ async def update(service: Service, request: Request) -> Answer:
     definition = KEPT[request.type]
     expected = parse_if_match(request.headers.get("if-match"))
     check_id(request.id)
-    draft = read_draft(service, request, partial(check_resource, definition))
+    draft = await read_draft(service, request, partial(check_resource, definition))
     check_same_id(request)
 
     def work(transaction: Transaction) -> tuple[int, Stored]:

@@ -30,7 +30,7 @@ async def validate(service: Service, request: Request) -> Answer:
         check_status(definition, draft.resource, request.version)
 
     try:
-        draft = read_draft(service, request, check)
+        draft = await read_draft(service, request, check)
         service.store.read(request.principal.tenant, judge)
     except RefusedError as refusal:
         told = outcome(refusal, request.version, service.configuration.service_identifier_system)
