@@ -3,6 +3,7 @@
 import pytest
 
 from engine.config.shipped import shipped
+from engine.deliver.client import Answer
 from engine.deliver.verdict import VerdictKind
 from engine.hl7.message import parse
 from engine.mapping.case import channel_of, sending
@@ -210,17 +211,41 @@ async def test_two_feeds_do_not_fight(feed, site, interchange):
     assert sorted(state(one) for one in feed.listed("Coverage")) == ["active", "cancelled"]
 
 
-async def test_deleting_where_the_server_does_not_allow_it(request, interchange, site):
+@pytest.fixture
+async def deleting(request, site, interchange):
+    """A feed of a channel that says `retire: delete`."""
+    settings = site.channel.destinations[0]
+    opened = Site(site.base).open(retire="delete", fhir=settings.fhir, auth=settings.auth.model_dump())
+    await opened.destination.check()
+    yield Feed(opened, interchange, "".join(letter for letter in request.node.name if letter.isalnum()))
+    await opened.close()
+
+
+async def test_deleting_where_the_server_does_not_allow_it(deleting):
     """With `retire: delete` a server that answers 405 is told by status instead."""
-    refused = Site(site.base).open(
-        retire="delete", fhir=site.channel.destinations[0].fhir, auth=site.channel.destinations[0].auth.model_dump()
-    )
-    try:
-        await refused.destination.check()
-        feed = Feed(refused, interchange, "".join(letter for letter in request.node.name if letter.isalnum()))
-        await feed.say("DG1|1||I20.9^Angina^I10", "DG1|2||E11.9^Diabetes^I10")
-        verdict = await feed.say("DG1|1||I20.9^Angina^I10")
-        assert "delete-refused" in verdict.notes
-        assert states(feed, "Condition") == {"Angina": "", "Diabetes": "entered-in-error"}
-    finally:
-        await refused.close()
+    await deleting.say("DG1|1||I20.9^Angina^I10", "DG1|2||E11.9^Diabetes^I10")
+    verdict = await deleting.say("DG1|1||I20.9^Angina^I10")
+    assert "delete-refused" in verdict.notes
+    assert states(deleting, "Condition") == {"Angina": "", "Diabetes": "entered-in-error"}
+
+
+async def test_deleting_where_the_server_allows_it(deleting, monkeypatch):
+    """With `retire: delete` a server that answers 204 is asked once, and nothing is said by status."""
+    server, asked = deleting.site.destination._server, []
+    ask = server.ask
+
+    async def allowing(method, url, headers, body=b""):
+        if method == "DELETE":
+            asked.append(url)
+            return Answer(204, {}, b"", None, 1.0)
+        return await ask(method, url, headers, body)
+
+    monkeypatch.setattr(server, "ask", allowing)
+    await deleting.say("DG1|1||I20.9^Angina^I10", "DG1|2||E11.9^Diabetes^I10")
+    gone = next(one for one in deleting.listed("Condition") if one["code"]["text"] == "Diabetes")
+    verdict = await deleting.say("DG1|1||I20.9^Angina^I10")
+    assert [url.endswith(f"/Condition/{gone['id']}") for url in asked] == [True]
+    assert "retired" in verdict.notes
+    assert states(deleting, "Condition") == {"Angina": "", "Diabetes": ""}
+    await deleting.say("DG1|1||I20.9^Angina^I10")
+    assert len(asked) == 1
