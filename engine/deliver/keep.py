@@ -49,6 +49,7 @@ async def keep(exchange: Exchange, interaction: Keep, at: datetime | None, *, re
     if record.holder and record.patient not in exchange.references:
         return interaction.absent
     keeping = _Keeping(exchange, interaction, at)
+    exchange.deleted = False
     found = await found_by(exchange, interaction, remembered=remembered)
     if found is None and not interaction.create:
         return interaction.absent
@@ -90,6 +91,8 @@ class _Keeping:
 
     async def make(self) -> tuple[str, Stored | None]:
         exchange, record, interaction = self.exchange, self.record, self.interaction
+        if exchange.deleted and interaction.overwrite and exchange.channel.retire != "delete":
+            raise HeldDeliveryError("deleted-at-server", status=410)
         condition = search_kept(record.identities[:1])
         body = self._new()
         headers = (("If-None-Exist", condition),)

@@ -120,7 +120,7 @@ class FakeFhir:
         if self.accepted_tokens is None:
             return None
         token = request.headers.get("Authorization", "").removeprefix("Bearer ")
-        return None if token in self.accepted_tokens else _outcome(401, "login")
+        return None if token in self.accepted_tokens else outcome_of(401, "login")
 
     def _token(self, body: bytes) -> web.Response:
         self.token_forms.append(parse_qs(body.decode()))
@@ -136,18 +136,18 @@ class FakeFhir:
 
     def _answer(self, request: web.Request, path: str, body: bytes) -> web.Response:
         if path == "metadata":
-            return _json(200, self._statement())
+            return answer_json(200, self._statement())
         if path == "Patient/$merge":
             return self._merge(orjson.loads(body))
         if path == "Patient":
             if request.method == "POST":
                 return self._create(orjson.loads(body), request.headers.get("If-None-Exist"))
-            return _json(200, self._bundle(self._search(request.query_string)))
+            return answer_json(200, self._bundle(self._search(request.query_string)))
         logical_id = path.removeprefix("Patient/")
         if request.method == "PUT":
             return self._update(logical_id, orjson.loads(body), request.headers.get("If-Match"))
         held = self.patients.get(logical_id)
-        return self._patient(200, held) if held else _outcome(404, "not-found")
+        return self._patient(200, held) if held else outcome_of(404, "not-found")
 
     def _statement(self) -> dict[str, Any]:
         operations = [{"name": "merge", "definition": "http://hl7.org/fhir/OperationDefinition/Patient-merge"}]
@@ -167,11 +167,11 @@ class FakeFhir:
         if condition is not None:
             found = self._search(condition)
             if len(found) > 1:
-                return _outcome(412, "multiple-matches")
+                return outcome_of(412, "multiple-matches")
             if found:
                 return self._patient(200, found[0])
         if self.unique_mrn and self._taken(body, ""):
-            return _outcome(409, "duplicate", "duplicate-mrn")
+            return outcome_of(409, "duplicate", "duplicate-mrn")
         logical_id = f"p{next(self._ids)}"
         self._store(logical_id, body)
         self.effects.append(f"create {logical_id}")
@@ -182,11 +182,11 @@ class FakeFhir:
     def _update(self, logical_id: str, body: dict[str, Any], tag: str | None) -> web.Response:
         held = self.patients.get(logical_id)
         if held is None:
-            return _outcome(404, "not-found")
+            return outcome_of(404, "not-found")
         if self.honours_if_match and tag and tag != f'W/"{held["meta"]["versionId"]}"':
-            return _outcome(412, "conflict")
+            return outcome_of(412, "conflict")
         if self.unique_mrn and self._taken(body, logical_id):
-            return _outcome(409, "duplicate", "duplicate-mrn")
+            return outcome_of(409, "duplicate", "duplicate-mrn")
         self._store(logical_id, body)
         self.effects.append(f"update {logical_id}")
         return self._patient(200, self.patients[logical_id])
@@ -221,26 +221,28 @@ class FakeFhir:
 
     def _merge(self, parameters: dict[str, Any]) -> web.Response:
         if not self.merges:
-            return _outcome(404, "not-supported")
+            return outcome_of(404, "not-supported")
         given = {item["name"]: item for item in parameters["parameter"]}
         source = self.patients[given["source-patient"]["valueReference"]["reference"].removeprefix("Patient/")]
         target = self.patients[given["target-patient"]["valueReference"]["reference"].removeprefix("Patient/")]
         if _replaced_by(source) or source is target:
-            return _outcome(422, "business-rule")
+            return outcome_of(422, "business-rule")
         if given.get("preview", {}).get("valueBoolean"):
             lost = [
                 {"name": f"Patient.{name}"} for name in ("birthDate", "gender") if source.get(name) != target.get(name)
             ]
-            return _json(200, {"resourceType": "Parameters", "parameter": lost})
+            return answer_json(200, {"resourceType": "Parameters", "parameter": lost})
         link = {"other": {"reference": f"Patient/{target['id']}"}, "type": "replaced-by"}
         back = {"other": {"reference": f"Patient/{source['id']}"}, "type": "replaces"}
         self._store(source["id"], source | {"active": False, "link": [*source.get("link", ()), link]})
         self._store(target["id"], target | {"link": [*target.get("link", ()), back]})
         self.effects.append(f"merge {source['id']} into {target['id']}")
-        return _json(200, {"resourceType": "Parameters", "parameter": [{"name": "info", "valueString": "merged"}]})
+        return answer_json(
+            200, {"resourceType": "Parameters", "parameter": [{"name": "info", "valueString": "merged"}]}
+        )
 
     def _patient(self, status: int, body: dict[str, Any]) -> web.Response:
-        answer = _json(status, body)
+        answer = answer_json(status, body)
         answer.headers["ETag"] = f'W/"{body["meta"]["versionId"]}"'
         return answer
 
@@ -264,12 +266,14 @@ def _replaced_by(patient: dict[str, Any]) -> str:
     return ""
 
 
-def _json(status: int, body: Any) -> web.Response:
+def answer_json(status: int, body: Any) -> web.Response:
+    """Return an answer with a body."""
     return web.Response(status=status, body=orjson.dumps(body), content_type="application/fhir+json")
 
 
-def _outcome(status: int, code: str, detail: str = "") -> web.Response:
+def outcome_of(status: int, code: str, detail: str = "") -> web.Response:
+    """Return a refusal with an OperationOutcome."""
     issue: dict[str, Any] = {"severity": "error", "code": code, "diagnostics": "SENTINEL-OF-A-PATIENT"}
     if detail:
         issue["details"] = {"coding": [{"code": detail}]}
-    return _json(status, {"resourceType": "OperationOutcome", "issue": [issue]})
+    return answer_json(status, {"resourceType": "OperationOutcome", "issue": [issue]})

@@ -14,7 +14,7 @@ from engine.fhir.plan import Interaction, Keep, Link, Merge, PatientRecord, Reti
 from engine.hl7.message import parse
 from engine.mapping.case import Case, channel_of, differences, read_cases, run_case
 from engine.mapping.compile import Mapping, MappingSource, compile_mapping, load
-from engine.mapping.outcome import outcome, patient
+from engine.mapping.outcome import outcome, patient, resource
 from engine.mapping.subject import Action
 from tests.conftest import CorpusFile
 
@@ -78,14 +78,20 @@ def test_corpus(corpus: tuple[CorpusFile, ...], source: MappingSource) -> None:
             plan = mapping.plan(message) if subject.action is Action.DELIVER else None
         except (MessageError, MappingError):
             continue
-        for record in (record for one in (plan.interactions if plan else ()) for record in _records(one)):
+        for body in (body for one in (plan.interactions if plan else ()) for body in _bodies(one)):
             planned += 1
             try:
-                Patient.model_validate(patient(record))
+                valid(body)
             except ValueError as error:
                 invalid.append(f"{file.name}: {error}")
     assert invalid == []
     assert planned > 100
+
+
+def _bodies(one: Interaction) -> list[dict[str, Any]]:
+    if isinstance(one, Keep):
+        return [resource(one)] if one.create else []
+    return [patient(record) for record in _records(one)]
 
 
 def _records(one: Interaction) -> tuple[PatientRecord, ...]:
