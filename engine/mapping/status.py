@@ -5,6 +5,8 @@ from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from engine.fhir.plan import StatusMove
+from engine.mapping.alternative import is_sure
+from engine.mapping.expression import ExpressionError, parse_expression
 from engine.mapping.getter import Step
 from engine.mapping.reading import Reading
 from engine.mapping.reference import Element, elements, nearest
@@ -50,7 +52,31 @@ def status_table(compiler: Compiler, scope: Scope, type_: str) -> Judge | None:
         element=name,
     )
     lines = [_line(compiler, one, at.at("moves", number), element, base) for number, one in enumerate(value["moves"])]
+    _reached(compiler, value["moves"], at)
     return _judge(tuple(lines))
+
+
+def _reached(compiler: Compiler, moves: list[Any], at: Scope) -> None:
+    """Note lines behind one that always holds, or behind one of the same condition that never passes on."""
+    taken: dict[Any, int] = {}
+    for number, move in enumerate(moves):
+        if not isinstance(move, dict):
+            continue
+        place, condition = at.at("moves", number), move.get("when")
+        before = next((taken[one] for one in (None, condition) if one in taken), None)
+        if before is not None:
+            line = place.document.place((*at.path, "moves", before))[1]
+            compiler.problem(place, "a line that is never reached", f"line {line} takes all of it; reorder them")
+        if _surely(move.get("to")):
+            taken.setdefault(condition, number)
+
+
+def _surely(to: Any) -> bool:
+    """Say whether a line that fits always holds: it moves nowhere, or to a code that is written out."""
+    try:
+        return to is None or any(is_sure(one) for one in parse_expression(str(to)))
+    except ExpressionError:
+        return False
 
 
 def _judge(lines: tuple[Line, ...]) -> Judge:

@@ -234,6 +234,30 @@ def test_codes_are_texts(author: Author, message: Make) -> None:
     assert {"NO", "1", "true"} <= set(codes)
 
 
+ENCOUNTER = "resource: Encounter\nextends: shipped/encounter\nstatus:\n  moves:\n"
+
+
+@pytest.mark.parametrize(
+    ("lines", "place"),
+    [
+        pytest.param("    - {new: unknown}\n    - {when: event = A03, to: finished}\n", "6:7", id="after all"),
+        pytest.param(
+            "    - {when: event = A03, to: finished}\n    - {when: event = A03, to: cancelled}\n", "6:7", id="same"
+        ),
+    ],
+)
+def test_a_status_line_that_is_never_reached(author: Author, lines: str, place: str) -> None:
+    """A line behind one that takes all of it is told with the line that does."""
+    (told,) = _problems(author(resources__encounter=ENCOUNTER + lines))
+    assert told.startswith(f"resources/encounter.yaml:{place}: status.moves.1: a line that is never reached; line 5")
+
+
+def test_a_status_line_that_may_pass_on_is_reached(author: Author) -> None:
+    """A code that a table may lack passes on to the next line."""
+    lines = "    - {when: event = A01, to: PV1-2 | code(encounter-status)}\n    - {when: event = A01, to: planned}\n"
+    load([author(resources__encounter=ENCOUNTER + lines), shipped("mappings")], "adt")
+
+
 def test_the_references_are_those_of_the_schema() -> None:
     """Elements, lists and required codes are those of HL7's R4 schema: none was changed by hand."""
     schema = definitions(FhirVersion.R4)
