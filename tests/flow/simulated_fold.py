@@ -1,0 +1,441 @@
+"""What a simulation's messages should have made of people and visits: slow, obvious, and nothing of the engine's in it.
+
+It splits the bytes by hand and knows only what engine/simulation tells: two authorities, four sending systems, the
+merge, the change of number, links, and the events of a visit. The rules are those of engine.md, section 5.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Final
+from zoneinfo import ZoneInfo
+
+NULL: Final = '""'
+SEVERAL: Final = "multiple-matches"
+ELSEWHERE: Final = "source-merged-elsewhere"
+ZONE: Final = ZoneInfo("America/New_York")
+CODECS: Final = {"UNICODE UTF-8": "utf-8", "UTF-8": "utf-8", "8859/1": "latin-1"}
+GENDERS: Final = {"F": "female", "M": "male", "O": "other", "U": "unknown"}
+CLASSES: Final = {"E": "EMER", "I": "IMP", "O": "AMB", "P": "PRENC"}
+STAND_INS: Final = ("BABY", "UNKNOWN", "DOE", "TRAUMA")
+BEGINS: Final = {"A01": "in-progress", "A04": "in-progress", "A05": "planned", "A14": "planned"}
+OVER: Final = frozenset({"finished", "cancelled", "entered-in-error"})
+CANCELS: Final = frozenset({"A11", "A12", "A13", "A25", "A26", "A27", "A38", "A52", "A53"})
+WAKES: Final = frozenset({*BEGINS, "A28"})
+UNDOES: Final = {
+    ("A13", "finished"): "in-progress",
+    ("A52", "onleave"): "in-progress",
+    ("A53", "in-progress"): "onleave",
+}
+MOVES: Final = {
+    ("A21", "in-progress"): "onleave",
+    ("A21", "planned"): "onleave",
+    ("A22", "onleave"): "in-progress",
+    **{(event, "planned"): "in-progress" for event in ("A01", "A02", "A04", "A06", "A07")},
+}
+"""What events make of a status; all others leave it as it is."""
+LEAVES_PLACE: Final = {"A02": "PV1-42", "A03": "PV1-42", "A12": "PV1-6", "A26": "PV1-42"}
+"""Which of a visit's places an event takes away, whoever told of it."""
+
+SINGLE: Final = ("active", "birthDate", "gender", "maritalStatus", "deceased")
+LISTS: Final = ("name", "address", "phone")
+
+Number = tuple[str, str]
+"""A medical record number: authority and value."""
+
+
+class Message:
+    """One message by segment and field; a segment that repeats is there once for each time."""
+
+    def __init__(self, raw: bytes) -> None:
+        charset = raw.split(b"\r", 1)[0].split(b"|")[17].decode()
+        lines = [line.split("|") for line in raw.decode(CODECS[charset]).split("\r") if line]
+        self.segments: dict[str, list[list[str]]] = {}
+        for line in lines:
+            self.segments.setdefault(line[0], []).append(line)
+        header = lines[0]
+        self.source = f"{header[2]}|{header[3]}"
+        self.event = header[8].split("^")[1]
+        self.at = _moment(self.get("EVN", 2))
+
+    def get(self, name: str, number: int, at: int = 0) -> str:
+        """Return a field, empty where it is not there."""
+        lines = self.segments.get(name, [])
+        return lines[at][number] if at < len(lines) and number < len(lines[at]) else ""
+
+    def numbers(self, at: int = 0) -> list[Number]:
+        """Return the medical record numbers of a PID."""
+        listed = [part.split("^") for part in self.get("PID", 3, at).split("~")]
+        return [(parts[3], parts[0]) for parts in listed if parts[4] == "MR"]
+
+    @property
+    def merged(self) -> list[Number]:
+        """The number that a merge or a change of number takes out of use."""
+        parts = self.get("MRG", 1).split("^")
+        return [(parts[3], parts[0])] if len(parts) > 3 else []
+
+    @property
+    def everybody(self) -> list[Number]:
+        """All numbers that the message names as somebody's own."""
+        return [number for at in range(len(self.segments["PID"])) for number in self.numbers(at)] + self.merged
+
+    @property
+    def person(self) -> tuple[str, ...]:
+        """Family, given name, birth date and sex."""
+        return (*self.get("PID", 5).split("^")[:2], self.get("PID", 7), self.get("PID", 8))
+
+    @property
+    def visit(self) -> Number | None:
+        """The visit's number."""
+        parts = self.get("PV1", 19).split("^")
+        return (parts[3], parts[0]) if len(parts) > 3 else None
+
+
+@dataclass(slots=True)
+class Record:
+    """One chart as it should be.
+
+    `said` holds what each system says of a list now, by list and system: an item is there as long as anybody says it.
+    """
+
+    current: list[Number]
+    old: set[Number] = field(default_factory=set)
+    security: set[str] = field(default_factory=set)
+    facts: dict[str, str] = field(default_factory=dict)
+    said: dict[tuple[str, str], set[str]] = field(default_factory=dict)
+    merged_into: "Record | None" = None
+    replaces: "list[Record]" = field(default_factory=list)
+    links: "list[Record]" = field(default_factory=list)
+
+    def list_of(self, name: str) -> set[str]:
+        """Return the items of a list."""
+        return {item for (of, _), items in self.said.items() if of == name for item in items}
+
+
+@dataclass(slots=True)
+class Visit:
+    """One visit as it should be; `places` holds place and status of each, by system and field.
+
+    `latest` is the time of the latest event that was told of it.
+    """
+
+    subject: Record
+    status: str
+    latest: str = ""
+    facts: dict[str, str] = field(default_factory=dict)
+    places: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
+
+
+class Held(Exception):  # noqa: N818 - it is an ending, not a fault
+    """The message is held, or waits behind one that is; how it ends."""
+
+
+class Fold:
+    """The hospital after those of the messages that were told so far."""
+
+    def __init__(self, messages: Sequence[bytes]) -> None:
+        self.records: list[Record] = []
+        self.visits: dict[Number, Visit] = {}
+        self.merges = 0
+        self._messages = [Message(raw) for raw in messages]
+        self._stuck: list[Number] = []
+        self._lanes: dict[Number, Number] = {}
+        self._in_the_end: dict[Number, Number] = {}
+        for message in self._messages:
+            _unite(self._in_the_end, message)
+
+    def tell(self, at: int, ended: str) -> str:
+        """Let the message at a place happen and return how it should end: `held REASON`, `waiting`, or `delivered`.
+
+        `ended` is how it ended, of which two things are believed once they are shown to be possible: patients are
+        dealt with beside one another, so that it is open which of a person's registrations is the one that finds
+        several others, and whether a message was under way before a later one tied its patient to one who is held.
+        """
+        message = self._messages[at]
+        _unite(self._lanes, message)
+        try:
+            self._check(message, ended)
+            self._happen(message)
+        except Held as held:
+            self._stuck += message.everybody
+            return str(held)
+        return "delivered"
+
+    def _check(self, message: Message, ended: str) -> None:
+        """Raise Held where something else than the message itself says how it ends."""
+        numbers = message.everybody
+        if _meet(self._lanes, numbers, self._stuck):
+            raise Held("waiting")
+        if ended == "waiting" and _meet(self._in_the_end, numbers, self._stuck):
+            raise Held(ended)
+        if ended == f"held {SEVERAL}" and self._several(message):
+            raise Held(ended)
+
+    def _several(self, message: Message) -> bool:
+        """Say whether somebody is registered several times over, at several authorities, beside this message."""
+        same = {number for one in self._messages if one.person == message.person for number in one.numbers()}
+        others = same - set(message.numbers())
+        return len(others) > 1 and not self._found(message)
+
+    def head(self, number: Number) -> Record | None:
+        """Return the chart that a number leads to now, through every merge; None where nobody ever had it."""
+        having = [one for one in self.records if number in one.current or number in one.old]
+        heads = {id(head_of(one)): head_of(one) for one in having}
+        if len(heads) > 1:
+            raise Held("held ambiguous-identity")
+        return next(iter(heads.values()), None)
+
+    def _happen(self, message: Message) -> None:
+        if message.event == "A40":
+            self._merge(message)
+        elif message.event == "A47":
+            self._rename(message)
+        elif message.event in {"A24", "A37"}:
+            self._link(message)
+        else:
+            record = self._found(message)
+            visit = self.visits.get(message.visit) if message.visit else None
+            if record is None and message.event in CANCELS:
+                return
+            record = self._say(record, message)
+            if message.visit and (visit is not None or message.event not in CANCELS):
+                self._visited(record, message, message.visit)
+
+    def _found(self, message: Message, at: int = 0) -> Record | None:
+        heads = [self.head(number) for number in message.numbers(at)]
+        found = {id(one): one for one in heads if one is not None}
+        if len(found) > 1:
+            raise Held("held identity-conflict")
+        return next(iter(found.values()), None)
+
+    def _say(self, record: Record | None, message: Message, at: int = 0) -> Record:
+        """Let a PID speak of a chart; one that is not there is made, where the PID says enough for it."""
+        if record is None:
+            if not message.get("PID", 7, at):
+                raise Held("held missing-required")
+            record = Record([])
+            self.records.append(record)
+            record.facts["active"] = "true"
+        former = {number for one in _ancestors(record) for number in (*one.current, *one.old)}
+        for number in message.numbers(at):
+            if number not in (*record.current, *record.old, *former):
+                record.current.append(number)
+        record.security |= set(_security(message, at))
+        record.facts |= {name: value for name, value in _single(message, at).items() if value}
+        for name, items in _lists(message, at).items():
+            if items:
+                record.said[name, message.source] = items
+        if message.event in WAKES:
+            record.facts["active"] = "true"
+        return record
+
+    def facts(self) -> dict[str, dict[str, object]]:
+        """Return what is to be found at the service: each chart, each visit, and whom each number leads to."""
+        found: dict[str, dict[str, object]] = {}
+        for record in self.records:
+            found[f"chart {named(record.current)}"] = {
+                "current": sorted(record.current),
+                "old": sorted(record.old),
+                "security": sorted(record.security),
+                "merged into": named(record.merged_into.current) if record.merged_into else "",
+                "links": sorted(named(one.current) for one in record.links),
+                **{name: record.facts.get(name, "") for name in SINGLE},
+                **{name: sorted(record.list_of(name)) for name in LISTS},
+            }
+            for number in (*record.current, *record.old):
+                found[f"number {named([number])}"] = {"leads to": named(head_of(record).current)}
+        for number, visit in self.visits.items():
+            found[f"visit {named([number])}"] = {
+                "subject": named(head_of(visit.subject).current),
+                "status": visit.status,
+                "places": sorted(set(visit.places.values())),
+                **{name: visit.facts.get(name, "") for name in ("class", "start", "end")},
+            }
+        return found
+
+    def _in_use(self, number: Number) -> bool:
+        """Say whether a number is that of a chart which nobody merged into another."""
+        return any(number in one.current and one.merged_into is None for one in self.records)
+
+    def _merge(self, message: Message) -> None:
+        source, survivor = self.head(message.merged[0]), self._found(message)
+        if source is not None and source is not survivor and not self._in_use(message.merged[0]):
+            raise Held(f"held {ELSEWHERE}")
+        if survivor is None:
+            survivor = self._say(None, message)
+        if source is None:
+            survivor.old.add(message.merged[0])
+            return
+        if source is survivor:
+            return
+        self.merges += 1
+        source.merged_into, source.facts["active"] = survivor, "false"
+        survivor.replaces.append(source)
+        for other in source.links:
+            other.links = [survivor if one is source else one for one in other.links]
+
+    def _rename(self, message: Message) -> None:
+        new, old = message.numbers()[0], message.merged[0]
+        if self.head(old) is not None and self.head(new) is None and not self._in_use(old):
+            raise Held(f"held {ELSEWHERE}")
+        record = self.head(old) or self.head(new) or self._say(None, message)
+        if record is self.head(new) and old not in (*record.current, *record.old):
+            return
+        record.current = [number for number in record.current if number != old]
+        record.old.add(old)
+        if new not in record.current:
+            record.current.append(new)
+
+    def _link(self, message: Message) -> None:
+        apart = message.event == "A37"
+        sides = [self._found(message, at) for at in range(2)]
+        if apart and None in sides:
+            return
+        one, other = (side or self._say(None, message, at) for at, side in enumerate(sides))
+        if one is other:
+            return
+        for mine, theirs in ((one, other), (other, one)):
+            mine.links = [each for each in mine.links if each is not theirs] + ([] if apart else [theirs])
+
+    def _visited(self, record: Record, message: Message, number: Number) -> None:
+        visit, event = self.visits.get(number), message.event
+        ended = _moment(message.get("PV1", 45))
+        if visit is None:
+            visit = self.visits[number] = Visit(record, _begun(message))
+        else:
+            visit.status = _moved(visit.status, event, over=bool(ended), anew=message.at > visit.latest)
+        visit.latest = max(visit.latest, message.at)
+        if head_of(visit.subject) is not record:
+            raise Held("held visit-of-another-patient")
+        visit.subject = record
+        visit.facts["class"] = CLASSES[message.get("PV1", 2)]
+        visit.facts |= {
+            name: value for name, value in (("start", _moment(message.get("PV1", 44))), ("end", ended)) if value
+        }
+        if event == "A13":
+            visit.facts.pop("end", None)
+        gone = LEAVES_PLACE.get(event)
+        visit.places = {key: place for key, place in visit.places.items() if key[1] != gone}
+        said = {(message.source, name): (place, status) for name, place, status in _places(message) if name != gone}
+        here = dict(said.values())
+        visit.places = {
+            key: (place, status) for key, (place, status) in visit.places.items() if here.get(place, status) == status
+        } | said
+        if visit.status in OVER:
+            visit.places = {
+                key: (place, "completed" if status == "active" else status)
+                for key, (place, status) in visit.places.items()
+            }
+
+
+def named(numbers: Iterable[Number]) -> str:
+    """Return how a chart, or a visit, is called here: by the first of its numbers."""
+    return "|".join(min(numbers))
+
+
+def _unite(lanes: dict[Number, Number], message: Message) -> None:
+    """Let those numbers lead to one lane that a message says are one patient's."""
+    for at in range(len(message.segments["PID"])):
+        first, *others = message.numbers(at) + (message.merged if at == 0 else [])
+        for other in others:
+            if (lane := _lane(lanes, other)) != _lane(lanes, first):
+                lanes[lane] = _lane(lanes, first)
+
+
+def _lane(lanes: dict[Number, Number], number: Number) -> Number:
+    while number in lanes:
+        number = lanes[number]
+    return number
+
+
+def _meet(lanes: dict[Number, Number], some: Iterable[Number], others: Iterable[Number]) -> bool:
+    return not {_lane(lanes, number) for number in some}.isdisjoint(_lane(lanes, number) for number in others)
+
+
+def head_of(record: Record) -> Record:
+    """Return the chart that a chart has become, through every merge."""
+    while record.merged_into is not None:
+        record = record.merged_into
+    return record
+
+
+def _ancestors(record: Record) -> Iterable[Record]:
+    for one in record.replaces:
+        yield one
+        yield from _ancestors(one)
+
+
+def _security(message: Message, at: int) -> list[str]:
+    listed = [part.split("^") for part in message.get("PID", 3, at).split("~")]
+    return [parts[0] for parts in listed if parts[4] == "SS"] + [one for one in [message.get("PID", 19, at)] if one]
+
+
+def _single(message: Message, at: int) -> dict[str, str]:
+    """Return the elements of which there is one; empty where nothing is said."""
+    born, died = message.get("PID", 7, at), message.get("PID", 29, at)
+    return {
+        "birthDate": f"{born[:4]}-{born[4:6]}-{born[6:8]}" if born else "",
+        "gender": GENDERS[message.get("PID", 8, at) or "U"],
+        "maritalStatus": message.get("PID", 16, at),
+        "deceased": _moment(died),
+    }
+
+
+def _lists(message: Message, at: int) -> dict[str, set[str]]:
+    """Return the items of each list of which something is said."""
+    names = [part.split("^") for part in message.get("PID", 5, at).split("~") if part]
+    addresses = [part.split("^") for part in message.get("PID", 11, at).split("~") if part]
+    phones = [part.split("^") for part in message.get("PID", 13, at).split("~") if part]
+    return {
+        "name": {" ".join(filter(None, (parts[0], *parts[1:3]))) for parts in names},
+        "address": {", ".join((parts[0], *parts[2:5])) for parts in addresses},
+        "phone": {_phone(parts) for parts in phones},
+    }
+
+
+def _phone(parts: list[str]) -> str:
+    """Return a telephone number as it is to be shown: XTN-12, or else its parts, or else XTN-1."""
+    if len(parts) > 11:
+        return parts[11]
+    return f"+{parts[4]} {parts[5]} {parts[6]}" if len(parts) > 6 else parts[0]
+
+
+def _places(message: Message) -> Iterable[tuple[str, str, str]]:
+    """Return field, place and status of each place that PV1 names."""
+    planned = message.get("PV1", 2) == "P" or message.event in {"A05", "A14"}
+    over = message.event == "A03" or message.get("PV1", 45) not in {"", NULL}
+    here = "completed" if over else "planned" if planned else "active"
+    for number, status in ((3, here), (6, "completed"), (42, "planned")):
+        parts = message.get("PV1", number).split("^")
+        if parts[0]:
+            yield f"PV1-{number}", " ".join(filter(None, parts[:3])), status
+
+
+def _begun(message: Message) -> str:
+    """Return the status of a visit that is heard of for the first time."""
+    if message.event == "A03" or message.get("PV1", 45) not in {"", NULL}:
+        return "finished"
+    if message.event == "A21":
+        return "onleave"
+    return "planned" if message.get("PV1", 2) == "P" else BEGINS.get(message.event, "in-progress")
+
+
+def _moved(status: str, event: str, *, over: bool, anew: bool) -> str:
+    """Return what an event makes of a visit's status; `anew`: it is later than all that was told of the visit."""
+    if event == "A11" or (event in {"A27", "A38"} and status == "planned"):
+        return "cancelled"
+    if event in CANCELS:
+        return UNDOES.get((event, status), status)
+    if event == "A03" or over:
+        return status if status == "cancelled" else "finished"
+    if event in BEGINS and status in OVER:
+        return BEGINS[event] if anew else status
+    return MOVES.get((event, status), status)
+
+
+def _moment(text: str) -> str:
+    """Return a time of the hospital's clock in UTC, in seconds; empty where none is said."""
+    if text in {"", NULL}:
+        return ""
+    local = datetime.strptime(text, "%Y%m%d%H%M%S"[: len(text) - 2]).replace(tzinfo=ZONE)
+    return local.astimezone(UTC).isoformat(timespec="seconds")
