@@ -21,7 +21,8 @@ async def found_by(exchange: Exchange, interaction: Keep, *, remembered: bool) -
     """Return the resource that the identities of a record stand for, None where none is known.
 
     A server that creates on condition is not asked about one that may be created: the create finds it. Raises
-    HeldDeliveryError `would-merge` where the old and the new number stand for two.
+    HeldDeliveryError: `would-merge` where the old and the new number stand for two, `multiple-matches` where one stands
+    for several, which only what is never overwritten may.
     """
     record = interaction.record
     identities = (*record.identities, *record.retired)
@@ -98,11 +99,9 @@ def _standing(found: Stored) -> bool:
 
 async def _searched(exchange: Exchange, interaction: Keep, identities: Sequence[Identity]) -> Stored | None:
     record = interaction.record
-    query = search_kept(identities)
-    if record.holder:
-        patient = exchange.references.get(interaction.moved_from) or exchange.references[record.patient]
-        query = f"patient={quote(patient, safe='')}&{query}"
-    matches = await exchange.search(query, record.type)
+    matches: tuple[Stored, ...] = ()
+    for holder in _holders(exchange, interaction):
+        matches = matches or await exchange.search(f"{holder}{search_kept(identities)}", record.type)
     standing = [one for one in matches if _standing(one)] or list(matches)
     by_new = [one for one in standing if any(carries(one.body, item) for item in record.identities)]
     by_old = [one for one in standing if any(carries(one.body, item) for item in record.retired)]
@@ -111,6 +110,18 @@ async def _searched(exchange: Exchange, interaction: Keep, identities: Sequence[
     for identity in identities:
         for how in ("current", "old"):
             found = [one for one in standing if carries(one.body, identity) == how]
+            if len(found) > 1 and interaction.overwrite:
+                raise HeldDeliveryError("multiple-matches")
             if found:
                 return min(found, key=lambda one: one.logical_id)
     return None
+
+
+def _holders(exchange: Exchange, interaction: Keep) -> list[str]:
+    """Return the beginnings of the queries to try: the patients whom the resource may belong to."""
+    record = interaction.record
+    if not record.holder:
+        return [""]
+    names = (interaction.moved_from, record.patient)
+    patients = dict.fromkeys(exchange.references[name] for name in names if name in exchange.references)
+    return [f"patient={quote(one, safe='')}&" for one in patients]

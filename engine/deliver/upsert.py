@@ -44,7 +44,7 @@ async def _absent(exchange: Exchange, interaction: Upsert) -> tuple[str, Resolut
         return "nothing-to-delete", None
     if not interaction.create:
         if interaction.ignore:
-            return "nothing-to-cancel", None
+            return "nothing-to-do" if interaction.thin else "nothing-to-cancel", None
         raise HeldDeliveryError("unknown-patient")
     if exchange.deleted:
         raise HeldDeliveryError("deleted-at-server", status=410)

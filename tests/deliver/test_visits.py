@@ -35,7 +35,8 @@ class Ward:
         at = at or f"202603{self.day:02d}080000"
         pid = f"PID|1||{number or self.name}^^^RVB^MR||{self.name}^Amara||19600102|F"
         head = f"MSH|^~\\&|{sender}|RIVERBEND|||{at}||ADT^{event}|{event}{at}|P|2.5.1\rEVN|{event}|{at}"
-        plan = MAPPING.plan(parse("\r".join((head, pid, f"PV1|1|{pv1}", *more)).encode()))
+        visit = (f"PV1|1|{pv1}",) if pv1 else ()
+        plan = MAPPING.plan(parse("\r".join((head, pid, *visit, *more)).encode()))
         return await self.site.deliver(plan, **options)
 
     def visit(self, number):
@@ -296,16 +297,47 @@ async def test_merge_of_visits(ward):
     assert unknown.reason in {"updated", "source-absent"}
 
 
+def moving(source, visit, *, old=""):
+    """The MRG of a move from a patient, with the PV1 of the visit after it."""
+    return (f"MRG|{source}^^^RVB||||{old or visit}^^^RVB\rPV1|1|{pv1(visit)}",)
+
+
 async def test_move_of_a_visit(ward):
-    """An A45 gives a visit to another patient; one that belongs to a third is held."""
+    """An A45 gives a visit to another patient, made from its PID if unknown; sent again it changes nothing."""
     visit, other = f"{ward.name}-V", f"{ward.name}X"
-    await ward.say("A28", pv1("", kind="N"), number=other)
     await ward.say("A01", pv1(visit), number=other)
-    mrg = f"MRG|{other}^^^RVB||||{visit}^^^RVB\rPV1|1|{pv1(visit)}"
-    verdict = await ward.say("A45", pv1(""), more=(mrg,))
-    assert verdict.kind is VerdictKind.DELIVERED
+    assert (await ward.say("A45", "", more=moving(other, visit))).reason == "created"
     patient = ward.find("Patient", MRN, ward.name)
     assert ward.visit(visit)["subject"]["reference"] == f"Patient/{patient['id']}"
+    again = await ward.say("A45", "", more=moving(other, visit), ambiguous=True)
+    assert (again.reason, again.attempts) == ("unchanged", ())
+
+
+async def test_move_under_a_new_number(ward):
+    """A move may change the visit's number, too: the old one stays as such."""
+    old, new, other = f"{ward.name}-O", f"{ward.name}-N", f"{ward.name}X"
+    await ward.say("A01", pv1(old), number=other)
+    await ward.say("A45", "", more=moving(other, new, old=old))
+    assert ward.visit(new)["id"] == ward.visit(old)["id"]
+
+
+async def test_move_from_the_wrong_patient_is_held(ward):
+    """A visit that belongs to a third patient is not moved, and neither is one whose patient nobody knows."""
+    visit, other, third = f"{ward.name}-V", f"{ward.name}X", f"{ward.name}Y"
+    await ward.say("A01", pv1(visit), number=third)
+    await ward.say("A28", "N", number=other)
+    for source in (other, f"{ward.name}Z"):
+        verdict = await ward.say("A45", "", more=moving(source, visit))
+        assert (verdict.kind, verdict.reason) == (VerdictKind.HELD, "visit-of-another-patient")
+
+
+async def test_move_of_what_nobody_knows(ward):
+    """A visit that nobody knows is made for its new patient, flagged; an account without one moves nothing."""
+    visit, other = f"{ward.name}-V", f"{ward.name}X"
+    await ward.say("A28", "N")
+    verdict = await ward.say("A45", "", more=moving(other, visit))
+    assert (verdict.reason, "unknown-visit" in verdict.notes) == ("created", True)
+    assert (await ward.say("A44", "", more=(f"MRG|{other}^^^RVB||AC1^^^RVB",))).attempts == ()
 
 
 async def test_swap_of_beds(ward):
