@@ -2,7 +2,7 @@ import copy
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.fhir.schema import FhirVersion, defects
@@ -429,6 +429,7 @@ def test_one_and_many(texts: list[str]) -> None:
 
 
 @pytest.mark.parametrize("path", sorted(CODES))
+@settings(deadline=None)
 @given(data=st.data())
 def test_codes(path: str, data: st.DataObject) -> None:
     """A code that STU3 lacks is shown as the nearest it has, with R4's beside it, until a client sets another."""
