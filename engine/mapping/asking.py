@@ -20,7 +20,7 @@ class Words:
 
     `missing`: the warning where nothing identifies the resource, `warns`: whether it is given. `late`: the flag of one
     that is made by an event which speaks of a known one. `merged_to`: the status of a merged one, `part`: the element
-    by which it then belongs to the other.
+    by which it then belongs to the other. `parts`: its elements, and the slices of lists as `location(PV1-3)`.
     """
 
     missing: str
@@ -28,6 +28,7 @@ class Words:
     late: str
     merged_to: str
     part: str
+    parts: frozenset[str] = frozenset()
 
 
 class Resource:
@@ -46,6 +47,11 @@ class Resource:
         self._new = new
         self._words = words
         self._defaults: tuple[ElementChange, ...] | None = None
+
+    @property
+    def parts(self) -> frozenset[str]:
+        """What an event may clear of it: elements, and slices of lists."""
+        return self._words.parts
 
     def keeps(self, act: Act, clears: tuple[str, ...], reading: Reading, suffix: str, patient: str) -> list[Keep]:
         """Return what an act asks, after what it refers to; without a number a warning and nothing.

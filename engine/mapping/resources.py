@@ -1,6 +1,7 @@
 """All resource files beside the Patient's, checked and compiled."""
 
 from collections.abc import Mapping, Set
+from dataclasses import replace
 from typing import Any, Final
 
 from engine.mapping.asking import Resource, Words
@@ -74,6 +75,10 @@ def check_acts(
             if act.type_ not in resources and act.type_ not in lists:
                 found = f"{act.verb.value} {act.type_.lower()}"
                 problems.add(events, ("events", event, "do"), found, f"no resources/{act.type_.lower()}.yaml")
+        parts = {part for act in rule.acts if act.type_ in resources for part in resources[act.type_].parts}
+        for one in rule.clears if parts else ():
+            if one not in parts:
+                problems.add(events, ("events", event, "clears"), f"found {one!r}", nearest(one, parts))
 
 
 def _resource(
@@ -101,7 +106,8 @@ def _resource(
         compiler.problem(scope.at("along"), f"found {value['along']!r}", "expected yes or no")
     tests = compiler.guards({"when": value["when"]}, scope) if "when" in value else []
     when = tests[0][0] if tests else None
-    return Resource(mapping, new, _words(compiler, scope, value, name), when, along=value.get("along") == "yes")
+    words = replace(_words(compiler, scope, value, name), parts=slices.parts())
+    return Resource(mapping, new, words, when, along=value.get("along") == "yes")
 
 
 def _words(compiler: Compiler, scope: Scope, value: dict[str, Any], name: str) -> Words:

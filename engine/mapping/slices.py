@@ -65,6 +65,10 @@ class Slices:
                 writers.append(Writer(write, _sources(value)))
         return tuple(writers)
 
+    def parts(self) -> frozenset[str]:
+        """Return the elements that were compiled, and the slices of lists as `location(PV1-3)`."""
+        return frozenset(self._authored()) | {f"{path[1]}({name})" for name, path in self._names.items()}
+
     def identifiers(self, section: str = "elements") -> Identifiers:
         """Return what makes all identifiers of a section (`merged`: those of the merged side)."""
         value = (self._value.get(section) or {}).get(IDENTIFIER) or []

@@ -40,6 +40,8 @@ ALWAYS_KEEP_LANE: Final = frozenset(
         "unknown-source",
         "unknown-survivor",
         "visit-of-another-patient",
+        "visit-reused",
+        "resource-of-another-patient",
         "resource-of-another-patient",
         "overlay-suspected",
         "merged-identifier",

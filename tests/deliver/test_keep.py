@@ -172,3 +172,25 @@ async def test_server_without_conditional_create_is_asked_first(chart, feed):
     assert "GET Location" in asked(chart, before)
     assert [one for one in asked(chart, before) if one.startswith("POST")] == ["POST Patient", "POST Encounter"]
     await other.close()
+
+
+async def test_visit_of_a_linked_record_goes_to_the_survivor(chart, feed):
+    """Where a server only links records, the visits of the merged one follow as messages speak of them."""
+    chart.merges = False
+    await feed.deliver(plan("A01", "1", "V1"))
+    await feed.deliver(plan("A28", "2", ""))
+    head = "MSH|^~\\&|REG|RVB|||20260302080000||ADT^A40|A40|P|2.5.1\rEVN|A40|20260302080000"
+    merged = MAPPING.plan(parse(f"{head}\rPID|1||2^^^RVB^MR\rMRG|1^^^RVB^MR".encode()))
+    assert (await feed.deliver(merged)).reason == "linked"
+    assert chart.chart["Encounter/r7"]["subject"] == {"reference": "Patient/p1"}
+    assert (await feed.deliver(plan("A02", "2", "V1"))).kind is VerdictKind.DELIVERED
+    assert chart.chart["Encounter/r7"]["subject"] == {"reference": "Patient/p2"}
+    assert len(chart.of("Encounter")) == 1
+
+
+async def test_two_visits_of_one_number_hold_the_entry(chart, feed):
+    """Where a server has two visits under one number, the engine does not choose."""
+    await feed.deliver(plan("A01", "1", "V1"))
+    chart.chart["Encounter/other"] = chart.chart["Encounter/r7"] | {"id": "other"}
+    verdict = await feed.deliver(plan("A03", "1", "V1"), replay=True)
+    assert (verdict.kind, verdict.reason) == (VerdictKind.HELD, "multiple-matches")

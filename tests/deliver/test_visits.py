@@ -241,6 +241,19 @@ async def test_visit_of_another_patient_is_held(ward):
     assert ward.visit(visit)["status"] == "in-progress"
 
 
+async def test_visit_of_a_merged_patient(ward):
+    """After a merge the visits of the old number are the survivor's, whichever of the numbers a message names."""
+    visit, gone = f"{ward.name}-V", f"{ward.name}X"
+    await ward.say("A01", pv1(visit), number=gone)
+    await ward.say("A28", "N")
+    assert (await ward.say("A40", "", more=(f"MRG|{gone}^^^RVB^MR",))).reason == "merged"
+    for number, place in ((ward.name, "5E"), (gone, "ED")):
+        verdict = await ward.say("A02", pv1(visit, place=place), number=number)
+        assert verdict.kind is VerdictKind.DELIVERED, verdict.reason
+        body = ward.visit(visit)
+        assert (body["location"][0]["location"]["display"], len(body["location"])) == (place, 1)
+
+
 async def test_reuse_of_a_number_may_be_held(ward):
     """An admission on a visit that is over is held where the channel says so; one from before its end moves nothing."""
     visit = f"{ward.name}-V"

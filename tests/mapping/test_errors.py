@@ -93,6 +93,15 @@ def test_each_line_of_a_list_of_alternatives_has_its_own_place(author: Author) -
         pytest.param("event: {}", "unknown key 'event'; did you mean 'events'?", id="key"),
         pytest.param("identity: {from: PID-5}", "expected PID-3, PID-2 or PID-4", id="identity"),
         pytest.param("identity: {prefer: [{type: MR}, {authority: RVB, type: MR}]}", "never reached", id="prefer"),
+        pytest.param("events: {A12: {do: [update patient, updat encounter]}}", "did you mean 'update'?", id="verb"),
+        pytest.param("events: {A12: {do: [update patient, update visit]}}", "expected one of", id="resource"),
+        pytest.param(
+            "events: {A12: {do: [update patient, update encounter], clears: [location(PV1-60)]}}",
+            "events.A12.clears: found 'location(PV1-60)'; did you mean 'location(PV1-6)'?",
+            id="clears",
+        ),
+        pytest.param("events: {A17: {do: update patient, each: PV1}}", "found 'PV1'; expected PID", id="each"),
+        pytest.param("resources: [Encountr]", "did you mean 'Encounter'?", id="sent"),
         pytest.param(
             "events: {A01: {do: update patient, if_absent: maybe}}", "expected create, hold or ignore", id="policy"
         ),
@@ -103,6 +112,39 @@ def test_a_fault_in_the_event_table(author: Author, text: str, told: str) -> Non
     name = "extends: shipped/adt\n" if "A01: }" not in text else ""
     problems = _problems(author(adt=f"mapping: adt\n{name}{text}\n"))
     assert any(told in problem and "adt.yaml:" in problem for problem in problems), problems
+
+
+ENCOUNTER = """resource: Encounter
+patient: subject
+identity: {type: VN, keys: [PV1-19]}
+elements:
+  class: PV1-2 | coding(encounter-class)
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        pytest.param(ENCOUNTER + "statuss: {}\n", "unknown key 'statuss'; did you mean 'status'?", id="key"),
+        pytest.param(ENCOUNTER.replace("subject", "sujet"), "Encounter has no element 'sujet'", id="patient"),
+        pytest.param(ENCOUNTER.replace("keys", "key"), "did you mean 'keys'?", id="identity"),
+        pytest.param(ENCOUNTER.replace("PV1-19", "PV1"), "expected a field such as PV1-19", id="number"),
+        pytest.param(ENCOUNTER + "status: {moves: [{to: \"'done'\"}]}\n", "the code 'done'", id="target"),
+        pytest.param(ENCOUNTER + "status: {moves: [{only: [begun]}]}\n", "the code 'begun'", id="stored"),
+        pytest.param(ENCOUNTER + "status: {moves: [{whn: PV1-2}]}\n", "did you mean 'when'?", id="line"),
+        pytest.param(ENCOUNTER + "status: {}\n", "no list 'moves'", id="no-moves"),
+        pytest.param(ENCOUNTER + "merge: {too: x}\n", "unknown key 'too'; did you mean 'to'?", id="merge"),
+        pytest.param(ENCOUNTER + "missing: {flg: x}\n", "unknown key 'flg'; did you mean 'flag'?", id="missing"),
+        pytest.param(ENCOUNTER + "new: {clas: {}}\n", "Encounter has no element 'clas'", id="new"),
+        pytest.param(ENCOUNTER + "  period.stat: PV1-44 | datetime\n", "no element 'period.stat'", id="part"),
+        pytest.param(ENCOUNTER + "  participant.type: PV1-7\n", "no element 'participant.type'", id="part-of-a-list"),
+        pytest.param(ENCOUNTER + "  serviceProvider: PV1-39 | Organisation\n", "Organisation", id="resource"),
+    ],
+)
+def test_a_fault_in_a_resource_file(author: Author, text: str, told: str) -> None:
+    """The keys and the status table of a resource file are checked like its elements."""
+    problems = _problems(author(resources__encounter=text))
+    assert any(told in problem and "encounter.yaml:" in problem for problem in problems), problems
 
 
 @pytest.mark.parametrize(
