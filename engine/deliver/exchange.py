@@ -56,6 +56,7 @@ class Exchange:
         self.merges: list[Merged] = []
         self.deleted = False
         self.references: dict[str, str] = {}
+        self.formerly: dict[Identity, Identity] = {}
         self.waiting: dict[str, Keep] = {}
         self.trusted: set[str] = set()
         self._intend = intend

@@ -42,6 +42,7 @@ async def keep(exchange: Exchange, interaction: Keep, at: datetime | None, *, re
     waits until something refers to it. Raises HeldDeliveryError (`visit-of-another-patient`, `would-merge`,
     `multiple-matches`, `version-conflict` ...) and those of a delivery.
     """
+    interaction = _with_former(exchange, interaction)
     record = interaction.record
     if not interaction.overwrite:
         exchange.waiting[record.local] = interaction
@@ -61,6 +62,15 @@ async def keep(exchange: Exchange, interaction: Keep, at: datetime | None, *, re
         if ending:
             return ending
     raise HeldDeliveryError("version-conflict")
+
+
+def _with_former(exchange: Exchange, interaction: Keep) -> Keep:
+    """Return what is asked of a resource with the identity that it had under its patient's number before."""
+    record = interaction.record
+    former = exchange.formerly.get(record.identities[0]) if record.identities else None
+    if former is None:
+        return interaction
+    return replace(interaction, record=replace(record, retired=(*record.retired, former)))
 
 
 async def refer(exchange: Exchange, changes: Iterable[ElementChange], *, remembered: bool = True) -> None:

@@ -31,18 +31,29 @@ async def retire(exchange: Exchange, interaction: Retire, at: datetime | None, *
         return ABSENT
     place = f"{whose} {interaction.type} {interaction.segment}"
     before = await _roster(exchange, place)
-    listed = {_text(identity) for identity in interaction.listed}
+    listed = {_text(identity): mark for identity, mark in zip(interaction.listed, interaction.marks, strict=True)}
+    renamed = _renamed(listed, before)
+    exchange.formerly |= {_identity(new): _identity(old) for new, old in renamed.items()}
     deleted = {_text(identity): identity for identity in interaction.deleted}
-    gone = {text: _identity(text) for text in before if text not in listed} if interaction.complete else {}
+    former = set(renamed.values())
+    missing = [text for text in before if text not in listed and text not in former]
+    gone = {text: _identity(text) for text in missing} if interaction.complete else {}
     gone |= deleted
     endings = [await _take_back(exchange, interaction, identity, at, remembered) for identity in gone.values()]
-    left = {text: () for text in (*before, *listed) if text not in gone}
-    if set(left) != set(before):
+    left = {text: marks for text, marks in before.items() if text not in gone and text not in former}
+    left |= {text: (mark,) for text, mark in listed.items()}
+    if left != dict(before):
         exchange.owned[place] = Owned(place, exchange.source, left)
     if "updated" not in endings:
         return "unchanged"
     exchange.note("retired")
     return "updated"
+
+
+def _renamed(listed: Mapping[str, str], before: Roster) -> dict[str, str]:
+    """Return what is listed under a new number, and under which it was before: the same thing, by its mark."""
+    marked = {mark: text for text, marks in before.items() if text not in listed for mark in marks}
+    return {text: marked[mark] for text, mark in listed.items() if text not in before and mark in marked}
 
 
 async def _take_back(

@@ -197,8 +197,9 @@ class Retire:
     """Take back what this source listed before and does not list any more.
 
     `type` and `segment` name the list, `within` whose it is: the local name of a patient or a visit. `listed`: the
-    identities that the message lists now, whose Keeps stand earlier in the plan; `deleted`: those that an action code
-    (table 0206) deletes. `complete`: the list is all there is, so that what this source listed before goes, too; never
+    identities that the message lists now, whose Keeps follow in the plan, with their `marks`, which stay the same when
+    the number changes of the one whose list it is. `deleted`: those that an action code (table 0206) deletes.
+    `complete`: the list is all there is, so that what this source listed before goes, too; never
     what another source listed. `changes` and `clears` are what becomes of a resource that goes, as of Keep; `holder`
     and `patient` as of ResourceRecord.
     """
@@ -213,6 +214,7 @@ class Retire:
     clears: tuple[str, ...] = ()
     holder: str = ""
     patient: str = "patient"
+    marks: tuple[str, ...] = ()
 
 
 Interaction = Upsert | Merge | Rename | Link | Keep | Retire

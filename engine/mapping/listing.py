@@ -27,6 +27,7 @@ MAX_DIALECTS: Final = 8
 KEY_BYTES: Final = 12
 DELETE: Final = "D"
 NO_CHANGE: Final = "X"
+NOBODY: Final = Identity("", "")
 ACTIONS: Final = frozenset({"A", "D", "U", "X"})
 
 
@@ -114,7 +115,7 @@ class Listing:
     def interactions(
         self, reading: Reading, owner: Owner, suffix: str, patient: str, earlier: dict[str, str]
     ) -> list[Keep | Retire]:
-        """Return what the segments ask: each thing kept, and what is no longer listed retired; nothing without them.
+        """Return what the segments ask: what is no longer listed retired, each thing kept; nothing without them.
 
         `patient`: the patient's local name; `earlier`: by the name that a segment gives it, the local name of what
         stands earlier in the plan; what is made here is added.
@@ -126,6 +127,7 @@ class Listing:
         system, shelf, elsewhere = self._system(reading), self._shelf(reading), self._elsewhere_in(reading)
         kept: dict[Identity, Keep | None] = {}
         needed: dict[str, Keep] = {}
+        marks: dict[Identity, str] = {}
         deleted: list[Identity] = []
         by_action, nothing = False, False
         named: list[Any] = []
@@ -140,6 +142,7 @@ class Listing:
             place = f"{rules.segment}-{number + 1}{suffix}"
             local = f"{rules.type_}.{place}"
             identity = self._identity(system, owner, member.key, kept)
+            marks[identity] = _digest(NOBODY, member.key)
             if member.action == DELETE:
                 deleted.append(identity)
             elif identity in kept or member.action == NO_CHANGE:
@@ -165,9 +168,10 @@ class Listing:
             rules.retired.clears,
             rules.holder,
             patient,
+            tuple(marks[identity] for identity in kept),
         )
         visit = [self._visit(owner.visit, named)] if owner.visit and rules.on_visit and complete else []
-        return [*needed.values(), *(one for one in kept.values() if one is not None), *visit, retire]
+        return [retire, *needed.values(), *(one for one in kept.values() if one is not None), *visit]
 
     def _visit(self, visit: ResourceRecord, items: list[Any]) -> Keep:
         """Return what the visit says of the things of a whole list."""

@@ -249,3 +249,21 @@ async def test_deleting_where_the_server_allows_it(deleting, monkeypatch):
     assert states(deleting, "Condition") == {"Angina": "", "Diabetes": ""}
     await deleting.say("DG1|1||I20.9^Angina^I10")
     assert len(asked) == 1
+
+
+async def test_a_change_of_number_makes_nothing_anew(feed):
+    """After an A47 what is listed under the new number is what was listed before, and a shorter list takes it back."""
+    segments = ("AL1|1|DA|70618^Penicillin^RXNORM", "IN1|1|PPO|7781|Riverbend Mutual")
+    await feed.say(*segments, "NK1|1|Silva^Bruno|BRO")
+    before = {type_: [one["id"] for one in feed.listed(type_)] for type_ in LISTED}
+    old, feed.numbers = feed.numbers, f"{feed.name}N^^^RVB^MR"
+    await feed.say(f"MRG|{old}", event="A47")
+    feed.name += "N"
+    await feed.say(*segments, "NK1|1|Silva^Bruno|BRO", event="A31")
+    assert {type_: [one["id"] for one in feed.listed(type_)] for type_ in LISTED} == before
+    (penicillin,) = feed.listed("AllergyIntolerance")
+    assert [one.get("use") for one in penicillin["identifier"]] == ["old", None]
+    await feed.say(*segments, "NK1|1|Silva^Bruno|BRO", event="A31")
+    assert feed.writes == []
+    await feed.say(*segments, 'NK1|""', event="A31")
+    assert states(feed, "RelatedPerson") == {"Bruno": "False"}
