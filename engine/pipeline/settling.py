@@ -42,7 +42,6 @@ ALWAYS_KEEP_LANE: Final = frozenset(
         "visit-of-another-patient",
         "visit-reused",
         "resource-of-another-patient",
-        "resource-of-another-patient",
         "overlay-suspected",
         "merged-identifier",
         "source-merged-elsewhere",
