@@ -1,23 +1,18 @@
 """What a simulation's messages should have made of people and visits: slow, obvious, and nothing of the engine's in it.
 
-It splits the bytes by hand and knows only what engine/simulation tells: two authorities, four sending systems, the
-merge, the change of number, links, and the events of a visit. The rules are those of engine.md, section 5.
+It knows only what engine/simulation tells: two authorities, four sending systems, the merge, the change of number,
+links, and the events of a visit. The rules are those of engine.md, section 5.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Final
-from zoneinfo import ZoneInfo
 
-NULL: Final = '""'
+from tests.flow.simulated_message import NULL, Message, Number, lists, moment, places, security, single
+
 SEVERAL: Final = "multiple-matches"
 ELSEWHERE: Final = "source-merged-elsewhere"
-ZONE: Final = ZoneInfo("America/New_York")
-CODECS: Final = {"UNICODE UTF-8": "utf-8", "UTF-8": "utf-8", "8859/1": "latin-1"}
-GENDERS: Final = {"F": "female", "M": "male", "O": "other", "U": "unknown"}
 CLASSES: Final = {"E": "EMER", "I": "IMP", "O": "AMB", "P": "PRENC"}
-STAND_INS: Final = ("BABY", "UNKNOWN", "DOE", "TRAUMA")
 BEGINS: Final = {"A01": "in-progress", "A04": "in-progress", "A05": "planned", "A14": "planned"}
 OVER: Final = frozenset({"finished", "cancelled", "entered-in-error"})
 CANCELS: Final = frozenset({"A11", "A12", "A13", "A25", "A26", "A27", "A38", "A52", "A53"})
@@ -39,56 +34,6 @@ LEAVES_PLACE: Final = {"A02": "PV1-42", "A03": "PV1-42", "A12": "PV1-6", "A26": 
 
 SINGLE: Final = ("active", "birthDate", "gender", "maritalStatus", "deceased")
 LISTS: Final = ("name", "address", "phone")
-
-Number = tuple[str, str]
-"""A medical record number: authority and value."""
-
-
-class Message:
-    """One message by segment and field; a segment that repeats is there once for each time."""
-
-    def __init__(self, raw: bytes) -> None:
-        charset = raw.split(b"\r", 1)[0].split(b"|")[17].decode()
-        lines = [line.split("|") for line in raw.decode(CODECS[charset]).split("\r") if line]
-        self.segments: dict[str, list[list[str]]] = {}
-        for line in lines:
-            self.segments.setdefault(line[0], []).append(line)
-        header = lines[0]
-        self.source = f"{header[2]}|{header[3]}"
-        self.event = header[8].split("^")[1]
-        self.at = _moment(self.get("EVN", 2))
-
-    def get(self, name: str, number: int, at: int = 0) -> str:
-        """Return a field, empty where it is not there."""
-        lines = self.segments.get(name, [])
-        return lines[at][number] if at < len(lines) and number < len(lines[at]) else ""
-
-    def numbers(self, at: int = 0) -> list[Number]:
-        """Return the medical record numbers of a PID."""
-        listed = [part.split("^") for part in self.get("PID", 3, at).split("~")]
-        return [(parts[3], parts[0]) for parts in listed if parts[4] == "MR"]
-
-    @property
-    def merged(self) -> list[Number]:
-        """The number that a merge or a change of number takes out of use."""
-        parts = self.get("MRG", 1).split("^")
-        return [(parts[3], parts[0])] if len(parts) > 3 else []
-
-    @property
-    def everybody(self) -> list[Number]:
-        """All numbers that the message names as somebody's own."""
-        return [number for at in range(len(self.segments["PID"])) for number in self.numbers(at)] + self.merged
-
-    @property
-    def person(self) -> tuple[str, ...]:
-        """Family, given name, birth date and sex."""
-        return (*self.get("PID", 5).split("^")[:2], self.get("PID", 7), self.get("PID", 8))
-
-    @property
-    def visit(self) -> Number | None:
-        """The visit's number."""
-        parts = self.get("PV1", 19).split("^")
-        return (parts[3], parts[0]) if len(parts) > 3 else None
 
 
 @dataclass(slots=True)
@@ -220,9 +165,9 @@ class Fold:
         for number in message.numbers(at):
             if number not in (*record.current, *record.old, *former):
                 record.current.append(number)
-        record.security |= set(_security(message, at))
-        record.facts |= {name: value for name, value in _single(message, at).items() if value}
-        for name, items in _lists(message, at).items():
+        record.security |= set(security(message, at))
+        record.facts |= {name: value for name, value in single(message, at).items() if value}
+        for name, items in lists(message, at).items():
             if items:
                 record.said[name, message.source] = items
         if message.event in WAKES:
@@ -299,7 +244,7 @@ class Fold:
 
     def _visited(self, record: Record, message: Message, number: Number) -> None:
         visit, event = self.visits.get(number), message.event
-        ended = _moment(message.get("PV1", 45))
+        ended = moment(message.get("PV1", 45))
         if visit is None:
             visit = self.visits[number] = Visit(record, _begun(message))
         else:
@@ -310,13 +255,13 @@ class Fold:
         visit.subject = record
         visit.facts["class"] = CLASSES[message.get("PV1", 2)]
         visit.facts |= {
-            name: value for name, value in (("start", _moment(message.get("PV1", 44))), ("end", ended)) if value
+            name: value for name, value in (("start", moment(message.get("PV1", 44))), ("end", ended)) if value
         }
         if event == "A13":
             visit.facts.pop("end", None)
         gone = LEAVES_PLACE.get(event)
         visit.places = {key: place for key, place in visit.places.items() if key[1] != gone}
-        said = {(message.source, name): (place, status) for name, place, status in _places(message) if name != gone}
+        said = {(message.source, name): (place, status) for name, place, status in places(message) if name != gone}
         here = dict(said.values())
         visit.places = {
             key: (place, status) for key, (place, status) in visit.places.items() if here.get(place, status) == status
@@ -365,52 +310,6 @@ def _ancestors(record: Record) -> Iterable[Record]:
         yield from _ancestors(one)
 
 
-def _security(message: Message, at: int) -> list[str]:
-    listed = [part.split("^") for part in message.get("PID", 3, at).split("~")]
-    return [parts[0] for parts in listed if parts[4] == "SS"] + [one for one in [message.get("PID", 19, at)] if one]
-
-
-def _single(message: Message, at: int) -> dict[str, str]:
-    """Return the elements of which there is one; empty where nothing is said."""
-    born, died = message.get("PID", 7, at), message.get("PID", 29, at)
-    return {
-        "birthDate": f"{born[:4]}-{born[4:6]}-{born[6:8]}" if born else "",
-        "gender": GENDERS[message.get("PID", 8, at) or "U"],
-        "maritalStatus": message.get("PID", 16, at),
-        "deceased": _moment(died),
-    }
-
-
-def _lists(message: Message, at: int) -> dict[str, set[str]]:
-    """Return the items of each list of which something is said."""
-    names = [part.split("^") for part in message.get("PID", 5, at).split("~") if part]
-    addresses = [part.split("^") for part in message.get("PID", 11, at).split("~") if part]
-    phones = [part.split("^") for part in message.get("PID", 13, at).split("~") if part]
-    return {
-        "name": {" ".join(filter(None, (parts[0], *parts[1:3]))) for parts in names},
-        "address": {", ".join((parts[0], *parts[2:5])) for parts in addresses},
-        "phone": {_phone(parts) for parts in phones},
-    }
-
-
-def _phone(parts: list[str]) -> str:
-    """Return a telephone number as it is to be shown: XTN-12, or else its parts, or else XTN-1."""
-    if len(parts) > 11:
-        return parts[11]
-    return f"+{parts[4]} {parts[5]} {parts[6]}" if len(parts) > 6 else parts[0]
-
-
-def _places(message: Message) -> Iterable[tuple[str, str, str]]:
-    """Return field, place and status of each place that PV1 names."""
-    planned = message.get("PV1", 2) == "P" or message.event in {"A05", "A14"}
-    over = message.event == "A03" or message.get("PV1", 45) not in {"", NULL}
-    here = "completed" if over else "planned" if planned else "active"
-    for number, status in ((3, here), (6, "completed"), (42, "planned")):
-        parts = message.get("PV1", number).split("^")
-        if parts[0]:
-            yield f"PV1-{number}", " ".join(filter(None, parts[:3])), status
-
-
 def _begun(message: Message) -> str:
     """Return the status of a visit that is heard of for the first time."""
     if message.event == "A03" or message.get("PV1", 45) not in {"", NULL}:
@@ -431,11 +330,3 @@ def _moved(status: str, event: str, *, over: bool, anew: bool) -> str:
     if event in BEGINS and status in OVER:
         return BEGINS[event] if anew else status
     return MOVES.get((event, status), status)
-
-
-def _moment(text: str) -> str:
-    """Return a time of the hospital's clock in UTC, in seconds; empty where none is said."""
-    if text in {"", NULL}:
-        return ""
-    local = datetime.strptime(text, "%Y%m%d%H%M%S"[: len(text) - 2]).replace(tzinfo=ZONE)
-    return local.astimezone(UTC).isoformat(timespec="seconds")

@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from tests.flow.feed import SYSTEM
 from tests.flow.rig import Rig
-from tests.flow.simulated_fold import Number, named
+from tests.flow.simulated_fold import named
+from tests.flow.simulated_message import Number
 
 AUTHORITIES: Final = {"RVB": SYSTEM, "LKS": "https://mrn.lakeside.example"}
 SECURITY: Final = "http://hl7.org/fhir/sid/us-ssn"
