@@ -134,6 +134,11 @@ class Journal:
         work = partial(_on_connection, memory.claimed, destination, resource, source)
         return cast("frozenset[str]", await self._look(work))
 
+    async def behind(self, destination: str, lanes: Sequence[int], seq: int, most: int) -> list[tuple[str, bytes]]:
+        """Return channel and bytes of at most `most` entries that wait behind one in its lanes, oldest first."""
+        work = partial(_on_connection, memory.behind, destination, tuple(lanes), seq, most)
+        return cast("list[tuple[str, bytes]]", await self._look(work))
+
     async def merged(self, destination: str, source_key: str, survivor_key: str) -> bool:
         """Say whether a destination has carried out the merge of these keys (`system|value`)."""
         return cast(

@@ -25,6 +25,11 @@ ON CONFLICT (destination, resource, source) DO UPDATE SET slices = excluded.slic
 """
 OWNED: Final = "SELECT slices FROM owned WHERE destination = ? AND resource = ? AND source = ?"
 CLAIMED: Final = "SELECT slices FROM owned WHERE destination = ? AND resource = ? AND source <> ?"
+BEHIND: Final = """
+SELECT DISTINCT q.seq, e.channel, p.raw FROM json_each(?) AS mine CROSS JOIN queue AS q
+JOIN entry AS e ON e.seq = q.seq JOIN payload AS p ON p.seq = q.seq
+WHERE q.destination = ? AND q.lane = mine.value AND q.seq > ? ORDER BY q.seq LIMIT ?
+"""
 MERGE: Final = """
 INSERT INTO merged (destination, source_key, survivor_key, seq) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING
 """
@@ -86,6 +91,14 @@ def claimed(connection: Connection, destination: str, resource: str, source: str
     """Return the digests that all other sources own of a resource."""
     rows = connection.execute(CLAIMED, (destination, resource, source)).fetchall()
     return frozenset(mark for row in rows for marks in orjson.loads(row[0]).values() for mark in marks)
+
+
+def behind(
+    connection: Connection, destination: str, lanes: Sequence[int], seq: int, most: int
+) -> list[tuple[str, bytes]]:
+    """Return channel and bytes of the first entries that wait behind one in its lanes, oldest first."""
+    rows = connection.execute(BEHIND, (orjson.dumps(lanes).decode(), destination, seq, most)).fetchall()
+    return [(channel, bytes(raw)) for _seq, channel, raw in rows]
 
 
 def merged(connection: Connection, destination: str, source_key: str, survivor_key: str) -> bool:

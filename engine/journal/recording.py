@@ -59,6 +59,15 @@ INSERT INTO delivery (seq, destination, lanes, state) VALUES (?1, ?2, ?3,
   THEN 'waiting' ELSE 'received' END)
 """
 
+# What is held for want of demographics is tried again when something comes to its lane: that may bring them.
+AGAIN: Final = """
+UPDATE delivery SET state = 'received'
+WHERE destination = ?1 AND seq = (SELECT MIN(seq) FROM queue WHERE destination = ?1 AND lane = ?2)
+AND state = 'held' AND reason = 'missing-required' AND NOT EXISTS (
+  SELECT 1 FROM json_each(delivery.lanes) AS mine CROSS JOIN queue AS q
+  WHERE q.destination = ?1 AND q.lane = mine.value AND q.seq < delivery.seq)
+"""
+
 _Row = tuple[Any, ...]
 
 
@@ -187,6 +196,7 @@ class _Sheet:
                 self.deliveries.append((seq, name, text, lanes[0] if lanes else 0))
 
     def write(self, connection: Connection) -> None:
+        places = {(name, lane) for name, lane, _seq in self.queued}
         for statement, rows in (
             (ENTRY, self.entries),
             (PAYLOAD, self.payloads),
@@ -199,6 +209,8 @@ class _Sheet:
             if rows:
                 connection.executemany(statement, rows)
                 rows.clear()
+        if places:
+            connection.executemany(AGAIN, sorted(places))
 
 
 def fingerprint(digest: bytes) -> int:

@@ -21,6 +21,7 @@ from engine.fhir.plan import Merge, Plan
 from engine.hl7.message import Message
 from engine.journal.entry import Claimed, State
 from engine.journal.journal import Journal
+from engine.pipeline.completing import LACKING, NOTE, completed
 from engine.pipeline.feed import Feed, Feeds
 from engine.pipeline.handover import Handover
 from engine.pipeline.judgement import read_message
@@ -31,6 +32,7 @@ from engine.pipeline.settling import held, intent_of, settlement
 
 IDLE_SECONDS: Final = 30.0
 STOP_SECONDS: Final = 8.0
+MOST_LATER: Final = 20
 
 _log = telemetry.logger()
 
@@ -170,7 +172,15 @@ class Dispatch:
             return held("stale") if policy == "hold" else Verdict(VerdictKind.DELIVERED, "stale-skipped"), plan
         if not self._merges_admitted(claimed, feed, plan):
             return held("merge-limit"), plan
-        verdict = await self.destination.deliver(
+        verdict = await self._delivered(claimed, feed, plan)
+        if verdict.reason == LACKING and not verdict.attempts:
+            whole = completed(plan, await self._later(claimed))
+            if whole is not None:
+                verdict = (await self._delivered(claimed, feed, whole)).noting(NOTE)
+        return (verdict.noting("stale") if stale else verdict), plan
+
+    async def _delivered(self, claimed: Claimed, feed: Feed, plan: Plan) -> Verdict:
+        return await self.destination.deliver(
             plan,
             self._memory,
             lambda request: self._journal.intend(claimed.seq, self.name, intent_of(request)),
@@ -180,7 +190,15 @@ class Dispatch:
             attempts_made=claimed.attempts_made,
             channel=feed.channel,
         )
-        return (verdict.noting("stale") if stale else verdict), plan
+
+    async def _later(self, claimed: Claimed) -> list[Plan]:
+        """Return the plans of what waits behind an entry, as far as they can be made."""
+        plans = []
+        for channel, raw in await self._journal.behind(self.name, claimed.lanes, claimed.seq, MOST_LATER):
+            feed = self._feeds.get(channel)
+            with contextlib.suppress(MappingError, MessageError):
+                plans += [feed.mapping.plan(read_message(raw, feed.channel))] if feed else []
+        return plans
 
     def _message(self, claimed: Claimed, feed: Feed) -> Message:
         return self._handover.take(claimed.seq) or read_message(claimed.raw, feed.channel)

@@ -106,6 +106,11 @@ class Fold:
             return str(held)
         return "delivered"
 
+    def _born_later(self, message: Message) -> str:
+        """Return the birth date of somebody who is brought in unknown, as a later message tells it; else nothing."""
+        same = [one for one in self._messages if set(one.numbers()) & set(message.numbers())]
+        return next((born for born in (single(one, 0)["birthDate"] for one in same) if born), "")
+
     def _check(self, message: Message, ended: str) -> None:
         """Raise Held where something else than the message itself says how it ends."""
         numbers = message.everybody
@@ -156,11 +161,11 @@ class Fold:
     def _say(self, record: Record | None, message: Message, at: int = 0) -> Record:
         """Let a PID speak of a chart; one that is not there is made, where the PID says enough for it."""
         if record is None:
-            if not message.get("PID", 7, at):
+            if not message.get("PID", 7, at) and not self._born_later(message):
                 raise Held("held missing-required")
             record = Record([])
             self.records.append(record)
-            record.facts["active"] = "true"
+            record.facts |= {"active": "true", "birthDate": self._born_later(message)}
         former = {number for one in _ancestors(record) for number in (*one.current, *one.old)}
         for number in message.numbers(at):
             if number not in (*record.current, *record.old, *former):

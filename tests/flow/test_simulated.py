@@ -23,10 +23,11 @@ SECONDS: Final = 300
 Facts = Mapping[str, Mapping[str, object]]
 
 # How many of a thousand messages may be held, by reason; the fold says of each whether it has to be. Who is brought in
-# unknown has no birth date, which the service requires. Somebody with several charts finds all of them when registered
-# at another authority. The number of a chart that was merged under another of its numbers is changed.
-HELD: Final = {"missing-required": 12, "multiple-matches": 8, "source-merged-elsewhere": 3}
-WAITING: Final = 250
+# unknown has no birth date, which the service requires, until a later message brings it, or the simulation is over.
+# Somebody with several charts finds all of them when registered at another authority. The number of a chart that was
+# merged under another of its numbers is changed.
+HELD: Final = {"missing-required": 3, "multiple-matches": 8, "source-merged-elsewhere": 3}
+WAITING: Final = 60
 NEWER: Final = "something newer was applied"
 
 

@@ -129,6 +129,22 @@ async def test_an_entry_without_identities_waits_for_nobody(desk: Desk) -> None:
     assert await desk.claimed() == seqs
 
 
+async def test_what_lacks_demographics_is_tried_again_when_its_lane_hears_more(desk: Desk) -> None:
+    """Held for want of demographics, not for another reason; what waits behind it in its own lane can be read."""
+    first, other = await desk.record("1", ("s|1",)), await desk.record("2", ("s|2",))
+    await desk.claim()
+    await desk.journal.settle(settlement(first, State.HELD, reason="missing-required"))
+    await desk.journal.settle(settlement(other, State.HELD, reason="would-merge"))
+    assert await desk.claimed() == []
+    await desk.record("3", ("s|2",))
+    assert await desk.claimed() == []
+    await desk.record("4", ("s|1",))
+    (again,) = await desk.claim()
+    assert again.seq == first
+    (behind,) = await desk.journal.behind("d", again.lanes, first, 20)
+    assert b"|4|" in behind[1]
+
+
 async def test_every_destination_has_lanes_of_its_own(desk: Desk) -> None:
     """An entry that is held at one destination holds nothing up at another."""
     first = await desk.record("1", ("s|1",), destinations=("d", "e"))

@@ -1,0 +1,45 @@
+"""What an entry lacks for a new record, taken from a later message of its lane: an unknown patient gets a name."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Final
+
+from engine.fhir.patient import person_of
+from engine.fhir.plan import PatientRecord, Plan, Upsert
+
+LACKING: Final = "missing-required"
+NOTE: Final = "completed-by-later"
+_DEMOGRAPHICS: Final = ("name", "gender", "birthDate")
+
+
+def completed(plan: Plan, later: Iterable[Plan]) -> Plan | None:
+    """Return a plan with the demographics that its patient lacks, from the first later plan that has them; else None.
+
+    What the message says itself stays: of the later one only elements are taken on which it says nothing.
+    """
+    told = [one.patient for each in later for one in each.interactions if isinstance(one, Upsert)]
+    for index, one in enumerate(plan.interactions):
+        if isinstance(one, Upsert) and _lacks(one.patient):
+            whole = next(filter(None, (_with(one.patient, record) for record in told)), None)
+            if whole is None:
+                return None
+            before, after = plan.interactions[:index], plan.interactions[index + 1 :]
+            return replace(plan, interactions=(*before, replace(one, patient=whole), *after))
+    return None
+
+
+def _with(record: PatientRecord, later: PatientRecord) -> PatientRecord | None:
+    """Return a record with what a later one adds, None where that is somebody else's or not enough."""
+    if not set(record.identities) & set(later.identities):
+        return None
+    said = {change.element for change in record.changes if change.items}
+    added = [one for one in later.changes if one.element in _DEMOGRAPHICS and one.items and one.element not in said]
+    filled = {one.element for one in added}
+    kept = [one for one in record.changes if one.element not in filled]
+    whole = replace(record, changes=(*kept, *added), placeholder=record.placeholder or later.placeholder)
+    return None if _lacks(whole) else whole
+
+
+def _lacks(record: PatientRecord) -> bool:
+    who = person_of(record)
+    return not (who.family and who.given and who.birth_date)
