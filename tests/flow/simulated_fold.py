@@ -111,6 +111,10 @@ class Fold:
         same = [one for one in self._messages if set(one.numbers()) & set(message.numbers())]
         return next((born for born in (single(one, 0)["birthDate"] for one in same) if born), "")
 
+    def over_again(self) -> None:
+        """Let what is told from here on come before what is held: entries are replayed in their old places."""
+        self._stuck.clear()
+
     def _check(self, message: Message, ended: str) -> None:
         """Raise Held where something else than the message itself says how it ends."""
         numbers = message.everybody
