@@ -11,9 +11,12 @@ FAIL_STOP = 75
 CONNECTIONS = 8
 
 
-@pytest.mark.parametrize("fault", ["F03:eio:7", "F05:raise:7", "F08:eio:5", "F15:eio:9", "F17:raise:9"])
+@pytest.mark.parametrize("fault", ["F03:eio:7", "F05:raise:7", "F08:eio:5", "F15:eio:3", "F17:raise:9"])
 async def test_an_error_of_the_disk_stops_the_engine_and_loses_nothing(rig: Rig, seed: int, fault: str) -> None:
-    """After a write that failed nothing more is answered: the engine ends, and the next life takes up everything."""
+    """After a write that failed nothing more is answered: the engine ends, and the next life takes up everything.
+
+    The counts are low enough for a busy machine, where many writes share one commit.
+    """
     lives = Lives(rig, make_feed(seed, 80, 5), CONNECTIONS)
     try:
         await rig.engine.spawn(ENGINE_FAULT=fault)
