@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from hashlib import sha256
 from typing import Any, Final
+from urllib.parse import unquote
 
 from tests.flow.fold import Record, facts_of, fold, head, links_of, numbers_of
 from tests.flow.proxy import PATIENT, Call
@@ -234,7 +235,7 @@ def read_before_writing_again(history: History) -> Iterator[str]:
     unsure: dict[str, int] = {}
     for call in history.calls:
         if call.method == "GET":
-            told = f"{call.path} {call.query} {call.answer.decode(errors='replace')}"
+            told = f"{call.path} {unquote(call.query)} {call.answer.decode(errors='replace')}"
             for subject in [one for one in unsure if one in told]:
                 del unsure[subject]
         elif call.method == "POST" and call.writes:

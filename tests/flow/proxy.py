@@ -11,6 +11,7 @@ from typing import Any, Final
 import aiohttp
 import orjson
 from aiohttp import web
+from yarl import URL
 
 HOP_BY_HOP: Final = frozenset({"connection", "keep-alive", "transfer-encoding", "content-length", "content-encoding"})
 PATIENT: Final = "/fhir/R4/Patient"
@@ -141,7 +142,12 @@ class Proxy:
 
     async def _answer(self, request: web.Request) -> web.Response:
         call = Call(
-            next(self._order), request.method, request.path, request.query_string, request.headers, await request.read()
+            next(self._order),
+            request.method,
+            request.path,
+            request.rel_url.raw_query_string,
+            request.headers,
+            await request.read(),
         )
         self.calls.append(call)
         fault = self.script(call)
@@ -162,7 +168,8 @@ class Proxy:
 
     async def _forward(self, call: Call) -> web.Response:
         assert self._session is not None
-        url = f"{self.upstream}{call.path}" + (f"?{call.query}" if call.query else "")
+        # As it came: the `#` of a visit number's system must not begin a fragment.
+        url = URL(f"{self.upstream}{call.path}" + (f"?{call.query}" if call.query else ""), encoded=True)
         headers = {name: value for name, value in call.headers.items() if name.lower() not in HOP_BY_HOP}
         try:
             async with self._session.request(call.method, url, headers=headers, data=call.body or None) as answer:
