@@ -11,7 +11,7 @@ FAIL_STOP = 75
 CONNECTIONS = 8
 
 
-@pytest.mark.parametrize("fault", ["F03:eio:7", "F05:raise:7", "F08:eio:5", "F15:eio:3", "F17:raise:9"])
+@pytest.mark.parametrize("fault", ["F03:eio:4", "F05:raise:4", "F08:eio:3", "F15:eio:3", "F17:raise:3"])
 async def test_an_error_of_the_disk_stops_the_engine_and_loses_nothing(rig: Rig, seed: int, fault: str) -> None:
     """After a write that failed nothing more is answered: the engine ends, and the next life takes up everything.
 
