@@ -14,7 +14,7 @@ from engine.interchange.http.negotiation import FORMATS, acceptable, plain, pref
 from engine.interchange.http.route import Address, find_route, read_address, wrong_method
 from engine.interchange.http.wire import Body
 from engine.interchange.oauth.account import principal_of
-from engine.interchange.oauth.role import permits
+from engine.interchange.oauth.role import demand
 from engine.interchange.oauth.scope import ANY, allows
 from engine.interchange.oauth.vault import Principal, TokenKind
 from engine.interchange.outcome import Category, Issue, RefusedError, outcome, refuse
@@ -143,9 +143,7 @@ def _authorise(service: Service, principal: Principal, interaction: Interaction)
     if strict and not granted:
         issue = Issue(f"No scope of the token allows to {interaction.access} {interaction.type}.", "http.Authorization")
         raise RefusedError(Category.FORBIDDEN, (issue,), (("www-authenticate", 'Bearer error="insufficient_scope"'),))
-    if not permits(principal.role, interaction.action):
-        text = f"The role {principal.role} may not do this."
-        raise refuse(Category.FORBIDDEN, text, location="http.Authorization")
+    demand(principal.role, interaction.action)
 
 
 async def _body(service: Service, call: Call) -> bytes:

@@ -4,6 +4,7 @@ from enum import StrEnum
 from typing import Final
 
 from engine.config.account import Role
+from engine.interchange.outcome import Category, refuse
 
 
 class Action(StrEnum):
@@ -35,3 +36,9 @@ ALLOWED: Final = {
 def permits(role: Role, action: Action) -> bool:
     """Say whether a role permits an action."""
     return role in ALLOWED[action]
+
+
+def demand(role: Role, action: Action) -> None:
+    """Refuse (403) what a role does not permit."""
+    if not permits(role, action):
+        raise refuse(Category.FORBIDDEN, f"The role {role} may not do this.", location="http.Authorization")

@@ -3,8 +3,7 @@
 from functools import partial
 
 from engine.interchange.exchange import Answer, Request
-from engine.interchange.oauth.role import Action, permits
-from engine.interchange.outcome import Category, refuse
+from engine.interchange.oauth.role import demand
 from engine.interchange.reply import written_answer
 from engine.interchange.resource.catalogue import KEPT
 from engine.interchange.resource.draft import check_chart, check_status, read_draft
@@ -31,7 +30,7 @@ async def update(service: Service, request: Request) -> Answer:
     def work(transaction: Transaction) -> tuple[int, Stored]:
         stored = transaction.get(request.type, request.id)
         if stored is None:
-            _permit(request, definition.creating)
+            demand(request.principal.role, definition.creating)
         check_version(stored, expected, request.version)
         check_unmatched(stored, request.headers.get("if-none-match"))
         draft.judge(transaction)
@@ -43,9 +42,3 @@ async def update(service: Service, request: Request) -> Answer:
 
     status, stored = await service.store.write(request.principal.tenant, work)
     return written_answer(status, stored, request, location=status == 201)
-
-
-def _permit(request: Request, action: Action) -> None:
-    if not permits(request.principal.role, action):
-        text = f"The role {request.principal.role} may not do this."
-        raise refuse(Category.FORBIDDEN, text, location="http.Authorization")
