@@ -1,15 +1,14 @@
 """A resource as a server last showed it, and the bounded cache of those of one type by identifier."""
 
-import re
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from engine.fhir.plan import Identity
+from engine.fhir.primitives import ID
 
 PATIENT: Final = "Patient"
-_ID: Final = re.compile(r"[A-Za-z0-9\-.]{1,64}")
 
 Body = dict[str, Any]
 Slices = Mapping[str, tuple[str, ...]]
@@ -39,18 +38,18 @@ def stored(body: Any, headers: Mapping[str, str], type_: str = PATIENT) -> Store
     if not isinstance(body, dict) or body.get("resourceType") != type_:
         return None
     logical_id = body.get("id")
-    if not isinstance(logical_id, str) or not _ID.fullmatch(logical_id):
+    if not isinstance(logical_id, str) or not ID.fullmatch(logical_id):
         return None
     meta = body.get("meta")
     version = meta.get("versionId") if isinstance(meta, dict) else None
-    tag = f'W/"{version}"' if isinstance(version, str) and _ID.fullmatch(version) else headers.get("etag", "")
+    tag = f'W/"{version}"' if isinstance(version, str) and ID.fullmatch(version) else headers.get("etag", "")
     return Stored(logical_id, tag, body, type_=type_)
 
 
 def id_of(location: str, type_: str = PATIENT) -> str:
     """Return the logical id in a Location header, empty where there is none."""
     parts = location.split("/_history/", 1)[0].rstrip("/").rsplit("/", 2)
-    return parts[-1] if len(parts) == 3 and parts[-2] == type_ and _ID.fullmatch(parts[-1]) else ""
+    return parts[-1] if len(parts) == 3 and parts[-2] == type_ and ID.fullmatch(parts[-1]) else ""
 
 
 class Cache:

@@ -1,11 +1,14 @@
 """Primitive types where HL7's JSON Schemas leave their values open: whole numbers, empty URIs, STU3's patterns."""
 
+import re
 from collections.abc import Iterator
 from typing import Any, Final
 
 Json = Any
 
 DEFINITIONS: Final = "#/definitions/"
+# The logical id of a resource (FHIR primitive type `id`).
+ID: Final = re.compile(r"[A-Za-z0-9\-.]{1,64}")
 LARGEST: Final = 2**31 - 1
 WHOLE: Final = {"type": "number", "multipleOf": 1, "maximum": LARGEST}
 URI: Final = {"type": "string", "pattern": r"^\S+$"}

@@ -1,10 +1,10 @@
 """From an address to an interaction: version, type, id and operation; 404 and 405 for what is not served."""
 
-import re
 from dataclasses import dataclass
 from typing import Final
 
 from engine.config.service import Feature
+from engine.fhir.primitives import ID
 from engine.fhir.schema import FhirVersion
 from engine.fhir.versions.names import name_in
 from engine.interchange.everything import operation as everything
@@ -20,7 +20,6 @@ INTERACTIONS: Final[tuple[Interaction, ...]] = (
     everything.INTERACTION,
 )
 
-ID: Final = re.compile(r"[A-Za-z0-9\-.]{1,64}")
 # What a client or a proxy would read as a step in a path.
 DOTS: Final = frozenset({".", ".."})
 

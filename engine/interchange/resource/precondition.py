@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import Final
 from urllib.parse import parse_qsl
 
+from engine.fhir.primitives import ID
 from engine.fhir.schema import FhirVersion
 from engine.fhir.versions.names import name_in
 from engine.interchange.exchange import Request
@@ -16,7 +17,6 @@ from engine.interchange.search.parse import parse_search
 from engine.interchange.store.query import find
 from engine.interchange.store.transaction import Stored, Transaction
 
-ID: Final = re.compile(r"[A-Za-z0-9\-.]{1,64}")
 IF_MATCH: Final = re.compile(r'(?:W/)?"([^"]*)"')
 
 
