@@ -12,6 +12,7 @@ from engine.deliver.destination import Destination
 from engine.deliver.verdict import Known, Request, Verdict
 from engine.fhir.plan import ElementChange, Identity, Interaction, Link, Merge, PatientRecord, Plan, Rename
 from tests.deliver.fake_fhir import FakeFhir
+from tests.interchange.kit import BASES, SECRET, running
 
 MRN = "https://mrn.riverbend.example"
 THIN = {"family": None, "given": None, "gender": None, "birthDate": None}
@@ -214,3 +215,27 @@ def linking(patient: Callable[..., PatientRecord]) -> Callable[..., Link]:
         return Link(patient(one, **elements), patient(other, **elements), undo)
 
     return make
+
+
+@pytest.fixture(scope="module")
+def interchange(tmp_path_factory):
+    """A running interchange service."""
+    with running(tmp_path_factory.mktemp("interchange")) as service:
+        yield service
+
+
+@pytest.fixture(params=["R4", "STU3"])
+async def service_site(request, interchange, monkeypatch):
+    """A destination for the service in each FHIR version, its abilities read."""
+    monkeypatch.setenv("ENGINE_SECRET", SECRET)
+    auth = {
+        "type": "client_credentials",
+        "token_url": f"{interchange.url}/oauth/token",
+        "client_id": "system",
+        "client_secret": {"env": "ENGINE_SECRET"},
+        "scope": "system/*.*",
+    }
+    site = Site(f"{interchange.url}{BASES[request.param]}").open(fhir=request.param, auth=auth)
+    await site.destination.check()
+    yield site
+    await site.close()

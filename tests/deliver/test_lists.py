@@ -9,7 +9,6 @@ from engine.hl7.message import parse
 from engine.mapping.case import channel_of, sending
 from engine.mapping.compile import compile_mapping, load
 from tests.deliver.conftest import MRN, Site
-from tests.interchange.kit import BASES, SECRET, running
 
 EAST = "https://mrn.east.example"
 LISTED = ("RelatedPerson", "Coverage", "AllergyIntolerance", "Condition", "Procedure", "Observation")
@@ -27,13 +26,6 @@ ALL = (
     "GT1|1|G-1|Silva^Carla||||||||MTH",
     "IN1|1|PPO|7781|Riverbend Mutual||||||||20200101||||Silva^Carla|MTH|19400101",
 )
-
-
-@pytest.fixture(scope="module")
-def interchange(tmp_path_factory):
-    """A running interchange service."""
-    with running(tmp_path_factory.mktemp("lists")) as service:
-        yield service
 
 
 class Feed:
@@ -92,27 +84,10 @@ def _called(body):
     return concept.get("text") or "".join(plan) or "".join(given)
 
 
-@pytest.fixture(params=["R4", "STU3"])
-async def site(request, interchange, monkeypatch):
-    """A destination for the service, in each FHIR version."""
-    monkeypatch.setenv("ENGINE_SECRET", SECRET)
-    auth = {
-        "type": "client_credentials",
-        "token_url": f"{interchange.url}/oauth/token",
-        "client_id": "system",
-        "client_secret": {"env": "ENGINE_SECRET"},
-        "scope": "system/*.*",
-    }
-    opened = Site(f"{interchange.url}{BASES[request.param]}").open(fhir=request.param, auth=auth)
-    await opened.destination.check()
-    yield opened
-    await opened.close()
-
-
 @pytest.fixture
-def feed(request, site, interchange):
+def feed(request, service_site, interchange):
     """A feed whose patient no other test uses."""
-    return Feed(site, interchange, "".join(letter for letter in request.node.name if letter.isalnum()))
+    return Feed(service_site, interchange, "".join(letter for letter in request.node.name if letter.isalnum()))
 
 
 async def test_all_of_a_message(feed):
@@ -190,10 +165,10 @@ async def test_action_codes(feed):
     assert feed.writes == []
 
 
-async def test_two_feeds_do_not_fight(feed, site, interchange):
+async def test_two_feeds_do_not_fight(feed, service_site, interchange):
     """Two feeds with authorities of their own list things of one patient: neither touches what the other listed."""
     await feed.say(*ALL)
-    lab = Feed(site, interchange, feed.name, sender="LAB", authority="EAST", also=f"~{feed.name}^^^RVB^MR")
+    lab = Feed(service_site, interchange, feed.name, sender="LAB", authority="EAST", also=f"~{feed.name}^^^RVB^MR")
     ours = ("DG1|1||I20.9^Angina^I10", "AL1|1|FA|^Peanut", "IN1|1|PPO|7781|Riverbend Mutual", "NK1|1|Silva^Bruno|BRO")
     await lab.say(*ours)
     assert lab.patient() == feed.patient()
@@ -212,10 +187,10 @@ async def test_two_feeds_do_not_fight(feed, site, interchange):
 
 
 @pytest.fixture
-async def deleting(request, site, interchange):
+async def deleting(request, service_site, interchange):
     """A feed of a channel that says `retire: delete`."""
-    settings = site.channel.destinations[0]
-    opened = Site(site.base).open(retire="delete", fhir=settings.fhir, auth=settings.auth.model_dump())
+    settings = service_site.channel.destinations[0]
+    opened = Site(service_site.base).open(retire="delete", fhir=settings.fhir, auth=settings.auth.model_dump())
     await opened.destination.check()
     yield Feed(opened, interchange, "".join(letter for letter in request.node.name if letter.isalnum()))
     await opened.close()

@@ -7,19 +7,11 @@ from engine.deliver.verdict import VerdictKind
 from engine.hl7.message import parse
 from engine.mapping.case import channel_of
 from engine.mapping.compile import compile_mapping, load
-from tests.deliver.conftest import MRN, Site
-from tests.interchange.kit import BASES, SECRET, running
+from tests.deliver.conftest import MRN
 
 VISITS = "https://visits.riverbend.example"
 SOURCE = load([shipped("mappings")], "adt")
 MAPPING = compile_mapping(SOURCE, channel_of({"authorities": {"RVB": MRN, "RVB^VN": VISITS}}))
-
-
-@pytest.fixture(scope="module")
-def interchange(tmp_path_factory):
-    """A running interchange service."""
-    with running(tmp_path_factory.mktemp("visits")) as service:
-        yield service
 
 
 class Ward:
@@ -52,21 +44,10 @@ class Ward:
         return entry["resource"]
 
 
-@pytest.fixture(params=["R4", "STU3"])
-async def ward(request, interchange, monkeypatch):
+@pytest.fixture
+def ward(request, service_site, interchange):
     """A ward whose patient and visits no other test uses, in each FHIR version."""
-    monkeypatch.setenv("ENGINE_SECRET", SECRET)
-    auth = {
-        "type": "client_credentials",
-        "token_url": f"{interchange.url}/oauth/token",
-        "client_id": "system",
-        "client_secret": {"env": "ENGINE_SECRET"},
-        "scope": "system/*.*",
-    }
-    site = Site(f"{interchange.url}{BASES[request.param]}").open(fhir=request.param, auth=auth)
-    await site.destination.check()
-    yield Ward(site, interchange, "".join(letter for letter in request.node.name if letter.isalnum()))
-    await site.close()
+    return Ward(service_site, interchange, "".join(letter for letter in request.node.name if letter.isalnum()))
 
 
 def pv1(number, *, kind="I", place="3W^312^A^RIVERBEND", prior="", doctor="1187^Osei^Ada", begin="", end="", more=None):

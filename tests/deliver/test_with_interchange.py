@@ -4,32 +4,13 @@ import pytest
 
 from engine.deliver.verdict import VerdictKind
 from engine.fhir.plan import ElementChange, Upsert
-from tests.deliver.conftest import MRN, Site
-from tests.interchange.kit import BASES, SECRET, running
+from tests.deliver.conftest import MRN
 
 
-@pytest.fixture(scope="module")
-def interchange(tmp_path_factory):
-    """A running interchange service."""
-    with running(tmp_path_factory.mktemp("interchange")) as service:
-        yield service
-
-
-@pytest.fixture(params=["R4", "STU3"])
-async def feed(request, interchange, monkeypatch):
-    """A destination for the service in each FHIR version, its abilities read."""
-    monkeypatch.setenv("ENGINE_SECRET", SECRET)
-    auth = {
-        "type": "client_credentials",
-        "token_url": f"{interchange.url}/oauth/token",
-        "client_id": "system",
-        "client_secret": {"env": "ENGINE_SECRET"},
-        "scope": "system/*.*",
-    }
-    site = Site(f"{interchange.url}{BASES[request.param]}").open(fhir=request.param, auth=auth)
-    await site.destination.check()
-    yield site
-    await site.close()
+@pytest.fixture
+def feed(service_site):
+    """A destination for the service in each FHIR version."""
+    return service_site
 
 
 @pytest.fixture
