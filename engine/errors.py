@@ -27,7 +27,8 @@ AdtEngineError
 ├── StartError                     the process cannot start: port in use, folder not writable
 ├── UnreachableError               nobody answers at the far end of an MLLP line
 ├── ServiceError                   the interchange service's answer that is no success
-└── UsageError                     a command was given what it cannot use
+├── UsageError                     a command was given what it cannot use
+└── ForbiddenActError              the role may not do what it asks
 """
 
 from typing import NamedTuple
@@ -186,3 +187,7 @@ class ServiceError(AdtEngineError):
 
 class UsageError(AdtEngineError):
     """The command was given something it cannot use."""
+
+
+class ForbiddenActError(AdtEngineError):
+    """The role may not do that."""

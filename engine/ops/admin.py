@@ -6,9 +6,10 @@ One request a connection, one JSON line: `{"do": NAME, "with": {...}}`. The answ
 
 import asyncio
 import contextlib
+import pwd
 import socket
 import struct
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,19 +17,19 @@ import orjson
 
 from engine import telemetry
 from engine.errors import AdtEngineError, StartError, UsageError
+from engine.ops.acts.act import Actor, Acts
+from engine.ops.acts.role import Role
 
 SOCKET_NAME: Final = "admin.sock"
 LINE_BYTES: Final = 1_048_576
 _UNIX_PATH_BYTES: Final = 107
 
-Act = Callable[[Mapping[str, Any]], Awaitable[Any]]
-
 _log = telemetry.logger()
 
 
 @contextlib.asynccontextmanager
-async def serving(folder: Path, uid: int, acts: Mapping[str, Act]) -> AsyncIterator[None]:
-    """Serve acts by name on the folder's socket until closed; peers of another user are turned away."""
+async def serving(folder: Path, uid: int, acts: Acts) -> AsyncIterator[None]:
+    """Serve acts by name on the folder's socket until closed; peers other than that user and root are turned away."""
     path = folder / SOCKET_NAME
     if len(bytes(path)) > _UNIX_PATH_BYTES:
         raise StartError(f"{path} is too long for a Unix socket: choose a data folder with a shorter path")
@@ -36,8 +37,10 @@ async def serving(folder: Path, uid: int, acts: Mapping[str, Act]) -> AsyncItera
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(ConnectionError):
-            if _peer_uid(writer) in {0, uid}:
-                writer.write(await _reply(acts, await reader.readline()))
+            peer = _peer_uid(writer)
+            if peer in {0, uid}:
+                actor = Actor(_user(peer), Role.OWNER, "socket")
+                writer.write(await _reply(acts, actor, await reader.readline()))
             else:
                 writer.write(_line({"error": "this socket belongs to another user", "exit": 1}))
             await writer.drain()
@@ -58,17 +61,36 @@ def _peer_uid(writer: asyncio.StreamWriter) -> int:
     return int(uid)
 
 
-async def _reply(acts: Mapping[str, Act], line: bytes) -> bytes:
+def _user(uid: int) -> str:
     try:
-        request = orjson.loads(line)
-        act = acts.get(request["do"])
-        if act is None:
-            raise UsageError(f"the running engine does not know {request['do']!r}: is it of an older version?")
-        return _line({"done": await act(request.get("with", {}))})
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
+async def _reply(acts: Acts, actor: Actor, line: bytes) -> bytes:
+    """Answer one request; what goes wrong on our side says so and is logged by its place."""
+    try:
+        name, given = _asked(line)
+        return _line({"done": await acts.perform(name, actor, given)})
     except AdtEngineError as error:
         return _line({"error": str(error), "exit": 2 if isinstance(error, UsageError) else 1})
-    except (orjson.JSONDecodeError, KeyError, TypeError, ValueError):
-        return _line({"error": "the request is not of the form {do, with}", "exit": 2})
+    except Exception as error:  # noqa: BLE001 - the last resort: whoever asks is told, and the engine goes on
+        _log.error("act failed", error=type(error).__name__, point=telemetry.place_of(error))
+        return _line({"error": "the engine could not do that; its log says where it failed", "exit": 1})
+
+
+def _asked(line: bytes) -> tuple[str, Mapping[str, Any]]:
+    try:
+        request = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        request = None
+    if not isinstance(request, dict) or not isinstance(request.get("do"), str):
+        raise UsageError("the request is not of the form {do, with}")
+    given = request.get("with") or {}
+    if not isinstance(given, dict):
+        raise UsageError("the request is not of the form {do, with}")
+    return request["do"], given
 
 
 def _line(value: Any) -> bytes:

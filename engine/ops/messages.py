@@ -1,6 +1,5 @@
 """`adt-engine messages`: entries of the journal, listed, shown, replayed; through the running engine where one runs."""
 
-import getpass
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -131,7 +130,7 @@ def _act(data: Path, act: str, entries: list[int], given: Mapping[str, Any], don
     failures = []
     for entry in entries:
         try:
-            admin.ask(data, act, {"entry": entry, "by": getpass.getuser(), **given})
+            admin.ask(data, act, {"entry": entry, **given})
         except ConnectionError as error:
             raise AdtEngineError(
                 f"no engine runs on {data}, and only a running engine writes its journal: start it with "

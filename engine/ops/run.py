@@ -13,7 +13,8 @@ from engine import fault, telemetry
 from engine.config.settings import FAULT_VARIABLE, environment
 from engine.errors import AdtEngineError, ConfigurationError, UsageError
 from engine.ops import admin
-from engine.ops.acts import acts_of
+from engine.ops.acts.act import Acts
+from engine.ops.acts.table import ALL
 from engine.ops.options import CHANNELS, DATA, Channels, Data, Mappings
 from engine.pipeline.configuration import Files
 from engine.pipeline.engine import Engine
@@ -59,7 +60,7 @@ async def serve(files: Files) -> int:
     gc.set_threshold(*COLLECT_AFTER)
     reloads: set[asyncio.Task[None]] = set()
     loop.add_signal_handler(signal.SIGHUP, lambda: reloads.add(loop.create_task(_reload(engine))))
-    async with admin.serving(files.data, os.getuid(), acts_of(engine)):
+    async with admin.serving(files.data, os.getuid(), Acts(engine, ALL)):
         _log.info("started", pid=os.getpid(), count=len(engine.doors))
         waits = [loop.create_task(stop.wait()), loop.create_task(engine.failed.wait())]
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)

@@ -1,0 +1,1 @@
+"""The journal's tables as SQL, one module a concern, in the order of their migrations."""
