@@ -1,4 +1,4 @@
-"""`adt-engine demo`: the embedded service, the engine and the samples, end to end, shown and compared."""
+"""`adt-engine demo`: the service, the engine, the samples and some hospital days, end to end, shown and compared."""
 
 import asyncio
 import secrets
@@ -15,6 +15,7 @@ from engine.config.settings import child_environment
 from engine.config.shipped import shipped
 from engine.errors import UsageError
 from engine.ops.chart import Charts
+from engine.ops.demo_days import Days, go_on, live, stream
 from engine.ops.demo_feed import Told, feed
 from engine.ops.options import Json
 from engine.ops.processes import Child, start
@@ -44,12 +45,15 @@ def demo(
         bool, typer.Option("--once", help="Stop after the samples; exit 0 if all ended as expected.")
     ] = False,
     data: Annotated[Path | None, typer.Option("--data", help="Keep the demo's files in this new folder.")] = None,
+    events: Annotated[int, typer.Option(min=0, max=100_000, help="Simulated messages after the samples.")] = 500,
+    rate: Annotated[float, typer.Option(min=0, help="Simulated messages a second while it stays up; 0: none.")] = 1,
     as_json: Json = False,
 ) -> None:
-    """Show the whole thing: the FHIR service, the engine, and the sample messages sent over MLLP.
+    """Show the whole thing: the FHIR service, the engine, the sample messages and some simulated hospital days.
 
-    Prints for each message its acknowledgement, the FHIR calls it led to and the patient that resulted, compared with
-    what samples/expected.yaml says. Both processes stay up until Ctrl-C unless --once is given.
+    Prints for each sample its acknowledgement, the FHIR calls it led to and the patient that resulted, compared with
+    what samples/expected.yaml says; then how the simulated messages ended. Both processes stay up until Ctrl-C, and
+    the days go on, unless --once is given.
 
     Example: adt-engine demo --once
     """
@@ -58,7 +62,7 @@ def demo(
     folder = data or Path(tempfile.mkdtemp(prefix="adt-demo-"))
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        good = asyncio.run(_demonstrate(folder, once=once, as_json=as_json))
+        good = asyncio.run(_demonstrate(folder, events, None if once else rate, as_json=as_json))
     finally:
         if data is None:
             shutil.rmtree(folder, ignore_errors=True)
@@ -66,7 +70,8 @@ def demo(
         raise typer.Exit(1)
 
 
-async def _demonstrate(folder: Path, *, once: bool, as_json: bool) -> bool:
+async def _demonstrate(folder: Path, events: int, rate: float | None, *, as_json: bool) -> bool:
+    """Run the demo; say whether all came out as expected. `rate` None: stop after the last message."""
     secret = secrets.token_urlsafe(24)
     environment = child_environment(**{SECRET_VARIABLE: secret})
     service = await _start_service(folder, environment)
@@ -78,14 +83,17 @@ async def _demonstrate(folder: Path, *, once: bool, as_json: bool) -> bool:
                 told = await feed(folder / "engine", engine.port, charts, watch=None if as_json else _progress)
             finally:
                 await charts.close()
-            _report(told, as_json=as_json)
-            if not once:
-                await _stay(folder, service, engine)
+            messages = stream()
+            days = await live(folder / "engine", engine.port, messages, events)
+            _report(told, days, as_json=as_json)
+            if rate is not None:
+                going = asyncio.ensure_future(go_on(engine.port, messages, rate)) if rate else None
+                await _stay(folder, service, engine, going)
         finally:
             await engine.stop()
     finally:
         await service.stop()
-    return all(one.as_expected for one in told)
+    return days.good and all(one.as_expected for one in told)
 
 
 async def _start_service(folder: Path, environment: dict[str, str]) -> Child:
@@ -116,11 +124,12 @@ def _progress(told: Told) -> None:
         console.print(cell(f"      {difference}", NEGATIVE), soft_wrap=True)
 
 
-def _report(told: list[Told], *, as_json: bool) -> None:
+def _report(told: list[Told], days: Days, *, as_json: bool) -> None:
     good = sum(one.as_expected for one in told)
     if as_json:
         rows = [one.as_row() for one in told]
-        typer.echo(orjson.dumps({"messages": rows, "as_expected": good, "of": len(told)}, option=orjson.OPT_INDENT_2))
+        whole = {"messages": rows, "as_expected": good, "of": len(told), "days": days.as_row()}
+        typer.echo(orjson.dumps(whole, option=orjson.OPT_INDENT_2))
         return
     console = output()
     counts: dict[tuple[str, str], int] = {}
@@ -129,9 +138,22 @@ def _report(told: list[Told], *, as_json: bool) -> None:
     console.print()
     console.print(table(("ACK", "Ended", "Messages #"), ((*key, count) for key, count in sorted(counts.items()))))
     console.print(cell(f"{good} of {len(told)} as expected", POSITIVE if good == len(told) else NEGATIVE))
+    if days.sent:
+        _report_days(days)
 
 
-async def _stay(folder: Path, service: Child, engine: Child) -> None:
+def _report_days(days: Days) -> None:
+    console = output()
+    console.print()
+    rows = ((state, reason, count) for (state, reason), count in sorted(days.ends.items()))
+    console.print(table(("Ended", "Reason", "Messages #"), rows))
+    answers = ", ".join(f"{count} {code}" for code, count in sorted(days.answers.items()))
+    resent = days.sent - sum(days.ends.values()) - days.missing
+    said = f"{days.sent} simulated messages answered {answers}; {resent} of them sent twice, {days.missing} missing"
+    console.print(cell(said, POSITIVE if days.good else NEGATIVE), soft_wrap=True)
+
+
+async def _stay(folder: Path, service: Child, engine: Child, going: "asyncio.Future[None] | None") -> None:
     errors().print(
         f"\nStill running until Ctrl-C:\n"
         f"  FHIR     http://127.0.0.1:{service.port}/fhir/R4/metadata\n"
@@ -150,3 +172,6 @@ async def _stay(folder: Path, service: Child, engine: Child) -> None:
     await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
     for end in ends:
         end.cancel()
+    if going is not None:
+        going.cancel()
+        await asyncio.gather(going, return_exceptions=True)

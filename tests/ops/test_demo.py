@@ -2,10 +2,13 @@
 
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import orjson
 import pytest
+
+from engine.ops.demo_days import Days
 
 
 def _demo(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[bytes]:
@@ -16,8 +19,8 @@ def _demo(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[bytes]:
 
 @pytest.mark.timeout(150)
 def test_every_sample_ends_as_expected(tmp_path: Path) -> None:
-    """`demo --once` runs from any folder, sends every sample, compares all of it, and exits 0."""
-    done = _demo("--once", "--json", "--data", str(tmp_path / "demo"), cwd=tmp_path)
+    """`demo --once` runs from any folder, sends every sample and some days, compares all of it, and exits 0."""
+    done = _demo("--once", "--json", "--events", "250", "--data", str(tmp_path / "demo"), cwd=tmp_path)
     assert done.returncode == 0, done.stderr.decode()
     told = orjson.loads(done.stdout)
     assert told["as_expected"] == told["of"] == len(told["messages"]) >= 25
@@ -27,6 +30,11 @@ def test_every_sample_ends_as_expected(tmp_path: Path) -> None:
     assert merge["calls"].startswith("POST Patient/$merge 200")
     refused = by_file["42-a40-self-merge.hl7"]
     assert (refused["ack"], refused["outcome"], refused["calls"]) == ("AE", "rejected", "self-merge")
+    days = told["days"]
+    assert (days["sent"], days["answers"], days["missing"]) == (250, {"AA": 250}, 0)
+    ends = {(one["state"], one["reason"]): one["messages"] for one in days["ends"]}
+    assert ends["delivered", "created"] > 20
+    assert 240 <= sum(ends.values()) <= 250
 
 
 def test_a_folder_that_is_in_use_is_refused(tmp_path: Path) -> None:
@@ -36,3 +44,20 @@ def test_a_folder_that_is_in_use_is_refused(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert b"is not empty" in done.stderr
     assert (tmp_path / "something").read_text() == "kept"
+
+
+@pytest.mark.parametrize(
+    ("answers", "ends", "missing", "good"),
+    [
+        pytest.param({"AA": 2}, {("delivered", "created"): 1, ("waiting", ""): 1}, 0, True, id="waits behind held"),
+        pytest.param({"AA": 1, "AE": 1}, {("delivered", "created"): 2}, 0, False, id="one refused"),
+        pytest.param({"AA": 2}, {("delivered", "created"): 1}, 1, False, id="one lost"),
+        pytest.param({"AA": 2}, {("received", ""): 2}, 0, False, id="not delivered in time"),
+        pytest.param({"no answer": 1}, {}, 0, False, id="no answer"),
+    ],
+)
+def test_what_good_days_are(
+    answers: dict[str, int], ends: dict[tuple[str, str], int], missing: int, *, good: bool
+) -> None:
+    """The days are good where all was taken, kept, and ended or waits behind a held entry."""
+    assert Days(2, Counter(answers), Counter(ends), missing).good is good
