@@ -24,6 +24,7 @@ class Commands(Lazily):
         "messages": "engine.ops.messages:app",
         "channels": "engine.ops.channels:app",
         "mappings": "engine.ops.mappings:app",
+        "reasons": "engine.ops.reasons:reasons",
         "interchange": "engine.ops.interchange:app",
     }
 

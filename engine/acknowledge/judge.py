@@ -85,7 +85,7 @@ def _source(header: Header, channel: Channel) -> Iterator[Finding]:
     application, facility = header.component(3, 1), header.component(4, 1)
     if not {f"{application}|{facility}", application} & set(channel.sources):
         yield Finding(
-            ErrorCode.TABLE_VALUE, "unknown-source", ("MSH-3", "MSH-4"), "This sender is not listed on this channel"
+            ErrorCode.TABLE_VALUE, "unlisted-source", ("MSH-3", "MSH-4"), "This sender is not listed on this channel"
         )
 
 

@@ -51,8 +51,8 @@ def test_findings(
         pytest.param(("EPIC|RVB",), {}, [], id="listed"),
         pytest.param(("EPIC",), {}, [], id="listed-for-every-facility"),
         pytest.param(("EPIC|RVB",), {"msh_3": "EPIC^1.2^ISO", "msh_4": "RVB^x^y"}, [], id="first-components"),
-        pytest.param(("EPIC|RVB",), {"msh_4": "OTHER"}, ["unknown-source"], id="other-facility"),
-        pytest.param(("CERNER|RVB", "EPIC|X"), {}, ["unknown-source"], id="not-listed"),
+        pytest.param(("EPIC|RVB",), {"msh_4": "OTHER"}, ["unlisted-source"], id="other-facility"),
+        pytest.param(("CERNER|RVB", "EPIC|X"), {}, ["unlisted-source"], id="not-listed"),
         pytest.param((), {"msh_3": "ANY"}, [], id="no-list"),
     ],
 )

@@ -4,5 +4,6 @@ from typing import Final
 
 from engine.ops.acts.channels import CHANNELS
 from engine.ops.acts.messages import MESSAGES
+from engine.ops.acts.reasons import REASONS
 
-ALL: Final = (*MESSAGES, *CHANNELS)
+ALL: Final = (*MESSAGES, *CHANNELS, *REASONS)

@@ -1,0 +1,1 @@
+"""Alerts: what a person has to hear of; each opens once and clears once."""

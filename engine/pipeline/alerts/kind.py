@@ -1,0 +1,36 @@
+"""The kinds of alerts, and why a destination is paused; the table of reasons has a line for each."""
+
+from enum import StrEnum
+
+
+class AlertKind(StrEnum):
+    """What an alert is about."""
+
+    HELD_LANES = "held-lanes"
+    HOLD_STORM = "hold-storm"
+    DESTINATION_PAUSED = "destination-paused"
+    QUEUE_AGE = "queue-age"
+    QUEUE_DEPTH = "queue-depth"
+    NO_TRAFFIC = "no-traffic"
+    NO_SENDER = "no-sender"
+    ERROR_RATIO = "error-ratio"
+    REFUSAL_RATIO = "refusal-ratio"
+    CERTIFICATE_EXPIRY = "certificate-expiry"
+    DISK_RESERVE = "disk-reserve"
+    MERGE_BURST = "merge-burst"
+    MERGE_LIMIT = "merge-limit"
+    NEW_SOURCE = "new-source"
+    UNKNOWN_AUTHORITY = "unknown-authority"
+    LANE_CROWDED = "lane-crowded"
+    RELOAD_FAILED = "reload-failed"
+    WEBHOOK_FAILED = "webhook-failed"
+    CHANNEL_STOPPED = "channel-stopped"
+
+
+class PauseReason(StrEnum):
+    """Why a destination takes nothing."""
+
+    HOLD_STORM = "hold-storm"
+    DESTINATION_FAILURE = "destination-failure"
+    RESTORED = "restored"
+    BY_OPERATOR = "by-operator"
