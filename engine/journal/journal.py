@@ -9,12 +9,13 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final, TypeVar, cast
 
 import orjson
 
 from engine.errors import JournalError
 from engine.journal import memory
+from engine.journal.database import Connection
 from engine.journal.entry import AckOutcome, Claimed, Intent, KnownIdentity, NewEntry, Recorded, Settlement
 from engine.journal.lock import FolderLock
 from engine.journal.reserve import DiskReserve
@@ -26,6 +27,8 @@ LAZY_SECONDS: Final = 0.2
 QUIET_TURNS: Final = 3
 TURNS: Final = 64
 ENOUGH: Final = 128
+
+_T = TypeVar("_T")
 
 
 class Journal:
@@ -164,6 +167,17 @@ class Journal:
     async def discard(self, seq: int, reason: str, by: str) -> int:
         """End what is unfinished of an entry for good; return how many others may run because of it."""
         return cast(int, await self._act(lambda rooms: rooms.acts.discard(seq, reason, by=by)))
+
+    async def write(self, work: Callable[[Connection], _T]) -> _T:
+        """Call work on the writing connection, in a transaction; return what it returns once that is durable.
+
+        It may be called again after others spoiled the transaction. An error of its own undoes what it did.
+        """
+        return cast(_T, await self._act(lambda rooms: work(rooms.connection)))
+
+    async def read(self, work: Callable[[Connection], _T]) -> _T:
+        """Call work that only reads on the writing connection, where it sees all that was written before."""
+        return cast(_T, await self._look(lambda rooms: work(rooms.connection)))
 
     async def close(self) -> None:
         """Write what waits, move it all into the file, and give the folder back; a second call does nothing."""

@@ -9,14 +9,17 @@ from typing import Final
 from sqlite_utils import Database, Migrations
 
 from engine.errors import JournalUnusableError
-from engine.journal.tables import messages
+from engine.journal.tables import access, messages
 
 NAME: Final = "adt-engine-journal"
 
 MIGRATIONS: Final = Migrations(NAME)
 
 # In the order in which they are applied; a migration that was released is never changed.
-STEPS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (("0001_tables", messages.STATEMENTS),)
+STEPS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
+    ("0001_tables", messages.STATEMENTS),
+    ("0003_access", access.STATEMENTS),
+)
 
 
 def _register(name: str, statements: tuple[str, ...]) -> None:

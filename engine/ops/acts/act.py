@@ -2,23 +2,16 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from engine.errors import ForbiddenActError, UsageError
-from engine.ops.acts.role import Permission, Role, may
+from engine.ops.acts.actor import Actor
+from engine.ops.acts.role import Permission, may
 from engine.pipeline.engine import Engine
 
+__all__ = ["Act", "Actor", "Acts", "Given", "entry_in"]
+
 Given = Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Actor:
-    """Who asks: the account (or operating-system user), its role, and the way the request came."""
-
-    name: str
-    role: Role
-    via: Literal["socket", "page", "api"]
-    address: str = ""
 
 
 @dataclass(frozen=True, slots=True)

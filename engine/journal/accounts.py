@@ -1,0 +1,127 @@
+"""Accounts and invitations in the journal's database; every function works on the writing connection."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Final
+
+from engine.journal.database import Connection
+from engine.journal.moment import from_micros, optional_from_micros, to_micros
+
+_ACCOUNT: Final = """
+SELECT name, role, state, password, password_at, totp, totp_step, totp_wanted, made_at, made_by FROM account
+"""
+FIND: Final = f"{_ACCOUNT} WHERE name = ?"
+ALL: Final = f"{_ACCOUNT} WHERE state <> 'removed' ORDER BY name"
+ADD: Final = """
+INSERT INTO account (name, role, state, made_at, made_by) VALUES (?, ?, 'active', ?, ?) ON CONFLICT DO NOTHING
+"""
+SET_STATE: Final = "UPDATE account SET state = ? WHERE name = ?"
+SET_ROLE: Final = "UPDATE account SET role = ? WHERE name = ?"
+SET_HASH: Final = "UPDATE account SET password = ?, password_at = ? WHERE name = ?"
+SET_TOTP: Final = "UPDATE account SET totp = ?, totp_step = ? WHERE name = ?"
+WANT_TOTP: Final = "UPDATE account SET totp_wanted = ? WHERE name = ?"
+# A code is good once: the step that it belongs to must be later than the last one used.
+USE_STEP: Final = "UPDATE account SET totp_step = ? WHERE name = ? AND totp_step < ?"
+
+INVITE: Final = "INSERT INTO invitation (digest, account, expires_at) VALUES (?, ?, ?)"
+WITHDRAW: Final = "DELETE FROM invitation WHERE account = ?"
+INVITED: Final = "SELECT account, expires_at FROM invitation WHERE digest = ?"
+
+
+class AccountState(StrEnum):
+    """Whether an account may be used; a removed one never again, and its name is not given to anybody else."""
+
+    ACTIVE = "active"
+    DISABLED = "disabled"
+    REMOVED = "removed"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Account:
+    """One account; `password` is its hash, empty until it is set; `totp` its sealed secret, empty for none.
+
+    `totp_step`: the 30 seconds since 1970 of the last code used. `totp_wanted`: the next log-in must set one up.
+    """
+
+    name: str
+    role: str
+    state: AccountState
+    password: str
+    password_at: datetime | None
+    totp: bytes
+    totp_step: int
+    totp_wanted: bool
+    made_at: datetime
+    made_by: str
+
+
+def find(connection: Connection, name: str) -> Account | None:
+    """Return an account, removed ones too; None for none."""
+    row = connection.execute(FIND, (name,)).fetchone()
+    return None if row is None else _account(row)
+
+
+def all_accounts(connection: Connection) -> tuple[Account, ...]:
+    """Return the accounts that are not removed, by name."""
+    return tuple(_account(row) for row in connection.execute(ALL).fetchall())
+
+
+def add(connection: Connection, name: str, role: str, now: datetime, by: str) -> bool:
+    """Make an account without a password; False where the name was ever given."""
+    return connection.execute(ADD, (name, role, to_micros(now), by)).rowcount == 1
+
+
+def set_state(connection: Connection, name: str, state: AccountState) -> None:
+    """Enable, disable or remove an account."""
+    connection.execute(SET_STATE, (state.value, name))
+
+
+def set_role(connection: Connection, name: str, role: str) -> None:
+    """Give an account another role."""
+    connection.execute(SET_ROLE, (role, name))
+
+
+def set_password(connection: Connection, name: str, hashed: str, now: datetime) -> None:
+    """Set the hash of a password; the empty one lets nobody in."""
+    connection.execute(SET_HASH, (hashed, to_micros(now), name))
+
+
+def set_totp(connection: Connection, name: str, sealed: bytes, step: int) -> None:
+    """Set the sealed secret and the step of the code that proved it; an empty secret for none."""
+    connection.execute(SET_TOTP, (sealed, step, name))
+
+
+def want_totp(connection: Connection, name: str, *, wanted: bool) -> None:
+    """Ask for a second factor from the next log-in on, or no longer."""
+    connection.execute(WANT_TOTP, (int(wanted), name))
+
+
+def use_step(connection: Connection, name: str, step: int) -> bool:
+    """Use up a code by its step; False where this one or a later one was used before."""
+    return connection.execute(USE_STEP, (step, name, step)).rowcount == 1
+
+
+def invite(connection: Connection, digest: bytes, account: str, expires_at: datetime) -> None:
+    """Keep the digest of a one-time token; an older one for the same account is void."""
+    connection.execute(WITHDRAW, (account,))
+    connection.execute(INVITE, (digest, account, to_micros(expires_at)))
+
+
+def invited(connection: Connection, digest: bytes, now: datetime) -> str | None:
+    """Return whose one-time token this is, '' for the first administrator's; None where it is none or too old."""
+    row = connection.execute(INVITED, (digest,)).fetchone()
+    return row[0] if row is not None and to_micros(now) < row[1] else None
+
+
+def withdraw(connection: Connection, account: str) -> None:
+    """Void the one-time token of an account, if there is one."""
+    connection.execute(WITHDRAW, (account,))
+
+
+def _account(row: tuple[Any, ...]) -> Account:
+    name, role, state, password, password_at, totp, step, wanted, made_at, made_by = row
+    return Account(
+        name, role, AccountState(state), password, optional_from_micros(password_at), bytes(totp), step, bool(wanted),
+        from_micros(made_at), made_by,
+    )  # fmt: skip

@@ -1,0 +1,103 @@
+"""The audit trail: rows that are only ever added, each bound to the one before by a hash.
+
+A row's hash is SHA-256(hash of the row before ‖ the row as canonical JSON); the first row follows 32 zero bytes.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from hashlib import sha256
+from typing import Any, Final
+
+import orjson
+
+from engine.journal.database import Connection
+from engine.journal.moment import to_micros
+
+FIRST: Final = bytes(32)
+COLUMNS: Final = (
+    "seq", "at", "actor", "role", "via", "address", "act", "entry", "outcome", "reason", "detail", "patients",
+    "follows",
+)  # fmt: skip
+
+HEAD: Final = "SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1"
+ADD: Final = """
+INSERT INTO audit (seq, at, actor, role, via, address, act, entry, outcome, reason, detail, patients, follows, hash)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+KEYS: Final = """
+SELECT l.key FROM entry AS e CROSS JOIN json_each(e.patients) AS mine JOIN lane_of AS l ON l.identity = mine.value
+WHERE e.seq = ?
+"""
+
+
+class AuditOutcome(StrEnum):
+    """What a row says: an act is about to happen, or one of the two ways in which it came to nothing."""
+
+    ASKED = "asked"
+    REFUSED = "refused"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class AuditRecord:
+    """One row to add: who, in which role, by which way and from where, did what to which entry, and why.
+
+    `outcome` ASKED stands before the effect; another one names in `follows` the row that it belongs to. `detail`: JSON
+    of what was given, without anything of a patient. `patients`: marks (keyed digests) of those whom it concerns.
+    """
+
+    at: datetime
+    actor: str
+    role: str
+    via: str
+    act: str
+    address: str = ""
+    entry: int | None = None
+    outcome: AuditOutcome = AuditOutcome.ASKED
+    reason: str = ""
+    detail: str = "{}"
+    patients: tuple[str, ...] = ()
+    follows: int | None = None
+
+
+Marking = Callable[[str], Sequence[str]]
+
+
+def append(connection: Connection, record: AuditRecord, marks: Marking | None = None) -> int:
+    """Add a row and return its number; with `marks` the patients of the record's entry are marked too.
+
+    `marks` turns an identity key (`system|value`) into the marks that it is found by.
+    """
+    last, before = head(connection)
+    patients = list(record.patients)
+    if marks is not None and record.entry is not None:
+        patients += [mark for key in _keys(connection, record.entry) for mark in marks(key)]
+    row = (
+        last + 1, to_micros(record.at), record.actor, record.role, record.via, record.address, record.act,
+        record.entry, record.outcome.value, record.reason, record.detail,
+        orjson.dumps(sorted(set(patients))).decode(), record.follows,
+    )  # fmt: skip
+    connection.execute(ADD, (*row, digest(before, row)))
+    return last + 1
+
+
+def head(connection: Connection) -> tuple[int, bytes]:
+    """Return number and hash of the last row; 0 and 32 zero bytes where there is none."""
+    row = connection.execute(HEAD).fetchone()
+    return (0, FIRST) if row is None else (row[0], bytes(row[1]))
+
+
+def digest(before: bytes, row: Sequence[Any]) -> bytes:
+    """Return the hash of a row (its columns in the order of COLUMNS) that follows one with the hash `before`."""
+    return sha256(before + canonical(dict(zip(COLUMNS, row, strict=True)))).digest()
+
+
+def canonical(value: Any) -> bytes:
+    """Return JSON that is the same for the same value: keys sorted, no spaces, UTF-8."""
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+
+
+def _keys(connection: Connection, entry: int) -> list[str]:
+    return [key for (key,) in connection.execute(KEYS, (entry,)).fetchall()]

@@ -1,0 +1,149 @@
+"""Sessions and API tokens in the journal's database: only digests are kept, and they outlive a restart."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+import orjson
+
+from engine.journal.database import Connection
+from engine.journal.moment import from_micros, optional_from_micros, to_micros
+
+# A session counts only with an active account; the role is the account's of now.
+FIND: Final = """
+SELECT s.account, a.role, s.address, s.began_at, s.seen_at, s.confirmed_at, s.enrolling, s.offer
+FROM session AS s JOIN account AS a ON a.name = s.account WHERE s.digest = ? AND a.state = 'active'
+"""
+BEGIN: Final = """
+INSERT INTO session (digest, account, address, began_at, seen_at, confirmed_at, enrolling) VALUES (?, ?, ?, ?, ?, ?, ?)
+"""
+SEE: Final = "UPDATE session SET seen_at = ? WHERE digest = ?"
+OFFER: Final = "UPDATE session SET offer = ? WHERE digest = ?"
+END: Final = "DELETE FROM session WHERE digest = ?"
+END_ALL: Final = "DELETE FROM session WHERE account = ?"
+END_OLD: Final = "DELETE FROM session WHERE account = ? AND (seen_at <= ? OR began_at <= ?)"
+END_MANY: Final = """
+DELETE FROM session WHERE digest IN (
+  SELECT digest FROM session WHERE account = ? ORDER BY began_at DESC LIMIT -1 OFFSET ?)
+"""
+
+_BEARER: Final = "SELECT name, role, channels, made_at, made_by, expires_at, used_at, revoked_at FROM bearer"
+BEARERS: Final = f"{_BEARER} ORDER BY name"
+BEARER: Final = f"{_BEARER} WHERE digest = ?"
+ADD_BEARER: Final = """
+INSERT INTO bearer (name, digest, role, channels, made_at, made_by, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT DO NOTHING
+"""
+USE_BEARER: Final = "UPDATE bearer SET used_at = ? WHERE name = ?"
+REVOKE_BEARER: Final = "UPDATE bearer SET revoked_at = ? WHERE name = ? AND revoked_at IS NULL"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class SessionRow:
+    """One session: whose, since when, seen and confirmed by password last; `enrolling` until its second factor is set.
+
+    `offer`: the sealed secret that was shown for a second factor, empty for none.
+    """
+
+    account: str
+    role: str
+    address: str
+    began_at: datetime
+    seen_at: datetime
+    confirmed_at: datetime
+    enrolling: bool
+    offer: bytes
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class TokenRow:
+    """One API token; no channels: not limited to any."""
+
+    name: str
+    role: str
+    channels: tuple[str, ...]
+    made_at: datetime
+    made_by: str
+    expires_at: datetime
+    used_at: datetime | None
+    revoked_at: datetime | None
+
+
+def find(connection: Connection, digest: bytes) -> SessionRow | None:
+    """Return a session of an active account; None for none. Whether it is too old is for the caller to say."""
+    row = connection.execute(FIND, (digest,)).fetchone()
+    return None if row is None else _session(row)
+
+
+def begin(connection: Connection, digest: bytes, session: SessionRow, most: int) -> None:
+    """Keep a session; of one account the latest `most` stay."""
+    moments = (to_micros(session.began_at), to_micros(session.seen_at), to_micros(session.confirmed_at))
+    connection.execute(BEGIN, (digest, session.account, session.address, *moments, int(session.enrolling)))
+    connection.execute(END_MANY, (session.account, most))
+
+
+def see(connection: Connection, digest: bytes, now: datetime) -> None:
+    """Note that a session was used."""
+    connection.execute(SEE, (to_micros(now), digest))
+
+
+def offer(connection: Connection, digest: bytes, sealed: bytes) -> None:
+    """Note the sealed secret that a session was shown."""
+    connection.execute(OFFER, (sealed, digest))
+
+
+def end(connection: Connection, digest: bytes) -> bool:
+    """End a session; False where there is none."""
+    return connection.execute(END, (digest,)).rowcount == 1
+
+
+def end_all(connection: Connection, account: str) -> int:
+    """End all sessions of an account; return how many."""
+    return int(connection.execute(END_ALL, (account,)).rowcount)
+
+
+def end_old(connection: Connection, account: str, seen_before: datetime, began_before: datetime) -> None:
+    """Forget sessions of an account that are idle or too old."""
+    connection.execute(END_OLD, (account, to_micros(seen_before), to_micros(began_before)))
+
+
+def tokens(connection: Connection) -> tuple[TokenRow, ...]:
+    """Return all API tokens by name, revoked ones too."""
+    return tuple(_token(row) for row in connection.execute(BEARERS).fetchall())
+
+
+def token(connection: Connection, digest: bytes) -> TokenRow | None:
+    """Return a token by its digest, expired and revoked ones too; None for none."""
+    row = connection.execute(BEARER, (digest,)).fetchone()
+    return None if row is None else _token(row)
+
+
+def add_token(connection: Connection, digest: bytes, made: TokenRow) -> bool:
+    """Keep a token; False where its name was ever given."""
+    channels = orjson.dumps(made.channels).decode()
+    moments = (to_micros(made.made_at), made.made_by, to_micros(made.expires_at))
+    return connection.execute(ADD_BEARER, (made.name, digest, made.role, channels, *moments)).rowcount == 1
+
+
+def use_token(connection: Connection, name: str, now: datetime) -> None:
+    """Note that a token was used."""
+    connection.execute(USE_BEARER, (to_micros(now), name))
+
+
+def revoke_token(connection: Connection, name: str, now: datetime) -> bool:
+    """End a token for good; False where there is none that could be ended."""
+    return connection.execute(REVOKE_BEARER, (to_micros(now), name)).rowcount == 1
+
+
+def _session(row: tuple[Any, ...]) -> SessionRow:
+    account, role, address, began, seen, confirmed, enrolling, shown = row
+    moments = (from_micros(began), from_micros(seen), from_micros(confirmed))
+    return SessionRow(account, role, address, *moments, bool(enrolling), bytes(shown))
+
+
+def _token(row: tuple[Any, ...]) -> TokenRow:
+    name, role, channels, made, by, expires, used, revoked = row
+    return TokenRow(
+        name, role, tuple(orjson.loads(channels)), from_micros(made), by, from_micros(expires),
+        optional_from_micros(used), optional_from_micros(revoked),
+    )  # fmt: skip

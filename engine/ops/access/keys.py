@@ -1,0 +1,111 @@
+"""The key file of a data folder, and what is made with it: sealed secrets, CSRF tokens, marks of patients."""
+
+import base64
+import hmac
+import os
+import secrets
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from engine.errors import StartError
+
+FILE: Final = "access.key"
+KEY_BYTES: Final = 32
+MARK_CHARACTERS: Final = 32
+_NONCE_BYTES: Final = 12
+
+
+class Keys:
+    """Keys for each purpose, drawn from one secret of 32 bytes."""
+
+    def __init__(self, secret: bytes) -> None:
+        self._csrf = _drawn(secret, b"adt-engine csrf")
+        self._marks = _drawn(secret, b"adt-engine audit patients")
+        self._sealing = AESGCM(_drawn(secret, b"adt-engine second factors"))
+
+    @classmethod
+    def of(cls, folder: Path) -> "Keys":
+        """Return the keys of a data folder, making its file at the first call; StartError where it cannot be used."""
+        return cls(private_bytes(folder / FILE, lambda: secrets.token_bytes(KEY_BYTES)))
+
+    def csrf(self, cookie: str) -> str:
+        """Return the token that forms of this session carry."""
+        return base64.urlsafe_b64encode(_mac(self._csrf, cookie)).decode().rstrip("=")
+
+    def is_csrf(self, cookie: str, given: str) -> bool:
+        """Say whether a form's token is of this session; takes as long whatever was given."""
+        return hmac.compare_digest(self.csrf(cookie).encode(), given.encode("utf-8", "replace"))
+
+    def marks(self, patient: str) -> tuple[str, ...]:
+        """Return what a patient is found by in the audit trail: a mark of `system|value` and one of the value.
+
+        Of a bare value there is only the second.
+        """
+        system, bar, value = patient.rpartition("|")
+        said = (patient, value) if bar and system else (value,)
+        return tuple(_mac(self._marks, text).hex()[:MARK_CHARACTERS] for text in said)
+
+    def seal(self, account: str, secret: str) -> bytes:
+        """Return a secret that only this key opens, and only for this account."""
+        nonce = secrets.token_bytes(_NONCE_BYTES)
+        return nonce + self._sealing.encrypt(nonce, secret.encode(), account.encode())
+
+    def unseal(self, account: str, sealed: bytes) -> str:
+        """Return a sealed secret; empty where it is none, or of another key or account."""
+        try:
+            opened = self._sealing.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], account.encode())
+        except (InvalidTag, ValueError):
+            return ""
+        return opened.decode()
+
+
+def private_bytes(path: Path, new: Callable[[], bytes]) -> bytes:
+    """Return the bytes of a file that only its owner may read, made with `new` where it is missing.
+
+    StartError: it cannot be read or made, is empty, or others may read it.
+    """
+    try:
+        if not path.exists():
+            _make(path, new())
+        status = path.stat()
+        held = path.read_bytes()
+    except OSError as error:
+        raise StartError(f"the key file {path} cannot be used ({error.strerror}): mend its owner and folder") from error
+    if status.st_mode & 0o077 or status.st_uid not in {0, os.geteuid()}:
+        raise StartError(f"the key file {path} can be read by others: chown it to the engine's user, and chmod 600 it")
+    if not held:
+        raise StartError(f"the key file {path} is empty: put it back from where it is kept safe")
+    return held
+
+
+def _make(path: Path, content: bytes) -> None:
+    """Write a file whole or not at all: a torn key would lock everybody out."""
+    draft = path.with_name(f"{path.name}.new")
+    draft.unlink(missing_ok=True)
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        os.write(descriptor, content)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    draft.rename(path)
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _drawn(secret: bytes, purpose: bytes) -> bytes:
+    return HKDF(algorithm=SHA256(), length=KEY_BYTES, salt=None, info=purpose).derive(secret)
+
+
+def _mac(key: bytes, text: str) -> bytes:
+    return hmac.digest(key, text.encode("utf-8", "replace"), sha256)
