@@ -1,10 +1,9 @@
 """Reading the journal without an engine: lists, one entry in full, and counts; this connection can never write."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from datetime import datetime
 from hashlib import sha256
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,6 +13,10 @@ from engine.errors import UnknownEntryError
 from engine.journal.database import Connection, open_reader
 from engine.journal.entry import UNFINISHED, AckOutcome, State
 from engine.journal.moment import from_micros, optional_from_micros, to_micros
+from engine.journal.streams import Stream, walk
+from engine.journal.views import AttemptView, DeliveryView, EntryView, Filters, Page, Row, Stats
+
+__all__ = ["Filters", "Reader"]
 
 # Where an entry stands: at its least finished delivery, or as the door left it.
 _STATE: Final = """
@@ -47,6 +50,16 @@ _WHOLE: Final = """
 SELECT e.peer, e.version, e.event_at, e.sha256, e.mapping, e.batch, e.parent, p.raw, p.acknowledgement
 FROM entry AS e LEFT JOIN payload AS p ON p.seq = e.seq WHERE e.seq = ?
 """
+_CHILDREN: Final = "SELECT seq FROM entry WHERE parent = ? AND parent IS NOT NULL ORDER BY seq"
+
+# The identities that share a lane with one that an entry names, as the lanes are now; a crowded lane is cut.
+_LANE: Final = """
+SELECT DISTINCT l.identity FROM entry AS e CROSS JOIN json_each(e.patients) AS named
+JOIN lane_of AS own ON own.identity = named.value JOIN lane_of AS l ON l.lane = own.lane WHERE e.seq = ? LIMIT 200
+"""
+_OLDER: Final = "SELECT seq FROM named_in WHERE identity = ? AND seq < ? AND seq >= ? ORDER BY seq DESC"
+_NEWER: Final = "SELECT seq FROM named_in WHERE identity = ? AND seq > ? ORDER BY seq LIMIT ?"
+_ROWS: Final = f"{_COLUMNS} WHERE e.seq IN (SELECT value FROM json_each(?)) ORDER BY e.seq"  # noqa: S608 - constants
 _BY_DOOR: Final = "SELECT state, COUNT(*) FROM entry WHERE state <> 'received' GROUP BY state"
 _BY_DELIVERY: Final = """
 SELECT destination, state, COUNT(*), MIN(seq) FROM delivery WHERE state <> 'delivered' GROUP BY destination, state
@@ -66,112 +79,6 @@ _OF_VALUE: Final = """
 e.seq IN (SELECT n.seq FROM lane_of AS l JOIN named_in AS n ON n.identity = l.identity
   WHERE substr(l.key, -length(?)) = ?)
 """
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Filters:
-    """Which entries to list; what is None or empty filters nothing.
-
-    `patient`: an identity key (`system|value`), or a bare value in any system. `event`: A01. `since`: received then
-    or later.
-    """
-
-    state: State | None = None
-    channel: str = ""
-    event: str = ""
-    control_id: str = ""
-    patient: str = ""
-    visit: str = ""
-    since: datetime | None = None
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Row:
-    """One entry in a list."""
-
-    seq: int
-    channel: str
-    source: str
-    control_id: str
-    event: str
-    visit: str
-    received_at: datetime
-    state: State
-    reason: str
-    ack_code: str
-    ack_outcome: AckOutcome
-    flags: tuple[str, ...]
-    receipts: int
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class AttemptView:
-    """A request and what came of it; `status` None is an intent whose outcome is not known."""
-
-    number: int
-    method: str
-    url: str
-    headers: tuple[tuple[str, str], ...]
-    body: bytes
-    at: datetime
-    status: int | None
-    codes: tuple[str, ...]
-    failure: str
-    milliseconds: float
-    response: bytes
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class DeliveryView:
-    """Where an entry stands at one destination; `waits_for` is the entry in front of it in a lane, None for none."""
-
-    destination: str
-    state: State
-    reason: str
-    notes: tuple[str, ...]
-    lanes: tuple[int, ...]
-    tries: int
-    due_at: datetime | None
-    settled_at: datetime | None
-    mapping: str
-    replay: bool
-    by: str
-    plan: bytes
-    waits_for: int | None
-    attempts: tuple[AttemptView, ...]
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class EntryView:
-    """One entry in full; `sound` says whether the bytes still have the digest they came with."""
-
-    row: Row
-    peer: str
-    version: str
-    event_at: datetime | None
-    sha256: str
-    mapping: str
-    batch: str
-    parent: int | None
-    raw: bytes
-    acknowledgement: bytes
-    sound: bool
-    deliveries: tuple[DeliveryView, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Stats:
-    """Counts over the whole journal.
-
-    `at_door`: entries that have no deliveries, by state. `deliveries`: those not delivered, by destination and state.
-    `oldest_unfinished_at`: when the oldest unfinished entry was received.
-    """
-
-    entries: int
-    last_seq: int
-    at_door: dict[str, int]
-    deliveries: dict[str, dict[str, int]]
-    oldest_unfinished_at: datetime | None
 
 
 class Reader:
@@ -206,6 +113,11 @@ class Reader:
             rows = self._connection.execute(sql, (*values, limit)).fetchall()
         return tuple(_row(row) for row in rows)
 
+    def page(self, filters: Filters, limit: int = 50, before_seq: int | None = None) -> Page:
+        """Return a page of entries, newest first."""
+        rows = self.list(filters, limit, before_seq)
+        return Page(rows, rows[-1].seq if len(rows) == limit else None, None)
+
     def show(self, seq: int) -> EntryView:
         """Return an entry in full; UnknownEntryError where there is none."""
         execute = self._connection.execute
@@ -217,11 +129,28 @@ class Reader:
                 _WHOLE, (seq,)
             ).fetchone()
             deliveries = tuple(self._delivery(seq, row) for row in execute(_DELIVERIES, (seq,)).fetchall())
+            children = tuple(child for (child,) in execute(_CHILDREN, (seq,)).fetchall())
         raw, acknowledgement = raw or b"", acknowledgement or b""
         return EntryView(
             _row(head), peer, version, optional_from_micros(event_at), digest.hex(), mapping, batch, parent, raw,
-            acknowledgement, sha256(raw).digest() == digest, deliveries,
+            acknowledgement, sha256(raw).digest() == digest, deliveries, children,
         )  # fmt: skip
+
+    def beside(self, seq: int, most: int) -> tuple[tuple[Row, ...], tuple[Row, ...]]:
+        """Return at most `most` entries of the same patients before an entry and as many after it, each oldest first.
+
+        Whoever shares a lane with them counts, as the lanes are now. Empty where the entry names nobody.
+        """
+        execute = self._connection.execute
+        with self._moment():
+            lane = [identity for (identity,) in execute(_LANE, (seq,)).fetchall()]
+            older = list(islice(walk(self._connection, [Stream(_OLDER, (one,)) for one in lane], seq, 0), most))
+            newer = {found for one in lane for (found,) in execute(_NEWER, (one, seq, most)).fetchall()}
+            return self._rows(older), self._rows(sorted(newer)[:most])
+
+    def _rows(self, seqs: Iterable[int]) -> tuple[Row, ...]:
+        rows = self._connection.execute(_ROWS, (orjson.dumps([*seqs]).decode(),)).fetchall()
+        return tuple(_row(row) for row in rows)
 
     def stats(self) -> Stats:
         """Return counts of the whole journal."""
@@ -260,7 +189,7 @@ class Reader:
 def _conditions(filters: Filters) -> tuple[list[str], list[Any]]:
     where: list[str] = []
     values: list[Any] = []
-    for column in ("channel", "event", "control_id", "visit"):
+    for column in ("channel", "source", "event", "control_id", "visit"):
         wanted = getattr(filters, column)
         if wanted:
             where.append(f"e.{column} = ?")
@@ -270,6 +199,9 @@ def _conditions(filters: Filters) -> tuple[list[str], list[Any]]:
     if filters.since is not None:
         where.append("e.received_at >= ?")
         values.append(to_micros(filters.since))
+    if filters.until is not None:
+        where.append("e.received_at < ?")
+        values.append(to_micros(filters.until))
     if filters.state is not None:
         where.append("state_now = ?")
         values.append(filters.state.value)

@@ -21,7 +21,7 @@ WORDS: Final = frozenset({"each", "as", "first", "needs", "default", "fill", "al
 # Sections of files whose lines are elements of what the file makes.
 ELEMENTS: Final = frozenset({"", "elements", "also", "value"})
 # Sections of several parts, each of which has elements of its own; and what says by what something is found.
-PARTS: Final = frozenset({"levels", "segments"})
+PARTS: Final = frozenset({"levels", "segments", "kinds"})
 IDENTITIES: Final = frozenset({"identity", "key"})
 LAID_OVER: Final = frozenset({"default", "fill"})
 
@@ -70,7 +70,7 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """All that is told of one message: where its event's rule stands, what came out, and why."""
+    """All that is told of one message: where its event's rule stands, what came out, and why; by which mapping."""
 
     message: Message
     file: str
@@ -78,6 +78,7 @@ class Explanation:
     outcome: dict[str, Any]
     evidence: tuple[Evidence, ...]
     trace: Trace
+    hash: str
 
     def of_element(self, element: str) -> tuple[Evidence, ...]:
         """Return what stands behind an element and its parts: `Patient.name` (every name), `birthDate`."""
@@ -100,7 +101,7 @@ def explain(source: MappingSource, channel: Channel, message: Message) -> Explan
     file, line = events.place(("events", trigger) if trigger else ("others",))
     walk = Walk(source)
     evidence = tuple(walk.evidence(trace.roots))
-    return Explanation(message, file, line, made, walk.placed(evidence, made), trace)
+    return Explanation(message, file, line, made, walk.placed(evidence, made), trace, mapping.hash)
 
 
 @dataclass(slots=True)

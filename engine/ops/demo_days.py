@@ -96,10 +96,10 @@ async def _since(data: Path, after: int) -> list[dict[str, Any]]:
     before = 0
     while True:
         page = await _ask(data, "messages.list", {"limit": PAGE, "before": before})
-        found += [row for row in page if row["entry"] > after]
-        if len(page) < PAGE or page[-1]["entry"] <= after:
+        found += [row for row in page["entries"] if row["entry"] > after]
+        before = page["before"]
+        if not before or before <= after:
             return found
-        before = page[-1]["entry"]
 
 
 async def _ask(data: Path, act: str, given: dict[str, Any]) -> Any:

@@ -64,7 +64,8 @@ async def _ended(data: Path, after: int) -> list[dict[str, Any]]:
     """Return the entries recorded since, in full and in order, once all have ended."""
     async with asyncio.timeout(SETTLE_SECONDS):
         while True:
-            rows = [row for row in await _ask(data, "messages.list", {"limit": 20}) if row["entry"] > after]
+            page = await _ask(data, "messages.list", {"limit": 20})
+            rows = [row for row in page["entries"] if row["entry"] > after]
             if all(row["state"] in ENDS for row in rows):
                 return [await _ask(data, "messages.show", {"entry": row["entry"]}) for row in reversed(rows)]
             await asyncio.sleep(0.02)

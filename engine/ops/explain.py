@@ -1,6 +1,7 @@
 """`adt-engine mappings explain`: why each element came out as it did, and what became of each field."""
 
 from collections.abc import Iterator
+from collections.abc import Mapping as MappingOf
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,6 +15,7 @@ from engine.config.source import validate
 from engine.errors import MessageError, UsageError
 from engine.hl7.leaf import NULL
 from engine.hl7.message import parse
+from engine.journal.reading import Reader
 from engine.mapping.case import channel_of
 from engine.mapping.compile import MappingSource, load
 from engine.mapping.explain import Evidence, Explanation, explain
@@ -22,6 +24,8 @@ from engine.mapping.survey import Survey, name_of
 from engine.mapping.written import written_head
 from engine.ops.authored import folders_of, messages_in
 from engine.ops.options import Json, Mappings
+from engine.ops.view import entry_of
+from engine.pipeline.configuration import Files
 
 
 def explain_(
@@ -54,9 +58,32 @@ def explain_(
         raise typer.Exit(1)
 
 
-def _explained(source: MappingSource, channel: Channel, raw: bytes, element: str, field: str) -> dict[str, Any]:
+def explained_entry(files: Files, channels: MappingOf[str, Channel], given: MappingOf[str, Any]) -> dict[str, Any]:
+    """Return why a journaled entry would come out as it does under the mapping files of now.
+
+    Given `entry`, and `element` or `field` to be told of that alone. Returns `{entry, event, control_id, action, rule:
+    {name, file, line}, elements: [{element, made, source, raw, functions, rows, file, line, rule ...}], unread: [{path,
+    name}], mapping}`; `error` where it cannot be mapped. `mapping` is the hash of the mapping, to be compared with the
+    one that a delivery recorded. UsageError where its channel is gone.
+    """
+    seq = entry_of(given)
+    element, field = str(given.get("element") or ""), str(given.get("field") or "")
+    with Reader(files.data) as reader:
+        view = reader.show(seq)
+    channel = channels.get(view.row.channel)
+    if channel is None:
+        raise UsageError(f"entry {seq} came on the channel {view.row.channel}, which is no longer configured")
+    source = load(folders_of(files.mappings), channel.mapping)
+    made = _explained(source, channel, view.raw, element, field, charset=channel.charset)
+    plain: dict[str, Any] = orjson.loads(orjson.dumps(made, default=_plain))
+    return {"entry": seq, **plain}
+
+
+def _explained(
+    source: MappingSource, channel: Channel, raw: bytes, element: str, field: str, *, charset: str = "UTF-8"
+) -> dict[str, Any]:
     try:
-        message = parse(raw)
+        message = parse(raw, charset=charset, undecodable="replace" if channel.undecodable == "replace" else "refuse")
     except MessageError as error:
         return {"error": str(error)}
     found = explain(source, channel, message)
@@ -67,6 +94,7 @@ def _explained(source: MappingSource, channel: Channel, raw: bytes, element: str
         "control_id": message.control_id,
         "action": found.outcome["action"],
         "rule": {"name": found.outcome["rule"], "file": found.file, "line": found.line},
+        "mapping": found.hash,
         "elements": [_plainly(one) for one in chosen if one.made is not None or element],
     }
     if "error" in found.outcome:

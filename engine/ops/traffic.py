@@ -16,7 +16,7 @@ from engine.hl7.message import Message, parse
 from engine.journal.reading import Reader
 from engine.mapping.case import channel_of
 from engine.ops.authored import messages_in
-from engine.ops.view import filters_of
+from engine.ops.searching import filters_of
 
 PAGE: Final = 200
 

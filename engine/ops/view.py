@@ -1,64 +1,83 @@
-"""Entries as plain values: what goes over the admin socket and out with --json."""
+"""One entry as plain values, for the admin socket, the pages and --json: whole, or without anything of a patient.
 
-from collections.abc import Mapping
+`messages.show` is a row of a list (see searching.py) and `peer, version, event_at, sha256, sound, mapping, batch,
+parent, message, acknowledgement, deliveries`, and
+
+    segments  [{name, number, fields: [{path, name, value, parts: [{path, name, value}]}]}]; [] where it is no message
+    lineage   {parent, children: [entry], replays: [{destination, by}]}
+    lane      {before: [row], after: [row]}: the entries of the same patients around it, each oldest first
+    timing    {received_at, settled_at, seconds, steps: [{at, what, destination, milliseconds}]}, steps in time order;
+              `what` is `received`, `PUT 200`, `delivered`; `seconds` from received to the last settlement, or null
+
+A delivery is `{destination, state, reason, notes, waits_for, tries, due_at, settled_at, mapping, replay, by, plan,
+attempts}`, an attempt `{number, method, url, headers, body, at, status, codes, failure, milliseconds, answer}`.
+
+`messages.facts` is the same of what holds nothing of a patient: no message, acknowledgement, segments, lane, visit,
+digest, plan, bodies, headers, addresses, nor what an operator wrote.
+"""
+
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
 from engine.errors import UsageError
 from engine.journal.entry import State
-from engine.journal.reading import AttemptView, DeliveryView, EntryView, Filters, Reader, Row
+from engine.journal.reading import Reader
+from engine.journal.views import AttemptView, DeliveryView, EntryView, Row
+from engine.ops.segments import read, segments_of
 
-MOST_ROWS = 1000
+NEIGHBOURS: Final = 5
+
+# What a viewer without patient data sees; whatever is added to an entry stays out until it is named here.
+ROW_FACTS: Final = (
+    "entry", "received_at", "channel", "source", "control_id", "event", "state", "reason", "ack", "ack_outcome",
+    "flags", "receipts",
+)  # fmt: skip
+ENTRY_FACTS: Final = ("peer", "version", "event_at", "sound", "mapping", "batch", "parent", "lineage", "timing")
+DELIVERY_FACTS: Final = (
+    "destination", "state", "reason", "notes", "waits_for", "tries", "due_at", "settled_at", "mapping", "replay", "by",
+)  # fmt: skip
+ATTEMPT_FACTS: Final = ("number", "method", "at", "status", "codes", "failure", "milliseconds")
 
 
-def filters_of(given: Mapping[str, Any]) -> Filters:
-    """Return the filters a request names; UsageError for a state or time that is none."""
-    words = {name: str(given.get(name) or "") for name in ("channel", "event", "control_id", "patient", "visit")}
-    state, since = str(given.get("state") or ""), str(given.get("since") or "")
-    if state and state not in list(State):
-        raise UsageError(f"--state {state} is none of {', '.join(State)}")
-    try:
-        moment = datetime.fromisoformat(since).astimezone() if since else None
-    except ValueError as error:
-        raise UsageError(f"--since {since} is no time: write 2025-07-01 or 2025-07-01T09:30") from error
-    return Filters(state=State(state) if state else None, since=moment, **words)
-
-
-def listed(folder: Path, given: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return entries as rows, newest first; at most 1,000."""
-    limit = min(max(int(given.get("limit") or 50), 1), MOST_ROWS)
-    before = given.get("before")
-    with Reader(folder) as reader:
-        return [row_of(row) for row in reader.list(filters_of(given), limit, int(before) if before else None)]
+def entry_of(given: Mapping[str, Any]) -> int:
+    """Return the entry that a request names; UsageError where it names none."""
+    seq = given.get("entry")
+    if not isinstance(seq, int) or isinstance(seq, bool) or not 0 < seq < 2**62:
+        raise UsageError("name an entry by its number, as `messages list` shows it")
+    return seq
 
 
 def shown(folder: Path, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return one entry in full; UnknownEntryError where there is none."""
+    seq = entry_of(given)
     with Reader(folder) as reader:
-        return _entry(reader.show(int(given["entry"])))
+        view = reader.show(seq)
+        before, after = reader.beside(seq, NEIGHBOURS)
+    lane = {"before": [row_of(row) for row in before], "after": [row_of(row) for row in after]}
+    return _entry(view) | {"lane": lane}
 
 
-def counted(folder: Path) -> dict[str, Any]:
-    """Return the counts of a whole journal."""
+def facts(folder: Path, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what of an entry holds nothing of a patient; UnknownEntryError where there is none."""
+    seq = entry_of(given)
     with Reader(folder) as reader:
-        stats = reader.stats()
-    return {
-        "entries": stats.entries,
-        "last": stats.last_seq,
-        "at_door": stats.at_door,
-        "deliveries": stats.deliveries,
-        "oldest_unfinished_at": _time(stats.oldest_unfinished_at),
-    }
+        whole = _entry(reader.show(seq))
+    deliveries = [
+        _only(delivery, DELIVERY_FACTS) | {"attempts": [_only(one, ATTEMPT_FACTS) for one in delivery["attempts"]]}
+        for delivery in map(_unsaid, whole["deliveries"])
+    ]
+    return row_facts(whole) | _only(whole, ENTRY_FACTS) | {"deliveries": deliveries}
 
 
 def row_of(row: Row) -> dict[str, Any]:
     """Return one row of a list."""
     return {
         "entry": row.seq,
-        "received_at": _time(row.received_at),
+        "received_at": time_of(row.received_at),
         "channel": row.channel,
         "source": row.source,
         "control_id": row.control_id,
@@ -73,20 +92,76 @@ def row_of(row: Row) -> dict[str, Any]:
     }
 
 
+def row_facts(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what of a row holds nothing of a patient."""
+    return _only(_unsaid(row), ROW_FACTS)
+
+
+def time_of(moment: datetime | None) -> str | None:
+    """Return a moment as text, None for none."""
+    return moment.isoformat(timespec="milliseconds") if moment else None
+
+
+def _only(whole: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    return {name: whole[name] for name in names}
+
+
+def _unsaid(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Leave out the reason of a discard: an operator wrote it, and may have named somebody."""
+    return {**row, "reason": ""} if row["state"] == State.DISCARDED else row
+
+
 def _entry(view: EntryView) -> dict[str, Any]:
+    message = read(view.raw)
     return row_of(view.row) | {
         "peer": view.peer,
         "version": view.version,
-        "event_at": _time(view.event_at),
+        "event_at": time_of(view.event_at),
         "sha256": view.sha256,
         "sound": view.sound,
         "mapping": view.mapping,
         "batch": view.batch,
         "parent": view.parent,
-        "message": _text(view.raw),
+        "message": message.text if message else _text(view.raw),
+        "segments": segments_of(message, view.version) if message else [],
         "acknowledgement": _text(view.acknowledgement),
         "deliveries": [_delivery(delivery) for delivery in view.deliveries],
+        "lineage": {
+            "parent": view.parent,
+            "children": list(view.children),
+            "replays": [{"destination": one.destination, "by": one.by} for one in view.deliveries if one.replay],
+        },
+        "timing": _timing(view),
     }
+
+
+def _timing(view: EntryView) -> dict[str, Any]:
+    settled = [one.settled_at for one in view.deliveries if one.settled_at and one.state not in UNDER_WAY]
+    last = max(settled, default=None)
+    steps = sorted(_steps(view), key=lambda step: step[0])
+    return {
+        "received_at": time_of(view.row.received_at),
+        "settled_at": time_of(last),
+        "seconds": round((last - view.row.received_at).total_seconds(), 3) if last else None,
+        "steps": [
+            {"at": time_of(at), "what": what, "destination": name, "milliseconds": spent}
+            for at, what, name, spent in steps
+        ],
+    }
+
+
+def _steps(view: EntryView) -> Iterator[tuple[datetime, str, str, float | None]]:
+    yield view.row.received_at, "received", "", None
+    for delivery in view.deliveries:
+        for attempt in delivery.attempts:
+            ended = attempt.status or attempt.failure or "no answer"
+            yield attempt.at, f"{attempt.method} {ended}", delivery.destination, round(attempt.milliseconds, 1)
+        if delivery.settled_at:
+            again = delivery.state in UNDER_WAY
+            yield delivery.settled_at, "to be tried again" if again else str(delivery.state), delivery.destination, None
+
+
+UNDER_WAY: Final = frozenset({State.RECEIVED, State.CLAIMED, State.WAITING})
 
 
 def _delivery(view: DeliveryView) -> dict[str, Any]:
@@ -97,8 +172,8 @@ def _delivery(view: DeliveryView) -> dict[str, Any]:
         "notes": list(view.notes),
         "waits_for": view.waits_for,
         "tries": view.tries,
-        "due_at": _time(view.due_at),
-        "settled_at": _time(view.settled_at),
+        "due_at": time_of(view.due_at),
+        "settled_at": time_of(view.settled_at),
         "mapping": view.mapping,
         "replay": view.replay,
         "by": view.by,
@@ -114,7 +189,7 @@ def _attempt(view: AttemptView) -> dict[str, Any]:
         "url": view.url,
         "headers": dict(view.headers),
         "body": _json(view.body),
-        "at": _time(view.at),
+        "at": time_of(view.at),
         "status": view.status,
         "codes": list(view.codes),
         "failure": view.failure,
@@ -132,7 +207,3 @@ def _json(content: bytes) -> Any:
 
 def _text(content: bytes) -> str:
     return content.decode("utf-8", "backslashreplace")
-
-
-def _time(moment: datetime | None) -> str | None:
-    return moment.isoformat(timespec="milliseconds") if moment else None

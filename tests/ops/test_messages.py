@@ -53,7 +53,7 @@ async def listed(rig: Rig, *arguments: str) -> list[dict[str, Any]]:
     """Return rows of `messages list`."""
     done = await cli(rig, "list", "--json", *arguments)
     assert done.returncode == 0, done.stderr
-    rows: list[dict[str, Any]] = orjson.loads(done.stdout)
+    rows: list[dict[str, Any]] = orjson.loads(done.stdout)["entries"]
     return rows
 
 

@@ -3,9 +3,12 @@
 import asyncio
 from typing import Any, Final
 
-from engine.ops.acts.act import Act, Actor, Given, entry_in
+from engine.ops.acts.act import Act, Actor, Given
 from engine.ops.acts.role import Permission
-from engine.ops.view import counted, listed, shown
+from engine.ops.counts import counted
+from engine.ops.explain import explained_entry
+from engine.ops.searching import listed, searched
+from engine.ops.view import facts, shown
 from engine.pipeline.engine import Engine
 
 
@@ -13,9 +16,21 @@ async def _list(engine: Engine, _actor: Actor, given: Given) -> Any:
     return await asyncio.to_thread(listed, engine.files.data, given)
 
 
+async def _search(engine: Engine, _actor: Actor, given: Given) -> Any:
+    return await asyncio.to_thread(searched, engine.files.data, given)
+
+
 async def _show(engine: Engine, _actor: Actor, given: Given) -> Any:
-    entry_in(given)
     return await asyncio.to_thread(shown, engine.files.data, given)
+
+
+async def _facts(engine: Engine, _actor: Actor, given: Given) -> Any:
+    return await asyncio.to_thread(facts, engine.files.data, given)
+
+
+async def _explain(engine: Engine, _actor: Actor, given: Given) -> Any:
+    channels = {name: feed.channel for name, feed in engine.feeds.items()}
+    return await asyncio.to_thread(explained_entry, engine.files, channels, given)
 
 
 async def _stats(engine: Engine, _actor: Actor, _given: Given) -> Any:
@@ -24,6 +39,9 @@ async def _stats(engine: Engine, _actor: Actor, _given: Given) -> Any:
 
 MESSAGES: Final = (
     Act("messages.list", Permission.METADATA, _list),
+    Act("messages.search", Permission.PHI, _search),
     Act("messages.show", Permission.PHI, _show),
+    Act("messages.facts", Permission.METADATA, _facts),
+    Act("messages.explain", Permission.PHI, _explain),
     Act("stats", Permission.METADATA, _stats),
 )

@@ -1,0 +1,131 @@
+"""What is asked of the journal's readers and what they answer: filters, rows, pages, an entry in full, counts."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from engine.journal.entry import AckOutcome, State
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Filters:
+    """Which entries to list; what is None or empty filters nothing.
+
+    `patient`: an identity key (`system|value`), or a bare value in any system. `source`: `MSH-3|MSH-4`. `event`: A01.
+    `outcome`: a note, a flag, or a code of an OperationOutcome. `since`: received then or later, `until`: before then.
+    `text`: words that the message holds.
+    """
+
+    state: State | None = None
+    channel: str = ""
+    source: str = ""
+    event: str = ""
+    control_id: str = ""
+    reason: str = ""
+    outcome: str = ""
+    patient: str = ""
+    visit: str = ""
+    text: str = ""
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Row:
+    """One entry in a list."""
+
+    seq: int
+    channel: str
+    source: str
+    control_id: str
+    event: str
+    visit: str
+    received_at: datetime
+    state: State
+    reason: str
+    ack_code: str
+    ack_outcome: AckOutcome
+    flags: tuple[str, ...]
+    receipts: int
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Page:
+    """A page of a list; the next one begins `before` that number, None where there is nothing older.
+
+    `searched_back_to`: where the time for one answer was over before the page was full, None where it is whole.
+    """
+
+    rows: tuple[Row, ...]
+    before: int | None
+    searched_back_to: datetime | None
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class AttemptView:
+    """A request and what came of it; `status` None is an intent whose outcome is not known."""
+
+    number: int
+    method: str
+    url: str
+    headers: tuple[tuple[str, str], ...]
+    body: bytes
+    at: datetime
+    status: int | None
+    codes: tuple[str, ...]
+    failure: str
+    milliseconds: float
+    response: bytes
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class DeliveryView:
+    """Where an entry stands at one destination; `waits_for` is the entry in front of it in a lane, None for none."""
+
+    destination: str
+    state: State
+    reason: str
+    notes: tuple[str, ...]
+    lanes: tuple[int, ...]
+    tries: int
+    due_at: datetime | None
+    settled_at: datetime | None
+    mapping: str
+    replay: bool
+    by: str
+    plan: bytes
+    waits_for: int | None
+    attempts: tuple[AttemptView, ...]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class EntryView:
+    """One entry in full; `sound` says whether the bytes still have the digest they came with."""
+
+    row: Row
+    peer: str
+    version: str
+    event_at: datetime | None
+    sha256: str
+    mapping: str
+    batch: str
+    parent: int | None
+    raw: bytes
+    acknowledgement: bytes
+    sound: bool
+    deliveries: tuple[DeliveryView, ...]
+    children: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """Counts over the whole journal.
+
+    `at_door`: entries that have no deliveries, by state. `deliveries`: those not delivered, by destination and state.
+    `oldest_unfinished_at`: when the oldest unfinished entry was received.
+    """
+
+    entries: int
+    last_seq: int
+    at_door: dict[str, int]
+    deliveries: dict[str, dict[str, int]]
+    oldest_unfinished_at: datetime | None

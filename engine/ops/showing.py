@@ -1,0 +1,118 @@
+"""`adt-engine messages show`: one entry in sections, as an operator reads it."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Annotated, Any
+
+import orjson
+import typer
+
+from engine.ops import admin
+from engine.ops.listing import show as show_rows
+from engine.ops.options import DATA, Data, Json
+from engine.ops.table import NEGATIVE, cell, output, table
+from engine.ops.view import shown
+
+Say = Callable[..., None]
+
+Entry = Annotated[int, typer.Argument(help="The number of an entry.", min=1)]
+
+
+def show(
+    entry: Entry,
+    fields: Annotated[bool, typer.Option("--fields", help="Each field with its name in the standard.")] = False,
+    data: Data = DATA,
+    as_json: Json = False,
+) -> None:
+    """Show one entry in full: message, acknowledgement, where it stands, every request made for it, its patient's lane.
+
+    Example: adt-engine messages show 37 --data /var/lib/adt-engine
+    """
+    try:
+        found = admin.ask(data, "messages.show", {"entry": entry})
+    except ConnectionError:
+        found = shown(data, {"entry": entry})
+    if as_json:
+        typer.echo(orjson.dumps(found, option=orjson.OPT_INDENT_2))
+        return
+    _entry(found, fields=fields)
+
+
+def _entry(found: Mapping[str, Any], *, fields: bool) -> None:
+    console = output()
+
+    def say(text: str, style: str = "") -> None:
+        console.print(cell(text, style), soft_wrap=True)
+
+    say(f"Entry {found['entry']}: {found['state']} {found['reason']}".rstrip(), "bold")
+    say(f"{found['event']} {found['control_id']} from {found['source']} by {found['peer']} on {found['channel']}")
+    say(f"received {found['received_at']}, {found['receipts']} time(s); {' '.join(found['flags'])}".rstrip("; "))
+    if found["timing"]["seconds"] is not None:
+        say(f"settled {found['timing']['settled_at']}, {found['timing']['seconds']:g} s later")
+    if not found["sound"]:
+        say("The bytes no longer have the digest they came with: the file is damaged.", NEGATIVE)
+    say("")
+    say("Message", "bold")
+    if fields and found["segments"]:
+        console.print(table(["Field", "Name", "Value"], _fields(found["segments"])))
+    else:
+        _lines(found["message"], say)
+    say("")
+    say(f"Acknowledgement {found['ack'] or 'none'} ({found['ack_outcome']})", "bold")
+    _lines(found["acknowledgement"], say)
+    for delivery in found["deliveries"]:
+        _delivery(delivery, say)
+    _lineage(found["lineage"], say)
+    around = [*found["lane"]["before"], found, *found["lane"]["after"]]
+    if len(around) > 1:
+        say("")
+        say("The same patient's entries around it", "bold")
+        show_rows(around)
+
+
+def _lines(text: str, say: Say) -> None:
+    for segment in text.replace("\n", "\r").split("\r"):
+        if segment:
+            say(f"  {segment}")
+
+
+def _fields(segments: list[dict[str, Any]]) -> Iterable[tuple[str, str, str]]:
+    for segment in segments:
+        for field in segment["fields"]:
+            yield field["path"], field["name"], field["value"] if not field["parts"] else ""
+            for part in field["parts"]:
+                yield f"  {part['path']}", f"  {part['name']}", part["value"]
+
+
+def _delivery(delivery: Mapping[str, Any], say: Say) -> None:
+    say("")
+    say(f"{delivery['destination']}: {delivery['state']} {delivery['reason']}".rstrip(), "bold")
+    if delivery["waits_for"]:
+        say(f"  waits for entry {delivery['waits_for']}")
+    if delivery["due_at"] and delivery["state"] == "received":
+        say(f"  tried {delivery['tries']} time(s), next {delivery['due_at']}")
+    for note in delivery["notes"]:
+        say(f"  {note}")
+    for attempt in delivery["attempts"]:
+        status = attempt["status"] or "no answer"
+        codes = " ".join(attempt["codes"])
+        ended = f"{status} {codes} {attempt['failure']} {attempt['milliseconds']:g} ms"
+        say(f"  {attempt['number']}. {attempt['method']} {attempt['url']}  {' '.join(ended.split())}")
+        for name, content in (("sent", attempt["body"]), ("answer", attempt["answer"])):
+            if content:
+                say(f"     {name} {_short(content)}")
+
+
+def _short(content: Any) -> str:
+    """Return a body as one line; --json shows it whole however long it is."""
+    return content if isinstance(content, str) else orjson.dumps(content).decode()
+
+
+def _lineage(lineage: Mapping[str, Any], say: Say) -> None:
+    told = [f"edited from entry {lineage['parent']}"] if lineage["parent"] else []
+    told += [f"edited as entry {child}" for child in lineage["children"]]
+    told += [f"replayed to {one['destination']} by {one['by']}" for one in lineage["replays"]]
+    if told:
+        say("")
+        say("Lineage", "bold")
+        for line in told:
+            say(f"  {line}")
