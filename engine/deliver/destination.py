@@ -15,6 +15,8 @@ from engine.deliver.link import link
 from engine.deliver.memory import Memory
 from engine.deliver.merge import merge
 from engine.deliver.oauth import Tokens
+from engine.deliver.pretence import Pretence
+from engine.deliver.rehearsal import Rehearsal, unremembered
 from engine.deliver.rename import rename
 from engine.deliver.retire import retire
 from engine.deliver.server import Server
@@ -124,21 +126,46 @@ class Destination:
             source=plan.source,
             attempts_made=attempts_made,
         )
+        try:
+            verdict = await self._outcome(exchange, plan, remembered=not (ambiguous or replay))
+        except BaseException:
+            self._forget(plan)
+            raise
+        if verdict.kind is not VerdictKind.DELIVERED:
+            self._forget(plan)
+        return verdict
+
+    async def rehearse(
+        self, plan: Plan, memory: Memory, *, at: datetime, attempts_made: int = 0, channel: Channel | None = None
+    ) -> Rehearsal:
+        """Return what carrying out a plan would do at the server now: reads are made, writes are not.
+
+        Starts from what the server says, as a replay does, and leaves nothing behind. Arguments as of `deliver`.
+        """
+        pretence = Pretence(self._server)
+        exchange = Exchange(
+            pretence,
+            channel or self._channel,
+            memory,
+            _unjournaled,
+            at=at,
+            source=plan.source,
+            attempts_made=attempts_made,
+        )
+        verdict = await self._outcome(exchange, plan, remembered=False)
+        return Rehearsal(unremembered(verdict), tuple(pretence.calls), pretence.differences())
+
+    async def _outcome(self, exchange: Exchange, plan: Plan, *, remembered: bool) -> Verdict:
         exchange.note(*plan.warnings)
-        remembered = not (ambiguous or replay)
         endings: list[str] = []
         try:
             if not self._checked and any(isinstance(interaction, Merge) for interaction in plan.interactions):
-                await self.check()
+                exchange.server.abilities = await self.check()
             endings.extend(
                 [await _carry_out(exchange, one, plan.event_at, remembered=remembered) for one in plan.interactions]
             )
         except DeliveryError as error:
-            self._forget(plan)
             return _failed(exchange, error)
-        except BaseException:
-            self._forget(plan)
-            raise
         return _verdict(exchange, VerdictKind.DELIVERED, _ending(plan, endings), applied=True)
 
     def _forget(self, plan: Plan) -> None:
@@ -227,6 +254,10 @@ def _identities(plan: Plan) -> tuple[Identity, ...]:
         elif isinstance(interaction, Upsert):
             found += interaction.patient.identities
     return tuple(found)
+
+
+async def _unjournaled(_request: Request) -> None:
+    """Stand in for the journal where nothing is sent."""
 
 
 def _ticks() -> float:

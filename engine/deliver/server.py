@@ -22,16 +22,16 @@ class Server:
         self.cache = cache
         self._others: dict[str, Cache] = {}
         self.abilities = Abilities()
-        self._client = client
-        self._tokens = tokens
+        self.client = client
+        self.tokens = tokens
         self._stu3 = settings.fhir == "STU3"
 
     async def ask(self, method: str, url: str, headers: tuple[tuple[str, str], ...], body: bytes = b"") -> Answer:
         """Send one request with the destination's authorization; after a 401 once more with a new token."""
-        authorization = await self._tokens.header()
+        authorization = await self.tokens.header()
         answer = await self._send(method, url, headers, body, authorization)
-        if answer.status == 401 and self._tokens.refused(authorization):
-            answer = await self._send(method, url, headers, body, await self._tokens.header())
+        if answer.status == 401 and self.tokens.refused(authorization):
+            answer = await self._send(method, url, headers, body, await self.tokens.header())
         return answer
 
     def cache_of(self, type_: str) -> Cache:
@@ -52,8 +52,8 @@ class Server:
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._tokens.close()
-        await self._client.close()
+        await self.tokens.close()
+        await self.client.close()
 
     async def _send(
         self, method: str, url: str, headers: tuple[tuple[str, str], ...], body: bytes, authorization: str
@@ -61,4 +61,4 @@ class Server:
         names = [("Accept", MEDIA_TYPE), ("User-Agent", "adt-engine"), *headers]
         if authorization:
             names.append(("Authorization", authorization))
-        return await self._client.send(method, url, names, body)
+        return await self.client.send(method, url, names, body)
