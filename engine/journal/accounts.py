@@ -26,6 +26,7 @@ USE_STEP: Final = "UPDATE account SET totp_step = ? WHERE name = ? AND totp_step
 
 INVITE: Final = "INSERT INTO invitation (digest, account, expires_at) VALUES (?, ?, ?)"
 WITHDRAW: Final = "DELETE FROM invitation WHERE account = ?"
+VOID: Final = "DELETE FROM invitation WHERE digest = ?"
 INVITED: Final = "SELECT account, expires_at FROM invitation WHERE digest = ?"
 
 
@@ -112,6 +113,11 @@ def invited(connection: Connection, digest: bytes, now: datetime) -> str | None:
     """Return whose one-time token this is, '' for the first administrator's; None where it is none or too old."""
     row = connection.execute(INVITED, (digest,)).fetchone()
     return row[0] if row is not None and to_micros(now) < row[1] else None
+
+
+def void(connection: Connection, digest: bytes) -> None:
+    """Use a one-time token up."""
+    connection.execute(VOID, (digest,))
 
 
 def withdraw(connection: Connection, account: str) -> None:

@@ -1,24 +1,38 @@
 """The way in for people and programs: set up, log in, stay, confirm, log out; sessions, second factors and API tokens.
 
 No HTTP in here: pages and API bring what was typed, the cookie's value or the bearer token, and the address. Whatever
-lets somebody in, or refuses to, is in the audit trail before it is answered.
+lets somebody in, or refuses to, is in the audit trail before it is answered; JournalError where it cannot be.
 """
 
+import secrets
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Final
+from functools import partial
+from typing import Any, Final
 
+from engine.journal import accounts, audit, sessions
+from engine.journal.audit import AuditRecord
+from engine.journal.database import Connection
 from engine.journal.journal import Journal
+from engine.journal.sessions import SessionRow
+from engine.ops.access import totp
+from engine.ops.access.entering import Attempt, Entry, digest_of, enrol, enter, refuse_known
+from engine.ops.access.invitation import Standing, accept, invited
 from engine.ops.access.keys import Keys
-from engine.ops.access.passwords import Passwords
-from engine.ops.access.session import Enrolment, Refusal, Session
+from engine.ops.access.naming import folded
+from engine.ops.access.passwords import BusyError, Passwords, weakness
+from engine.ops.access.session import ABSOLUTE, CONFIRMED_FOR, IDLE, Enrolment, Reason, Refusal, Session
 from engine.ops.access.throttle import Throttle
 from engine.ops.acts.actor import Actor
+from engine.ops.acts.role import Role
 
-MOST_SESSIONS: Final = 10
 # That a session was used is written at most so often: it may end a little early, never late.
 SEEN_EVERY: Final = timedelta(seconds=30)
 USED_EVERY: Final = timedelta(hours=1)
+COOKIE_BYTES: Final = 32
+
+_STANDINGS: Final = {Standing.VOID: Refusal(Reason.INVITATION), Standing.NAME: Refusal(Reason.NAME)}
 
 
 class Access:
@@ -42,14 +56,31 @@ class Access:
 
         The token is good once. Where it was made for an account, `name` must be that account's.
         """
-        raise NotImplementedError
+        name, digest, now = folded(name), digest_of(token), self._clock()
+        attempt = Attempt("set-up", name, address, now, len(password))
+        if waiting := await self._throttled(attempt):
+            return waiting
+        found = await self._journal.read(partial(invited, digest=digest, name=name, now=now))
+        if found.standing is not Standing.GOOD:
+            await self._journal.write(partial(refuse_known, attempt=attempt, reason=found.standing.value))
+            return _STANDINGS[found.standing]
+        self._throttle.succeed(name, address)
+        if said := weakness(password, name, totp=found.totp or self._totp_required):
+            return Refusal(Reason.PASSWORD, said=said)
+        try:
+            hashed = await self._passwords.hash(password)
+        except BusyError:
+            return Refusal(Reason.BUSY)
+        standing = await self._journal.write(partial(accept, digest=digest, attempt=attempt, hashed=hashed))
+        return _STANDINGS.get(standing)
 
     async def log_in(self, name: str, password: str, code: str, address: str, old: str = "") -> Session | Refusal:
         """Begin a session; `code`: of the second factor, empty for none; `old`: the cookie so far, whose session ends.
 
         An unknown or disabled account, a wrong password and a wrong or used code get the same answer in the same time.
         """
-        raise NotImplementedError
+        attempt = await self._attempt("log-in", folded(name), password, code, address)
+        return attempt if isinstance(attempt, Refusal) else await self._enter(attempt, ending=old)
 
     async def session_of(self, cookie: str, address: str = "", *, touch: bool = True) -> Actor | None:
         """Return who a cookie stands for; None where its session is unknown, ended, idle, too old or enrolling.
@@ -57,31 +88,99 @@ class Access:
         `touch` false for what a page asks by itself: it must not keep an unattended session alive. `confirmed` of the
         actor says whether the password was typed within the last five minutes.
         """
-        raise NotImplementedError
+        row = await self._live(cookie)
+        if row is None or row.enrolling:
+            return None
+        now = self._clock()
+        if touch and now - row.seen_at >= SEEN_EVERY:
+            await self._journal.write(partial(sessions.see, digest=digest_of(cookie), now=now))
+        confirmed = now - row.confirmed_at <= CONFIRMED_FOR
+        return Actor(row.account, Role(row.role), "page", address or row.address, confirmed=confirmed)
 
     async def confirm(self, cookie: str, password: str, code: str, address: str) -> Session | Refusal:
         """Take password and code once more, for what needs them; the session goes on under a new cookie."""
-        raise NotImplementedError
+        row = await self._live(cookie)
+        if row is None or row.enrolling:
+            return Refusal(Reason.WRONG)
+        attempt = await self._attempt("confirm", row.account, password, code, address)
+        if isinstance(attempt, Refusal):
+            return attempt
+        return await self._enter(attempt, goes_on=row, ending=cookie)
 
     async def change_password(self, cookie: str, old: str, new: str, address: str) -> Session | Refusal:
         """Set another password; all sessions of the account end, and one begins anew."""
-        raise NotImplementedError
+        row = await self._live(cookie)
+        if row is None or row.enrolling:
+            return Refusal(Reason.WRONG)
+        attempt = await self._attempt("change-password", row.account, old, None, address)
+        if isinstance(attempt, Refusal):
+            return attempt
+        said = weakness(new, row.account, totp=await self._has_totp(row.account))
+        if attempt.good and (said or new == old):
+            self._throttle.succeed(row.account, address)
+            return Refusal(Reason.PASSWORD, said=said or "Choose another password than the one so far.")
+        try:
+            hashed = await self._passwords.hash(new) if attempt.good else ""
+        except BusyError:
+            return Refusal(Reason.BUSY)
+        return await self._enter(attempt, goes_on=row, ending=cookie, hashed=hashed, length=len(new))
 
     async def enrolment(self, cookie: str) -> Enrolment | None:
-        """Offer a second factor to an account without one; None where there is no session, or it has one."""
-        raise NotImplementedError
+        """Offer a second factor to an account without one, the same for as long as the session lasts.
+
+        None: there is no such session, its account has one, or it is past enrolling and its password was not typed
+        within the last five minutes.
+        """
+        row = await self._live(cookie)
+        if row is None or not (row.enrolling or self._clock() - row.confirmed_at <= CONFIRMED_FOR):
+            return None
+        if await self._has_totp(row.account):
+            return None
+        secret = self._keys.unseal(row.account, row.offer) if row.offer else ""
+        if not secret:
+            secret = totp.new_secret()
+            sealed = self._keys.seal(row.account, secret)
+            await self._journal.write(partial(sessions.offer, digest=digest_of(cookie), sealed=sealed))
+        return Enrolment(secret, totp.link(row.account, secret))
 
     async def enrol(self, cookie: str, code: str, address: str) -> Session | Refusal:
         """Put the offered second factor in force by its first code; the session goes on under a new cookie."""
-        raise NotImplementedError
+        row = await self._live(cookie)
+        if row is None or not row.offer:
+            return Refusal(Reason.WRONG)
+        attempt = Attempt("second-factor", row.account, address, self._clock())
+        if waiting := await self._throttled(attempt):
+            return waiting
+        step = totp.step_of(self._keys.unseal(row.account, row.offer), code, attempt.at)
+        if step is None:
+            await self._journal.write(partial(refuse_known, attempt=attempt, reason="wrong"))
+            return Refusal(Reason.WRONG)
+        self._throttle.succeed(row.account, address)
+        entry = Entry(secrets.token_urlsafe(COOKIE_BYTES), totp_required=False, goes_on=row, ending=cookie)
+        begun = await self._journal.write(partial(enrol, attempt=attempt, entry=entry, sealed=row.offer, step=step))
+        return Refusal(Reason.WRONG) if begun is None else _session(entry.cookie, begun)
 
     async def log_out(self, cookie: str, address: str = "") -> None:
         """End a session; nothing where there is none."""
-        raise NotImplementedError
+        digest, now = digest_of(cookie), self._clock()
+
+        def work(connection: Connection) -> None:
+            row = sessions.find(connection, digest)
+            if row is not None:
+                audit.append(connection, AuditRecord(now, row.account, row.role, "page", "log-out", address))
+            sessions.end(connection, digest)
+
+        await self._journal.write(work)
 
     async def actor_of(self, token: str, address: str = "") -> Actor | None:
         """Return whom a bearer token stands for; None where it is unknown, revoked or expired."""
-        raise NotImplementedError
+        row = await self._journal.read(partial(sessions.token, digest=digest_of(token)))
+        now = self._clock()
+        if row is None or row.revoked_at is not None or now >= row.expires_at:
+            return None
+        if row.used_at is None or now - row.used_at >= USED_EVERY:
+            await self._journal.write(partial(sessions.use_token, name=row.name, now=now))
+        return Actor(f"token:{row.name}", Role(row.role), "api", address, row.channels)
 
     def csrf_of(self, cookie: str) -> str:
         """Return the token that forms under this cookie carry."""
@@ -90,3 +189,49 @@ class Access:
     def is_csrf(self, cookie: str, given: str) -> bool:
         """Say whether a form's token belongs to this cookie."""
         return self._keys.is_csrf(cookie, given)
+
+    async def _attempt(self, act: str, name: str, password: str, code: str | None, address: str) -> Attempt | Refusal:
+        """Judge a password; as long for an account that is none."""
+        attempt = Attempt(act, name, address, self._clock(), len(password), code)
+        if waiting := await self._throttled(attempt):
+            return waiting
+        account = await self._journal.read(partial(accounts.find, name=name))
+        hashed = "" if account is None else account.password
+        try:
+            good = await self._passwords.check(hashed, password)
+        except BusyError:
+            return Refusal(Reason.BUSY)
+        return replace(attempt, hashed=hashed, good=good)
+
+    async def _enter(self, attempt: Attempt, **given: Any) -> Session | Refusal:
+        entry = Entry(secrets.token_urlsafe(COOKIE_BYTES), self._totp_required, **given)
+        row = await self._journal.write(partial(enter, keys=self._keys, attempt=attempt, entry=entry))
+        if row is None:
+            return Refusal(Reason.WRONG)
+        self._throttle.succeed(attempt.name, attempt.address)
+        return _session(entry.cookie, row)
+
+    async def _throttled(self, attempt: Attempt) -> Refusal | None:
+        """Count an attempt; of those that must wait the first one is worth a row in the audit."""
+        wait = self._throttle.begin(attempt.name, attempt.address)
+        if wait is None:
+            return None
+        if wait.first:
+            await self._journal.write(partial(refuse_known, attempt=attempt, reason="throttled"))
+        return Refusal(Reason.WAIT, wait.seconds)
+
+    async def _live(self, cookie: str) -> SessionRow | None:
+        """Return the session of a cookie that is neither idle nor too old."""
+        row = await self._journal.read(partial(sessions.find, digest=digest_of(cookie)))
+        now = self._clock()
+        if row is None or now - row.seen_at > IDLE or now - row.began_at > ABSOLUTE:
+            return None
+        return row
+
+    async def _has_totp(self, name: str) -> bool:
+        account = await self._journal.read(partial(accounts.find, name=name))
+        return account is not None and bool(account.totp)
+
+
+def _session(cookie: str, row: SessionRow) -> Session:
+    return Session(cookie, row.account, row.enrolling, row.began_at + ABSOLUTE)

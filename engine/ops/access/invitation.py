@@ -1,0 +1,64 @@
+"""One-time tokens: the first password of an account is chosen by whom it is for, and nobody else ever knows it."""
+
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from engine.journal import accounts, sessions
+from engine.journal.accounts import AccountState
+from engine.journal.database import Connection
+from engine.ops.access.entering import Attempt, record, refuse
+from engine.ops.access.naming import is_name
+from engine.ops.acts.role import Role
+
+VALID_FOR: Final = timedelta(minutes=30)
+VALID_FOR_ACCOUNT: Final = timedelta(hours=24)
+NOBODY_YET: Final = ""
+
+
+class Standing(StrEnum):
+    """What a one-time token is worth for a name."""
+
+    GOOD = "good"
+    VOID = "void"
+    NAME = "name"
+
+
+class Invited(NamedTuple):
+    """Whether a one-time token may be used under a name, and whether that account has a second factor."""
+
+    standing: Standing
+    totp: bool = False
+
+
+def invited(connection: Connection, digest: bytes, name: str, now: datetime) -> Invited:
+    """Say what a one-time token is worth for a (folded) name."""
+    whose = accounts.invited(connection, digest, now)
+    if whose is None:
+        return Invited(Standing.VOID)
+    account = accounts.find(connection, name)
+    if whose == NOBODY_YET:
+        return Invited(Standing.GOOD if account is None and is_name(name) else Standing.NAME)
+    if account is None or whose != name:
+        return Invited(Standing.NAME)
+    if account.state is not AccountState.ACTIVE:
+        return Invited(Standing.VOID)
+    return Invited(Standing.GOOD, bool(account.totp) or account.totp_wanted)
+
+
+def accept(connection: Connection, digest: bytes, attempt: Attempt, hashed: str) -> Standing:
+    """Set the password that an invited person chose; the token is void from then on, and so are open sessions."""
+    found = invited(connection, digest, attempt.name, attempt.at)
+    if found.standing is not Standing.GOOD:
+        refuse(connection, attempt, accounts.find(connection, attempt.name), found.standing.value)
+        return found.standing
+    accounts.void(connection, digest)
+    account = accounts.find(connection, attempt.name)
+    if account is None:
+        accounts.add(connection, attempt.name, Role.ADMIN.value, attempt.at, "set-up")
+        account = accounts.find(connection, attempt.name)
+    if account is not None:
+        record(connection, attempt, account)
+        accounts.set_password(connection, account.name, hashed, attempt.at)
+        sessions.end_all(connection, account.name)
+    return Standing.GOOD
