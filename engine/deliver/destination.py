@@ -14,6 +14,7 @@ from engine.deliver.keep import keep
 from engine.deliver.link import link
 from engine.deliver.memory import Memory
 from engine.deliver.merge import merge
+from engine.deliver.move import move
 from engine.deliver.oauth import Tokens
 from engine.deliver.pretence import Pretence
 from engine.deliver.rehearsal import Rehearsal, unremembered
@@ -25,7 +26,7 @@ from engine.deliver.upsert import upsert
 from engine.deliver.verdict import Failure, Request, Verdict, VerdictKind
 from engine.errors import DeliveryError, HeldDeliveryError, RejectedDeliveryError
 from engine.fhir.outcome import codes
-from engine.fhir.plan import Identity, Interaction, Keep, Link, Merge, Plan, Rename, Retire, Upsert
+from engine.fhir.plan import Identity, Interaction, Keep, Link, Merge, Move, Plan, Rename, Retire, Upsert
 
 # How telling an ending is, the first one that occurred names the delivery.
 _TELLING = (
@@ -33,14 +34,17 @@ _TELLING = (
     "linked",
     "unlinked",
     "renamed",
+    "moved",
     "created",
     "updated",
     "already-merged",
     "already-linked",
     "already-renamed",
+    "already-moved",
     "source-absent",
     "nothing-to-merge",
     "nothing-to-rename",
+    "nothing-to-move",
     "nothing-to-unlink",
     "nothing-to-delete",
     "notify-only",
@@ -181,7 +185,9 @@ class Destination:
         await self._token_client.close()
 
 
-async def _carry_out(exchange: Exchange, interaction: Interaction, at: datetime | None, *, remembered: bool) -> str:
+async def _carry_out(  # noqa: PLR0911 - a kind of interaction a line
+    exchange: Exchange, interaction: Interaction, at: datetime | None, *, remembered: bool
+) -> str:
     if isinstance(interaction, Keep):
         return await keep(exchange, interaction, at, remembered=remembered)
     if isinstance(interaction, Retire):
@@ -192,6 +198,8 @@ async def _carry_out(exchange: Exchange, interaction: Interaction, at: datetime 
         return await rename(exchange, interaction)
     if isinstance(interaction, Link):
         return await link(exchange, interaction)
+    if isinstance(interaction, Move):
+        return await move(exchange, interaction)
     return await upsert(exchange, interaction, remembered=remembered)
 
 
@@ -249,6 +257,8 @@ def _identities(plan: Plan) -> tuple[Identity, ...]:
             found += (*interaction.sources, interaction.source, interaction.target, *interaction.survivor.identities)
         elif isinstance(interaction, Rename):
             found += (*interaction.old, *interaction.new, *interaction.patient.identities)
+        elif isinstance(interaction, Move):
+            found += (*interaction.moving, *interaction.source, *interaction.target.identities)
         elif isinstance(interaction, Link):
             found += (*interaction.one.identities, *interaction.other.identities)
         elif isinstance(interaction, Upsert):

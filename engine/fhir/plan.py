@@ -116,6 +116,21 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
+class Move:
+    """Let numbers go from one patient to another (A43): the charts stay two, and nothing else of them moves.
+
+    `moving` are the identities that go, `numbers` all that do, as FHIR Identifiers. `source` are further identities of
+    the patient whom they leave, empty where the message names none. `target` describes who gets them, by other
+    identities than these; its demographics serve only where the record has to be created.
+    """
+
+    moving: tuple[Identity, ...]
+    numbers: tuple[Json, ...]
+    source: tuple[Identity, ...]
+    target: PatientRecord
+
+
+@dataclass(frozen=True, slots=True)
 class ResourceRecord:
     """What one message says of one resource beside the Patient.
 
@@ -217,7 +232,7 @@ class Retire:
     marks: tuple[str, ...] = ()
 
 
-Interaction = Upsert | Merge | Rename | Link | Keep | Retire
+Interaction = Upsert | Merge | Rename | Link | Move | Keep | Retire
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from engine.mapping.document import Document, Problems
 from engine.mapping.reference import elements, nearest
 
 PATIENT: Final = "Patient"
-PATIENTS: Final = frozenset({"patient", "patients"})
+PATIENTS: Final = frozenset({"patient", "patients", "identifiers"})
 
 
 class Verb(StrEnum):

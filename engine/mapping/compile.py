@@ -8,7 +8,7 @@ from pathlib import Path
 
 from engine.config.channel import Channel
 from engine.errors import MappingError
-from engine.fhir.plan import Identity, Interaction, Keep, Link, Merge, PatientRecord, Plan, Rename, Upsert
+from engine.fhir.plan import Identity, Interaction, Keep, Link, Merge, Move, PatientRecord, Plan, Rename, Upsert
 from engine.hl7.finding import Finding
 from engine.hl7.message import Message
 from engine.mapping.act import Act, Verb
@@ -22,6 +22,7 @@ from engine.mapping.identify import Identities, SubjectReader
 from engine.mapping.kit import Kit
 from engine.mapping.lists import Lists, compile_lists
 from engine.mapping.moment import Moment
+from engine.mapping.move import identities
 from engine.mapping.patient import PatientMapping
 from engine.mapping.reading import Reading
 from engine.mapping.rename import change, ended, key_of
@@ -146,6 +147,9 @@ class Mapping:
         elif rule.doing is Doing.RENAME:
             groups = merge_groups(message) or (MergeGroup(None, None),)
             interactions = tuple(self._rename(group, message, moment, warnings) for group in groups)
+        elif rule.doing is Doing.MOVE:
+            groups = merge_groups(message) or (MergeGroup(None, None),)
+            interactions = tuple(self._move(group, message, moment, warnings) for group in groups)
         elif rule.doing in {Doing.LINK, Doing.UNLINK}:
             interactions = self._links(rule, message, moment, warnings)
         elif rule.doing in {Doing.UPSERT, Doing.UPDATE, Doing.DELETE}:
@@ -219,6 +223,18 @@ class Mapping:
             changed.issued,
             _without(record, gone),
         )
+
+    def _move(self, group: MergeGroup, message: Message, moment: Moment, warnings: list[str]) -> Move:
+        found, faults = self._reader.moved(group, message, moment)
+        _refuse_faults(faults)
+        reading = self._reading(group, message, moment)
+        record = self._patient.record(found.target, reading)
+        warnings += reading.warnings
+        moving, source = identities(found.moving), identities(found.source)
+        listed = {cells.first[0] for cells in reading.every(group.mrg, 1)} if group.mrg else set()
+        gone = [one for one in self._patient.merged_identifiers(reading) if key_of(one) not in source]
+        numbers = tuple(one for one in gone if one["value"] in listed)
+        return Move(moving, numbers, source, _without(record, {key_of(item) for item in numbers} | set(moving)))
 
     def _links(self, rule: Rule, message: Message, moment: Moment, warnings: list[str]) -> tuple[Link, ...]:
         sides = self._reader.linked(message, moment)

@@ -29,6 +29,7 @@ class Doing(StrEnum):
     RENAME = "rename patient"
     LINK = "link patients"
     UNLINK = "unlink patients"
+    MOVE = "move identifiers"
     SKIP = "skip"
     UNHANDLED = "unhandled"
 

@@ -1,7 +1,7 @@
 """From a message to its subject: rule, identities, findings. The hot path of intake."""
 
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Final, NamedTuple
 
 from engine.fhir.plan import Identity
@@ -13,6 +13,9 @@ from engine.mapping.identifier import MERGED, Found, Identifiers
 from engine.mapping.kept import Kept
 from engine.mapping.merge import Pair, judge, pair
 from engine.mapping.moment import Moment, moment_of
+from engine.mapping.move import Sides
+from engine.mapping.move import judge as judge_move
+from engine.mapping.move import sides as move_sides
 from engine.mapping.reading import Splitter
 from engine.mapping.setting import Setting
 from engine.mapping.stamp import Stamps
@@ -49,6 +52,15 @@ class SubjectReader:
         self._fields = tuple((name[:3], int(name[4:]), name) for name in table.identity.fields)
         merged = [MERGED[name] for name in table.identity.fields if name in MERGED]
         self._merged = tuple((name[:3], int(name[4:]), name) for name in merged)
+        self._read_as: dict[Doing, Callable[[Rule, Message], Subject]] = {
+            Doing.SKIP: self._filtered,
+            Doing.UNHANDLED: self._filtered,
+            Doing.MERGE: self._merge,
+            Doing.RENAME: self._rename,
+            Doing.LINK: self._link,
+            Doing.UNLINK: self._link,
+            Doing.MOVE: self._move,
+        }
 
     def rule(self, message: Message) -> Rule:
         """Return the rule of the message's event."""
@@ -69,15 +81,7 @@ class SubjectReader:
             finding = Finding(ErrorCode.UNSUPPORTED_MESSAGE, "unsupported-message", ("MSH-9.1",), text)
             return Subject("unsupported-message", Action.REFUSE, findings=(finding,))
         rule = self.rule(message)
-        if rule.doing is Doing.SKIP or rule.doing is Doing.UNHANDLED:
-            return self._filtered(rule, message)
-        if rule.doing is Doing.MERGE:
-            return self._merge(rule, message)
-        if rule.doing is Doing.RENAME:
-            return self._rename(rule, message)
-        if rule.doing in {Doing.LINK, Doing.UNLINK}:
-            return self._link(rule, message)
-        return self._patient(rule, message)
+        return self._read_as.get(rule.doing, self._patient)(rule, message)
 
     def _filtered(self, rule: Rule, message: Message) -> Subject:
         moment = self.moment(message)
@@ -176,6 +180,19 @@ class SubjectReader:
             )
             for side, found in zip(sides, apart, strict=True)
         )
+
+    def _move(self, rule: Rule, message: Message) -> Subject:
+        moment = self.moment(message)
+        moved = [self.moved(group, message, moment) for group in merge_groups(message) or (MergeGroup(None, None),)]
+        findings = tuple(dict.fromkeys(finding for _, faults in moved for finding in faults))
+        return _subject(rule, message, moment, [side for found, _ in moved for side in found], findings)
+
+    def moved(self, group: MergeGroup, message: Message, moment: Moment) -> tuple[Sides, tuple[Finding, ...]]:
+        """Return the sides of one PID/MRG group whose numbers move, and the findings that forbid it."""
+        pid, mrg = self.side(group.pid, message, moment), self.merged_side(group.mrg, message, moment)
+        found = move_sides(pid.found, mrg.found)
+        lacking = (*_unidentified(pid), *_unidentified(mrg._replace(found=found.moving), "MRG-1"))
+        return found, (*pid.findings, *mrg.findings, *lacking, *judge_move(found, pid.found))
 
     def pair(self, group: MergeGroup, message: Message, moment: Moment) -> tuple[Pair | None, tuple[Finding, ...]]:
         """Return the pair of one PID/MRG group, and the findings that forbid it."""

@@ -5,7 +5,7 @@ from typing import Any
 
 from engine.errors import MappingError
 from engine.fhir.changes import created
-from engine.fhir.plan import ElementChange, Interaction, Keep, Link, Merge, PatientRecord, Rename, Retire
+from engine.fhir.plan import ElementChange, Interaction, Keep, Link, Merge, Move, PatientRecord, Rename, Retire
 from engine.hl7.message import Message
 from engine.mapping.compile import Mapping
 from engine.mapping.reference import elements
@@ -108,12 +108,8 @@ def _interaction(one: Interaction) -> Json:
         return _kept(one)
     if isinstance(one, Retire):
         return _retired(one)
-    if isinstance(one, Link):
-        return {
-            "unlink" if one.undo else "link": lane_key(one.one.identities[0]),
-            "and": lane_key(one.other.identities[0]),
-            **_record(one.other),
-        }
+    if isinstance(one, Link | Move):
+        return _apart(one)
     if isinstance(one, Rename):
         return {
             "rename": [lane_key(identity) for identity in one.old],
@@ -133,6 +129,21 @@ def _interaction(one: Interaction) -> Json:
         "upsert": "inactivate" if one.inactivate else "create or update" if one.create else "update only",
         "reactivate": one.reactivate,
         **_record(one.patient),
+    }
+
+
+def _apart(one: Link | Move) -> Json:
+    if isinstance(one, Link):
+        return {
+            "unlink" if one.undo else "link": lane_key(one.one.identities[0]),
+            "and": lane_key(one.other.identities[0]),
+            **_record(one.other),
+        }
+    return {
+        "move": [lane_key(identity) for identity in one.moving],
+        "from": [lane_key(identity) for identity in one.source],
+        "numbers": list(one.numbers),
+        **_record(one.target),
     }
 
 

@@ -42,6 +42,8 @@ ALWAYS_KEEP_LANE: Final = frozenset(
         "visit-of-another-patient",
         "visit-reused",
         "resource-of-another-patient",
+        "number-of-another-patient",
+        "last-number",
         "overlay-suspected",
         "merged-identifier",
         "source-merged-elsewhere",

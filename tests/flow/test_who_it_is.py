@@ -118,6 +118,21 @@ STORIES: Final[dict[str, list[Step]]] = {
         ("A31", [pid("N1", who="Nunn")], DELIVERED, "unchanged"),
         ("A01", [pid("N1", who="Nunn")], DELIVERED, "updated"),
     ],
+    "a number that moves": [
+        born("P1", "P2", who="Parr"),
+        born("P3", who="Parr"),
+        ("A43", [pid("P3"), mrg("P2")], DELIVERED, "moved"),
+        ("A43", [pid("P3", "P2"), mrg("P2")], DELIVERED, "already-moved"),
+        ("A08", [pid("P2", who="Parr")], DELIVERED, "unchanged"),
+        ("A43", [pid("P3"), mrg("P1")], HELD, "last-number"),
+    ],
+    "moves of what nobody has, to nobody, and to oneself": [
+        born("Q1"),
+        ("A43", [pid("Q1"), mrg("Q3")], DELIVERED, "source-absent"),
+        ("A43", [pid("Q9"), mrg("Q8")], DELIVERED, "nothing-to-move"),
+        ("A43", [pid("Q1"), mrg("Q1")], REJECTED, "self-move"),
+        ("A43", [pid("Q9"), mrg("Q3")], HELD, "unknown-survivor"),
+    ],
     "a movement of the past": [
         ("Z99", [pid("O1", who="Orme"), "ZBE|1|20260101||INSERT|Y|A02"], DELIVERED, "created"),
         ("A01", [pid("O1", who="Orme"), "ZBE|1|20260101||INSERT|Y|A01"], DELIVERED, "unchanged"),
@@ -133,7 +148,7 @@ def feed() -> list[tuple[FeedMessage, Step]]:
             name = f"W{family:02d}{number:02d}"
             head = f"MSH|^~\\&|REG|RIVERBEND|ADTENGINE|HUB|202603020600{number:02d}||ADT^{step[0]}|{name}|P|2.5.1"
             raw = "".join(f"{segment}\r" for segment in (head, f"EVN||202603020600{number:02d}", *step[1])).encode()
-            refused = step[2] == REJECTED and step[3] == "self-link"
+            refused = step[2] == REJECTED and step[3] in {"self-link", "self-move"}
             told.append((FeedMessage(name, family, raw, story, "AE" if refused else "AA"), step))
     return told
 
