@@ -28,7 +28,10 @@ AdtEngineError
 ├── UnreachableError               nobody answers at the far end of an MLLP line
 ├── ServiceError                   the interchange service's answer that is no success
 ├── UsageError                     a command was given what it cannot use
+├── AccessError                    an account or token that cannot be made or changed
+├── UnrecordedActError             the audit trail cannot be written: nothing was done
 └── ForbiddenActError              the role may not do what it asks
+    └── UnconfirmedActError            the password must be typed again first
 """
 
 from typing import NamedTuple
@@ -189,5 +192,17 @@ class UsageError(AdtEngineError):
     """The command was given something it cannot use."""
 
 
+class AccessError(AdtEngineError):
+    """The account or token cannot be made or changed."""
+
+
+class UnrecordedActError(AdtEngineError):
+    """The audit trail cannot be written, and so nothing was done."""
+
+
 class ForbiddenActError(AdtEngineError):
     """The role may not do that."""
+
+
+class UnconfirmedActError(ForbiddenActError):
+    """The password must be typed again first."""

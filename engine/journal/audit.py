@@ -65,15 +65,17 @@ class AuditRecord:
 Marking = Callable[[str], Sequence[str]]
 
 
-def append(connection: Connection, record: AuditRecord, marks: Marking | None = None) -> int:
-    """Add a row and return its number; with `marks` the patients of the record's entry are marked too.
+def append(
+    connection: Connection, record: AuditRecord, marks: Marking | None = None, entries: Sequence[int] = ()
+) -> int:
+    """Add a row and return its number; with `marks` the patients of those entries are marked in it.
 
     `marks` turns an identity key (`system|value`) into the marks that it is found by.
     """
     last, before = head(connection)
     patients = list(record.patients)
-    if marks is not None and record.entry is not None:
-        patients += [mark for key in _keys(connection, record.entry) for mark in marks(key)]
+    if marks is not None:
+        patients += [mark for entry in entries for key in _keys(connection, entry) for mark in marks(key)]
     row = (
         last + 1, to_micros(record.at), record.actor, record.role, record.via, record.address, record.act,
         record.entry, record.outcome.value, record.reason, record.detail,

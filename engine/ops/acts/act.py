@@ -4,10 +4,15 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from engine.errors import ForbiddenActError, UsageError
+from engine import fault
+from engine.errors import AdtEngineError, ForbiddenActError, UsageError
+from engine.journal.audit import AuditOutcome
+from engine.ops.access.keys import Keys
 from engine.ops.acts.actor import Actor
+from engine.ops.acts.limits import check_limits
 from engine.ops.acts.role import Permission, may
-from engine.pipeline.engine import Engine
+from engine.ops.trail import AUDITED, Trail
+from engine.pipeline.engine import Engine, now
 
 __all__ = ["Act", "Actor", "Acts", "Given", "entry_in"]
 
@@ -24,22 +29,51 @@ class Act:
 
 
 class Acts:
-    """The acts of one running engine."""
+    """The acts of one running engine; what needs more than METADATA is in the audit trail before it is done."""
 
-    def __init__(self, engine: Engine, acts: tuple[Act, ...]) -> None:
+    def __init__(self, engine: Engine, acts: tuple[Act, ...], trail: Trail | None = None) -> None:
+        """Hold acts; without a trail that others write too, one is made over the engine's journal."""
         self._engine = engine
         self._acts = {act.name: act for act in acts}
+        self._trail = trail or Trail(engine.journal, Keys.of(engine.files.data), now)
 
     async def perform(self, name: str, actor: Actor, given: Given) -> Any:
-        """Do what is asked; UsageError for an unknown act, ForbiddenActError where the role may not."""
+        """Do what is asked; UsageError for an unknown act, ForbiddenActError where the role may not.
+
+        UnconfirmedActError: a password must be typed first. UnrecordedActError: the audit trail cannot be written.
+        """
         act = self._acts.get(name)
         if act is None:
             raise UsageError(f"the running engine does not know {name!r}: is it of an older version?")
-        if not may(actor.role, act.permission):
-            raise ForbiddenActError(
-                f"the role {actor.role} may not do {name}: it needs the permission {act.permission}"
-            )
-        return await act.run(self._engine, actor, given)
+        try:
+            _admit(act, actor, given)
+        except ForbiddenActError as error:
+            await self._trail.refuse(actor, name, given, error)
+            raise
+        if act.permission not in AUDITED:
+            return await act.run(self._engine, actor, given)
+        return await self._recorded(act, actor, given)
+
+    async def _recorded(self, act: Act, actor: Actor, given: Given) -> Any:
+        row = await self._trail.ask(actor, act.name, given)
+        try:
+            if act.permission is Permission.OPERATE:
+                fault.point("F19")
+            return await act.run(self._engine, actor, given)
+        except AdtEngineError as error:
+            await self._trail.end(row, actor, act.name, error, AuditOutcome.REFUSED)
+            raise
+        except Exception as error:
+            await self._trail.end(row, actor, act.name, error, AuditOutcome.FAILED)
+            raise
+
+
+def _admit(act: Act, actor: Actor, given: Given) -> None:
+    if not may(actor.role, act.permission):
+        raise ForbiddenActError(
+            f"the role {actor.role} may not do {act.name}: it needs the permission {act.permission}"
+        )
+    check_limits(act.name, act.permission, actor, given)
 
 
 def entry_in(given: Given) -> int:

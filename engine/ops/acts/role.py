@@ -16,10 +16,15 @@ class Permission(StrEnum):
     AUDIT = "audit"
     USERS = "users"
     CARE = "care"
+    SEND = "send"
 
 
 class Role(StrEnum):
-    """Roles of accounts and tokens; `owner` is whoever may open the admin socket: the engine's own user, or root."""
+    """Roles of accounts and tokens.
+
+    `sender` is for tokens alone: it may send messages over HTTP and see nothing. `owner` is whoever may open the admin
+    socket: the engine's own user, or root.
+    """
 
     VIEWER = "viewer"
     VIEWER_PHI = "viewer-phi"
@@ -27,6 +32,7 @@ class Role(StrEnum):
     AUTHOR = "author"
     AUDITOR = "auditor"
     ADMIN = "admin"
+    SENDER = "sender"
     OWNER = "owner"
 
 
@@ -37,6 +43,7 @@ PERMITTED: Final[Mapping[Role, frozenset[Permission]]] = {
     Role.AUTHOR: frozenset({Permission.METADATA, Permission.MAPPINGS}),
     Role.AUDITOR: frozenset({Permission.AUDIT}),
     Role.ADMIN: frozenset({Permission.METADATA, Permission.USERS, Permission.CHANNELS, Permission.CARE}),
+    Role.SENDER: frozenset({Permission.SEND}),
     Role.OWNER: frozenset(Permission),
 }
 
