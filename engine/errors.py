@@ -16,7 +16,8 @@ AdtEngineError
 │   ├── JournalFailedError             an I/O error while running: stop, never go on
 │   ├── DiskReserveError               the disk is too full to accept more
 │   ├── ForbiddenMoveError             a state move that is not in the table
-│   └── UnknownEntryError              no such entry
+│   ├── UnknownEntryError              no such entry
+│   └── UnknownRunError                no such bulk run
 ├── DeliveryError                  a destination
 │   ├── TransientDeliveryError         surely not applied: try again
 │   ├── AmbiguousDeliveryError         perhaps applied: read before writing again
@@ -130,6 +131,10 @@ class ForbiddenMoveError(JournalError):
 
 class UnknownEntryError(JournalError):
     """There is no such entry in the journal."""
+
+
+class UnknownRunError(JournalError):
+    """There is no such bulk run in the journal."""
 
 
 class DeliveryError(AdtEngineError):

@@ -166,7 +166,10 @@ class Claimed:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class KnownIdentity:
-    """An identifier at a destination and its record: `current`, `old` or `merged-away` (then `survivor` is an id)."""
+    """An identifier at a destination and its record: `current`, `old` or `merged-away` (then `survivor` is an id).
+
+    `chosen`: an operator said that it stands for this one of several.
+    """
 
     destination: str
     system: str

@@ -15,6 +15,7 @@ import orjson
 
 from engine.errors import JournalError
 from engine.journal import memory
+from engine.journal.acts import Asked
 from engine.journal.database import Connection
 from engine.journal.entry import AckOutcome, Claimed, Intent, KnownIdentity, NewEntry, Recorded, Settlement
 from engine.journal.lock import FolderLock
@@ -153,20 +154,44 @@ class Journal:
         work = partial(_on_connection, memory.last_applied, destination, tuple(lanes), source)
         return cast("datetime | None", await self._look(work))
 
-    async def replay(self, seq: int, *, force: bool = False, destinations: tuple[str, ...] = (), by: str = "") -> int:
+    async def replay(
+        self,
+        seq: int,
+        *,
+        force: bool = False,
+        destinations: tuple[str, ...] = (),
+        by: str = "",
+        at: datetime | None = None,
+        give: tuple[str, ...] = (),
+    ) -> int:
         """Deliver an entry again in its old place; return at how many destinations.
 
-        ForbiddenMoveError: under way, never delivered, or something newer was applied and `force` is not set.
+        `give`: those to which it is given where it never was before. ForbiddenMoveError: under way, never delivered,
+        or something newer was applied and `force` is not set.
         """
-        return cast(int, await self._act(lambda rooms: rooms.acts.replay(seq, destinations, force=force, by=by)))
+        asked = Asked(by, at, force=force)
+        return await self.act(lambda rooms: rooms.acts.replay(seq, destinations, asked, give))
 
-    async def release(self, seq: int, *, force: bool = False, destinations: tuple[str, ...] = (), by: str = "") -> int:
+    async def release(
+        self,
+        seq: int,
+        *,
+        force: bool = False,
+        destinations: tuple[str, ...] = (),
+        by: str = "",
+        at: datetime | None = None,
+    ) -> int:
         """Let what is held of an entry be tried again; return at how many destinations."""
-        return cast(int, await self._act(lambda rooms: rooms.acts.release(seq, destinations, force=force, by=by)))
+        asked = Asked(by, at, force=force)
+        return await self.act(lambda rooms: rooms.acts.release(seq, destinations, asked))
 
     async def discard(self, seq: int, reason: str, by: str) -> int:
         """End what is unfinished of an entry for good; return how many others may run because of it."""
         return cast(int, await self._act(lambda rooms: rooms.acts.discard(seq, reason, by=by)))
+
+    async def act(self, work: Callable[[Rooms], _T]) -> _T:
+        """Call work with the rooms of the writer, in a transaction; as `write`."""
+        return cast(_T, await self._act(work))
 
     async def write(self, work: Callable[[Connection], _T]) -> _T:
         """Call work on the writing connection, in a transaction; return what it returns once that is durable.

@@ -16,8 +16,11 @@ from engine.journal.moment import from_micros, optional_micros
 KNOW: Final = """
 INSERT INTO known (destination, system, value, logical_id, status, survivor) VALUES (?, ?, ?, ?, ?, ?)
 ON CONFLICT (destination, system, value) DO UPDATE
-SET logical_id = excluded.logical_id, status = excluded.status, survivor = excluded.survivor
+SET logical_id = excluded.logical_id, survivor = excluded.survivor,
+  status = CASE WHEN known.status = 'chosen' AND excluded.status = 'current'
+    AND known.logical_id = excluded.logical_id THEN 'chosen' ELSE excluded.status END
 """
+CHOSEN: Final = "chosen"
 KNOWN: Final = "SELECT logical_id, status, survivor FROM known WHERE destination = ? AND system = ? AND value = ?"
 OWN: Final = """
 INSERT INTO owned (destination, resource, source, slices) VALUES (?, ?, ?, ?)
@@ -67,6 +70,12 @@ def _remember(connection: Connection, settlement: Settlement) -> None:
         OWN, [(o.destination, o.resource, o.source, orjson.dumps(dict(o.slices)).decode()) for o in settlement.owned]
     )
     connection.executemany(MERGE, [(m.destination, m.source_key, m.survivor_key, m.seq) for m in settlement.merges])
+
+
+def choose(connection: Connection, destination: str, identities: Sequence[tuple[str, str]], logical_id: str) -> None:
+    """Keep that somebody chose whom identifiers (system, value) stand for at a destination."""
+    rows = [(destination, system, value, logical_id, CHOSEN, "") for system, value in identities]
+    connection.executemany(KNOW, rows)
 
 
 def known(

@@ -44,6 +44,7 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 PAYLOAD: Final = "INSERT INTO payload (seq, raw, acknowledgement) VALUES (?, ?, ?)"
 NAMED: Final = "INSERT INTO named_in (identity, seq) VALUES (?, ?)"
+NAMED_AGAIN: Final = "INSERT INTO named_in (identity, seq) VALUES (?, ?) ON CONFLICT DO NOTHING"
 QUEUE: Final = "INSERT INTO queue (destination, lane, seq) VALUES (?, ?, ?)"
 
 # A delivery waits where something older stands in one of its lanes; the queue is filled first.
@@ -90,12 +91,18 @@ class Recording:
         for position, (entry, digest) in enumerate(zip(entries, digests, strict=True)):
             key = (entry.control_id, entry.source)
             earlier = here.get(key, [])
-            first = self._first(entry, digest, earlier, known=position in seen) if earlier or position in seen else None
+            # What somebody edited came in once already, and is meant to come in again.
+            first = (
+                self._first(entry, digest, earlier, known=position in seen)
+                if entry.parent is None and (earlier or position in seen)
+                else None
+            )
             if first is not None:
                 sheet.receipts.append((first.seq,))
                 results.append(first)
                 continue
-            recorded = self._new(entry, digest, sheet, reused=bool(earlier) or position in seen)
+            reused = entry.parent is None and (bool(earlier) or position in seen)
+            recorded = self._new(entry, digest, sheet, reused=reused)
             results.append(recorded)
             if entry.control_id:
                 here.setdefault(key, []).append((digest, recorded))

@@ -128,7 +128,7 @@ class Writer:
         self._lanes = Lanes(connection, self._claims.joined)
         self._recording = Recording(connection, self._lanes)
         self._settling = Settling(connection, self._claims)
-        self._rooms = Rooms(connection, self._claims, Acts(connection, self._lanes, self._claims))
+        self._rooms = Rooms(connection, self._claims, Acts(connection, self._lanes, self._claims, self._recording))
         connection.execute("BEGIN IMMEDIATE")
         self._claims.recover()
         connection.execute("COMMIT")

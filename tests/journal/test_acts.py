@@ -3,9 +3,11 @@
 import pytest
 
 from engine.errors import ForbiddenMoveError, UnknownEntryError
-from engine.journal.entry import State
-from engine.journal.reading import Reader
-from tests.journal.desk import Desk, settlement
+from engine.journal.acts import Asked
+from engine.journal.entry import KnownIdentity, State
+from engine.journal.memory import choose
+from engine.journal.reading import Filters, Reader
+from tests.journal.desk import LATE, NOW, Desk, entry, settlement
 
 
 async def delivered(desk: Desk, *names: str) -> list[int]:
@@ -149,3 +151,138 @@ async def test_what_is_being_delivered_or_has_ended_is_not_discarded(desk: Desk,
         await desk.deliver(seq)
     with pytest.raises(ForbiddenMoveError):
         await desk.journal.discard(seq, "test", "me")
+
+
+async def test_a_replay_keeps_how_it_stood_before(desk: Desk) -> None:
+    """Who, when, in which state and under which mapping: the delivery itself forgets that."""
+    (seq,) = await delivered(desk, "1")
+    await desk.journal.replay(seq, by="ana", at=NOW)
+    rows = await desk.journal.read(
+        lambda connection: connection.execute("SELECT seq, destination, act, by, state FROM replayed").fetchall()
+    )
+    assert rows == [(seq, "d", "replay", "ana", "delivered")]
+
+
+async def test_a_destination_that_is_new_is_given_older_entries_in_their_places(desk: Desk) -> None:
+    """They go before what came for it since, unless that was applied already."""
+    first, second = await delivered(desk, "1", "2")
+    third = await desk.record("3", ("s|1",), destinations=("d", "e"))
+    with pytest.raises(ForbiddenMoveError, match="anew"):
+        await desk.journal.replay(first, destinations=("e",))
+    for seq in (second, first):
+        assert await desk.journal.replay(seq, destinations=("e",), give=("e",)) == 1
+    assert await desk.claimed(destination="e") == [first]
+    await desk.journal.settle(settlement(first, destination="e"))
+    assert await desk.claimed(destination="e") == [second]
+    await desk.journal.settle(settlement(second, destination="e"))
+    assert await desk.claimed(destination="e") == [third]
+    await desk.journal.settle(settlement(third, destination="e"))
+    late = await desk.record("4", ("s|2",))
+    after = await desk.record("5", ("s|2",), destinations=("e",))
+    await desk.claim(destination="e")
+    await desk.journal.settle(settlement(after, destination="e"))
+    await desk.claim()
+    await desk.deliver(late)
+    with pytest.raises(ForbiddenMoveError, match="--force"):
+        await desk.journal.replay(late, destinations=("e",), give=("e",))
+
+
+async def test_what_was_discarded_everywhere_fills_no_destination(desk: Desk) -> None:
+    """Somebody ended it."""
+    seq = await desk.record("1", ("s|1",))
+    await desk.journal.discard(seq, "test", "ana")
+    with pytest.raises(ForbiddenMoveError, match="discarded"):
+        await desk.journal.replay(seq, destinations=("e",), give=("e",))
+
+
+@pytest.mark.parametrize("reason", ["stale", "merge-limit"])
+async def test_what_was_held_for_a_limit_may_go_on_once_it_is_released(desk: Desk, reason: str) -> None:
+    """The same judgement would hold it again."""
+    seq = await desk.record("1", ("s|1",))
+    await desk.claim()
+    await desk.journal.settle(settlement(seq, State.HELD, reason=reason))
+    await desk.journal.release(seq)
+    assert (await desk.claim())[0].forced
+
+
+async def test_a_retry_does_not_wait_for_its_time(desk: Desk) -> None:
+    """What is to be tried later is tried now; what neither waits nor is held is refused."""
+    seq = await desk.record("1", ("s|1",))
+    await desk.claim()
+    await desk.journal.settle(settlement(seq, State.RECEIVED, retry_at=LATE))
+    assert await desk.claimed() == []
+    assert await desk.journal.act(lambda rooms: rooms.acts.retry(seq, Asked("ana", NOW))) == 1
+    assert await desk.claimed() == [seq]
+    await desk.journal.settle(settlement(seq, State.HELD, reason="refused"))
+    assert await desk.journal.act(lambda rooms: rooms.acts.retry(seq, Asked("ana", NOW))) == 1
+    assert await desk.claimed() == [seq]
+    await desk.deliver(seq)
+    with pytest.raises(ForbiddenMoveError):
+        await desk.journal.act(lambda rooms: rooms.acts.retry(seq, Asked("ana", NOW)))
+
+
+async def test_what_was_refused_is_taken_in_anew_in_its_old_place(desk: Desk) -> None:
+    """It goes before what came later for its patient, and is found by the patient from then on."""
+    refused = await desk.record("1", state=State.REJECTED, reason="unknown-authority")
+    later = await desk.record("2", ("s|1",))
+    judged = entry("1", ("s|1",), flags=("told",))
+    assert await desk.journal.act(lambda rooms: rooms.acts.admit(refused, judged, Asked("ana", NOW))) == 1
+    assert await desk.claimed() == [refused]
+    with Reader(desk.folder) as reader:
+        row = reader.show(refused).row
+        assert (row.state is not State.REJECTED, row.flags) == (True, ("told", "judged-anew"))
+        assert [one.seq for one in reader.list(Filters(patient="s|1"))] == [later, refused]
+    await desk.deliver(refused)
+    assert await desk.claimed() == [later]
+    with pytest.raises(ForbiddenMoveError, match="already"):
+        await desk.journal.act(lambda rooms: rooms.acts.admit(refused, judged, Asked()))
+
+
+async def test_what_was_refused_and_overtaken_is_taken_in_only_by_force(desk: Desk) -> None:
+    """Its patient has newer data by now; nothing of it is changed by the refusal."""
+    refused = await desk.record("1", state=State.REJECTED, reason="unknown-authority")
+    await delivered(desk, "2")
+    judged = entry("1", ("s|1",))
+    with pytest.raises(ForbiddenMoveError, match="--force"):
+        await desk.journal.act(lambda rooms: rooms.acts.admit(refused, judged, Asked()))
+    with Reader(desk.folder) as reader:
+        assert reader.show(refused).row.state is State.REJECTED
+    assert await desk.journal.act(lambda rooms: rooms.acts.admit(refused, judged, Asked(force=True))) == 1
+    assert (await desk.claim())[0].forced
+
+
+async def test_an_edit_is_an_entry_of_its_own_behind_the_others(desk: Desk) -> None:
+    """The same bytes twice are two edits; the original stays as it is unless it is to be discarded."""
+    first = await desk.record("1", ("s|1",))
+    await desk.claim()
+    await desk.journal.settle(settlement(first, State.HELD, reason="refused"))
+    changed = entry("1", ("s|1",), raw=b"edited", parent=first)
+    one = await desk.journal.act(lambda rooms: rooms.acts.edit(first, changed, b"[]", Asked("ana", NOW)))
+    two = await desk.journal.act(lambda rooms: rooms.acts.edit(first, changed, b"[]", Asked("ana", NOW), "wrong"))
+    assert (one.duplicate, two.duplicate, one.flags) == (False, False, ())
+    assert await desk.claimed() == [one.seq]
+    await desk.deliver(one.seq)
+    assert await desk.claimed() == [two.seq]
+    with Reader(desk.folder) as reader:
+        assert (reader.show(first).row.state, reader.show(two.seq).parent) == (State.DISCARDED, first)
+
+
+async def test_an_edit_of_what_was_overtaken_needs_force(desk: Desk) -> None:
+    """The edited message would put older data over newer."""
+    first, _last = await delivered(desk, "1", "2")
+    changed = entry("1", ("s|1",), raw=b"edited", parent=first)
+    with pytest.raises(ForbiddenMoveError, match="--force"):
+        await desk.journal.act(lambda rooms: rooms.acts.edit(first, changed, b"[]", Asked()))
+    assert (await desk.journal.act(lambda rooms: rooms.acts.edit(first, changed, b"[]", Asked(force=True)))).seq == 3
+
+
+async def test_a_choice_stays_until_the_record_is_another_one(desk: Desk) -> None:
+    """What a delivery finds to be current does not forget that somebody chose it."""
+    await desk.journal.write(lambda connection: choose(connection, "d", [("s", "1")], "p1"))
+    told = []
+    for logical_id in ("p1", "p2"):
+        seq = await desk.record(logical_id, ("s|1",))
+        await desk.claim()
+        await desk.deliver(seq, known=(KnownIdentity("d", "s", "1", logical_id),))
+        told.append((await desk.journal.known("d", [("s", "1")]))["s", "1"].status)
+    assert told == ["chosen", "current"]

@@ -7,11 +7,12 @@ from types import ModuleType
 
 import pytest
 
-from engine.journal import acts, claiming, lanes, memory, reading, recording, settling, writer
+from engine.journal import acts, claiming, holding, lanes, memory, reading, recording, runs, settling, writer
 from engine.journal.database import open_writer
 
-HOT = (recording, claiming, settling, memory, lanes, acts, writer)
-KNOWN_SCANS = re.compile(r"SCAN (json_each|i|mine|name|CONSTANT ROW|\(subquery-\d\))( |$)")
+HOT = (recording, claiming, settling, memory, lanes, acts, runs, holding, writer)
+# A run is a row for thousands of entries, and is listed newest first.
+KNOWN_SCANS = re.compile(r"SCAN (json_each|run|i|mine|name|CONSTANT ROW|\(subquery-\d\))( |$)")
 
 
 def statements(modules: tuple[ModuleType, ...]) -> list[object]:

@@ -1,0 +1,151 @@
+"""Selecting: which entries a bulk run is about, in journal order, and what there is to know of them beforehand."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from engine.errors import UsageError
+from engine.journal.database import Connection, open_reader
+from engine.journal.entry import State
+from engine.journal.moment import to_micros
+
+MOST_ENTRIES: Final = 1_000_000
+MOST_WEIGHED: Final = 20_000
+CHUNK: Final = 5_000
+
+_SELECT: Final = "SELECT e.seq, e.event FROM entry AS e WHERE "
+_NAMED: Final = "e.seq IN (SELECT value FROM json_each(?))"
+_OPEN: Final = """
+e.seq IN (SELECT seq FROM delivery WHERE state = ? AND state <> 'delivered' AND (? = '' OR destination = ?)
+  UNION ALL SELECT seq FROM entry WHERE state = ? AND state <> 'received' AND ? = '')
+"""
+_DELIVERED: Final = """
+e.state = 'received' AND EXISTS (SELECT 1 FROM delivery AS d WHERE d.seq = e.seq AND d.state = 'delivered'
+  AND (? = '' OR d.destination = ?))
+"""
+# What a destination holds, and what was never given to it: to fill it.
+_FILL: Final = """
+e.state = 'received' AND NOT EXISTS (SELECT 1 FROM delivery AS d
+  WHERE d.seq = e.seq AND d.destination = ? AND d.state <> 'delivered')
+AND EXISTS (SELECT 1 FROM delivery AS d WHERE d.seq = e.seq AND d.state <> 'discarded')
+"""
+_OF_PATIENT: Final = """
+e.seq IN (SELECT n.seq FROM lane_of AS l JOIN named_in AS n ON n.identity = l.identity WHERE l.key = ?)
+"""
+_OF_VALUE: Final = """
+e.seq IN (SELECT n.seq FROM lane_of AS l JOIN named_in AS n ON n.identity = l.identity
+  WHERE substr(l.key, -length(?)) = ?)
+"""
+_OF_REASON: Final = """
+(e.reason = ? OR EXISTS (SELECT 1 FROM delivery AS d WHERE d.seq = e.seq AND d.reason = ?))
+"""
+# Of these entries (a JSON list): those that something newer was applied after.
+OVERTAKEN: Final = """
+SELECT COUNT(DISTINCT d.seq) FROM json_each(?) AS i CROSS JOIN delivery AS d ON d.seq = i.value
+CROSS JOIN json_each(d.lanes) AS mine CROSS JOIN applied AS a ON a.destination = d.destination
+  AND a.lane = mine.value AND a.seq > d.seq
+WHERE ? = '' OR d.destination = ?
+"""
+STATES: Final = """
+SELECT COALESCE(d.state, e.state), COUNT(*) FROM json_each(?) AS i CROSS JOIN entry AS e ON e.seq = i.value
+LEFT JOIN delivery AS d ON d.seq = e.seq AND (? = '' OR d.destination = ?) GROUP BY 1
+"""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Selection:
+    """Which entries are meant: `entries` by their numbers, or all that the rest says.
+
+    `state` None: what was delivered; with `destination` also what was never given to it. `patient` is system|value or
+    a bare value. `since` and `until` are of the receipt, `until` excluded.
+    """
+
+    entries: tuple[int, ...] = ()
+    state: State | None = None
+    channel: str = ""
+    event: str = ""
+    patient: str = ""
+    reason: str = ""
+    destination: str = ""
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Selected:
+    """Entries in journal order, and how many there are by event and by state; `overtaken` of the first 20,000."""
+
+    seqs: tuple[int, ...]
+    events: Mapping[str, int]
+    states: Mapping[str, int]
+    overtaken: int
+
+
+def select(folder: Path, selection: Selection) -> Selected:
+    """Return the entries that a selection means, as of one moment; UsageError for more than a million."""
+    connection = open_reader(folder)
+    try:
+        connection.execute("BEGIN")
+        where, values = _conditions(selection)
+        sql = f"{_SELECT}{' AND '.join(where)} ORDER BY e.seq LIMIT ?"
+        rows = connection.execute(sql, (*values, MOST_ENTRIES + 1)).fetchall()
+        if len(rows) > MOST_ENTRIES:
+            raise UsageError(
+                f"more than {MOST_ENTRIES:,} entries: narrow it down, with --since and --until for example"
+            )
+        seqs = [row[0] for row in rows]
+        events = Counter(event or "none" for _seq, event in rows)
+        return Selected(tuple(seqs), dict(events.most_common()), *_weighed(connection, seqs, selection.destination))
+    finally:
+        connection.close()
+
+
+def _weighed(connection: Connection, seqs: Sequence[int], destination: str) -> tuple[dict[str, int], int]:
+    states: Counter[str] = Counter()
+    overtaken = 0
+    for at in range(0, len(seqs), CHUNK):
+        chunk = orjson.dumps(seqs[at : at + CHUNK]).decode()
+        states.update(dict(connection.execute(STATES, (chunk, destination, destination)).fetchall()))
+        if at < MOST_WEIGHED:
+            overtaken += connection.execute(OVERTAKEN, (chunk, destination, destination)).fetchone()[0]
+    return dict(states), overtaken
+
+
+def _conditions(selection: Selection) -> tuple[list[str], list[Any]]:
+    where: list[str] = []
+    values: list[Any] = []
+
+    def add(condition: str, *given: Any) -> None:
+        where.append(condition)
+        values.extend(given)
+
+    name = selection.destination
+    if selection.entries:
+        add(_NAMED, orjson.dumps(selection.entries).decode())
+    elif selection.state in {None, State.DELIVERED}:
+        if name and selection.state is None:
+            add(_FILL, name)
+        else:
+            add(_DELIVERED, name, name)
+    else:
+        state = str(selection.state)
+        add(_OPEN, state, name, name, state, name)
+    for column in ("channel", "event"):
+        if wanted := getattr(selection, column):
+            add(f"e.{column} = ?", wanted)
+    if selection.since is not None:
+        add("e.received_at >= ?", to_micros(selection.since))
+    if selection.until is not None:
+        add("e.received_at < ?", to_micros(selection.until))
+    if selection.reason:
+        add(_OF_REASON, selection.reason, selection.reason)
+    if "|" in selection.patient:
+        add(_OF_PATIENT, selection.patient)
+    elif selection.patient:
+        add(_OF_VALUE, *[f"|{selection.patient}"] * 2)
+    return where, values
