@@ -17,7 +17,9 @@ AdtEngineError
 │   ├── DiskReserveError               the disk is too full to accept more
 │   ├── ForbiddenMoveError             a state move that is not in the table
 │   ├── UnknownEntryError              no such entry
-│   └── UnknownRunError                no such bulk run
+│   ├── UnknownRunError                no such bulk run
+│   ├── BackupError                    a backup that cannot be made, is not sound, or has no place
+│   └── SealError                      a sealed body that was changed, or whose key is gone
 ├── DeliveryError                  a destination
 │   ├── TransientDeliveryError         surely not applied: try again
 │   ├── AmbiguousDeliveryError         perhaps applied: read before writing again
@@ -135,6 +137,14 @@ class UnknownEntryError(JournalError):
 
 class UnknownRunError(JournalError):
     """There is no such bulk run in the journal."""
+
+
+class BackupError(JournalError):
+    """The backup cannot be made or brought back."""
+
+
+class SealError(JournalError):
+    """What is sealed cannot be read."""
 
 
 class DeliveryError(AdtEngineError):

@@ -7,6 +7,7 @@ descriptor of it would drop SQLite's locks.
 
 import errno
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final, cast
 
@@ -78,9 +79,14 @@ def open_writer(folder: Path, log_pages: int = LOG_PAGES) -> Connection:
     The barrier moves all that the write-ahead log holds into the file and syncs it, so that nothing is answered for
     which is not on the disk. JournalUnusableError says what to mend.
     """
-    check_library()
     _check_folder(folder)
-    connection = sqlite3.connect(str(folder / FILE), isolation_level=None, cached_statements=STATEMENTS_CACHED)
+    return open_to_write(folder / FILE, log_pages)
+
+
+def open_to_write(path: Path, log_pages: int = LOG_PAGES) -> Connection:
+    """Open a journal's file by its path as `open_writer` does; for a copy that is not yet in its place."""
+    check_library()
+    connection = sqlite3.connect(str(path), isolation_level=None, cached_statements=STATEMENTS_CACHED)
     try:
         connection.execute(f"PRAGMA page_size = {PAGE_BYTES}").fetchall()
         _apply(connection, (*_WRITER, ("wal_autocheckpoint", log_pages, log_pages)))
@@ -88,7 +94,7 @@ def open_writer(folder: Path, log_pages: int = LOG_PAGES) -> Connection:
         barrier(connection)
     except sqlite3.Error as error:
         connection.close()
-        raise JournalUnusableError(_unusable(folder, error)) from error
+        raise JournalUnusableError(_unusable(path.parent, error)) from error
     except BaseException:
         connection.close()
         raise
@@ -97,19 +103,42 @@ def open_writer(folder: Path, log_pages: int = LOG_PAGES) -> Connection:
 
 def open_reader(folder: Path) -> Connection:
     """Open a connection that can only read; JournalUnusableError where there is no journal that this program knows."""
-    check_library()
     path = (folder / FILE).absolute()
     if not path.exists():
         raise JournalUnusableError(f"there is no journal in {folder}: start the engine once, or name another --data")
+    return open_to_read(path)
+
+
+def open_to_read(path: Path) -> Connection:
+    """Open a journal's file by its path as `open_reader` does; for a backup."""
+    check_library()
     connection = None
     try:
-        connection = sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, isolation_level=None)
+        connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
         _apply(connection, _READER)
     except sqlite3.Error as error:
         if connection is not None:
             connection.close()
-        raise JournalUnusableError(_unusable(folder, error)) from error
+        raise JournalUnusableError(_unusable(path.parent, error)) from error
     return connection
+
+
+def copy_whole(source: Connection, target: Path, pages: int, progress: Callable[[int, int, int], None]) -> None:
+    """Copy a database as of one moment into a new file that stands alone (no write-ahead log).
+
+    The source keeps one moment until the end. `progress(status, remaining, total)` is told after each `pages` pages;
+    what it raises ends the copy. sqlite3.Error where a disk fails.
+    """
+    copy = sqlite3.connect(str(target), isolation_level=None)
+    try:
+        source.execute("BEGIN")
+        source.execute("SELECT COUNT(*) FROM sqlite_schema").fetchall()
+        source.backup(copy, pages=pages, progress=progress, sleep=0)
+        copy.execute("PRAGMA journal_mode = DELETE").fetchall()
+    finally:
+        copy.close()
+        if source.in_transaction:
+            source.execute("ROLLBACK")
 
 
 def barrier(connection: Connection) -> None:
@@ -122,6 +151,13 @@ def barrier(connection: Connection) -> None:
 def shrink(connection: Connection) -> None:
     """Move the write-ahead log into the file and free its room, as far as readers let it."""
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+
+def failure_of(error: BaseException) -> str | None:
+    """Return SQLite's name of what failed; None for an error that is not SQLite's or the disk's."""
+    if isinstance(error, sqlite3.Error):
+        return getattr(error, "sqlite_errorname", "") or type(error).__name__
+    return error.strerror or type(error).__name__ if isinstance(error, OSError) else None
 
 
 def is_full(error: BaseException) -> bool:

@@ -23,7 +23,8 @@ SELECT i.key FROM json_each(?) AS i WHERE EXISTS (
 
 # The first receipt of the same bytes, unless it was refused or discarded, at the door or by its deliveries.
 FIRST: Final = """
-SELECT e.seq, p.acknowledgement, e.ack_code, e.state, e.flags FROM entry AS e JOIN payload AS p ON p.seq = e.seq
+SELECT e.seq, COALESCE(p.acknowledgement, w.acknowledgement), e.ack_code, e.state, e.flags FROM entry AS e
+LEFT JOIN payload AS p ON p.seq = e.seq LEFT JOIN worn AS w ON w.seq = e.seq
 WHERE e.control_id = ? AND e.source = ? AND e.fingerprint = ? AND e.sha256 = ?
 AND e.state NOT IN ('rejected', 'discarded')
 AND (e.state <> 'received' OR EXISTS (

@@ -14,6 +14,12 @@ SHRINK_SECONDS: Final = 1.0
 KEPT_BYTES: Final = 8 * 1024 * 1024
 
 
+def free_bytes_kept(folder: Path) -> int:
+    """Return how much of a folder's disk is to stay free: 5 %, at most 512 MiB."""
+    disk = os.statvfs(folder)
+    return min(int(disk.f_blocks * disk.f_frsize * SHARE), MOST_BYTES)
+
+
 class DiskReserve:
     """Watches the free bytes of one folder's disk and keeps a file that can be given up.
 
@@ -23,9 +29,7 @@ class DiskReserve:
 
     def __init__(self, folder: Path, free_bytes: int | None = None) -> None:
         self._folder = folder
-        disk = os.statvfs(folder)
-        whole = disk.f_blocks * disk.f_frsize
-        self.free_bytes = min(int(whole * SHARE), MOST_BYTES) if free_bytes is None else free_bytes
+        self.free_bytes = free_bytes_kept(folder) if free_bytes is None else free_bytes
         self._kept = min(self.free_bytes // 8, KEPT_BYTES)
         self._shrunk_at = float("-inf")
         self._short = False

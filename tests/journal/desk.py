@@ -44,7 +44,7 @@ def intent(number: int = 1) -> Intent:
 
 def settlement(seq: int, state: State = State.DELIVERED, destination: str = "d", **given: Any) -> Settlement:
     """Return how a delivery ended."""
-    return Settlement(seq, destination, state, NOW, **given)
+    return Settlement(seq, destination, state, **{"at": NOW} | given)
 
 
 class Desk:

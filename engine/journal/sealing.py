@@ -1,0 +1,190 @@
+"""Bodies sealed at rest: AES-256-GCM under a key of the day, wrapped by a key file that is not in the journal.
+
+What is sealed names the key that it needs, and is bound to its place, so that nothing can be moved to another. Keys of
+patients (`system|value`) and visit numbers become HMACs under a key of their own, as they are looked up. Once no body
+is left of the entries that a key served, the key goes too: what deleted pages, logs and later backups still hold of
+them is unreadable from then on.
+"""
+
+import base64
+import binascii
+import os
+from collections.abc import Callable
+from hmac import digest
+from pathlib import Path
+from typing import Final
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from engine.errors import JournalUnusableError, SealError
+from engine.journal.database import Connection
+
+KEY_BYTES: Final = 32
+NONCE_BYTES: Final = 12
+NUMBER_BYTES: Final = 4
+NAMED: Final = "sealed:"
+# The key under which names are made; days count from 1970, so that none is below 0.
+NAMES: Final = -1
+
+NEWEST: Final = "SELECT id, day, wrapped FROM seal_key WHERE day >= 0 ORDER BY id DESC LIMIT 1"
+# No entry that the key served has a higher number than the newest one now.
+END: Final = (
+    "UPDATE seal_key SET last_seq = (SELECT COALESCE(MAX(seq), 0) FROM entry) WHERE last_seq IS NULL AND day >= 0"
+)
+ADD: Final = "INSERT INTO seal_key (day, wrapped) VALUES (?, ?) RETURNING id"
+BY_NUMBER: Final = "SELECT day, wrapped FROM seal_key WHERE id = ?"
+OF_NAMES: Final = "SELECT wrapped FROM seal_key WHERE day = -1"
+ALL: Final = "SELECT id, day, wrapped FROM seal_key"
+REWRAP: Final = "UPDATE seal_key SET wrapped = ? WHERE id = ?"
+SHRED: Final = """
+DELETE FROM seal_key WHERE last_seq IS NOT NULL
+AND last_seq < (SELECT COALESCE(MIN(seq), 9223372036854775807) FROM payload)
+"""
+HAS_ENTRIES: Final = "SELECT EXISTS (SELECT 1 FROM entry)"
+
+
+class Sealing:
+    """Seals and unseals; knows the keys that it has used so far.
+
+    `fetch` returns day and wrapped key by number from the journal, None for one that was taken away.
+    """
+
+    def __init__(self, master: bytes, names: bytes, fetch: Callable[[int], tuple[int, bytes] | None]) -> None:
+        self._master = master
+        self._names = names
+        self._fetch = fetch
+        self._ciphers: dict[int, AESGCM] = {}
+        self._number = 0
+        self.day = NAMES
+
+    def begin(self, number: int, day: int, wrapped: bytes) -> None:
+        """Seal under this key from now on."""
+        self._ciphers[number] = AESGCM(_unwrap(self._master, wrapped, day))
+        self._number, self.day = number, day
+
+    def seal(self, content: bytes, place: str) -> bytes:
+        """Return content as it is stored at a place; what is empty stays empty."""
+        if not content:
+            return content
+        nonce = os.urandom(NONCE_BYTES)
+        sealed = self._ciphers[self._number].encrypt(nonce, content, place.encode())
+        return self._number.to_bytes(NUMBER_BYTES, "big") + nonce + sealed
+
+    def unseal(self, content: bytes, place: str) -> bytes:
+        """Return what is stored at a place as it was; SealError where it was changed, or its key was taken away."""
+        if not content:
+            return content
+        number = int.from_bytes(content[:NUMBER_BYTES], "big")
+        rest = content[NUMBER_BYTES:]
+        try:
+            return self._cipher(number).decrypt(rest[:NONCE_BYTES], rest[NONCE_BYTES:], place.encode())
+        except (InvalidTag, ValueError):
+            raise SealError(f"what stands at {place} was changed, or belongs elsewhere") from None
+
+    def name(self, key: str) -> str:
+        """Return a patient's key or a visit number as it is stored; what is empty, or is stored so, stays."""
+        if not key or key.startswith(NAMED):
+            return key
+        return NAMED + base64.urlsafe_b64encode(digest(self._names, key.encode(), "sha256")).decode().rstrip("=")
+
+    def _cipher(self, number: int) -> AESGCM:
+        cipher = self._ciphers.get(number)
+        if cipher is None:
+            found = self._fetch(number)
+            if found is None:
+                raise SealError(f"the key {number} was taken away with the bodies that it sealed")
+            day, wrapped = found
+            cipher = self._ciphers[number] = AESGCM(_unwrap(self._master, wrapped, day))
+        return cipher
+
+
+def new_key() -> str:
+    """Return a new key as a key file holds it: 32 random bytes in base64."""
+    return base64.b64encode(os.urandom(KEY_BYTES)).decode()
+
+
+def read_key(path: Path) -> bytes:
+    """Return the key of a key file; JournalUnusableError where it is missing, readable by others, or no key."""
+    try:
+        status = path.stat()
+        text = path.read_text(encoding="ascii")
+    except (OSError, UnicodeDecodeError) as error:
+        raise JournalUnusableError(f"the journal's key file {path} cannot be read: mend its path or owner") from error
+    if status.st_mode & 0o077:
+        raise JournalUnusableError(f"the journal's key file {path} may be read by others: chmod 600 {path}")
+    try:
+        key = base64.b64decode(text.strip(), validate=True)
+    except binascii.Error:
+        key = b""
+    if len(key) != KEY_BYTES:
+        raise JournalUnusableError(f"{path} is no key file: make one with `adt-engine journal key --out {path}`")
+    return key
+
+
+def opened(connection: Connection, master: bytes | None) -> Sealing | None:
+    """Return the sealing of a journal, None for one that is not sealed; for any connection.
+
+    JournalUnusableError: it is sealed and no key is given or another one; or a key is given and it is not sealed.
+    """
+    row = connection.execute(OF_NAMES).fetchone()
+    if row is None:
+        if master is not None and connection.execute(HAS_ENTRIES).fetchone()[0]:
+            raise JournalUnusableError(
+                "this journal is not sealed, and holds messages: sealing begins with an empty data folder"
+            )
+        return None
+    if master is None:
+        raise JournalUnusableError("the journal is sealed: name its key file in ADT_ENGINE_JOURNAL_KEY_FILE")
+
+    def fetch(number: int) -> tuple[int, bytes] | None:
+        found: tuple[int, bytes] | None = connection.execute(BY_NUMBER, (number,)).fetchone()
+        return found
+
+    return Sealing(master, _unwrap(master, row[0], NAMES), fetch)
+
+
+def begun(connection: Connection, master: bytes) -> None:
+    """Make an empty journal a sealed one; for the writing connection."""
+    if connection.execute(OF_NAMES).fetchone() is None:
+        connection.execute(ADD, (NAMES, _wrap(master, os.urandom(KEY_BYTES), NAMES))).fetchone()
+
+
+def key_of(connection: Connection, master: bytes, day: int) -> tuple[int, int, bytes]:
+    """Return number, day and wrapped key of a day (since 1970), made where the newest is another day's.
+
+    For the writing connection. A clock that was set back gets a new key as well: an older one serves older entries.
+    """
+    row: tuple[int, int, bytes] | None = connection.execute(NEWEST).fetchone()
+    if row is None or row[1] != day:
+        connection.execute(END)
+        wrapped = _wrap(master, os.urandom(KEY_BYTES), day)
+        row = (connection.execute(ADD, (day, wrapped)).fetchone()[0], day, wrapped)
+    return row
+
+
+def shred(connection: Connection) -> int:
+    """Take away the keys of which no entry has a body any more; return how many."""
+    return int(connection.execute(SHRED).rowcount)
+
+
+def rewrap(connection: Connection, old: bytes, new: bytes) -> int:
+    """Wrap every key anew under another key file; return how many. Bodies stay as they are."""
+    rows = connection.execute(ALL).fetchall()
+    for number, day, wrapped in rows:
+        connection.execute(REWRAP, (_wrap(new, _unwrap(old, wrapped, day), day), number))
+    return len(rows)
+
+
+def _wrap(master: bytes, key: bytes, day: int) -> bytes:
+    nonce = os.urandom(NONCE_BYTES)
+    return nonce + AESGCM(master).encrypt(nonce, key, str(day).encode())
+
+
+def _unwrap(master: bytes, wrapped: bytes, day: int) -> bytes:
+    try:
+        return AESGCM(master).decrypt(wrapped[:NONCE_BYTES], wrapped[NONCE_BYTES:], str(day).encode())
+    except InvalidTag:
+        raise JournalUnusableError(
+            "the journal is sealed under another key: name the key file that it began with"
+        ) from None
