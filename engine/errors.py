@@ -5,6 +5,7 @@ AdtEngineError
 │   ├── UnreadableMessageError         no MSH, or one that cannot be used
 │   ├── UndecodableMessageError        bytes that are not of the declared character set
 │   ├── MessageLimitError              more segments or repetitions than allowed
+│   ├── EditError                      an edit that cannot be made
 │   ├── PathError                      a path that is not of the path grammar
 │   └── TimestampError                 a timestamp that is not of the DTM grammar
 ├── BlockError                     the MLLP stream
@@ -65,6 +66,10 @@ class MessageLimitError(MessageError):
 
 class PathError(MessageError):
     """The path is not of the form PID-3(2).4.1."""
+
+
+class EditError(MessageError):
+    """The message cannot be edited so."""
 
 
 class TimestampError(MessageError):

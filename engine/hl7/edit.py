@@ -1,0 +1,184 @@
+"""Editing: single parts of a message set anew, all else byte for byte as it was; and what two messages differ in."""
+
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
+
+from engine.errors import EditError, PathError
+from engine.hl7.charset import ISO_2022, coding_of
+from engine.hl7.delimiters import Delimiters
+from engine.hl7.escape import escape
+from engine.hl7.header import character_set
+from engine.hl7.leaf import NULL_TEXT
+from engine.hl7.message import Message
+from engine.hl7.path import Path, parse_path
+from engine.hl7.segment import HEADERS, Repetition, Segment
+
+_LINES: Final = ("\r\n", "\n")
+
+
+class FieldChange(NamedTuple):
+    """One part that differs: its path (`PID-5.1`; `NK1(2)` for a segment) and its text, None where it is absent."""
+
+    path: str
+    before: str | None
+    after: str | None
+
+
+def edited(message: Message, changes: Mapping[str, str]) -> bytes:
+    """Return a message's bytes with parts set anew, by their paths.
+
+    A component or subcomponent is set to plain text, which is escaped; a whole field or repetition to text as it
+    stands in a message. Empty text makes a part absent, `""` null. Raises EditError, which names the part and what to
+    do: a path that is none or means several places, a segment that is not there, text outside the character set.
+    """
+    text = message.text
+    for name, value in changes.items():
+        path = _path(name)
+        segment = _segment(message, path)
+        begin = _begin(message, segment)
+        there = text[begin : begin + len(segment.text)]
+        text = text[:begin] + _set(there, segment, path, value, message.delimiters) + text[begin + len(segment.text) :]
+        message = Message(b"", text, message.charset, _texts(message, segment, text, begin), message.delimiters)
+    return _encoded(text, message.charset)
+
+
+def written(text: str, default: str) -> bytes:
+    """Return the bytes of a whole message that somebody wrote, in the character set that its MSH-18 names.
+
+    `default` is the set where it names none. Lines may end in any way; segments then end in CR. Raises EditError.
+    """
+    for line in _LINES:
+        text = text.replace(line, "\r")
+    declared, repetition = character_set(text.encode("ascii", "replace"))
+    coding = coding_of(declared, repetition, default)
+    return _encoded(text, coding.name if coding else "ascii")
+
+
+def differences(before: Message, after: Message) -> tuple[FieldChange, ...]:
+    """Return what differs between two messages by field, and within a field that does not repeat by component."""
+    several = {one.name for message in (before, after) for one in message.segments if len(message.named(one.name)) > 1}
+    olds, news = _numbered(before, several), _numbered(after, several)
+    found: list[FieldChange] = []
+    for name in dict.fromkeys((*olds, *news)):
+        old, new = olds.get(name), news.get(name)
+        if old is None or new is None:
+            found.append(FieldChange(name, old.text if old else None, new.text if new else None))
+        elif old.text != new.text:
+            found += _fields(name, old, new)
+    return tuple(found)
+
+
+def _path(name: str) -> Path:
+    try:
+        path = parse_path(name)
+    except PathError as error:
+        raise EditError(f"{name} is no place in a message: write it as PID-5.1 or PID-3(2).1") from error
+    if path.segment in HEADERS and path.field <= 2:
+        raise EditError(f"{name} holds the delimiters of the message: give the whole message with --file")
+    return path
+
+
+def _segment(message: Message, path: Path) -> Segment:
+    found = message.named(path.segment)
+    if len(found) != 1:
+        many = f"has {len(found)} segments {path.segment}" if found else f"has no segment {path.segment}"
+        raise EditError(f"the message {many}: give the whole message with --file")
+    return found[0]
+
+
+def _begin(message: Message, segment: Segment) -> int:
+    """Return where a segment begins in its message's text."""
+    at = 0
+    for one in message.segments:
+        at = message.text.index(one.text, at)
+        if one.position == segment.position:
+            break
+        at += len(one.text)
+    return at
+
+
+def _texts(message: Message, changed: Segment, text: str, begin: int) -> list[str]:
+    longer = len(text) - len(message.text)
+    new = text[begin : begin + len(changed.text) + longer]
+    return [new if one.position == changed.position else one.text for one in message.segments]
+
+
+def _set(text: str, segment: Segment, path: Path, value: str, marks: Delimiters) -> str:
+    fields = text.split(marks.field)
+    at = path.field - 1 if segment.name in HEADERS else path.field
+    fields += [""] * (at + 1 - len(fields))
+    fields[at] = _field(fields[at], segment, path, value, marks)
+    return marks.field.join(fields)
+
+
+def _field(text: str, segment: Segment, path: Path, value: str, marks: Delimiters) -> str:
+    repetition, component, subcomponent, _ = marks.cuts
+    parts = text.split(repetition)
+    at = _repetition(segment, path, len(parts))
+    parts += [""] * (at + 1 - len(parts))
+    if path.component is None:
+        parts[at] = value
+    else:
+        plain = value if value == NULL_TEXT else escape(value, marks)
+        parts[at] = _within(parts[at], path.component, component, path.subcomponent, subcomponent, plain)
+    return repetition.join(parts)
+
+
+def _within(text: str, number: int, mark: str, below: int | None, mark_below: str, value: str) -> str:
+    parts = text.split(mark)
+    parts += [""] * (number - len(parts))
+    if below is not None:
+        value = _within(parts[number - 1], below, mark_below, None, mark_below, value)
+    parts[number - 1] = value
+    return mark.join(parts)
+
+
+def _repetition(segment: Segment, path: Path, count: int) -> int:
+    if path.predicate is not None:
+        repetitions = segment.repetitions(path.field)
+        met = [at for at, one in enumerate(repetitions) if path.predicate.holds(one)]
+        if len(met) != 1:
+            raise EditError(f"{path} means {len(met)} repetitions: name one by its number, as PID-3(2)")
+        return met[0]
+    if path.repetition is None and count > 1:
+        raise EditError(f"{path} has {count} repetitions: name one by its number, as PID-3(2)")
+    return (path.repetition or 1) - 1
+
+
+def _encoded(text: str, codec: str) -> bytes:
+    if codec == ISO_2022 and not text.isascii():
+        raise EditError("the message switches character sets (ISO 2022), which cannot be written back")
+    try:
+        return text.encode("ascii" if codec == ISO_2022 else codec)
+    except UnicodeError as error:
+        raise EditError("the text holds characters outside the message's character set (MSH-18)") from error
+
+
+def _numbered(message: Message, several: set[str]) -> dict[str, Segment]:
+    """Return the segments by their names, those that come several times with a number: `NK1(2)`."""
+    found: dict[str, Segment] = {}
+    for segment in message.segments:
+        number = message.named(segment.name).index(segment) + 1
+        found[f"{segment.name}({number})" if segment.name in several else segment.name] = segment
+    return found
+
+
+def _fields(name: str, old: Segment, new: Segment) -> Iterator[FieldChange]:
+    for number in range(1, max(old.fields(), new.fields()) + 1):
+        before, after = old.field(number), new.field(number)
+        if before == after:
+            continue
+        path = f"{name}-{number}"
+        olds, news = old.repetitions(number), new.repetitions(number)
+        if len(olds) == len(news) == 1:
+            yield from _components(path, olds[0], news[0])
+        else:
+            yield FieldChange(path, before or None, after or None)
+
+
+def _components(path: str, old: Repetition, new: Repetition) -> Iterator[FieldChange]:
+    count = max(old.components(), new.components())
+    for number in range(1, count + 1):
+        before, after = old.component(number), new.component(number)
+        if before != after:
+            yield FieldChange(path if count == 1 else f"{path}.{number}", before or None, after or None)
