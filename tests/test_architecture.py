@@ -27,7 +27,7 @@ HOMES = {
     "twisted": ("receive/listener", "receive/reactor.py", "pipeline/", "__main__.py"),
     "httpx": ("deliver/client.py", "deliver/transport.py"),
     "aiohttp": ("deliver/client.py", "deliver/transport.py"),
-    "httptools": ("deliver/client.py", "deliver/transport.py", "interchange/http/protocol.py"),
+    "httptools": ("deliver/client.py", "deliver/transport.py", "interchange/http/protocol.py", "ops/web/protocol.py"),
     "sqlite3": ("journal/", "interchange/store/"),
     "pysqlite3": ("journal/", "interchange/store/"),
     "sqlite_utils": ("journal/", "interchange/store/"),

@@ -1,0 +1,141 @@
+"""The application: routes behind their gatekeepers, errors as pages or as problem+json, headers on every answer."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, MutableMapping
+from http import HTTPStatus
+from typing import Any, Final
+from urllib.parse import quote
+
+import orjson
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import Route as Place
+from starlette.routing import Router
+
+from engine import telemetry
+from engine.errors import AdtEngineError
+from engine.ops.web.call import Call, Desk
+from engine.ops.web.cookies import SESSION
+from engine.ops.web.gatekeeper import Gatekeeper, SignInNeededError, is_stream
+from engine.ops.web.headers import secured
+from engine.ops.web.hosts import is_known
+from engine.ops.web.refusal import TITLES, RefusedRequestError, status_of
+from engine.ops.web.route import Free, Route, checked
+
+ANSWER_SECONDS: Final = 60.0
+SIGN_IN: Final = "/log-in"
+PROBLEM: Final = "application/problem+json"
+_FOR_PROGRAMS: Final = ("/api/", "/hl7/", "/metrics", "/livez", "/readyz")
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Scope]]
+Send = Callable[[Scope], Awaitable[None]]
+
+_log = telemetry.logger()
+
+
+class App:
+    """Answers every request of the pages' door; `hosts` are the names under which it may be asked."""
+
+    def __init__(self, desk: Desk, hosts: frozenset[str]) -> None:
+        self._desk = desk
+        self._hosts = hosts
+        ordered = sorted(checked(desk.routes), key=lambda route: "{" in route.path)
+        places = [Place(route.path, Gatekeeper(desk, route).answer, methods=[route.method]) for route in ordered]
+        self._router = Router(routes=places, redirect_slashes=False)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            return
+        scope["state"] = {}
+        teller = _Teller(send, tls=scope["scheme"] == "https")
+        request = Request(scope, receive)
+        try:
+            self._check_host(request)
+            async with asyncio.timeout(None if is_stream(request) else ANSWER_SECONDS):
+                await self._router({**scope, "app": self}, receive, teller)
+        except ConnectionError:
+            return
+        except (AdtEngineError, HTTPException, TimeoutError) as error:
+            answer = self._refused(request, error)
+        except Exception as error:  # noqa: BLE001 - the last resort: the client learns nothing of what went wrong
+            _log.error("page failed", error=type(error).__name__, point=telemetry.place_of(error))
+            answer = self._refused(request, RefusedRequestError(500, "the engine's log says where it failed"))
+        else:
+            return
+        if not teller.begun:
+            await answer(scope, receive, teller)
+
+    def _check_host(self, request: Request) -> None:
+        if not is_known(request.headers.get("host", ""), self._hosts):
+            raise RefusedRequestError(421, "this server is not known under that name")
+
+    def _refused(self, request: Request, error: Exception) -> Response:
+        status, text = _told(error)
+        if request.url.path.startswith(_FOR_PROGRAMS):
+            return problem(status, text)
+        if isinstance(error, SignInNeededError):
+            return _to_sign_in(request)
+        call = self._call(request)
+        values = {"status": status, "title": TITLES.get(status, HTTPStatus(status).phrase), "text": text}
+        if call.partial:
+            headers = {"hx-retarget": "#notice", "hx-reswap": "innerHTML"}
+            return HTMLResponse(call.part("parts/refusal.html", **values), status, headers)
+        answer = call.page("error.html", status, **values)
+        if call.renewed:
+            self._desk.cookies.set(answer, SESSION, call.renewed)
+        return answer
+
+    def _call(self, request: Request) -> Call:
+        """Return the call that was refused, as far as it had come."""
+        known = request.scope["state"].get("call")
+        return (
+            known
+            if known is not None
+            else Call(request, self._desk, Route("GET", request.url.path, Free.ANYBODY, _nothing))
+        )
+
+
+def problem(status: int, detail: str) -> Response:
+    """Return an error as programs read it (RFC 9457)."""
+    value = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "detail": detail}
+    headers = {"www-authenticate": "Bearer"} if status == 401 else None
+    return Response(orjson.dumps(value), status, headers, PROBLEM)
+
+
+def _told(error: Exception) -> tuple[int, str]:
+    if isinstance(error, HTTPException):
+        return error.status_code, TITLES.get(error.status_code, "")
+    if isinstance(error, TimeoutError):
+        return 503, "it took too long"
+    return (status_of(error), str(error)) if isinstance(error, AdtEngineError) else (500, "")
+
+
+def _to_sign_in(request: Request) -> Response:
+    """Send a browser to the log-in page, and from there to where it wanted to be."""
+    wanted = request.url.path if request.method == "GET" and not is_stream(request) else "/"
+    place = SIGN_IN if wanted == "/" else f"{SIGN_IN}?to={quote(wanted, safe='/')}"
+    if request.headers.get("hx-request") == "true" or is_stream(request):
+        return Response(status_code=401, headers={"hx-redirect": SIGN_IN})
+    return Response(status_code=303, headers={"location": place})
+
+
+async def _nothing(_call: Any) -> Response:
+    return Response(status_code=404)
+
+
+class _Teller:
+    """Sends an answer with the headers that stand on every one."""
+
+    def __init__(self, send: Send, *, tls: bool) -> None:
+        self._send = send
+        self._tls = tls
+        self.begun = False
+
+    async def __call__(self, message: Scope) -> None:
+        if message["type"] == "http.response.start":
+            self.begun = True
+            message["headers"] = secured(message["headers"], tls=self._tls)
+        await self._send(message)

@@ -1,0 +1,67 @@
+"""What a request brings along: a bounded body, and the fields of a form."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import parse_qsl
+
+import orjson
+from starlette.requests import Request
+
+from engine.ops.web.refusal import RefusedRequestError
+
+MOST_BYTES: Final = 1_048_576
+MOST_FIELDS: Final = 200
+BODY_SECONDS: Final = 30.0
+FORM: Final = "application/x-www-form-urlencoded"
+
+
+async def read_body(request: Request, most: int = MOST_BYTES) -> bytes:
+    """Return a request's body; RefusedRequestError 413 where it is too large, 408 where it does not come in time."""
+    length = request.headers.get("content-length", "0")
+    if length.isdigit() and int(length) > most:
+        raise RefusedRequestError(413, f"more than {most} bytes were sent")
+    parts, size = [], 0
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            async for part in request.stream():
+                parts.append(part)
+                size += len(part)
+                if size > most:
+                    raise RefusedRequestError(413, f"more than {most} bytes were sent")
+    except TimeoutError:
+        raise RefusedRequestError(408, "the request did not come in time") from None
+    return b"".join(parts)
+
+
+async def read_form(request: Request) -> dict[str, str]:
+    """Return the fields of a form; RefusedRequestError 415 where it is none, 400 where it names one twice."""
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != FORM:
+        raise RefusedRequestError(415, "this address takes forms only")
+    try:
+        text = (await read_body(request)).decode("ascii")
+        pairs = parse_qsl(
+            text, keep_blank_values=True, strict_parsing=bool(text), max_num_fields=MOST_FIELDS, errors="strict"
+        )
+    except ValueError:
+        raise RefusedRequestError(400, "the form cannot be read") from None
+    fields = dict(pairs)
+    if len(fields) != len(pairs):
+        raise RefusedRequestError(400, "a field of the form comes twice")
+    return fields
+
+
+async def read_json(request: Request) -> Mapping[str, Any]:
+    """Return the JSON object of a body, {} where it is empty; RefusedRequestError 400 or 415 where it is none."""
+    content = await read_body(request)
+    if not content:
+        return {}
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+        raise RefusedRequestError(415, "send JSON, with content-type: application/json")
+    try:
+        value = orjson.loads(content)
+    except orjson.JSONDecodeError:
+        value = None
+    if not isinstance(value, dict):
+        raise RefusedRequestError(400, "the body is no JSON object")
+    return value

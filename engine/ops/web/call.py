@@ -1,0 +1,165 @@
+"""One request on its way through a view: who asks, what came along, and how to answer."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+from urllib.parse import quote
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+from engine.ops.access.access import Access
+from engine.ops.acts.act import Acts
+from engine.ops.acts.actor import Actor
+from engine.ops.acts.role import Permission, may
+from engine.ops.web.cookies import Cookies
+from engine.ops.web.criteria import Searches
+from engine.ops.web.history import History
+from engine.ops.web.look import Look
+from engine.ops.web.refusal import RefusedRequestError
+from engine.ops.web.route import Route
+from engine.pipeline.engine import Engine
+
+
+@dataclass(slots=True)
+class Desk:
+    """What all views work with, made once for a running engine."""
+
+    engine: Engine
+    acts: Acts
+    access: Access
+    clock: Callable[[], datetime]
+    routes: tuple[Route, ...]
+    cookies: Cookies
+    exposed: bool
+    look: Look = field(default_factory=Look)
+    searches: Searches = field(default_factory=Searches)
+    history: History = field(default_factory=History)
+    streams: Counter[str] = field(default_factory=Counter)
+    stopping: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+@dataclass(slots=True)
+class Call:
+    """One request. `actor` is None where nobody is signed in; `cookie` is of the session, or of a visitor.
+
+    `renewed`: the session's new cookie, where the request made one.
+    """
+
+    request: Request
+    desk: Desk
+    route: Route
+    actor: Actor | None = None
+    cookie: str = ""
+    renewed: str = ""
+    form: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def by(self) -> Actor:
+        """Who asks; only for routes that need somebody."""
+        if self.actor is None:
+            raise RefusedRequestError(401)
+        return self.actor
+
+    @property
+    def address(self) -> str:
+        """From where the request came."""
+        return self.request.client.host if self.request.client else ""
+
+    @property
+    def partial(self) -> bool:
+        """Whether htmx asks for a part of the page."""
+        return self.request.headers.get("hx-request") == "true"
+
+    @property
+    def owner(self) -> str:
+        """The name under which things are kept for who asks."""
+        return self.by.name
+
+    @property
+    def csrf(self) -> str:
+        """The token that forms of this session must carry."""
+        return self.desk.access.csrf_of(self.cookie) if self.cookie else ""
+
+    def may(self, permission: Permission) -> bool:
+        """Say whether who asks has a permission."""
+        return self.actor is not None and may(self.actor.role, permission)
+
+    def entry(self) -> int:
+        """Return the entry that the address names; RefusedRequestError 404 where it is no number of one."""
+        text = str(self.request.path_params.get("entry", ""))
+        if not text.isascii() or not text.isdigit() or len(text) > 15 or int(text) < 1:
+            raise RefusedRequestError(404, "there is no such entry")
+        return int(text)
+
+    def asked(self, name: str) -> str:
+        """Return a parameter of the address, '' where it is absent."""
+        return self.request.query_params.get(name, "")
+
+    def number(self, name: str) -> int | None:
+        """Return a parameter of the address as a number; RefusedRequestError 400 where it is none."""
+        text = self.asked(name)
+        if not text:
+            return None
+        if not text.isascii() or not text.isdigit() or len(text) > 15:
+            raise RefusedRequestError(400, f"{name} is no number")
+        return int(text)
+
+    async def perform(self, act: str, **given: Any) -> Any:
+        """Do an act in the name of who asks."""
+        return await self.desk.acts.perform(act, self.by, given)
+
+    def page(self, template: str, /, status: int = 200, **values: Any) -> Response:
+        """Answer with a page."""
+        return HTMLResponse(self.part(template, **values), status)
+
+    def part(self, template: str, /, **values: Any) -> str:
+        """Return a page, or a block of one, as text."""
+        return self.desk.look.render(template, self._around() | values)
+
+    def _around(self) -> dict[str, Any]:
+        path = self.request.url.path
+        menu = [
+            {"path": route.path, "label": route.label, "here": path == route.path or path.startswith(f"{route.path}/")}
+            for route in self.desk.routes
+            if route.label and isinstance(route.needs, Permission) and self.may(route.needs)
+        ]
+        said = SAID.get(self.asked("said"), "")
+        may_do = {str(permission): self.may(permission) for permission in Permission}
+        return {
+            "menu": menu,
+            "actor": self.actor,
+            "csrf": self.csrf,
+            "may": may_do,
+            "said": said,
+            "now": self.desk.clock(),
+        }
+
+
+SAID: dict[str, str] = {
+    "replayed": "The entry is delivered again in its old place.",
+    "released": "The entry is released: it is tried again.",
+    "discarded": "The entry is discarded. What waited behind it goes on.",
+    "resolved": "The choice is taken over: the entry is tried again.",
+    "edited": "The edited message is a new entry, delivered in the old one's place.",
+    "cleared": "Done.",
+    "channel": "Done: see the state below.",
+    "reloaded": "The files were read again; what changed is in force.",
+    "account": "The account is changed.",
+    "factor": "One-time codes are asked for from now on.",
+    "signed-out": "You are signed out.",
+    "password": "Your password is changed. Other sessions of yours have ended.",
+    "run": "The run has begun.",
+    "stopped": "The run stops after the entry that it is at.",
+}
+
+
+def go(path: str, said: str = "") -> Response:
+    """Send the browser to another page of ours, after a form; `said` names the line shown there."""
+    return Response(
+        status_code=303,
+        headers={"location": f"{path}{'&' if '?' in path else '?'}said={quote(said)}" if said else path},
+    )

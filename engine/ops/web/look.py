@@ -1,0 +1,47 @@
+"""The templates: escaped everywhere, and a name that is not there is a mistake."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from engine import __version__
+from engine.ops.web import wording
+
+FOLDER: Final = Path(__file__).with_name("templates")
+
+
+class Look:
+    """Renders templates; `menu` and who is signed in are given with each page."""
+
+    def __init__(self) -> None:
+        self._environment = Environment(
+            loader=FileSystemLoader(FOLDER),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self._environment.filters |= {
+            "visible": wording.visible,
+            "visible_lines": wording.visible_lines,
+            "moment": wording.moment,
+            "span": wording.span,
+            "number": wording.number,
+            "milliseconds": wording.milliseconds,
+            "pretty": wording.pretty,
+            "age": _age,
+        }
+        self._environment.globals |= {"version": __version__}
+
+    def render(self, template: str, values: Mapping[str, Any]) -> str:
+        """Return a template filled in."""
+        return self._environment.get_template(template).render(values)
+
+
+def _age(value: Any) -> str:
+    """Return how long ago a moment was."""
+    found = wording.moment_of(value)
+    return wording.span((datetime.now(UTC) - found).total_seconds()) if found else wording.NOTHING

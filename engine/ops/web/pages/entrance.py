@@ -1,0 +1,130 @@
+"""Coming in and leaving: set-up by a one-time token, log-in, the second factor, log-out."""
+
+import re
+import secrets
+from typing import Any, Final
+
+from starlette.responses import Response
+
+from engine.ops.access.session import Refusal, Session
+from engine.ops.acts.role import Permission
+from engine.ops.web.call import Call, go
+from engine.ops.web.cookies import SESSION, VISITOR
+from engine.ops.web.refusal import RefusedRequestError
+from engine.ops.web.route import Free, Route
+
+# Where to go after the log-in: a page of ours and nothing else.
+_PLACE: Final = re.compile(r"/[a-z0-9-]+(/[a-z0-9-]+)*")
+
+
+async def _show_log_in(call: Call) -> Response:
+    if call.actor is not None:
+        return go("/")
+    return _for_visitor(call, "log_in.html", to=call.asked("to"), name="", alarm="")
+
+
+async def _log_in(call: Call) -> Response:
+    name, to = call.form.get("name", ""), call.form.get("to", "")
+    old = call.desk.cookies.read(call.request, SESSION)
+    found = await call.desk.access.log_in(
+        name, call.form.get("password", ""), call.form.get("totp", ""), call.address, old
+    )
+    if isinstance(found, Refusal):
+        answer = _for_visitor(call, "log_in.html", _status(found), to=to, name=name, alarm=_sentence(found))
+        return _with_wait(answer, found)
+    return _enter(call, found, to if _PLACE.fullmatch(to) else "/")
+
+
+async def _show_set_up(call: Call) -> Response:
+    return _for_visitor(call, "set_up.html", token=call.asked("token"), name=call.asked("name"), alarm="")
+
+
+async def _set_up(call: Call) -> Response:
+    token, name, password = (call.form.get(field, "") for field in ("token", "name", "password"))
+    if password != call.form.get("again", ""):
+        alarm = "The two passwords differ."
+        return _for_visitor(call, "set_up.html", 422, token=token, name=name, alarm=alarm)
+    refusal = await call.desk.access.setup(token, name, password, call.address)
+    if refusal is not None:
+        answer = _for_visitor(call, "set_up.html", _status(refusal), token=token, name=name, alarm=_sentence(refusal))
+        return _with_wait(answer, refusal)
+    found = await call.desk.access.log_in(name, password, "", call.address)
+    return go("/log-in") if isinstance(found, Refusal) else _enter(call, found, "/account")
+
+
+async def _show_second_factor(call: Call) -> Response:
+    offer = await call.desk.access.enrolment(call.cookie) if call.cookie else None
+    if offer is None:
+        return go("/account" if call.actor is not None else "/log-in")
+    return call.page("second_factor.html", offer=offer, alarm="", required=call.actor is None)
+
+
+async def _second_factor(call: Call) -> Response:
+    found = await call.desk.access.enrol(call.cookie, call.form.get("code", ""), call.address)
+    if not isinstance(found, Refusal):
+        return _enter(call, found, "/account", "factor")
+    offer = await call.desk.access.enrolment(call.cookie)
+    if offer is None:
+        raise RefusedRequestError(_status(found), found.text)
+    return call.page(
+        "second_factor.html", _status(found), offer=offer, alarm=_sentence(found), required=call.actor is None
+    )
+
+
+async def _log_out(call: Call) -> Response:
+    if call.actor is not None:
+        call.desk.searches.forget(call.owner)
+    await call.desk.access.log_out(call.cookie, call.address)
+    answer = go("/log-in", "signed-out")
+    call.desk.cookies.drop(answer, SESSION)
+    return answer
+
+
+def _enter(call: Call, session: Session, place: str, said: str = "") -> Response:
+    answer = go("/second-factor") if session.enrolling else go(place, said)
+    call.desk.cookies.set(answer, SESSION, session.cookie)
+    call.desk.cookies.drop(answer, VISITOR)
+    return answer
+
+
+def _for_visitor(call: Call, template: str, status: int = 200, **values: Any) -> Response:
+    """Answer with a form for somebody who is not signed in, bound to a cookie of the browser."""
+    made = "" if call.cookie else secrets.token_urlsafe(24)
+    call.cookie = call.cookie or made
+    answer = call.page(template, status, exposed=call.desk.exposed, **values)
+    if made:
+        call.desk.cookies.set(answer, VISITOR, made)
+    return answer
+
+
+def _status(refusal: Refusal) -> int:
+    return 429 if refusal.wait_seconds else 403
+
+
+def _sentence(refusal: Refusal) -> str:
+    return f"{refusal.text} Wait {refusal.wait_seconds} seconds." if refusal.wait_seconds else refusal.text
+
+
+def _with_wait(answer: Response, refusal: Refusal) -> Response:
+    if refusal.wait_seconds:
+        answer.headers["retry-after"] = str(refusal.wait_seconds)
+    return answer
+
+
+def home_of(call: Call) -> str:
+    """Return the first page of the menu that who asks may see."""
+    for route in call.desk.routes:
+        if route.label and isinstance(route.needs, Permission) and call.may(route.needs):
+            return route.path
+    return "/account"
+
+
+ROUTES: Final = (
+    Route("GET", "/log-in", Free.ANYBODY, _show_log_in),
+    Route("POST", "/log-in", Free.ANYBODY, _log_in),
+    Route("GET", "/set-up", Free.ANYBODY, _show_set_up),
+    Route("POST", "/set-up", Free.ANYBODY, _set_up),
+    Route("GET", "/second-factor", Free.ANYBODY, _show_second_factor),
+    Route("POST", "/second-factor", Free.ANYBODY, _second_factor),
+    Route("POST", "/log-out", Free.ANYBODY, _log_out),
+)

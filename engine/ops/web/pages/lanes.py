@@ -1,0 +1,34 @@
+"""Held work: the lanes that stand still, why and for how long, what waits behind them; release in bulk."""
+
+from collections import Counter
+from typing import Any, Final
+
+from starlette.responses import Response
+
+from engine.ops.acts.role import Permission
+from engine.ops.reasons import reason_of
+from engine.ops.web.call import Call, go
+from engine.ops.web.route import Route
+
+MOST: Final = 200
+
+
+async def _list(call: Call) -> Response:
+    given = {name: call.asked(name) for name in ("reason", "channel", "destination") if call.asked(name)}
+    held = await call.perform("lanes.list", **given, limit=MOST)
+    reasons = [(reason_of(code), count) for code, count in Counter(one["reason"] for one in held).most_common()]
+    return call.page("lanes.html", held=held, reasons=reasons, chosen=given, most=MOST)
+
+
+async def _release(call: Call) -> Response:
+    given: dict[str, Any] = {
+        name: call.form[name] for name in ("reason", "channel", "destination") if call.form.get(name)
+    }
+    run = await call.perform("lanes.release", **given)
+    return go(f"/runs/{run['run']}", "run")
+
+
+ROUTES: Final = (
+    Route("GET", "/lanes", Permission.METADATA, _list, label="Held work"),
+    Route("POST", "/lanes/release", Permission.OPERATE, _release),
+)

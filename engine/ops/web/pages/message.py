@@ -1,0 +1,90 @@
+"""One message: where it stands and why, what was sent, what it says, what came of it; and what can be done."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from starlette.responses import Response
+
+from engine.ops.acts.role import Permission
+from engine.ops.reasons import reason_of
+from engine.ops.web.call import Call, go
+from engine.ops.web.route import Route
+
+# Holds that a person ends by saying which patient is meant.
+CHOICES: Final = frozenset({"ambiguous-identity", "multiple-matches", "identity-conflict"})
+UNFINISHED: Final = frozenset({"received", "claimed", "waiting"})
+
+
+async def _show(call: Call) -> Response:
+    seq = call.entry()
+    act = "messages.show" if call.may(Permission.PHI) else "messages.facts"
+    entry = await call.perform(act, entry=seq)
+    behind = await call.perform("lanes.show", entry=seq) if entry["state"] == "held" and entry["deliveries"] else None
+    return call.page("message.html", entry=entry, why=_why(entry), behind=behind, can=_can(call, entry))
+
+
+async def _explain(call: Call) -> Response:
+    seq = call.entry()
+    return call.page("explain.html", entry=seq, made=await call.perform("messages.explain", entry=seq))
+
+
+async def _replay(call: Call) -> Response:
+    await call.perform("messages.replay", entry=call.entry())
+    return go(f"/messages/{call.entry()}", "replayed")
+
+
+async def _force(call: Call) -> Response:
+    await call.perform("messages.replay", entry=call.entry(), force=True)
+    return go(f"/messages/{call.entry()}", "replayed")
+
+
+async def _release(call: Call) -> Response:
+    await call.perform("messages.release", entry=call.entry())
+    return go(f"/messages/{call.entry()}", "released")
+
+
+async def _retry(call: Call) -> Response:
+    await call.perform("messages.retry", entry=call.entry())
+    return go(f"/messages/{call.entry()}", "released")
+
+
+async def _discard(call: Call) -> Response:
+    await call.perform("messages.discard", entry=call.entry(), reason=call.form.get("reason", ""))
+    return go(f"/messages/{call.entry()}", "discarded")
+
+
+def _why(entry: Mapping[str, Any]) -> list[Any]:
+    """Return the lines of the reasons, notes and flags of an entry, each once, the entry's own first."""
+    codes = [entry["reason"], *(one["reason"] for one in entry["deliveries"])]
+    codes += [note for one in entry["deliveries"] for note in one["notes"]] + list(entry["flags"])
+    if entry["state"] == "discarded":
+        codes = codes[len(entry["deliveries"]) + 1 :]  # an operator's own words
+    return [reason_of(code) for code in dict.fromkeys(code for code in codes if code)]
+
+
+def _can(call: Call, entry: Mapping[str, Any]) -> Mapping[str, bool]:
+    """Say what may be done with an entry by whoever looks at it."""
+    operates = call.may(Permission.OPERATE)
+    states = {one["state"] for one in entry["deliveries"]} or {entry["state"]}
+    held = "held" in states
+    waits = any(one["due_at"] for one in entry["deliveries"])
+    reasons = {one["reason"] for one in entry["deliveries"] if one["state"] == "held"}
+    return {
+        "release": operates and held and bool(entry["deliveries"]),
+        "retry": operates and waits and not held,
+        "replay": operates and not states & UNFINISHED and not held,
+        "edit": operates,
+        "discard": operates and bool(states & (UNFINISHED | {"held"})),
+        "resolve": operates and bool(reasons & CHOICES),
+    }
+
+
+ROUTES: Final = (
+    Route("GET", "/messages/{entry}", Permission.METADATA, _show),
+    Route("GET", "/messages/{entry}/explain", Permission.PHI, _explain),
+    Route("POST", "/messages/{entry}/replay", Permission.OPERATE, _replay),
+    Route("POST", "/messages/{entry}/force", Permission.OPERATE, _force),
+    Route("POST", "/messages/{entry}/release", Permission.OPERATE, _release),
+    Route("POST", "/messages/{entry}/retry", Permission.OPERATE, _retry),
+    Route("POST", "/messages/{entry}/discard", Permission.OPERATE, _discard),
+)

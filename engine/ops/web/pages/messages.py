@@ -1,0 +1,133 @@
+"""The list of messages: filters, pages, live while it shows the newest; no address says what is searched for."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from starlette.responses import Response
+
+from engine.errors import UsageError
+from engine.journal.entry import State
+from engine.ops.acts.role import Permission
+from engine.ops.web.call import Call, go
+from engine.ops.web.refusal import RefusedRequestError
+from engine.ops.web.route import Route
+from engine.ops.web.stream import streamed
+from engine.ops.web.table_file import as_csv
+
+PAGE: Final = 50
+# What may stand in an address: links from other pages use it.
+PLAIN: Final = ("state", "channel", "event", "reason")
+OPEN: Final = (*PLAIN, "source", "control_id", "outcome", "since", "until")
+PRIVATE: Final = ("patient", "visit", "text")
+LABELS: Final = {
+    "state": "State", "channel": "Channel", "event": "Event", "reason": "Reason", "source": "Source",
+    "control_id": "Control ID", "outcome": "Note or code", "since": "From", "until": "Until", "patient": "Patient",
+    "visit": "Visit", "text": "Words in the message",
+}  # fmt: skip
+COLUMNS: Final = ("entry", "received_at", "channel", "source", "event", "control_id", "state", "reason", "ack")
+
+
+async def _list(call: Call) -> Response:
+    criteria = _criteria(call)
+    before = call.number("before")
+    values = await _found(call, criteria, before)
+    if call.partial:
+        return Response(call.part("parts/messages.html", **values), media_type="text/html")
+    channels = sorted(call.desk.engine.feeds)
+    return call.page(
+        "messages.html",
+        **values,
+        channels=channels,
+        states=list(State),
+        alarm="",
+        live=_live_at(call, criteria, before),
+    )
+
+
+async def _search(call: Call) -> Response:
+    """Keep what is searched for and go to the list of it; a form that cannot be searched for is shown again."""
+    criteria = {name: call.form[name].strip() for name in (*OPEN, *PRIVATE) if call.form.get(name, "").strip()}
+    if any(name in criteria for name in PRIVATE) and not call.may(Permission.PHI):
+        raise RefusedRequestError(403, "your role may not search for patients")
+    try:
+        await _perform(call, criteria, None, 1)
+    except UsageError as error:
+        values = {"found": {"entries": [], "before": None, "searched_back_to": None}, "more": "", "criteria": criteria}
+        channels = sorted(call.desk.engine.feeds)
+        alarm = str(error).removeprefix("--")
+        return call.page(
+            "messages.html", 422, **values, told=_told(criteria), channels=channels, states=list(State), alarm=alarm,
+            live="", search="", before=None,
+        )  # fmt: skip
+    return go(f"/messages?search={call.desk.searches.keep(call.owner, criteria)}" if criteria else "/messages")
+
+
+async def _live(call: Call) -> Response:
+    """Stream the newest page of a list; not of one that names a patient, as each look would be one at the patient."""
+    criteria = _criteria(call)
+    if any(name in criteria for name in PRIVATE):
+        raise RefusedRequestError(404)
+
+    async def rows() -> str:
+        return call.part("parts/messages.html", **await _found(call, criteria, None))
+
+    return streamed(call, rows)
+
+
+async def _export(call: Call) -> Response:
+    """Answer with the rows that a search finds, the newest thousand, as a file for a spreadsheet."""
+    criteria = _criteria(call, call.form.get("search", ""))
+    found = await _perform(call, criteria, None, 1000)
+    headers = {"content-disposition": 'attachment; filename="messages.csv"'}
+    return Response(as_csv(COLUMNS, found["entries"]), media_type="text/csv", headers=headers)
+
+
+def _criteria(call: Call, kept: str = "") -> Mapping[str, Any]:
+    """Return what the list is of: a kept search, or plain filters of the address."""
+    name = kept or call.asked("search")
+    if not name:
+        return {key: value for key in PLAIN if (value := call.asked(key).strip())}
+    criteria = call.desk.searches.find(call.owner, name)
+    if criteria is None:
+        raise RefusedRequestError(404, "this search is no longer kept: search again")
+    return criteria
+
+
+async def _found(call: Call, criteria: Mapping[str, Any], before: int | None) -> dict[str, Any]:
+    found = await _perform(call, criteria, before, PAGE)
+    more = _address(call, found["before"]) if found["before"] else ""
+    return {
+        "found": found, "more": more, "criteria": criteria, "told": _told(criteria), "search": call.asked("search"),
+        "before": before,
+    }  # fmt: skip
+
+
+async def _perform(call: Call, criteria: Mapping[str, Any], before: int | None, limit: int) -> Any:
+    act = "messages.search" if any(name in criteria for name in PRIVATE) else "messages.list"
+    return await call.perform(act, **criteria, before=before, limit=limit)
+
+
+def _told(criteria: Mapping[str, Any]) -> list[tuple[str, str]]:
+    return [(LABELS[name], criteria[name]) for name in LABELS if name in criteria]
+
+
+def _address(call: Call, before: int) -> str:
+    pairs = {key: value for key in ("search", *PLAIN) if (value := call.asked(key))}
+    return f"/messages?{urlencode(pairs | {'before': before})}"
+
+
+def _live_at(call: Call, criteria: Mapping[str, Any], before: int | None) -> str:
+    """Return the address of the list's stream, '' where it does not move."""
+    if before or any(name in criteria for name in PRIVATE) or "until" in criteria:
+        return ""
+    pairs = {key: value for key in ("search", *PLAIN) if (value := call.asked(key))}
+    return f"/live/messages?{urlencode(pairs)}"
+
+
+ROUTES: Final = (
+    Route("GET", "/messages", Permission.METADATA, _list, label="Messages"),
+    Route("POST", "/messages/search", Permission.METADATA, _search),
+    Route("GET", "/live/messages", Permission.METADATA, _live),
+    Route("POST", "/messages/export", Permission.METADATA, _export),
+)

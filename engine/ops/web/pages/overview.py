@@ -1,0 +1,111 @@
+"""The first page: what is wrong now, what waits, and how the last hour went; live."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from starlette.responses import Response
+
+from engine.ops.acts.role import Permission
+from engine.ops.web.call import Call, go
+from engine.ops.web.charts import Point, chart
+from engine.ops.web.pages.entrance import home_of
+from engine.ops.web.route import Free, Route
+from engine.ops.web.stream import streamed
+from engine.ops.web.wording import moment_of
+
+MOST_HELD: Final = 8
+HOUR: Final = timedelta(hours=1)
+POINTS: Final = 60
+
+
+async def _home(call: Call) -> Response:
+    return go(home_of(call))
+
+
+async def _show(call: Call) -> Response:
+    now, charts = await asyncio.gather(_now(call), _charts(call))
+    return call.page("overview.html", **now, **charts)
+
+
+async def _live(call: Call) -> Response:
+    async def now() -> str:
+        return call.part("parts/overview.html", **await _now(call))
+
+    async def charts() -> str:
+        return call.part("parts/charts.html", **await _charts(call))
+
+    return streamed(call, now, charts)
+
+
+async def _now(call: Call) -> dict[str, Any]:
+    """Gather what is wrong, the oldest and the worst first."""
+    counts, held, alerts, destinations = await asyncio.gather(
+        call.perform("messages.counts", since="1h"),
+        call.perform("lanes.list", limit=MOST_HELD + 1),
+        call.perform("alerts.list", open=True),
+        call.perform("destinations.list"),
+    )
+    return {
+        "counts": counts,
+        "received": _total(counts["received"], "received"),
+        "refused": _total(counts["received"], "refused"),
+        "unfinished": _total(counts["queues"], "unfinished"),
+        "held_count": _total(counts["queues"], "held"),
+        "oldest_seconds": max((queue["age_seconds"] or 0 for queue in counts["queues"].values()), default=0),
+        "held": held[:MOST_HELD],
+        "more_held": len(held) > MOST_HELD,
+        "alerts": alerts,
+        "stuck": [one for one in destinations if one["state"] != "ready"],
+    }
+
+
+async def _charts(call: Call) -> dict[str, Any]:
+    now = call.desk.clock()
+    since = now - HOUR
+    series = await call.perform("messages.throughput", since=since.isoformat(), until=now.isoformat(), points=POINTS)
+    times = [moment_of(at) or now for at in series["at"]]
+    errors = [
+        _sum(series["refused"].values()),
+        *(_sum([one["held"], one["rejected"]]) for one in series["settled"].values()),
+    ]
+    latency = _worst([one["p99"] for one in series["ack_ms"].values()])
+    minutes = max(series["seconds"], 1) / 60
+    charts = (
+        chart("Messages received", "a minute", _points(times, _rate(_sum(series["received"].values()), minutes))),
+        chart("Time to the acknowledgement, 99 of 100", "ms", _points(times, latency)),
+        chart(
+            "Age of the oldest unfinished message", "s", [one for one in call.desk.history.samples if one[0] >= since]
+        ),
+        chart("Refused or held", "a minute", _points(times, _rate(_sum(errors), minutes))),
+    )
+    return {"charts": charts}
+
+
+def _total(groups: Mapping[str, Mapping[str, int]], name: str) -> int:
+    return sum(group.get(name, 0) for group in groups.values())
+
+
+def _sum(series: Any) -> list[float]:
+    return [sum(values) for values in zip(*series, strict=True)]
+
+
+def _worst(series: Sequence[Sequence[float | None]]) -> list[float | None]:
+    found = ([value for value in values if value is not None] for values in zip(*series, strict=True))
+    return [max(values) if values else None for values in found]
+
+
+def _rate(values: Sequence[float], minutes: float) -> list[float | None]:
+    return [value / minutes for value in values]
+
+
+def _points(times: Sequence[datetime], values: Sequence[float | None]) -> list[Point]:
+    return list(zip(times, values, strict=False))
+
+
+ROUTES: Final = (
+    Route("GET", "/", Free.SIGNED_IN, _home),
+    Route("GET", "/overview", Permission.METADATA, _show, label="Overview"),
+    Route("GET", "/live/overview", Permission.METADATA, _live),
+)

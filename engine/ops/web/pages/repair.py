@@ -1,0 +1,71 @@
+"""Mending one message: what a replay would change at the server now, edit and replay, choose who is meant."""
+
+from typing import Any, Final
+
+from starlette.responses import Response
+
+from engine.errors import AdtEngineError
+from engine.ops.acts.role import Permission
+from engine.ops.web.call import Call, go
+from engine.ops.web.refusal import RefusedRequestError, status_of
+from engine.ops.web.route import Route
+
+
+async def _rehearse(call: Call) -> Response:
+    seq = call.entry()
+    told = await call.perform("messages.rehearse", entry=seq)
+    return call.page("rehearsal.html", entry=seq, rehearsal=told)
+
+
+async def _show_edit(call: Call) -> Response:
+    entry = await call.perform("messages.show", entry=call.entry())
+    text = "\n".join(entry["message"].replace("\r\n", "\r").replace("\n", "\r").split("\r")).rstrip("\n")
+    return _form(call, text)
+
+
+async def _edit(call: Call) -> Response:
+    """Rehearse an edited message or store it as a new entry, by the button that was pressed."""
+    text, reason = call.form.get("message", ""), call.form.get("reason", "")
+    given: dict[str, Any] = {"entry": call.entry(), "message": _as_sent(text)}
+    try:
+        if call.form.get("do") != "replay":
+            return _form(call, text, rehearsal=await call.perform("messages.rehearse", **given))
+        given |= {"reason": reason, "discard_original": call.form.get("discard_original") == "yes"}
+        made = await call.perform("messages.edit", **given)
+    except RefusedRequestError:
+        raise
+    except AdtEngineError as error:
+        return _form(call, text, status=status_of(error), alarm=str(error))
+    return go(f"/messages/{made['entry']}", "edited")
+
+
+async def _show_choice(call: Call) -> Response:
+    found = await call.perform("messages.matches", entry=call.entry(), destination=call.asked("destination") or None)
+    return call.page("choice.html", entry=call.entry(), found=found)
+
+
+async def _choose(call: Call) -> Response:
+    given = {"destination": call.form.get("destination", ""), "patient": call.form.get("patient", "")}
+    await call.perform("messages.resolve", entry=call.entry(), **given)
+    return go(f"/messages/{call.entry()}", "resolved")
+
+
+def _form(call: Call, text: str, *, status: int = 200, rehearsal: Any = None, alarm: str = "") -> Response:
+    values = {"entry": call.entry(), "text": text, "rehearsal": rehearsal, "alarm": alarm}
+    values |= {"reason": call.form.get("reason", ""), "discards": call.form.get("discard_original") == "yes"}
+    return call.page("edit.html", status, **values)
+
+
+def _as_sent(text: str) -> str:
+    """Return a message with HL7's ends of segments; browsers send lines with CR LF."""
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    return "".join(f"{line}\r" for line in lines if line.strip())
+
+
+ROUTES: Final = (
+    Route("POST", "/messages/{entry}/rehearse", Permission.OPERATE, _rehearse),
+    Route("GET", "/messages/{entry}/edit", Permission.OPERATE, _show_edit),
+    Route("POST", "/messages/{entry}/edit", Permission.OPERATE, _edit),
+    Route("GET", "/messages/{entry}/choose", Permission.OPERATE, _show_choice),
+    Route("POST", "/messages/{entry}/choose", Permission.OPERATE, _choose),
+)

@@ -1,0 +1,106 @@
+"""Bulk runs: which entries, what it would be, then its progress; stop and resume."""
+
+from typing import Any, Final
+
+from starlette.responses import Response
+
+from engine.errors import UsageError
+from engine.journal.entry import State
+from engine.ops.acts.role import Permission
+from engine.ops.web.call import Call, go
+from engine.ops.web.refusal import RefusedRequestError
+from engine.ops.web.route import Route
+from engine.ops.web.stream import streamed
+
+FILTERS: Final = ("state", "channel", "event", "patient", "reason", "since", "until", "destination")
+RATE: Final = 200
+
+
+async def _list(call: Call) -> Response:
+    return await _form(call, {})
+
+
+async def _plan(call: Call) -> Response:
+    """Show what a run would take up; nothing is begun before that was seen."""
+    given = _given(call)
+    try:
+        plan = await call.perform("replays.plan", **given)
+    except UsageError as error:
+        return await _form(call, given, 422, str(error).removeprefix("--"))
+    kept = call.desk.searches.keep(call.owner, given)
+    return call.page(
+        "run_plan.html", plan=plan, kept=kept, told={k: v for k, v in given.items() if k in FILTERS}, given=given
+    )
+
+
+async def _start(call: Call) -> Response:
+    """Begin what was planned, as it was kept: the form carries its id alone."""
+    given = call.desk.searches.find(call.owner, call.form.get("plan", ""))
+    if given is None:
+        raise RefusedRequestError(404, "this plan is no longer kept: make it again")
+    run = await call.perform("replays.start", **given)
+    return go(f"/runs/{run['run']}", "run")
+
+
+async def _show(call: Call) -> Response:
+    return call.page("run.html", run=await _run(call))
+
+
+async def _live(call: Call) -> Response:
+    number = call.number("run")
+
+    async def progress() -> str:
+        return call.part("parts/run.html", run=await call.perform("replays.progress", run=number))
+
+    return streamed(call, progress)
+
+
+async def _stop(call: Call) -> Response:
+    await call.perform("replays.stop", run=_number(call))
+    return go(f"/runs/{_number(call)}", "stopped")
+
+
+async def _resume(call: Call) -> Response:
+    await call.perform("replays.resume", run=_number(call))
+    return go(f"/runs/{_number(call)}", "run")
+
+
+async def _form(call: Call, given: dict[str, Any], status: int = 200, alarm: str = "") -> Response:
+    runs = await call.perform("replays.list", limit=50)
+    channels, destinations = sorted(call.desk.engine.feeds), sorted(call.desk.engine.dispatches)
+    return call.page(
+        "runs.html", status, runs=runs, given=given, alarm=alarm, channels=channels, destinations=destinations,
+        rate=RATE, states=list(State),
+    )  # fmt: skip
+
+
+async def _run(call: Call) -> Any:
+    return await call.perform("replays.progress", run=_number(call))
+
+
+def _number(call: Call) -> int:
+    text = str(call.request.path_params.get("run", ""))
+    if not text.isascii() or not text.isdigit() or len(text) > 15:
+        raise RefusedRequestError(404, "there is no such run")
+    return int(text)
+
+
+def _given(call: Call) -> dict[str, Any]:
+    given: dict[str, Any] = {name: call.form[name].strip() for name in FILTERS if call.form.get(name, "").strip()}
+    rate = call.form.get("rate", "").strip()
+    if rate:
+        if not rate.isascii() or not rate.isdigit():
+            raise RefusedRequestError(422, "the rate is a number of entries a second")
+        given["rate"] = int(rate)
+    return given
+
+
+ROUTES: Final = (
+    Route("GET", "/runs", Permission.METADATA, _list, label="Bulk runs"),
+    Route("POST", "/runs/plan", Permission.OPERATE, _plan),
+    Route("POST", "/runs/start", Permission.OPERATE, _start),
+    Route("GET", "/runs/{run}", Permission.METADATA, _show),
+    Route("GET", "/live/run", Permission.METADATA, _live),
+    Route("POST", "/runs/{run}/stop", Permission.OPERATE, _stop),
+    Route("POST", "/runs/{run}/resume", Permission.OPERATE, _resume),
+)

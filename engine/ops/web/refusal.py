@@ -1,0 +1,52 @@
+"""A request that is not answered as asked: the status, and a line for whoever asked."""
+
+from typing import Final
+
+from engine.errors import (
+    AdtEngineError,
+    ForbiddenActError,
+    ForbiddenMoveError,
+    UnknownEntryError,
+    UsageError,
+)
+
+TITLES: Final = {
+    400: "That cannot be read",
+    401: "Please sign in",
+    403: "Not with your role",
+    404: "There is no such page",
+    405: "Not in this way",
+    408: "Too slow",
+    409: "Not as things are",
+    413: "Too much at once",
+    415: "Not in this form",
+    421: "Not under this name",
+    422: "That cannot be done",
+    429: "Too many attempts",
+    500: "Something went wrong here",
+    503: "Not at this moment",
+}
+
+
+class RefusedRequestError(AdtEngineError):
+    """The request is refused; `status` is the HTTP status."""
+
+    def __init__(self, status: int, message: str = "") -> None:
+        super().__init__(message or TITLES.get(status, "The request is refused"))
+        self.status = status
+
+
+def status_of(error: AdtEngineError) -> int:
+    """Return the HTTP status of an error of ours."""
+    match error:
+        case RefusedRequestError():
+            return error.status
+        case ForbiddenActError():
+            return 403
+        case UnknownEntryError():
+            return 404
+        case ForbiddenMoveError():
+            return 409
+        case UsageError():
+            return 422
+    return 503

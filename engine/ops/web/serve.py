@@ -1,0 +1,46 @@
+"""The pages of a running engine: bound before the engine starts, served beside it until it stops."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from datetime import datetime
+from pathlib import Path
+
+from engine import telemetry
+from engine.journal.reading import Reader
+from engine.ops.access.access import Access
+from engine.ops.acts.act import Acts
+from engine.ops.web.app import App
+from engine.ops.web.call import Desk
+from engine.ops.web.cookies import Cookies
+from engine.ops.web.history import keep
+from engine.ops.web.server import Doorway, bind, serving
+from engine.ops.web.table import ROUTES
+from engine.pipeline.engine import Engine, now
+
+_log = telemetry.logger()
+
+
+@contextlib.asynccontextmanager
+async def pages(engine: Engine, acts: Acts, access: Access, where: Doorway) -> AsyncIterator[None]:
+    """Serve the operators' pages of an engine until closed; StartError where the address cannot be had."""
+    listening = bind(where)
+    host, port = listening.getsockname()[:2]
+    desk = Desk(engine, acts, access, now, ROUTES, Cookies(port, where.tls), where.exposed)
+    samples = asyncio.create_task(keep(desk.history, now, lambda: _oldest(engine), desk.stopping))
+    try:
+        async with serving(App(desk, where.names), where, listening, desk.stopping):
+            _log.info("pages listening", address=host, port=port)
+            yield
+    finally:
+        desk.stopping.set()
+        await samples
+
+
+async def _oldest(engine: Engine) -> datetime | None:
+    return await asyncio.to_thread(_read_oldest, engine.files.data)
+
+
+def _read_oldest(folder: Path) -> datetime | None:
+    with Reader(folder) as reader:
+        return reader.stats().oldest_unfinished_at

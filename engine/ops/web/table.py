@@ -1,0 +1,36 @@
+"""All routes in one table: pages, API, health and the door for messages over HTTP."""
+
+from typing import Final
+
+from engine.ops.acts.table import ALL
+from engine.ops.web.api.routes import api_routes
+from engine.ops.web.pages import (
+    assets,
+    channels,
+    codes,
+    duplicates,
+    entrance,
+    lanes,
+    message,
+    messages,
+    overview,
+    reasons,
+    repair,
+    runs,
+)
+
+ROUTES: Final = (
+    *overview.ROUTES,
+    *messages.ROUTES,
+    *lanes.ROUTES,
+    *message.ROUTES,
+    *repair.ROUTES,
+    *runs.ROUTES,
+    *channels.ROUTES,
+    *codes.ROUTES,
+    *duplicates.ROUTES,
+    *reasons.ROUTES,
+    *entrance.ROUTES,
+    *assets.ROUTES,
+    *api_routes(ALL),
+)

@@ -1,0 +1,24 @@
+"""Rows as a file for spreadsheets, in which no cell is taken for a formula."""
+
+import csv
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+# What a spreadsheet would calculate, also behind spaces (OWASP, CSV injection).
+_STARTS: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "|", "%")
+
+
+def as_csv(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> bytes:
+    """Return rows as CSV (RFC 4180) in UTF-8, one line of headings first."""
+    written = io.StringIO()
+    writer = csv.writer(written, lineterminator="\r\n")
+    writer.writerow(columns)
+    writer.writerows([plain(row.get(column)) for column in columns] for row in rows)
+    return written.getvalue().encode()
+
+
+def plain(value: Any) -> str:
+    """Return a cell; one that a spreadsheet would calculate has an apostrophe in front."""
+    text = "" if value is None else str(value)
+    return f"'{text}" if text.lstrip(" ").startswith(_STARTS) else text

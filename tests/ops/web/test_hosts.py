@@ -1,0 +1,49 @@
+"""Which hosts a request may name."""
+
+import pytest
+import trustme
+
+from engine.ops.web.hosts import host_of, is_known, is_loopback, names_of
+
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+@pytest.mark.parametrize(
+    ("header", "host"),
+    [
+        ("127.0.0.1:8081", "127.0.0.1"),
+        ("LOCALHOST", "localhost"),
+        ("[::1]:8081", "::1"),
+        ("[::1]", "::1"),
+        ("engine.example:443", "engine.example"),
+        ("", ""),
+    ],
+)
+def test_the_host_is_read_without_its_port(header: str, host: str) -> None:
+    """Case, port and brackets do not matter."""
+    assert host_of(header) == host
+
+
+@pytest.mark.parametrize(
+    "header", ["evil.example", "127.0.0.1.evil.example", "localhost.evil.example:8081", "", "::1:80"]
+)
+def test_a_name_that_points_here_is_not_enough(header: str) -> None:
+    """A page elsewhere whose name leads to this machine (DNS rebinding) is not answered."""
+    assert not is_known(header, LOOPBACK)
+
+
+def test_names_of_a_certificate_may_be_asked_for() -> None:
+    """DNS names, one label under a wildcard, and addresses; the parent of a wildcard is none."""
+    issued = trustme.CA().issue_cert("Engine.example", "*.ward.example", "10.1.2.3")
+    names = names_of(issued.cert_chain_pems[0].bytes())
+    assert is_known("engine.example:8443", names)
+    assert is_known("a.ward.example", names)
+    assert is_known("10.1.2.3:8443", names)
+    assert not is_known("ward.example", names)
+    assert not is_known("a.b.ward.example", names)
+
+
+def test_only_this_machine_is_loopback() -> None:
+    """All addresses of the loopback net, both families, and the name."""
+    assert all(is_loopback(host) for host in ("127.0.0.1", "127.9.9.9", "::1", "localhost"))
+    assert not any(is_loopback(host) for host in ("0.0.0.0", "10.0.0.1", "::", "engine.example"))  # noqa: S104

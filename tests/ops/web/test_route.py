@@ -1,0 +1,68 @@
+"""The table of routes."""
+
+from typing import Any
+
+import pytest
+from starlette.responses import Response
+
+from engine.errors import StartError
+from engine.ops.acts.role import Permission
+from engine.ops.acts.table import ALL
+from engine.ops.web.api.offer import TABLE, offers
+from engine.ops.web.api.openapi import described
+from engine.ops.web.route import Free, Gate, Route, checked
+from engine.ops.web.table import ROUTES
+
+# All that answers somebody who has not said who it is.
+UNKNOWN_CALLERS = {
+    *("GET /log-in", "POST /log-in", "GET /set-up", "POST /set-up", "GET /second-factor", "POST /second-factor"),
+    *("POST /log-out", "GET /assets/{name}", "GET /livez", "GET /readyz"),
+}
+
+
+async def _view(_call: Any) -> Response:
+    return Response()
+
+
+def test_a_route_that_declares_nothing_does_not_start() -> None:
+    """A route without a permission, and one that stands there twice, are failures at the start."""
+    with pytest.raises(StartError, match="GET /x declares no permission"):
+        checked([Route("GET", "/x", None, _view)])  # type: ignore[arg-type]
+    twice = Route("GET", "/x", Permission.PHI, _view)
+    with pytest.raises(StartError, match="GET /x stands twice"):
+        checked([twice, twice])
+
+
+def test_little_answers_a_stranger() -> None:
+    """The routes that need nobody are these and no others."""
+    assert {route.key for route in checked(ROUTES) if route.needs is Free.ANYBODY} <= UNKNOWN_CALLERS
+
+
+def test_pages_and_programs_come_through_their_own_gates() -> None:
+    """Sessions open no address of the API, and tokens no page."""
+    programs = ("/api/", "/hl7/", "/metrics", "/livez", "/readyz")
+    assert all((route.gate is Gate.TOKEN) == route.path.startswith(programs) for route in ROUTES)
+
+
+def test_no_get_asks_for_an_act_that_changes_something() -> None:
+    """Whatever operates, or is about accounts, channels or care, is a POST, on pages and in the API."""
+    changing = {Permission.CHANNELS, Permission.CARE}
+    assert not [route.key for route in ROUTES if route.method == "GET" and route.needs in changing]
+
+
+def test_every_act_is_offered_to_programs_once() -> None:
+    """The API grows by itself: each act has one address, needs what the act needs, and is described."""
+    offered = list(offers(ALL))
+    assert {act.name for _, act in offered} == {act.name for act in ALL}
+    assert len({(offer.method, offer.path) for offer, _ in offered}) == len(offered)
+    described_paths = described(offered)["paths"]
+    for offer, act in offered:
+        (route,) = [one for one in ROUTES if one.key == f"{offer.method} /api/v1{offer.path}"]
+        assert route.needs is act.permission
+        operation = described_paths[f"/api/v1{offer.path}"][offer.method.lower()]
+        assert (operation["operationId"], operation["x-permission"]) == (act.name, str(act.permission))
+
+
+def test_nothing_of_a_patient_can_be_asked_for_in_an_address() -> None:
+    """No GET of the API takes a patient, a visit or text."""
+    assert not [offer.path for offer in TABLE if set(offer.query) & {"patient", "visit", "text", "value", "message"}]
