@@ -23,6 +23,7 @@ class Commands(Lazily):
         "doctor": "engine.ops.doctor:doctor",
         "messages": "engine.ops.messages:app",
         "channels": "engine.ops.channels:app",
+        "destinations": "engine.ops.destinations:app",
         "mappings": "engine.ops.mappings:app",
         "reasons": "engine.ops.reasons:reasons",
         "interchange": "engine.ops.interchange:app",

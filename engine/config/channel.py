@@ -203,7 +203,12 @@ class Channel(Frozen):
         if len(set(names)) != len(names):
             raise ValueError("two destinations have the same name; rename one")
         mllp = self.listen.mllp
-        if not loopback(mllp.host) and self.insecure is None and (mllp.tls is None or not self.allow):
+        if (
+            mllp is not None
+            and not loopback(mllp.host)
+            and self.insecure is None
+            and (mllp.tls is None or not self.allow)
+        ):
             raise ValueError(
                 f"listening on {mllp.host} needs tls and an allow list, or 'insecure: accepted' where that is meant"
             )

@@ -59,18 +59,25 @@ def _clashes(channels: Sequence[_Read]) -> Iterator[Problem]:
                     f"the name {channel.channel} again",
                     f"it names the channel in {earlier.file}; rename one",
                 )
-            if _same_door(channel, other):
-                port = channel.listen.mllp.port
+            port = _shared_port(channel, other)
+            if port:
                 yield source.problem(
                     ("listen", "mllp", "port"), f"port {port} again", f"{other.channel} listens there ({earlier.file})"
                 )
+            path = channel.listen.http.path if channel.listen.http else ""
+            if path and other.listen.http and path == other.listen.http.path:
+                yield source.problem(
+                    ("listen", "http", "path"), f"the path {path} again", f"{other.channel} has it ({earlier.file})"
+                )
 
 
-def _same_door(one: Channel, other: Channel) -> bool:
+def _shared_port(one: Channel, other: Channel) -> int:
+    """Return the port that both channels want, 0 for none."""
     first, second = one.listen.mllp, other.listen.mllp
-    if first.port == 0 or first.port != second.port:
-        return False
-    return first.host == second.host or _everywhere(first.host) or _everywhere(second.host)
+    if first is None or second is None or first.port != second.port:
+        return 0
+    same = first.host == second.host or _everywhere(first.host) or _everywhere(second.host)
+    return first.port if same else 0
 
 
 def _everywhere(host: str) -> bool:

@@ -7,6 +7,7 @@ from pydantic import AfterValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from engine.config.frozen import Frozen
+from engine.config.name import check_name
 from engine.config.secret import Secret
 
 _NEEDED_BY_AUTH = {
@@ -16,13 +17,6 @@ _NEEDED_BY_AUTH = {
     "private_key_jwt": ("token_url", "client_id", "private_key"),
     "refresh_token": ("token_url", "client_id", "refresh_token"),
 }
-
-
-def check_name(text: str) -> str:
-    """Return a channel's or destination's name; ValueError where it is not 1 to 64 letters, digits, - and _."""
-    if not (0 < len(text) <= 64 and text.isascii() and text.replace("-", "").replace("_", "x").isalnum()):
-        raise ValueError("a name is 1 to 64 letters, digits, - and _")
-    return text
 
 
 def _url(text: str) -> str:

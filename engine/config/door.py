@@ -3,9 +3,10 @@
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from engine.config.frozen import Frozen
+from engine.config.name import check_name
 
 
 class Tls(Frozen):
@@ -26,10 +27,23 @@ class Mllp(Frozen):
     commit_bytes: bool = Field(default=False, description="answer each block with the commit byte of MLLP release 2")
 
 
-class Listen(Frozen):
-    """The doors of a channel."""
+class Http(Frozen):
+    """The HTTP door of a channel: `POST /hl7/v2/<path>` on the address of the operators' pages, for API tokens."""
 
-    mllp: Mllp = Field(description="the MLLP listener")
+    path: Annotated[str, AfterValidator(check_name)] = Field(description="the last part of the URL")
+
+
+class Listen(Frozen):
+    """The doors of a channel, one or both."""
+
+    mllp: Mllp | None = Field(None, description="the MLLP listener")
+    http: Http | None = Field(None, description="the HTTP door, beside it or alone")
+
+    @model_validator(mode="after")
+    def _some(self) -> "Listen":
+        if self.mllp is None and self.http is None:
+            raise ValueError("a channel listens by mllp, by http, or by both")
+        return self
 
 
 class Limits(Frozen):

@@ -1,5 +1,6 @@
 """Claiming: deliveries that may run now leave in journal order, each heading all its lanes."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
@@ -12,7 +13,8 @@ from engine.journal.moment import from_micros, to_micros
 
 # The one query that hands out work, in normal running and after a kill.
 CLAIM: Final = """
-SELECT d.seq, d.lanes, d.tries, d.replay, d.forced, e.channel, e.source, e.control_id, e.event, e.received_at, p.raw,
+SELECT d.seq, d.lanes, d.tries, d.replay, d.forced, d.settled_by <> '', e.channel, e.source, e.control_id, e.event,
+  e.received_at, p.raw,
   (SELECT MAX(number) FROM attempt AS a WHERE a.seq = d.seq AND a.destination = d.destination)
 FROM delivery AS d JOIN entry AS e ON e.seq = d.seq JOIN payload AS p ON p.seq = d.seq
 WHERE d.destination = ? AND d.state = 'received' AND d.state <> 'delivered' AND (d.due_at IS NULL OR d.due_at <= ?)
@@ -37,6 +39,14 @@ WITH RECURSIVE name (destination) AS (
     WHERE d.destination > name.destination AND d.state <> 'delivered')
   FROM name WHERE name.destination IS NOT NULL)
 SELECT destination FROM name WHERE destination IS NOT NULL
+"""
+# What was claimed ahead and never begun goes back to where it was.
+GIVE_SOME_BACK: Final = """
+UPDATE delivery SET state = CASE WHEN EXISTS (
+    SELECT 1 FROM json_each(delivery.lanes) AS mine CROSS JOIN queue AS q
+    WHERE q.destination = delivery.destination AND q.lane = mine.value AND q.seq < delivery.seq)
+  THEN 'waiting' ELSE 'received' END
+WHERE destination = ? AND seq IN (SELECT value FROM json_each(?)) AND state = 'claimed'
 """
 OPEN_INTENT: Final = """
 SELECT number, method, url, headers, body, at FROM attempt AS a WHERE seq = ? AND destination = ?
@@ -108,11 +118,11 @@ class Claims:
         return tuple(claims)
 
     def _claimed(self, destination: str, row: tuple[Any, ...], lanes: tuple[int, ...]) -> Claimed:
-        seq, _lanes, tries, replay, forced, channel, source, control_id, event, received_at, raw, made = row
+        seq, _lanes, tries, replay, forced, released, channel, source, control_id, event, received_at, raw, made = row
         intent = self._open_intent(seq, destination) if made else None
         return Claimed(
             seq, destination, raw, channel, source, control_id, event, from_micros(received_at), made or 0, tries,
-            intent, lanes, bool(replay), bool(forced),
+            intent, lanes, bool(replay), bool(forced), bool(released),
         )  # fmt: skip
 
     def _open_intent(self, seq: int, destination: str) -> Intent | None:
@@ -133,6 +143,12 @@ class Claims:
             raise ForbiddenMoveError(f"entry {seq} is not claimed for {destination}")
         self._undo.append((destination, seq, out))
         return out
+
+    def give_back(self, destination: str, seqs: Sequence[int]) -> None:
+        """Note that deliveries which were claimed are not begun and no longer out."""
+        for seq in seqs:
+            self.returned(seq, destination)
+        self._connection.execute(GIVE_SOME_BACK, (destination, orjson.dumps(list(seqs)).decode()))
 
     def joined(self, lane: int, into: int) -> None:
         """Note that a lane went into another one."""

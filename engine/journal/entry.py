@@ -145,7 +145,7 @@ class Claimed:
 
     `attempts_made`: number of the last intent journaled. `tries`: how often it was settled with a retry. `open_intent`:
     an intent whose outcome is not known (a kill came between): read before writing. `forced`: a replay of something
-    older than what was applied, asked for by an operator.
+    older than what was applied, asked for by an operator. `released`: somebody let it go on, or replayed it.
     """
 
     seq: int
@@ -162,6 +162,7 @@ class Claimed:
     lanes: tuple[int, ...]
     replay: bool
     forced: bool
+    released: bool = False
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -117,6 +117,10 @@ class Journal:
         """
         return cast(int, await self._submit(Kind.SETTLE, settlement))
 
+    async def give_back(self, destination: str, seqs: Sequence[int]) -> None:
+        """Let go of deliveries that were claimed and not begun; they may be claimed again."""
+        await self._act(lambda rooms: rooms.claims.give_back(destination, seqs))
+
     async def next_due(self, destination: str) -> datetime | None:
         """Return when the next retry falls due; None where none is waited for."""
         return cast("datetime | None", await self._look(lambda rooms: rooms.claims.next_due(destination)))

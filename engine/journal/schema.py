@@ -9,7 +9,7 @@ from typing import Final
 from sqlite_utils import Database, Migrations
 
 from engine.errors import JournalUnusableError
-from engine.journal.tables import access, care, messages, replays
+from engine.journal.tables import access, care, messages, operations, replays
 
 NAME: Final = "adt-engine-journal"
 
@@ -19,6 +19,7 @@ MIGRATIONS: Final = Migrations(NAME)
 STEPS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("0001_tables", messages.STATEMENTS),
     ("0003_access", access.STATEMENTS),
+    ("0004_operations", operations.STATEMENTS),
     ("0005_replays", replays.STATEMENTS),
     ("0006_care", care.STATEMENTS),
 )

@@ -12,7 +12,7 @@ from typing import Final
 import orjson
 import typer
 
-from engine.config.channel import Channel
+from engine.config.channel import Channel, Mllp
 from engine.config.destination import Destination as Settings
 from engine.deliver.destination import Destination
 from engine.errors import AdtEngineError, ConfigurationError, JournalUnusableError
@@ -70,7 +70,8 @@ def _checks(files: Files) -> Iterator[Check]:
         return
     yield Check("files", good=True, found=f"{len(configuration.channels)} channels, mappings compiled")
     if not running:
-        yield from (_door(channel) for channel in configuration.channels.values())
+        channels = configuration.channels.values()
+        yield from (_door(channel, channel.listen.mllp) for channel in channels if channel.listen.mllp)
     yield from asyncio.run(_destinations(configuration))
 
 
@@ -105,8 +106,7 @@ def _running(data: Path) -> bool:
     return True
 
 
-def _door(channel: Channel) -> Check:
-    mllp = channel.listen.mllp
+def _door(channel: Channel, mllp: Mllp) -> Check:
     name = f"port of {channel.channel}"
     family = socket.AF_INET6 if ":" in mllp.host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:

@@ -61,7 +61,7 @@ async def serve(files: Files) -> int:
     reloads: set[asyncio.Task[None]] = set()
     loop.add_signal_handler(signal.SIGHUP, lambda: reloads.add(loop.create_task(_reload(engine))))
     async with admin.serving(files.data, os.getuid(), Acts(engine, ALL)):
-        _log.info("started", pid=os.getpid(), count=len(engine.doors))
+        _log.info("started", pid=os.getpid(), count=len(engine.doors.intakes))
         waits = [loop.create_task(stop.wait()), loop.create_task(engine.failed.wait())]
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         for wait in waits:

@@ -9,26 +9,32 @@ belongs to different patients. The other half of the spine is intake.py.
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import Callable
 from datetime import datetime
+from enum import StrEnum
 from typing import Final
 
 from engine import fault, telemetry
+from engine.config.channel import Mode
+from engine.config.destination import Destination as Settings
+from engine.deliver.breaker import Gate
 from engine.deliver.destination import Destination
 from engine.deliver.verdict import Failure, Verdict, VerdictKind
-from engine.errors import DeliveryError, MappingError, MessageError
+from engine.errors import DeliveryError, DestinationError, MappingError, MessageError
 from engine.fhir.plan import Merge, Plan
 from engine.hl7.message import Message
 from engine.journal.entry import Claimed, State
 from engine.journal.journal import Journal
+from engine.journal.pausing import Pause
+from engine.pipeline.alerts.kind import PauseReason
 from engine.pipeline.completing import LACKING, NOTE, completed
-from engine.pipeline.feed import Feed, Feeds
-from engine.pipeline.handover import Handover
+from engine.pipeline.feed import Feed
 from engine.pipeline.judgement import read_message
 from engine.pipeline.memory import DestinationMemory
-from engine.pipeline.outcomes import Outcome, Outcomes
+from engine.pipeline.outcomes import Outcome
 from engine.pipeline.pace import Pace
+from engine.pipeline.pauses import HoldStorm
 from engine.pipeline.settling import held, intent_of, settlement
+from engine.pipeline.shared import Shared
 
 IDLE_SECONDS: Final = 30.0
 STOP_SECONDS: Final = 8.0
@@ -37,29 +43,45 @@ MOST_LATER: Final = 20
 _log = telemetry.logger()
 
 
+class Condition(StrEnum):
+    """How a destination does; all but a paused one are tried again by themselves."""
+
+    READY = "ready"
+    PAUSED = "paused"
+    FAILING = "failing"
+    UNREACHABLE = "unreachable"
+    OPEN = "open"
+
+
 class Dispatch:
-    """The deliveries of one destination, each settled before its lane goes on."""
+    """The deliveries of one destination, each settled before its lane goes on.
+
+    `failing` is why the destination as a whole cannot be used (token, permission, TLS), empty while it can; it is
+    tried again by itself.
+    """
 
     def __init__(
         self,
         name: str,
         destination: Destination,
         journal: Journal,
-        feeds: Feeds,
         pace: Pace,
-        handover: Handover,
-        outcomes: Outcomes,
-        clock: Callable[[], datetime],
+        shared: Shared,
     ) -> None:
         self.name = name
         self.destination = destination
         self.pace = pace
+        self.failing = ""
+        self._pauses = shared.pauses
+        self._merges = shared.merges
+        self._storm = HoldStorm()
+        self._next: tuple[Destination, Pace] | None = None
         self._journal = journal
-        self._feeds = feeds
+        self._feeds = shared.feeds
         self._memory = DestinationMemory(name, journal)
-        self._handover = handover
-        self._outcomes = outcomes
-        self._clock = clock
+        self._handover = shared.handover
+        self._outcomes = shared.outcomes
+        self._clock = shared.clock
         self._ready: deque[Claimed] = deque()
         self._under_way: set[asyncio.Task[None]] = set()
         self._wake = asyncio.Event()
@@ -77,7 +99,10 @@ class Dispatch:
         """Claim and deliver until `stop` is called; a failure of the journal ends it."""
         while not self._stopping:
             self._wake.clear()
-            if await self._is_checked():
+            await self._swap_when_idle()
+            if self.halted:
+                await self._give_back()
+            elif await self._is_checked():
                 await self._claim()
                 self._start()
             if self._failed is not None:
@@ -85,6 +110,53 @@ class Dispatch:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(await self._rest_seconds()):
                     await self._wake.wait()
+
+    @property
+    def settings(self) -> Settings:
+        """The destination as it is described now, or will be once what is under way has ended."""
+        return (self._next[0] if self._next else self.destination).settings
+
+    @property
+    def condition(self) -> Condition:
+        """How the destination does, the gravest first."""
+        if self._pauses.of(self.name) is not None:
+            return Condition.PAUSED
+        if self.failing:
+            return Condition.FAILING
+        if not self._checked:
+            return Condition.UNREACHABLE
+        return Condition.READY if self.pace.breaker.gate is Gate.CLOSED else Condition.OPEN
+
+    @property
+    def under_way(self) -> int:
+        """How many deliveries are being carried out."""
+        return len(self._under_way)
+
+    @property
+    def halted(self) -> bool:
+        """Whether nothing may start: the destination is paused, or about to be exchanged for another."""
+        return self._next is not None or self._pauses.of(self.name) is not None
+
+    def exchange(self, destination: Destination, pace: Pace) -> None:
+        """Go on at a destination that is described anew, once what is under way has ended at the old one."""
+        self._next = (destination, pace)
+        self._wake.set()
+
+    async def _swap_when_idle(self) -> None:
+        if self._next is None or self._under_way:
+            return
+        old, self.destination, self.pace = self.destination, *self._next
+        self._next = None
+        self._checked, self._checks, self.failing = False, 0, ""
+        await self._give_back()
+        await old.close()
+        _log.info("destination exchanged", destination=self.name)
+
+    async def _give_back(self) -> None:
+        """Let go of what was claimed ahead: whoever reads the journal sees it waiting, and may discard it."""
+        if self._ready:
+            seqs, self._ready = [one.seq for one in self._ready], deque()
+            await self._journal.give_back(self.name, seqs)
 
     async def stop(self) -> None:
         """Take nothing new, wait a bounded time for what is under way, then cut it off; a restart takes it up again."""
@@ -103,11 +175,12 @@ class Dispatch:
             try:
                 abilities = await self.destination.check()
             except DeliveryError as error:
+                self.failing = str(error) if isinstance(error, DestinationError) else ""
                 _log.warning(
                     "destination does not answer", destination=self.name, attempt=self._checks, error=str(error)
                 )
                 return False
-            self._checked = True
+            self._checked, self.failing = True, ""
             _log.info("destination ready", destination=self.name, codes=list(abilities.missing()))
         return True
 
@@ -118,7 +191,7 @@ class Dispatch:
             self._ready.extend(await self._journal.claim(self.name, wanted - len(self._ready), self._clock()))
 
     def _start(self) -> None:
-        while self._ready and not self._stopping and self.pace.admit(len(self._under_way)):
+        while self._ready and not self._stopping and not self.halted and self.pace.admit(len(self._under_way)):
             task = asyncio.create_task(self._deliver(self._ready.popleft()))
             self._under_way.add(task)
             task.add_done_callback(self._ended)
@@ -129,10 +202,13 @@ class Dispatch:
             self._failed = error
         self._start()
         # A breaker that has just opened is waited for by its own time, not by that of an idle destination.
-        if self._failed is not None or self.pace.pause_seconds() or len(self._ready) * 2 < self.pace.ahead():
+        urgent = self._failed is not None or self.halted or self.pace.pause_seconds()
+        if urgent or len(self._ready) * 2 < self.pace.ahead():
             self._wake.set()
 
     async def _rest_seconds(self) -> float:
+        if self.halted:
+            return IDLE_SECONDS
         if not self._checked:
             return self.pace.backoff_seconds(self._checks)
         if self._ready or not self._may_be_due:
@@ -170,7 +246,7 @@ class Dispatch:
         stale = await self._memory.is_stale(claimed.lanes, plan)
         if stale and (policy := feed.channel.stale) != "apply" and not claimed.forced:
             return held("stale") if policy == "hold" else Verdict(VerdictKind.DELIVERED, "stale-skipped"), plan
-        if not self._merges_admitted(claimed, feed, plan):
+        if not await self._merges_admitted(claimed, feed, plan):
             return held("merge-limit"), plan
         verdict = await self._delivered(claimed, feed, plan)
         if verdict.reason == LACKING and not verdict.attempts:
@@ -203,12 +279,14 @@ class Dispatch:
     def _message(self, claimed: Claimed, feed: Feed) -> Message:
         return self._handover.take(claimed.seq) or read_message(claimed.raw, feed.channel)
 
-    def _merges_admitted(self, claimed: Claimed, feed: Feed, plan: Plan) -> bool:
+    async def _merges_admitted(self, claimed: Claimed, feed: Feed, plan: Plan) -> bool:
+        """Say whether the merges of an entry are within the limit; those of a load, or that a person let go, are."""
         merges = sum(1 for interaction in plan.interactions if isinstance(interaction, Merge))
-        if not merges or claimed.tries or claimed.forced:
+        if not merges or claimed.tries or claimed.forced or feed.channel.mode is Mode.LOAD:
             return True
-        now = self._clock()
-        return all(feed.merge_limit.admit(plan.source, plan.event_at, now) for _ in range(merges))
+        if claimed.released and feed.channel.channel not in self._merges.held:
+            return True
+        return await self._merges.admits(feed.channel, plan.source, plan.event_at, claimed.seq, merges, self._clock())
 
     def _count(self, claimed: Claimed, plan: Plan | None) -> None:
         for warning in plan.warnings if plan is not None else ():
@@ -239,5 +317,15 @@ class Dispatch:
                 attempt=claimed.tries + 1,
                 codes=sorted({c for a in verdict.attempts for c in a.codes}),
             )
+        await self._braked(claimed, verdict, now)
+
+    async def _braked(self, claimed: Claimed, verdict: Verdict, now: datetime) -> None:
+        """Note a destination that cannot be used; pause one whose failures are no matter of single patients."""
         if verdict.failure is Failure.DESTINATION:
-            _log.error("destination paused", destination=self.name, reason=verdict.reason)
+            self.failing = verdict.reason
+            _log.error("destination cannot be used", destination=self.name, reason=verdict.reason)
+        elif verdict.failure in {Failure.NONE, Failure.PERMANENT}:
+            self.failing = ""
+        if verdict.kind is VerdictKind.HELD and self._storm.held(verdict.reason, claimed.lanes, claimed.seq, now):
+            storm = Pause(self.name, PauseReason.HOLD_STORM, verdict.reason, now, "adt-engine")
+            await self._pauses.pause(storm)

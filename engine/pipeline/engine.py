@@ -4,29 +4,28 @@ import asyncio
 import random
 import secrets
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from datetime import UTC, datetime
 from functools import partial
-from typing import Final
 
 from engine import telemetry
-from engine.config.channel import Channel
 from engine.config.destination import Destination as Settings
 from engine.deliver.destination import Destination
 from engine.errors import AdtEngineError, ConfigurationError, Problem, StartError
+from engine.journal import backlog
 from engine.journal.journal import Journal
 from engine.pipeline.configuration import Configuration, Files, configure
 from engine.pipeline.dispatch import Dispatch
-from engine.pipeline.feed import Feed, Feeds
+from engine.pipeline.doors import Doors
+from engine.pipeline.feed import Feeds, feeds_of
 from engine.pipeline.handover import Handover
 from engine.pipeline.intake import Intake
-from engine.pipeline.merge_limit import MergeLimit
+from engine.pipeline.merge_limit import MergeBrake
 from engine.pipeline.outcomes import Outcomes
 from engine.pipeline.pace import Pace
-from engine.receive.listener import Door, Listening, listen
-
-DRAIN_SECONDS: Final = 5.0
-STALL_SECONDS: Final = 10.0
+from engine.pipeline.pauses import Pauses
+from engine.pipeline.shared import Shared
+from engine.pipeline.tally import Tallies, Tally
 
 _log = telemetry.logger()
 
@@ -44,12 +43,17 @@ class Engine:
         self.journal = journal
         self.failed = failed
         self.feeds: Feeds = {}
-        self.doors: dict[str, Listening] = {}
         self.dispatches: dict[str, Dispatch] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self.tallies: Tallies = {}
+        self.pauses = Pauses(journal)
+        self.merges = MergeBrake(journal)
+        self.doors = Doors(journal, self._intake)
+        self.started_at = now()
+        self.stopping = False
+        self.refused_reload = ""
+        self._tasks: dict[asyncio.Future[None], str] = {}
         self._reloading = asyncio.Lock()
-        self._handover = Handover()
-        self._outcomes = Outcomes()
+        self._shared = Shared(self.feeds, Handover(), Outcomes(), self.pauses, self.merges, now)
 
     @classmethod
     async def start(cls, files: Files) -> "Engine":
@@ -60,9 +64,13 @@ class Engine:
         journal = await Journal.open(files.data, clock=now, fail=partial(_fail, failed))
         engine = cls(files, journal, failed)
         try:
-            engine._put_in_force(configuration)
+            await engine.pauses.open(configuration.destinations)
+            await engine.merges.open()
+            await engine.doors.recall()
+            engine._dispatch(engine._new_destinations(configuration))
+            engine.feeds |= feeds_of(configuration.channels, configuration.mappings)
             for channel in configuration.channels.values():
-                await engine._open_door(channel)
+                await engine.doors.enter(channel)
         except AdtEngineError:
             await engine.stop()
             raise
@@ -71,41 +79,48 @@ class Engine:
     async def reload(self) -> tuple[str, ...]:
         """Read the authored files again, run the cases beside them, and swap them in whole; return what changed.
 
-        ConfigurationError leaves everything as it was. Doors whose `listen` stays keep their connections; what is
-        under way ends as it began. Reading and testing take a thread of their own, so that nobody waits for them.
+        ConfigurationError or StartError leave everything as it was. Doors whose `listen` stays keep their connections;
+        what is under way ends as it began, and a destination that is described anew takes over when that has ended.
+        Reading and testing take a thread of their own, so that nobody waits for them.
         """
         async with self._reloading:
-            return await self._reload()
+            try:
+                changed = await self._reload()
+            except AdtEngineError as error:
+                self.refused_reload = type(error).__name__
+                raise
+            self.refused_reload = ""
+            return changed
 
     async def _reload(self) -> tuple[str, ...]:
         configuration = await asyncio.to_thread(configure, self.files, tested=True)
-        self._refuse_changed_destinations(configuration)
-        before = {name: feed.channel for name, feed in self.feeds.items()}
-        self._put_in_force(configuration)
-        changed = []
-        for name, channel in configuration.channels.items():
-            old = before.get(name)
-            if old is None or _door(old) != _door(channel):
-                if old is not None:
-                    await self.doors.pop(name).close()
-                await self._open_door(channel)
-            if old != channel:
-                changed.append(name)
-        for name in before.keys() - configuration.channels.keys():
-            await self.doors.pop(name).close()
-            changed.append(name)
+        gone = self.dispatches.keys() - configuration.destinations.keys()
+        await self._refuse_unfinished(gone)
+        fresh = self._new_destinations(configuration)
+        feeds = dict(self.feeds)
+        before = {name: feed.channel for name, feed in feeds.items()}
+        added = self._dispatch({name: one for name, one in fresh.items() if name not in self.dispatches})
+        self._put_in_force(feeds_of(configuration.channels, configuration.mappings))
+        try:
+            await self.doors.change(before, configuration.channels)
+        except AdtEngineError:
+            self._put_in_force(feeds)
+            await self._end(added)
+            raise
+        for name, destination in fresh.items():
+            if name not in added:
+                self.dispatches[name].exchange(destination, _pace(destination.settings))
+        await self._end(gone)
+        names = dict.fromkeys((*before, *configuration.channels))
+        changed = tuple(name for name in names if before.get(name) != configuration.channels.get(name))
         _log.info("reloaded", count=len(changed))
-        return tuple(changed)
+        return changed
 
     async def stop(self) -> None:
         """Stop reading, answer what is in flight, finish what is under way, close the journal."""
-        await asyncio.gather(*(door.drain(DRAIN_SECONDS) for door in self.doors.values()))
-        await asyncio.gather(*(dispatch.stop() for dispatch in self.dispatches.values()))
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        for dispatch in self.dispatches.values():
-            await dispatch.destination.close()
+        self.stopping = True
+        await self.doors.leave_all()
+        await self._end(set(self.dispatches))
         await self.journal.close()
 
     def wake(self, destinations: tuple[str, ...]) -> None:
@@ -113,66 +128,59 @@ class Engine:
         for name in destinations:
             self.dispatches[name].wake()
 
-    def _refuse_changed_destinations(self, configuration: Configuration) -> None:
-        """Raise ConfigurationError where a running destination is described anew: its deliveries began on the old."""
-        changed = [
-            name
-            for name, settings in configuration.destinations.items()
-            if name in self.dispatches and self.dispatches[name].destination.settings != settings
-        ]
-        if changed:
+    async def _refuse_unfinished(self, gone: set[str]) -> None:
+        """Raise ConfigurationError where a destination that goes still has work to do."""
+        left = [name for name in sorted(gone) if await self.journal.read(partial(backlog.has_unfinished, name))]
+        if left:
+            expected = "let it deliver, or discard its entries, before you remove it"
             folder = str(self.files.channels)
-            expected = "restart the engine to put it in force"
             raise ConfigurationError(
-                tuple(
-                    Problem(folder, 1, 1, f"destinations.{name}", "changed while running", expected) for name in changed
-                )
+                tuple(Problem(folder, 1, 1, f"destinations.{name}", "has unfinished work", expected) for name in left)
             )
 
-    def _put_in_force(self, configuration: Configuration) -> None:
-        for name, settings in configuration.destinations.items():
-            if name not in self.dispatches:
-                destination = destination_of(settings, configuration)
-                pace = Pace(name, settings.concurrency, settings.retry, time.monotonic, random.random)
-                dispatch = Dispatch(
-                    name, destination, self.journal, self.feeds, pace, self._handover, self._outcomes, now
-                )
-                self.dispatches[name] = dispatch
-                self._watch(dispatch.run())
-        for name in self.feeds.keys() - configuration.channels.keys():
+    def _new_destinations(self, configuration: Configuration) -> dict[str, Destination]:
+        """Return the clients of destinations that are new or described anew; StartError where one cannot be made."""
+        return {
+            name: destination_of(settings, configuration)
+            for name, settings in configuration.destinations.items()
+            if name not in self.dispatches or self.dispatches[name].settings != settings
+        }
+
+    def _dispatch(self, destinations: Mapping[str, Destination]) -> set[str]:
+        for name, destination in destinations.items():
+            dispatch = Dispatch(name, destination, self.journal, _pace(destination.settings), self._shared)
+            self.dispatches[name] = dispatch
+            self._watch(dispatch.run(), name)
+        return set(destinations)
+
+    async def _end(self, names: set[str]) -> None:
+        """Finish what is under way at destinations, and forget them."""
+        ending = {name: self.dispatches[name] for name in names}
+        await asyncio.gather(*(dispatch.stop() for dispatch in ending.values()))
+        tasks = [task for task, name in self._tasks.items() if name in ending]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for name, dispatch in ending.items():
+            await dispatch.destination.close()
+            del self.dispatches[name]
+
+    def _put_in_force(self, feeds: Feeds) -> None:
+        for name in self.feeds.keys() - feeds.keys():
             del self.feeds[name]
-        for name, channel in configuration.channels.items():
-            self.feeds[name] = Feed(
-                channel,
-                configuration.mappings[name],
-                MergeLimit(channel.merge_limit.merges, channel.merge_window),
-                tuple(settings.name for settings in channel.destinations),
-                frozenset(settings.name for settings in channel.destinations if settings.required),
-            )
+        self.feeds |= feeds
 
-    async def _open_door(self, channel: Channel) -> None:
-        intake = Intake(
-            channel.channel,
-            self.feeds,
-            self.journal,
-            self._handover,
-            self._outcomes,
-            self.wake,
-            now,
-            secrets.token_hex(3),
-        )
-        stall = channel.acknowledge.within_seconds + STALL_SECONDS
-        door = Door(channel.channel, channel.listen.mllp, channel.limits, channel.allow, stall_seconds=stall)
-        observe = partial(_observe, channel.channel)
-        listening = self.doors[channel.channel] = await listen(door, intake.answer, observe)
-        _log.info("listening", channel=channel.channel, address=listening.host, port=listening.port)
+    def _intake(self, channel: str) -> Intake:
+        tally = self.tallies.setdefault(channel, Tally())
+        return Intake(channel, self.journal, self._shared, self.wake, secrets.token_hex(3), tally)
 
-    def _watch(self, work: Awaitable[None]) -> None:
+    def _watch(self, work: Awaitable[None], name: str) -> None:
         task = asyncio.ensure_future(work)
-        self._tasks.add(task)
+        self._tasks[task] = name
         task.add_done_callback(self._ended)
 
     def _ended(self, task: "asyncio.Future[None]") -> None:
+        self._tasks.pop(task, None)
         if not task.cancelled() and (error := task.exception()) is not None:
             _fail(self.failed, error)
 
@@ -183,8 +191,8 @@ def destination_of(settings: Settings, configuration: Configuration) -> Destinat
     return Destination(settings, channel, clock=now, new_id=lambda: secrets.token_hex(16))
 
 
-def _door(channel: Channel) -> tuple[object, ...]:
-    return channel.listen, channel.limits, channel.allow
+def _pace(settings: Settings) -> Pace:
+    return Pace(settings.name, settings.concurrency, settings.retry, time.monotonic, random.random)
 
 
 def _make_folder(files: Files) -> None:
@@ -199,7 +207,3 @@ def _make_folder(files: Files) -> None:
 def _fail(failed: asyncio.Event, error: BaseException) -> None:
     _log.critical("engine stops", error=type(error).__name__, point=telemetry.place_of(error))
     failed.set()
-
-
-def _observe(channel: str, kind: str) -> None:
-    telemetry.BLOCKS.labels(channel, kind).inc()

@@ -1,10 +1,10 @@
 """A feed: a channel with the mapping that is in force for it now."""
 
+from collections.abc import Mapping as Table
 from dataclasses import dataclass
 
 from engine.config.channel import Channel
 from engine.mapping.compile import Mapping
-from engine.pipeline.merge_limit import MergeLimit
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,9 +13,21 @@ class Feed:
 
     channel: Channel
     mapping: Mapping
-    merge_limit: MergeLimit
     destinations: tuple[str, ...]
     required: frozenset[str]
 
 
 Feeds = dict[str, Feed]
+
+
+def feeds_of(channels: Table[str, Channel], mappings: Table[str, Mapping]) -> Feeds:
+    """Return the feeds of channels and their compiled mappings."""
+    return {
+        name: Feed(
+            channel,
+            mappings[name],
+            tuple(settings.name for settings in channel.destinations),
+            frozenset(settings.name for settings in channel.destinations if settings.required),
+        )
+        for name, channel in channels.items()
+    }

@@ -8,7 +8,6 @@ Whatever comes in gets a row, even what cannot be parsed; an acknowledgement lea
 import asyncio
 import itertools
 from collections.abc import Callable
-from datetime import datetime
 from functools import partial
 from typing import Final
 
@@ -21,11 +20,11 @@ from engine.journal.entry import AckOutcome, Recorded, State
 from engine.journal.journal import Journal
 from engine.pipeline.application import application_ack
 from engine.pipeline.entries import Arrival, entry_of, fragment_of
-from engine.pipeline.feed import Feed, Feeds
-from engine.pipeline.handover import Handover
+from engine.pipeline.feed import Feed
 from engine.pipeline.judgement import Judgement, judge
-from engine.pipeline.outcomes import Outcomes
+from engine.pipeline.shared import Shared
 from engine.pipeline.speech import Speech
+from engine.pipeline.tally import Tally
 from engine.receive.batch import Batch, pack_replies, unpack
 from engine.receive.block import Block, BlockKind
 from engine.receive.reply import Peer, Reply
@@ -41,29 +40,28 @@ _log = telemetry.logger()
 class Intake:
     """One channel's door: takes blocks, gives replies.
 
-    `wake` is told the destinations that have something new; `boot` makes the control ids of this process's
-    acknowledgements its own.
+    `wake` is told the destinations that have something new, `tally` counts what came in; `boot` makes the control ids
+    of this process's acknowledgements its own.
     """
 
     def __init__(
         self,
         channel: str,
-        feeds: Feeds,
         journal: Journal,
-        handover: Handover,
-        outcomes: Outcomes,
+        shared: Shared,
         wake: Callable[[tuple[str, ...]], None],
-        clock: Callable[[], datetime],
         boot: str,
+        tally: Tally,
     ) -> None:
         self._name = channel
-        self._feeds = feeds
+        self._feeds = shared.feeds
         self._journal = journal
-        self._handover = handover
-        self._outcomes = outcomes
+        self._handover = shared.handover
+        self._outcomes = shared.outcomes
         self._wake = wake
-        self._clock = clock
+        self._clock = shared.clock
         self._boot = boot
+        self._tally = tally
         self._count = itertools.count(1)
 
     async def answer(self, block: Block, peer: Peer) -> Reply:
@@ -92,7 +90,9 @@ class Intake:
         ack = speech.say(code, judged.findings) if code else b""
         owed = AckOutcome.OWED if code or on_delivery else AckOutcome.NOT_OWED
         arrival = Arrival(raw, header, judged, peer, self._clock(), batch)
-        recorded = await self._journal.record(entry_of(arrival, feed, ack, code, owed))
+        entry = entry_of(arrival, feed, ack, code, owed)
+        recorded = await self._journal.record(entry)
+        self._tally.count(entry, recorded, feed.channel.base_uri)
         self._recorded(recorded, judged, feed)
         if on_delivery:
             return await self._on_delivery(recorded, mode, speech, feed)

@@ -1,10 +1,20 @@
-"""How many merges one source may send: a brake against a runaway or forged merge feed (`merge_limit`)."""
+"""How many merges one source may send: a brake against a runaway or forged merge feed (`merge_limit`).
+
+Past it the merges of the whole channel are held, over restarts, until a person lets them go on.
+"""
 
 from collections import deque
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Final
 
+from engine.config.channel import Channel
+from engine.journal import merging
+from engine.journal.journal import Journal
+from engine.journal.merging import Counted, MergesHeld
+
 CEILING: Final = 10
+MOST_COUNTED: Final = 20_000
 
 
 class MergeLimit:
@@ -22,15 +32,83 @@ class MergeLimit:
     def admit(self, source: str, event_at: datetime | None, now: datetime) -> bool:
         """Count one merge of a source; False where it is one too many (and then it is not counted)."""
         event_at = event_at or now
-        events = self._by_event.setdefault(source, deque())
         clock = self._by_clock.setdefault(source, deque())
         while clock and clock[0] <= now - self._window:
             clock.popleft()
-        near = sum(1 for earlier in events if abs(earlier - event_at) < self._window)
+        near = sum(1 for earlier in self._by_event.get(source, ()) if abs(earlier - event_at) < self._window)
         if near >= self._merges or len(clock) >= self._merges * CEILING:
             return False
+        self.counted(source, event_at, now)
+        return True
+
+    def counted(self, source: str, event_at: datetime, at: datetime) -> None:
+        """Take a merge as counted."""
+        events = self._by_event.setdefault(source, deque())
         events.append(event_at)
-        clock.append(now)
+        self._by_clock.setdefault(source, deque()).append(at)
         while len(events) > self._merges * CEILING:
             events.popleft()
-        return True
+
+    def most(self, now: datetime) -> int:
+        """Return how many merges the busiest source had within the window of real time."""
+        since = now - self._window
+        return max((sum(at > since for at in clock) for clock in self._by_clock.values()), default=0)
+
+
+class MergeBrake:
+    """The merge limits of all channels of one engine, as the journal keeps them."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._limits: dict[str, tuple[tuple[int, timedelta], MergeLimit]] = {}
+        self._counted: deque[Counted] = deque(maxlen=MOST_COUNTED)
+        self._seqs: set[int] = set()
+        self.held: dict[str, MergesHeld] = {}
+
+    async def open(self) -> None:
+        """Take up what was counted and held before the start."""
+        self._counted.extend(await self._journal.read(merging.counted))
+        self._seqs = {one.seq for one in self._counted}
+        self.held = {one.channel: one for one in await self._journal.read(merging.held)}
+
+    async def admits(
+        self, channel: Channel, source: str, event_at: datetime | None, seq: int, merges: int, now: datetime
+    ) -> bool:
+        """Say whether an entry's merges may be carried out, and count them; the first one too many holds the channel.
+
+        An entry that was counted before a restart is let through again.
+        """
+        if channel.channel in self.held:
+            return False
+        if seq in self._seqs:
+            return True
+        limit = self.limit(channel)
+        if all(limit.admit(source, event_at, now) for _ in range(merges)):
+            counted = [Counted(channel.channel, source, event_at or now, now, seq)] * merges
+            await self._journal.write(partial(merging.count, merges=counted, keep=channel.merge_limit.merges * CEILING))
+            self._counted += counted
+            return True
+        held = self.held.setdefault(channel.channel, MergesHeld(channel.channel, source, now))
+        await self._journal.write(partial(merging.hold, held=held))
+        return False
+
+    async def let(self, channel: str) -> bool:
+        """Let a channel merge again, counting from nothing; False where its merges were not held."""
+        was = await self._journal.write(partial(merging.let, channel=channel))
+        self.held.pop(channel, None)
+        self._limits.pop(channel, None)
+        kept = [one for one in self._counted if one.channel != channel]
+        self._counted = deque(kept, maxlen=MOST_COUNTED)
+        return was
+
+    def limit(self, channel: Channel) -> MergeLimit:
+        """Return the counter of a channel; after a change of its limit it counts what was counted by the new one."""
+        terms = channel.merge_limit.merges, channel.merge_window
+        known = self._limits.get(channel.channel)
+        if known is None or known[0] != terms:
+            limit = MergeLimit(*terms)
+            for one in self._counted:
+                if one.channel == channel.channel:
+                    limit.counted(one.source, one.event_at, one.at)
+            known = self._limits[channel.channel] = terms, limit
+        return known[1]

@@ -3,10 +3,11 @@
 from typing import Final
 
 from engine.ops.acts.channels import CHANNELS
+from engine.ops.acts.destinations import DESTINATIONS
 from engine.ops.acts.entries import ENTRIES
 from engine.ops.acts.lanes import LANES
 from engine.ops.acts.messages import MESSAGES
 from engine.ops.acts.reasons import REASONS
 from engine.ops.acts.replays import REPLAYS
 
-ALL: Final = (*MESSAGES, *ENTRIES, *LANES, *REPLAYS, *CHANNELS, *REASONS)
+ALL: Final = (*MESSAGES, *ENTRIES, *LANES, *REPLAYS, *CHANNELS, *DESTINATIONS, *REASONS)

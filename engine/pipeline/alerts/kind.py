@@ -9,6 +9,7 @@ class AlertKind(StrEnum):
     HELD_LANES = "held-lanes"
     HOLD_STORM = "hold-storm"
     DESTINATION_PAUSED = "destination-paused"
+    DESTINATION_FAILURE = "destination-failure"
     QUEUE_AGE = "queue-age"
     QUEUE_DEPTH = "queue-depth"
     NO_TRAFFIC = "no-traffic"
@@ -31,6 +32,5 @@ class PauseReason(StrEnum):
     """Why a destination takes nothing."""
 
     HOLD_STORM = "hold-storm"
-    DESTINATION_FAILURE = "destination-failure"
     RESTORED = "restored"
     BY_OPERATOR = "by-operator"

@@ -1,0 +1,94 @@
+"""Pausing: destinations that take nothing and channels that are stopped, over restarts, until somebody says otherwise.
+
+Each function works on the writing connection: hand it to `Journal.write` or `Journal.read`.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from engine.journal.database import Connection
+from engine.journal.moment import from_micros, to_micros
+
+# Stands for every destination, in a journal that was restored: which there are is known when the engine starts.
+EVERYWHERE: Final = "*"
+
+PAUSE: Final = """
+INSERT INTO paused (destination, reason, detail, since, by) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING
+"""
+PAUSED: Final = "SELECT destination, reason, detail, since, by FROM paused ORDER BY destination"
+RESUME: Final = "DELETE FROM paused WHERE destination = ?"
+STOP: Final = "INSERT INTO stopped (channel, since, by) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
+STOPPED: Final = "SELECT channel, since, by FROM stopped ORDER BY channel"
+START: Final = "DELETE FROM stopped WHERE channel = ?"
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """A destination that takes nothing: why (a code of the table of reasons), since when, and who said so."""
+
+    destination: str
+    reason: str
+    detail: str
+    since: datetime
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """A channel that takes nothing."""
+
+    channel: str
+    since: datetime
+    by: str
+
+
+def pause(connection: Connection, pauses: Iterable[Pause]) -> None:
+    """Pause destinations; one that is paused already stays so for its first reason."""
+    rows = [(one.destination, one.reason, one.detail, to_micros(one.since), one.by) for one in pauses]
+    connection.executemany(PAUSE, rows)
+
+
+def pause_everywhere(connection: Connection, reason: str, now: datetime, by: str = "") -> None:
+    """Pause every destination, whichever there will be when the engine starts: of a journal that was restored."""
+    connection.execute(PAUSE, (EVERYWHERE, reason, "", to_micros(now), by))
+
+
+def paused(connection: Connection) -> tuple[Pause, ...]:
+    """Return what is paused, by name."""
+    return tuple(
+        Pause(name, reason, detail, from_micros(since), by)
+        for name, reason, detail, since, by in connection.execute(PAUSED).fetchall()
+    )
+
+
+def paused_at_start(connection: Connection, destinations: Iterable[str]) -> tuple[Pause, ...]:
+    """Return what is paused, by name; what was said of every destination is from now on said of each of these."""
+    everywhere = next((one for one in paused(connection) if one.destination == EVERYWHERE), None)
+    if everywhere is not None:
+        one = everywhere
+        pause(connection, [Pause(name, one.reason, one.detail, one.since, one.by) for name in destinations])
+        connection.execute(RESUME, (EVERYWHERE,))
+    return paused(connection)
+
+
+def resume(connection: Connection, destination: str) -> bool:
+    """Let a destination go on; False where it was not paused."""
+    return bool(connection.execute(RESUME, (destination,)).rowcount)
+
+
+def stop(connection: Connection, channel: str, now: datetime, by: str) -> None:
+    """Keep a channel stopped."""
+    connection.execute(STOP, (channel, to_micros(now), by))
+
+
+def stopped(connection: Connection) -> tuple[Stopped, ...]:
+    """Return the channels that are stopped, by name."""
+    rows = connection.execute(STOPPED).fetchall()
+    return tuple(Stopped(channel, from_micros(since), by) for channel, since, by in rows)
+
+
+def start(connection: Connection, channel: str) -> bool:
+    """Let a channel listen again; False where it was not stopped."""
+    return bool(connection.execute(START, (channel,)).rowcount)

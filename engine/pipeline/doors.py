@@ -1,0 +1,169 @@
+"""Doors: where the channels listen; opened, closed, changed and stopped without dropping anybody else's connection."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from functools import partial
+from typing import Final
+
+from engine import telemetry
+from engine.config.channel import Channel, Mllp
+from engine.errors import AdtEngineError
+from engine.journal import pausing
+from engine.journal.journal import Journal
+from engine.journal.pausing import Stopped
+from engine.pipeline.intake import Intake
+from engine.receive.listener import Door, Listening, listen
+from engine.receive.tls import Certificates
+
+DRAIN_SECONDS: Final = 5.0
+STALL_SECONDS: Final = 10.0
+
+_log = telemetry.logger()
+
+
+class Doors:
+    """The doors of one engine by channel; `intake_of` makes what answers behind one."""
+
+    def __init__(self, journal: Journal, intake_of: Callable[[str], Intake]) -> None:
+        self._journal = journal
+        self._intake_of = intake_of
+        self.open: dict[str, Listening] = {}
+        self.intakes: dict[str, Intake] = {}
+        self.stopped: dict[str, Stopped] = {}
+
+    async def recall(self) -> None:
+        """Take up which channels were stopped before the start."""
+        self.stopped = {one.channel: one for one in await self._journal.read(pausing.stopped)}
+
+    async def enter(self, channel: Channel) -> None:
+        """Open the doors of a channel, unless it is stopped; StartError where the port cannot be had."""
+        name = channel.channel
+        if name in self.stopped:
+            _log.warning("channel stays stopped", channel=name)
+            return
+        intake = self._intake_of(name)
+        if channel.listen.mllp is not None:
+            self.open[name] = listening = await self._listen(channel, channel.listen.mllp, intake)
+            _log.info("listening", channel=name, address=listening.host, port=listening.port)
+        self.intakes[name] = intake
+
+    async def leave(self, name: str, seconds: float = DRAIN_SECONDS) -> None:
+        """Close the doors of a channel after what is under way was answered, at most so many seconds later."""
+        self.intakes.pop(name, None)
+        listening = self.open.pop(name, None)
+        if listening is not None:
+            await listening.drain(seconds)
+
+    async def leave_all(self) -> None:
+        """Stop reading everywhere, answer what is in flight, close."""
+        await asyncio.gather(*(self.leave(name) for name in {*self.open, *self.intakes}))
+
+    async def change(self, before: Mapping[str, Channel], after: Mapping[str, Channel]) -> None:
+        """Make the doors those of `after`; a channel whose door stays keeps its connections.
+
+        StartError where a port cannot be had; then every door is again as it was before.
+        """
+        names = dict.fromkeys((*before, *after))
+        changed = [name for name in names if _door(before.get(name)) != _door(after.get(name))]
+        ports = {name: listening.port for name, listening in self.open.items()}
+        done: list[str] = []
+        try:
+            for name in changed:
+                done.append(name)
+                await self._change(name, before.get(name), after.get(name))
+        except AdtEngineError:
+            await self._undo({name: before.get(name) for name in done}, ports)
+            raise
+
+    async def _change(self, name: str, before: Channel | None, after: Channel | None) -> None:
+        """Open a door that has moved before the old one is closed, so that a failure costs nobody a connection."""
+        old = None
+        if before is not None and after is not None and _address(before) != _address(after):
+            old = self.open.pop(name, None)
+            try:
+                await self.enter(after)
+            except AdtEngineError:
+                if old is not None:
+                    self.open[name] = old
+                raise
+            if old is not None:
+                await old.drain(DRAIN_SECONDS)
+            return
+        if after is not None and after.listen.mllp is not None and after.listen.mllp.tls is not None:
+            Certificates(after.listen.mllp.tls, partial(_observe, name))
+        await self.leave(name)
+        if after is not None:
+            await self.enter(after)
+
+    async def _undo(self, before: Mapping[str, Channel | None], ports: Mapping[str, int]) -> None:
+        for name, channel in before.items():
+            if channel is None:
+                await self.leave(name)
+                continue
+            listening = self.open.get(name)
+            if (
+                listening is not None
+                and _same(listening.door.mllp, channel)
+                and listening.door.limits == channel.limits
+            ):
+                continue
+            await self.leave(name)
+            try:
+                await self.enter(_at_port(channel, ports.get(name)))
+            except AdtEngineError as error:
+                _log.critical("door not opened again", channel=name, error=str(error))
+
+    async def start(self, channel: Channel) -> bool:
+        """Let a stopped channel listen again; False where it was not stopped. StartError leaves it stopped."""
+        was = self.stopped.pop(channel.channel, None)
+        if was is None:
+            return False
+        try:
+            await self.enter(channel)
+        except AdtEngineError:
+            self.stopped[channel.channel] = was
+            raise
+        await self._journal.write(partial(pausing.start, channel=channel.channel))
+        _log.info("channel started", channel=channel.channel)
+        return True
+
+    async def stop(self, name: str, now: datetime, by: str) -> None:
+        """Close the doors of a channel and keep them closed, over restarts, until somebody starts it."""
+        self.stopped.setdefault(name, Stopped(name, now, by))
+        await self._journal.write(partial(pausing.stop, channel=name, now=now, by=by))
+        await self.leave(name)
+        _log.warning("channel stopped", channel=name)
+
+    async def _listen(self, channel: Channel, mllp: Mllp, intake: Intake) -> Listening:
+        stall = channel.acknowledge.within_seconds + STALL_SECONDS
+        door = Door(channel.channel, mllp, channel.limits, channel.allow, stall_seconds=stall)
+        return await listen(door, intake.answer, partial(_observe, channel.channel))
+
+
+def _door(channel: Channel | None) -> tuple[object, ...]:
+    if channel is None:
+        return ()
+    return channel.listen, channel.limits, channel.allow, channel.acknowledge.within_seconds
+
+
+def _address(channel: Channel) -> tuple[object, ...]:
+    mllp = channel.listen.mllp
+    return (mllp.host, mllp.port) if mllp is not None else ()
+
+
+def _same(mllp: Mllp, channel: Channel) -> bool:
+    return channel.listen.mllp is not None and channel.listen.mllp.model_copy(update={"port": mllp.port}) == mllp
+
+
+def _at_port(channel: Channel, port: int | None) -> Channel:
+    """Return a channel that listens on the port which it had, where its file leaves the choice to the system."""
+    mllp = channel.listen.mllp
+    if mllp is None or mllp.port or port is None:
+        return channel
+    listen = channel.listen.model_copy(update={"mllp": mllp.model_copy(update={"port": port})})
+    return channel.model_copy(update={"listen": listen})
+
+
+def _observe(channel: str, kind: str) -> None:
+    telemetry.BLOCKS.labels(channel, kind).inc()
