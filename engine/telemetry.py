@@ -1,7 +1,9 @@
 """Logs and metrics with an allow list of fields, so that nothing of a patient can reach them."""
 
+import asyncio
 import logging
 import sys
+import threading
 import traceback
 from collections.abc import Mapping, MutableMapping
 from pathlib import Path
@@ -32,6 +34,8 @@ ALLOWED_FIELDS: Final = frozenset(
         "seconds",
         "milliseconds",
         "bytes",
+        "bodies",
+        "entries",
         "address",
         "port",
         "point",
@@ -46,6 +50,7 @@ ALLOWED_FIELDS: Final = frozenset(
         "tenant",
         "client",
         "request",
+        "digest",
     }
 )
 
@@ -111,3 +116,36 @@ def place_of(error: BaseException) -> str:
 def metrics_text() -> str:
     """Return all metrics in the text format of Prometheus."""
     return generate_latest(REGISTRY).decode()
+
+
+class _Lines(logging.Handler):
+    """Turns a library's record into one line of ours, without its text."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Tell where the record was made, and the error that it was made for."""
+        error = record.exc_info[1] if record.exc_info else None
+        _tell("library warned", error, f"{Path(record.pathname).stem}:{record.lineno}")
+
+
+def hush() -> None:
+    """Take over the logs of libraries, warnings, and errors that nobody caught, wherever they end."""
+    logging.basicConfig(handlers=[_Lines()], level=logging.WARNING, force=True)
+    logging.captureWarnings(capture=True)
+    sys.excepthook = lambda _kind, error, _trace: _tell("process failed", error)
+    threading.excepthook = lambda given: _tell("thread failed", given.exc_value)
+    sys.unraisablehook = lambda given: _tell("finaliser failed", given.exc_value)
+
+
+def hush_loop(loop: asyncio.AbstractEventLoop) -> None:
+    """Take over what an event loop would write of errors that nobody awaited."""
+    loop.set_exception_handler(_of_loop)
+
+
+def _of_loop(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    _tell("task failed", context.get("exception"))
+
+
+def _tell(event: str, error: BaseException | None, place: str = "") -> None:
+    told = {"error": type(error).__name__} if error is not None else {}
+    where = (place_of(error) if error is not None else "") or place
+    logger().error(event, file=where, **told)

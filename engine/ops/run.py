@@ -36,6 +36,7 @@ def run(channels: Channels = CHANNELS, mappings: Mappings = None, data: Data = D
     Example: adt-engine run --channels channels --data /var/lib/adt-engine
     """
     telemetry.configure()
+    telemetry.hush()
     os.umask(0o077)
     if specification := environment(FAULT_VARIABLE):
         try:
@@ -52,6 +53,7 @@ async def serve(files: Files) -> int:
     """Run an engine until a signal or a failure of its journal; return the exit code."""
     install()
     loop = asyncio.get_running_loop()
+    telemetry.hush_loop(loop)
     stop = asyncio.Event()
     for name in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(name, stop.set)

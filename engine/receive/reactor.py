@@ -7,13 +7,22 @@ from weakref import WeakKeyDictionary
 
 from twisted.internet.asyncioreactor import AsyncioSelectorReactor
 from twisted.internet.main import installReactor
+from twisted.logger import STDLibLogObserver, globalLogBeginner
 
 _reactors: WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = WeakKeyDictionary()
 
+_logging: list[bool] = []
+
 
 def install() -> None:
-    """Install Twisted's reactor on the running loop; call it once, at the start of the process."""
+    """Install Twisted's reactor on the running loop; call it once, at the start of the process.
+
+    What Twisted would write to standard error by itself goes to Python's logging.
+    """
     running_reactor()
+    if not _logging:
+        globalLogBeginner.beginLoggingTo([STDLibLogObserver()], redirectStandardIO=False, discardBuffer=True)
+        _logging.append(True)
 
 
 def running_reactor() -> Any:

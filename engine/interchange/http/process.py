@@ -18,10 +18,9 @@ from engine.errors import StartError
 from engine.interchange.http.app import App, create_app
 from engine.interchange.http.protocol import BoundedProtocol
 from engine.interchange.http.reload import Change, Reload, warn
-from engine.interchange.http.silence import hush, hush_loop
 from engine.interchange.http.tls import check_open_line, renew, server_context
 from engine.interchange.store.connection import database_path
-from engine.telemetry import logger
+from engine.telemetry import hush, hush_loop, logger
 
 KEEP_ALIVE_SECONDS: Final = 120
 GRACE_SECONDS: Final = 10
