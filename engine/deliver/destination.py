@@ -10,6 +10,7 @@ from engine.deliver.abilities import Abilities, abilities_of
 from engine.deliver.client import Client
 from engine.deliver.exchange import Exchange
 from engine.deliver.failure import class_of, error_of, failure_of
+from engine.deliver.follow import follow
 from engine.deliver.keep import keep
 from engine.deliver.link import link
 from engine.deliver.memory import Memory
@@ -26,7 +27,7 @@ from engine.deliver.upsert import upsert
 from engine.deliver.verdict import Failure, Request, Verdict, VerdictKind
 from engine.errors import DeliveryError, HeldDeliveryError, RejectedDeliveryError
 from engine.fhir.outcome import codes
-from engine.fhir.plan import Identity, Interaction, Keep, Link, Merge, Move, Plan, Rename, Retire, Upsert
+from engine.fhir.plan import Follow, Identity, Interaction, Keep, Link, Merge, Move, Plan, Rename, Retire, Upsert
 
 # How telling an ending is, the first one that occurred names the delivery.
 _TELLING = (
@@ -190,6 +191,8 @@ async def _carry_out(  # noqa: PLR0911 - a kind of interaction a line
 ) -> str:
     if isinstance(interaction, Keep):
         return await keep(exchange, interaction, at, remembered=remembered)
+    if isinstance(interaction, Follow):
+        return await follow(exchange, interaction)
     if isinstance(interaction, Retire):
         return await retire(exchange, interaction, at, remembered=remembered)
     if isinstance(interaction, Merge):
@@ -240,10 +243,14 @@ def _verdict(
 def _ending(plan: Plan, endings: list[str]) -> str:
     """Return the ending that tells most: that of the patient, or where nothing came of it, of what belongs to it."""
     told = list(zip(plan.interactions, endings, strict=True))
-    first = _telling([ending for one, ending in told if not isinstance(one, Keep | Retire)])
-    beside = [ending for one, ending in told if isinstance(one, Retire) or (isinstance(one, Keep) and one.overwrite)]
+    first = _telling([ending for one, ending in told if not isinstance(one, Keep | Retire | Follow)])
+    beside = [ending for one, ending in told if isinstance(one, Retire | Follow) or _overwrites(one)]
     others = _telling(beside)
     return others if others in _CANCELS or (first in _QUIET and others not in _QUIET) else first
+
+
+def _overwrites(one: Interaction) -> bool:
+    return isinstance(one, Keep) and one.overwrite
 
 
 def _telling(endings: list[str]) -> str:

@@ -13,6 +13,8 @@ from engine.fhir.patient import carries
 from engine.fhir.plan import Identity, Keep
 
 ENTERED_IN_ERROR: Final = "entered-in-error"
+# What a merge leaves behind: an account that is no longer used, whose number leads to the other one.
+OVER: Final = {"Account": frozenset({ENTERED_IN_ERROR, "inactive"})}
 PATIENT: Final = "Patient/"
 HELD_BY_SEVERAL: Final = frozenset({"Account"})
 
@@ -78,7 +80,7 @@ async def _remembered(exchange: Exchange, interaction: Keep, identities: Sequenc
     cache = exchange.server.cache_of(type_)
     for identity in identities:
         cached = cache.find((identity,))
-        if cached is not None and _standing(cached):
+        if cached is not None and standing(cached):
             return cached
     keys = {Identity(f"{type_} {identity.system}", identity.value): identity for identity in identities}
     known = await exchange.memory.known(tuple(keys))
@@ -88,28 +90,34 @@ async def _remembered(exchange: Exchange, interaction: Keep, identities: Sequenc
         if not interaction.overwrite:
             return Stored(known[key].logical_id, "", {}, fresh=False, type_=type_)
         found = await exchange.read(known[key].logical_id, type_)
-        if found is not None and carries(found.body, identity) and _standing(found):
+        if found is not None and carries(found.body, identity) and standing(found):
             return found
     return None
 
 
-def _standing(found: Stored) -> bool:
-    return found.body.get("status") != ENTERED_IN_ERROR
+def standing(found: Stored) -> bool:
+    """Say whether a resource is one that messages may mean: not one in error, nor an account that is over."""
+    return found.body.get("status") not in OVER.get(found.type_, (ENTERED_IN_ERROR,))
 
 
 async def _searched(exchange: Exchange, interaction: Keep, identities: Sequence[Identity]) -> Stored | None:
     record = interaction.record
     matches: tuple[Stored, ...] = ()
     for holder in _holders(exchange, interaction):
-        matches = matches or await exchange.search(f"{holder}{search_kept(identities)}", record.type)
-    standing = [one for one in matches if _standing(one)] or list(matches)
-    by_new = [one for one in standing if any(carries(one.body, item) for item in record.identities)]
-    by_old = [one for one in standing if any(carries(one.body, item) for item in record.retired)]
-    if record.retired and any(one.logical_id != other.logical_id for one in by_new for other in by_old):
+        if not matches or interaction.merges:
+            matches += await exchange.search(f"{holder}{search_kept(identities)}", record.type)
+    meant = [one for one in matches if standing(one)] or list(matches)
+    by_new = [one for one in meant if any(carries(one.body, item) for item in record.identities)]
+    by_old = [one for one in meant if any(carries(one.body, item) for item in record.retired)]
+    if interaction.merges:
+        for one in by_old:
+            await owner_of(exchange, interaction, one)
+    apart = any(one.logical_id != other.logical_id for one in by_new for other in by_old)
+    if record.retired and apart and not interaction.merges:
         raise HeldDeliveryError("would-merge")
     for identity in identities:
         for how in ("current", "old"):
-            found = [one for one in standing if carries(one.body, identity) == how]
+            found = [one for one in meant if carries(one.body, identity) == how]
             if len(found) > 1 and interaction.overwrite:
                 raise HeldDeliveryError("multiple-matches")
             if found:
@@ -122,6 +130,6 @@ def _holders(exchange: Exchange, interaction: Keep) -> list[str]:
     record = interaction.record
     if not record.holder:
         return [""]
-    names = (interaction.moved_from, record.patient)
+    names = (interaction.moved_from, record.patient, interaction.also_of)
     patients = dict.fromkeys(exchange.references[name] for name in names if name in exchange.references)
     return [f"patient={quote(one, safe='')}&" for one in patients]

@@ -12,13 +12,13 @@ from engine.deliver.claim import applied
 from engine.deliver.exchange import Exchange
 from engine.deliver.failure import error_of
 from engine.deliver.found import (
-    ENTERED_IN_ERROR,
     HELD_BY_SEVERAL,
     found_by,
     held_by,
     owner_of,
     remembered_as,
     search_kept,
+    standing,
 )
 from engine.deliver.stored import Body, Slices, Stored, id_of, stored
 from engine.deliver.verdict import Failure, Owned
@@ -241,7 +241,7 @@ class _Keeping:
     def _remember(self, resource: Stored, owned: dict[str, tuple[str, ...]]) -> None:
         exchange, record = self.exchange, self.record
         exchange.references[record.local] = resource.reference
-        if resource.body.get("status") == ENTERED_IN_ERROR:
+        if not standing(resource):
             self.cache.drop(resource.logical_id)
             exchange.owned[resource.reference] = Owned(resource.reference, exchange.source, owned)
             return

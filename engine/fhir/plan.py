@@ -191,7 +191,9 @@ class Keep:
     other patient's without it, the delivery is held (`visit-of-another-patient`). `defaults`: elements that its type
     requires, as a new one has them where the message does not say; they are never removed. `revives`: elements
     that only a retirement writes: what this source wrote there goes again. `more`: it says more of a resource that
-    stands earlier in the plan.
+    stands earlier in the plan. `merges`: the resource of a retired identity may be another one, which follows in the
+    plan; where only that one is known, it gets the number. `also_of`: the local name of a patient among whose
+    resources it is looked for, too, so that what is somebody else's is known and held.
     """
 
     record: ResourceRecord
@@ -205,6 +207,8 @@ class Keep:
     defaults: tuple[ElementChange, ...] = ()
     revives: tuple[str, ...] = ()
     more: bool = False
+    merges: bool = False
+    also_of: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +236,22 @@ class Retire:
     marks: tuple[str, ...] = ()
 
 
-Interaction = Upsert | Merge | Rename | Link | Move | Keep | Retire
+@dataclass(frozen=True, slots=True)
+class Follow:
+    """Let the visits of an account go where it goes: to the account that it is merged into, or to its new patient.
+
+    `record` is the account, which stands earlier in the plan. `gone`: the one that was merged into it, whose Keep
+    follows; what this source wrote of it in the `element` of visits speaks of `record` then. `moved_from`: the local
+    name of the patient whose visits of this account are its new patient's from now on (A44).
+    """
+
+    record: ResourceRecord
+    element: str
+    gone: ResourceRecord | None = None
+    moved_from: str = ""
+
+
+Interaction = Upsert | Merge | Rename | Link | Move | Keep | Retire | Follow
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,10 @@ class Verb(StrEnum):
     MOVE = "move"
 
 
+# Verbs of events that say what something is called or whose it is, and nothing else of it.
+OF_IDENTITY: Final = frozenset({Verb.RENUMBER, Verb.MERGE, Verb.MOVE})
+
+
 class Act(NamedTuple):
     """One verb and the FHIR type that it is done with."""
 
@@ -39,6 +43,13 @@ def parted(given: Any) -> tuple[list[Any], list[str]]:
     texts = given if isinstance(given, list) else [given]
     patient = [one for one in texts if str(one).rpartition(" ")[2] in PATIENTS]
     return patient, [str(one) for one in texts if one not in patient]
+
+
+def identity_acts(texts: list[str]) -> list[str]:
+    """Return the types of what an event merges, moves or renumbers."""
+    types = {name.lower(): name for name in elements()}
+    named = (text.partition(" ") for text in texts)
+    return [types[name] for verb, _, name in named if verb in OF_IDENTITY and name in types]
 
 
 def read_acts(

@@ -1,10 +1,10 @@
 """What an act of the event table asks of one resource: a verb and a message become interactions of a plan."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from engine.fhir.plan import ElementChange, Json, Keep, ResourceRecord, StatusMove
+from engine.fhir.plan import ElementChange, Follow, Interaction, Json, Keep, ResourceRecord, StatusMove
 from engine.mapping.act import Act, Verb
 from engine.mapping.getter import Step, Test
 from engine.mapping.reading import Reading
@@ -12,6 +12,7 @@ from engine.mapping.referred import body_changes
 from engine.mapping.resource import ResourceMapping
 
 SOURCE: Final = "source"
+VISIT: Final = "Encounter"
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,7 @@ class Words:
     `missing`: the warning where nothing identifies the resource, `warns`: whether it is given. `late`: the flag of one
     that is made by an event which speaks of a known one. `merged_to`: the status of a merged one, `part`: the element
     by which it then belongs to the other. `parts`: its elements, and the slices of lists as `location(PV1-3)`.
+    `visit`: the list of the Encounter that names it.
     """
 
     missing: str
@@ -29,6 +31,7 @@ class Words:
     merged_to: str
     part: str
     parts: frozenset[str] = frozenset()
+    visit: str = ""
 
 
 class Resource:
@@ -53,7 +56,9 @@ class Resource:
         """What an event may clear of it: elements, and slices of lists."""
         return self._words.parts
 
-    def keeps(self, act: Act, clears: tuple[str, ...], reading: Reading, suffix: str, patient: str) -> list[Keep]:
+    def keeps(
+        self, act: Act, clears: tuple[str, ...], reading: Reading, suffix: str, patient: str
+    ) -> list[Keep | Follow]:
         """Return what an act asks, after what it refers to; without a number a warning and nothing.
 
         `clears`: what the event removes. `suffix` tells this resource from others of its type in the plan; `patient`
@@ -68,28 +73,51 @@ class Resource:
             if words.missing and self._mapping.speaks_of(reading) and words.warns(None, reading):
                 reading.warnings.append(words.missing)
             return []
+        if act.verb in {Verb.MERGE, Verb.RENUMBER} and not self._mapping.merged(reading):
+            return []
         keep = self._keep(act.verb, _cleared(record, clears, act.verb), reading)
         keep = replace(keep, clears=tuple(one for one in clears if "(" not in one))
-        return [*reading.made.values(), *self._merged(act.verb, keep, reading)]
+        return [*reading.made.values(), *self._merged(act.verb, keep, reading), *self._moved(keep)]
+
+    def on_visit(self, before: Sequence[Interaction], suffix: str) -> list[Keep]:
+        """Return what the visit says of the resource, where both stand in the plan as far as it goes."""
+        words, type_ = self._words, self._mapping.type_
+        kept = {one.record.local: one.record for one in before if isinstance(one, Keep)}
+        own, visit = kept.get(type_.lower() + suffix), kept.get(VISIT.lower() + suffix)
+        if not words.visit or own is None or visit is None:
+            return []
+        change = ElementChange(words.visit, type_, ({"reference": f"#{own.local}"},), many=True)
+        local = f"{visit.local}.{type_}"
+        record = replace(visit, local=local, identifiers=(), changes=(change,), retired=())
+        return [Keep(record, create=False, more=True, absent="unchanged")]
 
     def _keep(self, verb: Verb, record: ResourceRecord, reading: Reading) -> Keep:
         keep = Keep(
             record,
             create=verb is not Verb.CANCEL,
             status=self._mapping.judge(reading),
+            also_of=f"{SOURCE}{record.local.partition('-')[2]}" if verb is Verb.MERGE else "",
             late="" if verb is Verb.UPSERT else self._words.late,
             defaults=self._given(reading),
         )
-        if verb in {Verb.RENUMBER, Verb.MOVE}:
+        if verb in {Verb.RENUMBER, Verb.MOVE, Verb.MERGE}:
             retired = tuple(one for one, _ in self._mapping.merged(reading) if one not in record.identities)
             keep = replace(keep, record=replace(record, retired=retired))
+        if verb in {Verb.RENUMBER, Verb.MERGE} and not self._mapping.by_own(reading):
+            keep = replace(keep, create=False, absent=f"nothing-to-{'merge' if verb is Verb.MERGE else 'rename'}")
         if verb is Verb.MOVE:
             known = self._mapping.speaks_of(reading)
             keep = replace(keep, moved_from=f"{SOURCE}{record.local.partition('-')[2]}", create=known)
             keep = replace(keep, absent="nothing-to-move")
         return keep
 
-    def _merged(self, verb: Verb, keep: Keep, reading: Reading) -> tuple[Keep, ...]:
+    def _moved(self, keep: Keep) -> tuple[Follow, ...]:
+        """Return what takes the visits along with what they refer to."""
+        if not keep.moved_from or not self._words.visit:
+            return ()
+        return (Follow(keep.record, self._words.visit, moved_from=keep.moved_from),)
+
+    def _merged(self, verb: Verb, keep: Keep, reading: Reading) -> tuple[Keep | Follow, ...]:
         """Return the resource, and in a merge the one that goes: its numbers stay on the other as old ones."""
         if verb is not Verb.MERGE:
             return (keep,)
@@ -109,8 +137,10 @@ class Resource:
         )
         numbers: tuple[Json, ...] = tuple(number | {"use": "old"} for _, number in gone)
         move = replace(keep.status or StatusMove("", ""), to=words.merged_to, only=frozenset(), never=frozenset())
-        kept = replace(keep, record=replace(record, identifiers=(*record.identifiers, *numbers)))
-        return kept, Keep(source, create=False, status=move, absent="source-absent")
+        kept = replace(keep, record=replace(record, identifiers=(*record.identifiers, *numbers)), merges=True)
+        follows = (Follow(kept.record, words.visit, gone=source),) if words.visit else ()
+        gone_keep = Keep(source, create=False, status=move, absent="source-absent", also_of=keep.also_of)
+        return kept, *follows, gone_keep
 
     def _given(self, reading: Reading) -> tuple[ElementChange, ...]:
         """Return the elements of a new resource, which are the same for every message."""

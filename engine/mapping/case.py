@@ -75,7 +75,12 @@ EXPECT_KEYS: Final = frozenset(
         "encounter",
         "encounter-2",
         "source-encounter",
+        "source-encounter-2",
         "account",
+        "account-2",
+        "source-account",
+        "source-account-2",
+        "encounter.Account",
         "refers",
         "retire",
     }

@@ -11,12 +11,12 @@ from engine.errors import MappingError
 from engine.fhir.plan import Identity, Interaction, Keep, Link, Merge, Move, PatientRecord, Plan, Rename, Upsert
 from engine.hl7.finding import Finding
 from engine.hl7.message import Message
-from engine.mapping.act import Act, Verb
+from engine.mapping.act import OF_IDENTITY, Act, Verb
 from engine.mapping.asking import SOURCE, Resource
 from engine.mapping.check_table import check_table
 from engine.mapping.document import Document, Documents, Problems, read_documents
 from engine.mapping.events import Doing, EventTable, Rule, make_event_table
-from engine.mapping.group import MergeGroup, merge_groups, patient_segments, visit_segments
+from engine.mapping.group import NO_GROUP, MergeGroup, merge_groups, patient_segments, visit_segments
 from engine.mapping.identifier import Identifiers
 from engine.mapping.identify import Identities, SubjectReader
 from engine.mapping.kit import Kit
@@ -36,6 +36,7 @@ from engine.mapping.table import make_table
 from engine.mapping.template import Compiler
 
 PATIENT = "Patient"
+NOT_SENT = "not-sent"
 MakeCompiler = Callable[[Kit, dict[str, Document], Problems], Compiler]
 
 
@@ -142,13 +143,13 @@ class Mapping:
         warnings: list[str] = [f"{flag}" for flag in moment.flags]
         interactions: tuple[Interaction, ...] = ()
         if rule.doing is Doing.MERGE:
-            groups = merge_groups(message) or (MergeGroup(None, None),)
+            groups = merge_groups(message) or NO_GROUP
             interactions = tuple(self._merge(group, message, moment, warnings) for group in groups)
         elif rule.doing is Doing.RENAME:
-            groups = merge_groups(message) or (MergeGroup(None, None),)
+            groups = merge_groups(message) or NO_GROUP
             interactions = tuple(self._rename(group, message, moment, warnings) for group in groups)
         elif rule.doing is Doing.MOVE:
-            groups = merge_groups(message) or (MergeGroup(None, None),)
+            groups = merge_groups(message) or NO_GROUP
             interactions = tuple(self._move(group, message, moment, warnings) for group in groups)
         elif rule.doing in {Doing.LINK, Doing.UNLINK}:
             interactions = self._links(rule, message, moment, warnings)
@@ -162,8 +163,11 @@ class Mapping:
         """Return what is asked for the patient and what belongs to it, or for each where the rule says so."""
         sides = self._reader.sides(rule, message, moment)
         _refuse_faults(tuple(finding for side in sides for finding in side.findings))
+        warnings += [f"{NOT_SENT} {name}" for name in rule.unsent]
         if rule.moves:
             return self._moves(rule, sides, message, moment, warnings)
+        if rule.merges:
+            return self._merges(rule, sides, message, moment, warnings)
         interactions: list[Interaction] = []
         for number, (pid, side) in enumerate(zip(message.named("PID"), sides, strict=False)):
             if rule.each:
@@ -175,11 +179,14 @@ class Mapping:
             if suffix:
                 record = replace(record, local=record.local + suffix)
             delete = rule.doing is Doing.DELETE
-            interactions.append(Upsert(record, rule.create, rule.reactivate, delete, rule.ignore))
+            interactions.append(Upsert(record, rule.create, rule.reactivate, delete, rule.ignore, rule.thin))
             historic = self._reader.is_historic(rule)
             for act in (*rule.acts, *(() if delete or historic else self._along)):
                 if act.type_ in self._resources:
-                    interactions += self._resources[act.type_].keeps(act, rule.clears, reading, suffix, record.local)
+                    resource = self._resources[act.type_]
+                    interactions += resource.keeps(act, rule.clears, reading, suffix, record.local)
+                    if act.verb not in OF_IDENTITY:
+                        interactions += resource.on_visit(interactions, suffix)
             if not historic:
                 interactions += self._lists.interactions(rule, record, interactions, reading, suffix)
             warnings += reading.warnings
@@ -197,15 +204,37 @@ class Mapping:
         interactions: list[Interaction] = [Upsert(target, rule.create, thin=True)]
         for number, (segments, side) in enumerate(zip(visit_segments(message), sides[1:], strict=True)):
             suffix = f"-{number + 1}" if number else ""
-            identities = tuple(one.identity for one in side.found)
-            source = PatientRecord(identities, (), (), placeholder=True, local=f"{SOURCE}{suffix[1:]}")
-            if not set(identities) & set(target.identities):
-                interactions.append(Upsert(source, create=False, ignore=True, thin=True))
+            interactions += self._source(side, target, suffix)
             reading = Reading(message, segments, moment.offset, moment.day)
             for act in rule.acts:
                 interactions += self._resources[act.type_].keeps(act, rule.clears, reading, suffix, target.local)
             warnings += reading.warnings
         return _once(interactions)
+
+    def _merges(
+        self, rule: Rule, sides: Sequence[Identities], message: Message, moment: Moment, warnings: list[str]
+    ) -> tuple[Interaction, ...]:
+        """Return what is asked where resources of a patient are merged, once for each pair of PID and MRG."""
+        interactions: list[Interaction] = []
+        for number, (group, side) in enumerate(zip(merge_groups(message) or NO_GROUP, sides, strict=True)):
+            suffix = f"-{number + 1}" if number else ""
+            reading = self._reading(group, message, moment)
+            record = self._patient.record(side.found, reading)
+            record = replace(record, local=record.local + suffix)
+            interactions.append(Upsert(record, rule.create, thin=True))
+            interactions += self._source(self._reader.merged_side(group.mrg, message, moment), record, suffix)
+            for act in rule.acts:
+                interactions += self._resources[act.type_].keeps(act, rule.clears, reading, suffix, record.local)
+            warnings += reading.warnings
+        return _once(interactions)
+
+    def _source(self, side: Identities, target: PatientRecord, suffix: str) -> tuple[Upsert, ...]:
+        """Return the look-up of the patient whom MRG names, where the PID does not name the same."""
+        identities = tuple(one.identity for one in side.found)
+        if not identities or set(identities) & set(target.identities):
+            return ()
+        source = PatientRecord(identities, (), (), placeholder=True, local=f"{SOURCE}{suffix[1:]}")
+        return (Upsert(source, create=False, ignore=True, thin=True),)
 
     def _rename(self, group: MergeGroup, message: Message, moment: Moment, warnings: list[str]) -> Rename:
         new, old = self._reader.renamed(group, message, moment)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from engine.mapping.act import Act, Verb, parted, read_acts
+from engine.mapping.act import Act, Verb, identity_acts, parted, read_acts
 from engine.mapping.document import Document, Problems
 from engine.mapping.expression import FIELD
 from engine.mapping.identifier import MERGED, IdentityRules, Preference
@@ -39,7 +39,8 @@ class Rule:
     """One row of the event table; `create`: a patient who is unknown is made; `reactivate`: an inactive one woken.
 
     `ignore`: with an unknown patient nothing is done at all. `acts`: what is done with other resources; `clears`: the
-    elements of these that the event removes. `each`: all of it once for each PID.
+    elements of these that the event removes. `each`: all of it once for each PID. `thin`: the PID says whom it is
+    about, and no more (merges, moves and changes of number); `unsent`: what it speaks of then and what is not sent.
     """
 
     name: str
@@ -50,6 +51,13 @@ class Rule:
     acts: tuple[Act, ...] = ()
     clears: tuple[str, ...] = ()
     each: bool = False
+    thin: bool = False
+    unsent: tuple[str, ...] = ()
+
+    @property
+    def merges(self) -> bool:
+        """Whether something of one patient is merged into another of its kind."""
+        return any(act.verb is Verb.MERGE for act in self.acts)
 
     @property
     def moves(self) -> bool:
@@ -147,6 +155,8 @@ def _doing(event: str, value: dict[str, Any], document: Document, problems: Prob
         read_acts(others, sent, document, (*path, "do"), problems),
         tuple(_strings(value.get("clears"))),
         each == "PID",
+        thin=bool(identity_acts(others)),
+        unsent=tuple(name for name in identity_acts(others) if sent and name not in sent),
     )
 
 

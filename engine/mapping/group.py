@@ -1,6 +1,6 @@
 """Groups of segments: which PID belongs to which MRG, and which segments speak of the same patient."""
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from engine.hl7.message import Message, Segment
 
@@ -10,6 +10,10 @@ class MergeGroup(NamedTuple):
 
     pid: Segment | None
     mrg: Segment | None
+
+
+# What a message without PID and MRG has in their place.
+NO_GROUP: Final = (MergeGroup(None, None),)
 
 
 def merge_groups(message: Message) -> tuple[MergeGroup, ...]:

@@ -8,7 +8,7 @@ from engine.fhir.plan import Identity
 from engine.hl7.finding import ErrorCode, Finding
 from engine.hl7.message import Message, Segment
 from engine.mapping.events import Doing, EventTable, Rule
-from engine.mapping.group import MergeGroup, merge_groups
+from engine.mapping.group import NO_GROUP, MergeGroup, merge_groups
 from engine.mapping.identifier import MERGED, Found, Identifiers
 from engine.mapping.kept import Kept
 from engine.mapping.merge import Pair, judge, pair
@@ -98,13 +98,27 @@ class SubjectReader:
     def _patient(self, rule: Rule, message: Message) -> Subject:
         moment = self.moment(message)
         sides = self.sides(rule, message, moment)
-        return _subject(rule, message, moment, [side.found for side in sides], _faults([sides]))
+        groups = [side.found for side in sides]
+        if rule.thin and not rule.moves:
+            groups += self._also_named(message, moment, groups)
+        return _subject(rule, message, moment, groups, _faults([sides]))
+
+    def _also_named(
+        self, message: Message, moment: Moment, groups: Sequence[Sequence[Found]]
+    ) -> list[tuple[Found, ...]]:
+        """Return whom MRG names otherwise than the PIDs do: their lanes are waited for, too."""
+        known = {one.identity for group in groups for one in group}
+        sides = [self.merged_side(mrg, message, moment).found for mrg in message.named("MRG")]
+        return [side for side in sides if any(one.identity not in known for one in side)]
 
     def sides(self, rule: Rule, message: Message, moment: Moment) -> tuple[Identities, ...]:
         """Return the identities of each patient whom an event speaks of, with the findings that forbid to map it.
 
         One, or that of each PID, or (moves) that of the PID and of each MRG whom something is moved from.
         """
+        if rule.merges:
+            found = [self.side(group.pid, message, moment) for group in merge_groups(message) or NO_GROUP]
+            return tuple(side._replace(findings=side.findings or _unidentified(side)) for side in found)
         if not rule.each and not rule.moves:
             side = self.side(message.first("PID"), message, moment)
             return (side if side.findings or side.found else side._replace(findings=_unidentified(side)),)
@@ -123,7 +137,7 @@ class SubjectReader:
         findings: list[Finding] = []
         groups: list[tuple[Identity, ...]] = []
         flags = list(moment.flags)
-        for group in merge_groups(message) or (MergeGroup(None, None),):
+        for group in merge_groups(message) or NO_GROUP:
             found, faults = self.pair(group, message, moment)
             findings += faults
             if found is not None:
@@ -143,7 +157,7 @@ class SubjectReader:
 
     def _rename(self, rule: Rule, message: Message) -> Subject:
         moment = self.moment(message)
-        groups = merge_groups(message) or (MergeGroup(None, None),)
+        groups = merge_groups(message) or NO_GROUP
         sides = [self.renamed(group, message, moment) for group in groups]
         return _subject(rule, message, moment, [(*new.found, *old.found) for new, old in sides], _faults(sides))
 
@@ -183,7 +197,7 @@ class SubjectReader:
 
     def _move(self, rule: Rule, message: Message) -> Subject:
         moment = self.moment(message)
-        moved = [self.moved(group, message, moment) for group in merge_groups(message) or (MergeGroup(None, None),)]
+        moved = [self.moved(group, message, moment) for group in merge_groups(message) or NO_GROUP]
         findings = tuple(dict.fromkeys(finding for _, faults in moved for finding in faults))
         return _subject(rule, message, moment, [side for found, _ in moved for side in found], findings)
 

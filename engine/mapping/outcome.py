@@ -5,7 +5,7 @@ from typing import Any
 
 from engine.errors import MappingError
 from engine.fhir.changes import created
-from engine.fhir.plan import ElementChange, Interaction, Keep, Link, Merge, Move, PatientRecord, Rename, Retire
+from engine.fhir.plan import ElementChange, Follow, Interaction, Keep, Link, Merge, Move, PatientRecord, Rename, Retire
 from engine.hl7.message import Message
 from engine.mapping.compile import Mapping
 from engine.mapping.reference import elements
@@ -104,10 +104,8 @@ def _retired(one: Retire) -> Json:
 
 
 def _interaction(one: Interaction) -> Json:
-    if isinstance(one, Keep):
-        return _kept(one)
-    if isinstance(one, Retire):
-        return _retired(one)
+    if isinstance(one, Keep | Retire | Follow):
+        return _beside(one)
     if isinstance(one, Link | Move):
         return _apart(one)
     if isinstance(one, Rename):
@@ -130,6 +128,15 @@ def _interaction(one: Interaction) -> Json:
         "reactivate": one.reactivate,
         **_record(one.patient),
     }
+
+
+def _beside(one: Keep | Retire | Follow) -> Json:
+    if isinstance(one, Keep):
+        return _kept(one)
+    if isinstance(one, Retire):
+        return _retired(one)
+    whose = one.gone.local if one.gone else one.moved_from
+    return {"follow": f"{one.element} of {whose}", "to": one.record.local}
 
 
 def _apart(one: Link | Move) -> Json:

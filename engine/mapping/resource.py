@@ -99,8 +99,19 @@ class ResourceMapping:
         return any(number.segment in reading.first for number in self._numbers.keys)
 
     def merged(self, reading: Reading) -> tuple[tuple[Identity, dict[str, Any]], ...]:
-        """Return the numbers that MRG lists."""
-        return self._found(reading, self._numbers.merged)
+        """Return the numbers that MRG lists, of the types by which the segments at hand name the resource.
+
+        A visit that is known by its account number (PID-18) goes by MRG-3, and no other does.
+        """
+        named = next((some for some in (self._numbers.keys, self._numbers.others) if self._found(reading, some)), ())
+        types = {number.type_ for number in named if self._found(reading, (number,))}
+        return self._found(reading, tuple(one for one in self._numbers.merged if one.type_ in types))
+
+    def by_own(self, reading: Reading) -> bool:
+        """Say whether the segments at hand name the resource by a number of its own type, not by what stands in."""
+        numbers = self._numbers
+        own = {number.type_ for number in numbers.keys}
+        return bool(self._found(reading, tuple(one for one in (*numbers.keys, *numbers.others) if one.type_ in own)))
 
     def _changes(self, reading: Reading) -> tuple[ElementChange, ...]:
         changes: list[ElementChange] = []

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Set
 from dataclasses import replace
 from typing import Any, Final
 
-from engine.mapping.asking import Resource, Words
+from engine.mapping.asking import VISIT, Resource, Words
 from engine.mapping.document import Document, Problems
 from engine.mapping.events import EventTable
 from engine.mapping.expression import FIELD
@@ -33,6 +33,7 @@ FILE_KEYS: Final = frozenset(
         "new",
         "merge",
         "along",
+        "visit",
         "when",
     }
 )
@@ -126,7 +127,17 @@ def _words(compiler: Compiler, scope: Scope, value: dict[str, Any], name: str) -
     def warns(_: Any, reading: Reading) -> bool:
         return not any(test(None, reading) for test, _ in tests)
 
-    return Words(str(missing.get("flag") or ""), warns, str(value.get("late") or ""), str(merged.get("to") or ""), part)
+    flag, late, to = (str(one or "") for one in (missing.get("flag"), value.get("late"), merged.get("to")))
+    return Words(flag, warns, late, to, part, visit=_on_visit(compiler, scope.at("visit"), value.get("visit")))
+
+
+def _on_visit(compiler: Compiler, scope: Scope, value: Any) -> str:
+    """Return the list of the visit that names the resource, empty for none."""
+    name = str(value or "")
+    known = elements()[VISIT]
+    if name and (name not in known or not known[name].many):
+        compiler.problem(scope, f"{VISIT} has no list {name!r}", nearest(name, known))
+    return name
 
 
 def _numbers(compiler: Compiler, scope: Scope, value: Any, tables: Mapping[str, Table]) -> Numbers:

@@ -44,6 +44,7 @@ ALWAYS_KEEP_LANE: Final = frozenset(
         "resource-of-another-patient",
         "number-of-another-patient",
         "last-number",
+        "too-many-visits",
         "overlay-suspected",
         "merged-identifier",
         "source-merged-elsewhere",
