@@ -18,6 +18,7 @@ from engine.deliver.merge import merge
 from engine.deliver.move import move
 from engine.deliver.oauth import Tokens
 from engine.deliver.pretence import Pretence
+from engine.deliver.question import Question, question
 from engine.deliver.rehearsal import Rehearsal, unremembered
 from engine.deliver.rename import rename
 from engine.deliver.retire import retire
@@ -159,6 +160,15 @@ class Destination:
         )
         verdict = await self._outcome(exchange, plan, remembered=False)
         return Rehearsal(unremembered(verdict), tuple(pretence.calls), pretence.differences())
+
+    async def question(self, plan: Plan, memory: Memory, *, at: datetime, named: str = "") -> Question:
+        """Return which records of the server a plan's patient may be, and whether the `named` one is such.
+
+        DeliveryError where the server does not answer.
+        """
+        pretence = Pretence(self._server)
+        exchange = Exchange(pretence, self._channel, memory, _unjournaled, at=at, source=plan.source)
+        return await question(exchange, plan, named)
 
     async def _outcome(self, exchange: Exchange, plan: Plan, *, remembered: bool) -> Verdict:
         exchange.note(*plan.warnings)

@@ -12,6 +12,7 @@ from engine.fhir.patient import carries, carries_any, current_numbers, links, re
 from engine.fhir.plan import Identity
 
 MOST_HOPS: Final = 8
+CHOSEN: Final = "chosen"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,7 @@ async def resolve(exchange: Exchange, identities: Sequence[Identity], *, remembe
     """Return the record that the identifiers stand for, None where the server has none.
 
     The preferred identity comes first. `remembered` False: ask the server, whatever the cache and the journal know.
+    Where it would be held, the record counts that an operator chose for the identifiers, if any.
     Raises HeldDeliveryError: `ambiguous-identity`, `identity-conflict`, `identity-unproven`, `merge-loop`.
     """
     if remembered:
@@ -44,10 +46,17 @@ async def resolve(exchange: Exchange, identities: Sequence[Identity], *, remembe
         if resolution is not None and not _better(resolutions.get(resolution.patient.logical_id), resolution):
             resolutions[resolution.patient.logical_id] = resolution
     if not resolutions:
-        return None
-    found = _only(tuple(resolutions.values()), identities)
-    if _another_registration(found, identities[0]) and not await replaced_with(exchange, found.patient, identities[:1]):
-        raise HeldDeliveryError("identity-conflict")
+        return None if remembered else await _chosen(exchange, identities)
+    chosen = await _chosen(exchange, identities) if len(resolutions) > 1 else None
+    found = chosen or _only(tuple(resolutions.values()), identities)
+    if (
+        not chosen
+        and _another_registration(found, identities[0])
+        and not await replaced_with(exchange, found.patient, identities[:1])
+    ):
+        found = await _chosen(exchange, identities)
+        if found is None:
+            raise HeldDeliveryError("identity-conflict")
     return found
 
 
@@ -93,9 +102,19 @@ async def _remembered(exchange: Exchange, identities: Sequence[Identity]) -> Res
     if len(records) != 1 or not all(_certain(known.get(identity)) for identity in identities):
         return None
     patient = await exchange.read(records.pop())
-    if patient is None or replaced_by(patient.body) or not all(carries(patient.body, item) for item in identities):
+    if patient is None or replaced_by(patient.body):
+        return None
+    if not all(known[item].status == CHOSEN or carries(patient.body, item) for item in identities):
         return None
     return Resolution(patient)
+
+
+async def _chosen(exchange: Exchange, identities: Sequence[Identity]) -> Resolution | None:
+    """Return the record that an operator chose, while it is there and was not merged away."""
+    known = await exchange.memory.known(identities)
+    records = {one.logical_id for one in known.values() if one.status == CHOSEN}
+    patient = await exchange.read(records.pop()) if len(records) == 1 else None
+    return None if patient is None or replaced_by(patient.body) else Resolution(patient)
 
 
 def _certain(known: Known | None) -> bool:

@@ -57,7 +57,10 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Known:
-    """An identifier and the record it stands for: `current`, `old` or `merged-away` (then `survivor` is an id)."""
+    """An identifier and the record it stands for: `current`, `old` or `merged-away` (then `survivor` is an id).
+
+    `chosen`: an operator said that it stands for this one of several.
+    """
 
     identity: Identity
     logical_id: str
