@@ -19,6 +19,7 @@ from engine.journal.acts import Asked
 from engine.journal.database import Connection
 from engine.journal.entry import AckOutcome, Claimed, Intent, KnownIdentity, NewEntry, Recorded, Settlement
 from engine.journal.lock import FolderLock
+from engine.journal.moment import to_micros
 from engine.journal.reserve import DiskReserve
 from engine.journal.writer import Kind, Operation, Result, Rooms, Writer, acknowledge
 
@@ -38,7 +39,14 @@ class Journal:
     After an I/O error every call raises JournalFailedError, and `fail` has been called once.
     """
 
-    def __init__(self, folder: Path, fail: Callable[[BaseException], None], reserve_bytes: int | None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        clock: Callable[[], datetime],
+        fail: Callable[[BaseException], None],
+        reserve_bytes: int | None,
+    ) -> None:
+        self._clock = clock
         self._loop = asyncio.get_running_loop()
         self._fail = fail
         self._failure: BaseException | None = None
@@ -51,6 +59,7 @@ class Journal:
         self._quiet = 0
         self._seen = 0
         self._acknowledged: dict[AckOutcome, list[int]] = {}
+        self._sent: list[tuple[int, int]] = []
         self._lazy: asyncio.TimerHandle | None = None
         self._lock = FolderLock(folder)
         try:
@@ -65,7 +74,7 @@ class Journal:
         cls,
         folder: Path,
         *,
-        clock: Callable[[], datetime],  # noqa: ARG003 - agreed with the spine; every moment comes with its call
+        clock: Callable[[], datetime],
         fail: Callable[[BaseException], None],
         reserve_bytes: int | None = None,
     ) -> "Journal":
@@ -74,7 +83,7 @@ class Journal:
         `fail` is called on the event loop when the journal stops for good. `reserve_bytes`: free bytes below which
         nothing new is accepted; None for 5 % of the disk, at most 512 MiB. JournalUnusableError says what to mend.
         """
-        journal = cls(folder, fail, reserve_bytes)
+        journal = cls(folder, clock, fail, reserve_bytes)
         journal._writer.thread.start()
         try:
             await journal._opened
@@ -97,6 +106,8 @@ class Journal:
         if self._failure is not None or self._closed:
             return
         self._acknowledged.setdefault(outcome, []).append(seq)
+        if outcome is AckOutcome.SENT:
+            self._sent.append((seq, to_micros(self._clock())))
         if self._lazy is None:
             self._lazy = self._loop.call_later(LAZY_SECONDS, self._flush)
 
@@ -258,8 +269,9 @@ class Journal:
         gathered, self._gathered = self._gathered, []
         if self._acknowledged:
             outcomes = {outcome: orjson.dumps(seqs).decode() for outcome, seqs in self._acknowledged.items()}
-            self._acknowledged = {}
-            gathered.insert(0, Operation(Kind.LOOK, partial(acknowledge, outcomes=outcomes), None))
+            sent = orjson.dumps(self._sent).decode()
+            self._acknowledged, self._sent = {}, []
+            gathered.insert(0, Operation(Kind.LOOK, partial(acknowledge, outcomes=outcomes, sent=sent), None))
             if self._lazy is not None:
                 self._lazy.cancel()
                 self._lazy = None

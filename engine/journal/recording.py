@@ -9,6 +9,7 @@ from engine.journal.database import Connection
 from engine.journal.entry import NewEntry, Recorded, State
 from engine.journal.lanes import Lanes
 from engine.journal.moment import optional_micros, to_micros
+from engine.journal.tallying import NOTE, Arrivals
 
 REUSED: Final = "control-id-reused"
 CROWDED: Final = "lane-crowded"
@@ -179,20 +180,25 @@ class _Sheet:
         self.queued: list[_Row] = []
         self.deliveries: list[_Row] = []
         self.deliveries_of_many: list[_Row] = []
+        self.noted: list[_Row] = []
+        self.arrivals = Arrivals()
 
     def add(
         self, seq: int, entry: NewEntry, digest: bytes, identities: tuple[int, ...], flags: tuple[str, ...]
     ) -> None:
+        received_at = to_micros(entry.received_at)
         self.entries.append(
             (
                 seq, entry.channel, entry.peer, entry.source, entry.control_id, entry.event, entry.version, entry.visit,
-                optional_micros(entry.event_at), to_micros(entry.received_at), entry.state.value, entry.reason,
+                optional_micros(entry.event_at), received_at, entry.state.value, entry.reason,
                 _json(flags), entry.ack_code, entry.ack_outcome.value, digest, fingerprint(digest), entry.mapping,
                 entry.batch, entry.parent, _json(identities),
             )
         )  # fmt: skip
         self.payloads.append((seq, entry.raw, entry.acknowledgement))
         self.named.extend([(identity, seq) for identity in identities])
+        self.noted.extend([(flag, seq) for flag in flags])
+        self.arrivals.add(seq, received_at, entry.channel, entry.state.value)
 
     def queue(self, seq: int, destinations: tuple[str, ...], lanes: tuple[int, ...]) -> None:
         text = _json(lanes)
@@ -213,12 +219,14 @@ class _Sheet:
             (DELIVERY, self.deliveries),
             (DELIVERY_OF_MANY, self.deliveries_of_many),
             (COUNT_RECEIPT, self.receipts),
+            (NOTE, self.noted),
         ):
             if rows:
                 connection.executemany(statement, rows)
                 rows.clear()
         if places:
             connection.executemany(AGAIN, sorted(places))
+        self.arrivals.write(connection)
 
 
 def fingerprint(digest: bytes) -> int:

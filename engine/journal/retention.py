@@ -43,6 +43,14 @@ UPDATE answer SET response = x'' WHERE attempt IN (
 )
 WHOLE: Final[tuple[str, ...]] = (
     """
+DELETE FROM noted WHERE (code, seq) IN (
+  SELECT note.value, d.seq FROM json_each(?1) AS mine CROSS JOIN delivery AS d, json_each(d.notes) AS note
+  WHERE d.seq = mine.value
+  UNION ALL
+  SELECT flag.value, e.seq FROM json_each(?1) AS mine CROSS JOIN entry AS e, json_each(e.flags) AS flag
+  WHERE e.seq = mine.value)
+""",
+    """
 DELETE FROM answer WHERE attempt IN (
   SELECT a.id FROM json_each(?) AS mine CROSS JOIN attempt AS a WHERE a.seq = mine.value)
 """,

@@ -9,7 +9,7 @@ from typing import Final
 from sqlite_utils import Database, Migrations
 
 from engine.errors import JournalUnusableError
-from engine.journal.tables import access, care, messages, operations, replays
+from engine.journal.tables import access, care, messages, operations, replays, search
 
 NAME: Final = "adt-engine-journal"
 
@@ -18,6 +18,7 @@ MIGRATIONS: Final = Migrations(NAME)
 # In the order in which they are applied; a migration that was released is never changed.
 STEPS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("0001_tables", messages.STATEMENTS),
+    ("0002_search", search.STATEMENTS),
     ("0003_access", access.STATEMENTS),
     ("0004_operations", operations.STATEMENTS),
     ("0005_replays", replays.STATEMENTS),

@@ -10,6 +10,7 @@ from engine.journal.database import Connection
 from engine.journal.entry import UNFINISHED, Intent, Settlement, State, check_move
 from engine.journal.memory import remember
 from engine.journal.moment import optional_micros, to_micros
+from engine.journal.tallying import NOTE, count_ends, notes_of
 
 LAST: Final = "SELECT COALESCE(MAX(id), 0) FROM attempt"
 INTEND: Final = """
@@ -100,6 +101,8 @@ class Settling:
         self._write(UNANSWERED, unanswered)
         self._write(PLAN, [(one.seq, one.destination, one.plan) for one in settlements if one.plan])
         self._write(SETTLE, ends)
+        self._write(NOTE, notes_of(settlements))
+        count_ends(self._connection, settlements)
         remember(self._connection, settlements, lanes_of)
         return self._free(freed, len(settlements))
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from engine.journal.entry import AckOutcome, State
 
@@ -99,7 +100,10 @@ class DeliveryView:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class EntryView:
-    """One entry in full; `sound` says whether the bytes still have the digest they came with."""
+    """One entry in full; `sound` says whether the bytes still have the digest they came with.
+
+    `worn_at`: when retention took the bytes, None where they are there.
+    """
 
     row: Row
     peer: str
@@ -112,16 +116,26 @@ class EntryView:
     raw: bytes
     acknowledgement: bytes
     sound: bool
+    worn_at: datetime | None
     deliveries: tuple[DeliveryView, ...]
     children: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """What is not delivered at a destination, by state, and when the oldest that is unfinished was received."""
+
+    states: dict[str, int]
+    oldest_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
 class Stats:
     """Counts over the whole journal.
 
-    `at_door`: entries that have no deliveries, by state. `deliveries`: those not delivered, by destination and state.
-    `oldest_unfinished_at`: when the oldest unfinished entry was received.
+    `entries`: recorded so far; retention does not count back. `at_door`: those that the door refused, filtered or held.
+    `deliveries`: those unfinished, rejected or discarded, by destination and state. `oldest_unfinished_at`: when the
+    oldest unfinished entry was received.
     """
 
     entries: int
@@ -129,3 +143,32 @@ class Stats:
     at_door: dict[str, int]
     deliveries: dict[str, dict[str, int]]
     oldest_unfinished_at: datetime | None
+    queues: dict[str, Queue]
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """How many entries of a channel bear a note, and the newest; `back_to` where only the newest were counted."""
+
+    note: str
+    channel: str
+    entries: int
+    last: int
+    back_to: datetime | None
+
+
+class Count(NamedTuple):
+    """How many times one kind (a state, or the bound of a wait in ms) was seen in the bucket that begins `at`."""
+
+    who: str
+    kind: str
+    at: datetime
+    times: int
+
+
+class Traffic(NamedTuple):
+    """What came by channel and state at the door, ended by destination and state, was answered by channel and wait."""
+
+    arrived: tuple[Count, ...]
+    ended: tuple[Count, ...]
+    answered: tuple[Count, ...]

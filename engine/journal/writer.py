@@ -35,6 +35,7 @@ from engine.journal.lanes import Lanes
 from engine.journal.recording import Recording
 from engine.journal.reserve import DiskReserve
 from engine.journal.settling import Settling
+from engine.journal.tallying import ANSWERED
 
 MOST_MESSAGES: Final = 64
 MOST_OPERATIONS: Final = 256
@@ -320,7 +321,8 @@ _NONE: Final = (None,) * MOST_MESSAGES
 _AFTER_COMMIT: Final = ((Kind.RECORD, "F05"), (Kind.INTEND, "F11"), (Kind.SETTLE, "F17"), (Kind.CLAIM, "F09"))
 
 
-def acknowledge(rooms: Rooms, outcomes: Mapping[AckOutcome, str]) -> None:
-    """Store acknowledgement outcomes: JSON lists of entry numbers by outcome."""
+def acknowledge(rooms: Rooms, outcomes: Mapping[AckOutcome, str], sent: str) -> None:
+    """Store acknowledgement outcomes, JSON lists of entry numbers by outcome, and how long the senders waited."""
+    rooms.connection.execute(ANSWERED, (sent,))
     for outcome, seqs in outcomes.items():
         rooms.connection.execute(ACKNOWLEDGE, (outcome.value, seqs))

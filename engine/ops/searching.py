@@ -70,6 +70,15 @@ def moment_of(given: Mapping[str, Any], name: str, clock: Callable[[], datetime]
         ) from error
 
 
+def time_in(given: Mapping[str, Any], length: timedelta) -> tuple[datetime, datetime]:
+    """Return the time that `since` and `until` of a request name; so long until now where they do not."""
+    until = moment_of(given, "until") or now()
+    since = moment_of(given, "since") or until - length
+    if since >= until:
+        raise UsageError("--since is not before --until: there is nothing in between")
+    return since, until
+
+
 def listed(folder: Path, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return a page of entries for whoever may see nothing of a patient; UsageError for filters that tell of one."""
     named = [name for name in PRIVATE if given.get(name)]

@@ -1,7 +1,7 @@
 """One entry as plain values, for the admin socket, the pages and --json: whole, or without anything of a patient.
 
-`messages.show` is a row of a list (see searching.py) and `peer, version, event_at, sha256, sound, mapping, batch,
-parent, message, acknowledgement, deliveries`, and
+`messages.show` is a row of a list (see searching.py) and `peer, version, event_at, sha256, sound, body_removed_at,
+mapping, batch, parent, message, acknowledgement, deliveries`, and
 
     segments  [{name, number, fields: [{path, name, value, parts: [{path, name, value}]}]}]; [] where it is no message
     lineage   {parent, children: [entry], replays: [{destination, by}]}
@@ -36,7 +36,18 @@ ROW_FACTS: Final = (
     "entry", "received_at", "channel", "source", "control_id", "event", "state", "reason", "ack", "ack_outcome",
     "flags", "receipts",
 )  # fmt: skip
-ENTRY_FACTS: Final = ("peer", "version", "event_at", "sound", "mapping", "batch", "parent", "lineage", "timing")
+ENTRY_FACTS: Final = (
+    "peer",
+    "version",
+    "event_at",
+    "sound",
+    "body_removed_at",
+    "mapping",
+    "batch",
+    "parent",
+    "lineage",
+    "timing",
+)
 DELIVERY_FACTS: Final = (
     "destination", "state", "reason", "notes", "waits_for", "tries", "due_at", "settled_at", "mapping", "replay", "by",
 )  # fmt: skip
@@ -119,6 +130,7 @@ def _entry(view: EntryView) -> dict[str, Any]:
         "event_at": time_of(view.event_at),
         "sha256": view.sha256,
         "sound": view.sound,
+        "body_removed_at": time_of(view.worn_at),
         "mapping": view.mapping,
         "batch": view.batch,
         "parent": view.parent,

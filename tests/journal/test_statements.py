@@ -7,12 +7,26 @@ from types import ModuleType
 
 import pytest
 
-from engine.journal import acts, claiming, holding, lanes, memory, reading, recording, runs, settling, writer
+from engine.journal import (
+    acts,
+    backlog,
+    claiming,
+    filtering,
+    holding,
+    lanes,
+    memory,
+    recording,
+    runs,
+    settling,
+    spans,
+    tallying,
+    writer,
+)
 from engine.journal.database import open_writer
 
-HOT = (recording, claiming, settling, memory, lanes, acts, runs, holding, writer)
+HOT = (recording, claiming, settling, memory, lanes, acts, runs, holding, tallying, spans, writer, backlog)
 # A run is a row for thousands of entries, and is listed newest first.
-KNOWN_SCANS = re.compile(r"SCAN (json_each|run|i|mine|name|CONSTANT ROW|\(subquery-\d\))( |$)")
+KNOWN_SCANS = re.compile(r"SCAN (json_each|run|i|mine|sent|name|CONSTANT ROW|\(subquery-\d\))( |$)")
 
 
 def statements(modules: tuple[ModuleType, ...]) -> list[object]:
@@ -35,9 +49,30 @@ def test_no_hot_statement_scans_a_table(statement: str, tmp_path: Path) -> None:
     assert [step for step in plan if step.startswith("SCAN") and not KNOWN_SCANS.match(step)] == []
 
 
-def test_the_list_walks_entries_in_their_own_order(tmp_path: Path) -> None:
-    """A page needs no sorting."""
+STREAMS = [param for param in statements((filtering,)) if str(param.values[0]).rstrip().endswith(filtering.BELOW)]
+UNSORTED = {"filtering.CONTROL"}
+
+
+@pytest.mark.parametrize("stream", [pytest.param(filtering.ALL.sql, id="filtering.ALL"), *STREAMS])
+def test_a_stream_comes_out_of_its_index_in_order(stream: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    """Newest first without a scan and without sorting, but for a control id, which few entries share."""
     with contextlib.closing(open_writer(tmp_path)) as connection:
-        rows = connection.execute(f"EXPLAIN QUERY PLAN {reading._COLUMNS} ORDER BY e.seq DESC LIMIT 50").fetchall()
-    sorts = [row[3] for row in rows if "TEMP B-TREE" in row[3] and row[1] == 0]
-    assert sorts == []
+        plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {stream}", (None,) * stream.count("?"))]
+    assert [step for step in plan if step.startswith("SCAN")] == []
+    is_sorted = any("TEMP B-TREE" in step for step in plan)
+    assert is_sorted == (request.node.callspec.id in UNSORTED)
+
+
+LOOKUPS = (
+    *(filtering.NEXT_FEED, filtering.CONTROLS, filtering.CODES, filtering.BY_KEY),
+    *(filtering.BY_VALUE, spans.SPAN),
+)
+
+
+@pytest.mark.parametrize("lookup", LOOKUPS)
+def test_what_a_search_looks_up_first_is_found_by_an_index(lookup: str, tmp_path: Path) -> None:
+    """Feeds, codes, identities and times are steps in an index, not walks."""
+    with contextlib.closing(open_writer(tmp_path)) as connection:
+        values = (None,) * len(set(re.findall(r"\?\d?", lookup)) - {"?"}) or (None,) * lookup.count("?")
+        plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {lookup}", values)]
+    assert [step for step in plan if step.startswith("SCAN") and "found" not in step and "subquery" not in step] == []

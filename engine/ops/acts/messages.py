@@ -1,13 +1,18 @@
-"""Acts that read entries: list, show, counts."""
+"""Acts that only look: lists, one entry, why it came out so, counts.
+
+What is given and returned: ops/searching.py (list, search), ops/view.py (show, facts), ops/explain.py (explain),
+ops/counts.py (counts, throughput), ops/unmapped.py (codes).
+"""
 
 import asyncio
 from typing import Any, Final
 
 from engine.ops.acts.act import Act, Actor, Given
 from engine.ops.acts.role import Permission
-from engine.ops.counts import counted
+from engine.ops.counts import counted, passed, stood
 from engine.ops.explain import explained_entry
 from engine.ops.searching import listed, searched
+from engine.ops.unmapped import unmapped, values
 from engine.ops.view import facts, shown
 from engine.pipeline.engine import Engine
 
@@ -34,7 +39,23 @@ async def _explain(engine: Engine, _actor: Actor, given: Given) -> Any:
 
 
 async def _stats(engine: Engine, _actor: Actor, _given: Given) -> Any:
-    return await asyncio.to_thread(counted, engine.files.data)
+    return await asyncio.to_thread(stood, engine.files.data)
+
+
+async def _counts(engine: Engine, _actor: Actor, given: Given) -> Any:
+    return await asyncio.to_thread(counted, engine.files.data, given)
+
+
+async def _throughput(engine: Engine, _actor: Actor, given: Given) -> Any:
+    return await asyncio.to_thread(passed, engine.files.data, given)
+
+
+async def _unmapped(engine: Engine, _actor: Actor, given: Given) -> Any:
+    return await asyncio.to_thread(unmapped, engine.files.data, given)
+
+
+async def _values(engine: Engine, _actor: Actor, given: Given) -> Any:
+    return await asyncio.to_thread(values, engine.files.data, given)
 
 
 MESSAGES: Final = (
@@ -44,4 +65,8 @@ MESSAGES: Final = (
     Act("messages.facts", Permission.METADATA, _facts),
     Act("messages.explain", Permission.PHI, _explain),
     Act("stats", Permission.METADATA, _stats),
+    Act("messages.counts", Permission.METADATA, _counts),
+    Act("messages.throughput", Permission.METADATA, _throughput),
+    Act("codes.unmapped", Permission.METADATA, _unmapped),
+    Act("codes.values", Permission.PHI, _values),
 )

@@ -1,0 +1,86 @@
+"""Tallies: what came, ended and was answered, counted by minute and day as it is written."""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Final
+
+from engine.journal.database import Connection
+from engine.journal.entry import Settlement
+from engine.journal.moment import to_micros
+
+MINUTE: Final = 60_000_000
+DAY: Final = 86_400_000_000
+UNITS: Final = (("minute", MINUTE), ("day", DAY))
+
+# Upper bounds of the times a sender waited, in milliseconds; the last one holds all that is longer.
+BOUNDS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 60_000, 3_600_000)
+
+ARRIVED: Final = """
+INSERT INTO arrived (unit, at, channel, state, count, first_seq, last_seq) VALUES (?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (unit, at, channel, state) DO UPDATE SET count = count + excluded.count,
+  first_seq = MIN(first_seq, excluded.first_seq), last_seq = MAX(last_seq, excluded.last_seq)
+"""
+ENDED: Final = """
+INSERT INTO ended (unit, at, destination, state, count) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (unit, at, destination, state) DO UPDATE SET count = count + excluded.count
+"""
+# Acknowledgements written (a JSON list of [entry, moment]), by how long after their messages came; a message that
+# was sent again is not counted again.
+_BOUND: Final = " ".join(
+    f"WHEN sent.value ->> 1 - e.received_at <= {bound * 1000} THEN {bound}" for bound in BOUNDS[:-1]
+)
+ANSWERED: Final = f"""
+INSERT INTO answered (at, channel, milliseconds, count)
+SELECT e.received_at / {MINUTE} * {MINUTE}, e.channel, CASE {_BOUND} ELSE {BOUNDS[-1]} END AS bound, COUNT(*)
+FROM json_each(?) AS sent CROSS JOIN entry AS e WHERE e.seq = sent.value ->> 0 AND e.ack_outcome <> 'sent'
+GROUP BY 1, 2, bound
+ON CONFLICT (at, channel, milliseconds) DO UPDATE SET count = count + excluded.count
+"""  # noqa: S608 - constants
+NOTE: Final = "INSERT OR IGNORE INTO noted (code, seq) VALUES (?, ?)"
+
+
+class Arrivals:
+    """Entries of one batch, by minute, channel and state; numbers come in rising order."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[int, str, str], list[int]] = {}
+
+    def add(self, seq: int, micros: int, channel: str, state: str) -> None:
+        """Count an entry."""
+        tally = self._found.get((micros // MINUTE, channel, state))
+        if tally is None:
+            self._found[micros // MINUTE, channel, state] = [1, seq, seq]
+        else:
+            tally[0] += 1
+            tally[2] = seq
+
+    def write(self, connection: Connection) -> None:
+        """Write what was counted, and begin anew."""
+        rows = [
+            (name, minute * MINUTE // unit * unit, channel, state, *tally)
+            for (minute, channel, state), tally in self._found.items()
+            for name, unit in UNITS
+        ]
+        connection.executemany(ARRIVED, rows)
+        self._found.clear()
+
+
+def count_ends(connection: Connection, settlements: Iterable[Settlement]) -> None:
+    """Write how many settlements led where, by minute and day."""
+    ends = Counter((to_micros(one.at) // MINUTE, one.destination, one.state.value) for one in settlements)
+    rows = [
+        (name, minute * MINUTE // unit * unit, destination, state, count)
+        for (minute, destination, state), count in ends.items()
+        for name, unit in UNITS
+    ]
+    connection.executemany(ENDED, rows)
+
+
+def notes_of(settlements: Iterable[Settlement]) -> list[tuple[str, int]]:
+    """Return the notes of settlements and the codes of their answers, each with its entry."""
+    return [
+        (code, one.seq)
+        for one in settlements
+        if one.notes or one.outcomes
+        for code in (*one.notes, *(code for outcome in one.outcomes for code in outcome.codes))
+    ]

@@ -1,0 +1,186 @@
+"""Full text: an index of the words of every message, in a file of its own that is filled behind the journal's back.
+
+Nobody who sends or delivers waits for it: a thread reads what was recorded and indexes it, at most a share of its time.
+It is made of the journal and can be made again: a file that is lost or damaged is begun anew. What is not yet indexed
+is read itself when somebody searches. Bodies that left the journal leave the index on the thread's next round.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+
+import orjson
+from sqlite_utils.utils import sqlite3  # type: ignore[attr-defined]  # pysqlite3 where it is installed
+
+from engine.errors import JournalError
+from engine.journal.database import Connection, open_reader
+from engine.journal.streams import Stream
+from engine.journal.wording import Phrases, text_of, words
+
+FILE: Final = "text.db"
+PAGE: Final = 128
+SHARE: Final = 0.25  # of the thread's time that indexing may take while there is more to index
+IDLE_SECONDS: Final = 1.0
+ROUND_SECONDS: Final = 600.0  # between two looks for bodies that are gone
+STEP_PAGES: Final = 500
+
+SETTINGS: Final = (
+    "PRAGMA journal_mode = WAL",
+    "PRAGMA synchronous = NORMAL",
+    "PRAGMA secure_delete = ON",
+    "PRAGMA trusted_schema = OFF",
+)
+TABLES: Final = (
+    """
+CREATE VIRTUAL TABLE IF NOT EXISTS words
+USING fts5(body, content='', contentless_delete=1, detail=none, tokenize='ascii')
+""",
+    "CREATE TABLE IF NOT EXISTS indexed (seq INTEGER NOT NULL)",
+    "INSERT INTO indexed (seq) SELECT 0 WHERE NOT EXISTS (SELECT 1 FROM indexed)",
+)
+INDEXED: Final = "SELECT seq FROM indexed"
+BODIES: Final = "SELECT seq, raw FROM payload WHERE seq > ? ORDER BY seq LIMIT ?"
+ADD: Final = "INSERT INTO words (rowid, body) VALUES (?, ?)"
+ADVANCE: Final = "UPDATE indexed SET seq = ?"
+DOCUMENTS: Final = "SELECT id FROM words_docsize WHERE id > ? ORDER BY id LIMIT ?"
+GONE: Final = """
+SELECT one.value FROM json_each(?) AS one WHERE NOT EXISTS (SELECT 1 FROM payload WHERE seq = one.value)
+"""
+FORGET: Final = "DELETE FROM words WHERE rowid IN (SELECT value FROM json_each(?))"
+# What was forgotten stays in the index's segments until they are merged: first all are marked, then merged in steps.
+MERGE: Final = "INSERT INTO words (words, rank) VALUES ('merge', ?)"
+
+ATTACH: Final = "ATTACH ? AS text"
+MATCH: Final = """
+SELECT rowid AS seq FROM text.words WHERE words MATCH ? AND rowid < ? AND rowid >= ? ORDER BY rowid DESC
+"""
+BEHIND: Final = "SELECT seq FROM payload WHERE seq > ? AND seq < ? AND seq >= ? ORDER BY seq DESC"
+IS_THERE: Final = "SELECT 1 FROM pragma_database_list WHERE name = 'text'"
+
+
+def streams(connection: Connection, phrases: Phrases) -> tuple[Stream, ...]:
+    """Return the streams of entries that may hold the words: those indexed, and all that are not indexed yet."""
+    if connection.execute(IS_THERE).fetchone() is None:
+        return (Stream(BEHIND, (-1,)),)
+    (last,) = connection.execute("SELECT seq FROM text.indexed").fetchone()
+    return Stream(MATCH, (phrases.query,)), Stream(BEHIND, (last,))
+
+
+def attach(connection: Connection, folder: Path) -> bool:
+    """Let a reading connection see the index; False where there is none, and every body is read."""
+    path = (folder / FILE).absolute()
+    if not path.exists():
+        return False
+    connection.execute(ATTACH, (f"{path.as_uri()}?mode=ro",))
+    return True
+
+
+class Texts:
+    """Indexes what the journal of a folder holds, in a thread of its own, for as long as it is entered.
+
+    `failed` is told, in that thread, of what went wrong; it is tried again. The journal must be there before.
+    """
+
+    def __init__(self, folder: Path, failed: Callable[[BaseException], None]) -> None:
+        self._folder = folder
+        self._failed = failed
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._live, name="texts", daemon=True)
+
+    def __enter__(self) -> "Texts":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _live(self) -> None:
+        while not self._stop.is_set():
+            try:
+                with closing(open_reader(self._folder)) as journal, closing(open_index(self._folder)) as index:
+                    self._work(Indexing(journal, index))
+            except (sqlite3.DatabaseError, OSError, JournalError) as error:
+                self._failed(error)
+                if isinstance(error, sqlite3.DatabaseError) and _is_damage(error):
+                    remove(self._folder)
+                self._stop.wait(ROUND_SECONDS / 10)
+
+    def _work(self, indexing: "Indexing") -> None:
+        looked_at = time.monotonic()
+        while not self._stop.is_set():
+            began = time.monotonic()
+            more = indexing.add()
+            if not more and began - looked_at > ROUND_SECONDS:
+                indexing.forget(self._stop.is_set)
+                looked_at = time.monotonic()
+            spent = time.monotonic() - began
+            self._stop.wait(spent * (1 / SHARE - 1) if more else IDLE_SECONDS)
+
+
+class Indexing:
+    """The steps of indexing, on a connection that reads the journal and one that writes the index."""
+
+    def __init__(self, journal: Connection, index: Connection) -> None:
+        self._journal = journal
+        self._index = index
+
+    def add(self) -> bool:
+        """Index the next entries; say whether there were as many as a step takes."""
+        (last,) = self._index.execute(INDEXED).fetchone()
+        rows = self._journal.execute(BODIES, (last, PAGE)).fetchall()
+        if rows:
+            bodies = [(seq, " ".join(dict.fromkeys(words(text_of(raw))))) for seq, raw in rows]
+            self._index.execute("BEGIN")
+            self._index.executemany(ADD, bodies)
+            self._index.execute(ADVANCE, (rows[-1][0],))
+            self._index.execute("COMMIT")
+        return len(rows) == PAGE
+
+    def forget(self, stopped: Callable[[], bool] = lambda: False) -> int:
+        """Take out what has left the journal, until nothing of it is in the file; return how many bodies it was."""
+        forgotten = last = 0
+        while not stopped() and (rows := self._index.execute(DOCUMENTS, (last, PAGE)).fetchall()):
+            last = rows[-1][0]
+            listed = orjson.dumps([seq for (seq,) in rows]).decode()
+            gone = [seq for (seq,) in self._journal.execute(GONE, (listed,)).fetchall()]
+            if gone:
+                self._index.execute(FORGET, (orjson.dumps(gone).decode(),))
+                forgotten += len(gone)
+        if forgotten:
+            self._merge(stopped)
+        return forgotten
+
+    def _merge(self, stopped: Callable[[], bool]) -> None:
+        pages = -STEP_PAGES
+        while not stopped():
+            before = self._index.total_changes
+            self._index.execute(MERGE, (pages,))
+            if self._index.total_changes - before < 2:
+                return
+            pages = STEP_PAGES
+
+
+def open_index(folder: Path) -> Connection:
+    """Open the index for writing, made where it is not there."""
+    connection = sqlite3.connect(str(folder / FILE), isolation_level=None)
+    try:
+        for statement in (*SETTINGS, *TABLES):
+            connection.execute(statement).fetchall()
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def remove(folder: Path) -> None:
+    """Take the index away; it is made again, or is not wanted."""
+    for name in (FILE, f"{FILE}-wal", f"{FILE}-shm"):
+        (folder / name).unlink(missing_ok=True)
+
+
+def _is_damage(error: sqlite3.DatabaseError) -> bool:
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
