@@ -25,6 +25,8 @@ class Commands(Lazily):
         "channels": "engine.ops.channels:app",
         "destinations": "engine.ops.destinations:app",
         "mappings": "engine.ops.mappings:app",
+        "users": "engine.ops.users:app",
+        "audit": "engine.ops.audit:app",
         "reasons": "engine.ops.reasons:reasons",
         "interchange": "engine.ops.interchange:app",
     }

@@ -4,6 +4,9 @@ import os
 from typing import Final
 
 FAULT_VARIABLE: Final = "ENGINE_FAULT"
+# Where the anchors of the audit trail go, and the private key that signs them.
+ANCHORS_VARIABLE: Final = "ENGINE_AUDIT_ANCHORS"
+ANCHOR_KEY_VARIABLE: Final = "ENGINE_AUDIT_KEY"
 
 
 def environment(name: str) -> str:

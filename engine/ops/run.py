@@ -13,11 +13,15 @@ from engine import fault, telemetry
 from engine.config.settings import FAULT_VARIABLE, environment
 from engine.errors import AdtEngineError, ConfigurationError, UsageError
 from engine.ops import admin
+from engine.ops.access.keys import Keys
 from engine.ops.acts.act import Acts
 from engine.ops.acts.table import ALL
+from engine.ops.anchoring import Anchoring, watched
+from engine.ops.anchors import Anchors
 from engine.ops.options import CHANNELS, DATA, Channels, Data, Mappings
+from engine.ops.trail import Trail
 from engine.pipeline.configuration import Files
-from engine.pipeline.engine import Engine
+from engine.pipeline.engine import Engine, now
 from engine.receive.reactor import install
 
 EXIT_FAILED: Final = 75
@@ -62,7 +66,9 @@ async def serve(files: Files) -> int:
     gc.set_threshold(*COLLECT_AFTER)
     reloads: set[asyncio.Task[None]] = set()
     loop.add_signal_handler(signal.SIGHUP, lambda: reloads.add(loop.create_task(_reload(engine))))
-    async with admin.serving(files.data, os.getuid(), Acts(engine, ALL)):
+    trail = await _trail(engine)
+    anchoring = Anchoring(engine.journal, Anchors.of(files.data), now)
+    async with admin.serving(files.data, os.getuid(), Acts(engine, ALL, trail)), watched(trail, anchoring):
         _log.info("started", pid=os.getpid(), count=len(engine.doors.intakes))
         waits = [loop.create_task(stop.wait()), loop.create_task(engine.failed.wait())]
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
@@ -70,9 +76,18 @@ async def serve(files: Files) -> int:
             wait.cancel()
         failed = engine.failed.is_set()
         _log.info("stopping")
-        await engine.stop()
+    await engine.stop()
     _log.info("stopped")
     return EXIT_FAILED if failed else 0
+
+
+async def _trail(engine: Engine) -> Trail:
+    """Return the audit trail of an engine; without its key the engine stops again."""
+    try:
+        return Trail(engine.journal, Keys.of(engine.files.data), now)
+    except AdtEngineError:
+        await engine.stop()
+        raise
 
 
 async def _reload(engine: Engine) -> None:

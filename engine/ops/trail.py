@@ -25,7 +25,7 @@ AUDITED: Final = frozenset(
 _NAMES: Final = """
 account act actor after before channel channels code control_id count days destination destinations dry_run element
 entries event events expires field file filter folder force kind lane limit mode name outcome permission rate role run
-since source state states to until upto wanted
+reset since source state states to until upto wanted
 """
 # Names, codes and moments of ours. What stands under any other key is kept by its name alone, as it may be a patient's.
 SHOWN: Final = frozenset(_NAMES.split())
