@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from engine.config.destination import Auth, Destination, Name, Retry
 from engine.config.door import Limits, Listen, Mllp, Network, Tls, loopback
 from engine.config.frozen import Frozen
+from engine.config.retention import Retention
 
 __all__ = [
     "Acknowledge",
@@ -195,6 +196,7 @@ class Channel(Frozen):
     unhandled_events: Literal["filter", "refuse"] = Field(
         "filter", description="events without a rule: accepted and not routed, or AR 201"
     )
+    retention: Retention = Field(Retention(), description="how long messages that ended are kept")
     contact: str = Field("", description="whom to call about this feed")
 
     @model_validator(mode="after")

@@ -20,6 +20,7 @@ from engine.ops.anchoring import Anchoring, watched
 from engine.ops.anchors import Anchors
 from engine.ops.options import CHANNELS, DATA, Channels, Data, Mappings
 from engine.ops.trail import Trail
+from engine.pipeline.care import cared
 from engine.pipeline.configuration import Files
 from engine.pipeline.engine import Engine, now
 from engine.receive.reactor import install
@@ -68,7 +69,11 @@ async def serve(files: Files) -> int:
     loop.add_signal_handler(signal.SIGHUP, lambda: reloads.add(loop.create_task(_reload(engine))))
     trail = await _trail(engine)
     anchoring = Anchoring(engine.journal, Anchors.of(files.data), now)
-    async with admin.serving(files.data, os.getuid(), Acts(engine, ALL, trail)), watched(trail, anchoring):
+    async with (
+        admin.serving(files.data, os.getuid(), Acts(engine, ALL, trail)),
+        watched(trail, anchoring),
+        cared(engine.journal, engine.feeds, now),
+    ):
         _log.info("started", pid=os.getpid(), count=len(engine.doors.intakes))
         waits = [loop.create_task(stop.wait()), loop.create_task(engine.failed.wait())]
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)

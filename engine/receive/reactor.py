@@ -21,7 +21,8 @@ def install() -> None:
     """
     running_reactor()
     if not _logging:
-        globalLogBeginner.beginLoggingTo([STDLibLogObserver()], redirectStandardIO=False, discardBuffer=True)
+        observers: list[Any] = [STDLibLogObserver()]
+        globalLogBeginner.beginLoggingTo(observers, redirectStandardIO=False, discardBuffer=True)
         _logging.append(True)
 
 

@@ -1,0 +1,27 @@
+"""One thing that was looked at, and what to do about it."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Standing(StrEnum):
+    """How it stands: `look` is for a person to judge, `mend` would keep the engine from running well."""
+
+    GOOD = "ok"
+    LOOK = "look"
+    MEND = "mend"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing looked at: how it stands, what was found, and the next step where it is not good."""
+
+    what: str
+    standing: Standing
+    found: str
+    do: str = ""
+
+
+def check(what: str, found: str, *, good: bool, do: str, otherwise: Standing = Standing.MEND) -> Check:
+    """Return a check that is good, or else stands as said with the next step."""
+    return Check(what, Standing.GOOD, found) if good else Check(what, otherwise, found, do)

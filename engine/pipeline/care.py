@@ -1,0 +1,72 @@
+"""Care of the journal while the engine runs: what is old leaves it, a page at a time, once an hour."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Final
+
+from engine import telemetry
+from engine.config.channel import Channel
+from engine.config.retention import Kept as Days
+from engine.config.retention import Retention
+from engine.journal.entry import State
+from engine.journal.journal import Journal
+from engine.journal.retention import Kept, Rules, prune
+from engine.pipeline.feed import Feeds
+
+EVERY_SECONDS: Final = 3600.0
+# Between two pages the writer serves everybody else.
+REST_SECONDS: Final = 0.05
+
+_log = telemetry.logger()
+
+
+def rules_of(channels: Mapping[str, Channel]) -> Rules:
+    """Return what the channels keep; messages of channels that are gone are kept as long as the defaults say."""
+    return {"": _kept(Retention()), **{name: _kept(channel.retention) for name, channel in channels.items()}}
+
+
+async def prune_all(journal: Journal, channels: Mapping[str, Channel], now: datetime) -> dict[str, int]:
+    """Walk the journal once; return how many bodies and how many whole entries left it."""
+    rules = rules_of(channels)
+    body = whole = bodies = entries = 0
+    while body >= 0 or whole >= 0:
+        page = await journal.write(partial(prune, rules=rules, now=now, after_body=body, after_entry=whole))
+        bodies, entries = bodies + page.bodies, entries + page.entries
+        body, whole = page.next_body, page.next_entry
+        await asyncio.sleep(REST_SECONDS)
+    if bodies or entries:
+        _log.info("pruned", bodies=bodies, entries=entries)
+    return {"bodies": bodies, "entries": entries}
+
+
+@asynccontextmanager
+async def cared(journal: Journal, feeds: Feeds, clock: Callable[[], datetime]) -> AsyncIterator[None]:
+    """Prune now and every hour while within."""
+    task = asyncio.create_task(_care(journal, feeds, clock))
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def _care(journal: Journal, feeds: Feeds, clock: Callable[[], datetime]) -> None:
+    while True:
+        await prune_all(journal, {name: feed.channel for name, feed in feeds.items()}, clock())
+        await asyncio.sleep(EVERY_SECONDS)
+
+
+def _kept(retention: Retention) -> dict[State, Kept]:
+    return {
+        State.DELIVERED: _days(retention.delivered),
+        State.FILTERED: _days(retention.filtered),
+        State.REJECTED: _days(retention.rejected),
+        State.DISCARDED: _days(retention.discarded),
+    }
+
+
+def _days(days: Days) -> Kept:
+    return Kept(timedelta(days=days.bodies_days), timedelta(days=days.entries_days))

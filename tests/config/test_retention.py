@@ -1,0 +1,24 @@
+"""How long a channel keeps what ended."""
+
+import pytest
+from pydantic import ValidationError
+
+from engine.config.retention import Kept, Retention
+
+
+def test_what_a_person_may_ask_about_is_kept_longer() -> None:
+    """Refused and discarded bodies stay 90 days, delivered and filtered ones 30, entries a year."""
+    kept = Retention()
+    assert [one.bodies_days for one in (kept.delivered, kept.filtered, kept.rejected, kept.discarded)] == [
+        30,
+        30,
+        90,
+        90,
+    ]
+    assert {one.entries_days for one in (kept.delivered, kept.filtered, kept.rejected, kept.discarded)} == {365}
+
+
+def test_an_entry_stays_at_least_as_long_as_its_body() -> None:
+    """The other way round the body would hang on nothing."""
+    with pytest.raises(ValidationError, match="at least as long as its body"):
+        Kept(bodies_days=31, entries_days=30)

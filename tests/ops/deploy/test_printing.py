@@ -1,0 +1,91 @@
+"""The printed unit and container file: whole, hardened, and of this version."""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from engine import __version__
+from engine.config.settings import child_environment
+
+# proof.md S25, and what else keeps a service in its place.
+HARDENED = {
+    "NoNewPrivileges": "yes",
+    "ProtectSystem": "strict",
+    "ProtectHome": "yes",
+    "PrivateTmp": "yes",
+    "RestrictAddressFamilies": "AF_INET AF_INET6 AF_UNIX",
+    "SystemCallFilter": "@system-service",
+    "LimitCORE": "0",
+    "UMask": "0077",
+    "CapabilityBoundingSet": "",
+    "RestartPreventExitStatus": "2",
+}
+
+
+def printed(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run `adt-engine deploy`."""
+    command = [sys.executable, "-m", "engine", "deploy", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+def settings_of(text: str) -> dict[str, list[str]]:
+    """Return the settings of a unit by name; a name may stand more than once."""
+    found: dict[str, list[str]] = {}
+    for line in text.splitlines():
+        if line and not line.startswith(("#", "[")):
+            name, _, value = line.partition("=")
+            found.setdefault(name, []).append(value)
+    return found
+
+
+def test_the_unit_is_hardened_and_names_what_it_runs() -> None:
+    """Every setting of the table stands in it, and nothing is left to be filled in."""
+    done = printed("unit", "--user", "adt", "--data", "/var/lib/adt", "--mappings", "/etc/adt/mappings")
+    assert done.returncode == 0, done.stderr
+    settings = settings_of(done.stdout)
+    assert {name: settings.get(name, [None])[0] for name in HARDENED} == HARDENED
+    assert settings["User"] == settings["Group"] == ["adt"]
+    (start,) = settings["ExecStart"]
+    assert start.endswith("run --channels /etc/adt-engine/channels --data /var/lib/adt --mappings /etc/adt/mappings")
+    assert Path(start.split()[0]).is_absolute()
+    assert settings["StateDirectory"] == ["adt"]
+    assert settings["ReadWritePaths"] == ["/var/lib/adt"]
+    assert f"adt-engine {__version__}" in done.stdout
+
+
+def test_a_relative_path_is_refused() -> None:
+    """A service has no folder of its own to start from."""
+    done = printed("unit", "--channels", "channels")
+    assert done.returncode == 2
+    assert "channels is relative" in done.stderr
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not on this machine")
+def test_systemd_takes_the_unit_and_finds_little_exposed(tmp_path: Path) -> None:
+    """systemd itself finds no fault in it, and calls its exposure less than 2 of 10."""
+    unit = tmp_path / "adt-engine.service"
+    unit.write_text(printed("unit", "--user", "root").stdout)
+    plain = child_environment()
+    checked = subprocess.run(
+        ["systemd-analyze", "verify", str(unit)], capture_output=True, text=True, check=False, env=plain
+    )
+    assert (checked.returncode, checked.stderr) == (0, "")
+    command = ["systemd-analyze", "security", "--offline=yes", "--threshold=20", str(unit)]
+    security = subprocess.run(command, capture_output=True, text=True, check=False, env=plain)
+    assert security.returncode == 0, security.stdout
+
+
+def test_the_container_runs_as_nobody_special_from_locked_packages() -> None:
+    """No root at run time, hashes at build time, and the version that printed it."""
+    done = printed("container")
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    last_stage = lines[max(number for number, line in enumerate(lines) if line.startswith("FROM")) :]
+    assert "USER adt-engine" in last_stage
+    assert any("--require-hashes -r requirements.lock" in line for line in lines)
+    assert f"adt-engine:{__version__}" in done.stdout
+    assert not re.search(r"\{\w+\}", done.stdout)
