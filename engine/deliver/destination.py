@@ -247,6 +247,7 @@ def _verdict(
         tuple(exchange.owned.values()),
         tuple(exchange.merges),
         applied,
+        tuple(exchange.inherited),
     )
 
 

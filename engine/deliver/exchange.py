@@ -14,7 +14,7 @@ from engine.deliver.failure import class_of, error_of, failure_of
 from engine.deliver.memory import Memory
 from engine.deliver.server import MEDIA_TYPE, Server
 from engine.deliver.stored import PATIENT, Body, Stored, stored
-from engine.deliver.verdict import Attempt, Failure, Known, Merged, Owned, Request
+from engine.deliver.verdict import Attempt, Failure, Inherited, Known, Merged, Owned, Request
 from engine.errors import DeliveryError
 from engine.fhir import outcome
 from engine.fhir.plan import Identity, Keep
@@ -54,6 +54,7 @@ class Exchange:
         self.known: dict[Identity, Known] = {}
         self.owned: dict[str, Owned] = {}
         self.merges: list[Merged] = []
+        self.inherited: list[Inherited] = []
         self.deleted = False
         self.references: dict[str, str] = {}
         self.formerly: dict[Identity, Identity] = {}

@@ -11,12 +11,13 @@ from engine import fault
 from engine.deliver.create import How, create, resource_of
 from engine.deliver.exchange import Exchange
 from engine.deliver.inherit import adopt, inherit
+from engine.deliver.relink import relink
 from engine.deliver.rename import renumbered
 from engine.deliver.resolve import Resolution, head_of, replaced_with, resolve
 from engine.deliver.revise import revise
 from engine.deliver.stored import Body, Stored
 from engine.deliver.union import unite
-from engine.deliver.verdict import Known, Merged
+from engine.deliver.verdict import Inherited, Known, Merged
 from engine.errors import HeldDeliveryError, RejectedDeliveryError
 from engine.fhir.changes import created, grow
 from engine.fhir.patient import another_person, carries, person
@@ -70,6 +71,8 @@ async def _one_record(exchange: Exchange, interaction: Merge, source: Resolution
             raise HeldDeliveryError("merge-cycle")
         raise RejectedDeliveryError("self-merge")
     if how == "old" or source.redirected or await replaced_with(exchange, patient, (interaction.source,)):
+        if source.tombstone is not None and not await exchange.memory.merged(interaction.source, interaction.target):
+            await relink(exchange, source.tombstone, patient)
         _remember(exchange, interaction, source.tombstone, patient)
         return "already-merged"
     raise HeldDeliveryError("identity-unproven")
@@ -169,6 +172,7 @@ async def _two_records(exchange: Exchange, interaction: Merge, sides: Sides) -> 
         return "notify-only"
     survivor = await _carry_over(exchange, sides)
     ending = await unite(exchange, sides.source, survivor)
+    await relink(exchange, sides.source, survivor)
     _remember(exchange, interaction, sides.source, survivor)
     return ending
 
@@ -198,6 +202,8 @@ def _joined(kept: object, offered: object) -> object:
 def _remember(exchange: Exchange, interaction: Merge, tombstone: Stored | None, survivor: Stored) -> None:
     exchange.server.cache.forget((*interaction.sources, *interaction.survivor.identities))
     exchange.merges.append(Merged(interaction.source, interaction.target))
+    if tombstone is not None:
+        exchange.inherited.append(Inherited(tombstone.reference, survivor.reference))
     for identity in interaction.sources:
         if carries(survivor.body, identity) != "current":
             logical_id = tombstone.logical_id if tombstone else survivor.logical_id

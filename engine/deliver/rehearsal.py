@@ -49,7 +49,7 @@ class Rehearsal:
 
 def unremembered(verdict: Verdict) -> Verdict:
     """Return a verdict without all that the journal would keep of a delivery."""
-    return replace(verdict, attempts=(), known=(), owned=(), merges=(), applied=False)
+    return replace(verdict, attempts=(), known=(), owned=(), merges=(), inherited=(), applied=False)
 
 
 def differences(resource: str, before: Body | None, after: Body | None) -> Iterator[Difference]:

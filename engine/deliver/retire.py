@@ -34,7 +34,7 @@ async def retire(exchange: Exchange, interaction: Retire, at: datetime | None, *
     listed = {_text(identity): mark for identity, mark in zip(interaction.listed, interaction.marks, strict=True)}
     renamed = _renamed(listed, before)
     exchange.formerly |= {_identity(new): _identity(old) for new, old in renamed.items()}
-    deleted = {_text(identity): identity for identity in interaction.deleted}
+    deleted = _deleted_of(interaction, before)
     former = set(renamed.values())
     missing = [text for text in before if text not in listed and text not in former]
     gone = {text: _identity(text) for text in missing} if interaction.complete else {}
@@ -54,6 +54,13 @@ def _renamed(listed: Mapping[str, str], before: Roster) -> dict[str, str]:
     """Return what is listed under a new number, and under which it was before: the same thing, by its mark."""
     marked = {mark: text for text, marks in before.items() if text not in listed for mark in marks}
     return {text: marked[mark] for text, mark in listed.items() if text not in before and mark in marked}
+
+
+def _deleted_of(interaction: Retire, before: Roster) -> dict[str, Identity]:
+    """Return what is deleted by an action code, under the identity by which it was listed."""
+    told = {_text(one): mark for one, mark in zip(interaction.deleted, interaction.deleted_marks, strict=True)}
+    named = {text: text for text in told} | _renamed(told, before)
+    return {text: _identity(text) for text in named.values()}
 
 
 async def _take_back(

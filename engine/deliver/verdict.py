@@ -86,10 +86,19 @@ class Merged:
 
 
 @dataclass(frozen=True, slots=True)
+class Inherited:
+    """What was listed within one record (`Patient/1`) is listed within another from now on: a merge moved it there."""
+
+    gone: str
+    survivor: str
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """How a delivery ended: `reason` and `notes` are codes, `applied` says whether the server now holds the event.
 
-    `known`, `owned` and `merges` are to be remembered whatever the kind: they tell of steps that were carried out.
+    `known`, `owned`, `merges` and `inherited` are to be remembered whatever the kind: they tell of steps that were
+    carried out.
     """
 
     kind: VerdictKind
@@ -102,6 +111,7 @@ class Verdict:
     owned: tuple[Owned, ...] = ()
     merges: tuple[Merged, ...] = ()
     applied: bool = False
+    inherited: tuple[Inherited, ...] = ()
 
     def noting(self, *codes: str) -> "Verdict":
         """Return the verdict with more notes, each once."""

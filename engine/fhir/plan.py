@@ -217,7 +217,8 @@ class Retire:
 
     `type` and `segment` name the list, `within` whose it is: the local name of a patient or a visit. `listed`: the
     identities that the message lists now, whose Keeps follow in the plan, with their `marks`, which stay the same when
-    the number changes of the one whose list it is. `deleted`: those that an action code (table 0206) deletes.
+    the number changes of the one whose list it is. `deleted`: those that an action code (table 0206) deletes, with
+    `deleted_marks`.
     `complete`: the list is all there is, so that what this source listed before goes, too; never
     what another source listed. `changes` and `clears` are what becomes of a resource that goes, as of Keep; `holder`
     and `patient` as of ResourceRecord.
@@ -234,6 +235,7 @@ class Retire:
     holder: str = ""
     patient: str = "patient"
     marks: tuple[str, ...] = ()
+    deleted_marks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -205,7 +205,8 @@ class Settlement:
     """How a delivery ended, or that it is to be tried again (`state` RECEIVED with `retry_at`).
 
     `keep_lane` false lets the lane flow past a held delivery (`on_held: continue`). `applied_at`: the event time that
-    is now applied at the destination, None where nothing was applied or the message has no time.
+    is now applied at the destination, None where nothing was applied or the message has no time. `inherited`: pairs of
+    a record that was merged away and its survivor (`Patient/1`): what was listed within the one is within the other.
     """
 
     seq: int
@@ -221,6 +222,7 @@ class Settlement:
     known: tuple[KnownIdentity, ...] = ()
     owned: tuple[Ownership, ...] = ()
     merges: tuple[MergeSeen, ...] = ()
+    inherited: tuple[tuple[str, str], ...] = ()
     applied_at: datetime | None = None
     source: str = ""
     keep_lane: bool = True

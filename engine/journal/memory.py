@@ -27,6 +27,9 @@ INSERT INTO owned (destination, resource, source, slices) VALUES (?, ?, ?, ?)
 ON CONFLICT (destination, resource, source) DO UPDATE SET slices = excluded.slices
 """
 OWNED: Final = "SELECT slices FROM owned WHERE destination = ? AND resource = ? AND source = ?"
+# What was listed within one record, by any source: `Patient/1 Condition DG1`.
+LISTED: Final = "SELECT resource, source, slices FROM owned WHERE destination = ? AND resource > ? AND resource < ?"
+DISOWN: Final = "DELETE FROM owned WHERE destination = ? AND resource > ? AND resource < ?"
 CLAIMED: Final = "SELECT slices FROM owned WHERE destination = ? AND resource = ? AND source <> ?"
 BEHIND: Final = """
 SELECT DISTINCT q.seq, e.channel, p.raw FROM json_each(?) AS mine CROSS JOIN queue AS q
@@ -60,6 +63,8 @@ def remember(connection: Connection, settlements: Sequence[Settlement], lanes: S
     for one in settlements:
         if one.known or one.owned or one.merges:
             _remember(connection, one)
+        for gone, survivor in one.inherited:
+            _inherit(connection, one.destination, gone, survivor)
 
 
 def _remember(connection: Connection, settlement: Settlement) -> None:
@@ -76,6 +81,16 @@ def choose(connection: Connection, destination: str, identities: Sequence[tuple[
     """Keep that somebody chose whom identifiers (system, value) stand for at a destination."""
     rows = [(destination, system, value, logical_id, CHOSEN, "") for system, value in identities]
     connection.executemany(KNOW, rows)
+
+
+def _inherit(connection: Connection, destination: str, gone: str, survivor: str) -> None:
+    """Let what was listed within a record that was merged away be listed within its survivor, by the same sources."""
+    places = (destination, f"{gone} ", f"{gone}!")
+    for place, source, slices in connection.execute(LISTED, places).fetchall():
+        there = f"{survivor} {place.partition(' ')[2]}"
+        both = {**orjson.loads(slices), **owned(connection, destination, there, source)}
+        connection.execute(OWN, (destination, there, source, orjson.dumps(both).decode()))
+    connection.execute(DISOWN, places)
 
 
 def known(

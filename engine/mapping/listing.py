@@ -169,6 +169,7 @@ class Listing:
             rules.holder,
             patient,
             tuple(marks[identity] for identity in kept),
+            tuple(marks[identity] for identity in deleted),
         )
         visit = [self._visit(owner.visit, named)] if owner.visit and rules.on_visit and complete else []
         return [retire, *needed.values(), *(one for one in kept.values() if one is not None), *visit]

@@ -100,6 +100,7 @@ def settlement(
         merges=tuple(
             MergeSeen(name, lane_key(one.source), lane_key(one.survivor), claimed.seq) for one in verdict.merges
         ),
+        inherited=tuple((one.gone, one.survivor) for one in verdict.inherited),
         applied_at=plan.event_at if plan is not None and verdict.applied else None,
         source=plan.source if plan is not None else claimed.source,
         keep_lane=keep_lane or verdict.reason in ALWAYS_KEEP_LANE,

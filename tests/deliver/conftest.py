@@ -33,6 +33,10 @@ class Remembered:
         self.identities |= {known.identity: known for known in verdict.known}
         self.slices |= {(owned.resource, owned.source): owned.slices for owned in verdict.owned}
         self.pairs |= {(merged.source, merged.survivor) for merged in verdict.merges}
+        for one in verdict.inherited:
+            for place, source in [key for key in self.slices if key[0].startswith(f"{one.gone} ")]:
+                there = (place.replace(one.gone, one.survivor, 1), source)
+                self.slices[there] = {**self.slices.pop((place, source)), **self.slices.get(there, {})}
 
     async def known(self, identities: Sequence[Identity]) -> Mapping[Identity, Known]:
         """As Memory says."""

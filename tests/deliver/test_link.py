@@ -136,3 +136,50 @@ async def test_a_side_made_before_a_kill_is_owned_after_it(two, server, linking,
     assert verdict.reason == "already-linked"
     await two.send(Upsert(patient("3", telecom=[{"value": "6"}])))
     assert server.patients["p1"]["telecom"] == [{"value": "6"}]
+
+
+@pytest.fixture
+async def three(two, server, identifier, linking):
+    """The records a and b, and c which is linked with a, both ways."""
+    server.add("c", identifier=[identifier("3")], **PERSON)
+    await two.send(linking("1", "3"))
+    return two
+
+
+async def test_a_merge_keeps_links_with_a_third_record_true(three, server, merging):
+    """Whom the merged record was linked with, the survivor is; the two charts of a link stay two, and both know it."""
+    assert (await three.send(merging("1", "2"))).reason == "merged"
+    assert (seealso(server, "b"), seealso(server, "c")) == (["Patient/c"], ["Patient/b"])
+    before = list(server.effects)
+    assert (await three.send(merging("1", "2"))).reason == "already-merged"
+    assert server.effects == before
+
+
+async def test_a_merge_of_linked_records_ends_their_link(three, server, merging):
+    """Two charts that were linked and are one now say nothing of each other but that the one replaces the other."""
+    await three.send(merging("1", "3"))
+    assert seealso(server, "c") == []
+    assert [link["type"] for link in server.patients["c"]["link"]] == ["replaces"]
+
+
+async def test_links_with_whom_both_sides_were_linked_come_once(three, server, linking, merging):
+    """The third record was linked with both: it knows the survivor, once."""
+    await three.send(linking("2", "3"))
+    await three.send(merging("1", "2"))
+    assert (seealso(server, "b"), seealso(server, "c")) == (["Patient/c"], ["Patient/b"])
+
+
+async def test_an_unlink_after_a_merge_is_not_undone_by_the_merge_told_again(three, server, linking, merging):
+    """The survivor and the third record are parted; the merge comes once more, and they stay apart."""
+    await three.send(merging("1", "2"))
+    assert (await three.send(linking("1", "3", undo=True))).reason == "unlinked"
+    assert (await three.send(merging("1", "2"))).reason == "already-merged"
+    assert (seealso(server, "b"), seealso(server, "c")) == ([], [])
+
+
+async def test_links_are_carried_after_a_merge_that_was_cut_off(three, server, merging):
+    """The merge was made and the rest was not: the next try finds it done and lets the links follow."""
+    server.script.append(Step("PUT", 503, path="Patient/b"))
+    assert (await three.send(merging("1", "2"))).failure is Failure.TRANSIENT
+    assert (await three.send(merging("1", "2"), attempts_made=3, ambiguous=True)).reason == "already-merged"
+    assert (seealso(server, "b"), seealso(server, "c")) == (["Patient/c"], ["Patient/b"])

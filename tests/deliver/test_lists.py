@@ -226,6 +226,27 @@ async def test_deleting_where_the_server_allows_it(deleting, monkeypatch):
     assert len(asked) == 1
 
 
+async def test_a_merge_takes_the_lists_along(feed, service_site, interchange):
+    """After an A40, by whichever system, what was listed under the number that went is taken back as if under this."""
+    old = Feed(service_site, interchange, f"{feed.name}O")
+    penicillin, mutual = "AL1|1|DA|70618^Penicillin^RXNORM", "IN1|1|PPO|7781|Riverbend Mutual"
+    await old.say(penicillin, mutual, "NK1|1|Silva^Bruno|BRO", "IAM|1|FA|^Milk|||A|P3")
+    await feed.say("NK1|1|Silva^Dora|SIS")
+    before = {type_: {one["id"] for one in (*old.listed(type_), *feed.listed(type_))} for type_ in LISTED}
+    index = Feed(service_site, interchange, feed.name, sender="MPI")
+    verdict = await index.say(f"MRG|{old.numbers}", event="A40")
+    assert verdict.reason == "merged"
+    feed.day = 20
+    await feed.say(penicillin, mutual, "NK1|1|Silva^Bruno|BRO", event="A31")
+    assert {type_: {one["id"] for one in feed.listed(type_)} for type_ in LISTED} == before
+    assert states(feed, "RelatedPerson") == {"Bruno": "", "Dora": "False"}
+    await feed.say(penicillin, mutual, "NK1|1|Silva^Bruno|BRO", event="A31")
+    assert feed.writes == []
+    await feed.say('IN1|""', "IAM|1|FA|^Milk|||D|P3", event="A31")
+    assert states(feed, "Coverage") == {"PPO": "cancelled"}
+    assert states(feed, "AllergyIntolerance") == {"Penicillin": "", "Milk": "entered-in-error"}
+
+
 async def test_a_change_of_number_makes_nothing_anew(feed):
     """After an A47 what is listed under the new number is what was listed before, and a shorter list takes it back."""
     segments = ("AL1|1|DA|70618^Penicillin^RXNORM", "IN1|1|PPO|7781|Riverbend Mutual")

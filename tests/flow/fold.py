@@ -129,6 +129,7 @@ def _merge(records: dict[str, Record], segments: Mapping[str, list[str]]) -> Non
         survivor.old_numbers.add(old)
     elif source is not survivor:
         source.merged_into = survivor.number
+        survivor.links |= source.links
         source.facts["active"] = "false"
 
 

@@ -227,6 +227,9 @@ class Fold:
         survivor.replaces.append(source)
         for other in source.links:
             other.links = [survivor if one is source else one for one in other.links]
+            if other is not survivor and other not in survivor.links:
+                survivor.links.append(other)
+        survivor.links = [one for one in survivor.links if one not in (source, survivor)]
 
     def _rename(self, message: Message) -> None:
         new, old = message.numbers()[0], message.merged[0]

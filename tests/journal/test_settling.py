@@ -183,6 +183,32 @@ async def test_what_was_seen_of_a_destination_is_remembered(opened: Opener) -> N
         assert not await journal.merged("d", "s|1", "s|0")
 
 
+async def test_lists_of_a_merged_record_are_those_of_its_survivor(desk: Desk) -> None:
+    """What any source listed within the one record is listed within the other, beside what was listed there."""
+    listed = {
+        ("Patient/p0 Condition DG1", "REG|RVB"): {"s|a": ("1",), "s|b": ("2",)},
+        ("Patient/p0 Condition DG1", "LAB|RVB"): {"s|c": ("3",)},
+        ("Patient/p1 Condition DG1", "REG|RVB"): {"s|d": ("4",)},
+        ("Patient/p0", "REG|RVB"): {"PID-5": ("x",)},
+        ("Patient/p00 Condition DG1", "REG|RVB"): {"s|e": ("5",)},
+    }
+    seq = await desk.record("1", ("s|1",))
+    await desk.claim()
+    owned = tuple(Ownership("d", resource, source, slices) for (resource, source), slices in listed.items())
+    await desk.journal.settle(settlement(seq, owned=owned))
+    for number in ("2", "3"):
+        seq = await desk.record(number, ("s|1",))
+        await desk.claim()
+        await desk.journal.settle(settlement(seq, inherited=(("Patient/p0", "Patient/p1"),)))
+    journal = desk.journal
+    both = {"s|a": ("1",), "s|b": ("2",), "s|d": ("4",)}
+    assert await journal.owned("d", "Patient/p1 Condition DG1", "REG|RVB") == both
+    assert await journal.owned("d", "Patient/p1 Condition DG1", "LAB|RVB") == {"s|c": ("3",)}
+    assert await journal.owned("d", "Patient/p0 Condition DG1", "REG|RVB") == {}
+    assert await journal.owned("d", "Patient/p0", "REG|RVB") == {"PID-5": ("x",)}
+    assert await journal.owned("d", "Patient/p00 Condition DG1", "REG|RVB") == {"s|e": ("5",)}
+
+
 async def test_the_newest_event_time_never_goes_back(desk: Desk) -> None:
     """An older event that is applied later leaves the watermark where it was."""
     for number, hours in enumerate((5, 2)):
