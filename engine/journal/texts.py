@@ -53,6 +53,7 @@ FORGET: Final = "DELETE FROM words WHERE rowid IN (SELECT value FROM json_each(?
 # What was forgotten stays in the index's segments until they are merged: first all are marked, then merged in steps.
 MERGE: Final = "INSERT INTO words (words, rank) VALUES ('merge', ?)"
 
+SEALED: Final = "SELECT EXISTS (SELECT 1 FROM seal_key)"
 ATTACH: Final = "ATTACH ? AS text"
 MATCH: Final = """
 SELECT rowid AS seq FROM text.words WHERE words MATCH ? AND rowid < ? AND rowid >= ? ORDER BY rowid DESC
@@ -61,8 +62,18 @@ BEHIND: Final = "SELECT seq FROM payload WHERE seq > ? AND seq < ? AND seq >= ? 
 IS_THERE: Final = "SELECT 1 FROM pragma_database_list WHERE name = 'text'"
 
 
+def is_sealed(connection: Connection) -> bool:
+    """Say whether the journal's bodies are sealed, so that their words are nobody's to index."""
+    return bool(connection.execute(SEALED).fetchone()[0])
+
+
 def streams(connection: Connection, phrases: Phrases) -> tuple[Stream, ...]:
-    """Return the streams of entries that may hold the words: those indexed, and all that are not indexed yet."""
+    """Return the streams of entries that may hold the words: those indexed, and all that are not indexed yet.
+
+    JournalError where the bodies are sealed.
+    """
+    if is_sealed(connection):
+        raise JournalError("the messages of this journal are sealed: their words cannot be searched for")
     if connection.execute(IS_THERE).fetchone() is None:
         return (Stream(BEHIND, (-1,)),)
     (last,) = connection.execute("SELECT seq FROM text.indexed").fetchone()
@@ -79,9 +90,9 @@ def attach(connection: Connection, folder: Path) -> bool:
 
 
 class Texts:
-    """Indexes what the journal of a folder holds, in a thread of its own, for as long as it is entered.
+    """Indexes what the journal of a folder holds, in a thread of its own, from `start` to `stop`.
 
-    `failed` is told, in that thread, of what went wrong; it is tried again. The journal must be there before.
+    `failed` is told, in that thread, of what went wrong; it is tried again. Where bodies are sealed there is no index.
     """
 
     def __init__(self, folder: Path, failed: Callable[[BaseException], None]) -> None:
@@ -90,19 +101,24 @@ class Texts:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._live, name="texts", daemon=True)
 
-    def __enter__(self) -> "Texts":
+    def start(self) -> None:
+        """Begin; the journal must be there."""
         self._thread.start()
-        return self
 
-    def __exit__(self, *_error: object) -> None:
+    def stop(self) -> None:
+        """End after the step under way, and wait for it."""
         self._stop.set()
         self._thread.join()
 
     def _live(self) -> None:
         while not self._stop.is_set():
             try:
-                with closing(open_reader(self._folder)) as journal, closing(open_index(self._folder)) as index:
-                    self._work(Indexing(journal, index))
+                with closing(open_reader(self._folder)) as journal:
+                    if is_sealed(journal):
+                        remove(self._folder)
+                        return
+                    with closing(open_index(self._folder)) as index:
+                        self._work(Indexing(journal, index))
             except (sqlite3.DatabaseError, OSError, JournalError) as error:
                 self._failed(error)
                 if isinstance(error, sqlite3.DatabaseError) and _is_damage(error):

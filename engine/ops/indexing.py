@@ -1,0 +1,26 @@
+"""The index of words beside a running engine: filled as long as it runs, and said in the log where it cannot be."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from engine import telemetry
+from engine.journal.texts import Texts
+
+_log = telemetry.logger()
+
+
+@contextlib.asynccontextmanager
+async def indexed(folder: Path) -> AsyncIterator[None]:
+    """Keep the words of a folder's messages indexed, in a thread; searching works without, only slower."""
+    texts = Texts(folder, _failed)
+    texts.start()
+    try:
+        yield
+    finally:
+        await asyncio.to_thread(texts.stop)
+
+
+def _failed(error: BaseException) -> None:
+    _log.error("words not indexed", error=type(error).__name__, point=telemetry.place_of(error))
