@@ -7,8 +7,16 @@ import typer
 
 DATA: Final = Path("adt-data")
 CHANNELS: Final = Path("channels")
+ADMIN: Final = "127.0.0.1:8081"
 
 Data = Annotated[Path, typer.Option("--data", help="The engine's data folder (journal, admin socket).")]
 Channels = Annotated[Path, typer.Option("--channels", help="The folder of channel files.")]
 Mappings = Annotated[Path | None, typer.Option("--mappings", help="A folder of mapping files beside the shipped ones.")]
 Json = Annotated[bool, typer.Option("--json", help="Write JSON.")]
+Admin = Annotated[
+    str, typer.Option("--admin", help="HOST:PORT of the operators' pages and the API; beyond loopback only with TLS.")
+]
+AdminCertificate = Annotated[
+    Path | None, typer.Option("--admin-certificate", help="The pages' certificate chain (PEM); one-time codes follow.")
+]
+AdminKey = Annotated[Path | None, typer.Option("--admin-key", help="The private key of that certificate (PEM).")]

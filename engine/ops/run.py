@@ -1,9 +1,11 @@
 """`adt-engine run`: the engine as a process, from start to a graceful stop."""
 
 import asyncio
+import contextlib
 import gc
 import os
 import signal
+import socket
 from typing import Final
 
 import typer
@@ -12,14 +14,17 @@ import uvloop
 from engine import fault, telemetry
 from engine.config.settings import FAULT_VARIABLE, environment
 from engine.errors import AdtEngineError, ConfigurationError, UsageError
-from engine.ops import admin
+from engine.ops.access.access import Access
 from engine.ops.access.keys import Keys
 from engine.ops.acts.act import Acts
 from engine.ops.acts.table import ALL
+from engine.ops.admin import serving
 from engine.ops.anchoring import Anchoring, watched
 from engine.ops.anchors import Anchors
-from engine.ops.options import CHANNELS, DATA, Channels, Data, Mappings
+from engine.ops.options import ADMIN, CHANNELS, DATA, Admin, AdminCertificate, AdminKey, Channels, Data, Mappings
 from engine.ops.trail import Trail
+from engine.ops.web.serve import pages
+from engine.ops.web.server import Doorway, bind, doorway
 from engine.pipeline.care import cared
 from engine.pipeline.configuration import Files
 from engine.pipeline.engine import Engine, now
@@ -32,8 +37,15 @@ COLLECT_AFTER: Final = (50_000, 20, 50)
 _log = telemetry.logger()
 
 
-def run(channels: Channels = CHANNELS, mappings: Mappings = None, data: Data = DATA) -> None:
-    """Run the engine: listen on every channel, deliver to its destinations, until stopped.
+def run(
+    channels: Channels = CHANNELS,
+    mappings: Mappings = None,
+    data: Data = DATA,
+    admin: Admin = ADMIN,
+    admin_certificate: AdminCertificate = None,
+    admin_key: AdminKey = None,
+) -> None:
+    """Run the engine: listen on every channel, deliver to its destinations, serve the operators' pages, until stopped.
 
     SIGTERM or Ctrl-C stops it after what is in flight is answered; SIGHUP reads channels and mappings again. Log
     lines are JSON on standard error. Exit 0 after a stop, 2 if a file or setting is wrong, 75 if the journal failed.
@@ -48,13 +60,14 @@ def run(channels: Channels = CHANNELS, mappings: Mappings = None, data: Data = D
             fault.arm(specification)
         except ValueError as error:
             raise UsageError(str(error)) from error
+    where = doorway(admin, admin_certificate, admin_key)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        code = runner.run(serve(Files(channels, mappings, data)))
+        code = runner.run(serve(Files(channels, mappings, data), where))
     if code:
         raise typer.Exit(code)
 
 
-async def serve(files: Files) -> int:
+async def serve(files: Files, where: Doorway) -> int:
     """Run an engine until a signal or a failure of its journal; return the exit code."""
     install()
     loop = asyncio.get_running_loop()
@@ -62,6 +75,12 @@ async def serve(files: Files) -> int:
     stop = asyncio.Event()
     for name in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(name, stop.set)
+    with contextlib.closing(bind(where)) as listening:
+        return await _serve(files, where, listening, stop)
+
+
+async def _serve(files: Files, where: Doorway, listening: socket.socket, stop: asyncio.Event) -> int:
+    loop = asyncio.get_running_loop()
     engine = await Engine.start(files)
     gc.freeze()
     gc.set_threshold(*COLLECT_AFTER)
@@ -69,8 +88,11 @@ async def serve(files: Files) -> int:
     loop.add_signal_handler(signal.SIGHUP, lambda: reloads.add(loop.create_task(_reload(engine))))
     trail = await _trail(engine)
     anchoring = Anchoring(engine.journal, Anchors.of(files.data), now)
+    access = Access(engine.journal, Keys.of(files.data), now, totp_required=where.exposed)
+    acts = Acts(engine, ALL, trail)
     async with (
-        admin.serving(files.data, os.getuid(), Acts(engine, ALL, trail)),
+        serving(files.data, os.getuid(), acts),
+        pages(engine, acts, access, where, listening),
         watched(trail, anchoring),
         cared(engine.journal, engine.feeds, now),
     ):

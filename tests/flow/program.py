@@ -14,6 +14,8 @@ import orjson
 COMMAND: Final = (sys.executable, "-m", "engine")
 START_SECONDS: Final = 30.0
 STOP_SECONDS: Final = 20.0
+# The operators' pages of engines that run at the same time.
+ANY_PORT: Final = ("--admin", "127.0.0.1:0")
 _LINE_BYTES: Final = 1 << 20
 
 
@@ -24,7 +26,9 @@ class Program:
     """
 
     def __init__(self, folder: Path, *arguments: str, environment: Mapping[str, str] | None = None) -> None:
-        self.arguments = arguments
+        self.arguments = (
+            (*arguments, *ANY_PORT) if arguments[:1] == ("run",) and "--admin" not in arguments else arguments
+        )
         self.lines: list[dict[str, Any]] = []
         self.said: list[bytes] = []
         self.lives = 0

@@ -36,7 +36,7 @@ def _channels(folder: Path, text: str, name: str = "a.yaml") -> Path:
 
 
 def _run(tmp_path: Path, *more: str) -> subprocess.CompletedProcess[str]:
-    arguments = ["run", "--channels", "channels", "--data", "data", *more]
+    arguments = ["run", "--channels", "channels", "--data", "data", "--admin", "127.0.0.1:0", *more]
     return subprocess.run(
         [sys.executable, "-m", "engine", *arguments],
         cwd=tmp_path,

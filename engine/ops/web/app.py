@@ -79,7 +79,7 @@ class App:
         if isinstance(error, SignInNeededError):
             return _to_sign_in(request)
         call = self._call(request)
-        values = {"status": status, "title": TITLES.get(status, HTTPStatus(status).phrase), "text": text}
+        values = {"code": status, "title": TITLES.get(status, HTTPStatus(status).phrase), "text": text}
         if call.partial:
             headers = {"hx-retarget": "#notice", "hx-reswap": "innerHTML"}
             return HTMLResponse(call.part("parts/refusal.html", **values), status, headers)

@@ -11,6 +11,7 @@ from urllib.parse import quote
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
+from engine.errors import UnconfirmedActError
 from engine.ops.access.access import Access
 from engine.ops.acts.act import Acts
 from engine.ops.acts.actor import Actor
@@ -83,6 +84,11 @@ class Call:
     def csrf(self) -> str:
         """The token that forms of this session must carry."""
         return self.desk.access.csrf_of(self.cookie) if self.cookie else ""
+
+    def confirmed(self) -> None:
+        """UnconfirmedActError where the password must be typed once more."""
+        if not self.by.confirmed:
+            raise UnconfirmedActError("this needs your password once more")
 
     def may(self, permission: Permission) -> bool:
         """Say whether who asks has a permission."""

@@ -18,6 +18,7 @@ from engine.ops.web.route import Free, Gate, Route
 
 PASSWORD: Final = "confirm_password"  # noqa: S105 - the name of a field
 CODE: Final = "confirm_totp"
+NAME: Final = "username"
 
 
 class SignInNeededError(RefusedRequestError):
@@ -95,7 +96,7 @@ class Gatekeeper:
 
 def _ask_again(call: Call, status: int, alarm: str) -> Response:
     """Ask for the password and send the same form again with it."""
-    fields = {name: value for name, value in call.form.items() if name not in {FIELD, PASSWORD, CODE}}
+    fields = {name: value for name, value in call.form.items() if name not in {FIELD, PASSWORD, CODE, NAME}}
     return call.page("confirm.html", status, fields=fields, alarm=alarm, action=call.request.url.path)
 
 

@@ -33,6 +33,7 @@ class Look:
             "milliseconds": wording.milliseconds,
             "pretty": wording.pretty,
             "age": _age,
+            "place": _place,
         }
         self._environment.globals |= {"version": __version__}
 
@@ -45,3 +46,8 @@ def _age(value: Any) -> str:
     """Return how long ago a moment was."""
     found = wording.moment_of(value)
     return wording.span((datetime.now(UTC) - found).total_seconds()) if found else wording.NOTHING
+
+
+def _place(file: Any) -> str:
+    """Return a mapping file by its folder and name: where the site keeps it is of no interest here."""
+    return "/".join(Path(str(file)).parts[-2:])

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import socket
 from collections.abc import AsyncIterator
 from datetime import datetime
 from pathlib import Path
@@ -14,7 +15,7 @@ from engine.ops.web.app import App
 from engine.ops.web.call import Desk
 from engine.ops.web.cookies import Cookies
 from engine.ops.web.history import keep
-from engine.ops.web.server import Doorway, bind, serving
+from engine.ops.web.server import Doorway, serving
 from engine.ops.web.table import ROUTES
 from engine.pipeline.engine import Engine, now
 
@@ -22,9 +23,10 @@ _log = telemetry.logger()
 
 
 @contextlib.asynccontextmanager
-async def pages(engine: Engine, acts: Acts, access: Access, where: Doorway) -> AsyncIterator[None]:
-    """Serve the operators' pages of an engine until closed; StartError where the address cannot be had."""
-    listening = bind(where)
+async def pages(
+    engine: Engine, acts: Acts, access: Access, where: Doorway, listening: socket.socket
+) -> AsyncIterator[None]:
+    """Serve the operators' pages of an engine on a bound socket until closed."""
     host, port = listening.getsockname()[:2]
     desk = Desk(engine, acts, access, now, ROUTES, Cookies(port, where.tls), where.exposed)
     samples = asyncio.create_task(keep(desk.history, now, lambda: _oldest(engine), desk.stopping))

@@ -50,7 +50,7 @@ class Doorway:
 
 
 def doorway(admin: str, certificate: Path | None, key: Path | None) -> Doorway:
-    """Return the doorway that options name; UsageError where they cannot be used, or open it to others without TLS."""
+    """Return the doorway that options name; UsageError where they open it to others without TLS."""
     host, _, port = admin.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not host or not port.isdigit() or int(port) > 65_535:
@@ -63,6 +63,7 @@ def doorway(admin: str, certificate: Path | None, key: Path | None) -> Doorway:
             f"--admin {admin} can be reached from other machines: name --admin-certificate and --admin-key "
             "(everybody then signs in with a one-time code too), or stay on 127.0.0.1"
         )
+    tls_context(found)
     return found
 
 

@@ -5,7 +5,9 @@ from typing import Final
 from engine.ops.acts.table import ALL
 from engine.ops.web.api.routes import api_routes
 from engine.ops.web.pages import (
+    account,
     assets,
+    audit,
     channels,
     codes,
     duplicates,
@@ -17,6 +19,7 @@ from engine.ops.web.pages import (
     reasons,
     repair,
     runs,
+    users,
 )
 
 ROUTES: Final = (
@@ -30,6 +33,9 @@ ROUTES: Final = (
     *codes.ROUTES,
     *duplicates.ROUTES,
     *reasons.ROUTES,
+    *audit.ROUTES,
+    *users.ROUTES,
+    *account.ROUTES,
     *entrance.ROUTES,
     *assets.ROUTES,
     *api_routes(ALL),

@@ -18,6 +18,7 @@ from engine.ops.web.wording import moment_of
 MOST_HELD: Final = 8
 HOUR: Final = timedelta(hours=1)
 POINTS: Final = 60
+WRONG: Final = frozenset({"held", "rejected"})
 
 
 async def _home(call: Call) -> Response:
@@ -68,7 +69,7 @@ async def _charts(call: Call) -> dict[str, Any]:
     times = [moment_of(at) or now for at in series["at"]]
     errors = [
         _sum(series["refused"].values()),
-        *(_sum([one["held"], one["rejected"]]) for one in series["settled"].values()),
+        *(ends for one in series["settled"].values() for state, ends in one.items() if state in WRONG),
     ]
     latency = _worst([one["p99"] for one in series["ack_ms"].values()])
     minutes = max(series["seconds"], 1) / 60

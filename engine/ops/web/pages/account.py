@@ -1,0 +1,45 @@
+"""My account: who I am here, another password, one-time codes."""
+
+from typing import Final
+
+from starlette.responses import Response
+
+from engine.ops.access.session import Refusal
+from engine.ops.acts.role import PERMITTED
+from engine.ops.web.call import Call, go
+from engine.ops.web.cookies import SESSION
+from engine.ops.web.route import Free, Route
+
+
+async def _show(call: Call) -> Response:
+    return call.page("account.html", alarm="", permissions=sorted(PERMITTED[call.by.role]))
+
+
+async def _password(call: Call) -> Response:
+    """Set another password; all other sessions of the account end."""
+    old, new = call.form.get("old", ""), call.form.get("new", "")
+    if new != call.form.get("again", ""):
+        return _again(call, 422, "The two new passwords differ.")
+    found = await call.desk.access.change_password(call.cookie, old, new, call.address)
+    if isinstance(found, Refusal):
+        return _again(call, 429 if found.wait_seconds else 403, found.text)
+    answer = go("/account", "password")
+    call.desk.cookies.set(answer, SESSION, found.cookie)
+    return answer
+
+
+async def _codes(call: Call) -> Response:
+    """Begin to set up one-time codes, for which the password must have been typed just now."""
+    call.confirmed()
+    return go("/second-factor")
+
+
+def _again(call: Call, status: int, alarm: str) -> Response:
+    return call.page("account.html", status, alarm=alarm, permissions=sorted(PERMITTED[call.by.role]))
+
+
+ROUTES: Final = (
+    Route("GET", "/account", Free.SIGNED_IN, _show),
+    Route("POST", "/account/password", Free.SIGNED_IN, _password),
+    Route("POST", "/account/codes", Free.SIGNED_IN, _codes),
+)

@@ -1,0 +1,66 @@
+"""The audit trail: who did or saw what, proven and exported."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from starlette.concurrency import iterate_in_threadpool
+from starlette.responses import Response, StreamingResponse
+
+from engine.ops.acts.role import Permission
+from engine.ops.auditing import exported
+from engine.ops.web.call import Call, go
+from engine.ops.web.refusal import RefusedRequestError
+from engine.ops.web.route import Route
+
+PAGE: Final = 100
+WORDS: Final = ("actor", "act", "outcome", "patient", "since", "until")
+
+
+async def _list(call: Call) -> Response:
+    return await _page(call)
+
+
+async def _search(call: Call) -> Response:
+    """Keep what is searched for, as a patient may be named, and go to the list of it."""
+    criteria: dict[str, Any] = {name: call.form[name].strip() for name in WORDS if call.form.get(name, "").strip()}
+    entry = call.form.get("entry", "").strip()
+    if entry:
+        if not entry.isascii() or not entry.isdigit() or len(entry) > 15:
+            raise RefusedRequestError(422, "an entry is named by its number")
+        criteria["entry"] = int(entry)
+    return go(f"/audit?search={call.desk.searches.keep(call.owner, criteria)}" if criteria else "/audit")
+
+
+async def _verify(call: Call) -> Response:
+    return await _page(call, proof=await call.perform("audit.verify"))
+
+
+async def _export(call: Call) -> Response:
+    """Answer with the rows of a search, as a file; what may be exported is recorded first."""
+    criteria = dict(_criteria(call, call.form.get("search", "")))
+    leave = await call.perform("audit.export", **criteria, format="csv")
+    lines = exported(call.desk.engine.files.data, criteria, "csv", leave["upto"])
+    headers = {"content-disposition": 'attachment; filename="audit.csv"'}
+    return StreamingResponse(iterate_in_threadpool(lines), media_type="text/csv", headers=headers)
+
+
+async def _page(call: Call, proof: Any = None) -> Response:
+    criteria, before = _criteria(call, call.asked("search")), call.number("before")
+    rows = await call.perform("audit.list", **criteria, before=before, limit=PAGE)
+    more = f"/audit?search={call.asked('search')}&before={rows[-1]['row']}" if len(rows) == PAGE else ""
+    return call.page("audit.html", rows=rows, criteria=criteria, more=more, proof=proof, search=call.asked("search"))
+
+
+def _criteria(call: Call, name: str) -> Mapping[str, Any]:
+    criteria = call.desk.searches.find(call.owner, name) if name else {}
+    if criteria is None:
+        raise RefusedRequestError(404, "this search is no longer kept: search again")
+    return criteria
+
+
+ROUTES: Final = (
+    Route("GET", "/audit", Permission.AUDIT, _list, label="Audit trail"),
+    Route("POST", "/audit/search", Permission.AUDIT, _search),
+    Route("POST", "/audit/verify", Permission.AUDIT, _verify),
+    Route("POST", "/audit/export", Permission.AUDIT, _export),
+)
