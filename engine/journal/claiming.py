@@ -14,7 +14,7 @@ from engine.journal.moment import from_micros, to_micros
 # The one query that hands out work, in normal running and after a kill.
 CLAIM: Final = """
 SELECT d.seq, d.lanes, d.tries, d.replay, d.forced, d.settled_by <> '', e.channel, e.source, e.control_id, e.event,
-  e.received_at, p.raw,
+  e.received_at, p.raw, e.sha256,
   (SELECT MAX(number) FROM attempt AS a WHERE a.seq = d.seq AND a.destination = d.destination)
 FROM delivery AS d JOIN entry AS e ON e.seq = d.seq JOIN payload AS p ON p.seq = d.seq
 WHERE d.destination = ? AND d.state = 'received' AND d.state <> 'delivered' AND (d.due_at IS NULL OR d.due_at <= ?)
@@ -118,11 +118,14 @@ class Claims:
         return tuple(claims)
 
     def _claimed(self, destination: str, row: tuple[Any, ...], lanes: tuple[int, ...]) -> Claimed:
-        seq, _lanes, tries, replay, forced, released, channel, source, control_id, event, received_at, raw, made = row
+        (
+            seq, _lanes, tries, replay, forced, released, channel, source, control_id, event, received_at, raw, digest,
+            made,
+        ) = row  # fmt: skip
         intent = self._open_intent(seq, destination) if made else None
         return Claimed(
             seq, destination, raw, channel, source, control_id, event, from_micros(received_at), made or 0, tries,
-            intent, lanes, bool(replay), bool(forced), bool(released),
+            intent, lanes, bool(replay), bool(forced), bool(released), digest,
         )  # fmt: skip
 
     def _open_intent(self, seq: int, destination: str) -> Intent | None:

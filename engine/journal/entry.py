@@ -146,6 +146,7 @@ class Claimed:
     `attempts_made`: number of the last intent journaled. `tries`: how often it was settled with a retry. `open_intent`:
     an intent whose outcome is not known (a kill came between): read before writing. `forced`: a replay of something
     older than what was applied, asked for by an operator. `released`: somebody let it go on, or replayed it.
+    `digest`: SHA-256 of the bytes that came in.
     """
 
     seq: int
@@ -163,6 +164,7 @@ class Claimed:
     replay: bool
     forced: bool
     released: bool = False
+    digest: bytes = b""
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -11,6 +11,7 @@ import contextlib
 from collections import deque
 from datetime import datetime
 from enum import StrEnum
+from hashlib import sha256
 from typing import Final
 
 from engine import fault, telemetry
@@ -277,7 +278,13 @@ class Dispatch:
         return plans
 
     def _message(self, claimed: Claimed, feed: Feed) -> Message:
-        return self._handover.take(claimed.seq) or read_message(claimed.raw, feed.channel)
+        """Return the message, as intake has read it or from its bytes; what the disk changed is never delivered."""
+        message = self._handover.take(claimed.seq)
+        if message is None:
+            if sha256(claimed.raw).digest() != claimed.digest:
+                raise MappingError("body-damaged")
+            message = read_message(claimed.raw, feed.channel)
+        return message
 
     async def _merges_admitted(self, claimed: Claimed, feed: Feed, plan: Plan) -> bool:
         """Say whether the merges of an entry are within the limit; those of a load, or that a person let go, are."""
