@@ -15,6 +15,7 @@ from sqlite_utils import Database
 from sqlite_utils.utils import sqlite3  # type: ignore[attr-defined]  # pysqlite3 where it is installed
 
 from engine.errors import JournalUnusableError
+from engine.journal.mount import mount_of
 from engine.journal.schema import migrate
 
 FILE: Final = "journal.db"
@@ -193,6 +194,12 @@ def _check_folder(folder: Path) -> None:
     if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
         raise JournalUnusableError(
             f"the data folder {folder} cannot be written: mend its owner and permissions, or choose another with --data"
+        )
+    mount = mount_of(folder.absolute())
+    if mount.remote:
+        raise JournalUnusableError(
+            f"the data folder {folder} is on a file server ({mount.kind}), whose locks and syncs are not a disk's: "
+            "put it on a local ext4 or xfs disk"
         )
 
 

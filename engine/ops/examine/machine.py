@@ -10,14 +10,13 @@ from typing import Final
 
 from engine.errors import JournalUnusableError
 from engine.journal.database import check_library
+from engine.journal.mount import Mount, mount_of
 from engine.journal.reserve import free_bytes_kept
 from engine.ops.examine.check import Check, Standing, check
 
 LOW_DISK_BYTES: Final = 1_073_741_824
 SPARE_FILES: Final = 256
 LOCAL: Final = frozenset({"ext4", "xfs"})
-# Locks and syncs of a file server are not those of a disk.
-REMOTE: Final = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "ceph", "glusterfs", "fuse.sshfs", "lustre"})
 _UNSYNCHRONISED: Final = 0x0040
 _TIMEX_BYTES: Final = 256
 
@@ -28,9 +27,9 @@ def machine(data: Path, connections: int) -> Iterator[Check]:
     yield _folder(data)
     place = _nearest(data)
     yield _disk(place)
-    device, kind = mount_of(place, Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines())
-    yield _file_system(place, kind)
-    yield _encryption(device)
+    mount = mount_of(place)
+    yield _file_system(place, mount)
+    yield _encryption(mount.device)
     yield _clock()
     yield _limits(connections)
 
@@ -64,24 +63,11 @@ def _disk(place: Path) -> Check:
     )
 
 
-def mount_of(place: Path, lines: list[str]) -> tuple[str, str]:
-    """Return device number and type of the file system of a path, from the lines of mountinfo; empty where unknown."""
-    found = ("", "")
-    longest = -1
-    for line in lines:
-        before, _, after = line.partition(" - ")
-        fields = before.split(" ")
-        point = Path(fields[4].replace("\\040", " "))
-        if place.is_relative_to(point) and len(point.parts) >= longest:
-            longest, found = len(point.parts), (fields[2], after.split(" ", 1)[0])
-    return found
-
-
-def _file_system(place: Path, kind: str) -> Check:
-    found = f"{kind or 'unknown'} under {place}"
-    if kind in REMOTE:
+def _file_system(place: Path, mount: Mount) -> Check:
+    found = f"{mount.kind or 'unknown'} under {place}"
+    if mount.remote:
         return Check("file system", Standing.MEND, found, "put the data folder on a local ext4 or xfs disk")
-    return check("file system", found, good=kind in LOCAL, do="ext4 and xfs are tried", otherwise=Standing.LOOK)
+    return check("file system", found, good=mount.kind in LOCAL, do="ext4 and xfs are tried", otherwise=Standing.LOOK)
 
 
 def _encryption(device: str) -> Check:

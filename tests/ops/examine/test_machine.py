@@ -2,30 +2,8 @@
 
 from pathlib import Path
 
-import pytest
-
 from engine.ops.examine.check import Standing
-from engine.ops.examine.machine import machine, mount_of
-
-MOUNTS = [
-    "21 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw",
-    "40 21 0:35 / /srv/files rw,relatime - nfs4 server:/files rw",
-    "41 21 0:36 / /srv/a\\040b rw - xfs /dev/vdb rw",
-]
-
-
-@pytest.mark.parametrize(
-    ("place", "kind"),
-    [
-        pytest.param("/var/lib/adt-engine", "ext4", id="the root"),
-        pytest.param("/srv/files/adt", "nfs4", id="a file server"),
-        pytest.param("/srv/filesystem", "ext4", id="a name that only begins alike"),
-        pytest.param("/srv/a b/c", "xfs", id="a space in the name"),
-    ],
-)
-def test_the_file_system_is_that_of_the_nearest_mount(place: str, kind: str) -> None:
-    """Of all mounts above a folder the longest counts."""
-    assert mount_of(Path(place), MOUNTS)[1] == kind
+from engine.ops.examine.machine import machine
 
 
 def test_this_machine_is_looked_at_whole(tmp_path: Path) -> None:
