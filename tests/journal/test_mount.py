@@ -32,7 +32,7 @@ def test_the_file_system_is_that_of_the_nearest_mount(place: str, kind: str) -> 
 def test_a_folder_on_a_file_server_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The error names the file system and the next step, and no file is made."""
     monkeypatch.setattr("engine.journal.database.mount_of", lambda _folder: Mount("0:35", "nfs4"))
-    with pytest.raises(JournalUnusableError, match="nfs4 .* local ext4 or xfs disk"):
+    with pytest.raises(JournalUnusableError, match=r"\(nfs4\), .* local ext4 or xfs disk"):
         open_writer(tmp_path)
     assert list(tmp_path.iterdir()) == []
 
