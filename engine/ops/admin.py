@@ -105,7 +105,10 @@ def ask(folder: Path, act: str, arguments: Mapping[str, Any]) -> Any:
         except (FileNotFoundError, ConnectionRefusedError) as error:
             raise ConnectionError(f"no engine runs on {folder}") from error
         line.sendall(_line({"do": act, "with": dict(arguments)}))
-        answer = orjson.loads(b"".join(_received(line)))
+        received = b"".join(_received(line))
+    if not received:
+        raise AdtEngineError(f"the engine ended before it answered; `adt-engine audit list` tells of {act}")
+    answer = orjson.loads(received)
     if "error" in answer:
         raise (UsageError if answer.get("exit") == 2 else AdtEngineError)(answer["error"])
     return answer["done"]

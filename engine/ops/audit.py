@@ -19,7 +19,7 @@ from engine.ops.table import NEGATIVE, POSITIVE, cell, errors, output, table
 
 app = typer.Typer(help="Read, prove and anchor the trail of who did what.", no_args_is_help=True)
 
-COLUMNS: Final = ("Row #", "At (UTC)", "Who", "Role", "From", "Act", "Entry", "Outcome", "Reason")
+COLUMNS: Final = ("Row #", "At (UTC)", "Who", "Role", "From", "Act", "Reason")
 SHOWN_FAULTS: Final = 20
 
 By = Annotated[str, typer.Option(help="Of this account, token (token:NAME) or user.")]
@@ -176,6 +176,9 @@ def _given(actor: str, act: str, outcome: str, entry: int, patient: str, since: 
 
 def _row(row: Mapping[str, Any]) -> tuple[object, ...]:
     where = " ".join(part for part in (row["via"], row["address"]) if part)
-    outcome = cell(row["outcome"], "" if row["outcome"] == "asked" else NEGATIVE)
-    moment = row["at"][:19].replace("T", " ")
-    return (row["row"], moment, row["actor"], row["role"], where, row["act"], row["entry"], outcome, row["reason"])
+    act = row["act"] if row["entry"] is None else f"{row['act']} {row['entry']}"
+    came_to = row["reason"]
+    if row["outcome"] != "asked":
+        of = f"row {row['follows']} " if row["follows"] else ""
+        came_to = cell(f"{of}{row['outcome']}: {row['reason']}", NEGATIVE)
+    return (row["row"], row["at"][:19].replace("T", " "), row["actor"], row["role"], where, act, came_to)

@@ -1,9 +1,11 @@
 """The key file of a data folder, and what is made with it: sealed secrets, CSRF tokens, marks of patients."""
 
 import base64
+import contextlib
 import hmac
 import os
 import secrets
+import tempfile
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
@@ -86,16 +88,17 @@ def private_bytes(path: Path, new: Callable[[], bytes]) -> bytes:
 
 
 def _make(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all: a torn key would lock everybody out."""
-    draft = path.with_name(f"{path.name}.new")
-    draft.unlink(missing_ok=True)
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    """Write a file whole or not at all, and once: of two who make it at the same moment one finds the other's."""
+    descriptor, draft = tempfile.mkstemp(prefix=f"{path.name}.", dir=path.parent)
     try:
-        os.write(descriptor, content)
-        os.fsync(descriptor)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(descriptor)
+        with contextlib.suppress(FileExistsError):
+            os.link(draft, path)
     finally:
-        os.close(descriptor)
-    draft.rename(path)
+        Path(draft).unlink()
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(folder)

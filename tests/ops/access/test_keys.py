@@ -1,6 +1,7 @@
 """The key file: made once for its owner only, and never used where others could read it."""
 
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -59,3 +60,11 @@ def test_what_is_sealed_opens_for_its_account_with_its_key_only(tmp_path: Path) 
     for name, given in (("bob", sealed), ("ann", sealed[:-1]), ("ann", b""), ("ann", b"short")):
         assert keys.unseal(name, given) == ""
     assert Keys(b"x" * 32).unseal("ann", sealed) == ""
+
+
+def test_of_many_who_make_it_at_once_all_have_the_same(tmp_path: Path) -> None:
+    """The engine and a command may start in the same moment."""
+    with ThreadPoolExecutor(8) as threads:
+        made = list(threads.map(lambda _n: Keys.of(tmp_path).csrf("cookie"), range(32)))
+    assert len(set(made)) == 1
+    assert [file.name for file in tmp_path.iterdir()] == [FILE]

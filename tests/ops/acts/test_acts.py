@@ -3,6 +3,7 @@
 import asyncio
 import resource
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -16,6 +17,8 @@ from engine.ops.acts.table import ALL
 from engine.ops.trail import AUDITED
 from tests.journal.desk import entry
 from tests.ops.acts.stage import Stage, actor
+
+README = Path(__file__).parents[3] / "README.md"
 
 # Written by hand, from the requirement: who may what. An administrator sees nothing of a patient.
 MAY = {
@@ -34,6 +37,13 @@ def test_roles_and_permissions_are_the_ones_of_the_requirement() -> None:
     """No role and no permission is missing in this test's own table."""
     assert set(MAY) == set(Role)
     assert set(MAY["owner"].split()) == set(Permission)
+
+
+def test_the_readme_tells_each_role() -> None:
+    """The table of the README is the one of this test."""
+    table = README.read_text().split("<!-- roles -->\n")[1].split("<!-- /roles -->")[0]
+    rows = [[cell.strip(" `") for cell in line.strip("|\n ").split("|")] for line in table.splitlines()[2:]]
+    assert {role: may.replace(",", "") for role, _whom, may in rows} == MAY
 
 
 def test_acts_have_names_of_their_own() -> None:
