@@ -114,7 +114,7 @@ class Call:
             raise RefusedRequestError(400, f"{name} is no number")
         return int(text)
 
-    async def perform(self, act: str, **given: Any) -> Any:
+    async def perform(self, act: str, /, **given: Any) -> Any:
         """Do an act in the name of who asks."""
         return await self.desk.acts.perform(act, self.by, given)
 

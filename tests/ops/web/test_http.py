@@ -1,0 +1,363 @@
+"""The pages over HTTP: who gets in, what every answer carries, what is refused."""
+
+import asyncio
+from typing import Any
+
+import httpx
+import pytest
+
+from engine.ops.acts.role import Permission, Role, may
+from engine.ops.web.headers import POLICY
+from engine.ops.web.route import Free, Gate, Route
+from engine.ops.web.table import ROUTES
+from tests.ops.web.conftest import DELIVERED, HELD, HOSTILE, REFUSED, ROLES, Site
+from tests.ops.web.person import OURS, PASSWORD, Person
+
+PAGES = [route for route in ROUTES if route.gate is Gate.SESSION]
+API = [route for route in ROUTES if route.gate is Gate.TOKEN]
+# What no test of the matrix may do to the shared engine, although the role may.
+SPARED = {"POST /log-out", "POST /channels/stop", "POST /channels/reload"}
+
+
+def filled(route: Route) -> str:
+    """Return the address of a route with something in its places."""
+    return route.path.replace("{entry}", "1").replace("{run}", "1").replace("{name}", "style.css")
+
+
+async def asked(one: Person, route: Route) -> httpx.Response:
+    """Ask for a route as a page of ours would."""
+    if route.method == "GET":
+        async with one.http.stream("GET", filled(route)) as answer:
+            return answer  # streams go on for ever: the head is enough
+    return await one.http.post(filled(route), data={"csrf": one.csrf}, headers=OURS)
+
+
+@pytest.mark.parametrize("role", ROLES)
+async def test_every_page_is_for_whom_its_route_says(site: Site, role: str) -> None:
+    """Routes x roles: 403 exactly where the role lacks the permission, whatever else is wrong with the request."""
+    one = await site.person(role)
+    await one.get("/account")
+    wrong = []
+    for route in PAGES:
+        allowed = route.needs in {Free.ANYBODY, Free.SIGNED_IN} or may(Role(role), Permission(route.needs))
+        if route.needs is Free.ANYBODY or (allowed and route.key in SPARED):
+            continue
+        status = (await asked(one, route)).status_code
+        refused = status == 403 and not allowed
+        if refused == allowed or status >= 500:
+            wrong.append((route.key, status))
+    assert wrong == []
+
+
+async def test_nothing_is_shown_to_a_stranger(site: Site) -> None:
+    """Every page but those that let people in sends a stranger to the log-in, forms too."""
+    one = await site.stranger()
+    for route in PAGES:
+        if route.needs is not Free.ANYBODY:
+            answer = await asked(one, route)
+            streamed = route.path.startswith("/live/")
+            assert answer.status_code == (401 if streamed else 303), route.key
+            assert streamed or answer.headers["location"].startswith("/log-in"), route.key
+
+
+@pytest.mark.parametrize("role", [*(role for role in ROLES if role != "admin"), "sender"])
+async def test_every_address_of_the_api_is_for_whom_its_act_says(site: Site, role: str) -> None:
+    """Addresses x roles of tokens: 403 exactly where the role lacks the permission; 401 without a token."""
+    token = await site.token(role, f"matrix-{role}")
+    wrong = []
+    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{site.port}", trust_env=False, timeout=30) as http:
+        for route in API:
+            if route.needs is Free.ANYBODY:
+                continue
+            assert (await http.request(route.method, filled(route))).status_code == 401, route.key
+            allowed = route.needs is Free.SIGNED_IN or may(Role(role), Permission(route.needs))
+            if allowed and route.needs in {Permission.CHANNELS, Permission.CARE}:
+                continue
+            headers = {"authorization": f"Bearer {token}"}
+            status = (await http.request(route.method, filled(route), headers=headers)).status_code
+            if (status == 403) == allowed or status >= 500:
+                wrong.append((route.key, status))
+    assert wrong == []
+
+
+EVERYWHERE = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+}
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/messages", 200),
+        (f"/messages/{HOSTILE}", 200),
+        ("/messages/999999", 404),
+        ("/nowhere", 404),
+        ("/assets/style.css", 200),
+        ("/assets/..%2fapp.py", 404),
+        ("/api/v1/messages", 401),
+        ("/log-out", 405),
+    ],
+)
+async def test_every_answer_has_the_headers(site: Site, path: str, status: int) -> None:
+    """Pages, errors, files and the API: the policy and the rest stand on each; only files of ours may be kept."""
+    one = await site.person("operator")
+    answer = await one.get(path)
+    assert answer.status_code == status
+    assert {name: answer.headers.get(name) for name in EVERYWHERE} == EVERYWHERE
+    kept = path == "/assets/style.css"
+    assert (answer.headers["cache-control"] == "no-store") is not kept
+    assert "server" not in answer.headers
+    assert "access-control-allow-origin" not in answer.headers
+
+
+async def test_the_policy_is_the_strict_one() -> None:
+    """No inline script or style, nothing from elsewhere, no frame, trusted types: as written in the requirements."""
+    assert POLICY == (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+        "form-action 'self'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
+    )
+
+
+async def test_the_session_cookie_is_out_of_reach(site: Site) -> None:
+    """HttpOnly, SameSite=Strict, for this host, with no end of its own; its value is unlike any other session's."""
+    await site.person("viewer")
+    values = set()
+    for _ in range(2):
+        one = await site.stranger()
+        answer = await one.log_in("viewer")
+        cookies = [line for name, line in answer.headers.multi_items() if name == "set-cookie" and "sid" in line]
+        assert len(cookies) == 1
+        lower = cookies[0].lower()
+        assert all(word in lower for word in ("httponly", "samesite=strict", "path=/"))
+        assert "domain" not in lower
+        values.add(one.session)
+    assert len(values) == 2
+    assert all(len(value) >= 43 for value in values)  # 256 bits
+
+
+FORGED: dict[str, tuple[dict[str, str], dict[str, str]]] = {
+    "no token": ({"csrf": ""}, OURS),
+    "another's token": ({"csrf": "stolen"}, OURS),
+    "from another site": ({}, {"sec-fetch-site": "cross-site", "origin": "https://evil.example"}),
+    "from another port": ({}, {"sec-fetch-site": "same-site", "origin": "http://127.0.0.1:1"}),
+    "an old browser elsewhere": ({}, {"origin": "https://evil.example"}),
+    "a sandbox": ({}, {"origin": "null"}),
+}
+
+
+@pytest.mark.parametrize("kind", sorted(FORGED))
+@pytest.mark.parametrize("path", [f"/messages/{DELIVERED}/replay", f"/messages/{HELD}/discard", "/log-out"])
+async def test_a_forged_form_does_nothing(site: Site, kind: str, path: str) -> None:
+    """Without this session's token, or begun elsewhere, a form is refused and the entry stays as it is."""
+    one = await site.person("operator")
+    await one.get("/account")
+    fields, headers = FORGED[kind]
+    before = site.rig.rows()
+    form = {"csrf": one.csrf, "reason": "forged", **fields}
+    answer = await one.http.post(path, data=form, headers=headers)
+    assert answer.status_code == 403
+    assert site.rig.rows() == before
+    assert (await one.get("/account")).status_code == 200
+
+
+async def test_a_token_of_another_session_does_not_do(site: Site) -> None:
+    """The token of one person's page is worth nothing with another person's cookie."""
+    ann, bob = await site.person("operator"), await site.person("operator", "bob")
+    await ann.get("/account")
+    await bob.get("/account")
+    answer = await bob.http.post(f"/messages/{DELIVERED}/replay", data={"csrf": ann.csrf}, headers=OURS)
+    assert answer.status_code == 403
+
+
+async def test_a_forged_log_in_is_refused(site: Site) -> None:
+    """Nobody can be logged in to somebody else's account from another site's page."""
+    await site.person("viewer")
+    one = await site.stranger()
+    form = {"csrf": one.csrf, "name": "viewer", "password": PASSWORD, "to": ""}
+    answer = await one.http.post("/log-in", data=form, headers={"sec-fetch-site": "cross-site"})
+    assert answer.status_code == 403
+    assert one.session == ""
+    fresh = httpx.AsyncClient(base_url=one.base, trust_env=False)
+    async with fresh as http:  # no visitor's cookie: the token belongs to nobody
+        assert (await http.post("/log-in", data=form, headers=OURS)).status_code == 403
+
+
+async def test_a_planted_session_is_not_taken_over(site: Site) -> None:
+    """Whatever cookie stood there before, the log-in makes a new one, and the old one opens nothing."""
+    await site.person("viewer")
+    one = await site.stranger()
+    planted = "A" * 43
+    one.http.cookies.set(f"sid-{site.port}", planted, domain="127.0.0.1")
+    assert (await one.log_in("viewer")).status_code == 303
+    assert one.session not in {"", planted}
+    async with httpx.AsyncClient(base_url=one.base, trust_env=False, cookies={f"sid-{site.port}": planted}) as thief:
+        assert (await thief.get("/account")).status_code == 303
+    before = one.session
+    await one.get("/account")
+    await one.post("/log-out")
+    async with httpx.AsyncClient(base_url=one.base, trust_env=False, cookies={f"sid-{site.port}": before}) as thief:
+        assert (await thief.get("/account")).status_code == 303
+
+
+async def test_guessing_is_slowed_and_says_so(site: Site) -> None:
+    """After a few wrong passwords the next log-in waits: 429 with Retry-After and a sentence; the name stays."""
+    await site.person("viewer-phi", "guessed")
+    one = await site.stranger()
+    for _ in range(5):
+        await one.get("/log-in")
+        assert (await one.log_in("guessed", "wrong wrong wrong wrong")).status_code == 403
+    answer = await one.log_in("guessed")
+    assert answer.status_code == 429
+    assert int(answer.headers["retry-after"]) > 0
+    assert "Too many attempts" in answer.text
+    assert 'value="guessed"' in answer.text
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/messages/0", 404),
+        ("/messages/-1", 404),
+        ("/messages/1e3", 404),
+        ("/messages/９", 404),
+        ("/messages/1%00", 404),
+        ("/messages/1/../../etc/passwd", 404),
+        ("/messages/99999999999999999999", 404),
+        ("/messages?before=x", 400),
+        ("/messages?before=1&search=unknown", 404),
+        ("/messages?state=lost", 422),
+        ("/messages?patient=RB-1", 200),
+        ("/runs/x", 404),
+        ("/live/messages?search=unknown", 404),
+        ("/audit?search=1", 403),
+        ("/messages/1/", 404),
+    ],
+)
+async def test_paths_and_parameters_are_not_trusted(site: Site, path: str, status: int) -> None:
+    """Numbers that are none, other people's searches, ways out of the tree: refused, and never a fault."""
+    one = await site.person("operator")
+    assert (await one.get(path)).status_code == status
+
+
+async def test_a_search_of_somebody_else_is_not_found(site: Site) -> None:
+    """An address with the id of another person's search opens nothing."""
+    ann, bob = await site.person("operator"), await site.person("operator", "bob")
+    await ann.get("/messages")
+    place = (await ann.post("/messages/search", {"patient": "RB-1"})).headers["location"]
+    assert (await ann.get(place)).status_code == 200
+    assert (await bob.get(place)).status_code == 404
+
+
+async def test_the_log_in_leads_to_no_other_place(site: Site) -> None:
+    """Only pages of ours may follow the log-in."""
+    await site.person("viewer")
+    for wanted in ("//evil.example", "https://evil.example", "/\\evil.example", "/messages\r\nx: y", "javascript:1"):
+        one = await site.stranger()
+        form = {"name": "viewer", "password": PASSWORD, "to": wanted}
+        assert (await one.post("/log-in", form)).headers["location"] == "/"
+    one = await site.stranger()
+    form = {"name": "viewer", "password": PASSWORD, "to": "/messages/1"}
+    assert (await one.post("/log-in", form)).headers["location"] == "/messages/1"
+
+
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", ""])
+async def test_another_name_for_this_machine_is_refused(site: Site, host: str) -> None:
+    """DNS rebinding: a request for a name that is not ours is not answered, whatever its cookie."""
+    one = await site.person("operator")
+    answer = await one.get("/messages", host=host)
+    assert answer.status_code in {400, 421}
+    assert "riverbend" not in answer.text
+
+
+async def test_bodies_and_heads_are_bounded(site: Site) -> None:
+    """A form over 1 MiB is 413, headers over 16 KiB are 431, a field that comes twice is 400, another type is 415."""
+    one = await site.person("operator")
+    await one.get("/account")
+    large = await one.post("/messages/search", {"text": "x" * 1_100_000})
+    assert large.status_code == 413
+    assert (await one.http.get("/messages", headers={"x-long": "x" * 17_000})).status_code == 431
+    twice = await one.http.post(
+        "/messages/search",
+        content=f"csrf={one.csrf}&event=A01&event=A02",
+        headers={**OURS, "content-type": "application/x-www-form-urlencoded"},
+    )
+    assert twice.status_code == 400
+    assert (await one.http.post("/messages/search", json={"csrf": one.csrf}, headers=OURS)).status_code == 415
+    assert (await one.get("/account")).status_code == 200
+
+
+async def test_a_head_that_does_not_come_is_not_waited_for(site: Site) -> None:
+    """What is no HTTP is refused at once, with the headers and without a body."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", site.port)
+    writer.write(b"MSH|^~\\&|not http\r\n\r\n")
+    answer = await reader.read()
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert POLICY.encode() in answer
+    writer.close()
+    await writer.wait_closed()
+
+
+async def test_a_viewer_sees_nothing_of_a_patient(site: Site) -> None:
+    """Lists, entries and searches of a viewer without PHI hold no number, name, message or visit."""
+    one = await site.person("viewer")
+    said = [await one.get(path) for path in ("/messages", f"/messages/{DELIVERED}", f"/messages/{HELD}", "/channels")]
+    for answer in said:
+        assert answer.status_code == 200
+        assert not [word for word in ("RB-1", "RB-2", "Quintero", "Marisol", "19840229", "PID|") if word in answer.text]
+    await one.get("/messages")
+    assert (await one.post("/messages/search", {"patient": "RB-1"})).status_code == 403
+    assert (await one.get(f"/messages/{DELIVERED}/explain")).status_code == 403
+
+
+async def test_hostile_names_are_text(site: Site) -> None:
+    """Markup in PID-5 is escaped wherever it is shown, control and direction characters are named."""
+    one = await site.person("operator")
+    for path in (f"/messages/{HOSTILE}", f"/messages/{HOSTILE}/explain", f"/messages/{HOSTILE}/edit"):
+        text = (await one.get(path)).text
+        assert "&lt;script&gt;alert(1)" in text
+        assert "<script>alert" not in text
+        assert "<img src=x" not in text
+    shown = (await one.get(f"/messages/{HOSTILE}")).text
+    assert "\u202e" not in shown
+    assert "\x1b" not in shown
+    assert "⟨RIGHT-TO-LEFT OVERRIDE⟩" in shown
+
+
+async def test_searches_for_patients_leave_no_trace_in_addresses_or_logs(site: Site) -> None:
+    """Patient, visit and text go in forms; neither an address that we make nor a log line holds them."""
+    one = await site.person("operator")
+    seen: list[Any] = []
+    for field, value in (("patient", "KNRMRN77"), ("visit", "KNRVISIT8"), ("text", "Kanarivogel")):
+        await one.get("/messages")
+        answer = await one.post("/messages/search", {field: value})
+        assert answer.status_code == 303
+        seen += [answer.headers["location"], str((await one.get(answer.headers["location"])).url)]
+        assert value in one.page  # told to whoever searched
+    assert not [place for place in seen if "KNR" in place or "Kanari" in place]
+    assert b"KNR" not in b"".join(site.rig.engine.said)
+    assert b"Kanari" not in b"".join(site.rig.engine.said)
+
+
+async def test_an_exported_table_calculates_nothing(site: Site) -> None:
+    """A control ID that is a formula has an apostrophe in front in the file."""
+    one = await site.person("operator")
+    await one.get("/messages")
+    place = (await one.post("/messages/search", {"event": "A28"})).headers["location"]
+    await one.get(place)
+    answer = await one.post("/messages/export", {"search": place.partition("search=")[2].partition("&")[0]})
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["content-disposition"] == 'attachment; filename="messages.csv"'
+    assert ",'=1+1," in answer.text
+    assert "RB-6" not in answer.text
+
+
+async def test_a_refused_entry_says_why_and_what_to_do(site: Site) -> None:
+    """The page of an entry shows its reason's line from the one table."""
+    one = await site.person("viewer")
+    text = (await one.get(f"/messages/{REFUSED}")).text
+    assert "no-identity" in text
+    assert "Next:" in text
