@@ -189,7 +189,12 @@ class Channel(Frozen):
     retire: Literal["status", "delete"] = Field(
         "status", description="what is no longer listed (AL1, DG1 ...); delete where the server allows that"
     )
-    demographics: Literal["replace", "fill"] = Field("replace", description="fill writes only what is empty")
+    deleted_person: Literal["inactive", "delete"] = Field(
+        "inactive", description="a person's record that is deleted (A29); delete where the server allows that"
+    )
+    demographics: Literal["replace", "fill"] = Field(
+        "replace", description="fill writes only what is empty, of patient and visit"
+    )
     placeholder_identifiers: tuple[str, ...] = Field(
         (), description="further numbers that stand for nobody (whole values)"
     )

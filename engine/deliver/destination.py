@@ -37,6 +37,7 @@ _TELLING = (
     "unlinked",
     "renamed",
     "moved",
+    "deleted",
     "created",
     "updated",
     "already-merged",

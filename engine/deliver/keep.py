@@ -24,9 +24,10 @@ from engine.deliver.stored import Body, Slices, Stored, id_of, stored
 from engine.deliver.verdict import Failure, Owned
 from engine.errors import HeldDeliveryError
 from engine.fhir.changes import created, grow
+from engine.fhir.digest import digest
 from engine.fhir.moves import Moved, moved, remember_former, restate, settle, settled
 from engine.fhir.patient import carries
-from engine.fhir.plan import ElementChange, Identity, Keep, ResourceRecord
+from engine.fhir.plan import ElementChange, Identity, Keep, ResourceRecord, StatusMove
 from engine.fhir.references import local_names, resolved
 
 MOST_ROUNDS: Final = 4
@@ -127,6 +128,8 @@ class _Keeping:
         if interaction.late:
             exchange.note(interaction.late)
         owned = created(self._changes(self._created())).owned if interaction.overwrite else {}
+        if interaction.status and exchange.channel.demographics == "fill":
+            owned[interaction.status.element] = (digest(self._created()),)
         self._remember(made, owned)
         return "created", None
 
@@ -207,17 +210,21 @@ class _Keeping:
     async def _revised(self, found: Stored) -> tuple[Body, dict[str, tuple[str, ...]], tuple[str, ...]]:
         """Return the stored resource as it is to be, what the source then owns of it, and flags."""
         interaction, record, move = self.interaction, self.record, self.interaction.status
-        step = moved(found.body, move, self.at) if move else Moved("")
+        mine = await self.exchange.owned_slices(found)
+        fill = self.exchange.channel.demographics == "fill"
+        kept_out = fill and move is not None and not _is_ours(found.body, move.element, mine)
+        step = moved(found.body, move, self.at) if move and not kept_out else Moved(_status(found.body, move))
         if step.reopened and self.exchange.channel.visit_reuse == "hold":
             raise HeldDeliveryError("visit-reused")
-        gone = (*interaction.clears, *(move.forgets if move and step.reopened else ()))
-        said = [one for one in self._changes(step.status) if one.element not in interaction.clears]
-        mine = await self.exchange.owned_slices(found)
+        gone = () if kept_out else (*interaction.clears, *(move.forgets if move and step.reopened else ()))
+        left = move.forgets if move and kept_out and step.status not in move.ended else ()
+        said = [one for one in self._changes(step.status) if one.element not in (*interaction.clears, *left)]
         said += _revived(interaction.revives, said, mine)
         required = frozenset(one.element for one in interaction.defaults)
-        result = await applied(self.exchange, found, said, required=required)
+        result = await applied(self.exchange, found, said, fill=fill, required=required)
         body, owned = dict(result.body), dict(result.owned)
-        restate(body, said)
+        if not fill:
+            restate(body, said)
         kept = {one.element for one in said if one.items}
         for element in gone:
             if element not in kept:
@@ -225,8 +232,10 @@ class _Keeping:
                 owned.pop(element, None)
         if move:
             body[move.element] = step.status
-            if step.status in move.ended:
+            if step.status in move.ended and not kept_out:
                 settle(body, owned)
+            if fill and not kept_out:
+                owned[move.element] = (digest(step.status),)
             remember_former(body, found.body, move, self.at)
         body["identifier"] = _numbers(body.get("identifier") or [], record)
         if not body["identifier"]:
@@ -262,6 +271,15 @@ class _Keeping:
 def _holding(record: ResourceRecord, reference: str) -> Any:
     """Return what says whose a resource is; an Account may be that of several, and has a list."""
     return [{"reference": reference}] if record.type in HELD_BY_SEVERAL else {"reference": reference}
+
+
+def _status(body: Body, move: StatusMove | None) -> str:
+    return str(body.get(move.element) or "") if move else ""
+
+
+def _is_ours(body: Body, element: str, mine: Slices) -> bool:
+    """Say whether a status is what this source wrote last, or nothing: what `fill` may move."""
+    return element not in body or digest(body[element]) in mine.get(element, ())
 
 
 def _revived(names: Sequence[str], said: Sequence[ElementChange], mine: Slices) -> list[ElementChange]:

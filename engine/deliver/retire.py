@@ -8,14 +8,14 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Final
 
-from engine.deliver.exchange import GONE, Exchange
+from engine.deliver.delete import delete
+from engine.deliver.exchange import Exchange
 from engine.deliver.found import found_by
 from engine.deliver.keep import keep
 from engine.deliver.verdict import Owned
 from engine.fhir.plan import Identity, Keep, ResourceRecord, Retire
 
 ABSENT: Final = "nothing-to-retire"
-REFUSED: Final = frozenset({400, 403, 404, 405, 409, 410, 412, 422})
 BAR: Final = "|"
 
 Roster = Mapping[str, tuple[str, ...]]
@@ -86,13 +86,7 @@ async def _deleted(exchange: Exchange, step: Keep, remembered: bool) -> bool:
     found = await found_by(exchange, step, remembered=remembered)
     if found is None:
         return False
-    headers = (("If-Match", found.tag),) if found.tag and found.fresh else ()
-    answer = await exchange.write("DELETE", found.reference, b"", headers, REFUSED)
-    exchange.server.cache_of(found.type_).drop(found.logical_id)
-    if answer.status >= 300 and answer.status not in GONE:
-        exchange.note("delete-refused")
-        return False
-    return True
+    return await delete(exchange, found)
 
 
 async def _roster(exchange: Exchange, place: str) -> Roster:

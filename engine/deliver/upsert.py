@@ -5,6 +5,7 @@ from typing import Final
 from engine.deliver.claim import applied
 from engine.deliver.create import How, create
 from engine.deliver.criteria import required_by
+from engine.deliver.delete import delete
 from engine.deliver.exchange import Exchange
 from engine.deliver.failure import error_of
 from engine.deliver.prove import prove
@@ -46,7 +47,7 @@ async def _absent(exchange: Exchange, interaction: Upsert) -> tuple[str, Resolut
         if interaction.ignore:
             return "nothing-to-do" if interaction.thin else "nothing-to-cancel", None
         raise HeldDeliveryError("unknown-patient")
-    if exchange.deleted:
+    if exchange.deleted and exchange.channel.deleted_person != "delete":
         raise HeldDeliveryError("deleted-at-server", status=410)
     record = interaction.patient
     creation = await create(exchange, record)
@@ -63,8 +64,8 @@ async def _absent(exchange: Exchange, interaction: Upsert) -> tuple[str, Resolut
 async def _update(exchange: Exchange, interaction: Upsert, found: Resolution) -> tuple[str, Resolution | None]:
     """One round: apply, write, and say how it ended, or with which record to go on."""
     record, patient = interaction.patient, found.patient
-    if interaction.inactivate and (found.redirected or not _current(record, patient)):
-        return "nothing-to-delete", None
+    if interaction.inactivate and (ending := await _deleted(exchange, record, found)):
+        return ending, None
     _check_redirect(exchange, record, found)
     if not found.redirected:
         check_person(exchange, record, patient, "overlay-suspected", exchange.channel.another_person == "hold")
@@ -92,6 +93,15 @@ async def _update(exchange: Exchange, interaction: Upsert, found: Resolution) ->
     if answer.status == 410 and patient.fresh:
         raise HeldDeliveryError("deleted-at-server", status=410)
     return "", await _again(exchange, interaction, patient)
+
+
+async def _deleted(exchange: Exchange, record: PatientRecord, found: Resolution) -> str:
+    """Delete a record where the channel says so and the server allows it; empty where it becomes inactive instead."""
+    if found.redirected or not _current(record, found.patient):
+        return "nothing-to-delete"
+    if exchange.channel.deleted_person != "delete" or found.patient.body.get("active") is False:
+        return ""
+    return "deleted" if await delete(exchange, found.patient) else ""
 
 
 async def _again(exchange: Exchange, interaction: Upsert, patient: Stored) -> Resolution | None:

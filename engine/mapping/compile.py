@@ -184,7 +184,8 @@ class Mapping:
             for act in (*rule.acts, *(() if delete or historic else self._along)):
                 if act.type_ in self._resources:
                     resource = self._resources[act.type_]
-                    interactions += resource.keeps(act, rule.clears, reading, suffix, record.local)
+                    kept = resource.keeps(act, rule.clears, reading, suffix, record.local)
+                    interactions += [_if_there(one) for one in kept] if delete else kept
                     if act.verb not in OF_IDENTITY:
                         interactions += resource.on_visit(interactions, suffix)
             if not historic:
@@ -305,6 +306,11 @@ class Mapping:
             tuple(item for item in gone if key_of(item) not in targets),
             _without(survivor, {key_of(item) for item in gone} - set(targets)),
         )
+
+
+def _if_there(one: Interaction) -> Interaction:
+    """Return what is done with a visit of somebody who is deleted: one that is unknown says nothing."""
+    return replace(one, absent="unchanged") if isinstance(one, Keep) else one
 
 
 def _once(interactions: list[Interaction]) -> tuple[Interaction, ...]:

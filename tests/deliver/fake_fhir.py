@@ -29,7 +29,7 @@ class Step:
 
 
 class FakeFhir:
-    """Patients by id with versions, conditional create, If-Match, identifier search, and `$merge` where `merges`."""
+    """Patients by id with versions, conditional create, If-Match, identifier search; `$merge`, DELETE where it can."""
 
     def __init__(self) -> None:
         self.patients: dict[str, dict[str, Any]] = {}
@@ -40,6 +40,8 @@ class FakeFhir:
         self.bodies: list[Any] = []
         self.script: deque[Step] = deque()
         self.merges = True
+        self.deletes = False
+        self.gone: set[str] = set()
         self.survivor_for_old_numbers = True
         self.unique_mrn = True
         self.honours_if_match = True
@@ -146,8 +148,20 @@ class FakeFhir:
         logical_id = path.removeprefix("Patient/")
         if request.method == "PUT":
             return self._update(logical_id, orjson.loads(body), request.headers.get("If-Match"))
+        return self._delete(logical_id) if request.method == "DELETE" else self._read(logical_id)
+
+    def _read(self, logical_id: str) -> web.Response:
         held = self.patients.get(logical_id)
-        return self._patient(200, held) if held else outcome_of(404, "not-found")
+        gone = outcome_of(410, "deleted") if logical_id in self.gone else outcome_of(404, "not-found")
+        return self._patient(200, held) if held else gone
+
+    def _delete(self, logical_id: str) -> web.Response:
+        if not self.deletes:
+            return outcome_of(405, "not-supported")
+        self.patients.pop(logical_id, None)
+        self.gone.add(logical_id)
+        self.effects.append(f"delete {logical_id}")
+        return web.Response(status=204)
 
     def _statement(self) -> dict[str, Any]:
         operations = [{"name": "merge", "definition": "http://hl7.org/fhir/OperationDefinition/Patient-merge"}]

@@ -171,6 +171,39 @@ async def test_status_after_events(ward, events, status):
     assert ward.visit(visit)["status"] == status
 
 
+async def test_a_deleted_person_s_visit_is_in_error(ward):
+    """An A29 that names a visit enters it in error; one that is unknown says nothing of it."""
+    visit = f"{ward.name}-V"
+    await ward.say("A01", pv1(visit))
+    verdict = await ward.say("A29", pv1(visit))
+    assert (verdict.reason, "inactivated" in verdict.notes) == ("updated", True)
+    assert ward.visit(visit)["status"] == "entered-in-error"
+    assert (await ward.say("A29", pv1(f"{visit}2"))).reason == "unchanged"
+
+
+async def test_an_ancillary_system_writes_only_what_is_empty(ward):
+    """`demographics: fill`: of another system's visit, status, class and places stay, and what is empty is filled.
+
+    What it wrote itself it may change, and a visit of its own it moves.
+    """
+    visit, own = f"{ward.name}-V", f"{ward.name}-L"
+    filling = {"channel": ward.site.channel.model_copy(update={"demographics": "fill"}), "sender": "LAB"}
+    await ward.say("A01", pv1(visit, begin="20260303075500"))
+    before = ward.visit(visit)
+    await ward.say("A08", pv1(visit, kind="O", place="LAB^1", doctor="3301^Finch^Ida", more={14: "7"}), **filling)
+    after = ward.visit(visit)
+    assert after["hospitalization"]["admitSource"]["coding"][0]["code"] == "7"  # PV1-14
+    kept = ("status", "class", "location", "participant", "period")
+    assert {name: after[name] for name in kept} == {name: before[name] for name in kept}
+    await ward.say("A08", pv1(visit, more={14: "8"}), **filling)
+    assert ward.visit(visit)["hospitalization"]["admitSource"]["coding"][0]["code"] == "8"
+    await ward.say("A03", pv1(visit, end="20260309080000"), **filling)
+    assert (ward.visit(visit)["status"], "end" in ward.visit(visit)["period"]) == ("in-progress", False)
+    await ward.say("A04", pv1(own, kind="O"), **filling)
+    await ward.say("A03", pv1(own, kind="O", end="20260312080000"), **filling)
+    assert ward.visit(own)["status"] == "finished"
+
+
 async def test_nothing_to_cancel(ward):
     """A cancel for a visit that nobody knows writes nothing, and makes no patient either."""
     for event in ("A11", "A12", "A13", "A23", "A25", "A26", "A27", "A32", "A33", "A38", "A52", "A53", "A55"):
