@@ -8,7 +8,8 @@ from typing import Any
 class Abilities:
     """What delivery may rely on; `stated` is False where the server gave no CapabilityStatement.
 
-    `provable`: the server keeps versions and does not say whether it honours If-Match, which can be tried.
+    `provable`: the server keeps versions and does not say whether it honours If-Match, which can be tried. `types`:
+    the resource types that it lists.
     """
 
     stated: bool = False
@@ -17,6 +18,11 @@ class Abilities:
     if_match: bool = True
     provable: bool = False
     conditional_create: bool = True
+    types: frozenset[str] = frozenset()
+
+    def keeps(self, type_: str) -> bool:
+        """Say whether the server keeps a type, as far as it says which it keeps."""
+        return not self.types or type_ in self.types
 
     def missing(self) -> tuple[str, ...]:
         """Return codes for what cannot be relied on, for the operator."""
@@ -37,7 +43,8 @@ def abilities_of(statement: Any) -> Abilities:
     if not isinstance(statement, dict) or statement.get("resourceType") != "CapabilityStatement":
         return Abilities(stated=False, if_match=False, conditional_create=False)
     rest = next(iter(_dicts(statement.get("rest"))), {})
-    patient = next((item for item in _dicts(rest.get("resource")) if item.get("type") == "Patient"), {})
+    listed = _dicts(rest.get("resource"))
+    patient = next((item for item in listed if item.get("type") == "Patient"), {})
     return Abilities(
         stated=True,
         fhir_version=str(statement.get("fhirVersion", "")),
@@ -46,6 +53,7 @@ def abilities_of(statement: Any) -> Abilities:
         if_match=patient.get("versioning") == "versioned-update",
         provable=patient.get("versioning") == "versioned",
         conditional_create=patient.get("conditionalCreate") is True,
+        types=frozenset(str(item["type"]) for item in listed if "type" in item),
     )
 
 

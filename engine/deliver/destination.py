@@ -7,6 +7,7 @@ from datetime import datetime
 from engine.config.channel import Channel
 from engine.config.destination import Destination as Settings
 from engine.deliver.abilities import Abilities, abilities_of
+from engine.deliver.attest import attest
 from engine.deliver.client import Client
 from engine.deliver.exchange import Exchange
 from engine.deliver.failure import class_of, error_of, failure_of
@@ -28,7 +29,20 @@ from engine.deliver.upsert import upsert
 from engine.deliver.verdict import Failure, Request, Verdict, VerdictKind
 from engine.errors import DeliveryError, HeldDeliveryError, RejectedDeliveryError
 from engine.fhir.outcome import codes
-from engine.fhir.plan import Follow, Identity, Interaction, Keep, Link, Merge, Move, Plan, Rename, Retire, Upsert
+from engine.fhir.plan import (
+    Attest,
+    Follow,
+    Identity,
+    Interaction,
+    Keep,
+    Link,
+    Merge,
+    Move,
+    Plan,
+    Rename,
+    Retire,
+    Upsert,
+)
 
 # How telling an ending is, the first one that occurred names the delivery.
 _TELLING = (
@@ -55,6 +69,8 @@ _TELLING = (
 )
 _CANCELS = ("nothing-to-cancel",)
 _QUIET = ("unchanged", "nothing-to-do")
+# Types to which nothing else refers: a server that does not list them goes without.
+_LEFT_OUT = frozenset({"PractitionerRole", "Provenance"})
 
 
 class Destination:
@@ -133,6 +149,7 @@ class Destination:
             source=plan.source,
             attempts_made=attempts_made,
         )
+        exchange.again = exchange.tried and not replay
         try:
             verdict = await self._outcome(exchange, plan, remembered=not (ambiguous or replay))
         except BaseException:
@@ -197,15 +214,9 @@ class Destination:
         await self._token_client.close()
 
 
-async def _carry_out(  # noqa: PLR0911 - a kind of interaction a line
-    exchange: Exchange, interaction: Interaction, at: datetime | None, *, remembered: bool
-) -> str:
-    if isinstance(interaction, Keep):
-        return await keep(exchange, interaction, at, remembered=remembered)
-    if isinstance(interaction, Follow):
-        return await follow(exchange, interaction)
-    if isinstance(interaction, Retire):
-        return await retire(exchange, interaction, at, remembered=remembered)
+async def _carry_out(exchange: Exchange, interaction: Interaction, at: datetime | None, *, remembered: bool) -> str:
+    if isinstance(interaction, Keep | Retire | Follow | Attest):
+        return await _beside(exchange, interaction, at, remembered=remembered)
     if isinstance(interaction, Merge):
         return await merge(exchange, interaction)
     if isinstance(interaction, Rename):
@@ -215,6 +226,23 @@ async def _carry_out(  # noqa: PLR0911 - a kind of interaction a line
     if isinstance(interaction, Move):
         return await move(exchange, interaction)
     return await upsert(exchange, interaction, remembered=remembered)
+
+
+async def _beside(
+    exchange: Exchange, interaction: Keep | Retire | Follow | Attest, at: datetime | None, *, remembered: bool
+) -> str:
+    """Carry out what is asked of a resource beside the Patient; `not-kept` and its type where the server has none."""
+    type_ = interaction.type if isinstance(interaction, Retire) else interaction.record.type
+    if type_ in _LEFT_OUT and not exchange.server.abilities.keeps(type_):
+        exchange.note(f"not-kept {type_}")
+        return "unchanged"
+    if isinstance(interaction, Keep):
+        return await keep(exchange, interaction, at, remembered=remembered)
+    if isinstance(interaction, Retire):
+        return await retire(exchange, interaction, at, remembered=remembered)
+    if isinstance(interaction, Follow):
+        return await follow(exchange, interaction)
+    return await attest(exchange, interaction, remembered=remembered)
 
 
 def _failed(exchange: Exchange, error: DeliveryError) -> Verdict:
@@ -255,7 +283,7 @@ def _verdict(
 def _ending(plan: Plan, endings: list[str]) -> str:
     """Return the ending that tells most: that of the patient, or where nothing came of it, of what belongs to it."""
     told = list(zip(plan.interactions, endings, strict=True))
-    first = _telling([ending for one, ending in told if not isinstance(one, Keep | Retire | Follow)])
+    first = _telling([ending for one, ending in told if not isinstance(one, Keep | Retire | Follow | Attest)])
     beside = [ending for one, ending in told if isinstance(one, Retire | Follow) or _overwrites(one)]
     others = _telling(beside)
     return others if others in _CANCELS or (first in _QUIET and others not in _QUIET) else first

@@ -13,7 +13,7 @@ from engine.deliver.client import Answer
 from engine.deliver.failure import class_of, error_of, failure_of
 from engine.deliver.memory import Memory
 from engine.deliver.server import MEDIA_TYPE, Server
-from engine.deliver.stored import PATIENT, Body, Stored, stored
+from engine.deliver.stored import PATIENT, Body, Stored, id_of, stored
 from engine.deliver.verdict import Attempt, Failure, Inherited, Known, Merged, Owned, Request
 from engine.errors import DeliveryError
 from engine.fhir import outcome
@@ -31,7 +31,7 @@ class Exchange:
 
     `tried`: an earlier try of this delivery wrote, or was about to. `references`: the resources of the plan that are
     resolved, by local name; `waiting` those that are resolved once something refers to them; `trusted` those of them
-    about which the server was not asked.
+    about which the server was not asked. `again`: this is a further try, and no replay, of a delivery.
     """
 
     def __init__(
@@ -60,6 +60,8 @@ class Exchange:
         self.formerly: dict[Identity, Identity] = {}
         self.waiting: dict[str, Keep] = {}
         self.trusted: set[str] = set()
+        self.again = False
+        self._written: list[tuple[str, str, Answer | None]] = []
         self._intend = intend
         self._at = at
         self.tried = attempts_made > 0
@@ -140,11 +142,22 @@ class Exchange:
         codes = outcome.codes(answer.json)
         if failure is Failure.NONE and outcome.is_fault(answer.json):
             failure, codes = Failure.AMBIGUOUS, ("success-with-error", *codes)
+        if changes and failure is Failure.NONE:
+            self._written.append((method, path, answer))
         kept = b"" if changes and failure is Failure.NONE else answer.body
         self.attempts.append(Attempt(request, answer.status, codes, failure, answer.milliseconds, kept))
         if failure is not Failure.NONE and answer.status not in spoken:
             raise self._refusal(answer, failure, codes)
         return answer
+
+    def written(self) -> tuple[str, ...]:
+        """Return what was written so far, as `Patient/1`, each once and in order; not what was deleted."""
+        found = (_written(method, path, answer) for method, path, answer in self._written)
+        return tuple(dict.fromkeys(one for one in found if one))
+
+    def wrote(self, reference: str) -> None:
+        """Note a resource that an operation wrote."""
+        self._written.append(("PUT", reference, None))
 
     def patient_of(self, answer: Answer, type_: str = PATIENT) -> Stored:
         """Return the Patient that a write answered with, or a resource of another type; else AmbiguousDeliveryError."""
@@ -197,6 +210,18 @@ class Exchange:
             return error
         failure = Failure.PERMANENT if TOO_LARGE in error.codes else Failure.TRANSIENT
         return error_of(failure, str(error), error.status, error.codes)
+
+
+def _written(method: str, path: str, answer: Answer | None) -> str:
+    """Return the reference of what a write wrote; empty for a deletion, a match and an operation."""
+    if method == "PUT":
+        return path
+    if method != "POST" or answer is None or answer.status != 201:
+        return ""
+    body = answer.json
+    own = body.get("id") if isinstance(body, dict) and body.get("resourceType") == path else ""
+    logical_id = own or id_of(answer.headers.get("location", ""), path)
+    return f"{path}/{logical_id}" if logical_id else ""
 
 
 def escaped(text: str) -> str:

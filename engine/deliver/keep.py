@@ -90,6 +90,16 @@ async def refer(exchange: Exchange, changes: Iterable[ElementChange], *, remembe
             exchange.trusted.add(name)
 
 
+async def distrust(exchange: Exchange, changes: Iterable[ElementChange]) -> None:
+    """Ask the server for every reference that was remembered: it may have been deleted there."""
+    doubted, exchange.trusted = exchange.trusted, set()
+    for name in doubted:
+        record = exchange.waiting[name].record
+        exchange.server.cache_of(record.type).forget(record.identities)
+        exchange.references.pop(name, None)
+    await refer(exchange, changes, remembered=False)
+
+
 class _Keeping:
     """One Keep under way; each step says how it ended, or with which stored resource to go on."""
 
@@ -166,14 +176,7 @@ class _Keeping:
         return statuses | _REFUSED if self.exchange.trusted else statuses
 
     async def _distrust(self) -> None:
-        """Ask the server for every reference that was remembered: it may have been deleted there."""
-        exchange = self.exchange
-        doubted, exchange.trusted = exchange.trusted, set()
-        for name in doubted:
-            record = exchange.waiting[name].record
-            exchange.server.cache_of(record.type).forget(record.identities)
-            exchange.references.pop(name, None)
-        await refer(exchange, self.record.changes, remembered=False)
+        await distrust(self.exchange, self.record.changes)
 
     def _matched(self, match: Stored) -> tuple[str, Stored | None]:
         if self.interaction.overwrite:

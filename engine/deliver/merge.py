@@ -204,6 +204,7 @@ def _remember(exchange: Exchange, interaction: Merge, tombstone: Stored | None, 
     exchange.merges.append(Merged(interaction.source, interaction.target))
     if tombstone is not None:
         exchange.inherited.append(Inherited(tombstone.reference, survivor.reference))
+    exchange.references.setdefault(interaction.survivor.local, survivor.reference)
     for identity in interaction.sources:
         if carries(survivor.body, identity) != "current":
             logical_id = tombstone.logical_id if tombstone else survivor.logical_id

@@ -40,6 +40,7 @@ async def unite(exchange: Exchange, source: Stored, survivor: Stored) -> str:
     after = await exchange.read(source.logical_id)
     if after is not None and replaced_by(after.body) != survivor.logical_id and after.body.get("active") is not False:
         raise error_of(Failure.AMBIGUOUS, "merge-unverified", 200, ("merge-unverified",))
+    exchange.wrote(survivor.reference)
     return "merged"
 
 

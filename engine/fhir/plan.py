@@ -239,6 +239,20 @@ class Retire:
 
 
 @dataclass(frozen=True, slots=True)
+class Attest:
+    """Say where what this message wrote comes from (Provenance): last in the plan, and only where it wrote anything.
+
+    `id` is the resource's logical id: FHIR gives the type no identifier, so that its id is made of the message's. It is
+    created where it is absent and never overwritten. `target` is the element that lists what was written, which
+    delivery fills.
+    """
+
+    record: ResourceRecord
+    id: str
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
 class Follow:
     """Let the visits of an account go where it goes: to the account that it is merged into, or to its new patient.
 
@@ -253,7 +267,7 @@ class Follow:
     moved_from: str = ""
 
 
-Interaction = Upsert | Merge | Rename | Link | Move | Keep | Retire | Follow
+Interaction = Upsert | Merge | Rename | Link | Move | Keep | Retire | Follow | Attest
 
 
 @dataclass(frozen=True, slots=True)

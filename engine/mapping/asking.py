@@ -1,12 +1,13 @@
 """What an act of the event table asks of one resource: a verb and a message become interactions of a plan."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from engine.fhir.plan import ElementChange, Follow, Interaction, Json, Keep, ResourceRecord, StatusMove
 from engine.mapping.act import Act, Verb
 from engine.mapping.getter import Step, Test
+from engine.mapping.pointing import pointed, referring
 from engine.mapping.reading import Reading
 from engine.mapping.referred import body_changes
 from engine.mapping.resource import ResourceMapping
@@ -38,13 +39,21 @@ class Resource:
     """One resource file, and what the verbs of the event table do with it; `new`: what its type requires.
 
     `when`: for which messages. `along`: where its type is sent, it comes with each event that creates or updates the
-    patient.
+    patient, after what segments list. `refers`: its elements name other resources of the plan.
     """
 
     def __init__(
-        self, mapping: ResourceMapping, new: Step, words: Words, when: Test | None = None, *, along: bool = False
+        self,
+        mapping: ResourceMapping,
+        new: Step,
+        words: Words,
+        when: Test | None = None,
+        *,
+        along: bool = False,
+        refers: bool = False,
     ) -> None:
         self.along = along
+        self._refers = refers
         self._when = when
         self._mapping = mapping
         self._new = new
@@ -57,12 +66,19 @@ class Resource:
         return self._words.parts
 
     def keeps(
-        self, act: Act, clears: tuple[str, ...], reading: Reading, suffix: str, patient: str
+        self,
+        act: Act,
+        clears: tuple[str, ...],
+        reading: Reading,
+        suffix: str,
+        patient: str,
+        earlier: Mapping[str, str] | None = None,
     ) -> list[Keep | Follow]:
         """Return what an act asks, after what it refers to; without a number a warning and nothing.
 
         `clears`: what the event removes. `suffix` tells this resource from others of its type in the plan; `patient`
-        is the local name of the patient whom it belongs to.
+        is the local name of the patient whom it belongs to. `earlier`: what stands earlier in the plan, by the names
+        that a file gives it (else the patient alone).
         """
         reading.made = {}
         if self._when is not None and not self._when(None, reading):
@@ -75,6 +91,9 @@ class Resource:
             return []
         if act.verb in {Verb.MERGE, Verb.RENUMBER} and not self._mapping.merged(reading):
             return []
+        if self._refers:
+            named = earlier or {patient: patient}
+            record = replace(record, changes=pointed(record.changes, referring(record.changes), "", suffix, named))
         keep = self._keep(act.verb, _cleared(record, clears, act.verb), reading)
         keep = replace(keep, clears=tuple(one for one in clears if "(" not in one))
         return [*reading.made.values(), *self._merged(act.verb, keep, reading), *self._moved(keep)]

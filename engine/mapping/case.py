@@ -81,11 +81,13 @@ EXPECT_KEYS: Final = frozenset(
         "source-account",
         "source-account-2",
         "encounter.Account",
+        "provenance",
         "refers",
         "retire",
     }
 )
-LISTED: Final = re.compile(r"[A-Za-z]+\.[A-Z][A-Z0-9]{2}(-\d+){0,2}")
+# What segments list (`Coverage.IN1-1`), and what is referred to (`Organization SYSTEM|VALUE`).
+LISTED: Final = re.compile(r"(?:[A-Za-z]+\.[A-Z][A-Z0-9]{2}(-\d+){0,2}|[A-Z][A-Za-z]+ \S+\|.+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +172,7 @@ def _found(case: Case, mapping: Mapping) -> dict[str, Any]:
     made = outcome(mapping, message)
     interactions = made.get("interactions") or []
     kept = {one["keep"]: one for one in interactions if "keep" in one}
+    kept |= {one["attest"]: one for one in interactions if "attest" in one}
     names = [name for name in kept if " " in name]
     retire = [one for one in interactions if "retire" in one]
     return {**made, **kept, "refers": names, "retire": retire, **(interactions or [{}])[0]}

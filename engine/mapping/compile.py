@@ -11,11 +11,12 @@ from engine.errors import MappingError
 from engine.fhir.plan import Identity, Interaction, Keep, Link, Merge, Move, PatientRecord, Plan, Rename, Upsert
 from engine.hl7.finding import Finding
 from engine.hl7.message import Message
-from engine.mapping.act import OF_IDENTITY, Act, Verb
-from engine.mapping.asking import SOURCE, Resource
+from engine.mapping.asking import SOURCE
+from engine.mapping.attest import compile_attestations
+from engine.mapping.beside import Beside
 from engine.mapping.check_table import check_table
 from engine.mapping.document import Document, Documents, Problems, read_documents
-from engine.mapping.events import Doing, EventTable, Rule, make_event_table
+from engine.mapping.events import Doing, Rule, make_event_table
 from engine.mapping.group import NO_GROUP, MergeGroup, merge_groups, patient_segments, visit_segments
 from engine.mapping.identifier import Identifiers
 from engine.mapping.identify import Identities, SubjectReader
@@ -77,10 +78,8 @@ def compile_mapping(source: MappingSource, channel: Channel, compiler: MakeCompi
 class Compiled:
     """What the files of a mapping become on a channel."""
 
-    table: EventTable
     patient: PatientMapping
-    resources: dict[str, Resource]
-    lists: Lists
+    beside: Beside
     reader: SubjectReader
 
 
@@ -108,8 +107,10 @@ def _compile(
     patient = PatientMapping(writers, own, merged, table.people, by_event=compiler.by_event)
     resources = compile_resources(compiler, documents.resources, identifiers, tables)
     lists = Lists(compile_lists(compiler, documents.resources, setting.base_uri), table.sent)
-    check_acts(table, resources, lists.types, documents.events, problems)
-    return Compiled(table, patient, resources, lists, SubjectReader(table, identifiers, setting, stamps))
+    attestations = compile_attestations(compiler, documents.resources, setting.base_uri)
+    check_acts(table, resources, lists.types, attestations.keys(), documents.events, problems)
+    beside = Beside(resources, lists, attestations, table.sent)
+    return Compiled(patient, beside, SubjectReader(table, identifiers, setting, stamps))
 
 
 class Mapping:
@@ -121,10 +122,7 @@ class Mapping:
     def __init__(self, mark: str, compiled: Compiled, setting: Setting) -> None:
         self.hash = mark
         self._patient = compiled.patient
-        self._resources = compiled.resources
-        self._lists = compiled.lists
-        along = (name for name, one in self._resources.items() if one.along and name in compiled.table.sent)
-        self._along = tuple(Act(Verb.UPSERT, name) for name in along)
+        self._beside = compiled.beside
         self._reader = compiled.reader
         self._setting = setting
 
@@ -155,6 +153,10 @@ class Mapping:
             interactions = self._links(rule, message, moment, warnings)
         elif rule.doing in {Doing.UPSERT, Doing.UPDATE, Doing.DELETE}:
             interactions = self._patients(rule, message, moment, warnings)
+        if self._beside.attestations and interactions:
+            reading = Reading(message, message.segments, moment.offset, moment.day)
+            interactions += self._beside.attested(reading)
+            warnings += reading.warnings
         return Plan(
             message.trigger, message.source, moment.at, moment.precision, interactions, tuple(dict.fromkeys(warnings))
         )
@@ -181,15 +183,7 @@ class Mapping:
             delete = rule.doing is Doing.DELETE
             interactions.append(Upsert(record, rule.create, rule.reactivate, delete, rule.ignore, rule.thin))
             historic = self._reader.is_historic(rule)
-            for act in (*rule.acts, *(() if delete or historic else self._along)):
-                if act.type_ in self._resources:
-                    resource = self._resources[act.type_]
-                    kept = resource.keeps(act, rule.clears, reading, suffix, record.local)
-                    interactions += [_if_there(one) for one in kept] if delete else kept
-                    if act.verb not in OF_IDENTITY:
-                        interactions += resource.on_visit(interactions, suffix)
-            if not historic:
-                interactions += self._lists.interactions(rule, record, interactions, reading, suffix)
+            interactions += self._beside.interactions(rule, record, interactions, reading, suffix, historic=historic)
             warnings += reading.warnings
         if self._reader.is_historic(rule):
             warnings.append(rule.name)
@@ -208,7 +202,7 @@ class Mapping:
             interactions += self._source(side, target, suffix)
             reading = Reading(message, segments, moment.offset, moment.day)
             for act in rule.acts:
-                interactions += self._resources[act.type_].keeps(act, rule.clears, reading, suffix, target.local)
+                interactions += self._beside.resources[act.type_].keeps(act, rule.clears, reading, suffix, target.local)
             warnings += reading.warnings
         return _once(interactions)
 
@@ -225,7 +219,7 @@ class Mapping:
             interactions.append(Upsert(record, rule.create, thin=True))
             interactions += self._source(self._reader.merged_side(group.mrg, message, moment), record, suffix)
             for act in rule.acts:
-                interactions += self._resources[act.type_].keeps(act, rule.clears, reading, suffix, record.local)
+                interactions += self._beside.resources[act.type_].keeps(act, rule.clears, reading, suffix, record.local)
             warnings += reading.warnings
         return _once(interactions)
 
@@ -306,11 +300,6 @@ class Mapping:
             tuple(item for item in gone if key_of(item) not in targets),
             _without(survivor, {key_of(item) for item in gone} - set(targets)),
         )
-
-
-def _if_there(one: Interaction) -> Interaction:
-    """Return what is done with a visit of somebody who is deleted: one that is unknown says nothing."""
-    return replace(one, absent="unchanged") if isinstance(one, Keep) else one
 
 
 def _once(interactions: list[Interaction]) -> tuple[Interaction, ...]:

@@ -14,6 +14,17 @@ from engine.hl7.timestamp import Timestamp
 from engine.mapping.coding import code, coded, coding, coding_system, concept, text_at, texts, unmapped
 from engine.mapping.identifier import Authority
 from engine.mapping.kit import Function, Kit, Made, Takes
+from engine.mapping.measured import (
+    address_text,
+    binary,
+    instant,
+    joined,
+    media_type,
+    minutes_after,
+    sender_system,
+    time,
+    url,
+)
 from engine.mapping.reading import Cells, Reading
 
 BAD_VALUE: Final = "bad-value"
@@ -212,6 +223,11 @@ FUNCTIONS: Final[Mapping[str, Function]] = {
     "birth-time": Function(
         TEXT, "dateTime", _birth_time, "a timestamp that has a time of day; nothing for a mere date"
     ),
+    "instant": Function(TEXT, "instant", instant, "a timestamp that has a time of day; nothing for a mere date"),
+    "minutes-after": Function(
+        TEXT, "dateTime", minutes_after, "so many minutes after the time in the field named", words=1, field=True
+    ),
+    "time": Function(TEXT, "time", time, "a time of day"),
     "boolean": Function(TEXT, "boolean", _boolean, "true or false by the table named", (1, 1)),
     "integer": Function(TEXT, "integer", _integer(0), "a whole number from 0"),
     "positive-integer": Function(TEXT, "positiveInt", _integer(1), "a whole number from 1"),
@@ -288,6 +304,23 @@ FUNCTIONS: Final[Mapping[str, Function]] = {
         "an EI's FHIR system: that of its authority, or of MSH-4, with #WORD",
         words=1,
         reads=(2, 3, 4),
+    ),
+    "address-text": Function(
+        CELLS, "string", address_text, "an XAD as a line: street, city, state, code, country", reads=(1, 2, 3, 4, 5, 6)
+    ),
+    "joined": Function(ALL, "string", joined, "the components of all repetitions, a line each"),
+    "media-type": Function(
+        CELLS,
+        "code",
+        media_type,
+        "the media type in the component of that number and the next",
+        words=1,
+        reads=(2, 3, 4),
+    ),
+    "url": Function(TEXT, "url", url, "an address: a text without blanks"),
+    "binary": Function(TEXT, "base64Binary", binary, "Base64 without blanks"),
+    "sender-system": Function(
+        TEXT, "uri", sender_system, "a system of this engine for the word, within the message's sender", words=1
     ),
     "own-system": Function(
         TEXT, "uri", _own_system, "a system of this engine: base URI, the word named, the text", words=1

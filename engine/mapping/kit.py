@@ -41,7 +41,8 @@ class Kit:
 class Function:
     """One entry of the registry; `gives` is a FHIR type, `tables` how many tables it must and may name.
 
-    `reads`: the components that it reads of the repetition it is given; empty where it may read any.
+    `reads`: the components that it reads of the repetition it is given; empty where it may read any. `field`: its word
+    is a field of the message.
     """
 
     takes: Takes
@@ -51,3 +52,4 @@ class Function:
     tables: tuple[int, int] = (0, 0)
     words: int = 0
     reads: tuple[int, ...] = ()
+    field: bool = False

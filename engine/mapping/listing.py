@@ -18,7 +18,7 @@ from engine.hl7.message import Segment
 from engine.mapping.getter import Step
 from engine.mapping.kept import Kept
 from engine.mapping.patient import made_identifiers
-from engine.mapping.pointing import Refers, names_in, pointed
+from engine.mapping.pointing import Refers, names_in, pointed, referring
 from engine.mapping.reading import Reading
 from engine.mapping.slices import Identifiers, Sources, Writer
 
@@ -28,7 +28,12 @@ KEY_BYTES: Final = 12
 DELETE: Final = "D"
 NO_CHANGE: Final = "X"
 NOBODY: Final = Identity("", "")
-ACTIONS: Final = frozenset({"A", "D", "U", "X"})
+# Table 0206, segment action code, and table 0287, problem/goal action code, in its words.
+ACTIONS: Final = {code: code for code in ("A", DELETE, "U", NO_CHANGE)} | {
+    "AD": "A", "CO": "U", "DE": DELETE, "LI": "A", "UC": NO_CHANGE, "UN": DELETE, "UP": "U"
+}  # fmt: skip
+# Segments of which a message has one: their first field is data, and `""` in it says nothing of a list.
+SINGLE: Final = frozenset({"PID", "PD1", "PV1", "PV2"})
 
 
 class Member(NamedTuple):
@@ -156,6 +161,8 @@ class Listing:
                 earlier[local] = local
                 needed.update(member.made)
                 named += _resolved(member.visit, place, suffix, earlier)
+        if rules.segment in SINGLE and not (kept or deleted or nothing):
+            return []
         complete = nothing or (rules.complete and not by_action)
         retire = Retire(
             rules.type_,
@@ -240,12 +247,12 @@ class Listing:
     def _said(self, reading: Reading, segment: Segment) -> Member:
         rules = self.rules
         reading.place = rules.segment
-        if rules.when is not None and not rules.when(None, reading):
-            return NOTHING
         found = [step(None, reading) for step in rules.key]
         key = tuple([" ".join(one.casefold().split()) if isinstance(one, str) else "" for one in found])
-        if segment.is_null(1) or (found and found[0] is NULL):
+        if (segment.is_null(1) and rules.segment not in SINGLE) or (found and found[0] is NULL):
             return NOTHING._replace(nothing=True)
+        if rules.when is not None and not rules.when(None, reading):
+            return NOTHING
         action = self._action(reading)
         changes: list[ElementChange] = []
         for writer in self._writers:
@@ -256,8 +263,7 @@ class Listing:
             reading.warn("not-whole")
             key = ()
         numbers = made_identifiers(self._identifiers.step, reading) if self._identifiers.sources else ()
-        named = enumerate(names_in(change.items) for change in changes)
-        refers = tuple((number, names) for number, names in named if names)
+        refers = referring(tuple(changes))
         visit = rules.on_visit[1](None, reading) if rules.on_visit else None
         made = tuple(reading.made.items())
         return Member(key, numbers, tuple(changes), tuple(reading.warnings), made, action, refers=refers, visit=visit)
@@ -269,7 +275,7 @@ class Listing:
         if code not in ACTIONS:
             reading.warn("bad-value")
             return ""
-        return code
+        return ACTIONS[code]
 
 
 def _groups(reading: Reading, name: str, with_: tuple[str, ...]) -> Iterator[tuple[Segment, ...]]:

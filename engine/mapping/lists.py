@@ -16,7 +16,8 @@ from engine.mapping.template import Compiler
 
 SEGMENTS: Final = "segments"
 FILE_KEYS: Final = frozenset({"resource", "extends", "patient", SEGMENTS, "within", "list", "retired", "needs"})
-SEGMENT_KEYS: Final = frozenset({"with", "key", "list", "same_key", "action", "when", "visit", "elements"})
+SEGMENT_KEYS: Final = frozenset({"with", "key", "list", "same_key", "action", "when", "within", "visit", "elements"})
+HOLDERS: Final = frozenset({"patient", "subject", "beneficiary"})
 VISIT: Final = "Encounter"
 SNAPSHOT: Final = "snapshot"
 ADDITIVE: Final = "additive"
@@ -49,17 +50,24 @@ class Lists:
         self._brought = tuple(name for name in listings if name in sent)
 
     def interactions(
-        self, rule: Rule, record: PatientRecord, before: Sequence[Interaction], reading: Reading, suffix: str
+        self,
+        rule: Rule,
+        record: PatientRecord,
+        before: Sequence[Interaction],
+        reading: Reading,
+        suffix: str,
+        earlier: dict[str, str],
     ) -> list[Interaction]:
-        """Return what the segments of the lists ask for a patient; `before` is what stands earlier in the plan."""
+        """Return what the segments of the lists ask for a patient; `before` is what stands earlier in the plan.
+
+        `earlier`: the same by the names that files give it; what is listed is added.
+        """
         named = tuple(act.type_ for act in rule.acts if act.type_ in self.types)
         if rule.doing is Doing.DELETE or not (named or self._brought) or not record.identities:
             return []
         patient = Owner(record.local, record.identities[0])
         owners = {"patient": patient, "encounter": _visit(before, suffix) or patient}
         found: list[Interaction] = []
-        names = (record.local, *(one.record.local for one in before if isinstance(one, Keep)))
-        earlier = {name: name for name in names}
         for name in [name for name in self._listings if name in (named or self._brought)]:
             for listing in self._listings[name]:
                 found += listing.interactions(reading, owners[listing.rules.within], suffix, record.local, earlier)
@@ -90,21 +98,18 @@ class _File:
             return ()
         self._check(value, FILE_KEYS, scope)
         holder = str(value.get("patient") or "")
-        if holder not in self._known:
+        if holder not in self._known and (holder or HOLDERS & self._known.keys()):
             self._compiler.problem(
                 scope.at("patient"), f"{self._type} has no element {holder!r}", nearest(holder, self._known)
             )
-        within = str(value.get("within") or "patient")
-        if within not in {"patient", "encounter"}:
-            self._compiler.problem(scope.at("within"), f"found {within!r}", "expected patient or encounter")
         given = value.get(SEGMENTS)
         if not isinstance(given, dict):
             self._compiler.problem(scope.at(SEGMENTS), "no segments", "write AL1: {key: [...], elements: {...}}")
             return ()
-        made = (self._listing(name, part, holder, within) for name, part in given.items() if part is not None)
+        made = (self._listing(name, part, holder) for name, part in given.items() if part is not None)
         return tuple(one for one in made if one is not None)
 
-    def _listing(self, segment: str, value: Any, holder: str, within: str) -> Listing | None:
+    def _listing(self, segment: str, value: Any, holder: str) -> Listing | None:
         path: Path = (SEGMENTS, segment)
         scope = Scope(self._document, path)
         if segment not in segments() and not segment.startswith("Z"):
@@ -125,7 +130,7 @@ class _File:
             self._type,
             segment,
             holder,
-            within,
+            self._within(value, scope),
             tuple(str(one) for one in _listed(value.get("with"))),
             self._complete(value, scope),
             self._word(value, "same_key", ("first", "each"), scope) == "each",
@@ -149,6 +154,13 @@ class _File:
             self._compiler.problem(scope, f"{VISIT} has no list {name!r}", nearest(name, known))
             return None
         return name, self._compiler.object(part, scope.at(name), known[name].type_).step
+
+    def _within(self, value: dict[str, Any], scope: Scope) -> str:
+        """Return whose list it is; a segment's own word goes before the file's."""
+        words = ("patient", "encounter")
+        if "within" in value:
+            return self._word(value, "within", words, scope)
+        return self._word(self._document.value, "within", words, Scope(self._document))
 
     def _complete(self, value: dict[str, Any], scope: Scope) -> bool:
         """Say whether the list is all there is; the file's own word holds for all of its segments."""

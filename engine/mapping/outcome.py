@@ -5,7 +5,19 @@ from typing import Any
 
 from engine.errors import MappingError
 from engine.fhir.changes import created
-from engine.fhir.plan import ElementChange, Follow, Interaction, Keep, Link, Merge, Move, PatientRecord, Rename, Retire
+from engine.fhir.plan import (
+    Attest,
+    ElementChange,
+    Follow,
+    Interaction,
+    Keep,
+    Link,
+    Merge,
+    Move,
+    PatientRecord,
+    Rename,
+    Retire,
+)
 from engine.hl7.message import Message
 from engine.mapping.compile import Mapping
 from engine.mapping.reference import elements
@@ -103,8 +115,14 @@ def _retired(one: Retire) -> Json:
     }
 
 
+def origin(one: Attest) -> Json:
+    """Return the resource that an Attest makes, with one reference for all that is written."""
+    body = {"resourceType": one.record.type, "id": one.id, one.target: [{"reference": "#written"}]}
+    return {**body, **created(one.record.changes).body}
+
+
 def _interaction(one: Interaction) -> Json:
-    if isinstance(one, Keep | Retire | Follow):
+    if isinstance(one, Keep | Retire | Follow | Attest):
         return _beside(one)
     if isinstance(one, Link | Move):
         return _apart(one)
@@ -130,11 +148,13 @@ def _interaction(one: Interaction) -> Json:
     }
 
 
-def _beside(one: Keep | Retire | Follow) -> Json:
+def _beside(one: Keep | Retire | Follow | Attest) -> Json:
     if isinstance(one, Keep):
         return _kept(one)
     if isinstance(one, Retire):
         return _retired(one)
+    if isinstance(one, Attest):
+        return {"attest": one.record.local, "resource": origin(one)}
     whose = one.gone.local if one.gone else one.moved_from
     return {"follow": f"{one.element} of {whose}", "to": one.record.local}
 

@@ -1,5 +1,6 @@
 """References of listed resources: to the patient, the visit, and what another file makes of the same segment."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -19,12 +20,18 @@ def names_in(value: Any) -> tuple[str, ...]:
     return tuple([name for part in value for name in names_in(part)]) if isinstance(value, list | tuple) else ()
 
 
+def referring(changes: tuple[ElementChange, ...]) -> Refers:
+    """Return which changes have such names, and which they are."""
+    named = enumerate(names_in(change.items) for change in changes)
+    return tuple((number, names) for number, names in named if names)
+
+
 def _is_name(reference: str) -> bool:
     return reference in WHOLE or reference.startswith(SAME)
 
 
 def pointed(
-    changes: tuple[ElementChange, ...], refers: Refers, place: str, suffix: str, earlier: dict[str, str]
+    changes: tuple[ElementChange, ...], refers: Refers, place: str, suffix: str, earlier: Mapping[str, str]
 ) -> tuple[ElementChange, ...]:
     """Return changes whose references name what is in this plan; one to what is not keeps its display alone.
 
@@ -56,6 +63,22 @@ def pointed(
     return tuple(found)
 
 
+def placed(value: Any, place: str) -> Any:
+    """Return a value whose references to what another file makes of the same segment name that one: `#~X.GT1-2`."""
+    if isinstance(value, list):
+        return [placed(one, place) for one in value]
+    if not isinstance(value, dict):
+        return value
+    made = {name: placed(part, place) for name, part in value.items()}
+    reference = made.get("reference")
+    if isinstance(reference, str) and reference.startswith(SAME):
+        made["reference"] = f"{reference}.{place}"
+    return made
+
+
 def _local(reference: str, place: str, suffix: str) -> str:
     """Return the name that a segment gives to what a reference means."""
-    return f"{reference.removeprefix(SAME)}.{place}" if reference.startswith(SAME) else reference[1:] + suffix
+    if not reference.startswith(SAME):
+        return reference[1:] + suffix
+    named = reference.removeprefix(SAME)
+    return named + suffix if "." in named else f"{named}.{place}"

@@ -1,18 +1,21 @@
 """Resources that a repetition names: an XCN its Practitioner, a PL its Locations; made once and referred to.
 
 Their file says what of the repetition is the identity, and what else is known of the resource when it is first made.
-A file with `levels` makes one resource for each level that is valued, and each is part of the next.
+A file with `levels` makes one resource for each level that is valued, and each is part of the next. `kinds` are other
+ways to a resource of the same type, each a function of its own (`IN1-3 | Payor`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from engine.fhir.plan import ElementChange, Identity, Keep, ResourceRecord
 from engine.hl7.leaf import NULL
+from engine.mapping.document import Document
+from engine.mapping.expression import RESOURCE
 from engine.mapping.getter import Step
 from engine.mapping.identifier import Authority, Identifiers
 from engine.mapping.reading import Cells, Reading
-from engine.mapping.reference import Element, elements, nearest
+from engine.mapping.reference import Element, data_types, elements, nearest
 from engine.mapping.scope import Scope
 from engine.mapping.steps import Apply
 from engine.mapping.template import Compiler
@@ -20,7 +23,9 @@ from engine.mapping.template import Compiler
 FROM: Final = "from"
 TYPE_SYSTEM: Final = "http://terminology.hl7.org/CodeSystem/v2-0203"
 IDENTITY_KEYS: Final = frozenset({"value", "authority", "type", "system", "display"})
-FILE_KEYS: Final = frozenset({"resource", "extends", FROM, "identity", "elements", "levels", "part"})
+KINDS: Final = "kinds"
+FILE_KEYS: Final = frozenset({"resource", "extends", FROM, "identity", "elements", "levels", "part", KINDS})
+KIND_KEYS: Final = frozenset({FROM, "identity", "elements"})
 
 
 class Level(NamedTuple):
@@ -34,12 +39,30 @@ class Level(NamedTuple):
     body: Step
 
 
-def referred(compiler: Compiler, scope: Scope, identifiers: Identifiers) -> Apply:
-    """Compile a file to what makes a Reference of cells, and the resources that it stands for."""
-    value, name = scope.document.value, str(scope.document.value["resource"])
+def makers(compiler: Compiler, document: Document, identifiers: Identifiers) -> Iterator[tuple[str, Apply]]:
+    """Yield what the file's resource is called as a function, and what that makes of cells; then its `kinds`."""
+    scope, value = Scope(document), document.value
+    yield str(value["resource"]), referred(compiler, scope, value, identifiers, FILE_KEYS)
+    kinds = value.get(KINDS) or {}
+    for kind, part in kinds.items() if isinstance(kinds, dict) else ():
+        at = scope.at(KINDS, kind)
+        if not RESOURCE.fullmatch(kind) or kind in elements():
+            compiler.problem(at, f"found {kind!r}", "a kind is a word such as Payor, and no FHIR type")
+        elif isinstance(part, dict):
+            yield kind, referred(compiler, at, part, identifiers, KIND_KEYS)
+
+
+def referred(
+    compiler: Compiler, scope: Scope, value: dict[str, Any], identifiers: Identifiers, keys: frozenset[str]
+) -> Apply:
+    """Compile a file, or a kind in it, to what makes a Reference of cells, and the resources that it stands for."""
+    name, source = str(scope.document.value["resource"]), str(value.get(FROM))
+    if source not in data_types():
+        compiler.problem(scope.at(FROM), f"unknown data type {source!r}", nearest(source, data_types()))
+    scope = Scope(scope.document, scope.path, type_=source)
     for key in value:
-        if key not in FILE_KEYS:
-            compiler.problem(scope.at(key), f"unknown key {key!r}", nearest(key, FILE_KEYS))
+        if key not in keys:
+            compiler.problem(scope.at(key), f"unknown key {key!r}", nearest(key, keys))
     listed = value.get("levels")
     places = [(scope, value)] if listed is None else [(scope.at("levels", at), one) for at, one in enumerate(listed)]
     levels = tuple(_level(compiler, at, one, name) for at, one in places)
@@ -99,11 +122,21 @@ def authority_step(compiler: Compiler, text: Any, scope: Scope) -> Step:
     """Compile a path to a component (HD) to a step that returns an Authority."""
     if text is None:
         return lambda _, __: Authority("", "", "")
+    if isinstance(text, list):
+        return _first_authority([authority_step(compiler, one, scope.at(number)) for number, one in enumerate(text)])
     parts = [compiler.expression(f"{text}.{part}", scope, Element("string", many=False)).step for part in (1, 2, 3)]
 
     def step(cells: Any, reading: Reading) -> Authority:
         found = [part(cells, reading) for part in parts]
         return Authority(*(one if isinstance(one, str) else "" for one in found))
+
+    return step
+
+
+def _first_authority(steps: list[Step]) -> Step:
+    def step(cells: Any, reading: Reading) -> Authority:
+        found = (one(cells, reading) for one in steps)
+        return next((one for one in found if any(one)), Authority("", "", ""))
 
     return step
 

@@ -5,14 +5,16 @@ from dataclasses import replace
 from typing import Any, Final
 
 from engine.mapping.asking import VISIT, Resource, Words
+from engine.mapping.attest import TARGET
 from engine.mapping.document import Document, Problems
 from engine.mapping.events import EventTable
 from engine.mapping.expression import FIELD
 from engine.mapping.identifier import Identifiers
 from engine.mapping.lists import SEGMENTS
+from engine.mapping.pointing import SAME, WHOLE
 from engine.mapping.reading import Reading
-from engine.mapping.reference import data_types, elements, nearest
-from engine.mapping.referred import FROM, referred
+from engine.mapping.reference import elements, nearest
+from engine.mapping.referred import FROM, makers
 from engine.mapping.resource import Number, Numbers, ResourceMapping
 from engine.mapping.scope import Scope
 from engine.mapping.slices import Slices
@@ -54,23 +56,27 @@ def compile_resources(
         if name not in elements():
             compiler.problem(Scope(document).at("resource"), f"unknown resource {name!r}", nearest(name, elements()))
         elif FROM in document.value:
-            source = str(document.value[FROM])
-            if source not in data_types():
-                compiler.problem(
-                    Scope(document).at(FROM), f"unknown data type {source!r}", nearest(source, data_types())
-                )
-            compiler.makers[name] = referred(compiler, Scope(document, type_=source), identifiers)
-        elif name != "Patient" and SEGMENTS not in document.value:
+            compiler.makers |= makers(compiler, document, identifiers)
+        elif name != "Patient" and not {SEGMENTS, TARGET} & document.value.keys():
             found[name] = _resource(compiler, document, name, identifiers, tables)
     return found
 
 
 def check_acts(
-    table: EventTable, resources: Mapping[str, Resource], lists: Set[str], events: Document, problems: Problems
+    table: EventTable,
+    resources: Mapping[str, Resource],
+    lists: Set[str],
+    along: Set[str],
+    events: Document,
+    problems: Problems,
 ) -> None:
-    """Note acts of the event table with resources that have no file, and what is to be sent and has none."""
-    for type_ in sorted(table.sent - set(resources) - lists - {"Patient"}):
-        problems.add(events, ("resources",), f"found {type_!r}", nearest(type_, {"Patient", *resources, *lists}))
+    """Note acts of the event table with resources that have no file, and what is to be sent and has none.
+
+    `along`: types that no act names, and that come with every event.
+    """
+    known = {"Patient", *resources, *lists, *along}
+    for type_ in sorted(table.sent - known):
+        problems.add(events, ("resources",), f"found {type_!r}", nearest(type_, known))
     for event, rule in table.rules.items():
         for act in rule.acts:
             if act.type_ not in resources and act.type_ not in lists:
@@ -108,7 +114,8 @@ def _resource(
     tests = compiler.guards({"when": value["when"]}, scope) if "when" in value else []
     when = tests[0][0] if tests else None
     words = replace(_words(compiler, scope, value, name), parts=slices.parts())
-    return Resource(mapping, new, words, when, along=value.get("along") == "yes")
+    refers = any(mark in repr(value["elements"]) for mark in (SAME, *WHOLE))
+    return Resource(mapping, new, words, when, along=value.get("along") == "yes", refers=refers)
 
 
 def _words(compiler: Compiler, scope: Scope, value: dict[str, Any], name: str) -> Words:

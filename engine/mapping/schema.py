@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import orjson
 
-from engine.mapping import lists, referred, resources, status
+from engine.mapping import attest, lists, referred, resources, status
 from engine.mapping.act import Verb
 from engine.mapping.case import CASE_KEYS, CHANNEL_KEYS, EXPECT_KEYS, LISTED
 from engine.mapping.check_table import KEYS as TABLE_KEYS
@@ -133,7 +133,8 @@ def _resource() -> Json:
     known |= {"patient": TEXT, "late": TEXT, "part": TEXT, "identity": _identity(), "status": _status()}
     known |= {"within": {"enum": ["patient", "encounter"]}, "list": LIST, "needs": _ref("needs"), "when": CONDITION}
     known |= {"along": {"enum": ["yes", "no", True, False]}}
-    keys = PATIENT_KEYS | resources.FILE_KEYS | referred.FILE_KEYS | lists.FILE_KEYS | {ADD}
+    known |= {attest.TARGET: TEXT, "key": _ref("each")}
+    keys = PATIENT_KEYS | resources.FILE_KEYS | referred.FILE_KEYS | lists.FILE_KEYS | attest.FILE_KEYS | {ADD}
     of_type = [
         {"if": {"properties": {"resource": {"const": name}}}, "then": {"properties": _sections(name)}} for name in names
     ]
@@ -152,9 +153,15 @@ def _sections(name: str) -> Json:
     sections = dict.fromkeys(("elements", "merged", "new", ADD), _any(_ref(name), NULL))
     listed = {"key": _ref("each"), "with": _ref("each"), "action": _ref("expression"), "when": CONDITION}
     listed |= {"list": LIST, "same_key": {"enum": ["first", "each"]}, "elements": _ref(name)}
-    listed["visit"] = _ref("Encounter")
+    listed |= {"visit": _ref("Encounter"), "within": {"enum": ["patient", "encounter"]}}
+    kind = _object(
+        referred.KIND_KEYS,
+        {"from": {"enum": sorted(data_types())}, "identity": _identity(), "elements": _ref(name)},
+    )
     segments = {"type": "object", "additionalProperties": _any(_object(lists.SEGMENT_KEYS, listed), NULL)}
-    return {**sections, "levels": {"type": "array", "items": level}, "retired": _ref(name), lists.SEGMENTS: segments}
+    kinds = {"type": "object", "additionalProperties": kind}
+    levels = {"type": "array", "items": level}
+    return {**sections, "levels": levels, referred.KINDS: kinds, "retired": _ref(name), lists.SEGMENTS: segments}
 
 
 def _identity() -> Json:
@@ -192,7 +199,7 @@ def _datatype() -> Json:
 
 def _definitions(names: Iterable[str]) -> Json:
     """Return the types that are reached from some, and what may stand for one of a type and for a list of it."""
-    first = _object({"first"}, {"first": {"type": "array", "items": _ref("expression")}})
+    first = _object({"first"}, {"first": {"type": "array", "items": _any(_ref("expression"), {"type": "object"})}})
     found: Json = {"expression": _expression(), "first": first, "needs": {"type": "array", "items": TEXT}, **_forms("")}
     found["each"] = _any(TEXT, {"type": "array", "items": TEXT})
     found["condition"] = CONDITION

@@ -143,7 +143,8 @@ def _sources(entry: Any) -> Sources:
     if isinstance(entry, dict):
         each = entry.get("each")
         if isinstance(each, str) and SEGMENT.fullmatch(each):
-            return ((each, 0),)
+            others = (source for part in entry.values() for source in _sources(part) if source[0] != each)
+            return tuple(dict.fromkeys(((each, 0), *others)))
         return tuple(dict.fromkeys(source for part in entry.values() for source in _sources(part)))
     if isinstance(entry, list):
         return tuple(dict.fromkeys(source for part in entry for source in _sources(part)))
@@ -193,7 +194,7 @@ def _write_choice(steps: tuple[tuple[str, Step], ...]) -> Write:
                 deleted.append(deletions[name])
             elif value is not None:
                 changes.append(ElementChange(name, name, (value,), many=False))
-                changes.extend(deletions[other] for other, _ in steps if other != name)
+                changes.extend(one for other, one in deletions.items() if other != name)
                 return
         changes.extend(deleted)
 

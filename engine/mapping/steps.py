@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 from engine.hl7.leaf import NULL, Null
 from engine.mapping.expression import Field
 from engine.mapping.getter import Step, Test
+from engine.mapping.pointing import placed
 from engine.mapping.reading import EVERYTHING, Cells, Held, Reading
 
 Apply = Callable[[Any, Reading], Any]
@@ -246,8 +247,11 @@ def _more(also: tuple[Step, ...], cells: Cells, reading: Reading) -> list[Any]:
     return [item for one in also if isinstance(item := one(cells, reading), dict)]
 
 
-def each_segment(name: str, item: Step) -> Step:
-    """Return a step that makes an item of each segment of a name; `""` in the first field deletes."""
+def each_segment(name: str, item: Step, *, refers: bool = False) -> Step:
+    """Return a step that makes an item of each segment of a name; `""` in the first field deletes.
+
+    `refers`: items name what another file makes of their segment.
+    """
 
     def step(_: Any, reading: Reading) -> Any:
         segments = reading.all.get(name)
@@ -255,13 +259,13 @@ def each_segment(name: str, item: Step) -> Step:
             return None
         items: list[Any] = []
         null: Null | None = None
-        for segment in segments:
+        for number, segment in enumerate(segments, 1):
             reading.place = name
             value = NULL if segment.is_null(1) else item(Held(segment), reading)
             if value is NULL:
                 null = NULL
             elif value is not None:
-                items.append(value)
+                items.append(placed(value, f"{name}-{number}") if refers else value)
         return items or null
 
     return step

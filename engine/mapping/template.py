@@ -21,6 +21,7 @@ from engine.mapping.expression import (
 from engine.mapping.functions import FUNCTIONS
 from engine.mapping.getter import Step, Test, condition_test, field_step, part_step
 from engine.mapping.kit import Function, Kit, Takes
+from engine.mapping.pointing import SAME
 from engine.mapping.reading import EVERYTHING
 from engine.mapping.reference import Element, elements, nearest, segments
 from engine.mapping.scope import DataType, Scope
@@ -84,6 +85,9 @@ class Compiler:
     def _first(self, texts: Any, scope: Scope, want: Element) -> Made:
         if not isinstance(texts, list) or not texts:
             return self.problem(scope, f"found {kind_of(texts)}", "expected a list of expressions")
+        if any(isinstance(one, dict) for one in texts):
+            made = tuple(self.value(one, scope.at(number), want) for number, one in enumerate(texts))
+            return Made(first_of(tuple(one.step for one in made)), mask=_any_of(made))
         alternatives: list[tuple[Alternative, Scope]] = []
         for number, text in enumerate(texts):
             try:
@@ -154,6 +158,8 @@ class Compiler:
             expected = "one word" if function.words else f"{least} to {most} tables" if most else "none"
             self.problem(scope, f"{name} with {len(arguments)} argument(s)", f"it takes {expected}")
             return None
+        if function.field:
+            self._field(arguments[0], scope)
         unknown = [table for table in arguments if most and table not in self._kit.tables]
         for table in unknown:
             self.problem(scope, f"unknown table {table!r}", nearest(table, dict(self._kit.tables)))
@@ -230,7 +236,7 @@ class Compiler:
     def _each(self, source: str, entry: dict[str, Any], scope: Scope, element: Element) -> Step:
         if source in segments() or (len(source) == 3 and source[0] == "Z"):
             inner = Scope(scope.document, scope.path, segment=source)
-            return each_segment(source, self.object(entry, inner, element.type_).step)
+            return each_segment(source, self.object(entry, inner, element.type_).step, refers=SAME in repr(entry))
         head = self._field(source, scope.at("each"))
         if head is None:
             return NOTHING.step

@@ -31,7 +31,8 @@ ALL = (
 class Feed:
     """What one sender says of one patient, and what the service has of it."""
 
-    def __init__(self, site, service, name, *, sender="REG", authority="RVB", also=""):
+    def __init__(self, site, service, name, *, sender="REG", authority="RVB", also="", mapping=MAPPING):
+        self.mapping = mapping
         self.site, self.service, self.name, self.sender, self.authority = site, service, name, sender, authority
         self.numbers = f"{name}^^^{authority}^MR{also}"
         self.day = 2
@@ -40,13 +41,13 @@ class Feed:
         """Deliver an event with these segments after PID and PV1."""
         self.day += 1
         at = f"202603{self.day:02d}080000"
-        head = f"MSH|^~\\&|{self.sender}|RIVERBEND|||{at}||ADT^{event}|{event}{at}|P|2.5.1\rEVN|{event}|{at}"
+        head = f"MSH|^~\\&|{self.sender}|RIVERBEND|||{at}||ADT^{event}|{event}{at}{self.name}|P|2.5.1\rEVN|{event}|{at}"
         account = f"AC{self.name}^^^{self.authority}^AN"
         pid = f"PID|1||{self.numbers}||{self.name}^Amara||19600102|F||||||||||{account}"
         visit = f"PV1|1|I|3W||||||||||||||||{self.name}V^^^{self.authority}"
-        plan = MAPPING.plan(parse("\r".join((head, pid, visit, *segments)).encode()))
+        self.plan = self.mapping.plan(parse("\r".join((head, pid, visit, *segments)).encode()))
         before = len(self.site.intents)
-        verdict = await self.site.deliver(plan, **options)
+        verdict = await self.site.deliver(self.plan, **options)
         assert verdict.kind is VerdictKind.DELIVERED, verdict
         self.writes = [one for one in self.site.intents[before:] if one.method != "GET"]
         return verdict
@@ -54,14 +55,15 @@ class Feed:
     def patient(self):
         """The logical id of the patient."""
         system = MRN if self.authority == "RVB" else EAST
-        return self._entries("Patient", f"identifier={system}|{self.name}")[0]["id"]
+        return self.entries("Patient", f"identifier={system}|{self.name}")[0]["id"]
 
     def listed(self, type_):
         """What the service has of a type for the patient, oldest first, in R4."""
-        found = self._entries(type_, f"patient=Patient/{self.patient()}")
+        found = self.entries(type_, f"patient=Patient/{self.patient()}")
         return sorted(found, key=lambda one: int(one["id"]) if one["id"].isdigit() else one["meta"]["lastUpdated"])
 
-    def _entries(self, type_, query):
+    def entries(self, type_, query):
+        """What a search at the service finds, in R4."""
         answer = self.service.ask("GET", f"/fhir/R4/{type_}?{query.replace('#', '%23')}", client="physician")
         return [one["resource"] for one in answer.json().get("entry", ())]
 
@@ -97,7 +99,7 @@ async def test_all_of_a_message(feed):
     found = {type_: len(feed.listed(type_)) for type_ in TYPES}
     assert found == {
         "Encounter": 1,
-        "RelatedPerson": 2,  # NK1 and the insured of IN1
+        "RelatedPerson": 3,  # NK1, the insured of IN1, the guarantor of GT1
         "Coverage": 1,
         "AllergyIntolerance": 1,
         "Condition": 2,

@@ -10,11 +10,13 @@ from fhir.resources.R4B.patient import Patient
 
 from engine.config.shipped import shipped
 from engine.errors import MappingError, MessageError
-from engine.fhir.plan import Interaction, Keep, Link, Merge, PatientRecord, Retire
+from engine.fhir.plan import Attest, Interaction, Keep, Link, Merge, Move, PatientRecord, Retire
+from engine.fhir.versions.direction import Direction
+from engine.fhir.versions.turn import turned
 from engine.hl7.message import parse
-from engine.mapping.case import Case, channel_of, differences, read_cases, run_case
+from engine.mapping.case import Case, channel_of, differences, read_cases, run_case, sending
 from engine.mapping.compile import Mapping, MappingSource, compile_mapping, load
-from engine.mapping.outcome import outcome, patient, resource
+from engine.mapping.outcome import origin, outcome, patient, resource
 from engine.mapping.subject import Action
 from tests.conftest import CorpusFile
 
@@ -23,20 +25,21 @@ CASES = read_cases(sorted((shipped("mappings") / "tests").glob("*.yaml")))
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{Path(case.source.file).stem}: {case.name}")
 def test_case(case: Case, source: MappingSource) -> None:
-    """What a shipped case expects comes out, and every Patient in it is valid R4."""
+    """What a shipped case expects comes out; all of it is valid R4, and valid STU3 as a destination gets it."""
     found = run_case(case, source)
     assert differences(case, found) == ()
     if "patient" in found:
         Patient.model_validate(found["patient"])
     for one in found.get("interactions", ()):
-        if one.get("if_absent", "").startswith("create"):
+        if "attest" in one or one.get("if_absent", "").startswith("create"):
             valid(one["resource"])
+            valid(turned(one["resource"], Direction.TO_STU3), "STU3")
 
 
-def valid(body: dict[str, Any]) -> None:
-    """Hold a resource to the model of its type in R4."""
+def valid(body: dict[str, Any], version: str = "R4B") -> None:
+    """Hold a resource to the model of its type."""
     name = body["resourceType"]
-    getattr(import_module(f"fhir.resources.R4B.{name.lower()}"), name).model_validate(body)
+    getattr(import_module(f"fhir.resources.{version}.{name.lower()}"), name).model_validate(body)
 
 
 def test_every_event_has_a_case() -> None:
@@ -67,8 +70,9 @@ def test_loading_is_quick() -> None:
 
 
 def test_corpus(corpus: tuple[CorpusFile, ...], source: MappingSource) -> None:
-    """Whatever others' messages hold: a subject always, a plan or an error of ours, and valid R4 in every plan."""
-    mapping = compile_mapping(source, channel_of({"authorities": {"": "https://mrn.example"}}))
+    """Whatever others' messages hold: a subject always, a plan or an error of ours, valid R4 and STU3 in every plan."""
+    everything = sending(source, [name for name, one in source.documents.resources.items() if "from" not in one.value])
+    mapping = compile_mapping(everything, channel_of({"authorities": {"": "https://mrn.example"}}))
     invalid: list[str] = []
     planned = 0
     for file in corpus:
@@ -82,6 +86,7 @@ def test_corpus(corpus: tuple[CorpusFile, ...], source: MappingSource) -> None:
             planned += 1
             try:
                 valid(body)
+                valid(turned(body, Direction.TO_STU3), "STU3")
             except ValueError as error:
                 invalid.append(f"{file.name}: {error}")
     assert invalid == []
@@ -91,14 +96,18 @@ def test_corpus(corpus: tuple[CorpusFile, ...], source: MappingSource) -> None:
 def _bodies(one: Interaction) -> list[dict[str, Any]]:
     if isinstance(one, Keep):
         return [resource(one)] if one.create else []
+    if isinstance(one, Attest):
+        return [origin(one)]
     return [patient(record) for record in _records(one)]
 
 
 def _records(one: Interaction) -> tuple[PatientRecord, ...]:
-    if isinstance(one, Keep | Retire):
+    if isinstance(one, Keep | Retire | Attest):
         return ()
     if isinstance(one, Link):
         return one.one, one.other
+    if isinstance(one, Move):
+        return (one.target,)
     return (one.survivor,) if isinstance(one, Merge) else (one.patient,)
 
 
