@@ -15,7 +15,7 @@ from engine.journal import counting
 from engine.journal.database import Connection, open_reader
 from engine.journal.entry import State
 from engine.journal.moment import from_micros, optional_from_micros
-from engine.journal.searching import AMONG, Search, row_of
+from engine.journal.searching import AMONG, BODY, Search, row_of
 from engine.journal.streams import Stream, walk
 from engine.journal.texts import attach
 from engine.journal.views import AttemptView, DeliveryView, EntryView, Filters, Noted, Page, Row, Stats, Traffic
@@ -107,6 +107,11 @@ class Reader:
             head[0], peer, version, optional_from_micros(event_at), digest.hex(), mapping, batch, parent, raw or b"",
             acknowledgement or b"", sound, optional_from_micros(worn), deliveries, children,
         )  # fmt: skip
+
+    def raw(self, seq: int) -> bytes:
+        """Return the bytes of an entry; empty where there is none, or retention took them."""
+        row = self._connection.execute(BODY, (seq,)).fetchone()
+        return row[0] if row else b""
 
     def beside(self, seq: int, most: int) -> tuple[tuple[Row, ...], tuple[Row, ...]]:
         """Return at most `most` entries of the same patients before an entry and as many after it, each oldest first.

@@ -1,8 +1,9 @@
 """Full text: an index of the words of every message, in a file of its own that is filled behind the journal's back.
 
 Nobody who sends or delivers waits for it: a thread reads what was recorded and indexes it, at most a share of its time.
-It is made of the journal and can be made again: a file that is lost or damaged is begun anew. What is not yet indexed
-is read itself when somebody searches. Bodies that left the journal leave the index on the thread's next round.
+It is made of the journal and can be made again: a file that is lost, damaged or of another journal is begun anew. What
+is not yet indexed is read itself when somebody searches. Bodies that left the journal leave the index on the thread's
+next round.
 """
 
 import threading
@@ -38,13 +39,15 @@ TABLES: Final = (
 CREATE VIRTUAL TABLE IF NOT EXISTS words
 USING fts5(body, content='', contentless_delete=1, detail=none, tokenize='ascii')
 """,
-    "CREATE TABLE IF NOT EXISTS indexed (seq INTEGER NOT NULL)",
-    "INSERT INTO indexed (seq) SELECT 0 WHERE NOT EXISTS (SELECT 1 FROM indexed)",
+    "CREATE TABLE IF NOT EXISTS indexed (seq INTEGER NOT NULL, sha256 BLOB NOT NULL)",
+    "INSERT INTO indexed (seq, sha256) SELECT 0, x'' WHERE NOT EXISTS (SELECT 1 FROM indexed)",
 )
-INDEXED: Final = "SELECT seq FROM indexed"
+# How far the index is, and what stands there in the journal that it was made of; a restored one has something else.
+INDEXED: Final = "SELECT seq, sha256 FROM indexed"
+DIGEST: Final = "SELECT sha256 FROM entry WHERE seq = ?"
 BODIES: Final = "SELECT seq, raw FROM payload WHERE seq > ? ORDER BY seq LIMIT ?"
 ADD: Final = "INSERT INTO words (rowid, body) VALUES (?, ?)"
-ADVANCE: Final = "UPDATE indexed SET seq = ?"
+ADVANCE: Final = "UPDATE indexed SET seq = ?, sha256 = ?"
 DOCUMENTS: Final = "SELECT id FROM words_docsize WHERE id > ? ORDER BY id LIMIT ?"
 GONE: Final = """
 SELECT one.value FROM json_each(?) AS one WHERE NOT EXISTS (SELECT 1 FROM payload WHERE seq = one.value)
@@ -76,7 +79,9 @@ def streams(connection: Connection, phrases: Phrases) -> tuple[Stream, ...]:
         raise JournalError("the messages of this journal are sealed: their words cannot be searched for")
     if connection.execute(IS_THERE).fetchone() is None:
         return (Stream(BEHIND, (-1,)),)
-    (last,) = connection.execute("SELECT seq FROM text.indexed").fetchone()
+    last, digest = connection.execute(INDEXED).fetchone()
+    if not _is_of(connection, last, digest):
+        return (Stream(BEHIND, (-1,)),)
     return Stream(MATCH, (phrases.query,)), Stream(BEHIND, (last,))
 
 
@@ -118,7 +123,12 @@ class Texts:
                         remove(self._folder)
                         return
                     with closing(open_index(self._folder)) as index:
-                        self._work(Indexing(journal, index))
+                        indexing = Indexing(journal, index)
+                        is_ours = indexing.is_ours()
+                        if is_ours:
+                            self._work(indexing)
+                if not is_ours:
+                    remove(self._folder)
             except (sqlite3.DatabaseError, OSError, JournalError) as error:
                 self._failed(error)
                 if isinstance(error, sqlite3.DatabaseError) and _is_damage(error):
@@ -144,15 +154,19 @@ class Indexing:
         self._journal = journal
         self._index = index
 
+    def is_ours(self) -> bool:
+        """Say whether the index was made of this journal."""
+        return _is_of(self._journal, *self._index.execute(INDEXED).fetchone())
+
     def add(self) -> bool:
         """Index the next entries; say whether there were as many as a step takes."""
-        (last,) = self._index.execute(INDEXED).fetchone()
+        last, _digest = self._index.execute(INDEXED).fetchone()
         rows = self._journal.execute(BODIES, (last, PAGE)).fetchall()
         if rows:
             bodies = [(seq, " ".join(dict.fromkeys(words(text_of(raw))))) for seq, raw in rows]
             self._index.execute("BEGIN")
             self._index.executemany(ADD, bodies)
-            self._index.execute(ADVANCE, (rows[-1][0],))
+            self._index.execute(ADVANCE, (rows[-1][0], *self._journal.execute(DIGEST, (rows[-1][0],)).fetchone()))
             self._index.execute("COMMIT")
         return len(rows) == PAGE
 
@@ -196,6 +210,11 @@ def remove(folder: Path) -> None:
     """Take the index away; it is made again, or is not wanted."""
     for name in (FILE, f"{FILE}-wal", f"{FILE}-shm"):
         (folder / name).unlink(missing_ok=True)
+
+
+def _is_of(journal: Connection, last: int, digest: bytes) -> bool:
+    found = journal.execute(DIGEST, (last,)).fetchone()
+    return last == 0 or (found is not None and found[0] == digest)
 
 
 def _is_damage(error: sqlite3.DatabaseError) -> bool:

@@ -12,7 +12,7 @@ import typer
 from engine.config.channel import Channel
 from engine.config.source import read as read_file
 from engine.config.source import validate
-from engine.errors import MessageError, UsageError
+from engine.errors import AdtEngineError, MessageError, UsageError
 from engine.hl7.leaf import NULL
 from engine.hl7.message import parse
 from engine.journal.reading import Reader
@@ -22,8 +22,9 @@ from engine.mapping.explain import Evidence, Explanation, explain
 from engine.mapping.expression import FIELD
 from engine.mapping.survey import Survey, name_of
 from engine.mapping.written import written_head
+from engine.ops import admin
 from engine.ops.authored import folders_of, messages_in
-from engine.ops.options import Json, Mappings
+from engine.ops.options import DATA, Data, Json, Mappings
 from engine.ops.view import entry_of
 from engine.pipeline.configuration import Files
 
@@ -43,10 +44,7 @@ def explain_(
 
     Example: adt-engine mappings explain samples/01-a28-add-person.hl7 --element Patient.birthDate
     """
-    if element and field:
-        raise UsageError("give --element or --field, not both")
-    if field and not FIELD.fullmatch(field):
-        raise UsageError(f"{field!r} is no field; give one such as PID-7 or PID-5.1")
+    _check(element, field)
     on = validate(read_file(channel), Channel) if channel else channel_of({})
     source = load(folders_of(mappings), name or on.mapping)
     made = [_explained(source, on, raw, element, field) for raw in messages_in(file)]
@@ -55,6 +53,33 @@ def explain_(
     else:
         typer.echo("\n\n".join("\n".join(_told(one, element, field)) for one in made))
     if any("error" in one and "elements" not in one for one in made):
+        raise typer.Exit(1)
+
+
+def explain_entry(
+    entry: Annotated[int, typer.Argument(help="The number of an entry.", min=1)],
+    element: Annotated[str, typer.Option(help="Only of this element, such as Patient.birthDate.")] = "",
+    field: Annotated[str, typer.Option(help="Only what this field went into, such as PID-7.")] = "",
+    data: Data = DATA,
+    as_json: Json = False,
+) -> None:
+    """Say why a journaled message comes out as it does, by the mapping files of the running engine.
+
+    The output holds patient data. Exit 0 if the message can be read, 1 otherwise.
+
+    Example: adt-engine messages explain 37 --element Patient.birthDate --data /var/lib/adt-engine
+    """
+    try:
+        made = admin.ask(data, "messages.explain", {"entry": entry, "element": element, "field": field})
+    except ConnectionError as error:
+        raise AdtEngineError(
+            f"no engine runs on {data}: start it, or explain a file with `adt-engine mappings explain FILE`"
+        ) from error
+    if as_json:
+        typer.echo(orjson.dumps(made, option=orjson.OPT_INDENT_2))
+    else:
+        typer.echo("\n".join(_told(made, element, field)))
+    if "error" in made and "elements" not in made:
         raise typer.Exit(1)
 
 
@@ -68,6 +93,7 @@ def explained_entry(files: Files, channels: MappingOf[str, Channel], given: Mapp
     """
     seq = entry_of(given)
     element, field = str(given.get("element") or ""), str(given.get("field") or "")
+    _check(element, field)
     with Reader(files.data) as reader:
         view = reader.show(seq)
     channel = channels.get(view.row.channel)
@@ -77,6 +103,13 @@ def explained_entry(files: Files, channels: MappingOf[str, Channel], given: Mapp
     made = _explained(source, channel, view.raw, element, field, charset=channel.charset)
     plain: dict[str, Any] = orjson.loads(orjson.dumps(made, default=_plain))
     return {"entry": seq, **plain}
+
+
+def _check(element: str, field: str) -> None:
+    if element and field:
+        raise UsageError("give --element or --field, not both")
+    if field and not FIELD.fullmatch(field):
+        raise UsageError(f"{field!r} is no field; give one such as PID-7 or PID-5.1")
 
 
 def _explained(

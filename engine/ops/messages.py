@@ -9,15 +9,21 @@ import typer
 from engine.errors import AdtEngineError, UsageError
 from engine.ops import admin
 from engine.ops.conformance import check
+from engine.ops.explain import explain_entry
+from engine.ops.export import export
 from engine.ops.listing import list_
 from engine.ops.options import DATA, Data
 from engine.ops.showing import show
 from engine.ops.table import output
 
-app = typer.Typer(help="List, show, check and replay the entries of the journal.", no_args_is_help=True)
+app = typer.Typer(
+    help="List, show, explain, check, export and replay the entries of the journal.", no_args_is_help=True
+)
 
 app.command(name="list")(list_)
 app.command()(show)
+app.command(name="explain")(explain_entry)
+app.command()(export)
 app.command()(check)
 
 Entries = Annotated[list[int], typer.Argument(help="Numbers of entries, as `messages list` shows them.", min=1)]

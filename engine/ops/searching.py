@@ -92,9 +92,9 @@ def listed(folder: Path, given: Mapping[str, Any]) -> dict[str, Any]:
 
 def searched(folder: Path, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return a page of entries, newest first."""
-    limit = min(max(_number(given, "limit") or 50, 1), MOST_ROWS)
+    limit = min(max(number_in(given, "limit") or 50, 1), MOST_ROWS)
     with Reader(folder) as reader:
-        page = reader.page(filters_of(given), limit, _number(given, "before") or None)
+        page = reader.page(filters_of(given), limit, number_in(given, "before") or None)
     return {
         "entries": [row_of(row) for row in page.rows],
         "before": page.before,
@@ -102,7 +102,8 @@ def searched(folder: Path, given: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _number(given: Mapping[str, Any], name: str) -> int:
+def number_in(given: Mapping[str, Any], name: str) -> int:
+    """Return a number that a request names, 0 for none; UsageError for what is none."""
     value = given.get(name) or 0
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**62:
         raise UsageError(f"--{name} is no number of an entry, or of entries")

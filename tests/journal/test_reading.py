@@ -1,24 +1,35 @@
 """Reading: lists, filters, pages, one entry in full, counts; beside a running engine and without one."""
 
+import asyncio
 from datetime import timedelta
+from itertools import count
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from engine.errors import JournalUnusableError, UnknownEntryError
-from engine.journal.entry import AckOutcome, State
+from engine.journal.entry import AckOutcome, Outcome, State
+from engine.journal.journal import Journal
 from engine.journal.reading import Filters, Reader
-from tests.journal.desk import NOW, Desk, Opener, settlement
+from engine.journal.searching import Search
+from engine.journal.views import Page
+from tests.journal.desk import NOW, Desk, Opener, entry, intent, settlement
 
 
 async def filled(desk: Desk) -> None:
     """Six entries, each in another state: 1 delivered, 2 held, 3 waiting, 4 received, 5 rejected, 6 filtered."""
     await desk.record("c1", ("s|1",), visit="v1")
-    await desk.record("c2", ("s|2", "t|22"), channel="lab")
+    await desk.record("c2", ("s|2", "t|22"), channel="lab", source="LAB|RVB")
     await desk.record("c3", ("s|2",), event="A03")
     await desk.claim()
-    await desk.deliver(1)
-    await desk.journal.settle(settlement(2, State.HELD, reason="refused"))
-    await desk.record("c4", ("s|1",), received_at=NOW + timedelta(hours=1))
+    await desk.deliver(1, notes=("possible-duplicate", "unmapped-code PID-8", "unmapped-code PID-10"))
+    await desk.journal.intend(2, "d", intent())
+    outcome = Outcome(1, 422, ("code-invalid",), "permanent", 1.5)
+    await desk.journal.settle(settlement(2, State.HELD, reason="refused", outcomes=(outcome,)))
+    await desk.record("c4", ("s|1",), received_at=NOW + timedelta(hours=1), flags=("conformance: 3",))
     await desk.record("c5", ("s|5",), state=State.REJECTED, reason="self-merge")
     await desk.record("c6", state=State.FILTERED, reason="query")
 
@@ -42,6 +53,22 @@ async def filled(desk: Desk) -> None:
         pytest.param(Filters(patient="s|5"), [5], id="patient of a refused entry"),
         pytest.param(Filters(visit="v1"), [1], id="visit"),
         pytest.param(Filters(since=NOW + timedelta(minutes=1)), [4], id="since"),
+        pytest.param(Filters(until=NOW + timedelta(minutes=1)), [6, 5, 3, 2, 1], id="until"),
+        pytest.param(Filters(since=NOW, until=NOW), [], id="no time at all"),
+        pytest.param(Filters(source="LAB|RVB"), [2], id="source"),
+        pytest.param(Filters(source="LAB|RVB", event="A08"), [2], id="source and event"),
+        pytest.param(Filters(channel="adt", event="A08"), [6, 5, 4, 1], id="channel and event"),
+        pytest.param(Filters(channel="adt", source="LAB|RVB"), [], id="channel and source, never together"),
+        pytest.param(Filters(reason="refused"), [2], id="reason of a delivery"),
+        pytest.param(Filters(reason="query"), [6], id="reason at the door"),
+        pytest.param(Filters(reason="nothing"), [], id="no such reason"),
+        pytest.param(Filters(outcome="possible-duplicate"), [1], id="note"),
+        pytest.param(Filters(outcome="unmapped-code"), [1], id="note with a place"),
+        pytest.param(Filters(outcome="unmapped-code PID-8"), [1], id="note and its place"),
+        pytest.param(Filters(outcome="unmapped"), [], id="a note is whole"),
+        pytest.param(Filters(outcome="conformance"), [4], id="flag with a count"),
+        pytest.param(Filters(outcome="code-invalid"), [2], id="code of an answer"),
+        pytest.param(Filters(outcome="stale", state=State.HELD), [], id="note and state"),
         pytest.param(Filters(patient="s|1", state=State.RECEIVED), [4], id="two filters"),
         pytest.param(Filters(patient="nobody"), [], id="nothing"),
     ],
@@ -102,3 +129,54 @@ async def test_what_is_not_there_is_named(desk: Desk, tmp_path_factory: pytest.T
         reader.show(12)
     with pytest.raises(JournalUnusableError, match="no journal"):
         Reader(tmp_path_factory.mktemp("empty"))
+
+
+async def test_a_note_that_a_replay_made_untrue_is_found_no_more(desk: Desk) -> None:
+    """The work list of a note holds what bears it now."""
+    seq = await desk.record("1", ("s|1",))
+    await desk.claim()
+    await desk.deliver(seq, notes=("possible-duplicate",))
+    await desk.journal.replay(seq, by="somebody")
+    await desk.claim()
+    await desk.journal.settle(settlement(seq, reason="unchanged"))
+    with Reader(desk.folder) as reader:
+        assert reader.page(Filters(outcome="possible-duplicate")).rows == ()
+        assert [row.seq for row in reader.page(Filters(reason="unchanged")).rows] == [seq]
+
+
+async def test_a_search_that_takes_too_long_says_how_far_it_came(desk: Desk) -> None:
+    """The page ends with the chunk in which the time was over, and the next one goes on there to the end."""
+    await asyncio.gather(*(desk.record(f"c{number}", ("s|1",)) for number in range(200)))
+    ticking = count()
+    with Reader(desk.folder) as reader, reader._moment():
+        search = Search(reader._connection, Filters(state=State.DELIVERED), lambda: float(next(ticking)))
+        page = search.page(50, None, seconds=0)
+    assert (page.rows, page.before, page.searched_back_to) == ((), 137, NOW)  # a chunk is of 64
+    with Reader(desk.folder) as reader:
+        assert reader.page(Filters(state=State.DELIVERED), 50, page.before) == Page((), None, None)
+
+
+@given(
+    steps=st.lists(st.integers(-90_000, 90_000), min_size=1, max_size=12),
+    bounds=st.tuples(st.integers(), st.integers()),
+)
+@settings(max_examples=20, deadline=None)
+def test_no_entry_of_a_time_is_missed_whatever_the_clock_did(steps: list[int], bounds: tuple[int, int]) -> None:
+    """Clocks are set forward and back; since and until hold of each entry by its own time."""
+    moments, at = [], 0
+    for step in steps:
+        at += step
+        moments.append(NOW + timedelta(seconds=at))
+    since, until = (NOW + timedelta(seconds=bound % 400_000 - 200_000) for bound in bounds)
+
+    async def found(folder: Path) -> list[int]:
+        journal = await Journal.open(folder, clock=lambda: NOW, fail=pytest.fail)
+        for number, moment in enumerate(moments):
+            await journal.record(entry(f"c{number}", ("s|1",), received_at=moment))
+        await journal.close()
+        with Reader(folder) as reader:
+            return [row.seq for row in reader.list(Filters(since=since, until=until))]
+
+    with TemporaryDirectory() as name:
+        expected = [seq for seq, moment in enumerate(moments, 1) if since <= moment < until]
+        assert asyncio.run(found(Path(name))) == expected[::-1]

@@ -11,7 +11,7 @@ from engine.journal.database import open_reader
 from engine.journal.reading import Filters, Reader
 from engine.journal.texts import FILE, Indexing, Texts, open_index
 from engine.journal.wording import Phrases, text_of, words
-from tests.journal.desk import Desk
+from tests.journal.desk import Desk, Opener
 
 PID = "MSH|^~\\&|ADT|RVB|||20260301||ADT^A08|{}|P|2.5.1{}\rPID|1||{}^^^RVB^MR||{}\r"
 
@@ -116,6 +116,28 @@ async def test_the_thread_indexes_what_comes_and_begins_anew_where_the_file_is_d
     finally:
         again.stop()
     assert len(failures) == 1
+
+
+async def test_an_index_of_another_journal_is_not_believed(opened: Opener, tmp_path: Path) -> None:
+    """After a restore the words are read themselves, and the index is made anew."""
+    async with opened(tmp_path) as desk:
+        await filled(desk)
+        with indexing(tmp_path) as steps:
+            steps.add()
+    for name in ("journal.db", "journal.db-wal", "journal.db-shm"):
+        (tmp_path / name).unlink(missing_ok=True)
+    async with opened(tmp_path) as desk:
+        for number in range(4):
+            await desk.record(f"d{number}", ("s|9",), raw=message(f"d{number}", "RB-9", "Zebra").encode())
+        with Reader(tmp_path) as reader:
+            assert [row.seq for row in reader.page(Filters(text="zebra")).rows] == [4, 3, 2, 1]
+            assert reader.page(Filters(text="quintero")).rows == ()
+        texts = Texts(tmp_path, pytest.fail)
+        texts.start()
+        try:
+            await eventually(lambda: _indexed(tmp_path) == 4)
+        finally:
+            texts.stop()
 
 
 def _indexed(folder: Path) -> int:

@@ -122,3 +122,45 @@ async def test_wrong_use_is_told(rig: Rig) -> None:
     assert done.returncode == 2
     done = await cli(rig, "show", "99")
     assert (done.returncode, "99" in done.stderr) == (1, True)
+
+
+async def test_why_a_message_came_out_so_is_told(rig: Rig) -> None:
+    """The rule of one element, and what a field went into; an engine must run."""
+    done = await cli(rig, "explain", "1", "--element", "Patient.birthDate")
+    assert done.returncode == 0, done.stderr
+    assert "Patient.birthDate = 1984-02-29" in done.stdout
+    told = orjson.loads((await cli(rig, "explain", "1", "--field", "PID-8", "--json")).stdout)
+    assert [one["element"] for one in told["elements"]] == ["Patient.gender"]
+    whole = orjson.loads((await cli(rig, "show", "1", "--json")).stdout)
+    assert told["mapping"] == whole["deliveries"][0]["mapping"]
+    await rig.engine.stop()
+    done = await cli(rig, "explain", "1")
+    assert (done.returncode, "mappings explain" in done.stderr) == (1, True)
+
+
+async def test_messages_are_exported_with_a_reason(rig: Rig, tmp_path: Path) -> None:
+    """Byte for byte into a folder, as lines, as CSV; for nobody else, and over nothing that is there."""
+    why = ("--reason", "ticket 4711")
+    done = await cli(rig, "export", "--to", str(tmp_path / "out"), "--format", "hl7", "--state", "delivered", *why)
+    assert done.returncode == 0, done.stderr
+    assert [(file.name, file.read_bytes()) for file in (tmp_path / "out").iterdir()] == [
+        ("1.hl7", message(b"C1", b"RB-1"))
+    ]
+    file = tmp_path / "out.ndjson"
+    assert (await cli(rig, "export", "--to", str(file), *why)).returncode == 0
+    assert [orjson.loads(line)["control_id"] for line in file.read_bytes().splitlines()] == ["C3", "C2", "C1"]
+    assert file.stat().st_mode & 0o077 == 0
+    assert (await cli(rig, "export", "--to", str(tmp_path / "out.csv"), "--format", "csv", *why)).returncode == 0
+    assert (tmp_path / "out.csv").read_text().startswith("entry,received_at,")
+    assert (await cli(rig, "export", "--to", str(file), *why)).returncode == 2
+    assert (await cli(rig, "export", "--to", str(tmp_path / "out"), "--format", "hl7", *why)).returncode == 2
+    await rig.engine.stop()
+    done = await cli(rig, "export", "--to", str(tmp_path / "none"), *why)
+    assert (done.returncode, "audit trail" in done.stderr) == (1, True)
+
+
+async def test_fields_are_shown_with_their_names(rig: Rig) -> None:
+    """As the message's version names them."""
+    done = await cli(rig, "show", "1", "--fields")
+    assert "Patient identifier list" in done.stdout
+    assert "PID-5.1" in done.stdout

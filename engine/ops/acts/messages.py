@@ -1,7 +1,7 @@
 """Acts that only look: lists, one entry, why it came out so, counts.
 
 What is given and returned: ops/searching.py (list, search), ops/view.py (show, facts), ops/explain.py (explain),
-ops/counts.py (counts, throughput), ops/unmapped.py (codes).
+ops/exporting.py (export), ops/counts.py (counts, throughput), ops/unmapped.py (codes).
 """
 
 import asyncio
@@ -11,6 +11,7 @@ from engine.ops.acts.act import Act, Actor, Given
 from engine.ops.acts.role import Permission
 from engine.ops.counts import counted, passed, stood
 from engine.ops.explain import explained_entry
+from engine.ops.exporting import exported
 from engine.ops.searching import listed, searched
 from engine.ops.unmapped import unmapped, values
 from engine.ops.view import facts, shown
@@ -36,6 +37,10 @@ async def _facts(engine: Engine, _actor: Actor, given: Given) -> Any:
 async def _explain(engine: Engine, _actor: Actor, given: Given) -> Any:
     channels = {name: feed.channel for name, feed in engine.feeds.items()}
     return await asyncio.to_thread(explained_entry, engine.files, channels, given)
+
+
+async def _export(engine: Engine, _actor: Actor, given: Given) -> Any:
+    return await asyncio.to_thread(exported, engine.files.data, given)
 
 
 async def _stats(engine: Engine, _actor: Actor, _given: Given) -> Any:
@@ -64,6 +69,7 @@ MESSAGES: Final = (
     Act("messages.show", Permission.PHI, _show),
     Act("messages.facts", Permission.METADATA, _facts),
     Act("messages.explain", Permission.PHI, _explain),
+    Act("messages.export", Permission.PHI, _export),
     Act("stats", Permission.METADATA, _stats),
     Act("messages.counts", Permission.METADATA, _counts),
     Act("messages.throughput", Permission.METADATA, _throughput),

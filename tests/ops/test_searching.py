@@ -1,0 +1,89 @@
+"""What a request for a list may name, and how it is told where it names something else."""
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.errors import UsageError
+from engine.journal.entry import State
+from engine.journal.journal import Journal
+from engine.ops.searching import filters_of, moment_of, searched, time_in
+from tests.journal.desk import NOW, Desk
+
+
+@pytest.fixture
+async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
+    """An open journal with five entries."""
+    failures: list[BaseException] = []
+    journal = await Journal.open(tmp_path, clock=lambda: NOW, fail=failures.append)
+    try:
+        desk = Desk(journal, tmp_path, failures)
+        for number in range(5):
+            await desk.record(f"c{number}", ("s|1",))
+        yield desk
+    finally:
+        await journal.close()
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        pytest.param({"since": "2026-03-01T09:30+01:00"}, datetime(2026, 3, 1, 8, 30, tzinfo=UTC), id="with an offset"),
+        pytest.param({"since": "2026-03-01T09:30Z"}, datetime(2026, 3, 1, 9, 30, tzinfo=UTC), id="in UTC"),
+        pytest.param({"since": "90m"}, NOW - timedelta(minutes=90), id="minutes ago"),
+        pytest.param({"since": "7d"}, NOW - timedelta(days=7), id="days ago"),
+        pytest.param({"since": ""}, None, id="none"),
+    ],
+)
+def test_a_moment_is_a_time_or_so_long_ago(given: dict[str, str], expected: datetime | None) -> None:
+    """As people write them."""
+    assert moment_of(given, "since", lambda: NOW) == expected
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        pytest.param({"state": "lost"}, id="no state"),
+        pytest.param({"since": "yesterday"}, id="no time"),
+        pytest.param({"until": "999999w"}, id="before all times"),
+        pytest.param({"limit": "many"}, id="no number"),
+        pytest.param({"before": -4}, id="below every number"),
+        pytest.param({"before": True}, id="a truth"),
+    ],
+)
+async def test_what_cannot_be_searched_for_is_wrong_use(desk: Desk, given: dict[str, Any]) -> None:
+    """The text names the option."""
+    with pytest.raises(UsageError, match=f"--{next(iter(given))}"):
+        searched(desk.folder, given)
+
+
+async def test_pages_go_on_where_the_last_one_ended(desk: Desk) -> None:
+    """`before` leads through all entries and is null at the end; a limit is held to its bounds."""
+    seen, before = [], None
+    while True:
+        page = searched(desk.folder, {"limit": 2, "before": before})
+        seen += [row["entry"] for row in page["entries"]]
+        before = page["before"]
+        if before is None:
+            break
+    assert seen == [5, 4, 3, 2, 1]
+    assert len(searched(desk.folder, {"limit": 10**6})["entries"]) == 5
+
+
+def test_every_filter_is_taken_over() -> None:
+    """Words are stripped; a state is one of ours."""
+    words = ("channel", "source", "event", "control_id", "reason", "outcome", "patient", "visit", "text")
+    filters = filters_of({name: f" {name} " for name in words} | {"state": "held"})
+    assert [getattr(filters, name) for name in words] == list(words)
+    assert filters.state is State.HELD
+
+
+def test_a_time_has_a_beginning_before_its_end() -> None:
+    """Twisted bounds are wrong use; a missing one is so long before the other."""
+    given = {"until": "2026-03-01T00:00Z"}
+    assert time_in(given, timedelta(days=1))[0] == datetime(2026, 2, 28, tzinfo=UTC)
+    with pytest.raises(UsageError, match="before"):
+        time_in(given | {"since": "2026-03-02T00:00Z"}, timedelta(days=1))
