@@ -82,6 +82,13 @@ WARNINGS: Final = Counter(
 )
 BREAKER: Final = Gauge("adt_breaker_open", "1 while a destination is paused", ("destination",), registry=REGISTRY)
 
+LOG_INS: Final = Counter(
+    "adt_log_ins_total",
+    "Log-ins, confirmations, set-ups and refused API tokens, by act and outcome",
+    ("act", "outcome"),
+    registry=REGISTRY,
+)
+
 
 def _allow_only(_logger: Any, _name: str, event: MutableMapping[str, Any]) -> Mapping[str, Any]:
     return {key: value for key, value in event.items() if key in ALLOWED_FIELDS}

@@ -1,6 +1,6 @@
 """Reading the audit trail, beside a running engine or without one: lists, and the proof that nothing was changed."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -108,11 +108,11 @@ class AuditReader:
         sql = f"{_ROWS}{condition} ORDER BY seq DESC LIMIT ?"
         return tuple(_row(row) for row in self._connection.execute(sql, (*values, limit)))
 
-    def oldest_first(self, wanted: AuditFilter, upto: int) -> Iterator[AuditRow]:
-        """Yield rows up to a number, oldest first, as they are read."""
+    def oldest_first(self, wanted: AuditFilter, after: int, upto: int, limit: int) -> tuple[AuditRow, ...]:
+        """Return up to `limit` rows with numbers above `after` up to `upto`, oldest first."""
         where, values = _conditions(wanted)
-        sql = f"{_ROWS} WHERE {' AND '.join([*where, 'seq <= ?'])} ORDER BY seq"
-        yield from map(_row, self._connection.execute(sql, (*values, upto)))
+        sql = f"{_ROWS} WHERE {' AND '.join([*where, 'seq > ? AND seq <= ?'])} ORDER BY seq LIMIT ?"
+        return tuple(_row(row) for row in self._connection.execute(sql, (*values, after, upto, limit)))
 
     def last(self) -> int:
         """Return the number of the last row, 0 where there is none."""

@@ -20,6 +20,7 @@ from engine.errors import BackupError
 from engine.journal.database import FILE, copy_whole, failure_of, open_reader, open_to_read, open_to_write
 from engine.journal.lock import FolderLock
 from engine.journal.pausing import pause_everywhere
+from engine.journal.reopening import close_entrances
 from engine.journal.reserve import free_bytes_kept
 from engine.journal.verify import faults
 
@@ -116,6 +117,7 @@ def restore(backup: Path, folder: Path, *, now: datetime, replace: bool = False)
         shutil.copyfile(backup, part)
         with closing(open_to_write(part)) as connection:
             pause_everywhere(connection, "restored", now)
+            close_entrances(connection, now)
         _set_aside(place, ASIDE.format(now))
         _keep(part, place)
     finally:

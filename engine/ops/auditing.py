@@ -62,20 +62,34 @@ def row_of(row: AuditRow) -> dict[str, Any]:
 
 
 def exported(folder: Path, given: Mapping[str, Any], form: str, upto: int | None = None) -> Iterator[bytes]:
-    """Yield the lines of an export, oldest row first: `ndjson`, or `csv` in which no cell is taken for a formula."""
+    """Yield an export in pieces, oldest row first: `ndjson`, or `csv` in which no cell is taken for a formula.
+
+    Each piece is read at once, on a connection of its own: whoever takes the next one may be another thread.
+    """
     if form not in {"ndjson", "csv"}:
         raise UsageError(f"--format {form} is neither ndjson nor csv")
-    chosen = wanted(given, folder)
-    with AuditReader(folder) as reader:
-        if form == "csv":
-            yield _csv(COLUMNS)
-        for row in reader.oldest_first(chosen, reader.last() if upto is None else upto):
-            told = row_of(row)
-            if form == "csv":
-                yield _csv([orjson.dumps(cell).decode() if isinstance(cell, dict | list) else cell
-                            for cell in (told[name] for name in COLUMNS)])  # fmt: skip
-            else:
-                yield orjson.dumps(told) + b"\n"
+    return _pieces(folder, wanted(given, folder), form, upto)
+
+
+def _pieces(folder: Path, chosen: AuditFilter, form: str, upto: int | None) -> Iterator[bytes]:
+    if form == "csv":
+        yield _csv(COLUMNS)
+    after = 0
+    while True:
+        with AuditReader(folder) as reader:
+            upto = reader.last() if upto is None else upto
+            rows = reader.oldest_first(chosen, after, upto, MOST_ROWS)
+        if not rows:
+            return
+        yield b"".join(_line(row_of(row), form) for row in rows)
+        after = rows[-1].seq
+
+
+def _line(told: Mapping[str, Any], form: str) -> bytes:
+    if form == "ndjson":
+        return orjson.dumps(told) + b"\n"
+    cells = (told[name] for name in COLUMNS)
+    return _csv([orjson.dumps(cell).decode() if isinstance(cell, dict | list) else cell for cell in cells])
 
 
 def verified(folder: Path, anchors: Path | None = None, key: Ed25519PublicKey | None = None) -> dict[str, Any]:

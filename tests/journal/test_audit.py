@@ -259,7 +259,8 @@ async def test_rows_are_filtered_and_paged(desk: Desk) -> None:
     assert listed(since=NOW) == [6, 5, 4, 3, 2, 1]
     assert listed(until=NOW) == []
     with AuditReader(desk.folder) as reader:
-        assert [row.seq for row in reader.oldest_first(AuditFilter(), 4)] == [1, 2, 3, 4]
+        assert [row.seq for row in reader.oldest_first(AuditFilter(), 1, 5, 3)] == [2, 3, 4]
+        assert [row.seq for row in reader.oldest_first(AuditFilter(), 4, 5, 3)] == [5]
         assert reader.last() == 6
 
 

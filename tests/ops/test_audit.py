@@ -7,6 +7,7 @@ import io
 import shutil
 import sqlite3
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,16 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from engine.errors import AdtEngineError, UsageError
+from engine.journal import audit
+from engine.journal.audit import AuditRecord
 from engine.journal.database import FILE as JOURNAL
+from engine.journal.journal import Journal
 from engine.ops import admin
 from engine.ops.audit import app
+from engine.ops.auditing import exported
 from engine.ops.line import send_messages
 from tests.flow.rig import Rig, running
+from tests.journal.desk import NOW
 from tests.ops.test_messages import message
 
 
@@ -96,6 +102,26 @@ async def test_an_export_has_every_row_and_no_formula(rig: Rig, tmp_path: Path) 
     again = await cli(rig, "export", "--to", str(target))
     assert isinstance(again.exception, AdtEngineError)
     assert isinstance((await cli(rig, "export", "--format", "xls")).exception, UsageError)
+
+
+async def test_an_export_may_be_taken_by_many_threads_while_rows_come(tmp_path: Path) -> None:
+    """It ends where it began to, whoever takes the next piece."""
+    journal = await Journal.open(tmp_path, clock=lambda: NOW, fail=lambda _error: None)
+    record = AuditRecord(NOW, "ann", "operator", "page", "messages.show")
+
+    def add(connection: Any) -> None:
+        for _ in range(1500):
+            audit.append(connection, record)
+
+    await journal.write(add)
+    pieces = exported(tmp_path, {}, "ndjson")
+    taken = [await asyncio.to_thread(next, pieces)]
+    await journal.write(add)
+    with ThreadPoolExecutor(1) as other:
+        taken.append(other.submit(next, pieces).result())
+    assert list(pieces) == []
+    await journal.close()
+    assert [orjson.loads(line)["row"] for line in b"".join(taken).splitlines()] == list(range(1, 1501))
 
 
 async def test_it_is_proved_and_what_was_changed_is_named(rig: Rig, tmp_path: Path) -> None:

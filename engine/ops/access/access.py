@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Final
 
+from engine import telemetry
 from engine.journal import accounts, audit, sessions
 from engine.journal.audit import AuditRecord
 from engine.journal.database import Connection
@@ -177,6 +178,7 @@ class Access:
         row = await self._journal.read(partial(sessions.token, digest=digest_of(token)))
         now = self._clock()
         if row is None or row.revoked_at is not None or now >= row.expires_at:
+            telemetry.LOG_INS.labels("token", "refused").inc()
             return None
         if row.used_at is None or now - row.used_at >= USED_EVERY:
             await self._journal.write(partial(sessions.use_token, name=row.name, now=now))
@@ -206,6 +208,7 @@ class Access:
     async def _enter(self, attempt: Attempt, **given: Any) -> Session | Refusal:
         entry = Entry(secrets.token_urlsafe(COOKIE_BYTES), self._totp_required, **given)
         row = await self._journal.write(partial(enter, keys=self._keys, attempt=attempt, entry=entry))
+        telemetry.LOG_INS.labels(attempt.act, "refused" if row is None else "let in").inc()
         if row is None:
             return Refusal(Reason.WRONG)
         self._throttle.succeed(attempt.name, attempt.address)
@@ -216,6 +219,7 @@ class Access:
         wait = self._throttle.begin(attempt.name, attempt.address)
         if wait is None:
             return None
+        telemetry.LOG_INS.labels(attempt.act, "throttled").inc()
         if wait.first:
             await self._journal.write(partial(refuse_known, attempt=attempt, reason="throttled"))
         return Refusal(Reason.WAIT, wait.seconds)

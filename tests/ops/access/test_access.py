@@ -7,6 +7,7 @@ from functools import partial
 
 import pytest
 
+from engine import telemetry
 from engine.journal import accounts, sessions
 from engine.journal.accounts import AccountState
 from engine.ops.access.entering import digest_of
@@ -300,3 +301,22 @@ async def test_a_token_is_good_until_it_expires_or_is_revoked(gate: Gate) -> Non
     await gate.journal.write(partial(sessions.revoke_token, name="other", now=gate.now))
     assert await gate.access.actor_of("other") is None
     assert await gate.access.actor_of("Other") is None
+
+
+async def test_who_comes_and_who_is_refused_is_counted(gate: Gate) -> None:
+    """A metric moves with each log-in, refusal and wrong token; it names no account."""
+
+    def count(act: str, outcome: str) -> float:
+        return telemetry.REGISTRY.get_sample_value("adt_log_ins_total", {"act": act, "outcome": outcome}) or 0
+
+    asked = [("log-in", "let in"), ("log-in", "refused"), ("log-in", "throttled"), ("token", "refused")]
+    before = [count(*one) for one in asked]
+    await gate.account()
+    await gate.log_in()
+    for _ in range(6):
+        await gate.refused(password="wrong")
+    await gate.access.actor_of("adt_nothing")
+    assert [count(*one) - old for one, old in zip(asked, before, strict=True)] == [1, 5, 1, 1]
+    assert "ann" not in [
+        word for line in telemetry.metrics_text().splitlines() if "log_ins" in line for word in line.split('"')
+    ]

@@ -1,0 +1,36 @@
+"""What a restored journal does not bring back of the way in."""
+
+import asyncio
+from functools import partial
+from pathlib import Path
+
+from engine.journal import accounts, sessions
+from engine.journal.audited import AuditFilter, AuditReader
+from engine.journal.backup import back_up, restore
+from engine.journal.sessions import SessionRow, TokenRow
+from tests.journal.desk import LATE, NOW, Opener
+
+COOKIE, TOKEN, INVITATION = b"cookie", b"token", b"invitation"
+
+
+async def test_sessions_and_one_time_tokens_do_not_come_back(opened: Opener, tmp_path: Path) -> None:
+    """They may have ended since; accounts and tokens are as they were, and the trail tells of the restore."""
+    (tmp_path / "data").mkdir()
+    async with opened(folder=tmp_path / "data") as desk:
+        session = SessionRow("ann", "viewer", "192.0.2.7", NOW, NOW, NOW, enrolling=False, offer=b"")
+        token = TokenRow("ehr", "sender", (), NOW, "root", LATE, None, None)
+        await desk.journal.write(partial(accounts.add, name="ann", role="viewer", now=NOW, by="root"))
+        await desk.journal.write(partial(accounts.invite, digest=INVITATION, account="ann", expires_at=LATE))
+        await desk.journal.write(partial(sessions.begin, digest=COOKIE, session=session, most=10))
+        await desk.journal.write(partial(sessions.add_token, digest=TOKEN, made=token))
+        await asyncio.to_thread(back_up, desk.folder, tmp_path / "backup.db", lambda _done, _all: None)
+        assert await desk.journal.read(partial(sessions.find, digest=COOKIE)) is not None
+    restore(tmp_path / "backup.db", tmp_path / "new", now=NOW)
+    async with opened(folder=tmp_path / "new") as desk:
+        assert await desk.journal.read(partial(sessions.find, digest=COOKIE)) is None
+        assert await desk.journal.read(partial(accounts.invited, digest=INVITATION, now=NOW)) is None
+        assert await desk.journal.read(partial(accounts.find, name="ann")) is not None
+        assert await desk.journal.read(partial(sessions.token, digest=TOKEN)) is not None
+    with AuditReader(tmp_path / "new") as reader:
+        assert [row.act for row in reader.rows(AuditFilter(), 10)] == ["journal.restored"]
+        assert reader.verify().faults == ()
