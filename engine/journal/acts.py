@@ -12,6 +12,7 @@ from engine.journal.entry import UNFINISHED, NewEntry, Recorded, State, check_mo
 from engine.journal.lanes import DEMOTE, ENTER, Lanes
 from engine.journal.moment import optional_micros
 from engine.journal.recording import NAMED_AGAIN, Recording
+from engine.journal.sealing import Sealing, edit_at
 from engine.journal.settling import IS_BLOCKED, leave
 
 ENTRY: Final = """
@@ -84,8 +85,16 @@ class Acts:
     An act that raises has changed nothing: everything is checked before the first write.
     """
 
-    def __init__(self, connection: Connection, lanes: Lanes, claims: Claims, recording: Recording) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        lanes: Lanes,
+        claims: Claims,
+        recording: Recording,
+        sealing: Sealing | None = None,
+    ) -> None:
         self._connection = connection
+        self._sealing = sealing
         self._lanes = lanes
         self._claims = claims
         self._recording = recording
@@ -175,8 +184,8 @@ class Acts:
         self._connection.execute(
             ADMIT,
             (
-                _json(flags), optional_micros(judged.event_at), judged.visit, _json(placed.identities), judged.mapping,
-                asked.by, seq,
+                _json(flags), optional_micros(judged.event_at), self._name(judged.visit), _json(placed.identities),
+                judged.mapping, asked.by, seq,
             ),
         )  # fmt: skip
         self._connection.executemany(NAMED_AGAIN, [(identity, seq) for identity in placed.identities])
@@ -196,11 +205,16 @@ class Acts:
         unfinished = state is State.HELD or any(row.state in UNFINISHED for row in self._rows(seq))
         self._overtaken(seq, edited, force=asked.force)
         recorded = self._recording.record([edited])[0]
-        text = changes.decode()
-        self._connection.execute(EDIT, (recorded.seq, seq, asked.by, optional_micros(asked.at), text))
+        kept: str | bytes = changes.decode()
+        if self._sealing is not None:
+            kept = self._sealing.seal(changes, edit_at(recorded.seq))
+        self._connection.execute(EDIT, (recorded.seq, seq, asked.by, optional_micros(asked.at), kept))
         if discard and unfinished:
             self.discard(seq, discard, by=asked.by)
         return recorded
+
+    def _name(self, visit: str) -> str:
+        return visit if self._sealing is None else self._sealing.name(visit)
 
     def _release(self, seq: int, held: list[_Delivery], asked: Asked) -> None:
         newer = [self._check(seq, row, force=asked.force) or row.reason in LET_GO for row in held]

@@ -10,6 +10,7 @@ from engine.errors import ForbiddenMoveError
 from engine.journal.database import Connection
 from engine.journal.entry import Claimed, Intent
 from engine.journal.moment import from_micros, to_micros
+from engine.journal.sealing import Sealing, message_at, request_at
 
 # The one query that hands out work, in normal running and after a kill.
 CLAIM: Final = """
@@ -72,8 +73,9 @@ class Claims:
     delivery may still be out: then the head waits for it here.
     """
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, sealing: Sealing | None = None) -> None:
         self._connection = connection
+        self._sealing = sealing
         self._out: dict[str, dict[int, Out]] = {}
         self._undo: list[tuple[str, int, Out | None]] = []
 
@@ -123,6 +125,8 @@ class Claims:
             made,
         ) = row  # fmt: skip
         intent = self._open_intent(seq, destination) if made else None
+        if self._sealing is not None:
+            raw = self._sealing.unseal(raw, message_at(seq))
         return Claimed(
             seq, destination, raw, channel, source, control_id, event, from_micros(received_at), made or 0, tries,
             intent, lanes, bool(replay), bool(forced), bool(released), digest,
@@ -133,6 +137,9 @@ class Claims:
         if row is None:
             return None
         number, method, url, headers, body, at = row
+        if self._sealing is not None:
+            place = request_at(seq, destination, number)
+            headers, body = (self._sealing.unseal(part, place) for part in (headers, body))
         return Intent(number, method, url, tuple((n, v) for n, v in orjson.loads(headers)), body, from_micros(at))
 
     def is_out(self, seq: int, destination: str) -> bool:

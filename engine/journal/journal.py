@@ -21,6 +21,7 @@ from engine.journal.entry import AckOutcome, Claimed, Intent, KnownIdentity, New
 from engine.journal.lock import FolderLock
 from engine.journal.moment import to_micros
 from engine.journal.reserve import DiskReserve
+from engine.journal.sealing import configured
 from engine.journal.writer import Kind, Operation, Result, Rooms, Writer, acknowledge
 
 LAZY_SECONDS: Final = 0.2
@@ -64,7 +65,7 @@ class Journal:
         self._lock = FolderLock(folder)
         try:
             reserve = DiskReserve(folder, reserve_bytes)
-            self._writer = Writer(folder, reserve, self._hand_back, self._stopped)
+            self._writer = Writer(folder, reserve, self._hand_back, self._stopped, configured())
         except BaseException:
             self._lock.release()
             raise
@@ -140,7 +141,7 @@ class Journal:
         self, destination: str, identities: Sequence[tuple[str, str]]
     ) -> dict[tuple[str, str], KnownIdentity]:
         """Return what is known of identifiers (system, value); those never seen are left out."""
-        work = partial(_on_connection, memory.known, destination, tuple(identities))
+        work = partial(_sealed, memory.known, destination, tuple(identities))
         return cast("dict[tuple[str, str], KnownIdentity]", await self._look(work))
 
     async def owned(self, destination: str, resource: str, source: str) -> dict[str, tuple[str, ...]]:
@@ -155,13 +156,13 @@ class Journal:
 
     async def behind(self, destination: str, lanes: Sequence[int], seq: int, most: int) -> list[tuple[str, bytes]]:
         """Return channel and bytes of at most `most` entries that wait behind one in its lanes, oldest first."""
-        work = partial(_on_connection, memory.behind, destination, tuple(lanes), seq, most)
+        work = partial(_sealed, memory.behind, destination, tuple(lanes), seq, most)
         return cast("list[tuple[str, bytes]]", await self._look(work))
 
     async def merged(self, destination: str, source_key: str, survivor_key: str) -> bool:
         """Say whether a destination has carried out the merge of these keys (`system|value`)."""
         return cast(
-            bool, await self._look(partial(_on_connection, memory.merged, destination, source_key, survivor_key))
+            bool, await self._look(partial(_sealed, memory.merged, destination, source_key, survivor_key))
         )
 
     async def last_applied(self, destination: str, lanes: Sequence[int], source: str) -> datetime | None:
@@ -324,6 +325,12 @@ class Journal:
             return
         self._failure = error
         self._fail(error)
+
+
+def _sealed(work: Callable[..., Any], *arguments: Any) -> Any:
+    """Call `work(connection, sealing, ...)`; the writer gives the rooms as the last argument."""
+    *others, rooms = arguments
+    return work(rooms.connection, rooms.sealing, *others)
 
 
 def _on_connection(work: Callable[..., Any], *arguments: Any) -> Any:

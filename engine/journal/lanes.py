@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 import orjson
 
 from engine.journal.database import Connection
+from engine.journal.sealing import Sealing
 
 CROWDED: Final = 50
 REMEMBERED: Final = 100_000
@@ -71,8 +72,11 @@ class Lanes:
     lane that went into another one, as (lane, into).
     """
 
-    def __init__(self, connection: Connection, joined: Callable[[int, int], None]) -> None:
+    def __init__(
+        self, connection: Connection, joined: Callable[[int, int], None], sealing: Sealing | None = None
+    ) -> None:
         self._connection = connection
+        self._sealing = sealing
         self._joined = joined
         self.joining: Callable[[], None] = _nothing
         self._spots: OrderedDict[str, _Spot] = OrderedDict()
@@ -91,6 +95,8 @@ class Lanes:
 
         Only a message that is to `run` unites lanes; any other merely makes its identities known.
         """
+        if self._sealing is not None:
+            patients = [[self._sealing.name(key) for key in group] for group in patients]
         if len(patients) == 1 and len(patients[0]) == 1:
             spot = self._spots.get(patients[0][0])
             if spot is not None:

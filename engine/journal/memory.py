@@ -12,6 +12,7 @@ import orjson
 from engine.journal.database import Connection
 from engine.journal.entry import KnownIdentity, Settlement, State
 from engine.journal.moment import from_micros, optional_micros
+from engine.journal.sealing import Sealing, message_at
 
 KNOW: Final = """
 INSERT INTO known (destination, system, value, logical_id, status, survivor) VALUES (?, ?, ?, ?, ?, ?)
@@ -50,7 +51,12 @@ ON CONFLICT (destination, lane, source) DO UPDATE SET
 LAST_APPLIED: Final = "SELECT event_at FROM applied WHERE destination = ? AND lane = ? AND source = ?"
 
 
-def remember(connection: Connection, settlements: Sequence[Settlement], lanes: Sequence[tuple[int, ...]]) -> None:
+def remember(
+    connection: Connection,
+    sealing: Sealing | None,
+    settlements: Sequence[Settlement],
+    lanes: Sequence[tuple[int, ...]],
+) -> None:
     """Keep what settlements tell of their destinations; `lanes` are those of each."""
     applied = [
         (one.destination, lane, one.source, optional_micros(one.applied_at), one.seq)
@@ -62,24 +68,45 @@ def remember(connection: Connection, settlements: Sequence[Settlement], lanes: S
         connection.executemany(APPLY, applied)
     for one in settlements:
         if one.known or one.owned or one.merges:
-            _remember(connection, one)
+            _remember(connection, sealing, one)
         for gone, survivor in one.inherited:
             _inherit(connection, one.destination, gone, survivor)
 
 
-def _remember(connection: Connection, settlement: Settlement) -> None:
+def _remember(connection: Connection, sealing: Sealing | None, settlement: Settlement) -> None:
     connection.executemany(
-        KNOW, [(k.destination, k.system, k.value, k.logical_id, k.status, k.survivor) for k in settlement.known]
+        KNOW,
+        [
+            (k.destination, k.system, _value(sealing, k.system, k.value), k.logical_id, k.status, k.survivor)
+            for k in settlement.known
+        ],
     )
     connection.executemany(
         OWN, [(o.destination, o.resource, o.source, orjson.dumps(dict(o.slices)).decode()) for o in settlement.owned]
     )
-    connection.executemany(MERGE, [(m.destination, m.source_key, m.survivor_key, m.seq) for m in settlement.merges])
+    merges = [(m.destination, *_keys(sealing, m.source_key, m.survivor_key), m.seq) for m in settlement.merges]
+    connection.executemany(MERGE, merges)
 
 
-def choose(connection: Connection, destination: str, identities: Sequence[tuple[str, str]], logical_id: str) -> None:
+def _value(sealing: Sealing | None, system: str, value: str) -> str:
+    return value if sealing is None else sealing.name(f"{system}|{value}")
+
+
+def _keys(sealing: Sealing | None, *keys: str) -> tuple[str, ...]:
+    return keys if sealing is None else tuple(sealing.name(key) for key in keys)
+
+
+def choose(
+    connection: Connection,
+    destination: str,
+    identities: Sequence[tuple[str, str]],
+    logical_id: str,
+    sealing: Sealing | None = None,
+) -> None:
     """Keep that somebody chose whom identifiers (system, value) stand for at a destination."""
-    rows = [(destination, system, value, logical_id, CHOSEN, "") for system, value in identities]
+    rows = [
+        (destination, system, _value(sealing, system, value), logical_id, CHOSEN, "") for system, value in identities
+    ]
     connection.executemany(KNOW, rows)
 
 
@@ -94,12 +121,12 @@ def _inherit(connection: Connection, destination: str, gone: str, survivor: str)
 
 
 def known(
-    connection: Connection, destination: str, identities: Sequence[tuple[str, str]]
+    connection: Connection, sealing: Sealing | None, destination: str, identities: Sequence[tuple[str, str]]
 ) -> dict[tuple[str, str], KnownIdentity]:
     """Return what is known of identifiers (system, value) at a destination; those never seen are left out."""
     found = {}
     for system, value in identities:
-        row = connection.execute(KNOWN, (destination, system, value)).fetchone()
+        row = connection.execute(KNOWN, (destination, system, _value(sealing, system, value))).fetchone()
         if row is not None:
             found[system, value] = KnownIdentity(destination, system, value, *row)
     return found
@@ -118,16 +145,21 @@ def claimed(connection: Connection, destination: str, resource: str, source: str
 
 
 def behind(
-    connection: Connection, destination: str, lanes: Sequence[int], seq: int, most: int
+    connection: Connection, sealing: Sealing | None, destination: str, lanes: Sequence[int], seq: int, most: int
 ) -> list[tuple[str, bytes]]:
     """Return channel and bytes of the first entries that wait behind one in its lanes, oldest first."""
     rows = connection.execute(BEHIND, (orjson.dumps(lanes).decode(), destination, seq, most)).fetchall()
+    if sealing is not None:
+        rows = [(number, channel, sealing.unseal(raw, message_at(number))) for number, channel, raw in rows]
     return [(channel, bytes(raw)) for _seq, channel, raw in rows]
 
 
-def merged(connection: Connection, destination: str, source_key: str, survivor_key: str) -> bool:
+def merged(
+    connection: Connection, sealing: Sealing | None, destination: str, source_key: str, survivor_key: str
+) -> bool:
     """Say whether a destination has carried out this merge."""
-    return connection.execute(MERGED, (destination, source_key, survivor_key)).fetchone() is not None
+    keys = _keys(sealing, source_key, survivor_key)
+    return connection.execute(MERGED, (destination, *keys)).fetchone() is not None
 
 
 def last_applied(connection: Connection, destination: str, lanes: Sequence[int], source: str) -> datetime | None:

@@ -1,5 +1,6 @@
 """Recording: messages become entries with deliveries and places in their lanes; duplicates are recognised."""
 
+from dataclasses import replace
 from hashlib import sha256
 from typing import Any, Final
 
@@ -9,6 +10,7 @@ from engine.journal.database import Connection
 from engine.journal.entry import NewEntry, Recorded, State
 from engine.journal.lanes import Lanes
 from engine.journal.moment import optional_micros, to_micros
+from engine.journal.sealing import Sealing, message_at
 from engine.journal.tallying import NOTE, Arrivals
 
 REUSED: Final = "control-id-reused"
@@ -77,9 +79,10 @@ _Row = tuple[Any, ...]
 class Recording:
     """Records batches of messages; lives in the writer thread, inside its transactions."""
 
-    def __init__(self, connection: Connection, lanes: Lanes) -> None:
+    def __init__(self, connection: Connection, lanes: Lanes, sealing: Sealing | None = None) -> None:
         self._connection = connection
         self._lanes = lanes
+        self._sealing = sealing
         self._last: int = connection.execute(LAST).fetchone()[0]
 
     def record(self, entries: list[NewEntry]) -> list[Recorded]:
@@ -156,7 +159,7 @@ class Recording:
             flags = (*flags, REUSED)
         if placed.crowded:
             flags = (*flags, CROWDED)
-        sheet.add(seq, entry, digest, placed.identities, flags)
+        sheet.add(seq, self._sealed(entry, seq), digest, placed.identities, flags)
         if run:
             sheet.queue(seq, entry.destinations, placed.lanes)
         return Recorded(
@@ -167,6 +170,13 @@ class Recording:
             state=entry.state,
             flags=flags,
         )
+
+    def _sealed(self, entry: NewEntry, seq: int) -> NewEntry:
+        if self._sealing is None:
+            return entry
+        self._sealing.prepare(self._connection, entry.received_at)
+        raw = self._sealing.seal(entry.raw, message_at(seq))
+        return replace(entry, raw=raw, visit=self._sealing.name(entry.visit))
 
 
 class _Sheet:

@@ -10,6 +10,7 @@ import base64
 import binascii
 import os
 from collections.abc import Callable
+from datetime import datetime
 from hmac import digest
 from pathlib import Path
 from typing import Final
@@ -17,15 +18,19 @@ from typing import Final
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
+from engine.config.settings import environment
 from engine.errors import JournalUnusableError, SealError
 from engine.journal.database import Connection
+from engine.journal.moment import to_micros
 
+KEY_FILE_VARIABLE: Final = "ADT_ENGINE_JOURNAL_KEY_FILE"
 KEY_BYTES: Final = 32
 NONCE_BYTES: Final = 12
 NUMBER_BYTES: Final = 4
 NAMED: Final = "sealed:"
 # The key under which names are made; days count from 1970, so that none is below 0.
 NAMES: Final = -1
+DAY_MICROS: Final = 86_400_000_000
 
 NEWEST: Final = "SELECT id, day, wrapped FROM seal_key WHERE day >= 0 ORDER BY id DESC LIMIT 1"
 # No entry that the key served has a higher number than the newest one now.
@@ -56,6 +61,16 @@ class Sealing:
         self._fetch = fetch
         self._ciphers: dict[int, AESGCM] = {}
         self._number = 0
+        self.day = NAMES
+
+    def prepare(self, connection: Connection, at: datetime) -> None:
+        """Seal under the key of that moment's day from now on; on the writing connection, inside its transaction."""
+        day = to_micros(at) // DAY_MICROS
+        if day != self.day:
+            self.begin(*key_of(connection, self._master, day))
+
+    def forget(self) -> None:
+        """Ask the journal again which key is the newest; to be called after a rollback."""
         self.day = NAMES
 
     def begin(self, number: int, day: int, wrapped: bytes) -> None:
@@ -97,6 +112,37 @@ class Sealing:
             day, wrapped = found
             cipher = self._ciphers[number] = AESGCM(_unwrap(self._master, wrapped, day))
         return cipher
+
+
+def message_at(seq: int) -> str:
+    """Return the place of an entry's message."""
+    return f"message {seq}"
+
+
+def request_at(seq: int, destination: str, number: int) -> str:
+    """Return the place of a request's headers and body."""
+    return f"request {seq} {destination} {number}"
+
+
+def answer_at(attempt: int) -> str:
+    """Return the place of the answer to a request."""
+    return f"answer {attempt}"
+
+
+def plan_at(seq: int, destination: str) -> str:
+    """Return the place of an entry's plan."""
+    return f"plan {seq} {destination}"
+
+
+def edit_at(seq: int) -> str:
+    """Return the place of what an edit changed."""
+    return f"edit {seq}"
+
+
+def configured() -> bytes | None:
+    """Return the key of the key file that the environment names; None where it names none."""
+    path = environment(KEY_FILE_VARIABLE)
+    return read_key(Path(path)) if path else None
 
 
 def new_key() -> str:
@@ -148,6 +194,18 @@ def begun(connection: Connection, master: bytes) -> None:
     """Make an empty journal a sealed one; for the writing connection."""
     if connection.execute(OF_NAMES).fetchone() is None:
         connection.execute(ADD, (NAMES, _wrap(master, os.urandom(KEY_BYTES), NAMES))).fetchone()
+
+
+def sealing_of(connection: Connection, master: bytes | None) -> Sealing | None:
+    """Return the sealing of a journal that is opened for writing, begun where it is empty and a key is given.
+
+    JournalUnusableError: as `opened`.
+    """
+    sealing = opened(connection, master)
+    if sealing is None and master is not None:
+        begun(connection, master)
+        sealing = opened(connection, master)
+    return sealing
 
 
 def key_of(connection: Connection, master: bytes, day: int) -> tuple[int, int, bytes]:

@@ -10,6 +10,7 @@ from engine.journal.database import Connection
 from engine.journal.entry import UNFINISHED, Intent, Settlement, State, check_move
 from engine.journal.memory import remember
 from engine.journal.moment import optional_micros, to_micros
+from engine.journal.sealing import Sealing, answer_at, plan_at, request_at
 from engine.journal.tallying import NOTE, count_ends, notes_of
 
 LAST: Final = "SELECT COALESCE(MAX(id), 0) FROM attempt"
@@ -58,8 +59,9 @@ _Row = tuple[Any, ...]
 class Settling:
     """Writes intents and settlements; lives in the writer thread, inside its transactions."""
 
-    def __init__(self, connection: Connection, claims: Claims) -> None:
+    def __init__(self, connection: Connection, claims: Claims, sealing: Sealing | None = None) -> None:
         self._connection = connection
+        self._sealing = sealing
         self._claims = claims
         self._last: int = connection.execute(LAST).fetchone()[0]
         self._attempts: dict[tuple[int, str, int], int] = {}
@@ -72,11 +74,14 @@ class Settling:
                 raise ForbiddenMoveError(f"entry {seq} is not claimed for {destination}")
             self._last += 1
             self._attempts[seq, destination, intent.number] = self._last
-            headers = orjson.dumps(intent.headers).decode()
+            listed, body = orjson.dumps(intent.headers), intent.body
+            headers: str | bytes = listed.decode()
+            if self._sealing is not None:
+                self._sealing.prepare(self._connection, intent.at)
+                place = request_at(seq, destination, intent.number)
+                headers, body = self._sealing.seal(listed, place), self._sealing.seal(body, place)
             at = to_micros(intent.at)
-            rows.append(
-                (self._last, seq, destination, intent.number, intent.method, intent.url, headers, intent.body, at)
-            )
+            rows.append((self._last, seq, destination, intent.number, intent.method, intent.url, headers, body, at))
         self._connection.executemany(INTEND, rows)
 
     def settle(self, settlements: list[Settlement]) -> list[int]:
@@ -99,11 +104,11 @@ class Settling:
                 lanes.extend((lane, settlement.seq, position) for lane in out.lanes)
         self._write(ANSWER, answers)
         self._write(UNANSWERED, unanswered)
-        self._write(PLAN, [(one.seq, one.destination, one.plan) for one in settlements if one.plan])
+        self._write(PLAN, [(one.seq, one.destination, self._plan(one)) for one in settlements if one.plan])
         self._write(SETTLE, ends)
         self._write(NOTE, notes_of(settlements))
         count_ends(self._connection, settlements)
-        remember(self._connection, settlements, lanes_of)
+        remember(self._connection, self._sealing, settlements, lanes_of)
         return self._free(freed, len(settlements))
 
     def _write(self, statement: str, rows: list[_Row]) -> None:
@@ -111,13 +116,21 @@ class Settling:
             self._connection.executemany(statement, rows)
 
     def _answers(self, settlement: Settlement) -> list[_Row]:
-        return [
-            (
-                self._attempt(settlement, outcome.number), outcome.status, _json(outcome.codes), str(outcome.failure),
-                outcome.milliseconds, outcome.body,
-            )
-            for outcome in settlement.outcomes
-        ]  # fmt: skip
+        rows: list[_Row] = []
+        for outcome in settlement.outcomes:
+            attempt, body = self._attempt(settlement, outcome.number), outcome.body
+            if self._sealing is not None:
+                self._sealing.prepare(self._connection, settlement.at)
+                body = self._sealing.seal(body, answer_at(attempt))
+            codes = _json(outcome.codes)
+            rows.append((attempt, outcome.status, codes, str(outcome.failure), outcome.milliseconds, body))
+        return rows
+
+    def _plan(self, settlement: Settlement) -> bytes:
+        if self._sealing is None:
+            return settlement.plan
+        self._sealing.prepare(self._connection, settlement.at)
+        return self._sealing.seal(settlement.plan, plan_at(settlement.seq, settlement.destination))
 
     def _attempt(self, settlement: Settlement, number: int) -> int:
         key = (settlement.seq, settlement.destination, number)

@@ -34,6 +34,7 @@ from engine.journal.entry import AckOutcome
 from engine.journal.lanes import Lanes
 from engine.journal.recording import Recording
 from engine.journal.reserve import DiskReserve
+from engine.journal.sealing import Sealing, sealing_of
 from engine.journal.settling import Settling
 from engine.journal.tallying import ANSWERED
 
@@ -75,6 +76,7 @@ class Rooms(NamedTuple):
     connection: Connection
     claims: Claims
     acts: Acts
+    sealing: Sealing | None = None
 
 
 Result = tuple[Operation, Any, BaseException | None]
@@ -93,8 +95,11 @@ class Writer:
         reserve: DiskReserve,
         answer: Callable[[list[Result]], None],
         failed: Callable[[BaseException], None],
+        key: bytes | None = None,
     ) -> None:
         self._folder = folder
+        self._key = key
+        self.sealing: Sealing | None = None
         self._reserve = reserve
         self._answer = answer
         self._failed = failed
@@ -125,11 +130,13 @@ class Writer:
 
     def _open(self) -> None:
         self._connection = connection = open_writer(self._folder, self._reserve.log_pages(PAGE_BYTES, LOG_PAGES))
-        self._claims = Claims(connection)
-        self._lanes = Lanes(connection, self._claims.joined)
-        self._recording = Recording(connection, self._lanes)
-        self._settling = Settling(connection, self._claims)
-        self._rooms = Rooms(connection, self._claims, Acts(connection, self._lanes, self._claims, self._recording))
+        self.sealing = sealing = sealing_of(connection, self._key)
+        self._claims = Claims(connection, sealing)
+        self._lanes = Lanes(connection, self._claims.joined, sealing)
+        self._recording = Recording(connection, self._lanes, sealing)
+        self._settling = Settling(connection, self._claims, sealing)
+        acts = Acts(connection, self._lanes, self._claims, self._recording, sealing)
+        self._rooms = Rooms(connection, self._claims, acts, sealing)
         connection.execute("BEGIN IMMEDIATE")
         self._claims.recover()
         connection.execute("COMMIT")
@@ -218,6 +225,8 @@ class Writer:
                 self._connection.execute("BEGIN IMMEDIATE")
             if self._rolled_back:
                 self._lanes.forget()
+                if self.sealing is not None:
+                    self.sealing.forget()
                 self._rolled_back = False
             results = self._carry_out(batch)
             self._uncommitted |= kinds
