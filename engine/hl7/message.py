@@ -9,7 +9,7 @@ from engine.hl7.events import structure
 from engine.hl7.header import character_set
 from engine.hl7.leaf import Leaf
 from engine.hl7.lines import LEADING, TRAILING, segment_texts
-from engine.hl7.segment import Repetition, Segment, dialect_of, kind_of
+from engine.hl7.segment import Dialect, Repetition, Segment, segment_of
 
 __all__ = ["Message", "Repetition", "Segment", "parse"]
 
@@ -18,47 +18,31 @@ class Message:
     """One message as it came in.
 
     `raw` are its bytes, `text` all of them decoded, `charset` the Python codec that did it (`iso-2022` for text that
-    switches sets), `delimiters` what its MSH declares, `dialect` how it writes its parts.
+    switches sets), `delimiters` what its MSH declares.
     """
 
-    __slots__ = (
-        "_all",
-        "_firsts",
-        "_headers",
-        "_named",
-        "_segments",
-        "_texts",
-        "charset",
-        "delimiters",
-        "dialect",
-        "raw",
-        "text",
-    )
+    __slots__ = ("_all", "_dialect", "_firsts", "_named", "_segments", "_texts", "charset", "delimiters", "raw", "text")
 
     def __init__(self, raw: bytes, text: str, charset: str, texts: list[str], delimiters: Delimiters) -> None:
         self.raw = raw
         self.text = text
         self.charset = charset
         self.delimiters = delimiters
-        self.dialect = dialect_of(delimiters, charset)
+        self._dialect = Dialect(delimiters, charset)
         self._texts = texts
         self._segments: list[Segment | None] = [None] * len(texts)
         self._named: dict[str, list[int]] = {}
         self._firsts: dict[str, Segment] = {}
-        self._headers: dict[int, str] = {}
         self._all: tuple[Segment, ...] = ()
 
     @property
     def segments(self) -> tuple[Segment, ...]:
         """All segments in their order, MSH first."""
         if not self._all:
-            made, texts, dialect = self._segments, self._texts, self.dialect
             for name, found in (self._named or self._index()).items():
-                kind = kind_of(name)
                 for at in found:
-                    if made[at] is None:
-                        made[at] = kind(name, texts[at], at + 1, dialect)
-            self._all = tuple(filter(None, made))
+                    self._segment(name, at)
+            self._all = tuple(filter(None, self._segments))
         return self._all
 
     def named(self, name: str) -> tuple[Segment, ...]:
@@ -94,26 +78,16 @@ class Message:
     def _segment(self, name: str, at: int) -> Segment:
         found = self._segments[at]
         if found is None:
-            found = self._segments[at] = kind_of(name)(name, self._texts[at], at + 1, self.dialect)
+            found = self._segments[at] = segment_of(name, self._texts[at], at + 1, self._dialect)
         return found
 
     def _header(self, field: int, component: int) -> str:
-        """Return a part of MSH, read once: rules, sources and keys ask for the same few again and again."""
-        key = field << 8 | component
-        known = self._headers.get(key)
-        if known is None:
-            found = self.leaf("MSH", field, component)
-            known = self._headers[key] = found if isinstance(found, str) else ""
-        return known
-
-    @property
-    def facility(self) -> str:
-        """MSH-4.1, the sending facility; '' where it is absent, as in all that follow."""
-        return self._header(4, 1)
+        found = self.leaf("MSH", field, component)
+        return found if isinstance(found, str) else ""
 
     @property
     def message_type(self) -> str:
-        """MSH-9.1, `ADT`."""
+        """MSH-9.1, `ADT`; '' where it is absent, as in all that follow."""
         return self._header(9, 1)
 
     @property

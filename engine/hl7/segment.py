@@ -1,16 +1,10 @@
 """Segments and repetitions: text that is cut only where it is asked, in the three states of a leaf."""
 
-from functools import lru_cache
-from itertools import compress
-from typing import Final
-
 from engine.hl7.delimiters import Delimiters
 from engine.hl7.escape import unescape
 from engine.hl7.leaf import NULL, NULL_TEXT, Leaf
 
 HEADERS = frozenset({"MSH", "FHS", "BHS"})
-BITS: Final = tuple(1 << number for number in range(1000))
-"""The bit of each field, or component, in a mask of those that hold something: paths go up to 999."""
 
 
 class Dialect:
@@ -40,12 +34,6 @@ class Dialect:
         if text == NULL_TEXT:
             return NULL
         return unescape(text, self.delimiters, self.charset) or None
-
-
-@lru_cache(maxsize=256)
-def dialect_of(delimiters: Delimiters, charset: str) -> Dialect:
-    """Return how a message with these delimiters writes; the same for every message that writes so."""
-    return Dialect(delimiters, charset)
 
 
 class Repetition:
@@ -101,7 +89,7 @@ class Repetition:
 class Segment:
     """One segment; `text` is as sent, without its end; `position` counts from 1 in the message."""
 
-    __slots__ = ("_dialect", "_fields", "_filled", "_repetitions", "name", "position", "text")
+    __slots__ = ("_dialect", "_fields", "_repetitions", "name", "position", "text")
 
     def __init__(self, name: str, text: str, position: int, dialect: Dialect) -> None:
         self.name = name
@@ -109,7 +97,6 @@ class Segment:
         self.position = position
         self._dialect = dialect
         self._fields: list[str] | None = None
-        self._filled = -1
         self._repetitions: dict[int, tuple[Repetition, ...]] | None = None
 
     def _cut(self) -> list[str]:
@@ -124,14 +111,6 @@ class Segment:
         """Return the text of a field as sent, '' where it is absent; MSH-1 is the field separator."""
         fields = self._fields or self._cut()
         return fields[number] if 0 < number < len(fields) else ""
-
-    @property
-    def filled(self) -> int:
-        """Which fields hold something: the sum of their BITS, and that of 0 for the segment itself."""
-        filled = self._filled
-        if filled < 0:
-            filled = self._filled = sum(compress(BITS, self._fields or self._cut()))
-        return filled
 
     def is_null(self, number: int) -> bool:
         """Whether the whole field is `""`: delete all that is stored of it."""
@@ -202,6 +181,7 @@ PLAIN = Dialect(Delimiters("", "", "", "", "", ""), "utf-8")
 """Cuts nothing and undoes nothing."""
 
 
-def kind_of(name: str) -> type[Segment]:
-    """Return what a segment of a name is made as."""
-    return HeaderSegment if name in HEADERS else Segment
+def segment_of(name: str, text: str, position: int, dialect: Dialect) -> Segment:
+    """Make the segment that a text is."""
+    made = HeaderSegment if name in HEADERS else Segment
+    return made(name, text, position, dialect)

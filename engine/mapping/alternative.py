@@ -1,12 +1,10 @@
 """What can be told of an alternative before any message: whether it is sure, and which components it reads."""
 
-from functools import reduce
-
-from engine.mapping.expression import Alternative, Call, Constant, Field, Guard, Head, Part, Term
+from engine.mapping.expression import Alternative, Call, Constant, Field, Guard, Head, Part
 from engine.mapping.functions import FUNCTIONS
 from engine.mapping.getter import Step
 from engine.mapping.kit import Takes
-from engine.mapping.reading import BITS, EVERYTHING, NESTED
+from engine.mapping.reading import EVERYTHING, NESTED, mask_of
 from engine.mapping.steps import Apply, staged, staged_part
 
 
@@ -16,31 +14,17 @@ def is_sure(one: Alternative) -> bool:
 
 
 def masked(one: Alternative, at_hand: str) -> int:
-    """Return the mask of an alternative: the field or component at hand that it reads, or everything.
-
-    That of a word is what its first condition needs, if it needs something at hand.
-    """
-    if not isinstance(one.head, Constant):
-        return mask_in(one.head, at_hand)
-    guards = [stage for stage in one.stages if isinstance(stage, Guard) and not stage.unless]
-    terms = [group[0] for group in guards[0].condition] if guards else []
-    return reduce(int.__or__, [_needed(term, at_hand) for term in terms]) if terms else EVERYTHING
-
-
-def _needed(term: Term, at_hand: str) -> int:
-    """Return the mask of what a term needs to hold; everything, where it holds without."""
-    if term.negated or isinstance(term.source, str) or "" in term.values:
-        return EVERYTHING
-    return mask_in(term.source, at_hand)
+    """Return the mask of an alternative: the field or component at hand that it reads, or everything."""
+    return EVERYTHING if isinstance(one.head, Constant) else mask_in(one.head, at_hand)
 
 
 def mask_in(head: Field | Part, at_hand: str) -> int:
     """Return the mask of a path in the segment or the repetition at hand; everything for a path to elsewhere."""
     if isinstance(head, Field):
-        return BITS[head.field] if head.segment == at_hand else EVERYTHING
+        return mask_of(head.field) if head.segment == at_hand else EVERYTHING
     if not head.component:
         return EVERYTHING
-    return NESTED if head.subcomponent > 1 else BITS[head.component]
+    return NESTED if head.subcomponent > 1 else mask_of(head.component)
 
 
 def applied(step: Step, head: Head, takes: Takes, apply: Apply) -> Step:

@@ -60,8 +60,6 @@ def _term_test(term: Term, segment_at_hand: str) -> Test:
         return lambda _, reading: (reading.event in values) != negated
     if isinstance(source, Field):
         step = field_step(source, Takes.TEXT, segment_at_hand)
-    elif isinstance(source, Part) and values and source.subcomponent <= 1:
-        return _part_test(max(source.component, 1) - 1, values, negated)
     else:
         step = part_step(source, Takes.TEXT)  # type: ignore[arg-type]
     if not values:
@@ -69,16 +67,8 @@ def _term_test(term: Term, segment_at_hand: str) -> Test:
     return lambda scope, reading: (step(scope, reading) in values) != negated
 
 
-def _part_test(index: int, values: frozenset[str], negated: bool) -> Test:
-    def test(scope: Any, _: Reading) -> bool:
-        first = scope.first
-        return ((first[index] or None if index < len(first) else None) in values) != negated
-
-    return test
-
-
 def _at_hand(scope: Any, _: Reading) -> Segment | None:
-    segment: Segment = scope
+    segment: Segment = scope.segment
     return segment
 
 
@@ -128,7 +118,7 @@ def _cells(path: Field, find: Callable[[Any, Reading], Segment | None]) -> Step:
             cells = cells.subcomponents(component)
             if not any(cells.first) and NULL not in cells.first:
                 return None
-        return NULL if _deleted(cells) else cells
+        return NULL if _deleted(cells) else cells.marked()
 
     return step
 

@@ -28,9 +28,11 @@ class Kept(dict[Key, Value]):
 
         Keys of more than MAX_KEY characters are never kept, so that a feed of large messages fills nothing.
         """
+        if _size(key) > MAX_KEY:
+            return value
         mark = hash(key)
         if mark in self._seen:
-            return value if _size(key) > MAX_KEY else self.keep(key, value)
+            return self.keep(key, value)
         if len(self._seen) >= SEEN * self._most:
             self._seen.clear()
         self._seen.add(mark)

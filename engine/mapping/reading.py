@@ -1,49 +1,79 @@
 """What an expression reads from: the segments that speak of one patient, and the cells of one repetition."""
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable
 from datetime import tzinfo
-from itertools import compress
 from typing import Any, Final
 
 from engine.fhir.plan import Keep
 from engine.hl7.leaf import NULL, Leaf, Null
 from engine.hl7.message import Message, Repetition, Segment
-from engine.hl7.segment import BITS
 
 NESTED: Final = 1
 EVERYTHING: Final = -1
-COMPONENTS: Final = BITS[1:]
+MOST: Final = 62
+
+
+def mask_of(component: int) -> int:
+    """Return the mask of a component."""
+    return 1 << min(component, MOST)
 
 
 class Cells:
     """One repetition, split: `first` holds each component's first subcomponent ('' absent, NULL deleted).
 
-    `filled` has the bit of each component that holds something, and NESTED where there are subcomponents: who needs
-    what is not there need not be asked.
+    `filled` (once `marked`) has a bit for each component that holds something, and NESTED where there are
+    subcomponents: who needs what is not there need not be asked.
     """
 
-    __slots__ = ("filled", "first", "repetition")
+    __slots__ = ("filled", "first", "nested", "repetition")
 
-    def __init__(self, first: Sequence[str | Null], filled: int, repetition: Repetition | None = None) -> None:
+    def __init__(self, first: list[str | Null], repetition: Repetition | None, *, nested: bool) -> None:
         self.first = first
-        self.filled = filled
         self.repetition = repetition
+        self.nested = nested
+        self.filled = 0
+
+    def marked(self) -> "Cells":
+        """Return the cells with `filled` worked out."""
+        filled, bit = NESTED if self.nested else 0, 2
+        for cell in self.first if len(self.first) <= MOST else self.first[:MOST]:
+            if cell or cell is NULL:
+                filled |= bit
+            bit <<= 1
+        self.filled = filled
+        return self
 
     def leaf(self, component: int, subcomponent: int) -> Leaf:
         """Return a subcomponent; None where it is absent."""
         if subcomponent == 1:
             value = self.first[component - 1] if component <= len(self.first) else ""
             return None if value == "" else value
-        if self.repetition is None:
+        if not self.nested or self.repetition is None:
             return None
         value = _clean(self.repetition.leaf(component, subcomponent))
         return None if value == "" else value
 
     def subcomponents(self, component: int) -> "Cells":
         """Return a component as the cells of a data type of its own."""
-        if self.repetition is None:
-            return _cells(self.first[component - 1 : component])
-        return _cells([_clean(leaf) for leaf in self.repetition.subcomponents(component)])
+        if not self.nested or self.repetition is None:
+            return Cells(self.first[component - 1 : component], None, nested=False).marked()
+        leaves = self.repetition.subcomponents(component)
+        return Cells([_clean(leaf) for leaf in leaves], None, nested=False).marked()
+
+
+class Held:
+    """A segment at hand: `filled` has a bit for each field that holds something."""
+
+    __slots__ = ("filled", "segment")
+
+    def __init__(self, segment: Segment) -> None:
+        self.segment = segment
+        filled, bit = 0, 2
+        for number in range(1, min(segment.fields(), MOST) + 1):
+            if segment.field(number):
+                filled |= bit
+            bit <<= 1
+        self.filled = filled
 
 
 class Splitter:
@@ -52,7 +82,7 @@ class Splitter:
     __slots__ = ("_marks",)
 
     def __init__(self, message: Message) -> None:
-        self._marks = message.dialect.cuts
+        self._marks = message.delimiters.cuts
 
     def every(self, segment: Segment, number: int) -> list[Cells]:
         """Return the cells of every repetition of a field that is valued."""
@@ -68,21 +98,16 @@ class Splitter:
         if escape not in repetition.text and subcomponent not in repetition.text:
             return _plain(repetition.text, component)
         count = repetition.components()
-        return _cells([_clean(repetition.leaf(number)) for number in range(1, count + 1)], repetition)
+        return Cells([_clean(repetition.leaf(number)) for number in range(1, count + 1)], repetition, nested=True)
 
 
 def _plain(text: str, component: str) -> Cells:
-    parts = text.split(component)
+    parts: list[str | Null] = [*text.split(component)]
     if " " in text:
-        parts = [part.strip() for part in parts]
-    filled = sum(compress(COMPONENTS, parts))
-    return Cells([NULL if part == '""' else part for part in parts] if '""' in text else parts, filled)
-
-
-def _cells(first: Sequence[str | Null], repetition: Repetition | None = None) -> Cells:
-    """Return cells that were read one by one; those of a whole `repetition` have subcomponents."""
-    filled = sum(compress(COMPONENTS, [cell != "" for cell in first]))
-    return Cells(first, filled | NESTED if repetition is not None else filled, repetition)
+        parts = [part.strip() for part in text.split(component)]
+    if '""' in text:
+        parts = [NULL if part == '""' else part for part in parts]
+    return Cells(parts, None, nested=False)
 
 
 class Reading:
@@ -113,20 +138,10 @@ class Reading:
     @property
     def facility(self) -> str:
         """The sending facility, MSH-4.1; empty where there is none."""
-        return self.message.facility
+        facility = self.message.leaf("MSH", 4)
+        return facility if isinstance(facility, str) else ""
 
-    @property
-    def dialect(self) -> Hashable:
-        """What a field's meaning depends on beside its text: how the message writes, its event, and who sends it."""
-        message = self.message
-        return message.dialect, self.offset, self.event, message.facility
-
-    def shape(self, reads: tuple[tuple[str, int], ...]) -> tuple[int, ...]:
-        """Return which of some fields hold something in the first segment of each name, as bits; 0 without one."""
-        first = self.first
-        return tuple([first[name].filled & bits if name in first else 0 for name, bits in reads])
-
-    def key(self, sources: tuple[tuple[str, int], ...]) -> Hashable:
+    def key(self, sources: tuple[tuple[str, int], ...]) -> Hashable | None:
         """Return the texts of fields (0: of all segments of the name), by which equal ones are known; None: no text."""
         if len(sources) == 1:
             name, number = sources[0]

@@ -3,16 +3,19 @@
 As with the Patient, what a slice says depends on the text of its fields alone, and is kept.
 """
 
+from collections.abc import Hashable
 from typing import Any, Final, NamedTuple
 
 from engine.fhir.plan import ElementChange, Identity, Keep, ResourceRecord
 from engine.hl7.leaf import Null
 from engine.mapping.identifier import Authority, Identifiers
+from engine.mapping.kept import Kept
 from engine.mapping.reading import Reading
-from engine.mapping.sayings import Sayings
 from engine.mapping.slices import Writer
 from engine.mapping.status import Judge
 
+MAX_KEPT: Final = 1024
+MAX_DIALECTS: Final = 8
 NUMBER_TYPE: Final = "http://terminology.hl7.org/CodeSystem/v2-0203"
 
 
@@ -60,9 +63,10 @@ class ResourceMapping:
         self.type_ = type_
         self._holder = holder
         self._numbers = numbers
-        self._sayings = Sayings(writers, _say)
+        self._writers = writers
         self._judge = judge
         self._identifiers = identifiers
+        self._shelves: Kept[Hashable, tuple[Kept[Hashable, Said], ...]] = Kept(MAX_DIALECTS)
 
     def judge(self, reading: Reading) -> Any:
         """Return how the message moves the resource's status; None where its type has no table."""
@@ -111,13 +115,25 @@ class ResourceMapping:
 
     def _changes(self, reading: Reading) -> tuple[ElementChange, ...]:
         changes: list[ElementChange] = []
-        for said in self._sayings.said(reading, reading.dialect):
+        for writer, shelved in zip(self._writers, self._shelf(reading), strict=True):
+            text = reading.key(writer.sources) if writer.sources else ""
+            if text is None:
+                continue
+            said = shelved.get(text)
+            if said is None:
+                said = shelved.keep_if_again(text, _say(writer, reading))
             changes += said.changes
-            if said.warnings:
-                reading.warnings += said.warnings
-            if said.made:
-                reading.made.update(said.made)
+            reading.warnings += said.warnings
+            reading.made.update(said.made)
         return tuple(changes)
+
+    def _shelf(self, reading: Reading) -> tuple[Kept[Hashable, Said], ...]:
+        message = reading.message
+        dialect = (message.delimiters, message.charset, reading.offset, reading.event, reading.facility)
+        shelf = self._shelves.get(dialect)
+        if shelf is None:
+            shelf = self._shelves.keep(dialect, tuple(Kept(MAX_KEPT) for _ in self._writers))
+        return shelf
 
     def _found(self, reading: Reading, numbers: tuple[Number, ...]) -> tuple[tuple[Identity, dict[str, Any]], ...]:
         found: dict[Identity, dict[str, Any]] = {}

@@ -10,12 +10,8 @@ from typing import Any, Final, NamedTuple
 from engine.hl7.leaf import NULL, Null
 from engine.mapping.expression import Field
 from engine.mapping.getter import Step, Test
-<<<<<<< HEAD
 from engine.mapping.pointing import placed
 from engine.mapping.reading import EVERYTHING, Cells, Held, Reading
-=======
-from engine.mapping.reading import EVERYTHING, Cells, Reading
->>>>>>> 4a0210a (wip)
 
 Apply = Callable[[Any, Reading], Any]
 
@@ -24,8 +20,7 @@ class Made(NamedTuple):
     """A compiled value: its step, whether it can come out without anything in the message (`fixed`), and its mask.
 
     `part`: the value is that component of the cells at hand, read in place instead of by the step, and then given to
-    `apply`, if there is one. `constant`: it is always that text. `item`: the step of the one item, where the step itself
-    makes a list of it. `names`: the elements of an object.
+    `apply`, if there is one. `constant`: it is always that text.
     """
 
     step: Step
@@ -34,8 +29,6 @@ class Made(NamedTuple):
     part: int = 0
     apply: Apply | None = None
     constant: str | None = None
-    item: Step | None = None
-    names: frozenset[str] = frozenset()
 
 
 class Entry(NamedTuple):
@@ -51,16 +44,12 @@ class Entry(NamedTuple):
 NOTHING: Final = Made(lambda _, __: None, mask=0)
 
 
-def first_of(made: tuple[Made, ...], *, held: bool) -> Step:
-    """Return a step that tries others in turn: the first value, else NULL if any said so."""
-    asked = tuple((one.step, one.mask) for one in made)
+def first_of(steps: tuple[Step, ...]) -> Step:
+    """Return a step that tries steps in turn: the first value, else NULL if any said so."""
 
     def step(scope: Any, reading: Reading) -> Any:
         null: Null | None = None
-        filled = scope.filled if held else EVERYTHING
-        for one, mask in asked:
-            if not mask & filled:
-                continue
+        for one in steps:
             value = one(scope, reading)
             if value is NULL:
                 null = NULL
@@ -115,8 +104,7 @@ def object_step(made: list[tuple[str, Made]], needs: frozenset[str], *, held: bo
     content = tuple(Entry(name, one.mask, one.part, one.apply, one.step) for name, one in made if not one.fixed)
     fixed = tuple((name, one.step) for name, one in made if one.fixed and one.constant is None)
     if len(content) == 1 and not fixed and not needs:
-        one = content[0]
-        return _single_part(one, constants) if one.part and held else _single(one, constants)
+        return _single(content[0], constants)
     return _several(content, fixed, constants, needs, held=held) if content else _constant(fixed, constants)
 
 
@@ -165,21 +153,6 @@ def _single(content: Entry, constants: dict[str, Any]) -> Step:
     return step
 
 
-def _single_part(content: Entry, constants: dict[str, Any]) -> Step:
-    name, index, apply = content.name, content.part - 1, content.apply
-
-    def step(scope: Any, reading: Reading) -> Any:
-        first = scope.first
-        value = first[index] if index < len(first) else None
-        if not value:
-            return NULL if value is NULL else None
-        if apply is not None:
-            value = apply(value, reading)
-        return value if value is None or value is NULL else {name: value, **constants}
-
-    return step
-
-
 def _constant(fixed: tuple[tuple[str, Step], ...], constants: dict[str, Any]) -> Step:
     def step(scope: Any, reading: Reading) -> Any:
         return {**_values(fixed, scope, reading), **constants} or None
@@ -208,20 +181,18 @@ def joined(made: tuple[Made, ...], *, held: bool) -> Step:
         return _parts(tuple(one.part for one in made))
     if len(made) == 1:
         return made[0].step
-    asked = tuple((one.item or one.step, one.mask, one.item is not None) for one in made)
+    asked = tuple((one.step, one.mask) for one in made)
 
     def step(scope: Any, reading: Reading) -> Any:
         items: list[Any] = []
         null: Null | None = None
         filled = scope.filled if held else EVERYTHING
-        for one, mask, alone in asked:
+        for one, mask in asked:
             if not mask & filled:
                 continue
             value = one(scope, reading)
             if value is NULL:
                 null = NULL
-            elif alone and value is not None:
-                items.append(value)
             elif value is not None:
                 items += value
         return items or null
@@ -246,7 +217,7 @@ def each_field(head: Field, segment_at_hand: str, item: Step, also: tuple[Step, 
     place = f"{name}-{number}"
 
     def step(scope: Any, reading: Reading) -> Any:
-        segment = scope if own else reading.first.get(name)
+        segment = scope.segment if own else reading.first.get(name)
         if segment is None:
             return None
         text = segment.field(number)
@@ -258,7 +229,7 @@ def each_field(head: Field, segment_at_hand: str, item: Step, also: tuple[Step, 
         items: list[Any] = []
         null: Null | None = None
         for cells in reading.every(segment, number):
-            value = item(cells, reading)
+            value = item(cells.marked(), reading)
             if value is NULL:
                 null = NULL
             elif value is not None:
@@ -290,7 +261,7 @@ def each_segment(name: str, item: Step, *, refers: bool = False) -> Step:
         null: Null | None = None
         for number, segment in enumerate(segments, 1):
             reading.place = name
-            value = NULL if segment.is_null(1) else item(segment, reading)
+            value = NULL if segment.is_null(1) else item(Held(segment), reading)
             if value is NULL:
                 null = NULL
             elif value is not None:
@@ -300,14 +271,13 @@ def each_segment(name: str, item: Step, *, refers: bool = False) -> Step:
     return step
 
 
-def defaulted(item: Step, default: Made) -> Step:
+def defaulted(item: Step, default: Step) -> Step:
     """Return a step that adds to an item what it lacks."""
-    make, names = default.step, default.names
 
     def step(scope: Any, reading: Reading) -> Any:
         found = item(scope, reading)
-        if isinstance(found, dict) and not names <= found.keys():
-            extra = make(scope, reading)
+        if isinstance(found, dict):
+            extra = default(scope, reading)
             if isinstance(extra, dict):
                 return {**extra, **found}
         return found

@@ -78,7 +78,7 @@ class Compiler:
         if not isinstance(text, str):
             return self.problem(scope, f"found {kind_of(text)}", "expected an expression such as PID-7 | date")
         try:
-            return self._alternatives([(one, scope) for one in parse_expression(text)], want, held=scope.held)
+            return self._alternatives([(one, scope) for one in parse_expression(text)], want)
         except ExpressionError as error:
             return self.problem(scope, error.found, error.expected)
 
@@ -94,14 +94,14 @@ class Compiler:
                 alternatives += [(one, scope.at(number)) for one in parse_expression(str(text))]
             except ExpressionError as error:
                 self.problem(scope.at(number), error.found, error.expected)
-        return self._alternatives(alternatives, want, held=scope.held)
+        return self._alternatives(alternatives, want)
 
-    def _alternatives(self, alternatives: Sequence[tuple[Alternative, Scope]], want: Element, *, held: bool) -> Made:
+    def _alternatives(self, alternatives: Sequence[tuple[Alternative, Scope]], want: Element) -> Made:
         made = tuple(self._alternative(one, scope, want) for one, scope in alternatives)
         self._reached(alternatives)
         if len(made) == 1:
             return made[0]
-        step = first_of(made, held=held)
+        step = first_of(tuple(one.step for one in made))
         return Made(step, any(one.fixed for one in made), _any_of(made))
 
     def _reached(self, alternatives: Sequence[tuple[Alternative, Scope]]) -> None:
@@ -198,8 +198,7 @@ class Compiler:
             made.append((name, self._element(name, rest, part, scope.at(key), type_)))
         step = object_step(made, self._needs(value, scope, known), held=scope.held)
         content = [one for _, one in made if not one.fixed]
-        names = frozenset(name for name, _ in made)
-        return Made(guarded(step, self.guards(value, scope)), not content, _any_of(content), names=names)
+        return Made(guarded(step, self.guards(value, scope)), not content, _any_of(content))
 
     def _element(self, name: str, rest: str, part: Any, scope: Scope, type_: str) -> Made:
         known = elements()[type_]
@@ -225,7 +224,7 @@ class Compiler:
         if not isinstance(entry, dict) or "each" not in entry:
             one = self.value(entry, scope, Element(element.type_, many=False, codes=element.codes))
             plain = one.part if one.apply is None else 0
-            return Made(listed(one.step), one.fixed, one.mask, plain, item=one.step)
+            return Made(listed(one.step), one.fixed, one.mask, plain)
         sources = entry["each"] if isinstance(entry["each"], list) else [entry["each"]]
         step = joined(tuple(Made(self._each(str(source), entry, scope, element)) for source in sources), held=False)
         if "fill" in entry:
@@ -250,7 +249,7 @@ class Compiler:
         else:
             step = self.object(entry, inner, element.type_).step
         if "default" in entry:
-            step = defaulted(step, self.object(entry["default"], inner.at("default"), element.type_))
+            step = defaulted(step, self.object(entry["default"], inner.at("default"), element.type_).step)
         return each_field(head, scope.at_hand, step, also)
 
     def _field(self, text: str, scope: Scope) -> Field | None:

@@ -220,7 +220,7 @@ class TracingCompiler(Compiler):
 
     def _made(self, made: Made, kind: Kind, scope: Scope, rule: Alternative | None = None) -> Made:
         step = self._trace.watch(made.step, kind, scope, rule=rule)
-        return made._replace(step=step, part=0, apply=None, constant=None, item=None)
+        return made._replace(step=step, part=0, apply=None, constant=None)
 
     def _alternative(self, one: Alternative, scope: Scope, want: Element) -> Made:
         self._trace.rules.append((scope, one))
