@@ -94,12 +94,12 @@ def _charset(name: str) -> str:
     return name
 
 
-def _only(built: str) -> AfterValidator:
-    """Refuse values that nothing obeys yet: a channel that says `shadow` must never write."""
+def _only(*built: str) -> AfterValidator:
+    """Refuse values that nothing obeys yet."""
 
     def check(value: str) -> str:
-        if value != built:
-            raise ValueError(f"{value} is not built yet; leave it at {built}")
+        if value not in built:
+            raise ValueError(f"{value} is not built yet; leave it at {built[0]}")
         return value
 
     return AfterValidator(check)
@@ -150,7 +150,9 @@ class Channel(Frozen):
     base_uri: str = Field("urn:adt-engine:authority:", description="start of the system of unlisted authorities")
     limits: Limits = Field(Limits(), description="bounds of the listener")
     destinations: tuple[Destination, ...] = Field(min_length=1, description="FHIR servers")
-    mode: Annotated[Mode, _only(Mode.LIVE)] = Field(Mode.LIVE, description="only live for now: everything is delivered")
+    mode: Annotated[Mode, _only(Mode.LIVE, Mode.SHADOW)] = Field(
+        Mode.LIVE, description="shadow: everything but the writes; what each entry would do is kept with it"
+    )
     sources: tuple[Annotated[str, AfterValidator(_source)], ...] = Field(
         (), description="who may speak, as MSH-3|MSH-4 or MSH-3 alone; empty: everyone"
     )

@@ -1,6 +1,7 @@
 """The question behind a hold for identity: which records of the server a patient may be; a person answers it."""
 
 from dataclasses import dataclass, replace
+from enum import StrEnum
 
 from engine.deliver.criteria import criteria
 from engine.deliver.exchange import Exchange
@@ -11,17 +12,24 @@ from engine.fhir.patient import carries_any, person, replaced_by
 from engine.fhir.plan import Identity, Link, Merge, Move, PatientRecord, Plan, Rename, Upsert
 
 
+class Refusal(StrEnum):
+    """Why a record that somebody named cannot be the answer."""
+
+    ABSENT = "absent"
+    MERGED_AWAY = "merged-away"
+    UNRELATED = "unrelated"
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Question:
     """The identifiers in question, and the records that the server finds for them, or for the demographics.
 
-    `refusal`: why the record that somebody named cannot be the answer (`not-found`, `merged-away`, `no-match`), empty
-    where it can or nobody named one.
+    `refusal`: why the record that somebody named cannot be the answer; None where it can, or nobody named one.
     """
 
     identities: tuple[Identity, ...]
     matches: tuple[Stored, ...]
-    refusal: str = ""
+    refusal: Refusal | None = None
 
 
 async def question(exchange: Exchange, plan: Plan, named: str = "") -> Question:
@@ -45,14 +53,14 @@ async def question(exchange: Exchange, plan: Plan, named: str = "") -> Question:
     return replace(first, refusal=await _refusal(exchange, first, named)) if named else first
 
 
-async def _refusal(exchange: Exchange, asked: Question, logical_id: str) -> str:
+async def _refusal(exchange: Exchange, asked: Question, logical_id: str) -> Refusal | None:
     found = next((one for one in asked.matches if one.logical_id == logical_id), None)
     patient = found or await exchange.read(logical_id)
     if patient is None:
-        return "not-found"
+        return Refusal.ABSENT
     if replaced_by(patient.body):
-        return "merged-away"
-    return "" if found or carries_any(patient.body, asked.identities) else "no-match"
+        return Refusal.MERGED_AWAY
+    return None if found or carries_any(patient.body, asked.identities) else Refusal.UNRELATED
 
 
 async def _alike(exchange: Exchange, record: PatientRecord) -> tuple[Stored, ...]:

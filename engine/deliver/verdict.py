@@ -15,6 +15,7 @@ class VerdictKind(StrEnum):
     RETRY = "retry"
     HELD = "held"
     REJECTED = "rejected"
+    FILTERED = "filtered"
 
 
 class Failure(StrEnum):
@@ -99,6 +100,7 @@ class Verdict:
 
     `known`, `owned`, `merges` and `inherited` are to be remembered whatever the kind: they tell of steps that were
     carried out.
+    `told`: what a rehearsal told, as JSON, of what was only rehearsed (filtered).
     """
 
     kind: VerdictKind
@@ -112,6 +114,7 @@ class Verdict:
     merges: tuple[Merged, ...] = ()
     applied: bool = False
     inherited: tuple[Inherited, ...] = ()
+    told: bytes = b""
 
     def noting(self, *codes: str) -> "Verdict":
         """Return the verdict with more notes, each once."""

@@ -26,6 +26,7 @@ NEWER: Final = """
 SELECT EXISTS (SELECT 1 FROM json_each(?) AS mine CROSS JOIN applied AS a
   WHERE a.destination = ? AND a.lane = mine.value AND a.seq > ?)
 """
+LANES_OF_KEYS: Final = "SELECT DISTINCT l.lane FROM json_each(?) AS mine JOIN lane_of AS l ON l.key = mine.value"
 AGAIN: Final = """
 UPDATE delivery SET state = ?, reason = '', due_at = NULL, lanes = ?, replay = ?, forced = ?, settled_by = ?
 WHERE seq = ? AND destination = ?
@@ -110,8 +111,10 @@ class Acts:
         rows = self._deliveries(seq, entry)
         given = {row.destination for row in rows}
         fresh = [name for name in destinations if name in give and name not in given]
-        if rows and fresh and all(row.state is State.DISCARDED for row in rows):
-            raise ForbiddenMoveError(f"entry {seq} was discarded: replay it where it was first, if that was wrong")
+        if rows and fresh and all(row.state in {State.DISCARDED, State.FILTERED} for row in rows):
+            raise ForbiddenMoveError(
+                f"entry {seq} was {rows[0].state} elsewhere: it is not for other destinations either"
+            )
         named = [row for row in rows if row.destination in destinations]
         if not destinations:
             named = [row for row in rows if row.state not in UNFINISHED or row.state is State.HELD] or rows
@@ -300,6 +303,15 @@ class Acts:
             raise UnknownEntryError(f"there is no entry {seq}")
         state, patients, reason, mapping, whole = row
         return _Entry(State(state), patients, reason, mapping, bool(whole))
+
+
+def overtaken_at(
+    connection: Connection, seq: int, patients: tuple[tuple[str, ...], ...], destinations: tuple[str, ...]
+) -> frozenset[str]:
+    """Return where something newer than an entry was applied for one of these patients."""
+    keys = orjson.dumps([key for group in patients for key in group]).decode()
+    lanes = orjson.dumps([lane for (lane,) in connection.execute(LANES_OF_KEYS, (keys,)).fetchall()]).decode()
+    return frozenset(name for name in destinations if connection.execute(NEWER, (lanes, name, seq)).fetchone()[0])
 
 
 def _json(values: tuple[Any, ...]) -> str:

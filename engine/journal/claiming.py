@@ -15,7 +15,7 @@ from engine.journal.sealing import Sealing, message_at, request_at
 # The one query that hands out work, in normal running and after a kill.
 CLAIM: Final = """
 SELECT d.seq, d.lanes, d.tries, d.replay, d.forced, d.settled_by <> '', e.channel, e.source, e.control_id, e.event,
-  e.received_at, p.raw, e.sha256,
+  e.received_at, p.raw, e.sha256, instr(e.flags, '"shadow"'),
   (SELECT MAX(number) FROM attempt AS a WHERE a.seq = d.seq AND a.destination = d.destination)
 FROM delivery AS d JOIN entry AS e ON e.seq = d.seq JOIN payload AS p ON p.seq = d.seq
 WHERE d.destination = ? AND d.state = 'received' AND d.state <> 'delivered' AND (d.due_at IS NULL OR d.due_at <= ?)
@@ -122,14 +122,14 @@ class Claims:
     def _claimed(self, destination: str, row: tuple[Any, ...], lanes: tuple[int, ...]) -> Claimed:
         (
             seq, _lanes, tries, replay, forced, released, channel, source, control_id, event, received_at, raw, digest,
-            made,
+            shadow, made,
         ) = row  # fmt: skip
         intent = self._open_intent(seq, destination) if made else None
         if self._sealing is not None:
             raw = self._sealing.unseal(raw, message_at(seq))
         return Claimed(
             seq, destination, raw, channel, source, control_id, event, from_micros(received_at), made or 0, tries,
-            intent, lanes, bool(replay), bool(forced), bool(released), digest,
+            intent, lanes, bool(replay), bool(forced), bool(released), digest, bool(shadow),
         )  # fmt: skip
 
     def _open_intent(self, seq: int, destination: str) -> Intent | None:

@@ -147,6 +147,7 @@ class Claimed:
     an intent whose outcome is not known (a kill came between): read before writing. `forced`: a replay of something
     older than what was applied, asked for by an operator. `released`: somebody let it go on, or replayed it.
     `digest`: SHA-256 of the bytes that came in.
+    `shadow`: it came in while its channel was in shadow, and is never delivered.
     """
 
     seq: int
@@ -165,6 +166,7 @@ class Claimed:
     forced: bool
     released: bool = False
     digest: bytes = b""
+    shadow: bool = False
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -194,7 +194,7 @@ def upcoming(connection: Connection, run: int, most: int) -> tuple[Next, ...]:
 
 def take_up(rooms: Rooms, run: Run, items: Sequence[Item], at: datetime) -> None:
     """Do what a run does with entries, and note of each that it is under way or why it was refused."""
-    asked = Asked(run.by, at, run.number, run.force)
+    asked = Asked(run.by, at, run.number, force=run.force)
     marks = [(_taken(rooms, run, item, asked), run.number, item.seq) for item in items]
     rooms.connection.executemany(MARK, marks)
 
@@ -218,6 +218,11 @@ def _taken(rooms: Rooms, run: Run, item: Item, asked: Asked) -> str:
 def settle(connection: Connection, run: Run) -> int:
     """Note how entries of a run have ended; return how many still move by themselves."""
     connection.execute(OUTCOMES, (run.number, run.destination))
+    return moving(connection, run)
+
+
+def moving(connection: Connection, run: Run) -> int:
+    """Return how many entries of a run move by themselves; what waits behind something held does not."""
     return int(connection.execute(MOVING, (run.number,)).fetchone()[0])
 
 

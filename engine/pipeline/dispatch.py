@@ -35,6 +35,7 @@ from engine.pipeline.outcomes import Outcome
 from engine.pipeline.pace import Pace
 from engine.pipeline.pauses import HoldStorm
 from engine.pipeline.settling import held, intent_of, settlement
+from engine.pipeline.shadow import shadowed
 from engine.pipeline.shared import Shared
 
 IDLE_SECONDS: Final = 30.0
@@ -244,6 +245,9 @@ class Dispatch:
     async def _carry_out(self, claimed: Claimed, feed: Feed) -> tuple[Verdict, Plan | None]:
         plan = feed.mapping.plan(self._message(claimed, feed))
         fault.point("F10")
+        if claimed.shadow or feed.channel.mode is Mode.SHADOW:
+            now = self._clock()
+            return shadowed(await self.destination.rehearse(plan, self._memory, at=now, channel=feed.channel)), plan
         stale = await self._memory.is_stale(claimed.lanes, plan)
         if stale and (policy := feed.channel.stale) != "apply" and not claimed.forced:
             return held("stale") if policy == "hold" else Verdict(VerdictKind.DELIVERED, "stale-skipped"), plan
@@ -314,7 +318,7 @@ class Dispatch:
         if result.state is not State.RECEIVED:
             self._count(claimed, plan)
             self._outcomes.settled(claimed.seq, self.name, Outcome(result.state, result.reason))
-        if verdict.kind is not VerdictKind.DELIVERED:
+        if verdict.kind not in {VerdictKind.DELIVERED, VerdictKind.FILTERED}:
             _log.warning(
                 "not delivered",
                 entry=claimed.seq,

@@ -15,6 +15,7 @@ from engine.errors import AdtEngineError, ConfigurationError, Problem, StartErro
 from engine.journal import backlog
 from engine.journal.journal import Journal
 from engine.pipeline.configuration import Configuration, Files, configure
+from engine.pipeline.desk import Desk
 from engine.pipeline.dispatch import Dispatch
 from engine.pipeline.doors import Doors
 from engine.pipeline.feed import Feeds, feeds_of
@@ -24,6 +25,7 @@ from engine.pipeline.merge_limit import MergeBrake
 from engine.pipeline.outcomes import Outcomes
 from engine.pipeline.pace import Pace
 from engine.pipeline.pauses import Pauses
+from engine.pipeline.replaying import Replays
 from engine.pipeline.shared import Shared
 from engine.pipeline.tally import Tallies, Tally
 
@@ -54,6 +56,8 @@ class Engine:
         self._tasks: dict[asyncio.Future[None], str] = {}
         self._reloading = asyncio.Lock()
         self._shared = Shared(self.feeds, Handover(), Outcomes(), self.pauses, self.merges, now)
+        self.desk = Desk(files.data, journal, self.feeds, self.dispatches, now)
+        self.replays = Replays(self.desk)
 
     @classmethod
     async def start(cls, files: Files) -> "Engine":
@@ -71,6 +75,7 @@ class Engine:
             engine.feeds |= feeds_of(configuration.channels, configuration.mappings)
             for channel in configuration.channels.values():
                 await engine.doors.enter(channel)
+            await engine.replays.recall()
         except AdtEngineError:
             await engine.stop()
             raise
@@ -120,6 +125,7 @@ class Engine:
         """Stop reading, answer what is in flight, finish what is under way, close the journal."""
         self.stopping = True
         await self.doors.leave_all()
+        await self.replays.close()
         await self._end(set(self.dispatches))
         await self.journal.close()
 

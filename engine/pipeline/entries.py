@@ -4,12 +4,13 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from engine.acknowledge.code import AckCode
-from engine.config.channel import Channel
+from engine.config.channel import Channel, Mode
 from engine.hl7.header import Header
 from engine.journal.entry import AckOutcome, NewEntry, State
 from engine.mapping.subject import Subject, lane_key
 from engine.pipeline.feed import Feed
 from engine.pipeline.judgement import Judgement
+from engine.pipeline.shadow import SHADOW
 from engine.receive.reply import Peer
 
 
@@ -29,6 +30,9 @@ def entry_of(arrival: Arrival, feed: Feed, ack: bytes, code: AckCode | None, owe
     """Return the entry of a message that has a header."""
     header, judged = arrival.header, arrival.judged
     subject = judged.subject
+    flags = (*subject.flags, *judged.flags) if subject else judged.flags
+    if feed.channel.mode is Mode.SHADOW and judged.state is State.RECEIVED:
+        flags = (*flags, SHADOW)
     return NewEntry(
         channel=feed.channel.channel,
         peer=arrival.peer.tls_name or arrival.peer.address,
@@ -43,7 +47,7 @@ def entry_of(arrival: Arrival, feed: Feed, ack: bytes, code: AckCode | None, owe
         patients=_keys(subject) if subject else (),
         state=judged.state,
         reason=judged.reason,
-        flags=(*subject.flags, *judged.flags) if subject else judged.flags,
+        flags=flags,
         destinations=feed.destinations if judged.state is State.RECEIVED else (),
         acknowledgement=ack,
         ack_code=code or "",

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Final
 
 from engine import telemetry
+from engine.acknowledge.code import AckCode
 from engine.acknowledge.mode import Mode, mode_of
 from engine.errors import DiskReserveError, JournalError
 from engine.hl7.finding import ErrorCode, Finding
@@ -33,6 +34,8 @@ NO_ROOM: Final = Finding(ErrorCode.APPLICATION, "no-room", (), "The message coul
 FAULT: Final = Finding(
     ErrorCode.APPLICATION, "engine-error", (), "The message could not be judged; call the engine's operator"
 )
+
+GOOD: Final = frozenset({AckCode.AA, AckCode.CA})
 
 _log = telemetry.logger()
 
@@ -96,7 +99,7 @@ class Intake:
         self._recorded(recorded, judged, feed)
         if on_delivery:
             return await self._on_delivery(recorded, mode, speech, feed)
-        return self._stored(recorded, mode, judged, speech)
+        return self._stored(recorded, mode, judged, speech, ack)
 
     def _judged(self, raw: bytes, header: Header, feed: Feed) -> Judgement:
         try:
@@ -116,14 +119,17 @@ class Intake:
         elif judged.state is State.REJECTED:
             _log.warning("refused", channel=self._name, entry=recorded.seq, reason=judged.reason)
 
-    def _stored(self, recorded: Recorded, mode: Mode, judged: Judgement, speech: Speech) -> Reply:
+    def _stored(self, recorded: Recorded, mode: Mode, judged: Judgement, speech: Speech, ack: bytes) -> Reply:
+        """Answer what is recorded: a duplicate as its first receipt was, unless that was refused and taken in since."""
+        taken_since = recorded.duplicate and recorded.ack_code not in GOOD
+        answer = ack if taken_since else recorded.acknowledgement
         after = None if judged.silent else mode.afterwards(judged.findings)
         sent = partial(self._sent, recorded.seq)
         return Reply(
-            recorded.acknowledgement or None,
+            answer or None,
             close=not judged.silent and mode.leaves_unsaid(judged.findings),
             later=_at_once(speech.say(after)) if after else None,
-            written=sent if recorded.acknowledgement else None,
+            written=sent if answer else None,
             later_written=sent if after else None,
         )
 

@@ -24,6 +24,7 @@ STATES: Final = {
     VerdictKind.RETRY: State.RECEIVED,
     VerdictKind.HELD: State.HELD,
     VerdictKind.REJECTED: State.REJECTED,
+    VerdictKind.FILTERED: State.FILTERED,
 }
 
 # Holds that keep their lane whatever `on_held` says: going on would act on a patient nobody is sure of.
@@ -110,11 +111,13 @@ def settlement(
 def _plan_of(verdict: Verdict, plan: Plan | None) -> bytes:
     """Return the plan to keep: of what ended otherwise than delivered.
 
-    A delivered entry shows it in its requests, and its bytes give it again under the mapping whose hash is kept.
+    A delivered entry shows it in its requests, and its bytes give it again under the mapping whose hash is kept. One
+    that was only rehearsed has the rehearsal beside its plan.
     """
     if plan is None or verdict.kind is VerdictKind.DELIVERED:
         return b""
-    return orjson.dumps(plan, default=tuple)
+    written = orjson.dumps(plan, default=tuple)
+    return written[:-1] + b',"rehearsal":' + verdict.told + b"}" if verdict.told else written
 
 
 def _outcome(attempt: Attempt) -> Outcome:

@@ -331,12 +331,12 @@ def test_a_channel_is_frozen(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "only"),
     [
-        pytest.param("mode: shadow", "live", id="shadow"),
+        pytest.param("mode: load", "live", id="load"),
         pytest.param("validate: refuse", "off", id="validate"),
     ],
 )
 def test_what_nothing_obeys_yet_is_refused(tmp_path: Path, line: str, only: str) -> None:
-    """A promise that is not kept yet cannot be written: a channel in shadow mode would otherwise write."""
+    """A promise that is not kept yet cannot be written: a channel that loads would otherwise look up."""
     write(tmp_path, f"{GOOD}{line}\n")
     (problem,) = problems(tmp_path)
     assert problem.line == 8

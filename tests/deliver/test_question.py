@@ -37,7 +37,7 @@ async def test_the_matches_are_shown(several, server, patient):
 
 
 @pytest.mark.parametrize(
-    ("named", "refusal"), [("a", ""), ("b", ""), ("c", "no-match"), ("gone", "merged-away"), ("none", "not-found")]
+    ("named", "refusal"), [("a", None), ("b", None), ("c", "unrelated"), ("gone", "merged-away"), ("none", "absent")]
 )
 async def test_an_answer_is_checked_at_the_server(several, patient, named, refusal):
     """It must be there, not merged away, and match or carry the number."""
@@ -65,7 +65,7 @@ async def test_a_record_that_does_not_carry_the_number_can_be_chosen_among_the_a
     site.open()
     assert (await site.send(Upsert(patient("1")))).reason == "multiple-matches"
     told = await asked(site, Upsert(patient("1")), named="b")
-    assert ({one.logical_id for one in told.matches}, told.refusal) == ({"a", "b"}, "")
+    assert ({one.logical_id for one in told.matches}, told.refusal) == ({"a", "b"}, None)
     site.memory.identities[NUMBER] = Known(NUMBER, "b", "chosen")
     for replay in (False, True):
         assert (await site.send(Upsert(patient("1")), replay=replay)).kind is VerdictKind.DELIVERED

@@ -21,23 +21,154 @@ RUN: {"run": 7, "kind": "replay" | "release", "state": "running" | "stopped" | "
 taken up; a filter by patient is shown as "patient": "named".
 """
 
+import asyncio
+from collections.abc import Mapping
+from datetime import datetime
 from typing import Any, Final
 
 from engine.errors import UsageError
+from engine.journal.entry import State
+from engine.journal.runs import Run, RunKind, RunState
+from engine.journal.selecting import Selected, Selection, select
 from engine.ops.acts.act import Act, Actor, Given
+from engine.ops.acts.entries import text_in
 from engine.ops.acts.role import Permission
-from engine.pipeline.engine import Engine
+from engine.pipeline.engine import Engine, now
+
+RATE: Final = 200.0
+MOST_RATE: Final = 10_000.0
+MOST_LISTED: Final = 1_000
+MOST_RUNS: Final = 200
+FILTERS: Final = ("state", "channel", "event", "patient", "reason", "destination", "since", "until")
 
 
-async def _unbuilt(_engine: Engine, _actor: Actor, _given: Given) -> Any:
-    raise UsageError("this is not built yet")
+async def _plan(engine: Engine, _actor: Actor, given: Given) -> Any:
+    found = await _selected(engine, given)
+    return {
+        "count": len(found.seqs),
+        "first": found.seqs[0] if found.seqs else None,
+        "last": found.seqs[-1] if found.seqs else None,
+        "events": dict(found.events),
+        "states": dict(found.states),
+        "overtaken": found.overtaken,
+        "entries": list(found.seqs[:MOST_LISTED]),
+    }
+
+
+async def _start(engine: Engine, actor: Actor, given: Given) -> Any:
+    found = await _selected(engine, given)
+    return await begun(engine, actor, given, RunKind.REPLAY, found)
+
+
+async def _progress(engine: Engine, _actor: Actor, given: Given) -> Any:
+    return shown(await engine.replays.show(_run_in(given)))
+
+
+async def _list(engine: Engine, _actor: Actor, given: Given) -> Any:
+    limit = given.get("limit") or 50
+    if not isinstance(limit, int) or not 0 < limit <= MOST_RUNS:
+        raise UsageError(f"limit must be 1 to {MOST_RUNS}")
+    return [shown(run) for run in await engine.replays.listed(limit)]
+
+
+async def _stop(engine: Engine, _actor: Actor, given: Given) -> Any:
+    return shown(await engine.replays.stop(_run_in(given)))
+
+
+async def _resume(engine: Engine, _actor: Actor, given: Given) -> Any:
+    return shown(await engine.replays.resume(_run_in(given)))
+
+
+async def begun(engine: Engine, actor: Actor, given: Given, kind: RunKind, found: Selected) -> dict[str, Any]:
+    """Begin a run over what was selected and return it as RUN; UsageError where nothing was."""
+    if not found.seqs:
+        raise UsageError("no entry is meant: `messages list` shows what there is")
+    asked = {name: given[name] for name in FILTERS if given.get(name)}
+    if given.get("entries"):
+        asked["entries"] = len(found.seqs)
+    run = Run(
+        0, kind, actor.name, asked, text_in(given, "destination"), bool(given.get("force")), _rate_in(given),
+        RunState.FILLING, now(), None, 0, {},
+    )  # fmt: skip
+    return shown(await engine.replays.start(run, found.seqs))
+
+
+def shown(run: Run) -> dict[str, Any]:
+    """Return a run as the RUN of this module; nothing of a patient."""
+    named = {"patient": "named"} if "patient" in run.asked else {}
+    return {
+        "run": run.number,
+        "kind": str(run.kind),
+        "state": str(run.state),
+        "by": run.by,
+        "filter": {**run.asked, **named},
+        "force": run.force,
+        "destination": run.destination,
+        "rate": run.rate,
+        "started_at": run.started_at.isoformat(timespec="milliseconds"),
+        "ended_at": run.ended_at.isoformat(timespec="milliseconds") if run.ended_at else None,
+        "total": run.total,
+        "position": run.position,
+        "counts": dict(run.counts),
+        "refusals": [{"entry": seq, "why": why} for seq, why in run.refusals],
+    }
+
+
+def selection_in(given: Given, *, state: State | None = None) -> Selection:
+    """Return which entries a request means; UsageError for a state, a time or a number that is none."""
+    entries = given.get("entries") or ()
+    if not isinstance(entries, list | tuple) or not all(isinstance(one, int) and one > 0 for one in entries):
+        raise UsageError("entries must be numbers of entries, as `messages list` shows them")
+    named = text_in(given, "state")
+    if named and named not in list(State):
+        raise UsageError(f"--state {named} is none of {', '.join(State)}")
+    return Selection(
+        entries=tuple(sorted(set(entries))),
+        state=State(named) if named else state,
+        channel=text_in(given, "channel"),
+        event=text_in(given, "event"),
+        patient=text_in(given, "patient"),
+        reason=text_in(given, "reason"),
+        destination=text_in(given, "destination"),
+        since=_time_in(given, "since"),
+        until=_time_in(given, "until"),
+    )
+
+
+async def _selected(engine: Engine, given: Given) -> Selected:
+    selection = selection_in(given)
+    if selection.destination:
+        engine.desk.dispatch(selection.destination)
+    return await asyncio.to_thread(select, engine.files.data, selection)
+
+
+def _time_in(given: Mapping[str, Any], name: str) -> datetime | None:
+    text = text_in(given, name)
+    try:
+        return datetime.fromisoformat(text).astimezone() if text else None
+    except ValueError as error:
+        raise UsageError(f"--{name} {text} is no time: write 2025-07-01 or 2025-07-01T09:30") from error
+
+
+def _rate_in(given: Given) -> float:
+    rate = given.get("rate") or RATE
+    if not isinstance(rate, int | float) or not 0 < rate <= MOST_RATE:
+        raise UsageError(f"rate must be entries a second, up to {MOST_RATE:.0f}")
+    return float(rate)
+
+
+def _run_in(given: Given) -> int:
+    run = given.get("run")
+    if not isinstance(run, int) or run < 1:
+        raise UsageError("name a run by its number, as `messages replays` shows it")
+    return run
 
 
 REPLAYS: Final = (
-    Act("replays.plan", Permission.OPERATE, _unbuilt),
-    Act("replays.start", Permission.OPERATE, _unbuilt),
-    Act("replays.progress", Permission.METADATA, _unbuilt),
-    Act("replays.list", Permission.METADATA, _unbuilt),
-    Act("replays.stop", Permission.OPERATE, _unbuilt),
-    Act("replays.resume", Permission.OPERATE, _unbuilt),
+    Act("replays.plan", Permission.OPERATE, _plan),
+    Act("replays.start", Permission.OPERATE, _start),
+    Act("replays.progress", Permission.METADATA, _progress),
+    Act("replays.list", Permission.METADATA, _list),
+    Act("replays.stop", Permission.OPERATE, _stop),
+    Act("replays.resume", Permission.OPERATE, _resume),
 )

@@ -1,0 +1,89 @@
+"""Choosing whom an ambiguous patient stands for: the question as the server answers it now, and a person's answer."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from engine.deliver.question import Question, Refusal
+from engine.errors import ForbiddenMoveError, MappingError, MessageError, UsageError
+from engine.fhir.plan import Plan
+from engine.journal.entry import State
+from engine.journal.memory import choose
+from engine.journal.views import DeliveryView, EntryView
+from engine.journal.writer import Rooms
+from engine.pipeline.desk import Desk
+from engine.pipeline.judgement import read_message
+from engine.pipeline.memory import DestinationMemory
+
+# Holds that a choice among records of the server can end.
+CHOICES: Final = frozenset(
+    {"ambiguous-identity", "identity-conflict", "multiple-matches", "demographic-match", "duplicate-after-create"}
+)
+REFUSALS: Final = {
+    Refusal.ABSENT: "the server has no Patient {named}",
+    Refusal.MERGED_AWAY: "Patient {named} was merged into another record: choose that one",
+    Refusal.UNRELATED: "Patient {named} neither carries one of the numbers nor is one of the matches: `--show` lists them",
+}
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Asked:
+    """A question about an entry that is held at a destination, and why it is."""
+
+    destination: str
+    reason: str
+    question: Question
+
+
+async def ask(desk: Desk, seq: int, destination: str = "", named: str = "") -> Asked:
+    """Return the question behind a hold; ForbiddenMoveError where nothing is held that a choice can end.
+
+    `named`: the record that somebody chose, to be checked.
+    """
+    view = await desk.entry(seq)
+    held = _held(view, destination)
+    plan = _plan(desk, view)
+    memory = DestinationMemory(held.destination, desk.journal)
+    async with desk.room:
+        server = desk.dispatch(held.destination).destination
+        question = await server.question(plan, memory, at=desk.clock(), named=named)
+    return Asked(held.destination, held.reason, question)
+
+
+async def resolve(desk: Desk, seq: int, destination: str, named: str, *, by: str) -> int:
+    """Keep that an entry's patient is this record of the server, and release the entry; return at how many places.
+
+    ForbiddenMoveError: the record is not there, was merged away, or is no match; nothing is held that a choice ends.
+    """
+    asked = await ask(desk, seq, destination, named)
+    refusal = asked.question.refusal
+    if refusal:
+        raise ForbiddenMoveError(REFUSALS[refusal].format(named=named))
+    who = desk.asked(by)
+
+    def carry_out(rooms: Rooms) -> int:
+        count = rooms.acts.release(seq, (asked.destination,), who)
+        choose(rooms.connection, asked.destination, asked.question.identities, named)
+        return count
+
+    count = await desk.journal.act(carry_out)
+    desk.wake()
+    return count
+
+
+def _held(view: EntryView, destination: str) -> DeliveryView:
+    held = [one for one in view.deliveries if one.state is State.HELD and one.reason in CHOICES]
+    found = [one for one in held if one.destination == (destination or one.destination)]
+    if not found:
+        reasons = ", ".join(sorted(CHOICES))
+        raise ForbiddenMoveError(f"entry {view.row.seq} is not held for a choice among records ({reasons})")
+    if len(found) > 1:
+        raise UsageError(f"name one of its destinations: {', '.join(one.destination for one in found)}")
+    return found[0]
+
+
+def _plan(desk: Desk, view: EntryView) -> Plan:
+    feed = desk.live(view.row.channel)
+    try:
+        return feed.mapping.plan(read_message(view.raw, feed.channel))
+    except (MappingError, MessageError) as error:
+        raise ForbiddenMoveError(f"entry {view.row.seq} cannot be mapped any more: see `mappings explain`") from error

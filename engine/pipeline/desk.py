@@ -1,0 +1,139 @@
+"""The desk: where people's acts on entries meet mapping and destinations; the journal alone cannot judge a message."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+from engine.config.channel import Mode
+from engine.errors import ForbiddenMoveError, UsageError
+from engine.hl7.header import read_header
+from engine.journal.acts import Asked
+from engine.journal.entry import AckOutcome, NewEntry, State
+from engine.journal.journal import Journal
+from engine.journal.reading import Reader
+from engine.journal.views import EntryView
+from engine.pipeline.dispatch import Dispatch
+from engine.pipeline.entries import Arrival, entry_of
+from engine.pipeline.feed import Feed, Feeds
+from engine.pipeline.judgement import Judgement, judge
+from engine.receive.reply import Peer
+
+# What was kept of these is only a part of a message, or none.
+PARTIAL: Final = frozenset({"torn", "too-large", "no-header"})
+MOST_AT_ONCE: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """What acts on entries need of a running engine; `room` bounds how many ask servers at once."""
+
+    folder: Path
+    journal: Journal
+    feeds: Feeds
+    dispatches: Mapping[str, Dispatch]
+    clock: Callable[[], datetime]
+    room: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MOST_AT_ONCE))
+
+    async def entry(self, seq: int) -> EntryView:
+        """Read an entry; UnknownEntryError where there is none, ForbiddenMoveError where its message is gone."""
+        view = await asyncio.to_thread(_read, self.folder, seq)
+        if not view.raw:
+            raise ForbiddenMoveError(f"entry {seq} has no message any more: retention removed it")
+        return view
+
+    def feed(self, channel: str) -> Feed:
+        """Return the feed of a channel; ForbiddenMoveError where it was removed."""
+        feed = self.feeds.get(channel)
+        if feed is None:
+            raise ForbiddenMoveError(f"channel {channel} is not configured any more: configure it and reload first")
+        return feed
+
+    def live(self, channel: str) -> Feed:
+        """Return the feed of a channel that delivers; ForbiddenMoveError where it is in shadow."""
+        feed = self.feed(channel)
+        if feed.channel.mode is Mode.SHADOW:
+            raise ForbiddenMoveError(
+                f"channel {channel} is in shadow: it delivers nothing; `--dry-run` shows what it would"
+            )
+        return feed
+
+    def dispatch(self, name: str) -> Dispatch:
+        """Return what delivers to a destination; UsageError where there is none of that name."""
+        dispatch = self.dispatches.get(name)
+        if dispatch is None:
+            raise UsageError(f"there is no destination {name}: there are {', '.join(sorted(self.dispatches))}")
+        return dispatch
+
+    def wake(self) -> None:
+        """Tell every destination that there may be something new."""
+        for dispatch in self.dispatches.values():
+            dispatch.wake()
+
+    def asked(self, by: str, *, force: bool = False) -> Asked:
+        """Return who asks, now."""
+        return Asked(by, self.clock(), force=force)
+
+    async def replay(self, seq: int, destination: str, *, force: bool, by: str) -> int:
+        """Deliver an entry again, or judge anew what the door refused; return at how many destinations.
+
+        ForbiddenMoveError says why not: refused still, overtaken, under way, in shadow.
+        """
+        view = await self.entry(seq)
+        feed = self.live(view.row.channel)
+        if destination:
+            self.dispatch(destination)
+        asked = self.asked(by, force=force)
+        if view.deliveries:
+            named = (destination,) if destination else ()
+            give = tuple(name for name in named if name in feed.destinations)
+            count = await self.journal.act(lambda rooms: rooms.acts.replay(seq, named, asked, give))
+        else:
+            entry = judged_anew(view, feed)
+            count = await self.journal.act(lambda rooms: rooms.acts.admit(seq, entry, asked))
+        self.wake()
+        return count
+
+    async def release(self, seq: int, *, force: bool, by: str) -> int:
+        """Let what is held of an entry be tried again; return at how many destinations."""
+        view = await self.entry(seq)
+        self.live(view.row.channel)
+        asked = self.asked(by, force=force)
+        count = await self.journal.act(lambda rooms: rooms.acts.release(seq, (), asked))
+        self.wake()
+        return count
+
+    async def retry(self, seq: int, *, by: str) -> int:
+        """Try at once what waits for its next try, or is held; return at how many destinations."""
+        asked = self.asked(by)
+        count = await self.journal.act(lambda rooms: rooms.acts.retry(seq, asked))
+        self.wake()
+        return count
+
+
+def judged_anew(view: EntryView, feed: Feed) -> NewEntry:
+    """Return what the door would record of an entry today; ForbiddenMoveError where it would not take it in."""
+    seq = view.row.seq
+    if view.row.reason in PARTIAL:
+        raise ForbiddenMoveError(f"entry {seq} is no whole message ({view.row.reason}): the sender must send it again")
+    judged, entry = judge_bytes(view.raw, view, feed)
+    if entry is None or judged.state is not State.RECEIVED:
+        raise ForbiddenMoveError(f"entry {seq} would be {judged.state} again: {judged.reason}")
+    return entry
+
+
+def judge_bytes(raw: bytes, view: EntryView, feed: Feed) -> tuple[Judgement, NewEntry | None]:
+    """Judge bytes in the place of an entry's; the entry is None where they have no header."""
+    header = read_header(raw)
+    if header is None:
+        return Judgement(State.REJECTED, "no-header"), None
+    judged = judge(raw, header, feed.channel, feed.mapping)
+    arrival = Arrival(raw, header, judged, Peer(view.peer, 0), view.row.received_at)
+    return judged, entry_of(arrival, feed, b"", None, AckOutcome.NOT_OWED)
+
+
+def _read(folder: Path, seq: int) -> EntryView:
+    with Reader(folder) as reader:
+        return reader.show(seq)

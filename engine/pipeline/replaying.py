@@ -1,0 +1,137 @@
+"""Bulk runs carried out: the engine takes entries up at the asked rate, whoever asked may go; a restart goes on."""
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
+
+from engine import fault, telemetry
+from engine.errors import ForbiddenMoveError, JournalError
+from engine.journal import runs
+from engine.journal.entry import State
+from engine.journal.runs import Item, Next, Run, RunKind, RunState
+from engine.pipeline.desk import Desk, judged_anew
+
+MOST_RUNS: Final = 4
+CHUNK: Final = 20_000
+TURN_SECONDS: Final = 0.2
+# Past so many entries under way the run waits, so that it stands in nobody's way.
+MOST_MOVING: Final = 500
+REST_SECONDS: Final = 0.25
+
+_log = telemetry.logger()
+
+
+class Replays:
+    """The bulk runs of one engine, each a task; what they are is in the journal."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+
+    async def recall(self) -> None:
+        """Go on with what ran when the engine ended."""
+        for number in await self._desk.journal.write(runs.recall):
+            self._go(number)
+
+    async def start(self, run: Run, seqs: Sequence[int]) -> Run:
+        """Begin a run over entries and return it; ForbiddenMoveError where too many run already."""
+        self._check_room()
+        journal = self._desk.journal
+        number = await journal.write(partial(runs.begin, run=run))
+        for at in range(0, len(seqs), CHUNK):
+            await journal.write(partial(runs.fill, run=number, seqs=seqs[at : at + CHUNK]))
+        await journal.write(partial(runs.filled, run=number))
+        self._go(number)
+        return await self.show(number)
+
+    async def stop(self, number: int) -> Run:
+        """Stop a run; what it has taken up goes on. UnknownRunError where there is none."""
+        await self.show(number)
+        await self._cancel(number)
+        await self._desk.journal.write(partial(runs.stop, run=number, at=self._desk.clock()))
+        return await self.show(number)
+
+    async def resume(self, number: int) -> Run:
+        """Go on with a run that was stopped; one that runs is left alone. ForbiddenMoveError where it has ended."""
+        run = await self.show(number)
+        if number in self._tasks:
+            return run
+        self._check_room()
+        if not await self._desk.journal.write(partial(runs.resume, run=number)) and run.state is not RunState.RUNNING:
+            raise ForbiddenMoveError(f"run {number} has ended: start another one")
+        self._go(number)
+        return await self.show(number)
+
+    async def show(self, number: int) -> Run:
+        """Return a run; UnknownRunError where there is none."""
+        return await self._desk.journal.read(partial(runs.show, run=number))
+
+    async def listed(self, most: int) -> tuple[Run, ...]:
+        """Return the newest runs."""
+        return await self._desk.journal.read(partial(runs.listed, most=most))
+
+    async def close(self) -> None:
+        """End the tasks; the next start goes on with the runs."""
+        for number in tuple(self._tasks):
+            await self._cancel(number)
+
+    def _check_room(self) -> None:
+        if len(self._tasks) >= MOST_RUNS:
+            raise ForbiddenMoveError(f"{MOST_RUNS} runs are under way: wait for one, or stop one")
+
+    def _go(self, number: int) -> None:
+        task = self._tasks[number] = asyncio.create_task(self._carry_out(number))
+        task.add_done_callback(lambda _task: self._tasks.pop(number, None))
+
+    async def _cancel(self, number: int) -> None:
+        task = self._tasks.get(number)
+        if task is not None:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+
+    async def _carry_out(self, number: int) -> None:
+        try:
+            await self._take_up(await self.show(number))
+        except JournalError as error:
+            _log.error("run broken off", count=number, error=type(error).__name__)
+        except Exception as error:  # noqa: BLE001 - a fault of ours ends the run, not the engine; it can be resumed
+            _log.error("run broken off", count=number, error=type(error).__name__, point=telemetry.place_of(error))
+            with contextlib.suppress(JournalError):
+                await self._desk.journal.write(partial(runs.stop, run=number, at=self._desk.clock()))
+
+    async def _take_up(self, run: Run) -> None:
+        journal = self._desk.journal
+        most = max(1, round(run.rate * TURN_SECONDS))
+        while batch := await journal.read(partial(runs.upcoming, run=run.number, most=most)):
+            items = [await self._item(run, one) for one in batch]
+            fault.point("F19")
+            at = self._desk.clock()
+            await journal.act(lambda rooms, items=items, at=at: runs.take_up(rooms, run, items, at))  # type: ignore[misc]
+            self._desk.wake()
+            await asyncio.sleep(len(batch) / run.rate)
+            await self._settled(run, MOST_MOVING)
+        await self._settled(run, 0)
+        await journal.write(partial(runs.end, run=run.number, at=self._desk.clock()))
+        _log.info("run ended", count=(await self.show(run.number)).total)
+
+    async def _settled(self, run: Run, most: int) -> None:
+        """Wait until at most so many entries of a run move; note how the others ended."""
+        while await self._desk.journal.read(partial(runs.moving, run=run)) > most:  # noqa: ASYNC110 - others settle them
+            await asyncio.sleep(REST_SECONDS)
+        await self._desk.journal.write(partial(runs.settle, run=run))
+
+    async def _item(self, run: Run, one: Next) -> Item:
+        desk = self._desk
+        try:
+            feed = desk.live(one.channel)
+            give = (run.destination,) if run.destination in feed.destinations else ()
+            if one.state == State.RECEIVED or run.kind is RunKind.RELEASE:
+                return Item(one.seq, give)
+            return Item(one.seq, judged=judged_anew(await desk.entry(one.seq), feed))
+        except (ForbiddenMoveError, JournalError) as error:
+            if desk.journal.failed:
+                raise
+            return Item(one.seq, refusal=str(error))

@@ -1,0 +1,190 @@
+"""Bulk replays by the running engine: in order beside new traffic, resumed after a kill, refused where overtaken."""
+
+import asyncio
+import contextlib
+import signal
+from collections import defaultdict
+from typing import Any
+
+import orjson
+
+from tests.flow.operator import configured, done, ended, finished, message, refused, sent, started
+from tests.flow.rig import Rig, Row
+
+PEOPLE = 8
+ROUNDS = 6
+
+
+def phones(rows: list[Row]) -> dict[int, str]:
+    """Return the telephone number that each entry tells, by entry."""
+    return {row.seq: row.raw.decode().rpartition("^503^")[2].strip() for row in rows}
+
+
+async def told(rig: Rig) -> dict[str, list[str]]:
+    """Return the telephone numbers of each person at the service, by medical record number."""
+    return {
+        identifier["value"]: [one["value"] for one in body.get("telecom", ())]
+        for body in (await rig.patients()).values()
+        for identifier in body["identifier"]
+        if identifier["value"].startswith("RB-")
+    }
+
+
+async def spoken(rig: Rig) -> dict[str, int]:
+    """Let each of some people be told of several times; return the newest number of each."""
+    newest = {}
+    for turn in range(ROUNDS):
+        raws = []
+        for who in range(PEOPLE):
+            newest[f"RB-{who}"] = 1000 + turn * PEOPLE + who
+            raws.append(message(f"C{turn}-{who}", f"RB-{who}", phone=f"555{newest[f'RB-{who}']}"))
+        await sent(rig, *raws)
+    await rig.drained()
+    return newest
+
+
+async def test_what_was_delivered_is_replayed_without_a_change(rig: Rig) -> None:
+    """The newest of each patient is delivered again as unchanged; the others are refused, and the service stays."""
+    await started(rig)
+    await spoken(rig)
+    before = await rig.patients()
+    plan = await done(rig, "replays.plan")
+    assert (plan["count"], plan["overtaken"], plan["events"]) == (48, 40, {"A08": 48})
+    run = await done(rig, "replays.start", rate=500)
+    run = await finished(rig, run["run"])
+    assert (run["state"], run["position"], run["counts"]) == ("done", 48, {"delivered": 8, "refused": 40})
+    assert "--force" in run["refusals"][0]["why"]
+    assert await rig.patients() == before
+    assert [one["run"] for one in await done(rig, "replays.list")] == [1]
+
+
+async def test_new_traffic_goes_behind_what_is_replayed_by_force(rig: Rig) -> None:
+    """However both mix, each patient's messages reach the server in journal order, and the newest is what remains."""
+    await started(rig)
+    await spoken(rig)
+    before = len(rig.attempts())
+    run = await done(rig, "replays.start", rate=60, force=True)
+    newest = {}
+    for turn in range(4):
+        for who in range(PEOPLE):
+            newest[f"RB-{who}"] = f"5552{turn}{who:02d}"
+            await sent(rig, message(f"N{turn}-{who}", f"RB-{who}", phone=newest[f"RB-{who}"]))
+    run = await finished(rig, run["run"])
+    await rig.drained()
+    assert run["counts"] == {"delivered": 48}
+    rows = rig.rows()
+    number = {row.seq: row.raw.split(b"PID|1||")[1].split(b"^")[0].decode() for row in rows}
+    order = defaultdict(list)
+    for tried in rig.attempts()[before:]:
+        order[number[tried.seq]].append(tried.seq)
+    for seqs in order.values():
+        replayed = [seq for seq in seqs if seq <= 48]
+        assert replayed == sorted(replayed)
+    assert {who: found[-1][-7:] for who, found in (await told(rig)).items()} == newest
+
+
+async def test_a_run_is_resumed_after_a_kill(rig: Rig) -> None:
+    """Killed between asking and enqueuing, the restarted engine goes on by itself; each entry is taken up once."""
+    await started(rig)
+    await spoken(rig)
+    before = await rig.patients()
+    assert await rig.engine.stop() == 0
+    await started(rig, ENGINE_FAULT="F19:kill:4")
+    with contextlib.suppress(OSError, orjson.JSONDecodeError):
+        await done(rig, "replays.start", rate=10)
+    assert await rig.engine.ended() == -signal.SIGKILL
+    await started(rig)
+    run = await finished(rig, 1)
+    assert (run["state"], run["position"], run["counts"]) == ("done", 48, {"delivered": 8, "refused": 40})
+    assert await rig.patients() == before
+
+
+async def test_a_stopped_run_is_resumed_when_asked(rig: Rig) -> None:
+    """Stopped by an operator it stays so, over a restart too."""
+    await started(rig)
+    await spoken(rig)
+    run = (await done(rig, "replays.start", rate=5))["run"]
+    stopped = await done(rig, "replays.stop", run=run)
+    assert stopped["state"] == "stopped"
+    assert stopped["position"] < 48
+    assert await rig.engine.stop() == 0
+    await started(rig)
+    assert (await done(rig, "replays.progress", run=run))["state"] == "stopped"
+    assert (await done(rig, "replays.resume", run=run))["state"] == "running"
+    await done(rig, "replays.stop", run=run)
+    assert "no run 99" in await refused(rig, "replays.stop", run=99)
+
+
+async def test_a_new_destination_is_filled(rig: Rig) -> None:
+    """Older entries are given to it in their order, and it holds what the first one holds."""
+    await started(rig)
+    await sent(rig, message("C1", "RB-1"), message("C2", "RB-1", phone="5550101"))
+    await rig.drained()
+    first = (await _destinations(rig))[0]
+    other = first | {"name": "second", "if_none_exist": "identifier"}
+    await configured(rig, destinations=[first, other])
+    assert "no destination third" in await refused(rig, "replays.plan", destination="third")
+    assert (await done(rig, "replays.plan", destination="second"))["count"] == 2
+    run = await finished(rig, (await done(rig, "replays.start", destination="second"))["run"])
+    assert run["counts"] == {"delivered": 2}
+    shown = await done(rig, "messages.show", entry=1)
+    assert [(one["destination"], one["state"]) for one in shown["deliveries"]] == [
+        ("interchange", "delivered"),
+        ("second", "delivered"),
+    ]
+
+
+async def _destinations(rig: Rig) -> list[dict[str, Any]]:
+    content = (rig.folder / "channels" / "riverbend-adt.yaml").read_bytes()
+    found: list[dict[str, Any]] = orjson.loads(content)["destinations"]
+    return found
+
+
+async def test_what_is_held_is_released_in_bulk(rig: Rig) -> None:
+    """Lanes are listed with what waits, released by reason, and what waited runs behind them."""
+    await started(rig)
+    for who in range(3):
+        await sent(rig, message(f"H{who}", f"RB-{who}", event="A28", born=""))
+    await rig.until(ended("held", "held", "held"))
+    rows = await done(rig, "lanes.list", reason="missing-required")
+    assert [(row["entry"], row["waiting"]) for row in rows] == [(at, {"entries": 0, "patients": 1}) for at in (1, 2, 3)]
+    run = await finished(rig, (await done(rig, "lanes.release", reason="missing-required"))["run"])
+    assert (run["kind"], run["counts"]) == ("release", {"held": 3})
+    assert "no entry" in await refused(rig, "lanes.release", reason="http-422")
+    await sent(rig, message("L1", "RB-1"))
+    await rig.until(ended("held", "delivered", "held", "delivered"))
+
+
+async def test_what_waits_is_shown_before_one_decides(rig: Rig) -> None:
+    """The entries of the lane in order, without anything of the patient."""
+    await started(rig)
+    await configured(rig, merge_conflict="hold", contact="ADT desk 4711")
+    await sent(
+        rig,
+        message("C1", "RB-1", event="A28"),
+        message("C2", "RB-2", event="A28", family="Other", born="19500101").replace(b"Marisol", b"Ana"),
+        message("C3", "RB-1", event="A40", more="MRG|RB-2^^^RVB^MR\r"),
+        message("C4", "RB-1"),
+        message("C5", "RB-2", family="Other", born="19500101"),
+    )
+    await rig.until(ended("delivered", "delivered", "held", "waiting", "waiting"))
+    held = await done(rig, "lanes.show", entry=3)
+    assert (held["reason"], held["contact"], held["waiting"]) == (
+        "merge-conflict", "ADT desk 4711", {"entries": 2, "patients": 1}
+    )  # fmt: skip
+    assert [(row["entry"], row["event"], row["state"]) for row in held["waits"]] == [
+        (4, "A08", "waiting"),
+        (5, "A08", "waiting"),
+    ]
+    await done(rig, "messages.discard", entry=3, reason="two people")
+    await rig.until(ended("delivered", "delivered", "discarded", "delivered", "delivered"))
+
+
+async def test_four_runs_at_once_are_enough(rig: Rig) -> None:
+    """A fifth is refused until one has ended."""
+    await started(rig)
+    await spoken(rig)
+    runs = [(await done(rig, "replays.start", rate=1))["run"] for _ in range(4)]
+    assert "4 runs" in await refused(rig, "replays.start")
+    await asyncio.gather(*(done(rig, "replays.stop", run=run) for run in runs))
+    assert (await done(rig, "replays.start", rate=500))["state"] == "running"
