@@ -9,6 +9,8 @@ from typing import Final
 WIDTH: Final = 600
 HEIGHT: Final = 120
 MOST_ROWS: Final = 12
+# A single point is drawn as a short line.
+SHORTEST: Final = 4.0
 # A longer time without a value is shown as a gap.
 _GAP_SECONDS: Final = 130.0
 
@@ -77,7 +79,7 @@ def _runs(
             runs.append([])
         runs[-1].append(place)
         last = at
-    return [run if len(run) > 1 else [run[0], (run[0][0] + 1, run[0][1])] for run in runs]
+    return [run if len(run) > 1 else [(max(run[0][0] - SHORTEST, 0.0), run[0][1]), run[0]] for run in runs]
 
 
 def _rows(points: Sequence[tuple[datetime, float]]) -> tuple[tuple[str, str], ...]:

@@ -1,15 +1,18 @@
 """The templates: escaped everywhere, and a name that is not there is a mistake."""
 
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
 
 from engine import __version__
 from engine.ops.web import wording
 
+_CODE: Final = re.compile(r"`([^`]+)`")
 FOLDER: Final = Path(__file__).with_name("templates")
 
 
@@ -34,6 +37,7 @@ class Look:
             "pretty": wording.pretty,
             "age": _age,
             "place": _place,
+            "coded": _coded,
         }
         self._environment.globals |= {"version": __version__}
 
@@ -51,3 +55,8 @@ def _age(value: Any) -> str:
 def _place(file: Any) -> str:
     """Return a mapping file by its folder and name: where the site keeps it is of no interest here."""
     return "/".join(Path(str(file)).parts[-2:])
+
+
+def _coded(text: str) -> Markup:
+    """Return a line of the table of reasons, in which names of commands and keys stand in backquotes."""
+    return Markup(_CODE.sub(r"<code>\1</code>", str(escape(text))))  # noqa: S704 - escaped just before

@@ -59,4 +59,4 @@ def _value(name: str, text: str) -> Any:
         if not text.isascii() or not text.isdigit() or len(text) > _MOST_DIGITS:
             raise RefusedRequestError(404 if name in {"entry", "run"} else 400, f"{name} is no number")
         return int(text)
-    return SWITCHES.get(text, text) if name == "open" else text
+    return SWITCHES.get(text, text) if name == "all" else text

@@ -47,7 +47,7 @@ TABLE: Final = (
     Offer("GET", "/channels", "channels.list"),
     Offer("GET", "/destinations", "destinations.list"),
     Offer("GET", "/codes/unmapped", "codes.unmapped", (*PERIOD, "channel")),
-    Offer("GET", "/alerts", "alerts.list", ("open", "limit")),
+    Offer("GET", "/alerts", "alerts.list", ("all", "limit")),
     Offer("GET", "/reasons", "reasons", ("code", "kind")),
     Offer("GET", "/stats", "stats"),
     Offer("GET", "/alive", "alive"),

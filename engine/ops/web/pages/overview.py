@@ -45,7 +45,7 @@ async def _now(call: Call) -> dict[str, Any]:
     counts, held, alerts, destinations = await asyncio.gather(
         call.perform("messages.counts", since="1h"),
         call.perform("lanes.list", limit=MOST_HELD + 1),
-        call.perform("alerts.list", open=True),
+        call.perform("alerts.list"),
         call.perform("destinations.list"),
     )
     return {
@@ -57,7 +57,7 @@ async def _now(call: Call) -> dict[str, Any]:
         "oldest_seconds": max((queue["age_seconds"] or 0 for queue in counts["queues"].values()), default=0),
         "held": held[:MOST_HELD],
         "more_held": len(held) > MOST_HELD,
-        "alerts": alerts,
+        "alerts": sorted(alerts, key=lambda one: (bool(one["acknowledged_at"]), one["can_wait"], one["opened_at"])),
         "stuck": [one for one in destinations if one["state"] != "ready"],
     }
 
@@ -75,10 +75,8 @@ async def _charts(call: Call) -> dict[str, Any]:
     minutes = max(series["seconds"], 1) / 60
     charts = (
         chart("Messages received", "a minute", _points(times, _rate(_sum(series["received"].values()), minutes))),
-        chart("Time to the acknowledgement, 99 of 100", "ms", _points(times, latency)),
-        chart(
-            "Age of the oldest unfinished message", "s", [one for one in call.desk.history.samples if one[0] >= since]
-        ),
+        chart("Acknowledged within, 99 of 100", "ms", _points(times, latency)),
+        chart("Oldest unfinished message", "s", [one for one in call.desk.history.samples if one[0] >= since]),
         chart("Refused or held", "a minute", _points(times, _rate(_sum(errors), minutes))),
     )
     return {"charts": charts}

@@ -1,0 +1,110 @@
+"""The JSON API: the same acts with bearer tokens."""
+
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+
+from tests.ops.web.conftest import DELIVERED, HELD, Site
+
+
+@pytest.fixture
+async def http(site: Site) -> AsyncIterator[httpx.AsyncClient]:
+    """A program with an operator's token."""
+    token = await site.token("operator", f"program-{len(site.people)}")
+    site.people[f"program-{len(site.people)}"] = await site.stranger()
+    headers = {"authorization": f"Bearer {token}"}
+    base = f"http://127.0.0.1:{site.port}/api/v1"
+    async with httpx.AsyncClient(base_url=base, headers=headers, trust_env=False, timeout=30) as client:
+        yield client
+
+
+async def test_it_tells_what_the_commands_tell(site: Site, http: httpx.AsyncClient) -> None:
+    """Lists, one entry and counts are what the acts return over the admin socket."""
+    listed = (await http.get("/messages", params={"state": "held", "limit": "10"})).json()
+    assert listed == await site.act("messages.list", state="held", limit=10)
+    assert [row["entry"] for row in listed["entries"]] == [HELD]
+    assert (await http.get(f"/messages/{DELIVERED}")).json() == await site.act("messages.show", entry=DELIVERED)
+    assert (await http.get("/reasons")).json() == await site.act("reasons")
+
+
+async def test_patients_are_asked_for_in_a_body(http: httpx.AsyncClient) -> None:
+    """POST finds a patient's entries; the same words in an address are refused."""
+    found = await http.post("/messages/search", json={"patient": "RB-1"})
+    assert [row["entry"] for row in found.json()["entries"]] == [DELIVERED]
+    refused = await http.get("/messages", params={"patient": "RB-1"})
+    assert refused.status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "content", "status"),
+    [
+        ("GET", "/messages/99999", b"", 404),
+        ("GET", "/messages/x", b"", 404),
+        ("GET", "/messages?limit=x", b"", 400),
+        ("GET", "/messages?limit=1&limit=2", b"", 400),
+        ("GET", "/messages?state=lost", b"", 422),
+        ("POST", "/messages/search", b"[1]", 400),
+        ("POST", "/messages/search", b"{", 400),
+        ("POST", f"/messages/{DELIVERED}/replay", b'{"entry": 2}', 400),
+        ("POST", f"/messages/{DELIVERED}/release", b"{}", 409),
+        ("POST", f"/messages/{HELD}/discard", b"{}", 422),
+        ("DELETE", "/messages/1", b"", 405),
+        ("GET", "/nothing", b"", 404),
+        ("POST", "/messages/search", b" " * 1_100_000, 413),
+    ],
+)
+async def test_errors_are_problems(
+    http: httpx.AsyncClient, method: str, path: str, content: bytes, status: int
+) -> None:
+    """What is refused is application/problem+json with the status and a sentence, and nothing of our inside."""
+    headers = {"content-type": "application/json"} if content else {}
+    answer = await http.request(method, path, content=content or None, headers=headers)
+    assert answer.status_code == status
+    assert answer.headers["content-type"] == "application/problem+json"
+    problem = answer.json()
+    assert problem["status"] == status
+    assert set(problem) == {"type", "title", "status", "detail"}
+    assert "Traceback" not in problem["detail"]
+
+
+async def test_only_a_good_token_opens_it(site: Site, http: httpx.AsyncClient) -> None:
+    """None, a wrong scheme, an unknown one, a revoked one, and a browser's session: 401 with a challenge."""
+    person = await site.person("operator")
+    for headers in ({}, {"authorization": "Basic b3A6b3A="}, {"authorization": "Bearer guessed"}):
+        answer = await person.http.get("/api/v1/messages", headers=headers)
+        assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Bearer")
+    token = await site.token("viewer", "short-lived")
+    good = {"authorization": f"Bearer {token}"}
+    assert (await person.http.get("/api/v1/messages", headers=good)).status_code == 200
+    await site.act("tokens.revoke", name="short-lived")
+    assert (await person.http.get("/api/v1/messages", headers=good)).status_code == 401
+
+
+async def test_a_token_opens_no_page(site: Site, http: httpx.AsyncClient) -> None:
+    """Pages know sessions only."""
+    answer = await http.get(f"http://127.0.0.1:{site.port}/messages")
+    assert answer.headers["location"] == "/log-in?to=/messages"
+
+
+async def test_a_token_of_one_channel_reaches_no_further(site: Site, http: httpx.AsyncClient) -> None:
+    """It lists the messages of the channel that it names, and nothing else."""
+    token = await site.token("viewer", "of-one", ("riverbend-adt",))
+    headers = {"authorization": f"Bearer {token}"}
+    assert (await http.get("/messages?channel=riverbend-adt", headers=headers)).status_code == 200
+    assert (await http.get("/messages", headers=headers)).status_code == 403
+    assert (await http.get("/channels", headers=headers)).status_code == 403
+
+
+async def test_it_is_described(http: httpx.AsyncClient) -> None:
+    """OpenAPI 3.1 with every address, its permission, and where a parameter belongs."""
+    told = (await http.get("/openapi.json")).json()
+    assert told["openapi"] == "3.1.0"
+    shown = told["paths"]["/api/v1/messages/{entry}"]["get"]
+    assert (shown["operationId"], shown["x-permission"]) == ("messages.show", "phi")
+    assert shown["parameters"][0] == {
+        "name": "entry",
+        "in": "path",
+        "required": True,
+        "schema": {"type": "integer", "minimum": 0},
+    }

@@ -1,0 +1,216 @@
+"""The pages' door: where it may stand, over TLS, with one-time codes, and when the engine stops."""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pyotp
+import pytest
+import trustme
+
+from engine.errors import AdtEngineError, StartError, UsageError
+from engine.ops import admin
+from engine.ops.web.server import Doorway, bind, doorway, tls_context
+from tests.flow.program import Program
+from tests.ops.test_run import CHANNEL
+from tests.ops.web.person import OURS, PASSWORD, Person
+
+
+@pytest.fixture(scope="module")
+def authority() -> trustme.CA:
+    """A certificate authority of the test."""
+    return trustme.CA()
+
+
+def _files(authority: trustme.CA, folder: Path) -> tuple[Path, Path]:
+    issued = authority.issue_cert("127.0.0.1", "engine.example")
+    certificate, key = folder / "pages.pem", folder / "pages.key"
+    certificate.write_bytes(b"".join(part.bytes() for part in issued.cert_chain_pems))
+    key.write_bytes(issued.private_key_pem.bytes())
+    return certificate, key
+
+
+@pytest.mark.parametrize(
+    ("written", "host", "port"),
+    [("127.0.0.1:8081", "127.0.0.1", 8081), ("[::1]:0", "::1", 0), ("localhost:1", "localhost", 1)],
+)
+def test_loopback_needs_nothing(written: str, host: str, port: int) -> None:
+    """On this machine's own addresses the pages are served without TLS."""
+    found = doorway(written, None, None)
+    assert (found.host, found.port, found.tls, found.exposed) == (host, port, False, False)
+
+
+@pytest.mark.parametrize("written", ["0.0.0.0:8081", "10.0.0.1:8081", "[::]:8081", "engine.example:8081"])
+def test_nothing_is_opened_to_others_without_tls(written: str) -> None:
+    """Beyond loopback a certificate is required, and the refusal says what to name."""
+    with pytest.raises(UsageError, match="--admin-certificate and --admin-key"):
+        doorway(written, None, None)
+
+
+@pytest.mark.parametrize("written", ["8081", "127.0.0.1", "127.0.0.1:x", "127.0.0.1:70000", ":8081", ""])
+def test_what_is_no_address_is_told(written: str) -> None:
+    """Host and port are both named."""
+    with pytest.raises(UsageError, match="HOST:PORT"):
+        doorway(written, None, None)
+
+
+def test_a_certificate_that_cannot_be_used_is_told_before_the_start(authority: trustme.CA, tmp_path: Path) -> None:
+    """Half of the pair, a file that is missing, a key of another certificate: each is refused with its name."""
+    certificate, _ = _files(authority, tmp_path)
+    other = tmp_path / "other.key"
+    other.write_bytes(authority.issue_cert("127.0.0.1").private_key_pem.bytes())
+    with pytest.raises(UsageError, match="belong together"):
+        doorway("127.0.0.1:0", certificate, None)
+    for wrong in (tmp_path / "missing.key", other):
+        with pytest.raises(AdtEngineError, match=wrong.name):
+            doorway("127.0.0.1:0", certificate, wrong)
+
+
+def test_who_may_be_asked_for(authority: trustme.CA, tmp_path: Path) -> None:
+    """Names of the certificate and, on loopback, of this machine; TLS 1.2 or newer."""
+    certificate, key = _files(authority, tmp_path)
+    where = doorway("127.0.0.1:0", certificate, key)
+    assert where.names >= {"localhost", "127.0.0.1", "engine.example"}
+    context = tls_context(where)
+    assert context is not None
+    assert context.minimum_version is ssl.TLSVersion.TLSv1_2
+    assert Doorway("10.0.0.1", 1, certificate, key).names == {"10.0.0.1", "127.0.0.1", "engine.example"}
+
+
+def test_a_port_in_use_is_told() -> None:
+    """Somebody else's port is named, with the next step."""
+    with bind(Doorway("127.0.0.1", 0)) as taken, pytest.raises(StartError, match="choose another --admin"):
+        bind(Doorway("127.0.0.1", taken.getsockname()[1]))
+
+
+async def _started(folder: Path, *more: str) -> tuple[Program, int]:
+    (folder / "channels").mkdir()
+    (folder / "channels" / "a.yaml").write_text(CHANNEL.format(name="a", port=0))
+    program = Program(folder, "run", "--channels", "channels", "--data", "data", *more)
+    await program.start()
+    await program.wait_for(lambda: any(line["event"] == "started" for line in program.lines), 30)
+    return program, next(line["port"] for line in program.lines if line["event"] == "pages listening")
+
+
+@pytest.fixture
+async def engine(tmp_path: Path) -> AsyncIterator[tuple[Program, Person]]:
+    """An engine without a destination that answers, and a browser at its pages."""
+    program, port = await _started(tmp_path)
+    person = Person(port)
+    yield program, person
+    await person.close()
+    if program.alive:
+        await program.kill()
+
+
+async def _ask(folder: Path, act: str, /, **given: object) -> dict[str, str]:
+    found: dict[str, str] = await asyncio.to_thread(admin.ask, folder / "data", act, given)
+    return found
+
+
+async def test_over_tls_everything_is_stricter(authority: trustme.CA, tmp_path: Path) -> None:
+    """HSTS for a year, cookies with Secure that no other host can set, and TLS 1.2 at least."""
+    certificate, key = _files(authority, tmp_path)
+    program, port = await _started(tmp_path, "--admin-certificate", str(certificate), "--admin-key", str(key))
+    context = ssl.create_default_context()
+    authority.configure_trust(context)
+    try:
+        async with httpx.AsyncClient(verify=context, base_url=f"https://127.0.0.1:{port}", trust_env=False) as http:
+            answer = await http.get("/log-in")
+            assert answer.headers["strict-transport-security"] == "max-age=31536000"
+            cookie = answer.headers["set-cookie"].lower()
+            assert cookie.startswith("__host-visitor=")
+            assert all(word in cookie for word in ("secure", "httponly", "samesite=strict", "path=/"))
+    finally:
+        assert await program.stop() == 0
+
+
+async def test_the_first_administrator_comes_by_a_one_time_token(
+    engine: tuple[Program, Person], tmp_path: Path
+) -> None:
+    """The token sets up one account once; a wrong one, or a second use, is refused with a sentence."""
+    _, person = engine
+    invited = await _ask(tmp_path, "users.setup")
+    refused = await person.set_up("guessed", "ann")
+    assert (refused.status_code, "one-time token" in refused.text) == (403, True)
+    await person.get("/set-up")
+    short = await person.post("/set-up", {"token": invited["token"], "name": "ann", "password": "x", "again": "y"})
+    assert short.status_code == 422
+    assert (await person.set_up(invited["token"], "ann")).headers["location"] == "/account"
+    assert "users" in (await person.get("/account")).text
+    other = Person(person.port)
+    assert (await other.set_up(invited["token"], "eve")).status_code == 403
+    await other.close()
+
+
+async def test_one_time_codes_are_set_up_and_then_asked_for(engine: tuple[Program, Person], tmp_path: Path) -> None:
+    """Whoever must use them sees nothing before; the key is shown as text; afterwards the password alone is refused."""
+    _, person = engine
+    invited = await _ask(tmp_path, "users.add", name="ann", role="operator")
+    await _ask(tmp_path, "users.totp", name="ann", wanted=True)
+    await person.get("/set-up")
+    form = {"token": invited["token"], "name": "ann", "password": PASSWORD, "again": PASSWORD}
+    assert (await person.post("/set-up", form)).headers["location"] == "/second-factor"
+    assert (await person.get("/messages")).headers["location"] == "/log-in?to=/messages"
+    page = (await person.get("/second-factor")).text
+    secret = page.partition("secret=")[2].partition("&")[0]
+    assert "otpauth://totp/" in page
+    assert (await person.post("/second-factor", {"code": "000000"})).status_code == 403
+    done = await person.post("/second-factor", {"code": pyotp.TOTP(secret).now()})
+    assert done.status_code == 303
+    assert (await person.get("/messages")).status_code == 200
+    other = Person(person.port)
+    assert (await other.log_in("ann")).status_code == 403
+    await other.close()
+
+
+async def test_another_password_ends_other_sessions(engine: tuple[Program, Person], tmp_path: Path) -> None:
+    """My account changes the password; another browser of the same account is logged out by that."""
+    _, person = engine
+    await person.set_up((await _ask(tmp_path, "users.add", name="ann", role="viewer"))["token"], "ann")
+    other = Person(person.port)
+    await other.log_in("ann")
+    assert (await other.get("/account")).status_code == 200
+    await person.get("/account")
+    new = "quite another sentence, longer"
+    assert (await person.post("/account/password", {"old": "wrong", "new": new, "again": new})).status_code == 403
+    await person.get("/account")
+    done = await person.post("/account/password", {"old": PASSWORD, "new": new, "again": new})
+    assert done.headers["location"] == "/account?said=password"
+    assert (await person.get("/account")).status_code == 200
+    assert (await other.get("/account")).status_code == 303
+    await other.close()
+
+
+async def test_streams_end_when_the_engine_stops(engine: tuple[Program, Person], tmp_path: Path) -> None:
+    """Somebody who watches a live list does not keep the engine from stopping, and the list says that it ended."""
+    program, person = engine
+    await person.set_up((await _ask(tmp_path, "users.add", name="ann", role="viewer"))["token"], "ann")
+    heard = b""
+    async with person.http.stream("GET", "/live/messages") as answer:
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        assert answer.headers["cache-control"] == "no-store"
+        async for part in answer.aiter_bytes():
+            if not heard:
+                stopping = asyncio.create_task(program.stop())
+            heard += part
+    assert heard.startswith(b"event: now\ndata: ")
+    assert await stopping == 0
+
+
+async def test_a_stream_tells_that_the_session_ended(engine: tuple[Program, Person], tmp_path: Path) -> None:
+    """After a log-out elsewhere the live list says so and ends; nothing more is shown."""
+    _, person = engine
+    await person.set_up((await _ask(tmp_path, "users.add", name="ann", role="viewer"))["token"], "ann")
+    heard, out = b"", False
+    async with person.http.stream("GET", "/live/messages") as answer:
+        async for part in answer.aiter_bytes():
+            heard += part
+            if not out:
+                out = True
+                form = {"csrf": person.csrf}
+                await person.http.post("/log-out", data=form, headers=OURS)
+    assert b"Your session has ended" in heard
+    assert heard.endswith(b"event: end\ndata:\n\n")
