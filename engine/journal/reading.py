@@ -1,5 +1,6 @@
 """Reading the journal without an engine: lists, one entry in full, and counts; this connection can never write."""
 
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
@@ -9,8 +10,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import orjson
+from sqlite_utils.utils import sqlite3  # type: ignore[attr-defined]  # pysqlite3 where it is installed
 
-from engine.errors import UnknownEntryError
+from engine.errors import JournalError, UnknownEntryError
 from engine.journal import counting
 from engine.journal.database import Connection, open_reader
 from engine.journal.entry import State
@@ -21,6 +23,9 @@ from engine.journal.texts import attach
 from engine.journal.views import AttemptView, DeliveryView, EntryView, Filters, Noted, Page, Row, Stats, Traffic
 
 __all__ = ["Filters", "Reader"]
+
+MOST_SECONDS: Final = 4.0
+STEPS: Final = 10_000  # of SQLite's machine between two looks at the clock
 
 _DELIVERIES: Final = """
 SELECT d.destination, d.state, d.reason, d.notes, d.lanes, d.tries, d.due_at, d.settled_at, d.mapping, d.replay,
@@ -165,10 +170,16 @@ class Reader:
 
     @contextmanager
     def _moment(self) -> Iterator[None]:
-        """Read everything within as of one moment."""
+        """Read everything within as of one moment, which keeps the write-ahead log: JournalError after 4 seconds."""
+        end = time.monotonic() + MOST_SECONDS
+        self._connection.set_progress_handler(lambda: time.monotonic() > end, STEPS)
         self._connection.execute("BEGIN")
         try:
             yield
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_INTERRUPT:
+                raise
+            raise JournalError("that took too long to look up: narrow it, by --since or a filter more") from error
         finally:
             self._connection.execute("ROLLBACK")
 

@@ -23,7 +23,7 @@ from engine.journal.wording import Phrases, text_of, words
 
 FILE: Final = "text.db"
 PAGE: Final = 128
-SHARE: Final = 0.25  # of the thread's time that indexing may take while there is more to index
+SHARE: Final = 0.1  # of the thread's time that indexing may take while there is more to index
 IDLE_SECONDS: Final = 1.0
 ROUND_SECONDS: Final = 600.0  # between two looks for bodies that are gone
 STEP_PAGES: Final = 500
@@ -163,7 +163,8 @@ class Indexing:
         last, _digest = self._index.execute(INDEXED).fetchone()
         rows = self._journal.execute(BODIES, (last, PAGE)).fetchall()
         if rows:
-            bodies = [(seq, " ".join(dict.fromkeys(words(text_of(raw))))) for seq, raw in rows]
+            # One by one: the event loop gets its turn with each message that SQLite takes.
+            bodies = ((seq, " ".join(dict.fromkeys(words(text_of(raw))))) for seq, raw in rows)
             self._index.execute("BEGIN")
             self._index.executemany(ADD, bodies)
             self._index.execute(ADVANCE, (rows[-1][0], *self._journal.execute(DIGEST, (rows[-1][0],)).fetchone()))

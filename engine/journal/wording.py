@@ -8,6 +8,8 @@ from engine.errors import UndecodableMessageError
 from engine.hl7.charset import coding_of, decode
 from engine.hl7.header import character_set
 
+# What ASCII becomes: letters in lower case, digits, and blanks in place of all else.
+PLAIN: Final = "".join(chr(code).lower() if chr(code).isalnum() else " " for code in range(128)).ljust(256).encode()
 WORD: Final = re.compile(r"[^\W_]+")
 # Escapes that stand for delimiters and highlighting part words; they are no words themselves.
 ESCAPE: Final = re.compile(r"\\(?:[FSTREHN]|\.[a-z]{2}[+-]?\d*|X[0-9A-F]*)\\")
@@ -30,7 +32,7 @@ def words(text: str) -> list[str]:
     if text.count("\\") > 1:
         text = ESCAPE.sub(" ", text)
     if text.isascii():
-        return WORD.findall(text.lower())
+        return text.encode().translate(PLAIN).decode().split()
     plain = "".join(mark for mark in normalize("NFKD", text) if not combining(mark))
     return WORD.findall(plain.casefold())
 

@@ -7,7 +7,7 @@
     deliveries            {destination: {state: count}}: those not delivered, as they stand now
     oldest_unfinished_at  when the oldest unfinished entry was received, null where all is finished
     queues                {destination: {unfinished, held, oldest_at, age_seconds}}: what waits, with the oldest of it
-    since, until          the time of what follows
+    since, until          the time of what follows; of more than two days, whole days
     received              {channel: {received, refused, filtered}}: messages of that time (duplicates not counted)
     settled               {destination: {delivered, filtered, held, rejected, retried}}: ends of that time
 
@@ -32,7 +32,6 @@ from engine.ops.searching import now, time_in
 from engine.ops.view import time_of
 
 DAY: Final = timedelta(days=1)
-WEEK: Final = timedelta(days=7)
 MOST_POINTS: Final = 1000
 POINTS: Final = 180
 # Widths of buckets, in seconds: whole minutes below a day, whole days from there on.
@@ -52,7 +51,7 @@ def counted(folder: Path, given: Mapping[str, Any]) -> dict[str, Any]:
     since, until = time_in(given, DAY)
     with Reader(folder) as reader:
         stats = reader.stats()
-        traffic = reader.traffic(since, until, 60 if until - since <= WEEK else 86400)
+        traffic = reader.traffic(since, until, 60 if until - since <= 2 * DAY else 86400)
     received: dict[str, dict[str, int]] = defaultdict(lambda: {"received": 0, "refused": 0, "filtered": 0})
     for one in traffic.arrived:
         received[one.who]["received"] += one.times

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.errors import JournalUnusableError, UnknownEntryError
+from engine.errors import JournalError, JournalUnusableError, UnknownEntryError
+from engine.journal import reading
 from engine.journal.entry import AckOutcome, Outcome, State
 from engine.journal.journal import Journal
 from engine.journal.reading import Filters, Reader
@@ -180,3 +181,14 @@ def test_no_entry_of_a_time_is_missed_whatever_the_clock_did(steps: list[int], b
     with TemporaryDirectory() as name:
         expected = [seq for seq, moment in enumerate(moments, 1) if since <= moment < until]
         assert asyncio.run(found(Path(name))) == expected[::-1]
+
+
+async def test_nobody_keeps_the_write_ahead_log_for_long(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A look-up that does not end is broken off with the next step named, and the reader goes on."""
+    await desk.record("1", ("s|1",))
+    monkeypatch.setattr(reading, "MOST_SECONDS", 0.05)
+    endless = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT COUNT(*) FROM n"
+    with Reader(desk.folder) as reader:
+        with pytest.raises(JournalError, match="--since"), reader._moment():
+            reader._connection.execute(endless).fetchall()
+        assert [row.seq for row in reader.page(Filters()).rows] == [1]

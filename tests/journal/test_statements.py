@@ -2,6 +2,7 @@
 
 import contextlib
 import re
+from datetime import UTC, datetime
 from pathlib import Path
 from types import ModuleType
 
@@ -11,6 +12,7 @@ from engine.journal import (
     acts,
     backlog,
     claiming,
+    counting,
     filtering,
     holding,
     lanes,
@@ -23,6 +25,9 @@ from engine.journal import (
     writer,
 )
 from engine.journal.database import open_writer
+from engine.journal.entry import State
+from engine.journal.searching import Search
+from engine.journal.views import Filters
 
 HOT = (recording, claiming, settling, memory, lanes, acts, runs, holding, tallying, spans, writer, backlog)
 # A run is a row for thousands of entries, and is listed newest first.
@@ -76,3 +81,35 @@ def test_what_a_search_looks_up_first_is_found_by_an_index(lookup: str, tmp_path
         values = (None,) * len(set(re.findall(r"\?\d?", lookup)) - {"?"}) or (None,) * lookup.count("?")
         plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {lookup}", values)]
     assert [step for step in plan if step.startswith("SCAN") and "found" not in step and "subquery" not in step] == []
+
+
+CONDITIONS = [
+    pytest.param(Filters(**{name: value}), id=name)
+    for name, value in {
+        **dict.fromkeys(("channel", "source", "event", "control_id", "reason", "outcome", "patient", "visit"), "x"),
+        "state": State.DELIVERED,
+        "since": datetime(2026, 3, 1, tzinfo=UTC),
+        "until": datetime(2026, 3, 1, tzinfo=UTC),
+    }.items()
+]
+
+
+@pytest.mark.parametrize("filters", CONDITIONS)
+def test_each_entry_of_a_chunk_is_held_against_a_filter_by_its_number(filters: Filters, tmp_path: Path) -> None:
+    """Entries, deliveries, attempts and identities are looked up; only lists within one entry are walked."""
+    with contextlib.closing(open_writer(tmp_path)) as connection:
+        search = Search(connection, filters)
+        plan = connection.execute(f"EXPLAIN QUERY PLAN {search._sql}", ("[]", *search._values)).fetchall()
+    scans = [row[3] for row in plan if row[3].startswith("SCAN") and not re.match(r"SCAN (one|f|asked|who) ", row[3])]
+    assert scans == []
+
+
+@pytest.mark.parametrize("statement", statements((counting,)))
+def test_counts_go_by_an_index(statement: str, tmp_path: Path) -> None:
+    """What is counted is bounded by its time, its state or its note; none walks all entries."""
+    numbered = [int(number) for number in re.findall(r"\?(\d)", statement)]
+    count = max(numbered) if numbered else statement.count("?")
+    with contextlib.closing(open_writer(tmp_path)) as connection:
+        plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {statement}", (None,) * count)]
+    scans = [step for step in plan if step.startswith("SCAN") and not step.startswith("SCAN one ")]
+    assert [step for step in scans if not KNOWN_SCANS.match(step)] == []
