@@ -6,10 +6,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from engine.errors import JournalUnusableError
+from engine.errors import JournalUnusableError, UsageError
 from engine.journal.audit import COLUMNS, FIRST, digest
 from engine.journal.database import Connection, open_reader
 from engine.journal.moment import from_micros, to_micros
+from engine.journal.sealing import configured, opened
 
 _ROWS: Final = f"SELECT {', '.join(COLUMNS)}, hash FROM audit"  # noqa: S608 - constants
 _THERE: Final = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'audit'"
@@ -113,6 +114,18 @@ class AuditReader:
         where, values = _conditions(wanted)
         sql = f"{_ROWS} WHERE {' AND '.join([*where, 'seq > ? AND seq <= ?'])} ORDER BY seq LIMIT ?"
         return tuple(_row(row) for row in self._connection.execute(sql, (*values, after, upto, limit)))
+
+    def stored(self, patient: str) -> str:
+        """Return a patient (`system|value`, or a value) as entries of this journal name it.
+
+        UsageError for a bare value where the journal is sealed: there it can only be found with its system.
+        """
+        sealing = opened(self._connection, configured())
+        if sealing is None:
+            return patient
+        if "|" not in patient:
+            raise UsageError("this journal is sealed: name the patient as system|value, with the identifier's system")
+        return sealing.name(patient)
 
     def last(self) -> int:
         """Return the number of the last row, 0 where there is none."""

@@ -127,10 +127,13 @@ def number_in(given: Mapping[str, Any], name: str) -> int:
 
 
 def _marks(folder: Path, patient: str) -> tuple[str, ...]:
-    """Return the mark that finds a patient best: of system and value where both are named."""
+    """Return the marks that find a patient: as it was asked for, and as entries name it."""
     if not (folder / FILE).exists():
         raise UsageError(f"{folder / FILE} is missing: without that key the audit trail cannot be searched by patient")
-    return Keys.of(folder).marks(patient)[:1]
+    with AuditReader(folder) as reader:
+        stored = reader.stored(patient)
+    keys = Keys.of(folder)
+    return tuple({keys.marks(said)[0]: None for said in (patient, stored)})
 
 
 def _csv(cells: Any) -> bytes:

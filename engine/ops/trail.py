@@ -114,6 +114,8 @@ def shown_of(given: Mapping[str, Any]) -> dict[str, Any]:
             continue
         if isinstance(value, Mapping) and name in SHOWN:
             shown[name] = shown_of(value)
+        elif isinstance(value, bool):
+            shown[name[:MOST_TEXT]] = value
         elif name in SHOWN and (kept := _kept(value)) is not None:
             shown[name] = kept
         else:

@@ -21,12 +21,15 @@ from engine.journal import audit
 from engine.journal.audit import AuditRecord
 from engine.journal.database import FILE as JOURNAL
 from engine.journal.journal import Journal
+from engine.journal.sealing import KEY_FILE_VARIABLE, new_key
 from engine.ops import admin
+from engine.ops.acts.role import Permission
 from engine.ops.audit import app
-from engine.ops.auditing import exported
+from engine.ops.auditing import exported, listed
 from engine.ops.line import send_messages
 from tests.flow.rig import Rig, running
-from tests.journal.desk import NOW
+from tests.journal.desk import NOW, entry
+from tests.ops.acts.stage import Stage, actor
 from tests.ops.test_messages import message
 
 
@@ -124,6 +127,26 @@ async def test_an_export_may_be_taken_by_many_threads_while_rows_come(tmp_path: 
     assert [orjson.loads(line)["row"] for line in b"".join(taken).splitlines()] == list(range(1, 1501))
 
 
+async def test_in_a_sealed_journal_a_patient_is_found_by_system_and_value(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Entries name patients by HMACs there: who saw one and who searched for one is found, a bare value refused."""
+    (tmp_path / "seal.key").write_text(new_key())
+    (tmp_path / "seal.key").chmod(0o600)
+    monkeypatch.setenv(KEY_FILE_VARIABLE, str(tmp_path / "seal.key"))
+    stage = await Stage.open(tmp_path)
+    key = "https://mrn.riverbend.example|4711"
+    seq = (await stage.journal.record(entry("C1", (key,)))).seq
+    acts = stage.acts(stage.act("messages.show", Permission.PHI), stage.act("messages.search", Permission.PHI))
+    await acts.perform("messages.show", actor(), {"entry": seq})
+    await acts.perform("messages.search", actor(), {"patient": key})
+    await acts.perform("messages.show", actor(), {"entry": seq + 1})
+    assert [row["row"] for row in listed(tmp_path, {"patient": key})] == [2, 1]
+    with pytest.raises(UsageError, match="sealed"):
+        listed(tmp_path, {"patient": "4711"})
+    await stage.journal.close()
+
+
 async def test_it_is_proved_and_what_was_changed_is_named(rig: Rig, tmp_path: Path) -> None:
     """A sound trail ends with 0, a changed copy with 1 and the place."""
     await rig.ask("messages.show", entry=1)
@@ -171,7 +194,7 @@ async def test_killed_between_the_record_and_the_replay_nothing_was_done(rig: Ri
         ("engine.started", "asked", None),
     ]
     assert (await told(rig, "verify"))["faults"] == []
-    assert (await rig.ask("messages.replay", entry=1))["done"] == {"destinations": 1}
+    assert await rig.ask("messages.replay", entry=1) == {"done": {"destinations": 1}}
     await rig.until(lambda rows: rows[0].state == "delivered" and rig.attempts() != before)
 
 

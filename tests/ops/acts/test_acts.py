@@ -182,12 +182,14 @@ async def test_of_what_was_given_nothing_of_a_patient_is_kept(stage: Stage) -> N
         "entries": [1, 2],
         "filter": {"state": "held", "patient": "4712", "event": "A08"},
         "surprise": "Kanarivogel",
+        "discard_original": False,
         "reason": "",
     }
     await stage.acts(stage.act()).perform("messages.replay", actor(), given)
     row = stage.rows()[0]
     assert orjson.loads(row.detail) == {
         "channel": "riverbend-adt",
+        "discard_original": False,
         "entries": [1, 2],
         "filter": {"event": "A08", "given": ["patient"], "state": "held"},
         "given": ["patient", "visit", "text", "message", "surprise"],
