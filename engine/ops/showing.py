@@ -1,6 +1,6 @@
 """`adt-engine messages show`: one entry in sections, as an operator reads it."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Annotated, Any
 
 import orjson
@@ -51,7 +51,7 @@ def _entry(found: Mapping[str, Any], *, fields: bool) -> None:
     if not found["sound"]:
         say("The bytes no longer have the digest they came with: the file is damaged.", NEGATIVE)
     say("")
-    say("Message", "bold")
+    say("Message" if not found["body_removed_at"] else f"Message, removed {found['body_removed_at'][:10]}", "bold")
     if fields and found["segments"]:
         console.print(table(["Field", "Name", "Value"], _fields(found["segments"])))
     else:
@@ -93,13 +93,35 @@ def _delivery(delivery: Mapping[str, Any], say: Say) -> None:
     for note in delivery["notes"]:
         say(f"  {note}")
     for attempt in delivery["attempts"]:
-        status = attempt["status"] or "no answer"
-        codes = " ".join(attempt["codes"])
-        ended = f"{status} {codes} {attempt['failure']} {attempt['milliseconds']:g} ms"
-        say(f"  {attempt['number']}. {attempt['method']} {attempt['url']}  {' '.join(ended.split())}")
-        for name, content in (("sent", attempt["body"]), ("answer", attempt["answer"])):
-            if content:
-                say(f"     {name} {_short(content)}")
+        _attempt(attempt, say)
+    if delivery["plan"]:
+        say(f"  plan {_short(delivery['plan'])}")
+
+
+def _attempt(attempt: Mapping[str, Any], say: Say) -> None:
+    status = attempt["status"] or "no answer"
+    codes = " ".join(attempt["codes"])
+    ended = f"{status} {codes} {attempt['failure']} {attempt['milliseconds']:g} ms".split()
+    say(f"  {attempt['number']}. {attempt['method']} {attempt['url']}  {' '.join(ended)}  at {attempt['at'][11:23]}")
+    if attempt["body"]:
+        say(f"     sent {_short(attempt['body'])}")
+    answer = attempt["answer"]
+    if isinstance(answer, dict) and answer.get("resourceType") == "OperationOutcome":
+        for issue in answer.get("issue") or ():
+            say(f"     {' '.join(_told(issue))}")
+    elif answer:
+        say(f"     answer {_short(answer)}")
+
+
+def _told(issue: Any) -> Iterator[str]:
+    """Yield what an issue of an OperationOutcome says: severity, codes, texts, where."""
+    if not isinstance(issue, dict):
+        return
+    details = issue.get("details")
+    yield from (str(issue.get(name) or "") for name in ("severity", "code"))
+    yield str(details.get("text") or "") if isinstance(details, dict) else ""
+    yield str(issue.get("diagnostics") or "")
+    yield " ".join(map(str, issue.get("expression") or ()))
 
 
 def _short(content: Any) -> str:

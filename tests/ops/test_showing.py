@@ -1,0 +1,66 @@
+"""One entry on the terminal: what an operator reads, and nothing that a terminal would obey."""
+
+from pathlib import Path
+
+import orjson
+import pytest
+from typer.testing import CliRunner
+
+from engine.journal.entry import Intent, Outcome, State
+from engine.journal.journal import Journal
+from engine.ops.messages import app
+from tests.journal.desk import NOW, Desk, settlement
+
+HOSTILE = "MSH|^~\\&|REG|RVB|||1||ADT^A08|c1|P|2.5.1\rPID|1||1^^^RVB^MR||<script>^[red]\x1b[31m\u202egnp\r"
+OUTCOME = {
+    "resourceType": "OperationOutcome",
+    "issue": [{"severity": "error", "code": "invalid", "details": {"text": "no"}, "expression": ["Patient.birthDate"]}],
+}
+
+
+@pytest.fixture
+async def desk(tmp_path: Path) -> Desk:
+    """A journal with one entry whose delivery was refused, with something hostile in it."""
+    failures: list[BaseException] = []
+    journal = await Journal.open(tmp_path, clock=lambda: NOW, fail=failures.append)
+    desk = Desk(journal, tmp_path, failures)
+    await desk.record("c1", ("s|1",), raw=HOSTILE.encode())
+    await desk.record("c2", ("s|1",))
+    await desk.claim()
+    await desk.journal.intend(1, "d", Intent(1, "PUT", "http://x/Patient/1", (), b'{"id":"1"}', NOW))
+    answer = Outcome(1, 422, ("invalid",), "permanent", 12.5, orjson.dumps(OUTCOME))
+    end = settlement(1, State.HELD, reason="http-422", notes=("stale",), outcomes=(answer,), plan=b'["kept"]')
+    await journal.settle(end)
+    await journal.close()
+    return desk
+
+
+def printed(desk: Desk, *options: str) -> str:
+    """Return what `messages show 1` prints of the file."""
+    done = CliRunner().invoke(app, ["show", "1", "--data", str(desk.folder), *options], env={"COLUMNS": "200"})
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+async def test_an_entry_is_printed_in_sections(desk: Desk) -> None:
+    """State, times, requests with what the server said, plan, and the patient's messages around it."""
+    said = printed(desk)
+    for text in (
+        "Entry 1: held http-422",
+        "1. PUT http://x/Patient/1  422 invalid permanent 12.5 ms  at 12:00:00.000",
+        'sent {"id":"1"}',
+        "error invalid no",
+        "Patient.birthDate",
+        'plan ["kept"]',
+        "The same patient's entries around it",
+    ):
+        assert text in said
+
+
+@pytest.mark.parametrize("options", [(), ("--fields",)])
+async def test_what_a_message_holds_is_inert(desk: Desk, options: tuple[str, ...]) -> None:
+    """No control character reaches the terminal, no right-to-left mark, and markup stays text."""
+    said = printed(desk, *options)
+    assert "<script>" in said
+    assert "[red]" in said
+    assert not {"\x1b", "\u202e"} & set(said)
