@@ -25,6 +25,7 @@ class Commands(Lazily):
         "messages": "engine.ops.messages:app",
         "channels": "engine.ops.channels:app",
         "destinations": "engine.ops.destinations:app",
+        "alerts": "engine.ops.alerts:app",
         "journal": "engine.ops.journal:app",
         "mappings": "engine.ops.mappings:app",
         "users": "engine.ops.users:app",

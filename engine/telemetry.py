@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import structlog
-from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 # Fields that may stand in a log line. None can hold anything of a patient: numbers, codes, names from configuration.
 ALLOWED_FIELDS: Final = frozenset(
@@ -80,7 +80,48 @@ WARNINGS: Final = Counter(
     ("channel", "reason", "field"),
     registry=REGISTRY,
 )
-BREAKER: Final = Gauge("adt_breaker_open", "1 while a destination is paused", ("destination",), registry=REGISTRY)
+BREAKER: Final = Gauge(
+    "adt_breaker_open", "1 while a destination gets probes only", ("destination",), registry=REGISTRY
+)
+PAUSED: Final = Gauge(
+    "adt_destination_paused", "1 while a destination is paused until somebody resumes it", ("destination",),
+    registry=REGISTRY,
+)  # fmt: skip
+ATTEMPTS: Final = Counter(
+    "adt_attempts_total",
+    "Requests that change something at a destination, by destination and class of failure (ok for none)",
+    ("destination", "failure"),
+    registry=REGISTRY,
+)
+QUEUE_DEPTH: Final = Gauge(
+    "adt_queue_depth", "Entries on their way to a destination", ("destination",), registry=REGISTRY
+)
+QUEUE_AGE: Final = Gauge(
+    "adt_queue_age_seconds",
+    "Age of the oldest entry that waits for nothing but its turn at a destination, in seconds",
+    ("destination",),
+    registry=REGISTRY,
+)
+HELD_LANES: Final = Gauge("adt_held_lanes", "Entries held at a destination", ("destination",), registry=REGISTRY)
+CONNECTIONS: Final = Gauge(
+    "adt_connections", "MLLP connections that stand, by channel", ("channel",), registry=REGISTRY
+)
+ACK_SECONDS: Final = Histogram(
+    "adt_ack_seconds",
+    "Time from a whole block to its acknowledgement, in seconds, by channel",
+    ("channel",),
+    buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30),
+    registry=REGISTRY,
+)
+ALERTS_OPEN: Final = Gauge("adt_alerts_open", "Alerts that are open", registry=REGISTRY)
+DISK_FREE: Final = Gauge("adt_disk_free_bytes", "Free bytes on the disk of the data folder", registry=REGISTRY)
+JOURNAL_BYTES: Final = Gauge("adt_journal_bytes", "Size of the journal with its log, in bytes", registry=REGISTRY)
+COMMITS: Final = Counter("adt_journal_commits_total", "Durable commits of the journal", registry=REGISTRY)
+COMMITTED: Final = Counter(
+    "adt_journal_operations_total",
+    "What the commits made durable; by adt_journal_commits_total it is the size of a commit",
+    registry=REGISTRY,
+)
 
 LOG_INS: Final = Counter(
     "adt_log_ins_total",

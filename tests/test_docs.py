@@ -13,6 +13,7 @@ from pydantic import BaseModel
 
 from engine import telemetry
 from engine.__main__ import app
+from engine.config.alerting import Alerting
 from engine.config.channel import Channel
 from engine.config.reference import setting_rows, settings_table
 from engine.config.service import ServiceConfiguration
@@ -40,7 +41,9 @@ def _blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.parametrize(("mark", "model"), [("settings", Channel), ("service settings", ServiceConfiguration)])
+@pytest.mark.parametrize(
+    ("mark", "model"), [("settings", Channel), ("service settings", ServiceConfiguration), ("alert settings", Alerting)]
+)
 def test_the_table_of_settings_is_the_one_of_the_models(mark: str, model: type[BaseModel]) -> None:
     """Key, default, unit and meaning are generated; after a change, paste `settings_table(model)` between the marks."""
     assert _between(mark) == settings_table(model).strip()

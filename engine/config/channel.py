@@ -94,17 +94,6 @@ def _charset(name: str) -> str:
     return name
 
 
-def _only(*built: str) -> AfterValidator:
-    """Refuse values that nothing obeys yet."""
-
-    def check(value: str) -> str:
-        if value not in built:
-            raise ValueError(f"{value} is not built yet; leave it at {built[0]}")
-        return value
-
-    return AfterValidator(check)
-
-
 def _acknowledge(value: Any) -> Any:
     return {"when": value} if isinstance(value, str) else value
 
@@ -150,8 +139,9 @@ class Channel(Frozen):
     base_uri: str = Field("urn:adt-engine:authority:", description="start of the system of unlisted authorities")
     limits: Limits = Field(Limits(), description="bounds of the listener")
     destinations: tuple[Destination, ...] = Field(min_length=1, description="FHIR servers")
-    mode: Annotated[Mode, _only(Mode.LIVE, Mode.SHADOW)] = Field(
-        Mode.LIVE, description="shadow: everything but the writes; what each entry would do is kept with it"
+    mode: Mode = Field(
+        Mode.LIVE,
+        description="shadow: everything but the writes; load: an initial load, without merge_limit and look-ups",
     )
     sources: tuple[Annotated[str, AfterValidator(_source)], ...] = Field(
         (), description="who may speak, as MSH-3|MSH-4 or MSH-3 alone; empty: everyone"
@@ -166,8 +156,8 @@ class Channel(Frozen):
     conformance: Literal["off", "warn", "refuse"] = Field(
         "off", description="check against the version's tables: counted on the entry, or refused (AE 100 to 103)"
     )
-    check_output: Annotated[Literal["off", "warn", "refuse"], _only("off")] = Field(
-        "off", alias="validate", description="check of what is sent against the FHIR schema; only off for now"
+    check_output: Literal["off", "warn", "refuse"] = Field(
+        "off", alias="validate", description="what is sent against the FHIR schema: noted on the entry, or held"
     )
     stale: Literal["apply", "hold", "skip"] = Field("apply", description="an update older than what was applied")
     merge_conflict: Literal["hold", "flag"] = Field(

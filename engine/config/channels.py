@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from ipaddress import ip_address
 from pathlib import Path
 
+from engine.config.alerting import FILE as ALERTS
 from engine.config.channel import Channel
 from engine.config.source import Source, read, validate
 from engine.errors import ConfigurationError, Problem
@@ -12,7 +13,7 @@ _Read = tuple[Source, Channel]
 
 
 def load_channels(folder: Path) -> tuple[Channel, ...]:
-    """Read every `*.yaml` of a folder, in order of file name.
+    """Read every `*.yaml` of a folder but `alerts.yaml`, in order of file name.
 
     ConfigurationError holds every problem of every file: what a file gets wrong by itself, two channels of one name
     or on one port, a folder that is absent or holds no channel, and `.yml` files, which would be overlooked.
@@ -40,7 +41,7 @@ def _files(folder: Path, problems: list[Problem]) -> Sequence[Path]:
     if not folder.is_dir():
         problems.append(Problem(str(folder), 1, 1, "", "no such folder", "make it, or name another with --channels"))
         return ()
-    files = sorted(folder.glob("*.yaml"))
+    files = sorted(path for path in folder.glob("*.yaml") if path.name != ALERTS)
     misnamed = sorted(folder.glob("*.yml"))
     problems.extend(Problem(str(path), 1, 1, "", "would not be read", "rename it to .yaml") for path in misnamed)
     if not files and not misnamed:

@@ -12,10 +12,11 @@ from engine.deliver.backoff import retry_after_seconds
 from engine.deliver.client import Answer
 from engine.deliver.failure import class_of, error_of, failure_of
 from engine.deliver.memory import Memory
+from engine.deliver.outgoing import INVALID, faults
 from engine.deliver.server import MEDIA_TYPE, Server
 from engine.deliver.stored import PATIENT, Body, Stored, id_of, stored
 from engine.deliver.verdict import Attempt, Failure, Inherited, Known, Merged, Owned, Request
-from engine.errors import DeliveryError
+from engine.errors import DeliveryError, HeldDeliveryError
 from engine.fhir import outcome
 from engine.fhir.plan import Identity, Keep
 
@@ -112,9 +113,20 @@ class Exchange:
     async def write_patient(
         self, method: str, path: str, body: Body, headers: tuple[tuple[str, str], ...], spoken: frozenset[int]
     ) -> Answer:
-        """Write a resource; statuses in `spoken` are returned, other failures raised."""
-        content = orjson.dumps(self.server.outward(body))
-        return await self.write(method, path, content, headers, spoken)
+        """Write a resource; statuses in `spoken` are returned, other failures raised.
+
+        HeldDeliveryError `invalid-output` where the channel refuses to send what the FHIR schema does not allow.
+        """
+        outward = self.server.outward(body)
+        if self.channel.check_output != "off":
+            self._check(outward)
+        return await self.write(method, path, orjson.dumps(outward), headers, spoken)
+
+    def _check(self, outward: Body) -> None:
+        found = faults(outward, self.server.settings.fhir)
+        self.note(*found)
+        if found and self.channel.check_output == "refuse":
+            raise HeldDeliveryError(INVALID)
 
     async def write(
         self,

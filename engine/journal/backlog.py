@@ -35,9 +35,14 @@ MOST: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """What one destination still has to do: entries on their way, since when the oldest, and entries held."""
+    """What one destination still has to do.
+
+    `depth`: entries on their way, of which `waiting` come after something older of their patient. `oldest_at`: when the
+    oldest was received that waits for nothing but its turn. `held`: entries that wait for a person.
+    """
 
     depth: int
+    waiting: int
     oldest_at: datetime | None
     held: int
     held_since: datetime | None
@@ -51,11 +56,14 @@ def has_unfinished(destination: str, connection: Connection) -> bool:
 def backlog_of(destination: str, connection: Connection) -> Backlog:
     """Return what a destination still has to do."""
     execute = connection.execute
-    found = [execute(IN_STATE, (destination, state)).fetchone() for state in ON_THE_WAY]
-    oldest = min((first for _count, first in found if first is not None), default=None)
+    (received, first), (waiting, _), (claimed, claimed_first) = (
+        execute(IN_STATE, (destination, state)).fetchone() for state in ON_THE_WAY
+    )
+    oldest = min((seq for seq in (first, claimed_first) if seq is not None), default=None)
     held = execute(IN_STATE, (destination, "held")).fetchone()[0]
     since = execute(HELD_SINCE, (destination,)).fetchone()[0] if held else None
-    return Backlog(sum(count for count, _ in found), _received(connection, oldest), held, _moment(since))
+    depth = received + waiting + claimed
+    return Backlog(depth, waiting, _received(connection, oldest), held, _moment(since))
 
 
 def of_channel(channel: str, destinations: tuple[str, ...], connection: Connection) -> int:

@@ -98,6 +98,11 @@ class Journal:
         """Say whether the journal has stopped because of an I/O error."""
         return self._failure is not None
 
+    @property
+    def counts(self) -> tuple[int, int]:
+        """How many commits there were since the start, and how many operations they made durable."""
+        return self._writer.commits, self._writer.operations
+
     async def record(self, entry: NewEntry) -> Recorded:
         """Record a message; DiskReserveError where there is no room, JournalError where it is not stored."""
         return cast(Recorded, await self._submit(Kind.RECORD, entry))
@@ -161,9 +166,7 @@ class Journal:
 
     async def merged(self, destination: str, source_key: str, survivor_key: str) -> bool:
         """Say whether a destination has carried out the merge of these keys (`system|value`)."""
-        return cast(
-            bool, await self._look(partial(_sealed, memory.merged, destination, source_key, survivor_key))
-        )
+        return cast(bool, await self._look(partial(_sealed, memory.merged, destination, source_key, survivor_key)))
 
     async def last_applied(self, destination: str, lanes: Sequence[int], source: str) -> datetime | None:
         """Return the newest event time applied in any of the lanes from that source; None where there is none."""

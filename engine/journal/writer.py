@@ -87,6 +87,7 @@ class Writer:
 
     `answer` and `failed` are called in that thread: the first with the results of a transaction once it is durable,
     the second once, with what made the writer stop; operations that still wait are answered with that as well.
+    `commits` and `operations` count since the start.
     """
 
     def __init__(
@@ -109,6 +110,7 @@ class Writer:
         self._rolled_back = False
         self._uncommitted: set[Kind] = set()
         self._times_full = 0
+        self.commits = self.operations = 0
         self.thread = threading.Thread(target=self._live, name="journal", daemon=True)
 
     def put(self, operations: list[Operation]) -> None:
@@ -230,6 +232,7 @@ class Writer:
                 self._rolled_back = False
             results = self._carry_out(batch)
             self._uncommitted |= kinds
+            self.operations += len(batch)
             if not kinds <= _LAZY:
                 self._commit()
         except BaseException:
@@ -244,6 +247,7 @@ class Writer:
         if not self._connection.in_transaction:
             return
         self._connection.execute("COMMIT")
+        self.commits += 1
         kinds, self._uncommitted = self._uncommitted, set()
         if fault.armed():
             for kind, name in _AFTER_COMMIT:

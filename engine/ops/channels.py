@@ -107,6 +107,15 @@ def reload(data: Data = DATA) -> None:
     output().print(cell(f"changed: {', '.join(changed) or 'nothing'}"), soft_wrap=True)
 
 
+@app.command()
+def metrics(data: Data = DATA) -> None:
+    """Print the metrics of the running engine in the text format of Prometheus.
+
+    Example: adt-engine channels metrics --data /var/lib/adt-engine
+    """
+    typer.echo(asked(data, "metrics", {}), nl=False)
+
+
 def _say(row: Mapping[str, Any]) -> None:
     held = "; its merges are held" if row["merges_held"] else ""
     output().print(cell(f"{row['channel']} is {row['state']}{held}"), soft_wrap=True)

@@ -23,6 +23,7 @@ from engine.ops.anchoring import Anchoring, watched
 from engine.ops.anchors import Anchors
 from engine.ops.options import ADMIN, CHANNELS, DATA, Admin, AdminCertificate, AdminKey, Channels, Data, Mappings
 from engine.ops.trail import Trail
+from engine.ops.watching import watching
 from engine.ops.web.serve import pages
 from engine.ops.web.server import Doorway, bind, doorway
 from engine.pipeline.care import cared
@@ -95,6 +96,7 @@ async def _serve(files: Files, where: Doorway, listening: socket.socket, stop: a
         pages(engine, acts, access, where, listening),
         watched(trail, anchoring),
         cared(engine.journal, engine.feeds, now),
+        watching(engine),
     ):
         _log.info("started", pid=os.getpid(), count=len(engine.doors.intakes))
         waits = [loop.create_task(stop.wait()), loop.create_task(engine.failed.wait())]

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from engine.config.alerting import Alerting, load_alerting
 from engine.config.channel import Channel
 from engine.config.channels import load_channels
 from engine.config.destination import Destination
@@ -30,6 +31,7 @@ class Configuration:
     channels: dict[str, Channel]
     mappings: dict[str, CompiledMapping]
     destinations: dict[str, Destination]
+    alerting: Alerting
 
 
 def configure(files: Files, *, tested: bool = False) -> Configuration:
@@ -53,7 +55,9 @@ def configure(files: Files, *, tested: bool = False) -> Configuration:
                 problems.append(_differs(files.channels, channel, destination))
     if problems:
         raise ConfigurationError(tuple(problems))
-    return Configuration({channel.channel: channel for channel in channels}, mappings, destinations)
+    return Configuration(
+        {channel.channel: channel for channel in channels}, mappings, destinations, load_alerting(files.channels)
+    )
 
 
 def _sources(files: Files, channels: Sequence[Channel], problems: list[Problem]) -> dict[str, MappingSource]:

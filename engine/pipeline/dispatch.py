@@ -59,7 +59,7 @@ class Dispatch:
     """The deliveries of one destination, each settled before its lane goes on.
 
     `failing` is why the destination as a whole cannot be used (token, permission, TLS), empty while it can; it is
-    tried again by itself.
+    tried again by itself. `settled` and `failures` count how deliveries ended since the start.
     """
 
     def __init__(
@@ -74,6 +74,7 @@ class Dispatch:
         self.destination = destination
         self.pace = pace
         self.failing = ""
+        self.settled = self.failures = 0
         self._pauses = shared.pauses
         self._merges = shared.merges
         self._storm = HoldStorm()
@@ -315,6 +316,10 @@ class Dispatch:
             self._memory.applied(claimed.lanes, plan)
         await self._journal.settle(result)
         telemetry.SETTLED.labels(self.name, result.state, result.reason).inc()
+        self.settled += 1
+        self.failures += verdict.kind is not VerdictKind.DELIVERED
+        for attempt in verdict.attempts:
+            telemetry.ATTEMPTS.labels(self.name, attempt.failure or "ok").inc()
         if result.state is not State.RECEIVED:
             self._count(claimed, plan)
             self._outcomes.settled(claimed.seq, self.name, Outcome(result.state, result.reason))

@@ -4,16 +4,18 @@ import asyncio
 import random
 import secrets
 import time
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from functools import partial
 
 from engine import telemetry
+from engine.config.alerting import Alerting
 from engine.config.destination import Destination as Settings
 from engine.deliver.destination import Destination
 from engine.errors import AdtEngineError, ConfigurationError, Problem, StartError
 from engine.journal import backlog
 from engine.journal.journal import Journal
+from engine.pipeline.alerts.book import AlertBook
 from engine.pipeline.configuration import Configuration, Files, configure
 from engine.pipeline.desk import Desk
 from engine.pipeline.dispatch import Dispatch
@@ -40,7 +42,9 @@ def now() -> datetime:
 class Engine:
     """One running engine on one data folder: doors, journal, dispatch."""
 
-    def __init__(self, files: Files, journal: Journal, failed: asyncio.Event) -> None:
+    def __init__(
+        self, files: Files, journal: Journal, failed: asyncio.Event, clock: Callable[[], datetime] = now
+    ) -> None:
         self.files = files
         self.journal = journal
         self.failed = failed
@@ -50,27 +54,35 @@ class Engine:
         self.pauses = Pauses(journal)
         self.merges = MergeBrake(journal)
         self.doors = Doors(journal, self._intake)
-        self.started_at = now()
+        self.alerts = AlertBook(journal)
+        self.alerting = Alerting()
+        self.now = clock
+        self.started_at = clock()
         self.stopping = False
         self.refused_reload = ""
         self._tasks: dict[asyncio.Future[None], str] = {}
         self._reloading = asyncio.Lock()
-        self._shared = Shared(self.feeds, Handover(), Outcomes(), self.pauses, self.merges, now)
-        self.desk = Desk(files.data, journal, self.feeds, self.dispatches, now)
+        self._shared = Shared(self.feeds, Handover(), Outcomes(), self.pauses, self.merges, clock)
+        self.desk = Desk(files.data, journal, self.feeds, self.dispatches, clock)
         self.replays = Replays(self.desk)
 
     @classmethod
-    async def start(cls, files: Files) -> "Engine":
-        """Start an engine; ConfigurationError, StartError or JournalUnusableError say why it cannot."""
+    async def start(cls, files: Files, clock: Callable[[], datetime] = now) -> "Engine":
+        """Start an engine; `clock` tells the time of day.
+
+        ConfigurationError, StartError or JournalUnusableError say why it cannot.
+        """
         configuration = configure(files)
         _make_folder(files)
         failed = asyncio.Event()
-        journal = await Journal.open(files.data, clock=now, fail=partial(_fail, failed))
-        engine = cls(files, journal, failed)
+        journal = await Journal.open(files.data, clock=clock, fail=partial(_fail, failed))
+        engine = cls(files, journal, failed, clock)
         try:
             await engine.pauses.open(configuration.destinations)
             await engine.merges.open()
             await engine.doors.recall()
+            await engine.alerts.recall()
+            engine.alerting = configuration.alerting
             engine._dispatch(engine._new_destinations(configuration))
             engine.feeds |= feeds_of(configuration.channels, configuration.mappings)
             for channel in configuration.channels.values():
@@ -112,6 +124,7 @@ class Engine:
             self._put_in_force(feeds)
             await self._end(added)
             raise
+        self.alerting = configuration.alerting
         for name, destination in fresh.items():
             if name not in added:
                 self.dispatches[name].exchange(destination, _pace(destination.settings))

@@ -66,9 +66,14 @@ class Intake:
         self._boot = boot
         self._tally = tally
         self._count = itertools.count(1)
+        self._seconds = telemetry.ACK_SECONDS.labels(channel)
 
     async def answer(self, block: Block, peer: Peer) -> Reply:
         """Answer one block; what could not be stored is never answered with AA or CA."""
+        with self._seconds.time():
+            return await self._answer(block, peer)
+
+    async def _answer(self, block: Block, peer: Peer) -> Reply:
         feed = self._feeds[self._name]
         try:
             if block.kind is not BlockKind.COMPLETE:

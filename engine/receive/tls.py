@@ -1,6 +1,7 @@
 """TLS of listeners: 1.2 or later, client certificates mapped to source names, files re-read when they change."""
 
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Final
 
@@ -79,6 +80,19 @@ def _context(tls: Tls) -> SSL.Context:
         context.load_client_ca(tls.client_ca.encode())
         context.set_verify(SSL.VERIFY_PEER | SSL.VERIFY_FAIL_IF_NO_PEER_CERT)
     return context
+
+
+def ends_of(tls: Tls) -> tuple[tuple[Path, datetime], ...]:
+    """Return when the first certificate of each of a listener's files ends; what cannot be read is left out."""
+    found = []
+    for name in (tls.certificate, tls.client_ca):
+        try:
+            known = x509.load_pem_x509_certificates(Path(name).read_bytes()) if name else []
+        except (OSError, ValueError):
+            continue
+        if known:
+            found.append((Path(str(name)), min(one.not_valid_after_utc for one in known)))
+    return tuple(found)
 
 
 def source_name(certificate: x509.Certificate, names: Mapping[str, str]) -> str | None:

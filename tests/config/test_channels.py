@@ -328,16 +328,7 @@ def test_a_channel_is_frozen(tmp_path: Path) -> None:
     assert channel.zone.key == "UTC"
 
 
-@pytest.mark.parametrize(
-    ("line", "only"),
-    [
-        pytest.param("mode: load", "live", id="load"),
-        pytest.param("validate: refuse", "off", id="validate"),
-    ],
-)
-def test_what_nothing_obeys_yet_is_refused(tmp_path: Path, line: str, only: str) -> None:
-    """A promise that is not kept yet cannot be written: a channel that loads would otherwise look up."""
-    write(tmp_path, f"{GOOD}{line}\n")
-    (problem,) = problems(tmp_path)
-    assert problem.line == 8
-    assert f"is not built yet; leave it at {only}" in problem.expected
+@pytest.mark.parametrize("mode", ["live", "shadow", "load"])
+def test_every_mode_is_taken(tmp_path: Path, mode: str) -> None:
+    """A channel may deliver, only say what it would do, or load."""
+    assert load_channel(write(tmp_path, f"{GOOD}mode: {mode}\n")).mode == mode

@@ -37,13 +37,6 @@ CREATE TABLE seen (
   PRIMARY KEY (channel, kind, name)) WITHOUT ROWID
 """
 
-# Messages of a channel by hour since 1970, for what is usual at an hour of the week.
-_TRAFFIC: Final = """
-CREATE TABLE traffic (
-  channel TEXT NOT NULL, hour BIGINT NOT NULL, messages BIGINT NOT NULL,
-  PRIMARY KEY (channel, hour)) WITHOUT ROWID
-"""
-
 _INDEXES: Final = (
     "CREATE INDEX merge_count_of ON merge_count (channel, source, id)",
     "CREATE UNIQUE INDEX merge_count_once ON merge_count (seq, channel, number)",
@@ -51,4 +44,4 @@ _INDEXES: Final = (
     "CREATE INDEX alert_cleared ON alert (cleared_at) WHERE cleared_at IS NOT NULL",
 )
 
-STATEMENTS: Final = (_PAUSED, _STOPPED, _MERGE_COUNT, _MERGES_HELD, _ALERT, _SEEN, _TRAFFIC, *_INDEXES)
+STATEMENTS: Final = (_PAUSED, _STOPPED, _MERGE_COUNT, _MERGES_HELD, _ALERT, _SEEN, *_INDEXES)

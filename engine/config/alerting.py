@@ -1,0 +1,83 @@
+"""`alerts.yaml` beside the channel files: when somebody has to hear of something, and where it is sent."""
+
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Annotated, Final
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, Field
+
+from engine.config.frozen import Frozen
+from engine.config.secret import Secret
+from engine.config.source import read, validate
+
+FILE: Final = "alerts.yaml"
+
+
+def _hook(text: str) -> str:
+    """Return a webhook's URL; ValueError unless it is https, or http on this machine, and of no reserved address."""
+    parts = urlsplit(text)
+    host = parts.hostname or ""
+    try:
+        address = ip_address(host)
+    except ValueError:
+        address = None
+    here = host == "localhost" or (address is not None and address.is_loopback)
+    if parts.scheme != "https" and not (parts.scheme == "http" and here):
+        raise ValueError("write an https URL; http is for this machine only")
+    if not host or parts.username is not None or any(mark in text for mark in "# \t"):
+        raise ValueError("write a whole URL without user, password or fragment; a token goes into `token`")
+    if address is not None and not here and (address.is_link_local or address.is_multicast or address.is_unspecified):
+        raise ValueError("no alert is sent to such an address")
+    return text
+
+
+class Webhook(Frozen):
+    """Where alerts are sent as JSON, without anything of a patient; redirects are not followed."""
+
+    url: Annotated[str, AfterValidator(_hook)] = Field(description="https URL that takes a POST")
+    token: Secret | None = Field(None, description="sent as a bearer token")
+    ca_file: str | None = Field(None, description="PEM file of a private authority; TLS is always verified")
+    timeout_seconds: float = Field(10, gt=0, le=60, description="longest wait for one answer")
+
+
+class ChannelAlerts(Frozen):
+    """What is otherwise for one channel."""
+
+    no_traffic_minutes: float | None = Field(None, ge=0, description="silence that alerts here; 0 never")
+    no_sender_minutes: float | None = Field(None, ge=0, description="time without a connection that alerts; 0 never")
+
+
+class Alerting(Frozen):
+    """When an alert opens; each opens once and clears once."""
+
+    webhook: Webhook | None = Field(None, description="where alerts are sent; without it they are logged and shown")
+    held_lanes: int = Field(1, ge=1, description="held patients of a destination")
+    queue_age_minutes: float = Field(15, gt=0, description="age of the oldest message that waits for a destination")
+    queue_depth: int = Field(10_000, ge=1, description="messages that wait for a destination")
+    no_traffic_minutes: float | None = Field(
+        None, ge=0, description="silence of a channel; empty: as learnt for this hour of the week; 0 never"
+    )
+    no_sender_minutes: float = Field(60, ge=0, description="time without any connection to a channel; 0 never")
+    error_ratio: float = Field(0.25, gt=0, le=1, description="share of deliveries that fail or are held, in 15 minutes")
+    refusal_ratio: float = Field(0.25, gt=0, le=1, description="share of messages refused at the door, in 15 minutes")
+    certificate_days: float = Field(30, gt=0, description="days before a listener's certificate ends")
+    disk_reserves: float = Field(2, ge=1, description="free disk as a multiple of the reserve")
+    merge_burst: float = Field(0.5, gt=0, le=1, description="share of `merge_limit` that one source has used up")
+    channels: dict[str, ChannelAlerts] = Field({}, description="what is otherwise for single channels")
+
+    def no_traffic_of(self, channel: str) -> float | None:
+        """Return the silence of a channel that alerts, in minutes; None for what was learnt, 0 for never."""
+        own = self.channels.get(channel, ChannelAlerts()).no_traffic_minutes
+        return self.no_traffic_minutes if own is None else own
+
+    def no_sender_of(self, channel: str) -> float:
+        """Return how long a channel may be without a connection, in minutes; 0 for ever."""
+        own = self.channels.get(channel, ChannelAlerts()).no_sender_minutes
+        return self.no_sender_minutes if own is None else own
+
+
+def load_alerting(folder: Path) -> Alerting:
+    """Read a folder's `alerts.yaml`; without one, the defaults. ConfigurationError holds every problem in it."""
+    path = folder / FILE
+    return validate(read(path), Alerting) if path.exists() else Alerting()

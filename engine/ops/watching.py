@@ -1,0 +1,31 @@
+"""Watching: the alerts of a running engine, and their way to the webhook, for as long as it runs."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+from engine.journal.alerting import Alert
+from engine.ops.acts.alerts import shown
+from engine.ops.webhook import Hook
+from engine.pipeline.alerts.watch import Watch
+from engine.pipeline.engine import Engine
+
+
+@contextlib.asynccontextmanager
+async def watching(engine: Engine) -> AsyncIterator[Watch]:
+    """Look at an engine now and then until closed; alerts go to the log, to the page and to the webhook."""
+    hook = Hook(lambda: engine.alerting.webhook)
+    watch = Watch(engine, lambda: hook.failing)
+
+    def heard(alert: Alert) -> None:
+        hook.put({"event": "cleared" if alert.cleared_at else "opened"} | shown(engine, alert))
+
+    engine.alerts.listeners.append(heard)
+    tasks = [asyncio.create_task(watch.run()), asyncio.create_task(hook.run())]
+    try:
+        yield watch
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        engine.alerts.listeners.remove(heard)

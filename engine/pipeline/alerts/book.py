@@ -1,0 +1,93 @@
+"""The book of alerts: each opens once and clears once, over restarts, and whoever listens hears of both."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
+from typing import Final
+
+from engine import telemetry
+from engine.journal import alerting
+from engine.journal.alerting import Alert
+from engine.journal.journal import Journal
+from engine.pipeline.alerts.kind import AlertKind
+
+# Something that happened rather than something that is: these stay open until a person has seen them.
+UNTIL_SEEN: Final = frozenset({AlertKind.NEW_SOURCE, AlertKind.UNKNOWN_AUTHORITY, AlertKind.LANE_CROWDED})
+
+Heard = Callable[[Alert], None]
+_log = telemetry.logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """What was looked at: whether something is wrong with a subject now, and in which words, without any patient."""
+
+    kind: AlertKind
+    subject: str
+    wrong: bool
+    detail: str = ""
+
+
+class AlertBook:
+    """The alerts of one engine; `listeners` hear of each that opens or clears (then `cleared_at` is set)."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._open: dict[tuple[str, str], Alert] = {}
+        self.listeners: list[Heard] = []
+
+    async def recall(self) -> None:
+        """Take up the alerts that were open before the start; nobody hears of them again."""
+        self._open = {(one.kind, one.subject): one for one in await self._journal.read(alerting.open_alerts)}
+
+    def open(self) -> tuple[Alert, ...]:
+        """Return the alerts that are open, oldest first."""
+        return tuple(sorted(self._open.values(), key=lambda one: one.id))
+
+    def is_open(self, kind: AlertKind, subject: str) -> bool:
+        """Say whether an alert is open."""
+        return (kind, subject) in self._open
+
+    async def settle(self, conditions: Iterable[Condition], now: datetime) -> None:
+        """Open and clear by what was looked at; what was not looked at stays as it is."""
+        for one in conditions:
+            found = self._open.get((one.kind, one.subject))
+            if one.wrong and found is None:
+                await self._begin(one, now)
+            elif one.wrong and found is not None and found.detail != one.detail:
+                self._open[one.kind, one.subject] = replace(found, detail=one.detail)
+            elif not one.wrong and found is not None and one.kind not in UNTIL_SEEN:
+                await self._end(found, now)
+
+    async def acknowledge(self, number: int, now: datetime, by: str) -> Alert | None:
+        """Note who has taken care of an alert; None where no such alert is open. Some are cleared by that."""
+        found = next((one for one in self._open.values() if one.id == number), None)
+        if found is None:
+            return None
+        if found.acknowledged_at is None:
+            await self._journal.write(partial(alerting.acknowledge, number=number, now=now, by=by))
+            found = self._open[found.kind, found.subject] = replace(found, acknowledged_at=now, acknowledged_by=by)
+        return await self._end(found, now) if found.kind in UNTIL_SEEN else found
+
+    async def latest(self, limit: int) -> tuple[Alert, ...]:
+        """Return the newest alerts, cleared ones among them, newest first."""
+        return await self._journal.read(partial(alerting.latest_alerts, limit=limit))
+
+    async def _begin(self, one: Condition, now: datetime) -> None:
+        work = partial(alerting.open_alert, kind=one.kind, subject=one.subject, detail=one.detail, now=now)
+        alert = self._open[one.kind, one.subject] = await self._journal.write(work)
+        self._tell(alert, "alert")
+
+    async def _end(self, alert: Alert, now: datetime) -> Alert:
+        await self._journal.write(partial(alerting.clear_alert, kind=alert.kind, subject=alert.subject, now=now))
+        self._open.pop((alert.kind, alert.subject), None)
+        cleared = replace(alert, cleared_at=now)
+        self._tell(cleared, "alert cleared")
+        return cleared
+
+    def _tell(self, alert: Alert, event: str) -> None:
+        log = _log.error if alert.cleared_at is None else _log.info
+        log(event, code=alert.kind, point=alert.subject, reason=alert.detail)
+        for listener in self.listeners:
+            listener(alert)

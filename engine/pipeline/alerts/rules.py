@@ -1,0 +1,160 @@
+"""The rules of the alerts: from facts to what is wrong and what is not; no clock, no disk and no socket stands here.
+
+What cannot be judged yet (a share of nothing, a silence that is shorter than the engine's life) is left out, so that an
+alert that was open before a restart stays open until it is known to be over.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Final
+
+from engine.config.alerting import Alerting
+from engine.journal.backlog import Backlog
+from engine.journal.pausing import Pause
+from engine.pipeline.alerts.book import Condition
+from engine.pipeline.alerts.kind import AlertKind, PauseReason
+from engine.pipeline.alerts.traffic import is_silent
+
+WINDOW: Final = timedelta(minutes=15)
+LEAST_OF_A_SHARE: Final = 20
+ENGINE: Final = "engine"
+
+IsOpen = Callable[[AlertKind, str], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """How many of how many went wrong within the window; `whole` says whether the window is that long yet."""
+
+    bad: int
+    total: int
+    whole: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelFacts:
+    """What is known of a channel now; `silent_since` is when the last message came, or the engine started."""
+
+    listening: bool
+    stopped: bool
+    connections: int
+    lonely_since: datetime | None
+    silent_since: datetime
+    heard: bool
+    refusals: Share
+    merges: int
+    merge_limit: int
+    merges_held: bool
+    hours: Mapping[int, int] = field(default_factory=dict)
+    certificates: tuple[tuple[Path, datetime], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DestinationFacts:
+    """What is known of a destination now."""
+
+    pause: Pause | None
+    failing: str
+    backlog: Backlog
+    errors: Share
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is known of the engine now; `hook_failing` says whether alerts cannot be sent."""
+
+    now: datetime
+    started_at: datetime
+    channels: Mapping[str, ChannelFacts]
+    destinations: Mapping[str, DestinationFacts]
+    free_bytes: int
+    reserve_bytes: int
+    refused_reload: str
+    hook_failing: bool
+
+
+def conditions(facts: Facts, alerting: Alerting, is_open: IsOpen) -> Iterator[Condition]:
+    """Yield what is wrong and what is not; what is open clears only at half of what opened it."""
+    for name, destination in facts.destinations.items():
+        yield from _of_destination(name, destination, facts.now, alerting, is_open)
+    for name, channel in facts.channels.items():
+        yield from _of_channel(name, channel, facts, alerting, is_open)
+    low = facts.free_bytes < facts.reserve_bytes * alerting.disk_reserves
+    free = f"{facts.free_bytes // 2**20} MiB free, reserve {facts.reserve_bytes // 2**20} MiB"
+    yield Condition(AlertKind.DISK_RESERVE, ENGINE, low, free)
+    yield Condition(AlertKind.RELOAD_FAILED, ENGINE, bool(facts.refused_reload), facts.refused_reload)
+    yield Condition(AlertKind.WEBHOOK_FAILED, ENGINE, facts.hook_failing)
+
+
+def _of_destination(
+    name: str, facts: DestinationFacts, now: datetime, alerting: Alerting, is_open: IsOpen
+) -> Iterator[Condition]:
+    pause, backlog = facts.pause, facts.backlog
+    storm = pause is not None and pause.reason == PauseReason.HOLD_STORM
+    detail = pause.detail if storm and pause else pause.reason if pause else ""
+    yield Condition(AlertKind.HOLD_STORM, name, storm, detail)
+    yield Condition(AlertKind.DESTINATION_PAUSED, name, pause is not None and not storm, detail)
+    yield Condition(AlertKind.DESTINATION_FAILURE, name, bool(facts.failing), facts.failing)
+    held = f"{backlog.held} held, {backlog.waiting} wait behind something older"
+    yield Condition(AlertKind.HELD_LANES, name, backlog.held >= alerting.held_lanes, held)
+    deep = _past(backlog.depth, alerting.queue_depth, is_open(AlertKind.QUEUE_DEPTH, name))
+    yield Condition(AlertKind.QUEUE_DEPTH, name, deep, f"{backlog.depth} wait")
+    minutes = (now - backlog.oldest_at).total_seconds() / 60 if backlog.oldest_at else 0.0
+    old = _past(minutes, alerting.queue_age_minutes, is_open(AlertKind.QUEUE_AGE, name))
+    yield Condition(AlertKind.QUEUE_AGE, name, old, f"the oldest waits for {minutes:.0f} minutes")
+    yield from _share(AlertKind.ERROR_RATIO, name, facts.errors, alerting.error_ratio, is_open)
+
+
+def _of_channel(
+    name: str, facts: ChannelFacts, engine: Facts, alerting: Alerting, is_open: IsOpen
+) -> Iterator[Condition]:
+    yield Condition(AlertKind.CHANNEL_STOPPED, name, facts.stopped)
+    yield Condition(AlertKind.MERGE_LIMIT, name, facts.merges_held, "one source went past its limit")
+    used = f"{facts.merges} of {facts.merge_limit} merges"
+    burst = _past(facts.merges, facts.merge_limit * alerting.merge_burst, is_open(AlertKind.MERGE_BURST, name))
+    yield Condition(AlertKind.MERGE_BURST, name, burst and facts.merges > 1, used)
+    yield from _share(AlertKind.REFUSAL_RATIO, name, facts.refusals, alerting.refusal_ratio, is_open)
+    yield from _silence(name, facts, engine, alerting)
+    yield from _loneliness(name, facts, engine, alerting)
+    for path, end in facts.certificates:
+        days = (end - engine.now) / timedelta(days=1)
+        soon = f"{path.name}: {days:.0f} days left"
+        yield Condition(AlertKind.CERTIFICATE_EXPIRY, f"{name} {path}", days < alerting.certificate_days, soon)
+
+
+def _silence(name: str, facts: ChannelFacts, engine: Facts, alerting: Alerting) -> Iterator[Condition]:
+    minutes = alerting.no_traffic_of(name)
+    silent = engine.now - facts.silent_since
+    if minutes is None:
+        wrong = is_silent(facts.hours, facts.silent_since, engine.now)
+    else:
+        wrong = bool(minutes) and silent >= timedelta(minutes=minutes)
+    wrong = wrong and facts.listening
+    if wrong or facts.heard or minutes == 0 or not facts.listening:
+        yield Condition(AlertKind.NO_TRAFFIC, name, wrong, f"nothing for {silent.total_seconds() // 60:.0f} minutes")
+
+
+def _loneliness(name: str, facts: ChannelFacts, engine: Facts, alerting: Alerting) -> Iterator[Condition]:
+    minutes = alerting.no_sender_of(name)
+    if facts.lonely_since is None or not minutes or not facts.listening:
+        yield Condition(AlertKind.NO_SENDER, name, wrong=False)
+        return
+    lonely = engine.now - facts.lonely_since
+    wrong = lonely >= timedelta(minutes=minutes)
+    if wrong or facts.lonely_since > engine.started_at:
+        yield Condition(AlertKind.NO_SENDER, name, wrong, f"nobody for {lonely.total_seconds() // 60:.0f} minutes")
+
+
+def _share(kind: AlertKind, name: str, share: Share, limit: float, is_open: IsOpen) -> Iterator[Condition]:
+    if share.total < LEAST_OF_A_SHARE:
+        if share.whole:
+            yield Condition(kind, name, wrong=False)
+        return
+    wrong = _past(share.bad / share.total, limit, is_open(kind, name))
+    yield Condition(kind, name, wrong, f"{share.bad} of {share.total} in {WINDOW.total_seconds() // 60:.0f} minutes")
+
+
+def _past(value: float, limit: float, opened: bool) -> bool:
+    return value > limit / 2 if opened else value >= limit

@@ -1,0 +1,216 @@
+"""The watch: looks at a running engine now and then, and settles the book of alerts and the gauges by what it sees."""
+
+import asyncio
+import os
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from engine import telemetry
+from engine.config.channel import Channel
+from engine.journal import alerting
+from engine.journal.backlog import Backlog, backlogs
+from engine.journal.database import FILE
+from engine.journal.reserve import free_bytes_kept
+from engine.pipeline.alerts.book import Condition
+from engine.pipeline.alerts.kind import AlertKind
+from engine.pipeline.alerts.rules import (
+    WINDOW,
+    ChannelFacts,
+    DestinationFacts,
+    Facts,
+    Share,
+    conditions,
+)
+from engine.pipeline.engine import Engine
+from engine.pipeline.tally import Tally
+from engine.receive.tls import ends_of
+
+LOOK_SECONDS: Final = 10.0
+CERTIFICATES_EVERY: Final = timedelta(hours=1)
+KINDS: Final = {
+    "source": AlertKind.NEW_SOURCE,
+    "authority": AlertKind.UNKNOWN_AUTHORITY,
+    "lane": AlertKind.LANE_CROWDED,
+}
+
+_log = telemetry.logger()
+
+
+class Window:
+    """Counters as they stood within the last minutes; the share of what went wrong since."""
+
+    def __init__(self) -> None:
+        self._samples: deque[tuple[datetime, int, int]] = deque()
+
+    def share(self, now: datetime, bad: int, total: int) -> Share:
+        """Note how counters stand now; return what was added within the window."""
+        self._samples.append((now, bad, total))
+        while len(self._samples) > 1 and self._samples[1][0] <= now - WINDOW:
+            self._samples.popleft()
+        at, bad_then, total_then = self._samples[0]
+        return Share(bad - bad_then, total - total_then, whole=now - at >= WINDOW)
+
+
+@dataclass(slots=True)
+class _Memory:
+    """What the watch remembers of a channel between two looks."""
+
+    window: Window = field(default_factory=Window)
+    lonely_since: datetime | None = None
+    counted: int = 0
+    certificates: tuple[tuple[Path, datetime], ...] = ()
+    certificates_at: datetime | None = None
+
+
+class Watch:
+    """Looks at one engine; `look` once, or `run` until cancelled."""
+
+    def __init__(self, engine: Engine, hook_failing: Callable[[], bool] = bool) -> None:
+        self._engine = engine
+        self._hook_failing = hook_failing
+        self._channels: dict[str, _Memory] = {}
+        self._destinations: dict[str, Window] = {}
+        self._hours: dict[str, dict[int, int]] = {}
+        self._began = False
+        self._commits = self._operations = 0
+
+    async def run(self) -> None:
+        """Look every ten seconds; a look that fails is logged, and the next one comes all the same."""
+        while True:
+            try:
+                await self.look(self._engine.now())
+            except Exception as error:  # noqa: BLE001 - the last resort: without the watch nobody would hear of anything
+                if self._engine.journal.failed:
+                    return
+                _log.error("watch failed", error=type(error).__name__, point=telemetry.place_of(error))
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def look(self, now: datetime) -> None:
+        """Look once."""
+        engine = self._engine
+        if not self._began:
+            await self._begin(now)
+        self._count_traffic(now)
+        found = await asyncio.to_thread(backlogs, engine.files.data, tuple(engine.dispatches))
+        facts = self._facts(now, found)
+        await engine.alerts.settle(await self._sights(now), now)
+        settled = list(conditions(facts, engine.alerting, engine.alerts.is_open))
+        await engine.alerts.settle([*settled, *self._gone(settled)], now)
+        self._gauge(facts)
+
+    async def _begin(self, now: datetime) -> None:
+        """Take up what is known of the weeks before, and who was seen on which channel."""
+        self._hours = await asyncio.to_thread(alerting.traffic, self._engine.files.data, now)
+        for name, names in (await self._engine.journal.read(alerting.seen)).items():
+            tally = self._engine.tallies.setdefault(name, Tally())
+            tally.sights = [sight for sight in tally.sights if (sight.kind, sight.name) not in names]
+            tally.names |= names
+        self._began = True
+
+    def _count_traffic(self, now: datetime) -> None:
+        hour = alerting.hour_of(now)
+        for name, tally in self._engine.tallies.items():
+            memory, hours = self._channels.setdefault(name, _Memory()), self._hours.setdefault(name, {})
+            grown, memory.counted = tally.messages - memory.counted, tally.messages
+            if grown:
+                hours[hour] = hours.get(hour, 0) + grown
+
+    async def _sights(self, now: datetime) -> list[Condition]:
+        """Return what was seen for the first time; the first source of a channel is taken for its own."""
+        found: list[Condition] = []
+        for channel, tally in self._engine.tallies.items():
+            sights, tally.sights = tally.sights, []
+            if not sights:
+                continue
+            first = len([one for one in tally.names if one[0] == "source"]) == len(
+                [one for one in sights if one.kind == "source"]
+            )
+            rows = [(channel, one.kind, one.name) for one in sights if one.kind != "lane"]
+            await self._engine.journal.write(partial(alerting.see, sights=rows, now=now))
+            strangers = sights[1:] if first and sights[0].kind == "source" else sights
+            found += [Condition(KINDS[one.kind], channel, wrong=True, detail=f"entry {one.seq}") for one in strangers]
+        return found
+
+    def _facts(self, now: datetime, found: dict[str, Backlog]) -> Facts:
+        engine = self._engine
+        disk = os.statvfs(engine.files.data)
+        return Facts(
+            now,
+            engine.started_at,
+            {name: self._channel(name, feed.channel, now) for name, feed in engine.feeds.items()},
+            {name: self._destination(name, found[name], now) for name in engine.dispatches if name in found},
+            disk.f_bavail * disk.f_frsize,
+            free_bytes_kept(engine.files.data),
+            engine.refused_reload,
+            self._hook_failing(),
+        )
+
+    def _channel(self, name: str, channel: Channel, now: datetime) -> ChannelFacts:
+        engine, memory = self._engine, self._channels.setdefault(name, _Memory())
+        tally = engine.tallies.get(name) or Tally()
+        door = engine.doors.open.get(name)
+        if door is None or door.connections:
+            memory.lonely_since = None
+        elif memory.lonely_since is None:
+            memory.lonely_since = now if tally.last_at else engine.started_at
+        return ChannelFacts(
+            name in engine.doors.intakes,
+            name in engine.doors.stopped,
+            door.connections if door else 0,
+            memory.lonely_since,
+            tally.last_at or engine.started_at,
+            tally.last_at is not None,
+            memory.window.share(now, tally.refused, tally.messages),
+            engine.merges.limit(channel).most(now),
+            channel.merge_limit.merges,
+            name in engine.merges.held,
+            self._hours.get(name, {}),
+            self._certificates(channel, memory, now),
+        )
+
+    def _destination(self, name: str, backlog: Backlog, now: datetime) -> DestinationFacts:
+        dispatch = self._engine.dispatches[name]
+        share = self._destinations.setdefault(name, Window()).share(now, dispatch.failures, dispatch.settled)
+        return DestinationFacts(self._engine.pauses.of(name), dispatch.failing, backlog, share)
+
+    def _certificates(self, channel: Channel, memory: _Memory, now: datetime) -> tuple[tuple[Path, datetime], ...]:
+        tls = channel.listen.mllp.tls if channel.listen.mllp else None
+        if tls is None:
+            return ()
+        if memory.certificates_at is None or now - memory.certificates_at >= CERTIFICATES_EVERY:
+            memory.certificates, memory.certificates_at = ends_of(tls), now
+        return memory.certificates
+
+    def _gone(self, settled: list[Condition]) -> Iterator[Condition]:
+        """Yield that nothing is wrong with channels and destinations that are no more."""
+        engine = self._engine
+        known = {*engine.feeds, *engine.dispatches, "engine", *(one.subject for one in settled)}
+        for alert in engine.alerts.open():
+            if alert.subject not in known:
+                yield Condition(AlertKind(alert.kind), alert.subject, wrong=False)
+
+    def _gauge(self, facts: Facts) -> None:
+        for name, destination in facts.destinations.items():
+            backlog = destination.backlog
+            age = (facts.now - backlog.oldest_at).total_seconds() if backlog.oldest_at else 0.0
+            telemetry.QUEUE_DEPTH.labels(name).set(backlog.depth)
+            telemetry.QUEUE_AGE.labels(name).set(max(age, 0.0))
+            telemetry.HELD_LANES.labels(name).set(backlog.held)
+            telemetry.PAUSED.labels(name).set(destination.pause is not None)
+        for name, channel in facts.channels.items():
+            telemetry.CONNECTIONS.labels(name).set(channel.connections)
+        commits, operations = self._engine.journal.counts
+        telemetry.COMMITS.inc(commits - self._commits)
+        telemetry.COMMITTED.inc(operations - self._operations)
+        self._commits, self._operations = commits, operations
+        telemetry.ALERTS_OPEN.set(len(self._engine.alerts.open()))
+        telemetry.DISK_FREE.set(facts.free_bytes)
+        journal = self._engine.files.data / FILE
+        telemetry.JOURNAL_BYTES.set(
+            sum(path.stat().st_size for path in (journal, journal.with_name(f"{FILE}-wal")) if path.exists())
+        )

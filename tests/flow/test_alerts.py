@@ -1,0 +1,202 @@
+"""Alerts of a whole engine: opened and cleared by what really happens, heard by log and webhook, kept over restarts."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from engine import telemetry
+from engine.ops.acts.act import Actor, Acts
+from engine.ops.acts.role import Role
+from engine.ops.acts.table import ALL
+from engine.pipeline.alerts.watch import Watch
+from engine.pipeline.configuration import Files
+from engine.pipeline.engine import Engine
+from engine.receive.block import Block, BlockKind
+from engine.receive.reply import Peer
+from tests.flow.rig import channel_file
+
+NIGHT = datetime(2027, 3, 1, 2, tzinfo=UTC)
+ROOT = Actor("root", Role.OWNER, "socket")
+HERE = Peer("127.0.0.1", 4711)
+
+
+def message(number: int, sender: str = "REG", authority: str = "RVB") -> bytes:
+    """Return an A28 of one person."""
+    head = f"MSH|^~\\&|{sender}|RIVERBEND|X|Y|20270301020000||ADT^A28|C{sender}{number}|P|2.5.1\rEVN||20270301020000\r"
+    return f"{head}PID|1||{number}^^^{authority}^MR||Quint^Ada||19840229|F\r".encode()
+
+
+class House:
+    """An engine within the test, whose watch looks when the test says so, at the time that the test says."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.now = NIGHT
+        self.engine: Engine | None = None
+        self.watch: Watch | None = None
+
+    def clock(self) -> datetime:
+        """Tell the test's time."""
+        return self.now
+
+    async def start(self) -> Engine:
+        """Start an engine whose destination does not answer."""
+        (self.folder / "channels").mkdir(exist_ok=True)
+        channel = channel_file("http://127.0.0.1:9") | {"contact": "desk 7"}
+        channel["destinations"][0]["auth"] = {"type": "none"}
+        (self.folder / "channels" / "a.yaml").write_bytes(orjson.dumps(channel))
+        self.engine = await Engine.start(Files(self.folder / "channels", None, self.folder / "data"), self.clock)
+        self.watch = Watch(self.engine)
+        return self.engine
+
+    async def look(self, **later: float) -> list[str]:
+        """Let some time go by, look, and return the kinds of the alerts that are open."""
+        assert self.engine
+        assert self.watch
+        self.now += timedelta(**later)
+        await self.watch.look(self.now)
+        return [alert.kind for alert in self.engine.alerts.open()]
+
+    async def act(self, name: str, **given: Any) -> Any:
+        """Do an act, as its owner."""
+        assert self.engine
+        return await Acts(self.engine, ALL).perform(name, ROOT, given)
+
+    async def receive(self, *messages: bytes) -> None:
+        """Take messages in, as if they came by the door."""
+        assert self.engine
+        for raw in messages:
+            await self.engine.doors.intakes["riverbend-adt"].answer(Block(raw, BlockKind.COMPLETE, 0.0, 0.0), HERE)
+
+    async def stop(self) -> None:
+        """Stop the engine."""
+        if self.engine is not None:
+            await self.engine.stop()
+            self.engine = None
+
+
+@pytest.fixture
+async def house(tmp_path: Path) -> AsyncIterator[House]:
+    """A house with an engine."""
+    found = House(tmp_path)
+    await found.start()
+    yield found
+    await found.stop()
+
+
+async def test_a_queue_that_grows_old_opens_an_alert_until_it_is_gone(house: House) -> None:
+    """The destination is down: age, and nothing else; discarding what waits clears it."""
+    await house.receive(message(1))
+    assert await house.look() == []
+    assert await house.look(minutes=14) == []
+    assert await house.look(minutes=2) == ["queue-age"]
+    (shown,) = await house.act("alerts.list")
+    assert (shown["subject"], shown["can_wait"], bool(shown["next_step"])) == ("interchange", False, True)
+    await house.act("messages.discard", entry=1, reason="a test")
+    assert await house.look() == []
+
+
+async def test_a_pause_is_one_alert_and_outlives_a_restart(house: House) -> None:
+    """Opened once; the next life finds it open and clears it once."""
+    await house.act("destinations.pause", destination="interchange")
+    assert await house.look() == ["destination-paused"]
+    await house.stop()
+    engine = await house.start()
+    heard: list[str] = []
+    engine.alerts.listeners.append(lambda alert: heard.append(alert.kind))
+    assert await house.look(seconds=10) == ["destination-paused"]
+    assert heard == []
+    await house.act("destinations.resume", destination="interchange")
+    assert await house.look(seconds=10) == []
+    assert heard == ["destination-paused"]
+    assert [one["kind"] for one in await house.act("alerts.list", all=True)] == ["destination-paused"]
+
+
+async def test_strangers_are_noticed_once(house: House) -> None:
+    """The first source of a channel is its own; a second one, and an authority that is not listed, are news."""
+    await house.receive(message(1))
+    assert await house.look() == []
+    await house.receive(message(2, sender="LAB"), message(3, authority="ELSEWHERE"))
+    assert await house.look() == ["new-source", "unknown-authority"]
+    for alert in await house.act("alerts.list"):
+        assert alert["detail"].startswith("entry ")
+        assert alert["contact"] == "desk 7"
+        await house.act("alerts.acknowledge", alert=alert["id"])
+    await house.receive(message(4, sender="LAB"), message(5, authority="ELSEWHERE"))
+    assert await house.look() == []
+    await house.stop()
+    await house.start()
+    await house.receive(message(6, sender="LAB"), message(7, authority="ELSEWHERE"))
+    assert await house.look() == []
+
+
+async def test_a_refused_reload_is_said_until_a_good_one(house: House) -> None:
+    """The engine runs on with the old files, and somebody hears of it."""
+    file = house.folder / "channels" / "b.yaml"
+    file.write_text("channel: b\n")
+    assert house.engine
+    with pytest.raises(Exception, match="listen"):
+        await house.engine.reload()
+    assert await house.look() == ["reload-failed"]
+    file.unlink()
+    await house.engine.reload()
+    assert await house.look() == []
+
+
+async def test_a_channel_without_anybody_is_noticed_after_an_hour(house: House) -> None:
+    """No sender, or nothing from one: which of the two is said, and neither where the channel is stopped."""
+    assert await house.look(minutes=59) == []
+    assert await house.look(minutes=2) == ["no-sender"]
+    await house.act("channels.stop", channel="riverbend-adt")
+    assert await house.look(minutes=1) == ["channel-stopped"]
+
+
+async def test_refusals_open_an_alert_by_their_share(house: House) -> None:
+    """Twenty of twenty are too many; a quarter of an hour of good ones clears it."""
+    await house.look()
+    await house.receive(*(message(number).replace(b"|P|", b"|T|") for number in range(20)))
+    assert "refusal-ratio" in await house.look(seconds=10)
+    assert "refusal-ratio" in await house.look(minutes=10)
+    assert "refusal-ratio" not in await house.look(minutes=6)
+
+
+def sample(name: str, **labels: str) -> float:
+    """Return a metric's value."""
+    return telemetry.REGISTRY.get_sample_value(name, labels) or 0.0
+
+
+MOVED: tuple[Callable[[], float], ...] = (
+    lambda: sample("adt_queue_depth", destination="interchange"),
+    lambda: sample("adt_queue_age_seconds", destination="interchange"),
+    lambda: sample("adt_journal_commits_total"),
+    lambda: sample("adt_journal_operations_total"),
+    lambda: sample("adt_journal_bytes"),
+    lambda: sample("adt_disk_free_bytes"),
+    lambda: sample("adt_ack_seconds_count", channel="riverbend-adt"),
+    lambda: sample("adt_alerts_open"),
+    lambda: sample("adt_destination_paused", destination="interchange"),
+)
+
+
+async def test_the_gauges_move(house: House) -> None:
+    """Queue, age, commits, sizes, acknowledgements, alerts and pauses are seen in the metrics after a look."""
+    before = sample("adt_ack_seconds_count", channel="riverbend-adt")
+    await house.act("destinations.pause", destination="interchange")
+    await house.receive(message(1), message(2))
+    await house.look(minutes=1)
+    values = [read() for read in MOVED]
+    assert all(values), values
+    assert values[0] == 2
+    assert values[6] == before + 2
+    host, port = "127.0.0.1", (await house.act("channels.list"))[0]["port"]
+    _reader, writer = await asyncio.open_connection(host, port)
+    async with asyncio.timeout(10):
+        while not sample("adt_connections", channel="riverbend-adt"):
+            await house.look()
+    writer.close()
+    await writer.wait_closed()

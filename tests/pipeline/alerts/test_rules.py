@@ -1,0 +1,114 @@
+"""Each alert's rule, fed with facts: what opens it, what clears it, and what says nothing yet."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.config.alerting import Alerting, ChannelAlerts
+from engine.journal.backlog import Backlog
+from engine.journal.pausing import Pause
+from engine.pipeline.alerts.kind import AlertKind
+from engine.pipeline.alerts.rules import ChannelFacts, DestinationFacts, Facts, Share, conditions
+
+NOW = datetime(2026, 3, 2, 10, tzinfo=UTC)
+START = NOW - timedelta(hours=8)
+NONE = Share(0, 0, whole=True)
+CHANNEL = ChannelFacts(
+    listening=True, stopped=False, connections=1, lonely_since=None, silent_since=NOW, heard=True, refusals=NONE,
+    merges=0, merge_limit=20, merges_held=False,
+)  # fmt: skip
+DESTINATION = DestinationFacts(None, "", Backlog(0, 0, None, 0, None), NONE)
+FACTS = Facts(NOW, START, {"adt": CHANNEL}, {"fhir": DESTINATION}, 10 * 2**30, 2**29, "", hook_failing=False)
+QUIET = Alerting(no_traffic_minutes=30)
+
+
+def verdicts(facts: Facts, alerting: Alerting = QUIET, *opened: AlertKind) -> dict[AlertKind, bool]:
+    """Return what is wrong and what is not, by kind."""
+    found = conditions(facts, alerting, lambda kind, _subject: kind in opened)
+    return {one.kind: one.wrong for one in found}
+
+
+def of_channel(**changes: Any) -> Facts:
+    """Return facts with a channel that is otherwise."""
+    return replace(FACTS, channels={"adt": replace(CHANNEL, **changes)})
+
+
+def of_destination(**changes: Any) -> Facts:
+    """Return facts with a destination that is otherwise."""
+    return replace(FACTS, destinations={"fhir": replace(DESTINATION, **changes)})
+
+
+def backlog(**changes: Any) -> Facts:
+    """Return facts with a backlog."""
+    return of_destination(backlog=replace(DESTINATION.backlog, **changes))
+
+
+def test_nothing_is_wrong_with_a_quiet_engine() -> None:
+    """All is looked at, and no alert opens."""
+    assert not any(verdicts(FACTS).values())
+
+
+PAUSE = Pause("fhir", "by-operator", "upgrade", NOW, "root")
+STORM = replace(PAUSE, reason="hold-storm", detail="http-422")
+
+
+@pytest.mark.parametrize(
+    ("facts", "kind"),
+    [
+        (of_destination(pause=PAUSE), AlertKind.DESTINATION_PAUSED),
+        (of_destination(pause=STORM), AlertKind.HOLD_STORM),
+        (of_destination(failing="token-refused"), AlertKind.DESTINATION_FAILURE),
+        (of_destination(errors=Share(10, 40, whole=False)), AlertKind.ERROR_RATIO),
+        (backlog(held=1, held_since=NOW), AlertKind.HELD_LANES),
+        (backlog(depth=10_000), AlertKind.QUEUE_DEPTH),
+        (backlog(depth=1, oldest_at=NOW - timedelta(minutes=15)), AlertKind.QUEUE_AGE),
+        (of_channel(stopped=True, listening=False), AlertKind.CHANNEL_STOPPED),
+        (of_channel(merges_held=True), AlertKind.MERGE_LIMIT),
+        (of_channel(merges=10), AlertKind.MERGE_BURST),
+        (of_channel(refusals=Share(20, 20, whole=True)), AlertKind.REFUSAL_RATIO),
+        (of_channel(silent_since=NOW - timedelta(minutes=30)), AlertKind.NO_TRAFFIC),
+        (of_channel(lonely_since=NOW - timedelta(minutes=60)), AlertKind.NO_SENDER),
+        (of_channel(certificates=((Path("a.pem"), NOW + timedelta(days=29)),)), AlertKind.CERTIFICATE_EXPIRY),
+        (replace(FACTS, free_bytes=2**29), AlertKind.DISK_RESERVE),
+        (replace(FACTS, refused_reload="ConfigurationError"), AlertKind.RELOAD_FAILED),
+        (replace(FACTS, hook_failing=True), AlertKind.WEBHOOK_FAILED),
+    ],
+    ids=lambda value: str(value) if isinstance(value, AlertKind) else "",
+)
+def test_each_fault_opens_one_alert(facts: Facts, kind: AlertKind) -> None:
+    """The one that is meant, and no other beside it."""
+    assert [one for one, wrong in verdicts(facts).items() if wrong] == [kind]
+
+
+def test_what_swings_around_its_limit_opens_once() -> None:
+    """An open alert clears at half of what opened it."""
+    facts = backlog(depth=6_000)
+    assert not verdicts(facts)[AlertKind.QUEUE_DEPTH]
+    assert verdicts(facts, QUIET, AlertKind.QUEUE_DEPTH)[AlertKind.QUEUE_DEPTH]
+    assert not verdicts(backlog(depth=5_000), QUIET, AlertKind.QUEUE_DEPTH)[AlertKind.QUEUE_DEPTH]
+
+
+def test_what_is_not_known_yet_is_not_said() -> None:
+    """After a start, shares and silences say nothing until they can: what was open stays open."""
+    fresh = replace(
+        of_channel(
+            refusals=Share(0, 3, whole=False), heard=False, silent_since=NOW - timedelta(minutes=1),
+            lonely_since=START,
+        ),
+        started_at=START,
+        destinations={"fhir": replace(DESTINATION, errors=Share(0, 3, whole=False))},
+    )  # fmt: skip
+    young = replace(fresh, channels={"adt": replace(fresh.channels["adt"], lonely_since=NOW)}, started_at=NOW)
+    said = verdicts(young)
+    unsaid = {AlertKind.REFUSAL_RATIO, AlertKind.ERROR_RATIO, AlertKind.NO_TRAFFIC, AlertKind.NO_SENDER}
+    assert unsaid.isdisjoint(said)
+
+
+def test_a_channel_may_have_limits_of_its_own() -> None:
+    """One that is silent by nature says so; 0 is never."""
+    facts = of_channel(silent_since=NOW - timedelta(hours=5), lonely_since=NOW - timedelta(hours=5))
+    own = Alerting(no_traffic_minutes=30, channels={"adt": ChannelAlerts(no_traffic_minutes=0, no_sender_minutes=0)})
+    assert not any(verdicts(facts, own).values())
