@@ -22,6 +22,7 @@ from engine.journal.streams import Stream
 from engine.journal.wording import Phrases, text_of, words
 
 FILE: Final = "text.db"
+VERSION: Final = 1  # of the tables below: an index of another version is made again
 PAGE: Final = 128
 SHARE: Final = 0.1  # of the thread's time that indexing may take while there is more to index
 IDLE_SECONDS: Final = 1.0
@@ -41,7 +42,11 @@ USING fts5(body, content='', contentless_delete=1, detail=none, tokenize='ascii'
 """,
     "CREATE TABLE IF NOT EXISTS indexed (seq INTEGER NOT NULL, sha256 BLOB NOT NULL)",
     "INSERT INTO indexed (seq, sha256) SELECT 0, x'' WHERE NOT EXISTS (SELECT 1 FROM indexed)",
+    f"PRAGMA user_version = {VERSION}",
 )
+OTHER: Final = f"""
+SELECT EXISTS (SELECT 1 FROM sqlite_schema) AND (SELECT user_version FROM pragma_user_version) <> {VERSION}
+"""  # noqa: S608 - constants
 # How far the index is, and what stands there in the journal that it was made of; a restored one has something else.
 INDEXED: Final = "SELECT seq, sha256 FROM indexed"
 DIGEST: Final = "SELECT sha256 FROM entry WHERE seq = ?"
@@ -62,6 +67,8 @@ MATCH: Final = """
 SELECT rowid AS seq FROM text.words WHERE words MATCH ? AND rowid < ? AND rowid >= ? ORDER BY rowid DESC
 """
 BEHIND: Final = "SELECT seq FROM payload WHERE seq > ? AND seq < ? AND seq >= ? ORDER BY seq DESC"
+ATTACHED_VERSION: Final = "PRAGMA text.user_version"
+DETACH: Final = "DETACH text"
 IS_THERE: Final = "SELECT 1 FROM pragma_database_list WHERE name = 'text'"
 
 
@@ -86,12 +93,18 @@ def streams(connection: Connection, phrases: Phrases) -> tuple[Stream, ...]:
 
 
 def attach(connection: Connection, folder: Path) -> bool:
-    """Let a reading connection see the index; False where there is none, and every body is read."""
+    """Let a reading connection see the index; False where there is none of use, and every body is read."""
     path = (folder / FILE).absolute()
     if not path.exists():
         return False
-    connection.execute(ATTACH, (f"{path.as_uri()}?mode=ro",))
-    return True
+    try:
+        connection.execute(ATTACH, (f"{path.as_uri()}?mode=ro",))
+    except sqlite3.DatabaseError:
+        return False
+    if connection.execute(ATTACHED_VERSION).fetchone()[0] == VERSION:
+        return True
+    connection.execute(DETACH)
+    return False
 
 
 class Texts:
@@ -196,9 +209,13 @@ class Indexing:
 
 
 def open_index(folder: Path) -> Connection:
-    """Open the index for writing, made where it is not there."""
+    """Open the index for writing, made where it is not there or is of another version."""
     connection = sqlite3.connect(str(folder / FILE), isolation_level=None)
     try:
+        if connection.execute(OTHER).fetchone()[0]:
+            connection.close()
+            remove(folder)
+            return open_index(folder)
         for statement in (*SETTINGS, *TABLES):
             connection.execute(statement).fetchall()
     except BaseException:

@@ -147,6 +147,26 @@ def _indexed(folder: Path) -> int:
         return int(index.execute("SELECT seq FROM indexed").fetchone()[0])
 
 
+@pytest.mark.parametrize("content", [pytest.param(b"no database" * 99, id="none"), pytest.param(b"", id="empty")])
+async def test_a_search_does_without_an_index_that_cannot_be_used(desk: Desk, content: bytes) -> None:
+    """What is no database, and one that was never filled, is passed over: every body is read."""
+    await filled(desk)
+    (desk.folder / FILE).write_bytes(content)
+    with Reader(desk.folder) as reader:
+        assert [row.seq for row in reader.page(Filters(text="quintero")).rows] == [3, 1]
+
+
+async def test_an_index_of_another_version_is_made_again(desk: Desk) -> None:
+    """Readers pass it over; whoever opens it for writing begins anew."""
+    await filled(desk)
+    with indexing(desk.folder) as steps:
+        steps.add()
+        steps._index.execute("PRAGMA user_version = 99")
+    with Reader(desk.folder) as reader:
+        assert [row.seq for row in reader.page(Filters(text="quintero")).rows] == [3, 1]
+    assert _indexed(desk.folder) == 0
+
+
 async def test_sealed_messages_have_no_index(desk: Desk) -> None:
     """An index that is there goes away, and a search by words says why it cannot be."""
     await filled(desk)
