@@ -22,7 +22,7 @@ from engine.journal.streams import EVERYTHING, Stream, count, walk
 from engine.journal.views import Filters, Page, Row
 from engine.journal.wording import Phrases, text_of
 
-SECONDS: Final = 0.6
+SECONDS: Final = 0.4
 FEW: Final = 2_000
 MANY: Final = 100_000
 CHUNK: Final = 64
