@@ -9,7 +9,8 @@ from engine.hl7.events import structure
 from engine.hl7.header import character_set
 from engine.hl7.leaf import Leaf
 from engine.hl7.lines import LEADING, TRAILING, segment_texts
-from engine.hl7.segment import Dialect, Repetition, Segment, segment_of
+from engine.hl7.repetition import Repetition, dialect_of
+from engine.hl7.segment import Segment, kind_of
 
 __all__ = ["Message", "Repetition", "Segment", "parse"]
 
@@ -18,31 +19,47 @@ class Message:
     """One message as it came in.
 
     `raw` are its bytes, `text` all of them decoded, `charset` the Python codec that did it (`iso-2022` for text that
-    switches sets), `delimiters` what its MSH declares.
+    switches sets), `delimiters` what its MSH declares, `dialect` how it writes its parts.
     """
 
-    __slots__ = ("_all", "_dialect", "_firsts", "_named", "_segments", "_texts", "charset", "delimiters", "raw", "text")
+    __slots__ = (
+        "_all",
+        "_firsts",
+        "_headers",
+        "_named",
+        "_segments",
+        "_texts",
+        "charset",
+        "delimiters",
+        "dialect",
+        "raw",
+        "text",
+    )
 
     def __init__(self, raw: bytes, text: str, charset: str, texts: list[str], delimiters: Delimiters) -> None:
         self.raw = raw
         self.text = text
         self.charset = charset
         self.delimiters = delimiters
-        self._dialect = Dialect(delimiters, charset)
+        self.dialect = dialect_of(delimiters, charset)
         self._texts = texts
         self._segments: list[Segment | None] = [None] * len(texts)
         self._named: dict[str, list[int]] = {}
         self._firsts: dict[str, Segment] = {}
+        self._headers: dict[int, str] = {}
         self._all: tuple[Segment, ...] = ()
 
     @property
     def segments(self) -> tuple[Segment, ...]:
         """All segments in their order, MSH first."""
         if not self._all:
+            made, texts, dialect = self._segments, self._texts, self.dialect
             for name, found in (self._named or self._index()).items():
+                kind = kind_of(name)
                 for at in found:
-                    self._segment(name, at)
-            self._all = tuple(filter(None, self._segments))
+                    if made[at] is None:
+                        made[at] = kind(name, texts[at], at + 1, dialect)
+            self._all = tuple(filter(None, made))
         return self._all
 
     def named(self, name: str) -> tuple[Segment, ...]:
@@ -78,16 +95,27 @@ class Message:
     def _segment(self, name: str, at: int) -> Segment:
         found = self._segments[at]
         if found is None:
-            found = self._segments[at] = segment_of(name, self._texts[at], at + 1, self._dialect)
+            found = self._segments[at] = kind_of(name)(name, self._texts[at], at + 1, self.dialect)
         return found
 
     def _header(self, field: int, component: int) -> str:
-        found = self.leaf("MSH", field, component)
-        return found if isinstance(found, str) else ""
+        """Return a part of MSH, read once: rules, sources and keys ask for the same few again and again."""
+        key = field << 8 | component
+        known = self._headers.get(key)
+        if known is None:
+            header = self._firsts.get("MSH") or self.first("MSH")
+            found = header.leaf(field, component) if header is not None else None
+            known = self._headers[key] = found if isinstance(found, str) else ""
+        return known
+
+    @property
+    def facility(self) -> str:
+        """MSH-4.1, the sending facility; '' where it is absent, as in all that follow."""
+        return self._header(4, 1)
 
     @property
     def message_type(self) -> str:
-        """MSH-9.1, `ADT`; '' where it is absent, as in all that follow."""
+        """MSH-9.1, `ADT`."""
         return self._header(9, 1)
 
     @property

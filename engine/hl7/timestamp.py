@@ -69,16 +69,21 @@ def parse_timestamp(text: str, zone: tzinfo, message_offset: tzinfo | None = Non
     found = _FORM.fullmatch(text.strip())
     if found is None:
         raise TimestampError
-    digits = [int(part) for part in found.group(1, 2, 3, 4, 5, 6) if part]
+    *parts, fraction, own = found.groups()
+    digits = [int(part) for part in parts if part]
     padded = 0 in digits[1:3]
     if padded:
         digits = _without_zeros(digits)
     precision = _PRECISIONS[len(digits) - 1]
-    own = found["offset"]
+    if precision < 8:
+        digits += (1, 1)[len(digits) - 1 :]
     try:
-        local = datetime(*(digits + [1, 1][len(digits) - 1 :])[:6])  # type: ignore[arg-type]  # noqa: DTZ001
-        at, flags = _placed(local, precision, _offset(own) if own else message_offset, zone)
-        if not 1 < local.year < MAXYEAR:
+        if own or message_offset is not None:
+            at = datetime(*digits, tzinfo=_offset(own) if own else message_offset)  # type: ignore[arg-type,misc]
+            flags: tuple[str, ...] = ()
+        else:
+            at, flags = _placed(datetime(*digits, tzinfo=zone), precision)  # type: ignore[arg-type,misc]
+        if not 1 < digits[0] < MAXYEAR:
             at.astimezone(UTC)
     except (ValueError, OverflowError):
         raise TimestampError from None
@@ -86,8 +91,7 @@ def parse_timestamp(text: str, zone: tzinfo, message_offset: tzinfo | None = Non
         flags = (*flags, MESSAGE_OFFSET)
     if padded:
         flags = (*flags, ZERO_PADDED)
-    fraction = found["fraction"] or ""
-    return Timestamp(precision, local.date(), at, fraction, flags)
+    return Timestamp(precision, date(*digits[:3]), at, fraction or "", flags)
 
 
 def offset_of_message(sent_at: str, zone: tzinfo) -> tzinfo | None:
@@ -123,16 +127,15 @@ def _offset(text: str) -> tzinfo:
     return timezone(-offset if text[0] == "-" else offset)
 
 
-def _placed(local: datetime, precision: int, offset: tzinfo | None, zone: tzinfo) -> tuple[datetime, tuple[str, ...]]:
-    """Place a local time; offsets with seconds (local mean time) lose those, as FHIR cannot say them."""
-    if offset is not None:
-        return local.replace(tzinfo=offset), ()
-    placed = local.replace(tzinfo=zone)
-    first, second = placed.utcoffset(), placed.replace(fold=1).utcoffset()
+def _placed(local: datetime, precision: int) -> tuple[datetime, tuple[str, ...]]:
+    """Fix the offset of a time in its zone; one with seconds (local mean time) loses those, as FHIR cannot say them."""
+    first, second = local.utcoffset(), local.replace(fold=1).utcoffset()
     if first is None or second is None:
         raise TimestampError
+    if first == second:
+        return local.replace(tzinfo=_fixed(first)), ()
     flags: tuple[str, ...] = ()
-    if first != second and precision > 8:
+    if precision > 8:
         flags = (SKIPPED_HOUR,) if first < second else (REPEATED_HOUR,)
     if first < second:
         local += second - first

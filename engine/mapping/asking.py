@@ -1,6 +1,6 @@
 """What an act of the event table asks of one resource: a verb and a message become interactions of a plan."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -95,7 +95,8 @@ class Resource:
             named = earlier or {patient: patient}
             record = replace(record, changes=pointed(record.changes, referring(record.changes), "", suffix, named))
         keep = self._keep(act.verb, _cleared(record, clears, act.verb), reading)
-        keep = replace(keep, clears=tuple(one for one in clears if "(" not in one))
+        if clears:
+            keep = replace(keep, clears=tuple(one for one in clears if "(" not in one))
         return [*reading.made.values(), *self._merged(act.verb, keep, reading), *self._moved(keep)]
 
     def on_visit(self, before: Sequence[Interaction], suffix: str) -> list[Keep]:
@@ -169,11 +170,13 @@ class Resource:
         return self._defaults
 
 
-def _cleared(record: ResourceRecord, clears: Iterable[str], verb: Verb) -> ResourceRecord:
+def _cleared(record: ResourceRecord, clears: Sequence[str], verb: Verb) -> ResourceRecord:
     """Return a record that deletes the slices which the event clears.
 
     What the message fills stays, but not in a cancel: that names once more what it takes back.
     """
+    if not clears:
+        return record
     said = {(one.element, one.slice) for one in record.changes if one.items and verb is not Verb.CANCEL}
     named = {(element, rest.removesuffix(")")) for element, _, rest in (text.partition("(") for text in clears) if rest}
     gone = {key: ElementChange(*key, (), many=True) for key in sorted(named - said)}

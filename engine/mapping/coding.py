@@ -1,6 +1,6 @@
 """Functions of codes: by a table to code, Coding and CodeableConcept, with nothing lost that no table knows."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -17,6 +17,16 @@ LOCAL_CODES: Final = "urn:adt-engine:code-system:"
 MAX_KEPT: Final = 1024
 
 
+def _by_table(table: Table, look_up: Made) -> Made:
+    """Return a function that knows what becomes of the table's own codes, as of which it warns of none."""
+    known = table.answers(lambda code: look_up(code, None))  # type: ignore[arg-type]
+
+    def made(value: str, reading: Reading) -> Any:
+        return known[value] if value in known else look_up(value, reading)
+
+    return made
+
+
 def code(kit: Kit, names: tuple[str, ...]) -> Made:
     """Return the FHIR code of a text."""
     table = kit.tables[names[0]]
@@ -29,7 +39,7 @@ def code(kit: Kit, names: tuple[str, ...]) -> Made:
         _unknown(table, reading)
         return table.default.code if table.default else None
 
-    return made
+    return _by_table(table, made)
 
 
 def coding(kit: Kit, names: tuple[str, ...]) -> Made:
@@ -46,7 +56,7 @@ def coding(kit: Kit, names: tuple[str, ...]) -> Made:
             return None
         return table.default.coding() if table.default else {"code": value}
 
-    return made
+    return _by_table(table, made)
 
 
 def concept(kit: Kit, names: tuple[str, ...]) -> Made:
@@ -59,7 +69,7 @@ def concept(kit: Kit, names: tuple[str, ...]) -> Made:
             return None
         return {"coding": [found], "text": found.get("display") or value} if "system" in found else {"text": value}
 
-    return made
+    return _by_table(kit.tables[names[0]], made)
 
 
 def unmapped(kit: Kit, names: tuple[str, ...]) -> Made:
@@ -79,7 +89,7 @@ def unmapped(kit: Kit, names: tuple[str, ...]) -> Made:
             coding["display"] = first.displays[key]
         return {"coding": [coding]}
 
-    return made
+    return _by_table(first, made)
 
 
 def coded(kit: Kit, names: tuple[str, ...]) -> Made:
@@ -105,10 +115,11 @@ Sender = Callable[[str, str, str, str], dict[str, Any]]
 
 
 def _concept_of(
-    first: list[str | Null], table: Table | None, as_sent: Sender, reading: Reading
+    first: Sequence[str | Null], table: Table | None, as_sent: Sender, reading: Reading
 ) -> dict[str, Any] | None:
+    texts = [cell if isinstance(cell, str) else "" for cell in first[:9]]
     code, display, system, other, other_display, other_system, version, other_version, text = (
-        text_at(first, index) for index in range(9)
+        texts if len(texts) == 9 else texts + [""] * (9 - len(texts))
     )
     codings = []
     if code:
@@ -200,7 +211,7 @@ def _display(cells: Cells, tables: list[Table]) -> str:
     return code
 
 
-def text_at(first: list[str | Null], index: int) -> str:
+def text_at(first: Sequence[str | Null], index: int) -> str:
     """Return the text of a cell; empty where it is absent or deleted."""
     value = first[index] if index < len(first) else ""
     return value if isinstance(value, str) else ""

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 from engine.config.channel import Channel
 from engine.hl7.message import Message
+from engine.hl7.repetition import Dialect
 from engine.mapping.compile import Mapping, MappingSource, compile_mapping
 from engine.mapping.explain import Evidence, Walk, element_names
 from engine.mapping.expression import Alternative, Constant, Guard
@@ -37,16 +38,6 @@ class Unused(NamedTuple):
     rule: str
 
 
-class Unlike(str):
-    """The name of a character set that equals no other: what was worked out for one message serves no second one."""
-
-    __slots__ = ()
-    __hash__ = object.__hash__
-
-    def __eq__(self, other: object) -> bool:
-        return self is other
-
-
 @dataclass(slots=True)
 class Coverage:
     """What was found over all messages so far; counts are of messages, of codes each time they came."""
@@ -71,7 +62,9 @@ class Coverage:
         """Map one message, and note what was read, looked up and made."""
         self._trace.roots.clear()
         self._trace.seen.clear()
-        message.charset = Unlike(message.charset)
+        message.dialect = Dialect(
+            message.delimiters, message.charset
+        )  # of its own: what was kept for others is not used
         made = outcome(self._mapping, message)
         self.messages += 1
         self.outcomes[message.trigger, made["action"], made["rule"]] += 1

@@ -194,14 +194,12 @@ def _own_system(kit: Kit, words: tuple[str, ...]) -> Made:
 def _phone_number(_: Kit, __: tuple[str, ...]) -> Made:
     def made(cells: Cells, _: Reading) -> str | Null | None:
         first = cells.first
-        if len(first) <= 6:
-            return first[0] or (NULL if NULL in first[:1] else None)
-        whole, local = text_at(first, 11), text_at(first, 6)
-        if whole or not local:
-            return whole or text_at(first, 0) or (NULL if NULL in first[:1] else None)
-        country, area, extension = text_at(first, 4), text_at(first, 5), text_at(first, 7)
+        whole = text_at(first, 11)
+        if whole or len(first) <= 6 or not first[6]:
+            return whole or first[0] or (NULL if first[0] is NULL else None)
+        country, area, local, extension = (text_at(first, index) for index in (4, 5, 6, 7))
         parts = [f"+{country.lstrip('+')}" if country else "", area, local, f"X{extension}" if extension else ""]
-        return " ".join(part for part in parts if part)
+        return " ".join([part for part in parts if part])
 
     return made
 

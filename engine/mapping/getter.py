@@ -9,7 +9,7 @@ from functools import reduce
 from typing import Any
 
 from engine.hl7.leaf import NULL
-from engine.hl7.message import Repetition, Segment
+from engine.hl7.message import Segment
 from engine.mapping.expression import EVENT, Condition, Field, Part, Term
 from engine.mapping.kit import Takes
 from engine.mapping.reading import Cells, Reading
@@ -60,6 +60,8 @@ def _term_test(term: Term, segment_at_hand: str) -> Test:
         return lambda _, reading: (reading.event in values) != negated
     if isinstance(source, Field):
         step = field_step(source, Takes.TEXT, segment_at_hand)
+    elif isinstance(source, Part) and values and source.subcomponent <= 1:
+        return _part_test(max(source.component, 1) - 1, values, negated)
     else:
         step = part_step(source, Takes.TEXT)  # type: ignore[arg-type]
     if not values:
@@ -67,8 +69,16 @@ def _term_test(term: Term, segment_at_hand: str) -> Test:
     return lambda scope, reading: (step(scope, reading) in values) != negated
 
 
+def _part_test(index: int, values: frozenset[str], negated: bool) -> Test:
+    def test(scope: Any, _: Reading) -> bool:
+        first = scope.first
+        return ((first[index] or None if index < len(first) else None) in values) != negated
+
+    return test
+
+
 def _at_hand(scope: Any, _: Reading) -> Segment | None:
-    segment: Segment = scope.segment
+    segment: Segment = scope
     return segment
 
 
@@ -110,25 +120,30 @@ def _cells(path: Field, find: Callable[[Any, Reading], Segment | None]) -> Step:
         if segment is None or not segment.field(number):
             return None
         reading.place = place
-        repetition = choose(segment.repetitions(number))
-        if repetition is None:
+        cells = choose(segment)
+        if cells is None:
             return None
-        cells = reading.cells(repetition)
         if component:
             cells = cells.subcomponents(component)
             if not any(cells.first) and NULL not in cells.first:
                 return None
-        return NULL if _deleted(cells) else cells.marked()
+        return NULL if _deleted(cells) else cells
 
     return step
 
 
-def _chooser(path: Field) -> Callable[[tuple[Repetition, ...]], Repetition | None]:
-    if path.where:
-        where, equals = path.where, path.equals
-        return lambda repetitions: next((one for one in repetitions if one.leaf(where) == equals), None)
-    index = max(path.repetition, 1) - 1
-    return lambda repetitions: repetitions[index] if index < len(repetitions) else None
+def _chooser(path: Field) -> Callable[[Segment], Cells | None]:
+    number, where, equals, index = path.field, path.where, path.equals, max(path.repetition, 1) - 1
+
+    def equal(segment: Segment) -> Cells | None:
+        pairs = zip(segment.repetitions(number), segment.cells(number), strict=True)
+        return next((cells for one, cells in pairs if one.leaf(where) == equals), None)
+
+    def at(segment: Segment) -> Cells | None:
+        every = segment.cells(number)
+        return every[index] if index < len(every) else None
+
+    return equal if where else at
 
 
 def _all(path: Field, find: Callable[[Any, Reading], Segment | None]) -> Step:
@@ -139,7 +154,7 @@ def _all(path: Field, find: Callable[[Any, Reading], Segment | None]) -> Step:
         if segment is None or not segment.field(number):
             return None
         reading.place = place
-        every = tuple(reading.every(segment, number))
+        every = segment.cells(number)
         return NULL if all(_deleted(cells) for cells in every) else every
 
     return step

@@ -139,7 +139,7 @@ class Identifiers:
         """Return the FHIR system of an identifier at a place (`PID-3`)."""
         namespace = self._namespace(cells)
         universal = kind = ""
-        if cells.nested:
+        if cells.repetition is not None:
             universal, kind = _text(cells.leaf(4, 2)), _text(cells.leaf(4, 3))
         key = (namespace, universal, kind, self.type_of(cells, place), place)
         system = self._systems.get(key)

@@ -16,7 +16,6 @@ from engine.mapping.moment import Moment, moment_of
 from engine.mapping.move import Sides
 from engine.mapping.move import judge as judge_move
 from engine.mapping.move import sides as move_sides
-from engine.mapping.reading import Splitter
 from engine.mapping.setting import Setting
 from engine.mapping.stamp import Stamps
 from engine.mapping.subject import Action, Subject
@@ -234,18 +233,16 @@ class SubjectReader:
         if segment is None:
             return NOBODY
         texts = tuple([segment.field(number) for _, number, _ in fields])
-        key = (texts, today, segment.name, message.delimiters, message.charset)
+        key = (texts, today, segment.name, message.dialect)
         side = self._sides.get(key)
-        return self._sides.keep_if_again(key, self._read(segment, fields, message, today)) if side is None else side
+        return self._sides.keep_if_again(key, self._read(segment, fields, today)) if side is None else side
 
-    def _read(
-        self, segment: Segment, fields: Sequence[tuple[str, int, str]], message: Message, today: str
-    ) -> Identities:
+    def _read(self, segment: Segment, fields: Sequence[tuple[str, int, str]], today: str) -> Identities:
         found: list[Found] = []
         placeholders = 0
-        identifiers, every = self._identifiers, Splitter(message).every
+        identifiers = self._identifiers
         for _, number, place in fields:
-            for index, cells in enumerate(every(segment, number), 1):
+            for index, cells in enumerate(segment.cells(number), 1):
                 one = identifiers.identity(cells, place, today, index)
                 if one is None:
                     continue

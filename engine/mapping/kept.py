@@ -14,6 +14,7 @@ class Kept(dict[Key, Value]):
     def __init__(self, most: int) -> None:
         super().__init__()
         self._most = most
+        self._marks = SEEN * most
         self._seen: set[int] = set()
 
     def keep(self, key: Key, value: Value) -> Value:
@@ -28,12 +29,10 @@ class Kept(dict[Key, Value]):
 
         Keys of more than MAX_KEY characters are never kept, so that a feed of large messages fills nothing.
         """
-        if _size(key) > MAX_KEY:
-            return value
         mark = hash(key)
         if mark in self._seen:
-            return self.keep(key, value)
-        if len(self._seen) >= SEEN * self._most:
+            return value if _size(key) > MAX_KEY else self.keep(key, value)
+        if len(self._seen) >= self._marks:
             self._seen.clear()
         self._seen.add(mark)
         return value

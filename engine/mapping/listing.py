@@ -18,9 +18,10 @@ from engine.hl7.message import Segment
 from engine.mapping.getter import Step
 from engine.mapping.kept import Kept
 from engine.mapping.patient import made_identifiers
-from engine.mapping.pointing import Refers, names_in, pointed, referring
-from engine.mapping.reading import Reading
-from engine.mapping.slices import Identifiers, Sources, Writer
+from engine.mapping.pointing import Refers, names_in, pointed, resolved
+from engine.mapping.reading import Reading, Sources
+from engine.mapping.shape import Shapes
+from engine.mapping.slices import Identifiers, Writer
 
 MAX_KEPT: Final = 1024
 MAX_DIALECTS: Final = 8
@@ -42,6 +43,7 @@ class Member(NamedTuple):
     `nothing`: the segment deletes all of its list. `action` is its code of table 0206, empty where it has none.
     `refers`: which changes name the patient, the visit or what another file makes of the same segment
     (`#~RelatedPerson`), and these names. `visit`: what the visit says of it (its diagnosis), None where nothing.
+    `mark`: the digest of its key.
     """
 
     key: tuple[str, ...]
@@ -53,6 +55,7 @@ class Member(NamedTuple):
     nothing: bool = False
     refers: Refers = ()
     visit: Any = None
+    mark: str = ""
 
 
 NOTHING: Final = Member((), (), (), (), ())
@@ -109,6 +112,7 @@ class Listing:
     def __init__(self, rules: ListingRules, writers: tuple[Writer, ...], identifiers: Identifiers, base: str) -> None:
         self.rules = rules
         self._writers = writers
+        self._shapes = Shapes([() if writer.always else writer.sources for writer in writers])
         self._identifiers = identifiers
         self._base = base
         own = {rules.segment, *rules.with_}
@@ -126,9 +130,10 @@ class Listing:
         stands earlier in the plan; what is made here is added.
         """
         rules = self.rules
-        groups = list(_groups(reading, rules.segment, rules.with_))
-        if not groups:
+        segments = reading.all.get(rules.segment)
+        if not segments:
             return []
+        groups = _groups(reading, rules.segment, rules.with_) if rules.with_ else [(one,) for one in segments]
         system, shelf, elsewhere = self._system(reading), self._shelf(reading), self._elsewhere_in(reading)
         kept: dict[Identity, Keep | None] = {}
         needed: dict[str, Keep] = {}
@@ -147,7 +152,7 @@ class Listing:
             place = f"{rules.segment}-{number + 1}{suffix}"
             local = f"{rules.type_}.{place}"
             identity = self._identity(system, owner, member.key, kept)
-            marks[identity] = _digest(NOBODY, member.key)
+            marks[identity] = member.mark
             if member.action == DELETE:
                 deleted.append(identity)
             elif identity in kept or member.action == NO_CHANGE:
@@ -160,7 +165,8 @@ class Listing:
                 kept[identity] = self._keep(identity, member.identifiers, changes, local, patient)
                 earlier[local] = local
                 needed.update(member.made)
-                named += _resolved(member.visit, place, suffix, earlier)
+                if member.visit is not None:
+                    named.append(resolved(member.visit, place, suffix, earlier))
         if rules.segment in SINGLE and not (kept or deleted or nothing):
             return []
         complete = nothing or (rules.complete and not by_action)
@@ -175,8 +181,8 @@ class Listing:
             rules.retired.clears,
             rules.holder,
             patient,
-            tuple(marks[identity] for identity in kept),
-            tuple(marks[identity] for identity in deleted),
+            tuple([marks[identity] for identity in kept]),
+            tuple([marks[identity] for identity in deleted]),
         )
         visit = [self._visit(owner.visit, named)] if owner.visit and rules.on_visit and complete else []
         return [retire, *needed.values(), *(one for one in kept.values() if one is not None), *visit]
@@ -228,17 +234,17 @@ class Listing:
         return (reading.key(self._elsewhere), reading.today) if self._elsewhere else reading.today
 
     def _shelf(self, reading: Reading) -> Kept[Hashable, Member]:
-        message = reading.message
-        dialect = (message.delimiters, message.charset, reading.offset, reading.event, reading.facility)
-        shelf = self._shelves.get(dialect)
-        return self._shelves.keep(dialect, Kept(MAX_KEPT)) if shelf is None else shelf
+        shelf = self._shelves.get(reading.dialect)
+        return self._shelves.keep(reading.dialect, Kept(MAX_KEPT)) if shelf is None else shelf
 
     def _read(self, reading: Reading, group: tuple[Segment, ...]) -> Member:
         rules = self.rules
-        before, own = reading.first, {segment.name: segment for segment in group}
-        others = {name: one for name, one in before.items() if name not in rules.with_}
+        before, first = reading.first, dict(reading.first)
+        for name in rules.with_:
+            first.pop(name, None)
+        first.update((segment.name, segment) for segment in group)
         warnings, made = reading.warnings, reading.made
-        reading.first, reading.warnings, reading.made = {**others, **own}, [], {}
+        reading.first, reading.warnings, reading.made = first, [], {}
         try:
             return self._said(reading, group[0])
         finally:
@@ -254,19 +260,29 @@ class Listing:
         if rules.when is not None and not rules.when(None, reading):
             return NOTHING
         action = self._action(reading)
-        changes: list[ElementChange] = []
-        for writer in self._writers:
-            writer.write(reading, changes)
-        given = {change.element.partition(".")[0] for change in changes if change.items}
-        if not any(key) or (rules.needs - given and action != DELETE):
+        changes, refers = self._changes(reading)
+        if not any(key) or (action != DELETE and rules.needs and not rules.needs <= _given(changes)):
             reading.place = rules.segment
             reading.warn("not-whole")
             key = ()
         numbers = made_identifiers(self._identifiers.step, reading) if self._identifiers.sources else ()
-        refers = referring(tuple(changes))
         visit = rules.on_visit[1](None, reading) if rules.on_visit else None
-        made = tuple(reading.made.items())
-        return Member(key, numbers, tuple(changes), tuple(reading.warnings), made, action, refers=refers, visit=visit)
+        visit = visit if isinstance(visit, dict) else None
+        made, warnings = tuple(reading.made.items()), tuple(reading.warnings)
+        mark = _digest(NOBODY, key)
+        return Member(key, numbers, changes, warnings, made, action, refers=refers, visit=visit, mark=mark)
+
+    def _changes(self, reading: Reading) -> tuple[tuple[ElementChange, ...], Refers]:
+        """Return what the segment at hand says, and which of that has names that only a plan can resolve."""
+        changes: list[ElementChange] = []
+        refers: list[tuple[int, tuple[str, ...]]] = []
+        for place in self._shapes.asked(reading):
+            writer, count = self._writers[place], len(changes)
+            writer.write(reading, changes)
+            if writer.refers:
+                named = ((number, names_in(changes[number].items)) for number in range(count, len(changes)))
+                refers += [(number, names) for number, names in named if names]
+        return tuple(changes), tuple(refers)
 
     def _action(self, reading: Reading) -> str:
         code = self.rules.action(None, reading) if self.rules.action else None
@@ -279,12 +295,7 @@ class Listing:
 
 
 def _groups(reading: Reading, name: str, with_: tuple[str, ...]) -> Iterator[tuple[Segment, ...]]:
-    """Yield each segment of a name with those that follow and belong to it."""
-    if name not in reading.all:
-        return
-    if not with_:
-        yield from ((segment,) for segment in reading.all[name])
-        return
+    """Yield each segment of a name with those of others that follow and belong to it."""
     group: list[Segment] = []
     for segment in reading.message.segments:
         if segment.name == name:
@@ -302,9 +313,5 @@ def _digest(owner: Identity, key: Sequence[str]) -> str:
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=KEY_BYTES).hexdigest()
 
 
-def _resolved(item: Any, place: str, suffix: str, earlier: dict[str, str]) -> list[Any]:
-    """Return an item of the visit's list with its references, or nothing where there is none."""
-    if not isinstance(item, dict):
-        return []
-    (change,) = pointed((ElementChange("", "", (item,), many=True),), ((0, names_in(item)),), place, suffix, earlier)
-    return list(change.items)
+def _given(changes: Sequence[ElementChange]) -> set[str]:
+    return {change.element.partition(".")[0] for change in changes if change.items}

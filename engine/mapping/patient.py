@@ -14,10 +14,10 @@ from engine.mapping.getter import Step
 from engine.mapping.identifier import Found
 from engine.mapping.kept import Kept
 from engine.mapping.reading import Reading
+from engine.mapping.sayings import Sayings
 from engine.mapping.slices import Identifiers, Writer
 
 MAX_KEPT: Final = 1024
-MAX_DIALECTS: Final = 8
 
 
 class Said(NamedTuple):
@@ -28,12 +28,11 @@ class Said(NamedTuple):
     stand_in: bool
 
 
-class Shelf:
-    """What was worked out for one dialect (delimiters, character set, offset): for each slice by its fields' texts."""
+class Numbers(NamedTuple):
+    """The FHIR identifiers of a patient, and the warnings that came with them."""
 
-    def __init__(self, count: int) -> None:
-        self.slices: tuple[Kept[Hashable, Said], ...] = tuple(Kept(MAX_KEPT) for _ in range(count))
-        self.identifiers: Kept[Hashable, tuple[tuple[Any, ...], tuple[str, ...]]] = Kept(MAX_KEPT)
+    identifiers: tuple[Any, ...]
+    warnings: tuple[str, ...]
 
 
 class PatientMapping:
@@ -48,47 +47,42 @@ class PatientMapping:
         *,
         by_event: bool,
     ) -> None:
-        self._writers = writers
+        self._sayings = Sayings(writers, self._say)
         self._identifiers = identifiers
         self._merged = merged
         self._people = people
         self._by_event = by_event
-        self._shelves: Kept[Hashable, Shelf] = Kept(MAX_DIALECTS)
+        self._numbers: Kept[Hashable, Numbers] = Kept(MAX_KEPT)
 
     def record(self, found: Iterable[Found], reading: Reading) -> PatientRecord:
         """Return what the segments at hand say of the patient with these identities."""
-        shelf = self._shelf(reading)
-        key = (reading.key(self._identifiers.sources), reading.today)
-        kept = shelf.identifiers.get(key)
-        if kept is None:
-            made = made_identifiers(self._identifiers.step, reading)
-            kept = shelf.identifiers.keep_if_again(key, (made, tuple(reading.warnings)))
-        else:
-            reading.warnings += kept[1]
+        dialect = (reading.message.dialect, reading.offset, reading.event if self._by_event else "")
+        numbers = self._numbered(reading, dialect)
+        reading.warnings += numbers.warnings
         changes: list[ElementChange] = []
         stand_in = self._one_of_several(reading)
-        for writer, shelved in zip(self._writers, shelf.slices, strict=True):
-            text = reading.key(writer.sources)
-            if text is None:
-                continue
-            said = shelved.get(text)
-            if said is None:
-                said = shelved.keep_if_again(text, self._say(writer, reading))
+        for said in self._sayings.said(reading, dialect):
             changes += said.changes
             if said.warnings:
                 reading.warnings += said.warnings
             stand_in = stand_in or said.stand_in
-        return PatientRecord(tuple([one.identity for one in found]), kept[0], tuple(changes), stand_in)
+        return PatientRecord(tuple([one.identity for one in found]), numbers.identifiers, tuple(changes), stand_in)
 
     def merged_identifiers(self, reading: Reading) -> tuple[Any, ...]:
         """Return the FHIR identifiers that MRG lists."""
         return made_identifiers(self._merged.step, reading)
 
-    def _shelf(self, reading: Reading) -> Shelf:
-        message = reading.message
-        dialect = (message.delimiters, message.charset, reading.offset, reading.event if self._by_event else "")
-        shelf = self._shelves.get(dialect)
-        return self._shelves.keep(dialect, Shelf(len(self._writers))) if shelf is None else shelf
+    def _numbered(self, reading: Reading, dialect: Hashable) -> Numbers:
+        """Return what the identifiers' fields say; beside their texts it depends on the day of the event."""
+        key = (reading.key(self._identifiers.sources), reading.today, dialect)
+        kept = self._numbers.get(key)
+        if kept is not None:
+            return kept
+        before, reading.warnings = reading.warnings, []
+        made = made_identifiers(self._identifiers.step, reading)
+        numbers = Numbers(made, tuple(reading.warnings))
+        reading.warnings = before
+        return self._numbers.keep_if_again(key, numbers)
 
     def _say(self, writer: Writer, reading: Reading) -> Said:
         before, reading.warnings = reading.warnings, []

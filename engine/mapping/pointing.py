@@ -1,7 +1,6 @@
 """References of listed resources: to the patient, the visit, and what another file makes of the same segment."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Final
 
 from engine.fhir.plan import ElementChange
@@ -38,28 +37,13 @@ def pointed(
     `refers`: which changes have such names. `earlier`: by these, the local names of what stands earlier in the plan.
     """
 
-    def point(value: Any) -> Any:
-        if isinstance(value, list):
-            return [one for one in map(point, value) if one]
-        if not isinstance(value, dict):
-            return value
-        made = {name: point(part) for name, part in value.items()}
-        reference = made.get("reference")
-        if isinstance(reference, str) and _is_name(reference):
-            local = earlier.get(_local(reference, place, suffix))
-            if local:
-                made["reference"] = f"#{local}"
-            else:
-                del made["reference"]
-        return made
-
     found = list(changes)
     for number, names in reversed(refers):
         if all(earlier.get(_local(name, place, suffix)) == name[1:] for name in names):
             continue
         change = changes[number]
-        items = tuple([made for item in change.items if (made := point(item))])
-        found[number : number + 1] = [replace(change, items=items)] if items else []
+        items = tuple([made for item in change.items if (made := resolved(item, place, suffix, earlier))])
+        found[number : number + 1] = [ElementChange(change.element, change.slice, items, change.many)] if items else []
     return tuple(found)
 
 
@@ -73,6 +57,26 @@ def placed(value: Any, place: str) -> Any:
     reference = made.get("reference")
     if isinstance(reference, str) and reference.startswith(SAME):
         made["reference"] = f"{reference}.{place}"
+    return made
+
+
+def resolved(value: Any, place: str, suffix: str, earlier: Mapping[str, str]) -> Any:
+    """Return a value with its references as `pointed` has them."""
+    if isinstance(value, list):
+        return [made for one in value if (made := resolved(one, place, suffix, earlier))]
+    if not isinstance(value, dict):
+        return value
+    made = {
+        name: resolved(part, place, suffix, earlier) if isinstance(part, dict | list) else part
+        for name, part in value.items()
+    }
+    reference = made.get("reference")
+    if isinstance(reference, str) and _is_name(reference):
+        local = earlier.get(_local(reference, place, suffix))
+        if local:
+            made["reference"] = f"#{local}"
+        else:
+            del made["reference"]
     return made
 
 

@@ -3,29 +3,26 @@
 As with the Patient, what a slice says depends on the text of its fields alone, and is kept.
 """
 
-from collections.abc import Hashable
 from typing import Any, Final, NamedTuple
 
 from engine.fhir.plan import ElementChange, Identity, Keep, ResourceRecord
 from engine.hl7.leaf import Null
 from engine.mapping.identifier import Authority, Identifiers
-from engine.mapping.kept import Kept
 from engine.mapping.reading import Reading
+from engine.mapping.sayings import Sayings
 from engine.mapping.slices import Writer
 from engine.mapping.status import Judge
 
-MAX_KEPT: Final = 1024
-MAX_DIALECTS: Final = 8
 NUMBER_TYPE: Final = "http://terminology.hl7.org/CodeSystem/v2-0203"
 
 
 class Number(NamedTuple):
-    """A field whose CX is the identity of a resource, and the type (table 0203) that it has as such."""
+    """A field whose CX is the identity of a resource, and the type (table 0203) that it has as such, `kind` in FHIR."""
 
     segment: str
     field: int
     type_: str
-    display: str
+    kind: dict[str, Any]
 
 
 class Numbers(NamedTuple):
@@ -63,10 +60,9 @@ class ResourceMapping:
         self.type_ = type_
         self._holder = holder
         self._numbers = numbers
-        self._writers = writers
+        self._sayings = Sayings(writers, _say)
         self._judge = judge
         self._identifiers = identifiers
-        self._shelves: Kept[Hashable, tuple[Kept[Hashable, Said], ...]] = Kept(MAX_DIALECTS)
 
     def judge(self, reading: Reading) -> Any:
         """Return how the message moves the resource's status; None where its type has no table."""
@@ -115,25 +111,13 @@ class ResourceMapping:
 
     def _changes(self, reading: Reading) -> tuple[ElementChange, ...]:
         changes: list[ElementChange] = []
-        for writer, shelved in zip(self._writers, self._shelf(reading), strict=True):
-            text = reading.key(writer.sources) if writer.sources else ""
-            if text is None:
-                continue
-            said = shelved.get(text)
-            if said is None:
-                said = shelved.keep_if_again(text, _say(writer, reading))
+        for said in self._sayings.said(reading, reading.dialect):
             changes += said.changes
-            reading.warnings += said.warnings
-            reading.made.update(said.made)
+            if said.warnings:
+                reading.warnings += said.warnings
+            if said.made:
+                reading.made.update(said.made)
         return tuple(changes)
-
-    def _shelf(self, reading: Reading) -> tuple[Kept[Hashable, Said], ...]:
-        message = reading.message
-        dialect = (message.delimiters, message.charset, reading.offset, reading.event, reading.facility)
-        shelf = self._shelves.get(dialect)
-        if shelf is None:
-            shelf = self._shelves.keep(dialect, tuple(Kept(MAX_KEPT) for _ in self._writers))
-        return shelf
 
     def _found(self, reading: Reading, numbers: tuple[Number, ...]) -> tuple[tuple[Identity, dict[str, Any]], ...]:
         found: dict[Identity, dict[str, Any]] = {}
@@ -141,15 +125,14 @@ class ResourceMapping:
             segment = reading.first.get(number.segment)
             if segment is None or not segment.field(number.field):
                 continue
-            for cells in reading.every(segment, number.field):
+            for cells in segment.cells(number.field):
                 value = cells.first[0] if cells.first else ""
                 if isinstance(value, Null) or not value or self._identifiers.placeholder(value):
                     continue
                 parts = [cells.leaf(4, part) for part in (1, 2, 3)]
                 authority = Authority(*(part if isinstance(part, str) else "" for part in parts))
                 system = self._identifiers.resource_system(authority, number.type_, reading.facility)
-                kind = {"coding": [{"system": NUMBER_TYPE, "code": number.type_, "display": number.display}]}
-                found.setdefault(Identity(system, value), {"type": kind, "system": system, "value": value})
+                found.setdefault(Identity(system, value), {"type": number.kind, "system": system, "value": value})
         return tuple(found.items())
 
 

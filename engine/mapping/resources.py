@@ -15,7 +15,7 @@ from engine.mapping.pointing import SAME, WHOLE
 from engine.mapping.reading import Reading
 from engine.mapping.reference import elements, nearest
 from engine.mapping.referred import FROM, makers
-from engine.mapping.resource import Number, Numbers, ResourceMapping
+from engine.mapping.resource import NUMBER_TYPE, Number, Numbers, ResourceMapping
 from engine.mapping.scope import Scope
 from engine.mapping.slices import Slices
 from engine.mapping.status import status_table
@@ -166,7 +166,8 @@ def _numbers(compiler: Compiler, scope: Scope, value: Any, tables: Mapping[str, 
                 continue
             type_ = str((value.get("types") or {}).get(text) or value.get("type") or "")
             target = table.codes.get(type_) if table else None
-            found.append(Number(field[1], int(field[2]), type_, target.display if target else ""))
+            coding = {"system": NUMBER_TYPE, "code": type_, "display": target.display if target else ""}
+            found.append(Number(field[1], int(field[2]), type_, {"coding": [coding]}))
         return tuple(found)
 
     return Numbers(numbers("keys"), numbers("else"), numbers("also"), numbers("merged"))

@@ -10,21 +10,28 @@ from engine.mapping.document import Document
 from engine.mapping.entry import slice_of
 from engine.mapping.expression import FIELD, SEGMENT
 from engine.mapping.getter import Step
-from engine.mapping.reading import Reading
+from engine.mapping.reading import Reading, Sources
 from engine.mapping.reference import Element, elements, nearest
 from engine.mapping.scope import Path, Scope
 from engine.mapping.template import Compiler
 
 IDENTIFIER: Final = "identifier"
+# How names begin that only a plan can resolve.
+NAME: Final = "#"
 Write = Callable[[Reading, list[ElementChange]], None]
-Sources = tuple[tuple[str, int], ...]
 
 
 class Writer(NamedTuple):
-    """What writes the changes of one slice, and the fields it reads (0: the segment): none valued, nothing written."""
+    """What writes the changes of one slice, and the fields it reads (0: the segment): none valued, nothing written.
+
+    `always`: it may have something to say even so, a constant. `refers`: its values may name what only a plan can
+    resolve, as `#patient`.
+    """
 
     write: Write
     sources: Sources
+    always: bool
+    refers: bool
 
 
 class Identifiers(NamedTuple):
@@ -53,7 +60,7 @@ class Slices:
                 continue
             path: Path = ("elements", name)
             if name.endswith("[x]"):
-                writers.append(Writer(self._choice(value, path), _sources(value)))
+                writers.append(self._writer(self._choice(value, path), value, always=True))
                 continue
             element = self._element(name, path)
             if element is None:
@@ -61,8 +68,7 @@ class Slices:
             if element.many:
                 writers.extend(self._many(name, value, path, element))
             else:
-                write = self._single(name, value, authored.get(f"_{name}"), path, element)
-                writers.append(Writer(write, _sources(value)))
+                writers.append(self._single(name, value, authored.get(f"_{name}"), path, element))
         return tuple(writers)
 
     def parts(self) -> frozenset[str]:
@@ -95,12 +101,13 @@ class Slices:
             self._compiler.problem(self._scope.at(*path), found, nearest(name, known))
         return element
 
-    def _single(self, name: str, value: Any, beside: Any, path: Path, element: Element) -> Write:
+    def _single(self, name: str, value: Any, beside: Any, path: Path, element: Element) -> Writer:
         made = self._compiler.value(value, self._scope.at(*path), element)
         if beside is None:
-            return _write_single(name, made.step)
+            return self._writer(_write_single(name, made.step), value, always=made.always)
         companion = self._compiler.object(beside, self._scope.at("elements", f"_{name}"), "Element")
-        return _write_pair(name, made.step, companion.step)
+        write = _write_pair(name, made.step, companion.step)
+        return self._writer(write, [value, beside], always=made.always or companion.always)
 
     def _choice(self, value: Any, path: Path) -> Write:
         entries = value if isinstance(value, list) else [value]
@@ -123,8 +130,12 @@ class Slices:
         for number, entry in enumerate(value if listed else [value]):
             at: Path = (*path, number) if listed else path
             made = self._compiler.items(entry, self._scope.at(*at), element)
-            writers.append(Writer(_write_many(name, self._slice(name, entry, at), made.step), _sources(entry)))
+            write = _write_many(name, self._slice(name, entry, at), made.step)
+            writers.append(self._writer(write, entry, always=made.always))
         return writers
+
+    def _writer(self, write: Write, entry: Any, *, always: bool) -> Writer:
+        return Writer(write, _sources(entry), always, self._compiler.types_refer or NAME in repr(entry))
 
     def _slice(self, name: str, entry: Any, path: Path) -> str:
         slice_ = slice_of(name, entry)

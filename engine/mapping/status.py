@@ -8,11 +8,13 @@ from engine.fhir.plan import StatusMove
 from engine.mapping.alternative import is_sure
 from engine.mapping.expression import ExpressionError, parse_expression
 from engine.mapping.getter import Step
+from engine.mapping.kept import Kept
 from engine.mapping.reading import Reading
 from engine.mapping.reference import Element, elements, nearest
 from engine.mapping.scope import Scope
 from engine.mapping.template import Compiler
 
+MAX_KEPT: Final = 256
 STATUS_KEYS: Final = frozenset({"element", "moves", "ended", "forgets", "history"})
 MOVE_KEYS: Final = frozenset({"when", "to", "new", "only", "never", "reopens", "otherwise"})
 
@@ -80,15 +82,19 @@ def _surely(to: Any) -> bool:
 
 
 def _judge(lines: tuple[Line, ...]) -> Judge:
+    known: Kept[tuple[int, str, str], StatusMove] = Kept(MAX_KEPT)
+
     def judge(reading: Reading) -> StatusMove:
-        for fits, to, new, move in lines:
+        for number, (fits, to, new, move) in enumerate(lines):
             if not fits(None, reading):
                 continue
             moved, made = (step(None, reading) if step else None for step in (to, new))
             if to is not None and not isinstance(moved, str):
                 continue
             goes = moved if isinstance(moved, str) else ""
-            return replace(move, to=goes, created=made if isinstance(made, str) else goes)
+            created = made if isinstance(made, str) else goes
+            key = (number, goes, created)
+            return known.get(key) or known.keep(key, replace(move, to=goes, created=created))
         return lines[-1].move
 
     return judge

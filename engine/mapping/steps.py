@@ -11,7 +11,7 @@ from engine.hl7.leaf import NULL, Null
 from engine.mapping.expression import Field
 from engine.mapping.getter import Step, Test
 from engine.mapping.pointing import placed
-from engine.mapping.reading import EVERYTHING, Cells, Held, Reading
+from engine.mapping.reading import EVERYTHING, Cells, Reading
 
 Apply = Callable[[Any, Reading], Any]
 
@@ -20,7 +20,9 @@ class Made(NamedTuple):
     """A compiled value: its step, whether it can come out without anything in the message (`fixed`), and its mask.
 
     `part`: the value is that component of the cells at hand, read in place instead of by the step, and then given to
-    `apply`, if there is one. `constant`: it is always that text.
+    `apply`, if there is one. `constant`: it is always that text. `item`: the step of the one item, where the step
+    itself makes a list of it. `names`: the elements of an object. `always`: to be asked even where nothing of what it
+    reads is there, for it may make something by itself.
     """
 
     step: Step
@@ -29,6 +31,9 @@ class Made(NamedTuple):
     part: int = 0
     apply: Apply | None = None
     constant: str | None = None
+    item: Step | None = None
+    names: frozenset[str] = frozenset()
+    always: bool = True
 
 
 class Entry(NamedTuple):
@@ -44,12 +49,16 @@ class Entry(NamedTuple):
 NOTHING: Final = Made(lambda _, __: None, mask=0)
 
 
-def first_of(steps: tuple[Step, ...]) -> Step:
-    """Return a step that tries steps in turn: the first value, else NULL if any said so."""
+def first_of(made: tuple[Made, ...], *, held: bool) -> Step:
+    """Return a step that tries others in turn: the first value, else NULL if any said so."""
+    asked = tuple((one.step, one.mask) for one in made)
 
     def step(scope: Any, reading: Reading) -> Any:
         null: Null | None = None
-        for one in steps:
+        filled = scope.filled if held else EVERYTHING
+        for one, mask in asked:
+            if not mask & filled:
+                continue
             value = one(scope, reading)
             if value is NULL:
                 null = NULL
@@ -104,7 +113,8 @@ def object_step(made: list[tuple[str, Made]], needs: frozenset[str], *, held: bo
     content = tuple(Entry(name, one.mask, one.part, one.apply, one.step) for name, one in made if not one.fixed)
     fixed = tuple((name, one.step) for name, one in made if one.fixed and one.constant is None)
     if len(content) == 1 and not fixed and not needs:
-        return _single(content[0], constants)
+        one = content[0]
+        return _single_part(one, constants) if one.part and held else _single(one, constants)
     return _several(content, fixed, constants, needs, held=held) if content else _constant(fixed, constants)
 
 
@@ -135,9 +145,12 @@ def _several(
                 item[name] = value
         if not item or (needs and needs.isdisjoint(item)):
             return null
-        if fixed:
-            item.update(_values(fixed, scope, reading))
-        item.update(constants)
+        for name, one in fixed:
+            value = one(scope, reading)
+            if value is not None and value is not NULL:
+                item[name] = value
+        if constants:
+            item.update(constants)
         return item
 
     return step
@@ -148,6 +161,21 @@ def _single(content: Entry, constants: dict[str, Any]) -> Step:
 
     def step(scope: Any, reading: Reading) -> Any:
         value = inner(scope, reading)
+        return value if value is None or value is NULL else {name: value, **constants}
+
+    return step
+
+
+def _single_part(content: Entry, constants: dict[str, Any]) -> Step:
+    name, index, apply = content.name, content.part - 1, content.apply
+
+    def step(scope: Any, reading: Reading) -> Any:
+        first = scope.first
+        value = first[index] if index < len(first) else None
+        if not value:
+            return NULL if value is NULL else None
+        if apply is not None:
+            value = apply(value, reading)
         return value if value is None or value is NULL else {name: value, **constants}
 
     return step
@@ -181,18 +209,20 @@ def joined(made: tuple[Made, ...], *, held: bool) -> Step:
         return _parts(tuple(one.part for one in made))
     if len(made) == 1:
         return made[0].step
-    asked = tuple((one.step, one.mask) for one in made)
+    asked = tuple((one.item or one.step, one.mask, one.item is not None) for one in made)
 
     def step(scope: Any, reading: Reading) -> Any:
         items: list[Any] = []
         null: Null | None = None
         filled = scope.filled if held else EVERYTHING
-        for one, mask in asked:
+        for one, mask, alone in asked:
             if not mask & filled:
                 continue
             value = one(scope, reading)
             if value is NULL:
                 null = NULL
+            elif alone and value is not None:
+                items.append(value)
             elif value is not None:
                 items += value
         return items or null
@@ -217,7 +247,7 @@ def each_field(head: Field, segment_at_hand: str, item: Step, also: tuple[Step, 
     place = f"{name}-{number}"
 
     def step(scope: Any, reading: Reading) -> Any:
-        segment = scope.segment if own else reading.first.get(name)
+        segment = scope if own else reading.first.get(name)
         if segment is None:
             return None
         text = segment.field(number)
@@ -228,8 +258,8 @@ def each_field(head: Field, segment_at_hand: str, item: Step, also: tuple[Step, 
             return NULL
         items: list[Any] = []
         null: Null | None = None
-        for cells in reading.every(segment, number):
-            value = item(cells.marked(), reading)
+        for cells in segment.cells(number):
+            value = item(cells, reading)
             if value is NULL:
                 null = NULL
             elif value is not None:
@@ -261,7 +291,7 @@ def each_segment(name: str, item: Step, *, refers: bool = False) -> Step:
         null: Null | None = None
         for number, segment in enumerate(segments, 1):
             reading.place = name
-            value = NULL if segment.is_null(1) else item(Held(segment), reading)
+            value = NULL if segment.is_null(1) else item(segment, reading)
             if value is NULL:
                 null = NULL
             elif value is not None:
@@ -271,13 +301,14 @@ def each_segment(name: str, item: Step, *, refers: bool = False) -> Step:
     return step
 
 
-def defaulted(item: Step, default: Step) -> Step:
+def defaulted(item: Step, default: Made) -> Step:
     """Return a step that adds to an item what it lacks."""
+    make, names = default.step, default.names
 
     def step(scope: Any, reading: Reading) -> Any:
         found = item(scope, reading)
-        if isinstance(found, dict):
-            extra = default(scope, reading)
+        if isinstance(found, dict) and not names <= found.keys():
+            extra = make(scope, reading)
             if isinstance(extra, dict):
                 return {**extra, **found}
         return found

@@ -1,6 +1,6 @@
 """Code tables: an HL7 code to a FHIR code, and what becomes of codes that are not in the table."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
@@ -55,6 +55,10 @@ class Table:
     def key(self, code: str) -> str | None:
         """Return the table's own spelling of a code; None where it is not in the table."""
         return code if code in self.codes else self.folded.get(code.casefold())
+
+    def answers(self, made: Callable[[str], Any]) -> dict[str, Any]:
+        """Return what a function makes of each of the table's own codes, worked out once."""
+        return {code: made(code) for code in self.codes}
 
     @property
     def original_system(self) -> str:

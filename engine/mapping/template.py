@@ -1,10 +1,9 @@
 """Authored templates compiled to steps: expressions, objects and lists of FHIR types, checked as they are compiled."""
 
-from collections.abc import Iterable, Sequence
-from functools import reduce
+from collections.abc import Sequence
 from typing import Any, Final
 
-from engine.mapping.alternative import applied, is_sure, mask_in, masked, plain_part
+from engine.mapping.alternative import any_mask, applied, is_sure, mask_in, masked, plain_part
 from engine.mapping.check import Checks, kind_of, type_of
 from engine.mapping.document import Document, Problems
 from engine.mapping.expression import (
@@ -49,7 +48,8 @@ TYPE_KEYS: Final = frozenset({"datatype", "extends", "to", "needs", "elements", 
 class Compiler:
     """Compiles the templates of one mapping; what is wrong goes to `problems`, and compiling goes on.
 
-    `makers`: by the name of a resource that a repetition stands for, what makes a Reference to it.
+    `makers`: by the name of a resource that a repetition stands for, what makes a Reference to it. `types_refer`: some
+    data type names what only a plan can resolve, as `#patient`.
     """
 
     def __init__(self, kit: Kit, datatypes: dict[str, Document], problems: Problems) -> None:
@@ -60,6 +60,7 @@ class Compiler:
         self._compiled: dict[str, DataType | None] = {}
         self._under_way: list[str] = []
         self.makers: dict[str, Apply] = {}
+        self.types_refer = any("#" in repr(one.value) for one in datatypes.values())
 
     @property
     def by_event(self) -> bool:
@@ -78,7 +79,7 @@ class Compiler:
         if not isinstance(text, str):
             return self.problem(scope, f"found {kind_of(text)}", "expected an expression such as PID-7 | date")
         try:
-            return self._alternatives([(one, scope) for one in parse_expression(text)], want)
+            return self._alternatives([(one, scope) for one in parse_expression(text)], want, held=scope.held)
         except ExpressionError as error:
             return self.problem(scope, error.found, error.expected)
 
@@ -87,22 +88,22 @@ class Compiler:
             return self.problem(scope, f"found {kind_of(texts)}", "expected a list of expressions")
         if any(isinstance(one, dict) for one in texts):
             made = tuple(self.value(one, scope.at(number), want) for number, one in enumerate(texts))
-            return Made(first_of(tuple(one.step for one in made)), mask=_any_of(made))
+            return Made(first_of(made, held=scope.held), mask=any_mask(made))
         alternatives: list[tuple[Alternative, Scope]] = []
         for number, text in enumerate(texts):
             try:
                 alternatives += [(one, scope.at(number)) for one in parse_expression(str(text))]
             except ExpressionError as error:
                 self.problem(scope.at(number), error.found, error.expected)
-        return self._alternatives(alternatives, want)
+        return self._alternatives(alternatives, want, held=scope.held)
 
-    def _alternatives(self, alternatives: Sequence[tuple[Alternative, Scope]], want: Element) -> Made:
+    def _alternatives(self, alternatives: Sequence[tuple[Alternative, Scope]], want: Element, *, held: bool) -> Made:
         made = tuple(self._alternative(one, scope, want) for one, scope in alternatives)
         self._reached(alternatives)
         if len(made) == 1:
             return made[0]
-        step = first_of(tuple(one.step for one in made))
-        return Made(step, any(one.fixed for one in made), _any_of(made))
+        fixed, always = any(one.fixed for one in made), any(one.always for one in made)
+        return Made(first_of(made, held=held), fixed, any_mask(made), always=always)
 
     def _reached(self, alternatives: Sequence[tuple[Alternative, Scope]]) -> None:
         """Note alternatives that stand behind one that always has a value, or behind their like."""
@@ -137,9 +138,8 @@ class Compiler:
         self._checks.type_(one, arguments, gives, want, scope)
         constant = one.head.value if isinstance(one.head, Constant) and not one.stages else None
         part = plain_part(one)
-        return Made(
-            step, isinstance(one.head, Constant), masked(one, scope.at_hand), part, apply if part else None, constant
-        )
+        fixed, apply = isinstance(one.head, Constant), apply if part else None
+        return Made(step, fixed, masked(one, scope.at_hand), part, apply, constant, always=fixed)
 
     def _function(self, call: Call, scope: Scope) -> Function | None:
         name, arguments = call.name, call.arguments
@@ -198,7 +198,9 @@ class Compiler:
             made.append((name, self._element(name, rest, part, scope.at(key), type_)))
         step = object_step(made, self._needs(value, scope, known), held=scope.held)
         content = [one for _, one in made if not one.fixed]
-        return Made(guarded(step, self.guards(value, scope)), not content, _any_of(content))
+        names, always = frozenset(name for name, _ in made), not content or any(one.always for one in content)
+        step = guarded(step, self.guards(value, scope))
+        return Made(step, not content, any_mask(content), names=names, always=always)
 
     def _element(self, name: str, rest: str, part: Any, scope: Scope, type_: str) -> Made:
         known = elements()[type_]
@@ -217,21 +219,22 @@ class Compiler:
             made = tuple(self.items(entry, scope.at(number), element) for number, entry in enumerate(part))
         else:
             made = (self.items(part, scope, element),)
-        return Made(joined(made, held=scope.held), all(one.fixed for one in made), _any_of(made))
+        step, always = joined(made, held=scope.held), any(one.always for one in made)
+        return Made(step, all(one.fixed for one in made), any_mask(made), always=always)
 
     def items(self, entry: Any, scope: Scope, element: Element) -> Made:
         """Compile one entry of a list; its step returns a list, NULL or None."""
         if not isinstance(entry, dict) or "each" not in entry:
             one = self.value(entry, scope, Element(element.type_, many=False, codes=element.codes))
             plain = one.part if one.apply is None else 0
-            return Made(listed(one.step), one.fixed, one.mask, plain)
+            return Made(listed(one.step), one.fixed, one.mask, plain, item=one.step, always=one.always)
         sources = entry["each"] if isinstance(entry["each"], list) else [entry["each"]]
         step = joined(tuple(Made(self._each(str(source), entry, scope, element)) for source in sources), held=False)
         if "fill" in entry:
             step = filled(step, self.object(entry["fill"], scope.at("fill"), element.type_).step)
         head = parse_path(str(sources[0]))
         alone = isinstance(head, Field) and len(sources) == 1
-        return Made(step, mask=mask_in(head, scope.at_hand) if alone and head else EVERYTHING)
+        return Made(step, mask=mask_in(head, scope.at_hand) if alone and head else EVERYTHING, always=False)
 
     def _each(self, source: str, entry: dict[str, Any], scope: Scope, element: Element) -> Step:
         if source in segments() or (len(source) == 3 and source[0] == "Z"):
@@ -249,7 +252,7 @@ class Compiler:
         else:
             step = self.object(entry, inner, element.type_).step
         if "default" in entry:
-            step = defaulted(step, self.object(entry["default"], inner.at("default"), element.type_).step)
+            step = defaulted(step, self.object(entry["default"], inner.at("default"), element.type_))
         return each_field(head, scope.at_hand, step, also)
 
     def _field(self, text: str, scope: Scope) -> Field | None:
@@ -341,9 +344,3 @@ class Compiler:
             return found
         self.problem(scope.at(key), f"found {kind_of(found)}", f"expected a list: {key}: [...]")
         return []
-
-
-def _any_of(made: Iterable[Made]) -> int:
-    """Return the mask of what can make something of any of several masks; everything, where there is none."""
-    masks = [one.mask for one in made]
-    return reduce(int.__or__, masks) if masks else EVERYTHING

@@ -175,6 +175,10 @@ class WatchedTable(Table):
         self.told(self.name, code, found)
         return found
 
+    def answers(self, made: Callable[[str], Any]) -> dict[str, Any]:  # noqa: ARG002
+        """Return none: each look-up is told."""
+        return {}
+
 
 def watched_tables(tables: Mapping[str, Table], trace: Trace) -> dict[str, Table]:
     """Return the tables, each telling the trace of its look-ups."""
@@ -220,7 +224,7 @@ class TracingCompiler(Compiler):
 
     def _made(self, made: Made, kind: Kind, scope: Scope, rule: Alternative | None = None) -> Made:
         step = self._trace.watch(made.step, kind, scope, rule=rule)
-        return made._replace(step=step, part=0, apply=None, constant=None)
+        return made._replace(step=step, part=0, apply=None, constant=None, item=None)
 
     def _alternative(self, one: Alternative, scope: Scope, want: Element) -> Made:
         self._trace.rules.append((scope, one))

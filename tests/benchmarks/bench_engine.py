@@ -1,10 +1,13 @@
 """What one message costs the engine, end to end, and how quickly it is answered.
 
     python -m tests.benchmarks.bench_engine [--messages N] [--patients N] [--connections N] [--concurrency N] [--json]
+                                            [--resources Patient Encounter]
 
 A real engine process with its shipped mapping and full durability takes 2 kB ADT messages over MLLP, answers each after
-the commit, and writes each to a fast sink (sink.py, a process of its own) with exactly one HTTP request: updates of
-patients that are in its identity cache. CPU is that of the engine's process alone, from /proc, user and system.
+the commit, and writes each to a fast sink (sink.py, a process of its own): updates of patients that are in its identity
+cache, each with exactly one HTTP request where patients alone are sent (`--resources`), which is the default. CPU is
+that of the engine's process alone, from /proc, user and system. What it is at is told on standard error; a part in
+which nothing moves for STALL_SECONDS ends it with an error, and all of it takes no longer than MOST_SECONDS.
 """
 
 import argparse
@@ -17,7 +20,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -32,6 +35,8 @@ from tests.flow.rig import channel_file
 SINK: Final = Path(__file__).with_name("sink.py")
 TICK_SECONDS: Final = 1 / os.sysconf("SC_CLK_TCK")
 STARTS: Final = 5
+STALL_SECONDS: Final = 10
+MOST_SECONDS: Final = 600
 START_BLOCK: Final = b"\x0b"
 END_BLOCK: Final = b"\x1c\x0d"
 
@@ -95,9 +100,10 @@ class Line(asyncio.Protocol):
 class Bench:
     """An engine, its sink, and the messages made so far."""
 
-    def __init__(self, folder: Path, patients: int, concurrency: int) -> None:
-        self.engine = Program(folder, "run", "--channels", "channels", "--data", "data")
+    def __init__(self, folder: Path, patients: int, concurrency: int, resources: Sequence[str]) -> None:
+        self.engine = Program(folder, "run", "--channels", "channels", "--mappings", "mappings", "--data", "data")
         self._folder = folder
+        self._resources = resources
         self._patients = patients
         self._concurrency = concurrency
         self._number = 0
@@ -114,6 +120,9 @@ class Bench:
         channel["acknowledgement_mode"] = "original"
         (self._folder / "channels").mkdir()
         (self._folder / "channels" / "bench.yaml").write_bytes(orjson.dumps(channel))
+        (self._folder / "mappings").mkdir()
+        mapping = f"mapping: adt\nextends: shipped/adt\nresources: [{', '.join(self._resources)}]\n"
+        (self._folder / "mappings" / "adt.yaml").write_text(mapping)
 
     async def close(self) -> None:
         """End both processes."""
@@ -141,18 +150,35 @@ class Bench:
             for hand in hands
             if hand
         ]
-        await asyncio.gather(*(line.done for line in lines))
+        answers = asyncio.gather(*(line.done for line in lines))
+        await _moving(answers, lambda: len(taken), f"answers to {count} messages")
         return Answered(time.perf_counter() - began, sorted(taken))
 
     async def delivered(self, writes: int) -> dict[str, int]:
         """Wait until the sink has taken so many writes and return its counts."""
-        async with aiohttp.ClientSession() as session, asyncio.timeout(300):
-            while True:
-                async with session.get(f"{self._sink_url}/count") as answer:
-                    counts: dict[str, int] = await answer.json(content_type=None)
-                if counts["writes"] >= writes:
-                    return counts
-                await asyncio.sleep(0.02)
+        counts: dict[str, int] = {"writes": 0}
+
+        async def poll() -> None:
+            async with aiohttp.ClientSession() as session:
+                while True:
+                    async with session.get(f"{self._sink_url}/count") as answer:
+                        counts.update(await answer.json(content_type=None))
+                    if counts["writes"] >= writes:
+                        return
+                    await asyncio.sleep(0.02)
+
+        await _moving(asyncio.ensure_future(poll()), lambda: counts["writes"], f"{writes} writes to come to the sink")
+        return counts
+
+    async def settled(self) -> dict[str, int]:
+        """Wait until the sink has taken nothing more for a second and return its counts."""
+        before = await self.delivered(0)
+        while True:
+            await asyncio.sleep(1)
+            after = await self.delivered(0)
+            if after["writes"] == before["writes"]:
+                return after
+            before = after
 
     def cpu_seconds(self) -> float:
         """Return the CPU time of the engine's process so far, user and system, all threads."""
@@ -166,29 +192,55 @@ class Bench:
         return int(line.split()[1]) / 1024
 
 
+async def _moving(work: "asyncio.Future[Any]", progress: Callable[[], int], what: str) -> None:
+    """Wait for work to end; RuntimeError where its progress stands still for STALL_SECONDS."""
+    seen = -1
+    while not work.done():
+        if progress() == seen:
+            work.cancel()
+            raise RuntimeError(f"{seen} so far and none more in {STALL_SECONDS} s, waiting for {what}")
+        seen = progress()
+        await asyncio.wait([work], timeout=STALL_SECONDS)
+    await work
+
+
+def _tell(text: str) -> None:
+    print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)  # noqa: T201
+
+
 async def measure(options: argparse.Namespace) -> dict[str, Any]:
-    """Run every part once and return the figures."""
+    """Run every part once and return the figures; TimeoutError after MOST_SECONDS."""
+    async with asyncio.timeout(MOST_SECONDS):
+        return await _measure(options)
+
+
+async def _measure(options: argparse.Namespace) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
-        bench = Bench(Path(folder), options.patients, options.concurrency)
+        bench = Bench(Path(folder), options.patients, options.concurrency, options.resources)
         await bench.open()
         try:
+            _tell(f"starting the engine {STARTS} times")
             starts = [await _start_seconds(bench) for _ in range(STARTS)]
             idle = bench.memory_mib()
-            await bench.send(options.patients, 8)
-            await bench.delivered(options.patients)
-            await bench.send(options.patients, 8)
-            before = await bench.delivered(2 * options.patients)
+            _tell(f"making {options.patients} patients known, and writing each once more")
+            for _ in range(2):
+                await bench.send(options.patients, 8)
+                before = await bench.settled()
+            _tell(f"{options.messages} messages over {options.connections} connections")
             cpu, began = bench.cpu_seconds(), time.perf_counter()
             busy = await bench.send(options.messages, options.connections)
             after = await bench.delivered(before["writes"] + options.messages)
             wall, spent = time.perf_counter() - began, bench.cpu_seconds() - cpu
+            _tell(f"{options.messages // 2} messages over 8 connections")
             eight = await bench.send(options.messages // 2, 8)
+            _tell(f"{options.messages // 4} messages one after the other")
             single = await bench.send(options.messages // 4, 1)
             loaded = bench.memory_mib()
         finally:
             await bench.close()
     requests = {key: after[key] - before[key] for key in after}
     return {
+        "resources sent": " ".join(options.resources),
         "deliveries at once": options.concurrency,
         "CPU per message, ms": round(spent / options.messages * 1000, 3),
         "HTTP writes per message": round(requests["writes"] / options.messages, 3),
@@ -249,6 +301,7 @@ def main() -> None:
     parser.add_argument("--patients", type=int, default=512)
     parser.add_argument("--connections", type=int, default=32)
     parser.add_argument("--concurrency", type=int, default=64, help="deliveries at once; a channel's default is 16")
+    parser.add_argument("--resources", nargs="+", default=["Patient"], help="FHIR types to send")
     parser.add_argument("--folder", type=Path, default=None, help="where the journal stands while measuring")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()

@@ -2,8 +2,8 @@
 
     python tests/benchmarks/sink.py [--port N] [--latency-ms N]
 
-Prints `sink listens on 127.0.0.1:<port>` once it listens. It keeps Patients in memory: POST answers 201, PUT 200 with
-ETag and the body, a read or a search by identifier what was written; any other search finds nobody. Writes are not
+Prints `sink listens on 127.0.0.1:<port>` once it listens. It keeps resources in memory: POST answers 201, PUT 200 with
+ETag and the body, a read or a search by identifier what was written; any other search finds nothing. Writes are not
 checked against If-Match. `GET /count` answers how many writes and requests came in.
 """
 
@@ -17,6 +17,7 @@ import orjson
 import uvloop
 
 HEAD = b"HTTP/1.1 %s\r\nContent-Type: application/fhir+json\r\nContent-Length: %d\r\n%s\r\n"
+TYPES = ("Patient", "Encounter", "Practitioner", "Location", "Organization")
 STATEMENT = {
     "resourceType": "CapabilityStatement",
     "fhirVersion": "4.0.1",
@@ -25,11 +26,12 @@ STATEMENT = {
             "mode": "server",
             "resource": [
                 {
-                    "type": "Patient",
+                    "type": type_,
                     "versioning": "versioned-update",
                     "conditionalCreate": True,
-                    "operation": [{"name": "merge", "definition": "Patient-merge"}],
+                    "operation": [{"name": "merge", "definition": "Patient-merge"}] if type_ == "Patient" else [],
                 }
+                for type_ in TYPES
             ],
         }
     ],
@@ -37,31 +39,31 @@ STATEMENT = {
 
 
 class Store:
-    """Patients by id, and ids by identifier."""
+    """Resources by type and id, and these by type and identifier."""
 
     def __init__(self) -> None:
-        self.patients: dict[str, dict[str, Any]] = {}
+        self.resources: dict[str, dict[str, Any]] = {}
         self.by_identifier: dict[str, str] = {}
         self.writes = 0
         self.requests = 0
 
-    def write(self, logical_id: str, patient: dict[str, Any]) -> tuple[bytes, str]:
-        """Keep a Patient as its next version; return its JSON and version."""
+    def write(self, name: str, resource: dict[str, Any]) -> tuple[bytes, str]:
+        """Keep a resource as the next version of its name (`Patient/s1`); return its JSON and version."""
         self.writes += 1
-        held = self.patients.get(logical_id)
+        held = self.resources.get(name)
         version = str(int(held["meta"]["versionId"]) + 1) if held else "1"
-        patient["id"] = logical_id
-        patient["meta"] = {"versionId": version}
-        self.patients[logical_id] = patient
-        for item in patient.get("identifier", ()):
-            self.by_identifier[f"{item.get('system')}|{item.get('value')}"] = logical_id
-        return orjson.dumps(patient), version
+        type_, _, resource["id"] = name.partition("/")
+        resource["meta"] = {"versionId": version}
+        self.resources[name] = resource
+        for item in resource.get("identifier", ()):
+            self.by_identifier[f"{type_} {item.get('system')}|{item.get('value')}"] = name
+        return orjson.dumps(resource), version
 
-    def search(self, query: str) -> bytes:
-        """Return a Bundle of the Patients with one of the identifiers."""
-        tokens = parse_qs(query).get("identifier", [""])[0].split(",")
+    def search(self, type_: str, query: str) -> bytes:
+        """Return a Bundle of the resources of a type with one of the identifiers."""
+        tokens = [f"{type_} {token}" for token in parse_qs(query).get("identifier", [""])[0].split(",")]
         found = {self.by_identifier[token] for token in tokens if token in self.by_identifier}
-        entry = [{"resource": self.patients[logical_id]} for logical_id in found]
+        entry = [{"resource": self.resources[name]} for name in found]
         return orjson.dumps({"resourceType": "Bundle", "type": "searchset", "total": len(entry), "entry": entry})
 
 
@@ -103,26 +105,28 @@ class Connection(asyncio.Protocol):
     def _answer(self, method: bytes, url: str, body: bytes) -> bytes:
         store, parts = self._store, urlsplit(url)
         store.requests += not parts.path.endswith("/count")
-        logical_id = parts.path.rsplit("/Patient/", 1)[-1] if "/Patient/" in parts.path else ""
-        if method == b"PUT" and logical_id:
-            content, version = store.write(logical_id, orjson.loads(body))
+        above, _, last = parts.path.rpartition("/")
+        type_ = above.rpartition("/")[2]
+        name = f"{type_}/{last}" if type_ in TYPES else ""
+        if method == b"PUT" and name:
+            content, version = store.write(name, orjson.loads(body))
             return _response(b"200 OK", content, b'ETag: W/"%s"\r\n' % version.encode())
-        if method == b"POST" and parts.path.endswith("/Patient"):
-            logical_id = f"s{len(store.patients) + 1}"
-            content, version = store.write(logical_id, orjson.loads(body))
+        if method == b"POST" and last in TYPES:
+            logical_id = f"s{len(store.resources) + 1}"
+            content, version = store.write(f"{last}/{logical_id}", orjson.loads(body))
             more = b'ETag: W/"%s"\r\nLocation: %s/%s\r\n' % (version.encode(), parts.path.encode(), logical_id.encode())
             return _response(b"201 Created", content, more)
         fixed = {
             "metadata": STATEMENT,
             "token": {"access_token": "sink", "expires_in": 3600},
-            "count": {"writes": store.writes, "requests": store.requests, "patients": len(store.patients)},
-        }.get(parts.path.rsplit("/", 1)[-1])
+            "count": {"writes": store.writes, "requests": store.requests, "resources": len(store.resources)},
+        }.get(last)
         if fixed is not None:
             return _response(b"200 OK", orjson.dumps(fixed))
-        if logical_id:
-            patient = store.patients.get(logical_id)
-            return _response(b"200 OK", orjson.dumps(patient)) if patient else _response(b"404 Not Found", b"{}")
-        return _response(b"200 OK", store.search(parts.query))
+        if name:
+            held = store.resources.get(name)
+            return _response(b"200 OK", orjson.dumps(held)) if held else _response(b"404 Not Found", b"{}")
+        return _response(b"200 OK", store.search(last, parts.query))
 
 
 def _response(status: bytes, content: bytes, more: bytes = b"") -> bytes:
