@@ -5,8 +5,13 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Final
 
+import orjson
 import pytest
 
+from engine.ops.counts import counted, passed
+from engine.ops.searching import listed
+from engine.ops.unmapped import unmapped
+from engine.ops.view import facts
 from tests.flow.program import Program
 from tests.flow.proxy import PATIENT, Call, Fault
 from tests.flow.rig import SECRET, Rig, running
@@ -136,6 +141,15 @@ def assert_silent(what: str, said: bytes) -> None:
         pytest.fail(f"{what} says {canary!r}: ...{said[max(at - 200, 0) : at + 100]!r}")
 
 
+def assert_facts_silent(rig: Rig) -> None:
+    """Fail where something that a viewer without patient data may ask for has a canary."""
+    data = rig.folder / "data"
+    for row in rig.rows():
+        assert_silent(f"messages.facts of entry {row.seq}", orjson.dumps(facts(data, {"entry": row.seq})))
+    for what in (listed, counted, passed, unmapped):
+        assert_silent(what.__name__, orjson.dumps(what(data, {})))
+
+
 async def test_acknowledgements_and_logs_say_nothing_of_a_patient_at_the_door(rig: Rig) -> None:
     """Good, refused, malformed, undecodable, torn and oversized messages: neither answer nor log line has a canary."""
     await rig.engine.start()
@@ -146,6 +160,7 @@ async def test_acknowledgements_and_logs_say_nothing_of_a_patient_at_the_door(ri
     await _say(address, _message("25")[:300], torn=True)
     assert sum(b"MSA|AE" in answer for answer in heard) > 5
     await rig.drained()
+    assert_facts_silent(rig)
     metrics = (await rig.ask("metrics"))["done"]
     assert await rig.engine.stop() == 0
     assert "adt_messages_total" in metrics
@@ -171,6 +186,7 @@ async def test_logs_say_nothing_of_a_patient_when_the_destination_fails(rig: Rig
     assert any(row.state == "held" for row in rows)
     for row in rows:
         assert_silent(f"the reason of entry {row.seq}", f"{row.reason} {row.notes}".encode())
+    assert_facts_silent(rig)
     assert_silent("a metric", (await rig.ask("metrics"))["done"].encode())
     assert await rig.engine.stop() == 0
     assert_silent("the engine's log", b"".join(rig.engine.said))
