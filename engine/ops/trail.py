@@ -30,6 +30,9 @@ reset since source state states to until upto wanted
 # Names, codes and moments of ours. What stands under any other key is kept by its name alone, as it may be a patient's.
 SHOWN: Final = frozenset(_NAMES.split())
 MOST_TEXT: Final = 200
+MOST_NAME: Final = 40
+MOST_KEYS: Final = 40
+MOST_DEPTH: Final = 2
 MOST_ITEMS: Final = 100
 MOST_REASON: Final = 500
 
@@ -106,30 +109,33 @@ class Trail:
         )
 
 
-def shown_of(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what of a request may stand in the audit trail; what may not stands under `given` by its key."""
+def shown_of(given: Mapping[str, Any], depth: int = MOST_DEPTH) -> dict[str, Any]:
+    """Return what of a request may stand in the audit trail; what may not stands under `given` by its key.
+
+    It is bounded whatever was given: in keys, items, characters and depth.
+    """
     shown: dict[str, Any] = {}
-    for name, value in given.items():
+    hidden: list[str] = []
+    for name, value in list(given.items())[:MOST_KEYS]:
         if value is None or value in ("", [], {}):
             continue
-        if isinstance(value, Mapping) and name in SHOWN:
-            shown[name] = shown_of(value)
-        elif isinstance(value, bool):
-            shown[name[:MOST_TEXT]] = value
-        elif name in SHOWN and (kept := _kept(value)) is not None:
-            shown[name] = kept
+        kept = _kept(value, depth) if name in SHOWN or isinstance(value, bool) else None
+        if kept is None:
+            hidden.append(name[:MOST_NAME])
         else:
-            shown.setdefault("given", []).append(str(name)[:MOST_TEXT])
-    return shown
+            shown[name[:MOST_NAME]] = kept
+    return shown | {"given": hidden} if hidden else shown
 
 
-def _kept(value: Any) -> Any:
+def _kept(value: Any, depth: int) -> Any:
     if isinstance(value, str):
         return value[:MOST_TEXT]
     if isinstance(value, bool | int | float):
         return value
+    if isinstance(value, Mapping) and depth:
+        return shown_of(value, depth - 1)
     if isinstance(value, list | tuple) and all(isinstance(one, str | int) for one in value):
-        return [_kept(one) for one in value[:MOST_ITEMS]]
+        return [_kept(one, 0) for one in value[:MOST_ITEMS]]
     return None
 
 
