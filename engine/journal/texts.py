@@ -26,7 +26,11 @@ VERSION: Final = 1  # of the tables below: an index of another version is made a
 PAGE: Final = 128
 SHARE: Final = 0.1  # of the thread's time that indexing may take while there is more to index
 IDLE_SECONDS: Final = 1.0
-ROUND_SECONDS: Final = 600.0  # between two looks for bodies that are gone
+RETRY_SECONDS: Final = 60.0
+ROUND_SECONDS: Final = 600.0  # between two looks whether retention took something
+DAY_SECONDS: Final = 86_400.0  # after which all is looked through whatever the looks said
+DOCUMENTS_AT_ONCE: Final = 1024
+PAUSE_SECONDS: Final = 0.02
 STEP_PAGES: Final = 500
 
 SETTINGS: Final = (
@@ -54,6 +58,8 @@ BODIES: Final = "SELECT seq, raw FROM payload WHERE seq > ? ORDER BY seq LIMIT ?
 ADD: Final = "INSERT INTO words (rowid, body) VALUES (?, ?)"
 ADVANCE: Final = "UPDATE indexed SET seq = ?, sha256 = ?"
 DOCUMENTS: Final = "SELECT id FROM words_docsize WHERE id > ? ORDER BY id LIMIT ?"
+# What changes when retention takes something away.
+TRACES: Final = "SELECT (SELECT MIN(seq) FROM payload), (SELECT MAX(seq) FROM worn), (SELECT MIN(seq) FROM entry)"
 GONE: Final = """
 SELECT one.value FROM json_each(?) AS one WHERE NOT EXISTS (SELECT 1 FROM payload WHERE seq = one.value)
 """
@@ -146,18 +152,21 @@ class Texts:
                 self._failed(error)
                 if isinstance(error, sqlite3.DatabaseError) and _is_damage(error):
                     remove(self._folder)
-                self._stop.wait(ROUND_SECONDS / 10)
+                self._stop.wait(RETRY_SECONDS)
 
     def _work(self, indexing: "Indexing") -> None:
-        looked_at = time.monotonic()
+        looked_at, forgot_at, traces = 0.0, 0.0, None
         while not self._stop.is_set():
             began = time.monotonic()
-            more = indexing.add()
-            if not more and began - looked_at > ROUND_SECONDS:
-                indexing.forget(self._stop.is_set)
-                looked_at = time.monotonic()
-            spent = time.monotonic() - began
-            self._stop.wait(spent * (1 / SHARE - 1) if more else IDLE_SECONDS)
+            if indexing.add():
+                self._stop.wait((time.monotonic() - began) * (1 / SHARE - 1))
+                continue
+            if began - looked_at > ROUND_SECONDS:
+                looked_at, before, traces = began, traces, indexing.traces()
+                if traces != before or began - forgot_at > DAY_SECONDS:
+                    forgot_at = began
+                    indexing.forget(lambda: self._stop.wait(PAUSE_SECONDS))
+            self._stop.wait(IDLE_SECONDS)
 
 
 class Indexing:
@@ -184,10 +193,18 @@ class Indexing:
             self._index.execute("COMMIT")
         return len(rows) == PAGE
 
+    def traces(self) -> tuple[int | None, ...]:
+        """Return what changes when retention takes something away."""
+        found: tuple[int | None, ...] = self._journal.execute(TRACES).fetchone()
+        return found
+
     def forget(self, stopped: Callable[[], bool] = lambda: False) -> int:
-        """Take out what has left the journal, until nothing of it is in the file; return how many bodies it was."""
+        """Take out what has left the journal, until nothing of it is in the file; return how many bodies it was.
+
+        `stopped` is asked between two steps, and may wait.
+        """
         forgotten = last = 0
-        while not stopped() and (rows := self._index.execute(DOCUMENTS, (last, PAGE)).fetchall()):
+        while not stopped() and (rows := self._index.execute(DOCUMENTS, (last, DOCUMENTS_AT_ONCE)).fetchall()):
             last = rows[-1][0]
             listed = orjson.dumps([seq for (seq,) in rows]).decode()
             gone = [seq for (seq,) in self._journal.execute(GONE, (listed,)).fetchall()]
