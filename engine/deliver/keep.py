@@ -27,6 +27,7 @@ from engine.fhir.changes import created, grow
 from engine.fhir.digest import digest
 from engine.fhir.moves import Moved, moved, remember_former, restate, settle, settled
 from engine.fhir.patient import carries
+from engine.fhir.places import begun, traced
 from engine.fhir.plan import ElementChange, Identity, Keep, ResourceRecord, StatusMove
 from engine.fhir.references import local_names, resolved
 
@@ -137,7 +138,7 @@ class _Keeping:
             return self._matched(made)
         if interaction.late:
             exchange.note(interaction.late)
-        owned = created(self._changes(self._created())).owned if interaction.overwrite else {}
+        owned = created(self._first()).owned if interaction.overwrite else {}
         if interaction.status and exchange.channel.demographics == "fill":
             owned[interaction.status.element] = (digest(self._created()),)
         self._remember(made, owned)
@@ -199,12 +200,17 @@ class _Keeping:
         move = self.interaction.status
         return settled(changes, move, status) if move else changes
 
+    def _first(self) -> Sequence[ElementChange]:
+        """Return what the message says of a resource that it makes."""
+        move, changes = self.interaction.status, self._changes(self._created())
+        return begun(changes, move.trail, self.at) if move and move.trail else changes
+
     def _new(self) -> Body:
         record, move = self.record, self.interaction.status
         body: Body = {"resourceType": record.type, "identifier": list(record.identifiers)}
         if move:
             body[move.element] = self._created()
-        said = created(self._changes(self._created())).body
+        said = created(self._first()).body
         body |= created(self.interaction.defaults).body | said
         if record.holder:
             body[record.holder] = _holding(record, self.exchange.references[record.patient])
@@ -222,6 +228,8 @@ class _Keeping:
         gone = () if kept_out else (*interaction.clears, *(move.forgets if move and step.reopened else ()))
         left = move.forgets if move and kept_out and step.status not in move.ended else ()
         said = [one for one in self._changes(step.status) if one.element not in (*interaction.clears, *left)]
+        if move and move.trail and not fill:
+            said = traced(found.body, said, mine, move.trail, self.at)
         said += _revived(interaction.revives, said, mine)
         required = frozenset(one.element for one in interaction.defaults)
         result = await applied(self.exchange, found, said, fill=fill, required=required)

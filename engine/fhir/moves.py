@@ -10,6 +10,7 @@ from engine.fhir.plan import ElementChange, StatusMove
 ACTIVE: Final = "active"
 COMPLETED: Final = "completed"
 STATUS: Final = "status"
+PERIOD: Final = "period"
 REUSED: Final = "visit-reused"
 
 Body = dict[str, Any]
@@ -68,16 +69,17 @@ def settle(body: Body, owned: Slices) -> bool:
 def restate(body: Body, said: Sequence[ElementChange]) -> None:
     """Take out in place what differs only in its status from an item that is said now, whoever said it before.
 
-    A place that a message says somebody has left is not one where another system still has them.
+    A place that a message says somebody has left is not one where another system still has them; a time there that was
+    over before is.
     """
     for change in said:
         told = [item for item in change.items if isinstance(item, dict) and STATUS in item]
         if not (change.many and told):
             continue
         now = [item for one in said if one.element == change.element for item in one.items]
-        things = [_but_status(item) for item in told]
+        things = [_thing(item) for item in told]
         body[change.element] = [
-            item for item in body.get(change.element, ()) if item in now or _but_status(item) not in things
+            item for item in body.get(change.element, ()) if item in now or _is_past(item) or _thing(item) not in things
         ]
 
 
@@ -91,10 +93,10 @@ def remember_former(body: Body, before: Body, move: StatusMove, at: datetime | N
             continue
         told = [item for item in before.get(history) or () if isinstance(item, dict)]
         since = str((told[-1].get("period") or {}).get("end") or "") if told else ""
-        if since and not _after(at, since):
+        if since and not after(at, since):
             continue
         since = since or str((before.get("period") or {}).get("start") or "")
-        period = {"start": since} if since and _after(at, since) else {}
+        period = {"start": since} if since and after(at, since) else {}
         item = {element: former, "period": {**period, "end": at.isoformat(timespec="seconds")}}
         body[history] = [*told, item]
 
@@ -105,12 +107,14 @@ def _begins_anew(body: Body, move: StatusMove, at: datetime | None) -> bool:
     for _, history in move.histories:
         told = body.get(history) or ()
         ends += [str((item.get("period") or {}).get("end") or "") for item in told if isinstance(item, dict)]
-    return at is None or all(_after(at, end) for end in ends if end)
+    return at is None or all(after(at, end) for end in ends if end)
 
 
-def _after(at: datetime, text: str) -> bool:
+def after(at: datetime | str, text: str) -> bool:
     """Say whether a moment is after a FHIR dateTime; one without a time of day is over with its day."""
     try:
+        at = datetime.fromisoformat(at) if isinstance(at, str) else at
+        at = at if at.tzinfo else at.replace(tzinfo=UTC)
         other = datetime.fromisoformat(text)
     except ValueError:
         return True
@@ -127,8 +131,15 @@ def _active(item: Any) -> bool:
     return isinstance(item, dict) and item.get("status") == ACTIVE
 
 
-def _but_status(item: Any) -> Any:
-    return {name: value for name, value in item.items() if name != STATUS} if isinstance(item, dict) else item
+def _thing(item: Any) -> Any:
+    """Return an item without what says how and when it is."""
+    apart = (STATUS, PERIOD)
+    return {name: value for name, value in item.items() if name not in apart} if isinstance(item, dict) else item
+
+
+def _is_past(item: Any) -> bool:
+    """Say whether an item tells of a time that is over."""
+    return isinstance(item, dict) and item.get(STATUS) == COMPLETED and "end" in (item.get(PERIOD) or {})
 
 
 def _ended(item: Any) -> Any:

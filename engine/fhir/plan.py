@@ -153,6 +153,19 @@ class ResourceRecord:
     retired: tuple[Identity, ...] = ()
 
 
+class Trail(NamedTuple):
+    """Which list of a resource keeps the places that it left: its slices of the present one and of the one before.
+
+    `arrives`: the event says since when it is there, `leaves`: that it is there no more.
+    """
+
+    element: str
+    here: str
+    prior: str
+    arrives: bool = False
+    leaves: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class StatusMove:
     """What an event makes of a status, seen from the one that is stored.
@@ -164,7 +177,7 @@ class StatusMove:
     than the stored end (`period.end`) is no new beginning and moves nothing. `forgets`: single elements that are
     removed when it begins anew. `ended`: statuses in which nothing is `active` any more: parts of lists that are so
     become `completed` (Encounter.location). `histories`: pairs of an element and the list that keeps what it was
-    before (`status`, `statusHistory`).
+    before (`status`, `statusHistory`). `trail`: the list that keeps the places which were left.
     """
 
     to: str
@@ -177,6 +190,7 @@ class StatusMove:
     otherwise: str = ""
     histories: tuple[tuple[str, str], ...] = ()
     element: str = "status"
+    trail: Trail | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,7 @@ TEXT: Final[Json] = {"type": ["string", "number", "boolean"]}
 TEXTS: Final[Json] = {"anyOf": [TEXT, {"type": "array", "items": TEXT}, {"type": "null"}]}
 CONDITION: Final[Json] = {"type": "string", "description": "PATH, not PATH, PATH = value, PATH in (a, b), and, or"}
 NULL: Final[Json] = {"type": "null"}
+MOMENTS: Final = ("arrives", "leaves")
 LIST: Final[Json] = {"enum": ["snapshot", "additive"]}
 
 
@@ -173,7 +174,11 @@ def _identity() -> Json:
 def _status() -> Json:
     paths = {"when": CONDITION, "to": _ref("expression"), "new": _ref("expression"), "otherwise": TEXT}
     move = _object(status.MOVE_KEYS, {**dict.fromkeys(("only", "never", "reopens"), TEXTS), **paths})
+    trail = _object(
+        status.TRAIL_KEYS, dict.fromkeys(("list", "here", "prior"), TEXT) | dict.fromkeys(MOMENTS, CONDITION)
+    )
     known = {"element": TEXT, "moves": {"type": "array", "items": move}, "ended": TEXTS, "forgets": TEXTS}
+    known |= {"trail": trail}
     return _object(status.STATUS_KEYS, known)
 
 

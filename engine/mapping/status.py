@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
-from engine.fhir.plan import StatusMove
+from engine.fhir.plan import StatusMove, Trail
 from engine.mapping.alternative import is_sure
 from engine.mapping.expression import ExpressionError, parse_expression
 from engine.mapping.getter import Step
@@ -15,8 +15,11 @@ from engine.mapping.scope import Scope
 from engine.mapping.template import Compiler
 
 MAX_KEPT: Final = 256
-STATUS_KEYS: Final = frozenset({"element", "moves", "ended", "forgets", "history"})
+STATUS_KEYS: Final = frozenset({"element", "moves", "ended", "forgets", "history", "trail"})
+TRAIL_KEYS: Final = frozenset({"list", "here", "prior", "arrives", "leaves"})
 MOVE_KEYS: Final = frozenset({"when", "to", "new", "only", "never", "reopens", "otherwise"})
+
+_MOMENTS: Final = ("arrives", "leaves")
 
 Judge = Callable[[Reading], StatusMove]
 
@@ -55,7 +58,36 @@ def status_table(compiler: Compiler, scope: Scope, type_: str) -> Judge | None:
     )
     lines = [_line(compiler, one, at.at("moves", number), element, base) for number, one in enumerate(value["moves"])]
     _reached(compiler, value["moves"], at)
-    return _judge(tuple(lines))
+    return _on_its_way(compiler, value.get("trail"), at.at("trail"), type_, _judge(tuple(lines)))
+
+
+def _on_its_way(compiler: Compiler, value: Any, scope: Scope, type_: str, judge: Judge) -> Judge:
+    """Return what judges a status and says, too, whether the event tells of an arrival in a place or of leaving it."""
+    if value is None:
+        return judge
+    if not isinstance(value, dict) or not all(value.get(name) for name in ("list", "here", "prior")):
+        compiler.problem(scope, "not whole", "write {list: location, here: PV1-3, prior: PV1-6, arrives: event = A02}")
+        return judge
+    _known(compiler, value, TRAIL_KEYS, scope)
+    known = elements()[type_]
+    name = str(value["list"])
+    if name not in known or not known[name].many:
+        compiler.problem(scope.at("list"), f"{type_} has no list {name!r}", nearest(name, known))
+    tests = {key: compiler.guards({"when": value[key]}, scope.at(key))[0][0] for key in _MOMENTS if value.get(key)}
+    base = Trail(name, str(value["here"]), str(value["prior"]))
+
+    kept: Kept[tuple[int, bool, bool], tuple[StatusMove, StatusMove]] = Kept(MAX_KEPT)
+
+    def judged(reading: Reading) -> StatusMove:
+        arrives, leaves = (key in tests and tests[key](None, reading) for key in _MOMENTS)
+        move = judge(reading)
+        known = kept.get((id(move), arrives, leaves))
+        if known is None or known[0] is not move:
+            made = replace(move, trail=base._replace(arrives=arrives, leaves=leaves))
+            known = kept.keep((id(move), arrives, leaves), (move, made))
+        return known[1]
+
+    return judged
 
 
 def _reached(compiler: Compiler, moves: list[Any], at: Scope) -> None:

@@ -100,6 +100,58 @@ async def test_a_stay_from_admission_to_its_end_and_back(ward):
     assert places == {"5E 512 B": "active", "3W 312 A": "completed"}
 
 
+def places(body):
+    """Where a visit is and was: place, status, and the days of March from and to, in order of the place."""
+    found = []
+    for one in body["location"]:
+        days = [int(one.get("period", {}).get(name, "2026-03-00")[8:10]) for name in ("start", "end")]
+        found.append((one["location"]["display"], one["status"], *days))
+    return sorted(found)
+
+
+async def test_each_place_stays_with_its_time(ward):
+    """Transfers there, elsewhere and back: every place that was left stays, completed; a resend changes nothing."""
+    visit = f"{ward.name}-V"
+    stay = [("A01", "3W", ""), ("A02", "5E", "3W"), ("A08", "5E", ""), ("A02", "4N", "5E"), ("A02", "3W", "4N")]
+    for event, place, prior in stay:
+        await ward.say(event, pv1(visit, place=place, prior=prior))
+    was = [("3W", "completed", 3, 4), ("4N", "completed", 6, 7), ("5E", "completed", 4, 6)]
+    assert places(ward.visit(visit)) == [("3W", "active", 7, 0), *was]
+    ward.day -= 1
+    assert (await ward.say("A02", pv1(visit, place="3W", prior="4N"))).attempts == ()
+    late = await ward.say("A02", pv1(visit, place="5E", prior="3W"), at="20260304080000")
+    assert late.kind is VerdictKind.DELIVERED
+    assert places(ward.visit(visit)) == [("3W", "active", 7, 0), *was]
+    await ward.say("A03", pv1(visit, place="3W", end="20260309101500"))
+    assert places(ward.visit(visit)) == [was[0], ("3W", "completed", 7, 9), *was[1:]]
+    await ward.say("A13", pv1(visit, place="3W"))
+    assert places(ward.visit(visit)) == [("3W", "active", 7, 0), *was]
+
+
+async def test_a_place_that_was_told_by_mistake_leaves_no_trace(ward):
+    """A cancelled transfer, and a place corrected by an update: the visit is where it was, since it was there."""
+    visit = f"{ward.name}-V"
+    await ward.say("A01", pv1(visit, place="3W"))
+    for event in ("A12", "A08"):
+        await ward.say("A02", pv1(visit, place="5E", prior="3W"))
+        assert [one[:2] for one in places(ward.visit(visit))] == [("3W", "completed"), ("5E", "active")]
+        await ward.say(event, pv1(visit, place="3W", prior="3W" if event == "A12" else ""))
+        assert places(ward.visit(visit))[0] == ("3W", "active", 3, 0)
+    assert len(places(ward.visit(visit))) == 1
+
+
+async def test_places_of_two_systems(ward):
+    """The emergency department tells of its chair, the ward of its beds: each place once, with its time."""
+    visit, chair = f"E-{ward.name}", "ED^7^^RIVERBEND"
+    await ward.say("A04", pv1(visit, kind="E", place=chair), sender="EMERG")
+    await ward.say("A06", pv1(visit, place="3W", prior=chair))
+    await ward.say("A02", pv1(visit, place="5E", prior="3W"))
+    found = [("3W", "completed", 4, 5), ("5E", "active", 5, 0), ("ED 7", "completed", 3, 4)]
+    assert places(ward.visit(visit)) == found
+    await ward.say("A08", pv1(visit, kind="E", place=chair), sender="EMERG", at="20260303090000")
+    assert ("5E", "active", 5, 0) in places(ward.visit(visit))
+
+
 async def test_a_place_that_another_system_told_of_is_left_once(ward):
     """Who is admitted from the emergency department, by another system than that department's, has left it."""
     chair, number = "ED^7^^RIVERBEND", f"E-{ward.name}"
@@ -265,7 +317,7 @@ async def test_visit_of_a_merged_patient(ward):
         verdict = await ward.say("A02", pv1(visit, place=place), number=number)
         assert verdict.kind is VerdictKind.DELIVERED, verdict.reason
         body = ward.visit(visit)
-        assert (body["location"][0]["location"]["display"], len(body["location"])) == (place, 1)
+        assert [one["location"]["display"] for one in body["location"] if one["status"] == "active"] == [place]
 
 
 async def test_reuse_of_a_number_may_be_held(ward):

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from tests.flow.simulated_message import NULL, Message, Number, lists, moment, places, security, single
+from tests.flow.simulated_message import NULL, Message, Number, lists, moment, security, single
+from tests.flow.simulated_places import Whereabouts
 
 SEVERAL: Final = "multiple-matches"
 ELSEWHERE: Final = "source-merged-elsewhere"
@@ -29,9 +30,6 @@ MOVES: Final = {
     **{(event, "planned"): "in-progress" for event in ("A01", "A02", "A04", "A06", "A07")},
 }
 """What events make of a status; all others leave it as it is."""
-LEAVES_PLACE: Final = {"A02": "PV1-42", "A03": "PV1-42", "A12": "PV1-6", "A26": "PV1-42"}
-"""Which of a visit's places an event takes away, whoever told of it."""
-
 SINGLE: Final = ("active", "birthDate", "gender", "maritalStatus", "deceased")
 LISTS: Final = ("name", "address", "phone")
 
@@ -59,7 +57,7 @@ class Record:
 
 @dataclass(slots=True)
 class Visit:
-    """One visit as it should be; `places` holds place and status of each, by system and field.
+    """One visit as it should be.
 
     `latest` is the time of the latest event that was told of it.
     """
@@ -68,7 +66,7 @@ class Visit:
     status: str
     latest: str = ""
     facts: dict[str, str] = field(default_factory=dict)
-    places: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
+    places: Whereabouts = field(default_factory=Whereabouts)
 
 
 class Held(Exception):  # noqa: N818 - it is an ending, not a fault
@@ -202,7 +200,7 @@ class Fold:
             found[f"visit {named([number])}"] = {
                 "subject": named(head_of(visit.subject).current),
                 "status": visit.status,
-                "places": sorted(set(visit.places.values())),
+                "places": visit.places.all(),
                 **{name: visit.facts.get(name, "") for name in ("class", "start", "end")},
             }
         return found
@@ -271,18 +269,7 @@ class Fold:
         }
         if event == "A13":
             visit.facts.pop("end", None)
-        gone = LEAVES_PLACE.get(event)
-        visit.places = {key: place for key, place in visit.places.items() if key[1] != gone}
-        said = {(message.source, name): (place, status) for name, place, status in places(message) if name != gone}
-        here = dict(said.values())
-        visit.places = {
-            key: (place, status) for key, (place, status) in visit.places.items() if here.get(place, status) == status
-        } | said
-        if visit.status in OVER:
-            visit.places = {
-                key: (place, "completed" if status == "active" else status)
-                for key, (place, status) in visit.places.items()
-            }
+        visit.places.told(message, over=visit.status in OVER)
 
 
 def named(numbers: Iterable[Number]) -> str:

@@ -70,7 +70,13 @@ class Snapshot:
             "subject": self._chart(_id(visit["subject"])),
             "status": visit["status"],
             "places": sorted(
-                (self.places[one["location"]["reference"]], one["status"]) for one in visit.get("location", ())
+                (
+                    self.places[one["location"]["reference"]],
+                    one["status"],
+                    _moment(one.get("period", {}).get("start", "")),
+                    _moment(one.get("period", {}).get("end", "")),
+                )
+                for one in visit.get("location", ())
             ),
             "class": visit["class"]["code"],
             "start": _moment(period.get("start", "")),

@@ -1,0 +1,137 @@
+"""Where a visit was, and since when: the place that it leaves stays in its list as completed, with its period.
+
+A message says one place where the patient is now (PV1-3) and perhaps one where they were before (PV1-6). What it says
+without the time of an arrival corrects what was said last, and takes a place back that was left by mistake.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from engine.fhir.digest import digest
+from engine.fhir.moves import ACTIVE, COMPLETED, PERIOD, STATUS, Body, after
+from engine.fhir.plan import ElementChange, Trail
+
+START: Final = "start"
+END: Final = "end"
+BEFORE: Final = " before"
+
+Item = dict[str, Any]
+
+
+def traced(
+    body: Body, said: Sequence[ElementChange], owned: Mapping[str, tuple[str, ...]], trail: Trail, at: datetime | None
+) -> list[ElementChange]:
+    """Return what a message says of a stored visit, with the places that it left before and their periods.
+
+    `owned`: what the source wrote last, by slice; the places before are a slice of their own. `at`: the time of the
+    event.
+    """
+    told = {one.slice: one.items[0] for one in said if one.element == trail.element and one.items}
+    if trail.here not in told:
+        return list(said)
+    stored = [item for item in body.get(trail.element) or () if isinstance(item, dict)]
+    mine = {name: [item for item in stored if digest(item) in marks] for name, marks in owned.items()}
+    before = list(mine.get(trail.here + BEFORE, ()))
+    new = _timed(told[trail.here], said, trail, at)
+    here = next(iter(mine.get(trail.here, ())), None) or _known(new, stored)
+    since, gone = _start(new), False
+    if here is not None and since and _start(here) and after(_start(here), since):
+        new = here
+    elif here is not None and _same(here, new) and not _returns(here, new):
+        new = _merged(here, new)
+    elif since or _end(new):
+        before += [one for one in mine.get(trail.prior, ()) if one not in before]
+        before += [] if here is None else _left(here, since or _end(new))
+    else:
+        again = next((one for one in reversed(before) if _same(one, new)), None)
+        before = [one for one in before if one is not again]
+        new = new if again is None else _merged(again, new)
+        gone = again in mine.get(trail.prior, ()) and all(one.slice != trail.prior for one in said)
+    items = {trail.here: new}
+    if trail.prior in told:
+        items[trail.prior] = _prior(told[trail.prior], [*before, *stored], since)
+    changes = [_with(one, items) if one.element == trail.element and one.items else one for one in said]
+    if gone:
+        changes.append(ElementChange(trail.element, trail.prior, (), many=True))
+    if before or trail.here + BEFORE in owned:
+        once = tuple(one for index, one in enumerate(before) if one not in before[:index] and one != new)
+        changes.append(ElementChange(trail.element, trail.here + BEFORE, once, many=True))
+    return changes
+
+
+def begun(said: Sequence[ElementChange], trail: Trail, at: datetime | None) -> list[ElementChange]:
+    """Return what a message says of a visit that it makes: since when it is where it is, or until when it was."""
+    told = (one for one in said if (one.element, one.slice) == (trail.element, trail.here) and one.items)
+    items = {one.slice: _timed(one.items[0], said, trail, at) for one in told}
+    return [_with(one, items) if one.element == trail.element and one.items else one for one in said]
+
+
+def _timed(item: Item, said: Sequence[ElementChange], trail: Trail, at: datetime | None) -> Item:
+    """Return the place of a message with the time of its arrival or of its end, as far as the event tells them."""
+    moment = at.isoformat(timespec="seconds") if at is not None else ""
+    if item.get(STATUS) == ACTIVE:
+        return _of(item, moment if trail.arrives else "", "")
+    if item.get(STATUS) != COMPLETED:
+        return item
+    told = next((str(one.items[0]) for one in said if one.element == f"{PERIOD}.{END}" and one.items), "")
+    return _of(item, moment if trail.arrives else "", told or (moment if trail.leaves else ""))
+
+
+def _known(new: Item, stored: Sequence[Item]) -> Item | None:
+    """Return a place as somebody else told it, or this source in an answer that was lost; None where nobody did."""
+    alike = [one for one in stored if _same(one, new) and one.get(STATUS) in {ACTIVE, new.get(STATUS)}]
+    return next((one for one in alike if not _end(one) or _end(one) == _end(new)), None)
+
+
+def _left(here: Item, until: str) -> list[Item]:
+    """Return a place that is left, as it stays in the list; nothing where it was only planned."""
+    if here.get(STATUS) not in {ACTIVE, COMPLETED}:
+        return []
+    return [_of({**here, STATUS: COMPLETED}, _start(here), _end(here) or until)]
+
+
+def _returns(here: Item, new: Item) -> bool:
+    """Say whether a visit comes back to the place that it had ended in."""
+    return bool(_end(here) and _start(new)) and new.get(STATUS) == ACTIVE and not after(_end(here), _start(new))
+
+
+def _merged(old: Item, new: Item) -> Item:
+    """Return a place that is told again: since when it was known to be, and until when it is said to be."""
+    over = new.get(STATUS) == COMPLETED
+    return _of(new, _start(old) or _start(new), (_end(new) or _end(old)) if over else "")
+
+
+def _prior(item: Item, known: Sequence[Item], until: str) -> Item:
+    """Return the place before as it is known already, by whomever: since when, and until the arrival that is told."""
+    found = [one for one in known if _same(one, item) and one.get(STATUS) == COMPLETED]
+    if found:
+        return max(found, key=_end)
+    left = next((one for one in known if _same(one, item) and one.get(STATUS) == ACTIVE), None)
+    return item if left is None else _of(item, _start(left), until)
+
+
+def _with(change: ElementChange, items: dict[str, Item]) -> ElementChange:
+    item = items.get(change.slice)
+    return change if item is None else ElementChange(change.element, change.slice, (item,), many=True)
+
+
+def _same(one: Item, other: Item) -> bool:
+    apart = (STATUS, PERIOD)
+    return {name: part for name, part in one.items() if name not in apart} == {
+        name: part for name, part in other.items() if name not in apart
+    }
+
+
+def _of(item: Item, start: str, end: str) -> Item:
+    period = {name: value for name, value in ((START, start), (END, end)) if value}
+    rest = {name: value for name, value in item.items() if name != PERIOD}
+    return {**rest, PERIOD: period} if period else rest
+
+
+def _start(item: Item) -> str:
+    return str((item.get(PERIOD) or {}).get(START) or "")
+
+
+def _end(item: Item) -> str:
+    return str((item.get(PERIOD) or {}).get(END) or "")
