@@ -6,15 +6,17 @@ from engine.errors import ForbiddenActError, UnconfirmedActError
 from engine.ops.acts.actor import Actor
 from engine.ops.acts.role import Permission
 
-# Beside these: whatever is done by force, and all that concerns accounts and tokens.
+# Beside these: what is done with a grave switch, and all that concerns accounts and tokens.
 CONFIRMED: Final = frozenset({"messages.discard", "messages.export", "messages.resolve", "audit.export"})
+GRAVE: Final = ("force", "discard_original")
 # Acts whose `channel` bounds all that they show; a token limited to channels may do nothing else.
 OF_ONE_CHANNEL: Final = frozenset({"messages.list", "messages.search"})
 
 
 def check_limits(act: str, permission: Permission, actor: Actor, given: Any) -> None:
     """Raise UnconfirmedActError where the password must be typed again, ForbiddenActError beyond a token's channels."""
-    if not actor.confirmed and needs_confirmation(act, permission, force=bool(given.get("force"))):
+    grave = any(given.get(name) for name in GRAVE)
+    if not actor.confirmed and needs_confirmation(act, permission, grave=grave):
         raise UnconfirmedActError(f"{act} needs your password once more")
     if actor.channels and (act not in OF_ONE_CHANNEL or given.get("channel") not in actor.channels):
         names = ", ".join(actor.channels)
@@ -23,6 +25,6 @@ def check_limits(act: str, permission: Permission, actor: Actor, given: Any) -> 
         )
 
 
-def needs_confirmation(act: str, permission: Permission, *, force: bool = False) -> bool:
+def needs_confirmation(act: str, permission: Permission, *, grave: bool = False) -> bool:
     """Say whether a person at a page must have typed the password within the last five minutes."""
-    return force or act in CONFIRMED or (permission is Permission.USERS and not act.endswith(".list"))
+    return grave or act in CONFIRMED or (permission is Permission.USERS and not act.endswith(".list"))

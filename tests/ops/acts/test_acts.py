@@ -227,14 +227,15 @@ async def test_some_acts_need_a_password_typed_just_now(name: str, stage: Stage)
     await acts.perform(name, actor(Role.OWNER, via="socket"), {})
 
 
-async def test_force_needs_a_password_typed_just_now(stage: Stage) -> None:
+@pytest.mark.parametrize("switch", ["force", "discard_original"])
+async def test_grave_switches_need_a_password_typed_just_now(switch: str, stage: Stage) -> None:
     """A replay needs none, a replay by force does; a list of accounts does not."""
     acts = stage.acts(stage.act(), stage.act("users.list", Permission.USERS))
     person = actor(Role.OWNER, confirmed=False)
     await acts.perform("messages.replay", person, {"entry": 1})
     await acts.perform("users.list", person, {})
     with pytest.raises(UnconfirmedActError):
-        await acts.perform("messages.replay", person, {"entry": 1, "force": True})
+        await acts.perform("messages.replay", person, {"entry": 1, switch: True})
 
 
 async def test_a_token_limited_to_channels_sees_nothing_else(stage: Stage) -> None:
