@@ -22,6 +22,7 @@ from engine.journal.lock import FolderLock
 from engine.journal.pausing import pause_everywhere
 from engine.journal.reopening import close_entrances
 from engine.journal.reserve import free_bytes_kept
+from engine.journal.sealing import configured, opened
 from engine.journal.verify import faults
 
 PAGES_AT_ONCE: Final = 2048
@@ -83,7 +84,7 @@ def prove(path: Path) -> Proven:
         raise BackupError(f"there is no backup {path}")
     with closing(open_to_read(path)) as connection:
         try:
-            found = next(faults(connection), None)
+            found = next(faults(connection, sealing=opened(connection, configured())), None)
             entries, last = connection.execute(COUNTS).fetchone()
             (unfinished,) = connection.execute(UNFINISHED).fetchone()
         except Exception as error:

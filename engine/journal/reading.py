@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
 from hashlib import sha256
 from itertools import islice
@@ -17,6 +18,7 @@ from engine.journal import counting
 from engine.journal.database import Connection, open_reader
 from engine.journal.entry import State
 from engine.journal.moment import from_micros, optional_from_micros
+from engine.journal.sealing import answer_at, configured, message_at, opened, plan_at, request_at, stored_patient
 from engine.journal.searching import AMONG, BODY, Search, row_of
 from engine.journal.streams import Stream, walk
 from engine.journal.texts import attach
@@ -35,7 +37,8 @@ SELECT d.destination, d.state, d.reason, d.notes, d.lanes, d.tries, d.due_at, d.
 FROM delivery AS d WHERE d.seq = ? ORDER BY d.destination
 """
 _ATTEMPTS: Final = """
-SELECT a.number, a.method, a.url, a.headers, a.body, a.at, r.status, r.codes, r.failure, r.milliseconds, r.response
+SELECT a.number, a.method, a.url, a.headers, a.body, a.at, r.status, r.codes, r.failure, r.milliseconds, r.response,
+  a.id
 FROM attempt AS a LEFT JOIN answer AS r ON r.attempt = a.id WHERE a.seq = ? AND a.destination = ? ORDER BY a.number
 """
 # A body that retention took leaves its acknowledgement, and when it went.
@@ -62,6 +65,11 @@ class Reader:
         """Open for reading; JournalUnusableError where there is no journal."""
         self._folder = folder
         self._connection: Connection = open_reader(folder)
+        try:
+            self._sealing = opened(self._connection, configured())
+        except BaseException:
+            self._connection.close()
+            raise
         self._attached = False
 
     def __enter__(self) -> "Reader":
@@ -92,6 +100,9 @@ class Reader:
         """Return a page of entries, newest first, within a bounded time."""
         if filters.text and not self._attached:
             self._attached = attach(self._connection, self._folder)
+        if self._sealing is not None:
+            patient = stored_patient(self._sealing, filters.patient)
+            filters = replace(filters, patient=patient, visit=self._sealing.name(filters.visit))
         with self._moment():
             return Search(self._connection, filters).page(limit, before_seq)
 
@@ -107,6 +118,7 @@ class Reader:
             ).fetchone()
             deliveries = tuple(self._delivery(seq, row) for row in execute(_DELIVERIES, (seq,)).fetchall())
             children = tuple(child for (child,) in execute(_CHILDREN, (seq,)).fetchall())
+        raw = self._opened(raw, message_at(seq)) if raw is not None else None
         sound = sha256(raw).digest() == digest if raw is not None else worn is not None
         return EntryView(
             head[0], peer, version, optional_from_micros(event_at), digest.hex(), mapping, batch, parent, raw or b"",
@@ -116,7 +128,7 @@ class Reader:
     def raw(self, seq: int) -> bytes:
         """Return the bytes of an entry; empty where there is none, or retention took them."""
         row = self._connection.execute(BODY, (seq,)).fetchone()
-        return row[0] if row else b""
+        return self._opened(row[0], message_at(seq)) if row else b""
 
     def beside(self, seq: int, most: int) -> tuple[tuple[Row, ...], tuple[Row, ...]]:
         """Return at most `most` entries of the same patients before an entry and as many after it, each oldest first.
@@ -157,16 +169,34 @@ class Reader:
     ) -> tuple[tuple[int, bytes], ...]:
         """Return number and bytes of the newest entries with a note."""
         with self._moment():
-            return tuple(counting.bodies_noted(self._connection, note, since, until, most))
+            found = counting.bodies_noted(self._connection, note, since, until, most)
+        return tuple((seq, self._opened(raw, message_at(seq))) for seq, raw in found)
 
     def _delivery(self, seq: int, row: tuple[Any, ...]) -> DeliveryView:
         name, state, reason, notes, lanes, tries, due, settled, mapping, replay, by, plan, waits_for = row
         attempts = self._connection.execute(_ATTEMPTS, (seq, name)).fetchall()
         return DeliveryView(
             name, State(state), reason, tuple(orjson.loads(notes)), tuple(orjson.loads(lanes)), tries,
-            optional_from_micros(due), optional_from_micros(settled), mapping, bool(replay), by, plan or b"",
-            waits_for if state == State.WAITING.value else None, tuple(_attempt(attempt) for attempt in attempts),
+            optional_from_micros(due), optional_from_micros(settled), mapping, bool(replay), by,
+            self._opened(plan or b"", plan_at(seq, name)), waits_for if state == State.WAITING.value else None,
+            tuple(self._attempt(seq, name, attempt) for attempt in attempts),
         )  # fmt: skip
+
+    def _attempt(self, seq: int, destination: str, row: tuple[Any, ...]) -> AttemptView:
+        number, method, url, headers, body, at, status, codes, failure, milliseconds, response, attempt = row
+        place = request_at(seq, destination, number)
+        listed = orjson.loads(self._opened(headers, place))
+        return AttemptView(
+            number, method, url, tuple((name, value) for name, value in listed), self._opened(body, place),
+            from_micros(at), status, tuple(orjson.loads(codes or "[]")), failure or "", milliseconds or 0.0,
+            self._opened(response or b"", answer_at(attempt)),
+        )  # fmt: skip
+
+    def _opened(self, content: bytes, place: str) -> bytes:
+        """Return what is stored at a place; what retention emptied is no longer sealed."""
+        return (
+            content if self._sealing is None or not isinstance(content, bytes) else self._sealing.unseal(content, place)
+        )
 
     @contextmanager
     def _moment(self) -> Iterator[None]:
@@ -182,11 +212,3 @@ class Reader:
             raise JournalError("that took too long to look up: narrow it, by --since or a filter more") from error
         finally:
             self._connection.execute("ROLLBACK")
-
-
-def _attempt(row: tuple[Any, ...]) -> AttemptView:
-    number, method, url, headers, body, at, status, codes, failure, milliseconds, response = row
-    return AttemptView(
-        number, method, url, tuple((name, value) for name, value in orjson.loads(headers)), body, from_micros(at),
-        status, tuple(orjson.loads(codes or "[]")), failure or "", milliseconds or 0.0, response or b"",
-    )  # fmt: skip

@@ -16,6 +16,7 @@ from engine import fault
 from engine.journal.database import Connection
 from engine.journal.entry import LEAST_FINISHED, UNFINISHED, State
 from engine.journal.moment import to_micros
+from engine.journal.sealing import shred
 
 BATCH: Final = 500
 
@@ -40,6 +41,7 @@ UPDATE answer SET response = x'' WHERE attempt IN (
   SELECT a.id FROM json_each(?) AS mine CROSS JOIN attempt AS a WHERE a.seq = mine.value)
 """,
     "UPDATE attempt SET body = x'', headers = '[]' WHERE seq IN (SELECT value FROM json_each(?))",
+    "UPDATE edit SET changes = '[]' WHERE seq IN (SELECT value FROM json_each(?))",
 )
 WHOLE: Final[tuple[str, ...]] = (
     """
@@ -63,6 +65,8 @@ DELETE FROM named_in WHERE (identity, seq) IN (
   SELECT who.value, e.seq FROM json_each(?) AS mine CROSS JOIN entry AS e, json_each(e.patients) AS who
   WHERE e.seq = mine.value)
 """,
+    "DELETE FROM edit WHERE seq IN (SELECT value FROM json_each(?))",
+    "DELETE FROM replayed WHERE seq IN (SELECT value FROM json_each(?))",
     "DELETE FROM delivery WHERE seq IN (SELECT value FROM json_each(?))",
     "DELETE FROM entry WHERE seq IN (SELECT value FROM json_each(?))",
 )
@@ -117,6 +121,8 @@ def prune(connection: Connection, rules: Rules, now: datetime, after_body: int =
     if after_entry >= 0:
         entries = _old(connection, ENTRIES, after_entry, _ages(rules, _entries), now)
         _take(connection, entries.seqs, WHOLE, None)
+    if bodies.seqs or entries.seqs:
+        shred(connection)
     fault.point("F23")
     return Pruned(len(bodies.seqs), len(entries.seqs), _next(bodies), _next(entries))
 

@@ -19,7 +19,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from engine.config.settings import environment
-from engine.errors import JournalUnusableError, SealError
+from engine.errors import JournalUnusableError, SealError, UsageError
 from engine.journal.database import Connection
 from engine.journal.moment import to_micros
 
@@ -143,6 +143,18 @@ def configured() -> bytes | None:
     """Return the key of the key file that the environment names; None where it names none."""
     path = environment(KEY_FILE_VARIABLE)
     return read_key(Path(path)) if path else None
+
+
+def stored_patient(sealing: Sealing | None, patient: str) -> str:
+    """Return a patient that somebody asks for (`system|value`, or a value) as it is stored.
+
+    UsageError for a bare value where the journal is sealed: it can only be found with its system.
+    """
+    if sealing is None or not patient or patient.startswith(NAMED):
+        return patient
+    if "|" not in patient:
+        raise UsageError("this journal is sealed: name the patient as system|value, with the system of the identifier")
+    return sealing.name(patient)
 
 
 def new_key() -> str:

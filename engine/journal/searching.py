@@ -17,6 +17,7 @@ from engine.journal.database import Connection
 from engine.journal.entry import AckOutcome, State
 from engine.journal.filtering import ALL, STATE_NOW, Wanted, wanted
 from engine.journal.moment import from_micros
+from engine.journal.sealing import NAMED
 from engine.journal.spans import span
 from engine.journal.streams import EVERYTHING, Stream, count, walk
 from engine.journal.views import Filters, Page, Row
@@ -131,6 +132,8 @@ class Search:
 def row_of(row: Sequence[Any]) -> Row:
     """Return a row that was read with COLUMNS."""
     seq, channel, source, control_id, event, visit, received, state, reason, code, outcome, flags, receipts = row
+    # The visit of a sealed journal stands in the message only.
+    visit = "" if visit.startswith(NAMED) else visit
     return Row(
         seq, channel, source, control_id, event, visit, from_micros(received), State(state), reason, code,
         AckOutcome(outcome), tuple(orjson.loads(flags)), receipts,

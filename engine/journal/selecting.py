@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
@@ -13,6 +13,7 @@ from engine.errors import UsageError
 from engine.journal.database import Connection, open_reader
 from engine.journal.entry import State
 from engine.journal.moment import to_micros
+from engine.journal.sealing import NAMED, configured, opened, stored_patient
 
 MOST_ENTRIES: Final = 1_000_000
 MOST_WEIGHED: Final = 20_000
@@ -91,7 +92,8 @@ def select(folder: Path, selection: Selection) -> Selected:
     connection = open_reader(folder)
     try:
         connection.execute("BEGIN")
-        where, values = _conditions(selection)
+        patient = stored_patient(opened(connection, configured()), selection.patient)
+        where, values = _conditions(replace(selection, patient=patient))
         sql = f"{_SELECT}{' AND '.join(where)} ORDER BY e.seq LIMIT ?"
         rows = connection.execute(sql, (*values, MOST_ENTRIES + 1)).fetchall()
         if len(rows) > MOST_ENTRIES:
@@ -144,7 +146,7 @@ def _conditions(selection: Selection) -> tuple[list[str], list[Any]]:
         add("e.received_at < ?", to_micros(selection.until))
     if selection.reason:
         add(_OF_REASON, selection.reason, selection.reason)
-    if "|" in selection.patient:
+    if "|" in selection.patient or selection.patient.startswith(NAMED):
         add(_OF_PATIENT, selection.patient)
     elif selection.patient:
         add(_OF_VALUE, *[f"|{selection.patient}"] * 2)

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Final
 
+from engine.errors import SealError
 from engine.journal.database import Connection
+from engine.journal.sealing import Sealing, message_at
 
 BODIES: Final = """
 SELECT e.seq, e.sha256, p.raw FROM payload AS p JOIN entry AS e ON e.seq = p.seq WHERE p.seq > ? ORDER BY p.seq LIMIT ?
@@ -75,7 +77,9 @@ class Fault:
     meaning: str
 
 
-def faults(connection: Connection, watch: Callable[[int], None] | None = None) -> Iterator[Fault]:
+def faults(
+    connection: Connection, watch: Callable[[int], None] | None = None, sealing: Sealing | None = None
+) -> Iterator[Fault]:
     """Yield all that is wrong with a journal, at most 100 a rule; `watch` hears how many bodies were read since.
 
     Damage of the file ends it, as nothing can be said of what cannot be read.
@@ -87,14 +91,14 @@ def faults(connection: Connection, watch: Callable[[int], None] | None = None) -
     for name, query, meaning in RULES:
         for (seq,) in connection.execute(f"{query} LIMIT {MOST_FINDINGS}").fetchall():
             yield Fault(name, seq, meaning)
-    yield from _digests(connection, watch)
+    yield from _digests(connection, watch, sealing)
 
 
-def _digests(connection: Connection, watch: Callable[[int], None] | None) -> Iterator[Fault]:
+def _digests(connection: Connection, watch: Callable[[int], None] | None, sealing: Sealing | None) -> Iterator[Fault]:
     seq, found = 0, 0
     while rows := connection.execute(BODIES, (seq, BODIES_AT_ONCE)).fetchall():
         seq = rows[-1][0]
-        for number in _altered(rows):
+        for number in _altered(rows, sealing):
             found += 1
             if found <= MOST_FINDINGS:
                 yield Fault("digest", number, "does not have the digest it came with: its bytes were changed")
@@ -102,5 +106,12 @@ def _digests(connection: Connection, watch: Callable[[int], None] | None) -> Ite
             watch(len(rows))
 
 
-def _altered(rows: list[tuple[Any, ...]]) -> Iterator[int]:
-    return (number for number, digest, raw in rows if not isinstance(raw, bytes) or sha256(raw).digest() != digest)
+def _altered(rows: list[tuple[Any, ...]], sealing: Sealing | None) -> Iterator[int]:
+    for number, digest, raw in rows:
+        try:
+            content = raw if sealing is None else sealing.unseal(raw, message_at(number))
+            whole = sha256(content).digest() == digest
+        except (SealError, TypeError):
+            whole = False
+        if not whole:
+            yield number

@@ -1,6 +1,7 @@
 """`adt-engine journal`: size and counts, proof of soundness, backup, restore, and what retention takes away."""
 
 import contextlib
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import closing
@@ -15,10 +16,12 @@ from rich.progress import Progress, TaskID
 from engine.config.channels import load_channels
 from engine.errors import UsageError
 from engine.journal.backup import Proven, back_up, prove, restore
-from engine.journal.database import FILE, open_reader
+from engine.journal.database import FILE, open_reader, open_writer
+from engine.journal.lock import FolderLock
 from engine.journal.reading import Reader
 from engine.journal.reserve import free_bytes_kept
 from engine.journal.retention import due
+from engine.journal.sealing import KEY_FILE_VARIABLE, configured, new_key, opened, read_key, rewrap
 from engine.journal.verify import faults
 from engine.ops.options import CHANNELS, DATA, Channels, Data, Json
 from engine.ops.running import asked, asked_if_running
@@ -71,7 +74,8 @@ def verify(
         return
     total = _counts(data)["entries"]
     with _bar("messages", total, shown=not as_json) as (bar, task), closing(open_reader(data)) as connection:
-        found = list(faults(connection, lambda count: bar.advance(task, count)))
+        sealing = opened(connection, configured())
+        found = list(faults(connection, lambda count: bar.advance(task, count), sealing))
     if as_json:
         rows = [{"rule": one.rule, "entry": one.entry, "meaning": one.meaning} for one in found]
         typer.echo(orjson.dumps({"sound": not found, "entries": total, "faults": rows}, option=orjson.OPT_INDENT_2))
@@ -162,6 +166,52 @@ def prune(
         return
     done = "would leave" if dry_run else "left"
     output().print(f"{found['bodies']} bodies and {found['entries']} whole entries {done} the journal")
+
+
+@app.command()
+def key(out: Annotated[Path, typer.Option("--out", metavar="FILE", help="A new file for the key.")]) -> None:
+    """Make a key file, under which the bodies of a new journal are sealed.
+
+    Name it in ADT_ENGINE_JOURNAL_KEY_FILE for the engine and for every command that reads the journal. Without it
+    nobody reads the messages any more: keep a copy of it apart from the backups.
+
+    Example: adt-engine journal key --out /etc/adt-engine/journal.key
+    """
+    try:
+        descriptor = os.open(out, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise UsageError(f"{out} cannot be made ({error.strerror}): name a new file") from error
+    with os.fdopen(descriptor, "w", encoding="ascii") as file:
+        file.write(f"{new_key()}\n")
+    output().print(f"{out}: name it in {KEY_FILE_VARIABLE}; keep a copy apart from the backups", soft_wrap=True)
+
+
+@app.command()
+def reseal(
+    new: Annotated[Path, typer.Option("--new-key", metavar="FILE", help="The key file to use from now on.")],
+    data: Data = DATA,
+) -> None:
+    """Change the key file of a sealed journal on which no engine runs; messages stay as they are.
+
+    The old file is the one that ADT_ENGINE_JOURNAL_KEY_FILE names; afterwards name the new one there. Backups made
+    before still need the old one.
+
+    Example: adt-engine journal reseal --new-key /etc/adt-engine/journal-2027.key --data /var/lib/adt-engine
+    """
+    old, fresh = configured(), read_key(new)
+    if old is None:
+        raise UsageError(f"{KEY_FILE_VARIABLE} names no key file: name the one that the journal was sealed with")
+    lock = FolderLock(data)
+    try:
+        with closing(open_writer(data)) as connection:
+            if opened(connection, old) is None:
+                raise UsageError(f"the journal in {data} is not sealed")
+            connection.execute("BEGIN IMMEDIATE")
+            count = rewrap(connection, old, fresh)
+            connection.execute("COMMIT")
+    finally:
+        lock.release()
+    output().print(f"{count} keys are wrapped by {new} now: name it in {KEY_FILE_VARIABLE}", soft_wrap=True)
 
 
 def _counts(data: Path) -> dict[str, Any]:

@@ -1,0 +1,161 @@
+"""A sealed journal: nothing of a patient stands in its files, and everything still works for whoever has the key."""
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+import pytest
+
+from engine.config.settings import child_environment
+from engine.journal.sealing import KEY_FILE_VARIABLE, new_key
+from engine.ops.line import send_messages
+from tests.flow.rig import SECRET, SYSTEM, Rig, running
+
+FAMILY: Final = "Kanarivogel"
+CANARIES: Final = (FAMILY, "Quetzalina", "Pelikanstieg", "KNRMRN1", "KNRMRN2", "KNRVISIT", "19470611", "1947-06-11")
+
+
+def message(control_id: str, number: str, trigger: str = "A01", born: str = "19470611", more: str = "") -> bytes:
+    """Return a message full of canaries."""
+    return (
+        f"MSH|^~\\&|REG|RVB|X|Y|20260302060000||ADT^{trigger}|{control_id}|P|2.5.1\r"
+        f"EVN|{trigger}|20260302060000\r"
+        f"PID|1||{number}^^^RVB^MR||{FAMILY}^Quetzalina||{born}|F|||77 Pelikanstieg^^Flamingohausen\r"
+        f"{more or f'PV1|1|I|3W^312^A||||||||||||||||KNRVISIT{number}'}\r"
+    ).encode()
+
+
+@pytest.fixture
+def key(tmp_path: Path) -> Path:
+    """A key file."""
+    path = tmp_path / "journal.key"
+    path.write_text(new_key())
+    path.chmod(0o600)
+    return path
+
+
+@pytest.fixture
+async def rig(tmp_path: Path, key: Path) -> AsyncIterator[Rig]:
+    """An engine on a sealed journal: two patients, one held, one merged into the other."""
+    async with running(tmp_path) as opened:
+        await opened.engine.start(**{KEY_FILE_VARIABLE: str(key)})
+        await opened.engine.wait_for(lambda: any(line["event"] == "started" for line in opened.engine.lines), 20)
+        feed = [
+            message("C1", "KNRMRN1"),
+            message("C2", "KNRMRN2"),
+            message("C3", "KNRMRN3", born=""),
+            message("C4", "KNRMRN1", "A40", more="MRG|KNRMRN2^^^RVB^MR"),
+            message("C1", "KNRMRN1"),
+        ]
+        answers = await send_messages(*await opened.address(), feed)
+        assert [answer.code for answer in answers] == ["AA"] * 5
+        await opened.until(lambda rows: [row.state for row in rows] == ["delivered", "delivered", "held", "delivered"])
+        yield opened
+
+
+async def cli(rig: Rig, *arguments: str, key: Path | None) -> subprocess.CompletedProcess[str]:
+    """Run a command on the rig's data, with the key or without."""
+    environment = child_environment(ENGINE_SECRET=SECRET, **({KEY_FILE_VARIABLE: str(key)} if key else {}))
+    command = [sys.executable, "-m", "engine", *arguments, "--data", str(rig.folder / "data")]
+    return await asyncio.to_thread(
+        subprocess.run, command, capture_output=True, text=True, timeout=60, check=False, env=environment
+    )
+
+
+async def told(rig: Rig, *arguments: str, key: Path) -> Any:
+    """Return what a command tells a program."""
+    done = await cli(rig, *arguments, "--json", key=key)
+    assert done.returncode == 0, done.stderr
+    return orjson.loads(done.stdout)
+
+
+def files(rig: Rig) -> dict[str, bytes]:
+    """Return the bytes of every file of the data folder, the log and the index with it."""
+    return {path.name: path.read_bytes() for path in (rig.folder / "data").iterdir() if path.is_file()}
+
+
+async def test_no_file_of_the_journal_holds_anything_of_a_patient(rig: Rig) -> None:
+    """Neither running nor stopped: not in the database, its log, nor any file beside it."""
+    assert await rig.engine.stop() == 0
+    found = files(rig)
+    assert found["journal.db"]
+    for name, content in found.items():
+        for canary in CANARIES:
+            assert canary.encode() not in content, (name, canary)
+
+
+async def test_the_patients_are_as_a_journal_in_clear_would_have_them(rig: Rig) -> None:
+    """Lanes, look-ups and the merge work on sealed names; a resend is recognised."""
+    (survivor,) = await rig.numbered("KNRMRN1")
+    assert {link["type"] for link in survivor["link"]} == {"replaces"}
+    rows = rig.rows()
+    assert len(rows) == 4
+
+
+async def test_whoever_has_the_key_sees_and_does_everything(rig: Rig, key: Path) -> None:
+    """Show, search by patient and visit, replay, verify: through the engine and on its file."""
+    whole = await told(rig, "messages", "show", "1", key=key)
+    assert FAMILY in whole["message"]
+    assert FAMILY in str(whole["deliveries"][0]["attempts"][0]["body"])
+    by_patient = await told(rig, "messages", "list", "--patient", f"{SYSTEM}|KNRMRN2", key=key)
+    assert [row["entry"] for row in by_patient["entries"]] == [4, 2]
+    by_visit = await told(rig, "messages", "list", "--visit", "KNRVISITKNRMRN1", key=key)
+    assert [row["entry"] for row in by_visit["entries"]] == [1]
+    bare = await cli(rig, "messages", "list", "--patient", "KNRMRN2", key=key)
+    assert (bare.returncode, "system|value" in bare.stderr) == (2, True)
+    assert (await told(rig, "journal", "verify", key=key))["sound"] is True
+    assert "error" not in await rig.ask("messages.replay", entry=4)
+    await rig.until(lambda rows: all(row.state in {"delivered", "held"} for row in rows))
+    assert await rig.engine.stop() == 0
+    assert (await told(rig, "messages", "show", "1", key=key))["message"] == whole["message"]
+    views = await told(rig, "audit", "list", "--patient", f"{SYSTEM}|KNRMRN1", key=key)
+    assert {row["act"] for row in views} >= {"messages.show", "messages.replay"}
+
+
+async def test_without_the_key_nothing_is_read_and_the_engine_does_not_start(rig: Rig, tmp_path: Path) -> None:
+    """The error says which variable names the key file; another key is told from none."""
+    assert await rig.engine.stop() == 0
+    none = await cli(rig, "messages", "show", "1", key=None)
+    assert (none.returncode, KEY_FILE_VARIABLE in none.stderr) == (1, True)
+    other = tmp_path / "other.key"
+    other.write_text(new_key())
+    other.chmod(0o600)
+    wrong = await cli(rig, "messages", "show", "1", key=other)
+    assert (wrong.returncode, "another key" in wrong.stderr) == (1, True)
+    await rig.engine.spawn()
+    assert await rig.engine.ended() == 1
+
+
+async def test_a_new_key_file_takes_over(rig: Rig, key: Path, tmp_path: Path) -> None:
+    """After `journal reseal` the new file opens everything and the old one nothing."""
+    fresh = tmp_path / "fresh.key"
+    command = [sys.executable, "-m", "engine", "journal", "key", "--out", str(fresh)]
+    made = await asyncio.to_thread(subprocess.run, command, capture_output=True, check=False)
+    assert made.returncode == 0
+    assert fresh.stat().st_mode & 0o777 == 0o600
+    running_still = await cli(rig, "journal", "reseal", "--new-key", str(fresh), key=key)
+    assert running_still.returncode == 1
+    assert await rig.engine.stop() == 0
+    done = await cli(rig, "journal", "reseal", "--new-key", str(fresh), key=key)
+    assert done.returncode == 0, done.stderr
+    assert FAMILY in (await told(rig, "messages", "show", "1", key=fresh))["message"]
+    assert (await cli(rig, "messages", "show", "1", key=key)).returncode == 1
+
+
+async def test_a_backup_of_a_sealed_journal_is_sealed_and_comes_back(rig: Rig, key: Path, tmp_path: Path) -> None:
+    """The copy holds nothing in clear, is proven with the key, and a kill in the middle of the day loses nothing."""
+    saved = tmp_path / "saved.db"
+    assert (await told(rig, "journal", "backup", "--to", str(saved), key=key))["entries"] == 4
+    assert not [canary for canary in CANARIES if canary.encode() in saved.read_bytes()]
+    await rig.engine.kill()
+    await rig.engine.start(**{KEY_FILE_VARIABLE: str(key)})
+    await send_messages(*await rig.address(), [message("C9", "KNRMRN1", "A08")])
+    await rig.until(lambda rows: rows[-1].state == "delivered" and len(rows) == 5)
+    assert await rig.engine.stop() == 0
+    back = await cli(rig, "journal", "restore", str(saved), "--replace", key=key)
+    assert back.returncode == 0, back.stderr
+    assert (await told(rig, "messages", "show", "4", key=key))["event"] == "A40"
