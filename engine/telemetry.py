@@ -74,6 +74,12 @@ SETTLED: Final = Counter(
     ("destination", "state", "reason"),
     registry=REGISTRY,
 )
+UNMAPPED: Final = Counter(
+    "adt_unmapped_codes_total",
+    "Messages that were settled with a code that a table of the mapping lacks, by channel, table and field",
+    ("channel", "table", "field"),
+    registry=REGISTRY,
+)
 WARNINGS: Final = Counter(
     "adt_mapping_warnings_total",
     "What a mapping could not use of messages that were settled, by channel, reason and field",

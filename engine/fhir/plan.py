@@ -284,13 +284,21 @@ class Follow:
 Interaction = Upsert | Merge | Rename | Link | Move | Keep | Retire | Follow | Attest
 
 
+class UnmappedCode(NamedTuple):
+    """A table of the mapping that has no row for a code, and the field in which that stands; never the code."""
+
+    table: str
+    field: str
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """All that one message asks of one destination, in order: the patient first, then what others refer to.
 
     `event` is the trigger event, `source` the sender as `MSH-3|MSH-4`, `event_at` EVN-2 or else MSH-7 (aware; None
     where the message has neither), `event_precision` its precision in characters of the DTM (8 = day, 14 = second).
-    `warnings` are reason codes with a place (`bad-value PID-33`), never values.
+    `warnings` are reason codes with a place (`bad-value PID-33`), never values; `unmapped` says of which tables
+    those of `unmapped-code` speak.
     """
 
     event: str
@@ -299,3 +307,4 @@ class Plan:
     event_precision: int
     interactions: tuple[Interaction, ...]
     warnings: tuple[str, ...] = ()
+    unmapped: tuple[UnmappedCode, ...] = ()

@@ -11,6 +11,7 @@ from engine.mapping.kept import Kept
 from engine.mapping.kit import Kit, Made
 from engine.mapping.reading import Cells, Reading
 from engine.mapping.table import V2_SYSTEM, Table, Unmapped
+from engine.mapping.warning import UnmappedWarning
 
 UNMAPPED_CODE: Final = "unmapped-code"
 LOCAL_CODES: Final = "urn:adt-engine:code-system:"
@@ -225,4 +226,4 @@ def _unknown(table: Table, reading: Reading) -> None:
     if table.unmapped is Unmapped.REFUSE:
         raise MappingError(UNMAPPED_CODE, reading.place)
     if table.unmapped is not Unmapped.IGNORE:
-        reading.warn(UNMAPPED_CODE)
+        reading.warnings.append(UnmappedWarning(f"{UNMAPPED_CODE} {reading.place}", table.name))

@@ -35,6 +35,7 @@ from engine.mapping.stamp import Stamps
 from engine.mapping.subject import Subject
 from engine.mapping.table import make_table
 from engine.mapping.template import Compiler
+from engine.mapping.warning import unmapped_in
 
 PATIENT = "Patient"
 NOT_SENT = "not-sent"
@@ -157,9 +158,8 @@ class Mapping:
             reading = Reading(message, message.segments, moment.offset, moment.day)
             interactions += self._beside.attested(reading)
             warnings += reading.warnings
-        return Plan(
-            message.trigger, message.source, moment.at, moment.precision, interactions, tuple(dict.fromkeys(warnings))
-        )
+        told, unmapped = tuple(dict.fromkeys(warnings)), unmapped_in(warnings) if warnings else ()
+        return Plan(message.trigger, message.source, moment.at, moment.precision, interactions, told, unmapped)
 
     def _patients(self, rule: Rule, message: Message, moment: Moment, warnings: list[str]) -> tuple[Interaction, ...]:
         """Return what is asked for the patient and what belongs to it, or for each where the rule says so."""

@@ -301,9 +301,13 @@ class Dispatch:
         return await self._merges.admits(feed.channel, plan.source, plan.event_at, claimed.seq, merges, self._clock())
 
     def _count(self, claimed: Claimed, plan: Plan | None) -> None:
-        for warning in plan.warnings if plan is not None else ():
+        if plan is None:
+            return
+        for warning in plan.warnings:
             reason, _, place = warning.partition(" ")
             telemetry.WARNINGS.labels(claimed.channel, reason, place).inc()
+        for table, field in plan.unmapped:
+            telemetry.UNMAPPED.labels(claimed.channel, table, field).inc()
 
     async def _settle(self, claimed: Claimed, feed: Feed | None, verdict: Verdict, plan: Plan | None) -> None:
         now = self._clock()

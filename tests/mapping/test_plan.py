@@ -161,3 +161,12 @@ def test_mangled_messages_give_a_plan_or_an_error_of_ours(data: st.DataObject) -
         return
     assert fresh.identify(parse(raw)) == subject
     assert fresh.plan(parse(raw)) == plan
+
+
+def test_unmapped_codes_name_their_tables(message: Make) -> None:
+    """A plan names the tables that lack a code, each with its field, the first time and from what was kept; no code."""
+    for _ in range(4):
+        plan = OWN.plan(message("A01", f"{PID}||||||||XYZ", "PV1|1|Q|||||||||||||||||V1^^^RVB"))
+        assert plan.unmapped == (("marital-status", "PID-16"), ("encounter-class", "PV1-2"))
+        assert plan.warnings == ("unmapped-code PID-16", "unmapped-code PV1-2")
+        assert "XYZ" not in repr((plan.unmapped, plan.warnings))
