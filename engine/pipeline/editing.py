@@ -51,7 +51,7 @@ async def edit(desk: Desk, seq: int, raw: bytes, *, by: str, force: bool = False
         where = " ".join(place for finding in judged.findings for place in finding.locations)
         raise ForbiddenMoveError(f"the edited message would be {judged.state}: {judged.reason} {where}".rstrip())
     entry = replace(entry, received_at=desk.clock(), parent=seq, batch="")
-    asked, told = desk.asked(by, force=force), orjson.dumps(changes)
+    asked, told = desk.asked(by, force=force), orjson.dumps([change._asdict() for change in changes])
     recorded = await desk.journal.act(lambda rooms: rooms.acts.edit(seq, entry, told, asked, discard))
     desk.wake()
     ended = discard and view.row.state in UNFINISHED

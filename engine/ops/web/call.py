@@ -23,6 +23,7 @@ from engine.ops.web.look import Look
 from engine.ops.web.refusal import RefusedRequestError
 from engine.ops.web.route import Route
 from engine.pipeline.engine import Engine
+from engine.pipeline.post import PostDoors
 
 
 @dataclass(slots=True)
@@ -35,6 +36,7 @@ class Desk:
     clock: Callable[[], datetime]
     routes: tuple[Route, ...]
     cookies: Cookies
+    posts: PostDoors
     exposed: bool
     look: Look = field(default_factory=Look)
     searches: Searches = field(default_factory=Searches)

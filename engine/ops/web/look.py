@@ -10,6 +10,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from engine import __version__
+from engine.ops.reasons import reason_of
 from engine.ops.web import wording
 
 _CODE: Final = re.compile(r"`([^`]+)`")
@@ -38,6 +39,7 @@ class Look:
             "age": _age,
             "place": _place,
             "coded": _coded,
+            "meaning": lambda code: reason_of(code).meaning if code else "",
         }
         self._environment.globals |= {"version": __version__}
 

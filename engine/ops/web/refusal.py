@@ -3,10 +3,13 @@
 from typing import Final
 
 from engine.errors import (
+    AccessError,
     AdtEngineError,
+    EditError,
     ForbiddenActError,
     ForbiddenMoveError,
     UnknownEntryError,
+    UnknownRunError,
     UsageError,
 )
 
@@ -43,10 +46,10 @@ def status_of(error: AdtEngineError) -> int:
             return error.status
         case ForbiddenActError():
             return 403
-        case UnknownEntryError():
+        case UnknownEntryError() | UnknownRunError():
             return 404
         case ForbiddenMoveError():
             return 409
-        case UsageError():
+        case UsageError() | AccessError() | EditError():
             return 422
     return 503

@@ -3,9 +3,11 @@
 from typing import Final
 
 from engine.ops.acts.table import ALL
+from engine.ops.web.api import machine
 from engine.ops.web.api.routes import api_routes
 from engine.ops.web.pages import (
     account,
+    alerts,
     assets,
     audit,
     channels,
@@ -24,6 +26,7 @@ from engine.ops.web.pages import (
 
 ROUTES: Final = (
     *overview.ROUTES,
+    *alerts.ROUTES,
     *messages.ROUTES,
     *lanes.ROUTES,
     *message.ROUTES,
@@ -38,5 +41,6 @@ ROUTES: Final = (
     *account.ROUTES,
     *entrance.ROUTES,
     *assets.ROUTES,
+    *machine.ROUTES,
     *api_routes(ALL),
 )

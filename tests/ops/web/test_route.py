@@ -63,6 +63,11 @@ def test_every_act_is_offered_to_programs_once() -> None:
         assert (operation["operationId"], operation["x-permission"]) == (act.name, str(act.permission))
 
 
+def test_the_table_of_the_api_names_acts_that_are_there() -> None:
+    """No address waits for an act that was renamed."""
+    assert {offer.act for offer in TABLE} <= {act.name for act in ALL}
+
+
 def test_nothing_of_a_patient_can_be_asked_for_in_an_address() -> None:
     """No GET of the API takes a patient, a visit or text."""
     assert not [offer.path for offer in TABLE if set(offer.query) & {"patient", "visit", "text", "value", "message"}]

@@ -1,0 +1,32 @@
+"""Alerts: what somebody has to hear of, what to do, and who has taken care of it."""
+
+from typing import Final
+
+from starlette.responses import Response
+
+from engine.ops.acts.role import Permission
+from engine.ops.web.call import Call, go
+from engine.ops.web.refusal import RefusedRequestError
+from engine.ops.web.route import Route
+
+MOST: Final = 200
+
+
+async def _list(call: Call) -> Response:
+    alerts = await call.perform("alerts.list", all=True, limit=MOST)
+    opened = [one for one in alerts if not one["cleared_at"]]
+    return call.page("alerts.html", opened=opened, cleared=[one for one in alerts if one["cleared_at"]])
+
+
+async def _acknowledge(call: Call) -> Response:
+    number = call.form.get("alert", "")
+    if not number.isascii() or not number.isdigit() or len(number) > 15:
+        raise RefusedRequestError(400, "an alert is named by its number")
+    await call.perform("alerts.acknowledge", alert=int(number))
+    return go("/alerts", "cleared")
+
+
+ROUTES: Final = (
+    Route("GET", "/alerts", Permission.METADATA, _list, label="Alerts"),
+    Route("POST", "/alerts/acknowledge", Permission.OPERATE, _acknowledge),
+)

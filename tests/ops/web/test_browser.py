@@ -1,0 +1,248 @@
+"""The pages in a browser: what an operator does at night, with a mouse, without one, and without scripts."""
+
+import os
+import shutil
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, async_playwright, expect
+
+from engine.ops.line import send_messages
+from tests.flow.rig import running
+from tests.ops.web.conftest import FEED, HELD, HOSTILE, STATES, Site, message, start
+from tests.ops.web.person import PASSWORD
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+# As root Chromium starts only without its sandbox; what it opens here are pages of ours.
+OPTIONS = ["--no-sandbox"] if os.geteuid() == 0 else []
+PAGES = (
+    *("/overview", "/messages", f"/messages/{HELD}", f"/messages/{HOSTILE}", f"/messages/{HOSTILE}/explain"),
+    *(
+        f"/messages/{HELD}/edit",
+        "/lanes",
+        "/runs",
+        "/channels",
+        "/codes",
+        "/duplicates",
+        "/alerts",
+        "/reasons",
+        "/account",
+    ),
+)
+VIOLATIONS = """
+window.violations = [];
+document.addEventListener('securitypolicyviolation', event => window.violations.push(
+  event.violatedDirective + ' ' + event.blockedURI + ' ' + event.sourceFile));
+"""
+
+# The original is discarded, what waited behind it and the edited one are delivered.
+ENDS = ["discarded", "delivered", "delivered"]
+
+pytestmark = pytest.mark.skipif(
+    CHROMIUM is None, reason="needs Chromium: apt-get install chromium (CI does, see .ci/run)"
+)
+
+
+class Window:
+    """One browser window at the site; `faults` are errors on the console, dialogs and violations of the policy."""
+
+    def __init__(self, page: Page, site: Site) -> None:
+        self.page = page
+        self.site = site
+        self.faults: list[str] = []
+        page.on("console", self._console)
+        page.on("pageerror", lambda error: self.faults.append(str(error)))
+        page.on("dialog", self._dialog)
+
+    async def open(self, path: str) -> None:
+        """Open a page of the site."""
+        answer = await self.page.goto(f"http://127.0.0.1:{self.site.port}{path}")
+        assert answer is not None
+        assert answer.status < 400, path
+
+    async def log_in(self, name: str) -> None:
+        """Log in at the first page."""
+        await self.open("/")
+        await self.page.get_by_label("Name").fill(name)
+        await self.page.get_by_label("Password").fill(PASSWORD)
+        await self.page.get_by_role("button", name="Log in").click()
+        await self.page.wait_for_url("**/overview")
+
+    async def check(self) -> None:
+        """Fail where anything went wrong that an operator may not have seen."""
+        violations = await self.page.evaluate("window.violations")
+        assert (self.faults, violations) == ([], [])
+
+    def _console(self, said: ConsoleMessage) -> None:
+        if said.type in {"error", "warning"}:
+            self.faults.append(said.text)
+
+    async def _dialog(self, dialog: Any) -> None:
+        self.faults.append(f"dialog: {dialog.message}")
+        await dialog.dismiss()
+
+
+@pytest.fixture(scope="module")
+async def site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
+    """A site of this module's own: its tests mend what is held."""
+    async with running(tmp_path_factory.mktemp("browser")) as rig:
+        made = await start(rig)
+        host, port = await rig.address()
+        await send_messages(host, port, list(FEED))
+        await rig.until(lambda rows: [row.state for row in rows] == [*STATES.values()])
+        await made.person("operator")
+        try:
+            yield made
+        finally:
+            for one in made.people.values():
+                await one.close()
+
+
+@pytest.fixture(scope="module")
+async def browser() -> AsyncIterator[Browser]:
+    """Debian's Chromium."""
+    async with async_playwright() as driver:
+        opened = await driver.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
+        yield opened
+        await opened.close()
+
+
+async def _window(browser: Browser, site: Site, **options: Any) -> Window:
+    context: BrowserContext = await browser.new_context(**options)
+    await context.add_init_script(VIOLATIONS)
+    return Window(await context.new_page(), site)
+
+
+@pytest.fixture
+async def window(browser: Browser, site: Site) -> AsyncIterator[Window]:
+    """A window in which an operator is logged in."""
+    opened = await _window(browser, site)
+    await opened.log_in("operator")
+    yield opened
+    await opened.check()
+    await opened.page.context.close()
+
+
+async def test_hostile_names_do_nothing(window: Window) -> None:
+    """Markup, quotes, escape and direction characters in PID-5 are shown as text on every page that shows them."""
+    for path in (f"/messages/{HOSTILE}", f"/messages/{HOSTILE}/explain", f"/messages/{HOSTILE}/edit"):
+        await window.open(path)
+        await expect(window.page.locator("main")).to_contain_text("<script>alert(1)</script>")
+        assert await window.page.locator("main script, main img").count() == 0
+
+
+async def test_no_page_has_a_fault_at_any_width_in_any_light(browser: Browser, site: Site) -> None:
+    """No error on the console and no violation; nothing is wider than the window, at 1280 and at 360 pixels."""
+    for scheme, width in (("light", 1280), ("dark", 360)):
+        window = await _window(browser, site, viewport={"width": width, "height": 800}, color_scheme=scheme)
+        await window.log_in("operator")
+        for path in PAGES:
+            await window.open(path)
+            assert await window.page.evaluate("document.documentElement.scrollWidth") <= width, (path, width)
+            await window.check()
+        await window.page.context.close()
+
+
+async def test_the_keyboard_is_enough(browser: Browser, site: Site) -> None:
+    """Log in, skip the menu, reach a message and open it, without a mouse; where the focus is can be seen."""
+    window = await _window(browser, site)
+    page = window.page
+    await window.open("/")
+    await page.keyboard.type("operator")
+    await page.keyboard.press("Tab")
+    await page.keyboard.type(PASSWORD)
+    await page.keyboard.press("Enter")
+    await page.wait_for_url("**/overview")
+    await page.keyboard.press("Tab")
+    await expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
+    await page.keyboard.press("Enter")
+    wanted = page.get_by_role("link", name=str(HELD), exact=True)
+    for _ in range(30):
+        await page.keyboard.press("Tab")
+        outline = await page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+        assert outline != "none"
+        if await wanted.evaluate("element => element === document.activeElement"):
+            break
+    await expect(wanted).to_be_focused()
+    await page.keyboard.press("Enter")
+    await page.wait_for_url(f"**/messages/{HELD}")
+    await window.check()
+    await page.context.close()
+
+
+async def test_every_field_has_a_label_and_every_page_a_heading(window: Window) -> None:
+    """Each control has a name that is read out; each page one first heading, a main part and a title of its own."""
+    nameless = """
+      [...document.querySelectorAll('input:not([type=hidden]):not([hidden]), select, textarea, button')]
+        .filter(one => !(one.labels && one.labels.length) && !one.textContent.trim() && !one.ariaLabel)
+        .map(one => one.outerHTML)"""
+    titles = set()
+    for path in PAGES:
+        await window.open(path)
+        assert await window.page.evaluate(nameless) == [], path
+        assert await window.page.locator("h1").count() == 1, path
+        assert await window.page.locator("main").count() == 1, path
+        titles.add(await window.page.title())
+    assert len(titles) == len(PAGES)
+
+
+async def test_it_works_without_scripts(browser: Browser, site: Site) -> None:
+    """Log in, ask what happened to a patient, open the message and its explanation: forms and links alone."""
+    context = await browser.new_context(java_script_enabled=False)
+    page = await context.new_page()
+    await page.goto(f"http://127.0.0.1:{site.port}/")
+    await page.get_by_label("Name").fill("operator")
+    await page.get_by_label("Password").fill(PASSWORD)
+    await page.get_by_role("button", name="Log in").click()
+    await page.get_by_placeholder("Patient number").fill("RB-2")
+    await page.get_by_role("button", name="What happened?").click()
+    assert "RB-2" not in page.url
+    await page.get_by_role("link", name=str(HELD), exact=True).click()
+    await expect(page.locator("main")).to_contain_text("missing-required")
+    await page.get_by_role("link", name="What came from where").click()
+    await expect(page.get_by_role("heading", level=1)).to_have_text("What came from where")
+    await context.close()
+
+
+async def test_new_messages_appear_by_themselves(window: Window) -> None:
+    """The list of messages is live: one that comes in while it is open appears without a click."""
+    await window.open("/messages")
+    count = len(window.site.rig.rows())
+    host, port = await window.site.rig.address()
+    await send_messages(host, port, [message("LIVE1", "RB-90")])
+    await expect(window.page.get_by_role("link", name=str(count + 1), exact=True)).to_be_visible(timeout=15_000)
+    await expect(window.page.locator("tbody tr").first).to_contain_text("delivered", timeout=15_000)
+
+
+async def test_a_failed_message_is_found_understood_mended_and_delivered(window: Window) -> None:
+    """From the first page: what is held and why; edited, rehearsed, stored, delivered; who waited goes on."""
+    page, rig = window.page, window.site.rig
+    first = len(rig.rows()) + 1
+    await send_messages(*await rig.address(), [message("W1", "RB-70", born=""), message("W2", "RB-70", born="")])
+    await rig.until(lambda rows: [row.state for row in rows[first - 1 :]] == ["held", "waiting"])
+    await window.open("/overview")
+    await expect(page.get_by_role("heading", name="What is wrong now")).to_be_visible()
+    await page.get_by_role("link", name=str(first), exact=True).click()
+    await expect(page.locator("main")).to_contain_text("missing-required")
+    await expect(page.locator("main")).to_contain_text("1 message of 1 patient wait")
+    await page.get_by_role("link", name="Edit and replay").click()
+    text = await page.get_by_label("Message").input_value()
+    assert "PID|1||RB-70^^^RVB^MR||Quintero^Marisol|||F" in text
+    await page.get_by_label("Message").fill(text.replace("Marisol|||F", "Marisol||19840229|F"))
+    await page.get_by_label("Why is it edited?").fill("birth date from the ward")
+    await page.get_by_label("Discard the original").check()
+    await page.get_by_role("button", name="Dry run").click()
+    await expect(page.get_by_role("heading", name="What it would do")).to_be_visible()
+    await expect(page.locator("main")).to_contain_text("1984-02-29")
+    assert all(row.state != "discarded" for row in rig.rows())
+    await page.get_by_role("button", name="Store and deliver").click()
+    await page.wait_for_url(lambda url: url.partition("?")[0].rpartition("/")[2].isdigit())
+    number = int(page.url.partition("?")[0].rpartition("/")[2])
+    assert number > first
+    await rig.until(lambda rows: [rows[at - 1].state for at in (first, first + 1, number)] == ENDS)
+    await window.open(f"/messages/{number}")
+    await expect(page.locator("main")).to_contain_text("Made from")
+    await expect(page.locator(".head .state").first).to_have_text("delivered")
+    (patient,) = await rig.numbered("RB-70")
+    assert patient["birthDate"] == "1984-02-29"
