@@ -7,6 +7,7 @@ import signal
 import tempfile
 from pathlib import Path
 from typing import Annotated
+from urllib.parse import urlencode
 
 import orjson
 import typer
@@ -19,10 +20,12 @@ from engine.ops.demo_days import Days, go_on, live, stream
 from engine.ops.demo_feed import Told, feed
 from engine.ops.options import Json
 from engine.ops.processes import Child, start
+from engine.ops.running import asked
 from engine.ops.table import NEGATIVE, POSITIVE, cell, errors, output, table
 
 SECRET_VARIABLE = "ENGINE_SECRET"  # noqa: S105 - the name of a variable, no secret
 CLIENT = "engine"
+OPERATOR = "operator"
 
 _SERVICE = """\
 environment: sandbox
@@ -110,7 +113,7 @@ async def _start_engine(folder: Path, environment: dict[str, str], service: Chil
     text = (shipped("channels") / "riverbend-adt.yaml").read_text()
     text = text.replace("127.0.0.1:8080", f"127.0.0.1:{service.port}").replace("port: 2575", "port: 0")
     (channels / "riverbend-adt.yaml").write_text(text)
-    arguments = ["run", "--channels", str(channels), "--data", str(folder / "engine")]
+    arguments = ["run", "--channels", str(channels), "--data", str(folder / "engine"), "--admin", "127.0.0.1:0"]
     return await start("the engine", arguments, environment, folder / "engine.log")
 
 
@@ -153,9 +156,20 @@ def _report_days(days: Days) -> None:
     console.print(cell(said, POSITIVE if days.good else NEGATIVE), soft_wrap=True)
 
 
+async def _way_in(folder: Path, engine: Child) -> str:
+    """Make an operator's account and return the link with which its password is chosen."""
+    port = engine.heard("pages listening")["port"]
+    account = {"name": OPERATOR, "role": OPERATOR}
+    invited = await asyncio.to_thread(asked, folder / "engine", "users.add", account)
+    return f"http://127.0.0.1:{port}/set-up?{urlencode({'name': invited['name'], 'token': invited['token']})}"
+
+
 async def _stay(folder: Path, service: Child, engine: Child, going: "asyncio.Future[None] | None") -> None:
+    link = await _way_in(folder, engine)
     errors().print(
         f"\nStill running until Ctrl-C:\n"
+        f"  pages    {link}\n"
+        f"           as operator; the link works once: choose a password of 15 characters or more\n"
         f"  FHIR     http://127.0.0.1:{service.port}/fhir/R4/metadata\n"
         f"  MLLP     adt-engine send FILE --to 127.0.0.1:{engine.port}\n"
         f"  entries  adt-engine messages list --data {folder / 'engine'}",

@@ -25,6 +25,13 @@ class Child:
         self.host = str(said["address"])
         self.port = int(said["port"])
 
+    def heard(self, event: str) -> Mapping[str, Any]:
+        """Return the first line of an event in its log; StartError where there is none."""
+        found = _heard(self.log, event)
+        if found is None:
+            raise StartError(f"{self.log} has no line of {event!r}: is the process of another version?")
+        return found
+
     async def stop(self) -> None:
         """Stop the process as an operator would, and make sure that it is gone."""
         if self.process.returncode is None:
@@ -53,7 +60,7 @@ async def start(name: str, arguments: Sequence[str], environment: Mapping[str, s
         )
     try:
         async with asyncio.timeout(START_SECONDS):
-            while (said := _listening(log)) is None:
+            while (said := _heard(log, "listening")) is None:
                 if process.returncode is not None:
                     raise StartError(f"{name} ended at once: {_tail(log)} (its log: {log})")
                 await asyncio.sleep(0.03)
@@ -65,11 +72,11 @@ async def start(name: str, arguments: Sequence[str], environment: Mapping[str, s
     return Child(process, log, said)
 
 
-def _listening(log: Path) -> Mapping[str, Any] | None:
+def _heard(log: Path, event: str) -> Mapping[str, Any] | None:
     for line in log.read_bytes().splitlines():
         with contextlib.suppress(orjson.JSONDecodeError):
             said = orjson.loads(line)
-            if isinstance(said, dict) and said.get("event") == "listening":
+            if isinstance(said, dict) and said.get("event") == event:
                 return said
     return None
 

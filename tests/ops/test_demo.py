@@ -1,5 +1,7 @@
 """The demo ends as its samples say, over real processes and sockets."""
 
+import asyncio
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -9,6 +11,8 @@ import orjson
 import pytest
 
 from engine.ops.demo_days import Days
+from tests.flow.program import Program
+from tests.ops.web.person import Person
 
 
 def _demo(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[bytes]:
@@ -35,6 +39,26 @@ def test_every_sample_ends_as_expected(tmp_path: Path) -> None:
     ends = {(one["state"], one["reason"]): one["messages"] for one in days["ends"]}
     assert ends["delivered", "created"] > 20
     assert 240 <= sum(ends.values()) <= 250
+
+
+@pytest.mark.timeout(150)
+async def test_the_way_to_the_pages_is_shown(tmp_path: Path) -> None:
+    """While the demo stays up it shows a link that makes an operator, who then sees what was sent."""
+    arguments = ("demo", "--events", "0", "--rate", "0", "--data", str(tmp_path / "demo"))
+    demo = Program(tmp_path, *arguments)
+    await demo.spawn()
+    try:
+        async with asyncio.timeout(100):
+            while b"Still running" not in (said := b"".join(demo.said)) or b"entries  " not in said:
+                assert demo.alive, demo.log()
+                await asyncio.sleep(0.1)
+        (port, token) = re.findall(rb"http://127\.0\.0\.1:(\d+)/set-up\?name=operator&token=(\S+)", said)[0]
+        person = Person(int(port))
+        assert (await person.set_up(token.decode(), "operator")).status_code == 303
+        assert "riverbend-adt" in (await person.get("/messages")).text
+        await person.close()
+    finally:
+        assert await demo.stop() == 0
 
 
 def test_a_folder_that_is_in_use_is_refused(tmp_path: Path) -> None:
