@@ -1,5 +1,6 @@
 """Recording: messages become entries with deliveries and places in their lanes; duplicates are recognised."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import sha256
 from typing import Any, Final
@@ -64,13 +65,17 @@ INSERT INTO delivery (seq, destination, lanes, state) VALUES (?1, ?2, ?3,
   THEN 'waiting' ELSE 'received' END)
 """
 
-# What is held for want of demographics is tried again when something comes to its lane: that may bring them.
+# What is held for want of demographics is tried again when something comes to its lane: that may bring them. The places
+# are a JSON list of [destination, lane] at which something new stands, from the number given on.
 AGAIN: Final = """
 UPDATE delivery SET state = 'received'
-WHERE destination = ?1 AND seq = (SELECT MIN(seq) FROM queue WHERE destination = ?1 AND lane = ?2)
+WHERE (seq, destination) IN (
+  SELECT (SELECT MIN(seq) FROM queue
+    WHERE destination = place.value ->> 0 AND lane = place.value ->> 1 AND seq < ?2), place.value ->> 0
+  FROM json_each(?1) AS place)
 AND state = 'held' AND reason = 'missing-required' AND NOT EXISTS (
   SELECT 1 FROM json_each(delivery.lanes) AS mine CROSS JOIN queue AS q
-  WHERE q.destination = ?1 AND q.lane = mine.value AND q.seq < delivery.seq)
+  WHERE q.destination = delivery.destination AND q.lane = mine.value AND q.seq < delivery.seq)
 """
 
 _Row = tuple[Any, ...]
@@ -220,7 +225,8 @@ class _Sheet:
                 self.deliveries.append((seq, name, text, lanes[0] if lanes else 0))
 
     def write(self, connection: Connection) -> None:
-        places = {(name, lane) for name, lane, _seq in self.queued}
+        places = list({(name, lane) for name, lane, _seq in self.queued})
+        since = self.queued[0][2] if self.queued else 0
         for statement, rows in (
             (ENTRY, self.entries),
             (PAYLOAD, self.payloads),
@@ -235,7 +241,7 @@ class _Sheet:
                 connection.executemany(statement, rows)
                 rows.clear()
         if places:
-            connection.executemany(AGAIN, sorted(places))
+            connection.execute(AGAIN, (_json(places), since))
         self.arrivals.write(connection)
 
 
@@ -244,5 +250,5 @@ def fingerprint(digest: bytes) -> int:
     return int.from_bytes(digest[:8], "big", signed=True)
 
 
-def _json(values: tuple[Any, ...]) -> str:
+def _json(values: Sequence[Any]) -> str:
     return orjson.dumps(values).decode() if values else "[]"

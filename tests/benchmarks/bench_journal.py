@@ -23,7 +23,6 @@ from engine.journal.journal import Journal
 RAW = b"MSH|^~\\&|ADT|RVB|ENG|HIE|20260101120000||ADT^A01^ADT_A01|%08d|P|2.5.1\rPID|" + b"x" * 1900
 BODY = b"{" + b"y" * 1500 + b"}"
 ACK = b"MSH|^~\\&|ENG|HIE|ADT|RVB|20260101120000||ACK^A01^ACK|1|P|2.5.1\rMSA|AA|%08d\r"
-PLAN = b"p" * 800
 
 
 def entry(number: int, patients: int, now: datetime) -> NewEntry:
@@ -63,7 +62,7 @@ async def deliver(journal: Journal, claimed: Any, now: datetime) -> None:
     known = (KnownIdentity(name, "https://mrn.riverbend.example", str(seq), f"id-{seq}"),) if claimed.tries else ()
     outcome = Outcome(1, 200, (), "", 2.5, b"")
     settlement = Settlement(
-        seq, name, State.DELIVERED, now, outcomes=(outcome,), plan=PLAN, mapping="abc", known=known, applied_at=now,
+        seq, name, State.DELIVERED, now, outcomes=(outcome,), mapping="abc", known=known, applied_at=now,
         source=claimed.source,
     )  # fmt: skip
     await journal.settle(settlement)

@@ -31,7 +31,7 @@ from engine.journal.views import Filters
 
 HOT = (recording, claiming, settling, memory, lanes, acts, runs, holding, tallying, spans, writer, backlog)
 # A run is a row for thousands of entries, and is listed newest first.
-KNOWN_SCANS = re.compile(r"SCAN (json_each|run|i|mine|sent|name|CONSTANT ROW|\(subquery-\d\))( |$)")
+KNOWN_SCANS = re.compile(r"SCAN (json_each|run|i|mine|sent|name|place|CONSTANT ROW|\(subquery-\d\))( |$)")
 
 
 def statements(modules: tuple[ModuleType, ...]) -> list[object]:
