@@ -111,6 +111,8 @@ def _between(life: Life) -> Iterator[Callable[["Life", datetime], Way]]:
         yield _registered_twice
     if draw.random() < 0.06:
         yield _renumbered
+    if draw.random() < 0.04:
+        yield _mistaken
     if not life.together and len(life.person.numbers) == 1 and draw.random() < 0.1:
         yield _linked
 
@@ -141,6 +143,10 @@ def _registered_twice(life: Life, _now: datetime) -> Way:
         yield from emergency(draw, hospital, person)
     else:
         yield from clinic(draw, hospital, person, LAKESIDE)
+    if life.together and authority == RIVERBEND and draw.random() < 0.4:
+        yield life.hours(0.5, 5)
+        moved = person.numbers[LAKESIDE]
+        yield Telling("A43", INDEX, person, authority, merged=moved, merged_of=LAKESIDE)
     survivor, old = draw.choice(((known, new), (new, known)))
     person.numbers[authority] = survivor
     sender = draw.choice((INDEX, life.registrar(authority)))
@@ -153,6 +159,15 @@ def _registered_twice(life: Life, _now: datetime) -> Way:
         yield life.hours(0.2, 20)
         late_hearer = EMERGENCY if authority == RIVERBEND else CLINIC
         yield Telling(draw.choice(("A08", "A31")), late_hearer, person, authority, number=old, note=OLD_NUMBER)
+
+
+def _mistaken(life: Life, _now: datetime) -> Way:
+    """A registration that should not have been: hours later the record is deleted (A29)."""
+    authority = life.draw.choice(sorted(life.person.numbers))
+    number, registrar = life.hospital.number(authority), life.registrar(authority)
+    yield Telling("A28", registrar, life.person, authority, number=number)
+    yield life.hours(0.5, 20)
+    yield Telling("A29", registrar, life.person, authority, number=number)
 
 
 def _renumbered(life: Life, _now: datetime) -> Way:

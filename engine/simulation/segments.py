@@ -14,6 +14,7 @@ from engine.simulation.telling import Telling
 Row = list[str]
 
 NULL: Final = '""'
+PRIOR_TOLD: Final = frozenset({"A02", "A06", "A07", "A17"})
 ADMISSION_TYPES: Final = {"E": "E", "I": "R", "O": "R", "P": "R"}
 
 
@@ -68,6 +69,8 @@ def pid(telling: Telling, at: datetime, *, other: bool = False) -> Row:
     number = (telling.number if not other else "") or person.numbers[authority]
     fields = {1: "2" if other else "1", 3: _numbers(telling, number, authority), 5: _names(person, sender)}
     fields |= {7: _day(person.born), 8: person.sex}
+    if telling.account and telling.stay is not None:
+        fields[18] = f"{telling.stay.account}^^^{authority}^AN"
     if telling.merged or telling.other:
         return row("PID", fields)
     if person.known:
@@ -110,7 +113,9 @@ def mrg(telling: Telling, _at: datetime) -> Sequence[Row]:
     if not telling.merged:
         return ()
     name = f"{telling.person.family}^{telling.person.given}"
-    return (row("MRG", {1: f"{telling.merged}^^^{telling.authority}^MR", 7: name}),)
+    account = f"{telling.account}^^^{telling.authority}^AN" if telling.account else ""
+    merged = f"{telling.merged}^^^{telling.merged_of or telling.authority}^MR"
+    return (row("MRG", {1: merged, 3: account, 7: name}),)
 
 
 def pv1(telling: Telling, _at: datetime) -> Sequence[Row]:
@@ -123,7 +128,7 @@ def pv1(telling: Telling, _at: datetime) -> Sequence[Row]:
         2: stay.patient_class,
         3: _place(stay.bed),
         4: "N" if telling.person.mother else ADMISSION_TYPES[stay.patient_class],
-        6: _place(stay.prior) if stay.prior and telling.trigger in {"A02", "A06", "A07"} else "",
+        6: _place(stay.prior) if stay.prior and telling.trigger in PRIOR_TOLD else "",
         7: _doctor(stay.attending),
         8: _doctor(stay.referring),
         10: stay.service,
@@ -167,6 +172,12 @@ def al1(telling: Telling, _at: datetime) -> Sequence[Row]:
         row("AL1", {1: str(at), 2: words.ALLERGENS[each][0], 3: words.ALLERGENS[each][1], 5: words.ALLERGENS[each][2]})
         for at, each in enumerate(telling.person.allergies, 1)
     ]
+
+
+def iam(telling: Telling, _at: datetime) -> Sequence[Row]:
+    """Return IAM, one for each allergy, with the action code that adds it."""
+    found = [(str(at), *words.ALLERGENS[each]) for at, each in enumerate(telling.person.allergies, 1)]
+    return [row("IAM", {1: at, 2: kind, 3: code, 5: reaction, 6: "A"}) for at, kind, code, reaction in found]
 
 
 def dg1(telling: Telling, at: datetime) -> Sequence[Row]:
@@ -230,8 +241,8 @@ def _pid(telling: Telling, at: datetime) -> Sequence[Row]:
 
 
 WRITERS: Final[Mapping[str, Callable[[Telling, datetime], Sequence[Row]]]] = {
-    "PID": _pid, "PD1": pd1, "NK1": nk1, "MRG": mrg, "PV1": pv1, "PV2": pv2, "OBX": obx, "AL1": al1, "DG1": dg1,
-    "PR1": pr1, "GT1": gt1, "IN1": in1,
+    "PID": _pid, "PD1": pd1, "NK1": nk1, "MRG": mrg, "PV1": pv1, "PV2": pv2, "OBX": obx, "AL1": al1, "IAM": iam,
+    "DG1": dg1,     "PR1": pr1, "GT1": gt1, "IN1": in1,
 }  # fmt: skip
 """What writes the segments of a name; none where nothing is to be said."""
 

@@ -46,7 +46,8 @@ MOVES: Final[dict[tuple[State, str], State]] = {
     (State.PLANNED, "A08"): State.PLANNED,
     (State.ENDED, "A08"): State.ENDED,
     **{(State.INPATIENT, trigger): State.INPATIENT for trigger in ("A02", "A12", "A15", "A26", "A16", "A25", "A54")},
-    **{(state, "A11"): State.CANCELLED for state in PRESENT},
+    **{(state, trigger): State.CANCELLED for state in PRESENT for trigger in ("A11", "A23")},
+    **{(state, "A60"): state for state in PRESENT},
     **{(state, "A03"): State.ENDED for state in PRESENT},
     **{(state, "A08"): state for state in PRESENT},
 }
@@ -65,7 +66,7 @@ UNDOES: Final = {
 }
 """Which movements a cancel may take back."""
 
-STILL: Final = frozenset({"A08", "A54"})
+STILL: Final = frozenset({"A08", "A54", "A60"})
 """Events that are no movement: a cancel looks past them."""
 
 
@@ -120,6 +121,13 @@ class Stay:
             self.prior, self.bed = self.bed, bed
         if trigger not in STILL:
             self.last = trigger
+
+    def swap(self, other: "Stay") -> None:
+        """Let two patients on wards change beds (A17). ValueError where one of them is not there."""
+        self._require(self.state is other.state is State.INPATIENT, "A17")
+        self.prior, other.prior = self.bed, other.bed
+        self.bed, other.bed = other.bed, self.bed
+        self.last = other.last = "A17"
 
     def may(self, trigger: str) -> bool:
         """Tell whether an event may happen now."""

@@ -19,7 +19,8 @@ class Telling:
     """One event as one system tells it.
 
     `authority` says whose number names the patient, `number` which one where it is not the current one; `also` the
-    authority of a second number listed; `merged` is MRG-1; `other` the authority of the second PID of a link.
+    authority of a second number listed; `merged` is MRG-1, of the authority `merged_of` where it is another one;
+    `account` is MRG-3; `other` the authority of the second PID of a link; `beside` what is told of a second patient.
     """
 
     trigger: str
@@ -33,6 +34,9 @@ class Telling:
     other: str = ""
     reason: str = ""
     note: str = ""
+    merged_of: str = ""
+    account: str = ""
+    beside: "Telling | None" = None
 
 
 Way = Generator["timedelta | Telling | Way", datetime, None]

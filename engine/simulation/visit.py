@@ -35,9 +35,15 @@ class Visit:
         self.stay.move(trigger, at, bed)
         if self.stay.bed != before:
             self.hospital.leave(before)
-        if trigger in {"A11", "A27", "A38", "A03"}:
+        if trigger in {"A11", "A23", "A27", "A38", "A03"}:
             self.hospital.leave(self.stay.bed)
         return Telling(trigger, self.sender, self.person, self.authority, self.stay, reason=reason)
+
+    def swap(self, other: "Visit") -> Telling:
+        """Let this patient and another one change beds."""
+        self.stay.swap(other.stay)
+        beside = Telling("A17", self.sender, other.person, other.authority, other.stay)
+        return Telling("A17", self.sender, self.person, self.authority, self.stay, beside=beside)
 
     def register(self, state: State, at: datetime) -> Telling:
         """Register an outpatient or an emergency."""
@@ -121,9 +127,9 @@ def clinic(draw: Random, hospital: Hospital, person: Person, authority: str) -> 
     visit = visit_of(draw, hospital, person, authority, sender, hospital.place(draw, "O", sender.facility))
     now = yield visit.hours(0.1, 1)
     yield visit.register(State.OUTPATIENT, now)
-    if visit.chance(0.08):
+    if visit.chance(0.1):
         now = yield visit.hours(0.1, 1)
-        yield visit.tell("A11", now)
+        yield visit.tell(draw.choice(("A11", "A11", "A23")), now)
         return
     if visit.chance(0.4):
         now = yield visit.hours(0.2, 1.5)
@@ -145,16 +151,21 @@ def birth(draw: Random, hospital: Hospital, mother: Person) -> Way:
     yield visit.tell("A01", now)
     now = yield visit.hours(2, 14)
     orders = (1, 2) if visit.chance(0.25) else (0,)
+    cots = []
     for order in orders:
         child = people.newborn(draw, mother, hospital.number(RIVERBEND), RIVERBEND, now.date(), order)
-        yield _first_days(draw, hospital, child, visit.stay)
+        cots.append(visit_of(draw, hospital, child, RIVERBEND, REGISTRATION, hospital.bed(draw)))
+        yield _first_days(draw, cots[-1], visit.stay)
     now = yield visit.hours(1, 6)
     yield visit.tell("A02", now, hospital.bed(draw))
+    if len(cots) > 1 and visit.chance(0.8):
+        yield visit.hours(0.1, 0.5)
+        yield cots[0].swap(cots[1])
     yield from _end(visit)
 
 
-def _first_days(draw: Random, hospital: Hospital, child: Person, mothers: Stay) -> Way:
-    visit = visit_of(draw, hospital, child, RIVERBEND, REGISTRATION, hospital.bed(draw))
+def _first_days(draw: Random, visit: Visit, mothers: Stay) -> Way:
+    child = visit.person
     visit.stay.service, visit.stay.attending, visit.stay.measures = "NEW", mothers.attending, None
     visit.stay.diagnoses = [words.TWIN_DIAGNOSIS if child.order else words.BORN_DIAGNOSIS]
     now = yield timedelta(minutes=draw.randrange(2, 30))
@@ -172,7 +183,7 @@ def _days(visit: Visit) -> Way:
     for _ in range(visit.draw.choice((1, 2, 2, 3, 4, 5))):
         now = yield visit.hours(2, 22)
         happens = visit.draw.choice(
-            (_correction, _correction, _transfer, _transfer, _procedure, _leave, _plans, _change)
+            (_correction, _correction, _transfer, _transfer, _procedure, _leave, _plans, _change, _allergy)
         )
         yield from happens(visit, now)
 
@@ -190,6 +201,15 @@ def _transfer(visit: Visit, now: datetime) -> Way:
         now = yield visit.hours(0.1, 0.5)
         if visit.hospital.take(left):
             yield visit.tell("A12", now)
+
+
+def _allergy(visit: Visit, now: datetime) -> Way:
+    """An allergy that the ward finds, if there is one more to be found."""
+    person = visit.person
+    unknown = [each for each in range(len(words.ALLERGENS)) if each not in person.allergies]
+    if unknown and person.known:
+        person.allergies.append(visit.draw.choice(unknown))
+        yield visit.tell("A60", now)
 
 
 def _procedure(visit: Visit, now: datetime) -> Way:
@@ -254,6 +274,16 @@ def _end(visit: Visit) -> Way:
     if visit.chance(0.2):
         now = yield visit.hours(1, 30)
         yield _diagnosed(visit, now)
+    if visit.chance(0.06):
+        yield visit.hours(1, 20)
+        yield _account_merged(visit)
+
+
+def _account_merged(visit: Visit) -> Telling:
+    """Two accounts were opened for one stay; the one that was billed until now goes into the other."""
+    gone, visit.stay.account = visit.stay.account, visit.hospital.account()
+    number = visit.person.numbers[visit.authority]
+    return Telling("A41", visit.sender, visit.person, visit.authority, visit.stay, merged=number, account=gone)
 
 
 def _diagnosed(visit: Visit, now: datetime) -> Telling:

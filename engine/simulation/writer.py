@@ -36,6 +36,8 @@ def _body(telling: Telling, at: datetime) -> list[Row]:
     """Return what follows EVN: of all that could be said, what the event's structure has room for, in its order."""
     if telling.trigger in LINKS:
         return [segments.pid(telling, at), segments.pid(telling, at, other=True)]
+    if telling.beside is not None:
+        return _swapped(telling, telling.beside, at)
     made: list[Row] = []
     for name, many in _layout(telling.sender.version, telling.trigger):
         writes = segments.WRITERS.get(name)
@@ -45,6 +47,12 @@ def _body(telling: Telling, at: datetime) -> list[Row]:
     if telling.sender in {REGISTRATION, INDEX} and not telling.merged:
         made += segments.zpi(telling)
     return made
+
+
+def _swapped(one: Telling, other: Telling, at: datetime) -> list[Row]:
+    """Return what is told of two patients, each with the visit."""
+    name, _, *fields = segments.pid(other, at)
+    return [segments.pid(one, at), *segments.pv1(one, at), [name, "2", *fields], *segments.pv1(other, at)]
 
 
 def _message_type(telling: Telling) -> str:

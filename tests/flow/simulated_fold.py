@@ -1,7 +1,7 @@
 """What a simulation's messages should have made of people and visits: slow, obvious, and nothing of the engine's in it.
 
 It knows only what engine/simulation tells: two authorities, four sending systems, the merge, the change of number,
-links, and the events of a visit. The rules are those of engine.md, section 5.
+moves, links, deletions, and the events of a visit. The rules are those of engine.md, section 5.
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,7 +16,7 @@ ELSEWHERE: Final = "source-merged-elsewhere"
 CLASSES: Final = {"E": "EMER", "I": "IMP", "O": "AMB", "P": "PRENC"}
 BEGINS: Final = {"A01": "in-progress", "A04": "in-progress", "A05": "planned", "A14": "planned"}
 OVER: Final = frozenset({"finished", "cancelled", "entered-in-error"})
-CANCELS: Final = frozenset({"A11", "A12", "A13", "A25", "A26", "A27", "A38", "A52", "A53"})
+CANCELS: Final = frozenset({"A11", "A12", "A13", "A23", "A25", "A26", "A27", "A38", "A52", "A53"})
 WAKES: Final = frozenset({*BEGINS, "A28"})
 UNDOES: Final = {
     ("A13", "finished"): "in-progress",
@@ -144,13 +144,23 @@ class Fold:
             self._rename(message)
         elif message.event in {"A24", "A37"}:
             self._link(message)
+        elif message.event == "A43":
+            self._move(message)
+        elif message.event == "A29":
+            self._delete(message)
+        elif message.event == "A41":
+            record = self._found(message)
+            self._number(record, message, 0) if record else self._say(None, message)
+        elif len(message.segments["PID"]) > 1:
+            for at in range(len(message.segments["PID"])):
+                self._happen(message.of(at))
         else:
             record = self._found(message)
             visit = self.visits.get(message.visit) if message.visit else None
             if record is None and message.event in CANCELS:
                 return
             record = self._say(record, message)
-            if message.visit and (visit is not None or message.event not in CANCELS):
+            if message.visit and message.event != "A60" and (visit is not None or message.event not in CANCELS):
                 self._visited(record, message, message.visit)
 
     def _found(self, message: Message, at: int = 0) -> Record | None:
@@ -168,11 +178,7 @@ class Fold:
             record = Record([])
             self.records.append(record)
             record.facts |= {"active": "true", "birthDate": self._born_later(message)}
-        former = {number for one in _ancestors(record) for number in (*one.current, *one.old)}
-        for number in message.numbers(at):
-            if number not in (*record.current, *record.old, *former):
-                record.current.append(number)
-        record.security |= set(security(message, at))
+        self._number(record, message, at)
         record.facts |= {name: value for name, value in single(message, at).items() if value}
         for name, items in lists(message, at).items():
             if items:
@@ -180,6 +186,35 @@ class Fold:
         if message.event in WAKES:
             record.facts["active"] = "true"
         return record
+
+    def _number(self, record: Record, message: Message, at: int) -> None:
+        """Let a chart have the numbers of a PID, but for those of charts that it replaced."""
+        former = {number for one in _ancestors(record) for number in (*one.current, *one.old)}
+        for number in message.numbers(at):
+            if number not in (*record.current, *record.old, *former):
+                record.current.append(number)
+        record.security |= set(security(message, at))
+
+    def _delete(self, message: Message) -> None:
+        record = self._found(message)
+        if record is not None and any(number in record.current for number in message.numbers()):
+            record.facts["active"] = "false"
+
+    def _move(self, message: Message) -> None:
+        """Let a number leave the chart that has it, which keeps at least one, and be the other's."""
+        number, target = message.merged[0], self._found(message)
+        holder = self.head(number)
+        if holder is not None and holder is not target:
+            if not self._in_use(number):
+                raise Held(f"held {ELSEWHERE}")
+            if holder.current == [number]:
+                raise Held("held last-number")
+        target = target or self._say(None, message)
+        if holder is target:
+            return
+        if holder is not None:
+            holder.current.remove(number)
+        target.current.append(number)
 
     def facts(self) -> dict[str, dict[str, object]]:
         """Return what is to be found at the service: each chart, each visit, and whom each number leads to."""
@@ -280,7 +315,8 @@ def named(numbers: Iterable[Number]) -> str:
 def _unite(lanes: dict[Number, Number], message: Message) -> None:
     """Let those numbers lead to one lane that a message says are one patient's."""
     for at in range(len(message.segments["PID"])):
-        first, *others = message.numbers(at) + (message.merged if at == 0 else [])
+        apart = message.event == "A43"
+        first, *others = message.numbers(at) + (message.merged if at == 0 and not apart else [])
         for other in others:
             if (lane := _lane(lanes, other)) != _lane(lanes, first):
                 lanes[lane] = _lane(lanes, first)
@@ -320,12 +356,14 @@ def _begun(message: Message) -> str:
 
 def _moved(status: str, event: str, *, over: bool, anew: bool) -> str:
     """Return what an event makes of a visit's status; `anew`: it is later than all that was told of the visit."""
+    if event == "A23":
+        return "entered-in-error"
     if event == "A11" or (event in {"A27", "A38"} and status == "planned"):
         return "cancelled"
     if event in CANCELS:
         return UNDOES.get((event, status), status)
     if event == "A03" or over:
-        return status if status == "cancelled" else "finished"
+        return status if status in {"cancelled", "entered-in-error"} else "finished"
     if event in BEGINS and status in OVER:
         return BEGINS[event] if anew else status
     return MOVES.get((event, status), status)

@@ -1,6 +1,7 @@
 """One message of a simulation, split by hand: whom it speaks of, and what it says of them."""
 
 from collections.abc import Iterable
+from copy import copy
 from datetime import UTC, datetime
 from typing import Final
 from zoneinfo import ZoneInfo
@@ -32,6 +33,12 @@ class Message:
         """Return a field, empty where it is not there."""
         lines = self.segments.get(name, [])
         return lines[at][number] if at < len(lines) and number < len(lines[at]) else ""
+
+    def of(self, at: int) -> "Message":
+        """Return what the message says of one of several patients, as if it were all."""
+        one = copy(self)
+        one.segments = self.segments | {name: self.segments[name][at : at + 1] for name in ("PID", "PV1")}
+        return one
 
     def numbers(self, at: int = 0) -> list[Number]:
         """Return the medical record numbers of a PID."""

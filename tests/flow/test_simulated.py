@@ -26,7 +26,7 @@ Facts = Mapping[str, Mapping[str, object]]
 # unknown has no birth date, which the service requires, until a later message brings it, or the simulation is over.
 # Somebody with several charts finds all of them when registered at another authority. The number of a chart that was
 # merged under another of its numbers is changed.
-HELD: Final = {"missing-required": 3, "multiple-matches": 8, "source-merged-elsewhere": 3}
+HELD: Final = {"missing-required": 3, "multiple-matches": 8, "source-merged-elsewhere": 3, "last-number": 2}
 WAITING: Final = 60
 NEWER: Final = "something newer was applied"
 
