@@ -159,6 +159,10 @@ def _judged(exchange: Exchange, record: PatientRecord, match: Stored) -> _Match:
 
 
 async def _all_others(exchange: Exchange, record: PatientRecord, condition: str) -> bool:
+    """Say whether all records that match are registrations of this authority under other numbers.
+
+    Charts of another authority may be this person's, and nothing says which one: they are held, never chosen from.
+    """
     matches = await exchange.search(condition)
     systems = {identity.system for identity in record.identities}
     others = all(

@@ -72,7 +72,12 @@ async def _resolved(exchange: Exchange, identities: Sequence[Identity]) -> Resol
 
 
 def _one_record(source: Resolution | None, target: Resolution | None) -> Resolution | None:
-    """Return the record that old and new numbers lead to; held where they lead to two, or the wrong way round."""
+    """Return the record that old and new numbers lead to; held where they lead to two, or the wrong way round.
+
+    A number whose record was merged under another one is changed by nobody: it would give the survivor a second
+    current number that the merge has not named, and which of the two is right a person has to say
+    (`source-merged-elsewhere`).
+    """
     if source is None or target is None:
         if source is not None and source.redirected:
             raise HeldDeliveryError("source-merged-elsewhere")
