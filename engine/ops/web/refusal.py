@@ -5,9 +5,9 @@ from typing import Final
 from engine.errors import (
     AccessError,
     AdtEngineError,
-    EditError,
     ForbiddenActError,
     ForbiddenMoveError,
+    MessageError,
     UnknownEntryError,
     UnknownRunError,
     UsageError,
@@ -50,6 +50,6 @@ def status_of(error: AdtEngineError) -> int:
             return 404
         case ForbiddenMoveError():
             return 409
-        case UsageError() | AccessError() | EditError():
+        case UsageError() | AccessError() | MessageError():
             return 422
     return 503

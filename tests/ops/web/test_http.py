@@ -8,6 +8,7 @@ import pytest
 
 from engine.ops.acts.role import Permission, Role, may
 from engine.ops.web.headers import POLICY
+from engine.ops.web.protocol import MOST_PER_ADDRESS
 from engine.ops.web.route import Free, Gate, Route
 from engine.ops.web.table import ROUTES
 from tests.ops.web.conftest import DELIVERED, HELD, HOSTILE, REFUSED, ROLES, Site
@@ -16,7 +17,7 @@ from tests.ops.web.person import OURS, PASSWORD, Person
 PAGES = [route for route in ROUTES if route.gate is Gate.SESSION]
 API = [route for route in ROUTES if route.gate is Gate.TOKEN]
 # What no test of the matrix may do to the shared engine, although the role may.
-SPARED = {"POST /log-out", "POST /channels/stop", "POST /channels/reload"}
+SPARED = {"POST /log-out", "POST /channels/stop", "POST /channels/drain", "POST /channels/reload"}
 
 
 def filled(route: Route) -> str:
@@ -299,6 +300,47 @@ async def test_a_head_that_does_not_come_is_not_waited_for(site: Site) -> None:
     assert POLICY.encode() in answer
     writer.close()
     await writer.wait_closed()
+
+
+SMUGGLED = {
+    "two lengths": b"GET /livez HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello!",
+    "length and chunks": b"POST /log-in HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n"
+    b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "a sign before the length": b"POST /log-in HTTP/1.1\r\nHost: localhost\r\nContent-Length: +5\r\n\r\nhello",
+    "space before the colon": b"GET /livez HTTP/1.1\r\nHost : localhost\r\n\r\n",
+    "a folded header": b"GET /livez HTTP/1.1\r\nHost: localhost\r\nX: a\r\n b\r\n\r\n",
+    "a bare line feed in a header": b"GET /livez HTTP/1.1\r\nHost: localhost\r\nX: a\nGET: b\r\n\r\n",
+    "a chunk of no size": b"POST /log-in HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+}
+
+
+@pytest.mark.parametrize("kind", sorted(SMUGGLED))
+async def test_a_request_has_one_meaning(site: Site, kind: str) -> None:
+    """What two servers could read differently is refused, or answered once and the line closed."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", site.port)
+    writer.write(SMUGGLED[kind])
+    writer.write_eof()
+    async with asyncio.timeout(20):
+        heard = await reader.read()
+    assert heard.count(b"HTTP/1.1 ") <= 1
+    assert b"HTTP/1.1 2" not in heard or kind == "a folded header"
+    writer.close()
+    await asyncio.gather(writer.wait_closed(), return_exceptions=True)
+
+
+async def test_connections_of_one_address_are_bounded(site: Site) -> None:
+    """The hundred and first connection of an address is told 503; once others have gone there is room again."""
+    lines = [await asyncio.open_connection("127.0.0.1", site.port) for _ in range(MOST_PER_ADDRESS + 20)]
+    heard = await asyncio.gather(*(asyncio.wait_for(reader.read(64), 1) for reader, _ in lines), return_exceptions=True)
+    assert any(isinstance(one, bytes) and b" 503 " in one for one in heard)
+    for _, writer in lines:
+        writer.close()
+    await asyncio.gather(*(writer.wait_closed() for _, writer in lines), return_exceptions=True)
+    stranger = Person(site.port)
+    async with asyncio.timeout(20):
+        while (await stranger.http.get("/livez")).status_code != 200:  # noqa: ASYNC110 - another process
+            await asyncio.sleep(0.05)
+    await stranger.close()
 
 
 async def test_a_viewer_sees_nothing_of_a_patient(site: Site) -> None:

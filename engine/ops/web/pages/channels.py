@@ -1,7 +1,7 @@
 """Channels and destinations: state and counters; start, stop, drain, reload; pause and resume."""
 
 import asyncio
-from typing import Final
+from typing import Any, Final
 
 from starlette.responses import Response
 
@@ -11,9 +11,9 @@ from engine.ops.web.route import Route
 from engine.ops.web.stream import streamed
 
 
-async def _show(call: Call) -> Response:
+async def _show(call: Call, drained: Any = None) -> Response:
     channels, destinations = await asyncio.gather(call.perform("channels.list"), call.perform("destinations.list"))
-    return call.page("channels.html", channels=channels, destinations=destinations)
+    return call.page("channels.html", channels=channels, destinations=destinations, drained=drained)
 
 
 async def _live(call: Call) -> Response:
@@ -32,6 +32,11 @@ async def _start(call: Call) -> Response:
 async def _stop(call: Call) -> Response:
     await call.perform("channels.stop", channel=call.form.get("channel", ""))
     return go("/channels", "channel")
+
+
+async def _drain(call: Call) -> Response:
+    """Stop a channel and say what of it is still on its way; pressed again, it says that anew."""
+    return await _show(call, await call.perform("channels.drain", channel=call.form.get("channel", "")))
 
 
 async def _allow_merge(call: Call) -> Response:
@@ -60,6 +65,7 @@ ROUTES: Final = (
     Route("GET", "/live/channels", Permission.METADATA, _live),
     Route("POST", "/channels/start", Permission.CHANNELS, _start),
     Route("POST", "/channels/stop", Permission.CHANNELS, _stop),
+    Route("POST", "/channels/drain", Permission.CHANNELS, _drain),
     Route("POST", "/channels/allow-merge", Permission.CHANNELS, _allow_merge),
     Route("POST", "/channels/reload", Permission.CHANNELS, _reload),
     Route("POST", "/destinations/pause", Permission.CHANNELS, _pause),

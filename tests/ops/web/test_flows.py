@@ -1,0 +1,197 @@
+"""What people do on the pages, form by form, and what comes of it."""
+
+import asyncio
+import re
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import closing
+
+import pytest
+
+from engine.ops.line import send_messages
+from tests.flow.rig import running
+from tests.ops.web.conftest import FEED, HELD, STATES, WAITING, Site, message, start
+from tests.ops.web.person import PASSWORD, Person
+
+MICROS = 1_000_000
+
+
+@pytest.fixture
+async def site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
+    """An engine of each test's own: what is done here lasts."""
+    async with running(tmp_path_factory.mktemp("flows")) as rig:
+        made = await start(rig)
+        host, port = await rig.address()
+        await send_messages(host, port, list(FEED))
+        await rig.until(lambda rows: [row.state for row in rows] == [*STATES.values()])
+        try:
+            yield made
+        finally:
+            for one in made.people.values():
+                await one.close()
+
+
+def _age(site: Site, column: str, seconds: int) -> None:
+    """Let something of all sessions be so much longer ago."""
+    with closing(sqlite3.connect(site.rig.folder / "data" / "journal.db", timeout=20)) as journal, journal:
+        journal.execute(f"UPDATE session SET {column} = {column} - ?", (seconds * MICROS,))  # noqa: S608 - one of three names
+
+
+async def test_a_discard_asks_for_the_password_when_it_was_typed_long_ago(site: Site) -> None:
+    """The form is kept, a wrong password changes nothing, the right one discards; the session goes on anew."""
+    one = await site.person("operator")
+    _age(site, "confirmed_at", 600)
+    await one.get(f"/messages/{HELD}")
+    asked = await one.post(f"/messages/{HELD}/discard", {"reason": "sent by mistake"})
+    assert (asked.status_code, "Your password, once more" in asked.text) == (403, True)
+    assert 'name="reason" value="sent by mistake"' in asked.text
+    wrong = {"reason": "sent by mistake", "confirm_password": "wrong", "confirm_totp": ""}
+    assert (await one.post(f"/messages/{HELD}/discard", wrong)).status_code == 403
+    assert site.rig.rows()[HELD - 1].state == "held"
+    before = one.session
+    right = wrong | {"confirm_password": PASSWORD}
+    done = await one.post(f"/messages/{HELD}/discard", right)
+    assert done.headers["location"] == f"/messages/{HELD}?said=discarded"
+    assert one.session != before
+    shown = (await one.get(done.headers["location"])).text
+    assert "Discarded: <bdi>sent by mistake</bdi>" in shown
+    await site.rig.until(lambda rows: rows[HELD - 1].state == "discarded" and rows[WAITING - 1].state == "held")
+
+
+async def test_a_session_ends_by_itself(site: Site) -> None:
+    """After fifteen minutes without a click, and after twelve hours at the latest, the log-in comes."""
+    one = await site.person("operator")
+    _age(site, "seen_at", 16 * 60)
+    assert (await one.get("/messages")).headers["location"] == "/log-in?to=/messages"
+    await one.log_in("operator")
+    assert (await one.get("/messages")).status_code == 200
+    _age(site, "began_at", 12 * 3600 + 60)
+    assert (await one.get("/messages")).status_code == 303
+
+
+async def test_many_are_replayed_with_progress(site: Site) -> None:
+    """What a run takes up is shown first; then it runs, its page says how it ended, and nothing has changed."""
+    one = await site.person("operator")
+    before = await site.rig.patients()
+    await one.get("/runs")
+    plan = await one.post("/runs/plan", {"state": "delivered", "event": "A28", "rate": "100"})
+    assert "Replay 3 messages?" in plan.text
+    kept = re.findall(r'name="plan" value="([^"]+)"', plan.text)[0]
+    begun = await one.post("/runs/start", {"plan": kept})
+    page = begun.headers["location"].partition("?")[0]
+    async with asyncio.timeout(30):
+        while 'class="state good">done' not in (await one.get(page)).text:  # noqa: ASYNC110 - another process
+            await asyncio.sleep(0.1)
+    assert "3 of 3" in one.page
+    assert await site.rig.patients() == before
+    assert (await one.post("/runs/start", {"plan": "guessed"})).status_code == 404
+
+
+async def test_a_run_of_nothing_or_of_nonsense_is_told(site: Site) -> None:
+    """A time that is none, a rate that is none and a filter that finds nothing are said at the form."""
+    one = await site.person("operator")
+    for form in ({"since": "yesterday"}, {"rate": "x"}):
+        await one.get("/runs")
+        assert (await one.post("/runs/plan", form)).status_code == 422, form
+    await one.get("/runs")
+    nothing = (await one.post("/runs/plan", {"event": "A99"})).text
+    assert "Replay 0 messages?" in nothing
+    assert "Begin" not in nothing
+
+
+async def test_all_that_is_held_for_a_reason_is_released(site: Site) -> None:
+    """Held work shows the reason's line and releases its entries as a run."""
+    one = await site.person("operator")
+    text = (await one.get("/lanes")).text
+    assert "missing-required" in text
+    assert "1 of 1 patient" in text
+    begun = await one.post("/lanes/release", {"reason": "missing-required"})
+    assert begun.headers["location"].startswith("/runs/")
+    assert (await one.get(begun.headers["location"])).status_code == 200
+
+
+async def test_a_channel_is_stopped_drained_and_started(site: Site) -> None:
+    """An administrator stops a channel: nobody can connect; started again, messages come in."""
+    one = await site.person("admin")
+    assert "listening" in (await one.get("/channels")).text
+    await one.post("/channels/stop", {"channel": "riverbend-adt"})
+    assert 'class="state off">stopped' in (await one.get("/channels")).text
+    drained = await one.post("/channels/drain", {"channel": "riverbend-adt"})
+    assert "riverbend-adt is stopped" in drained.text
+    await one.post("/channels/start", {"channel": "riverbend-adt"})
+    await one.get("/channels")
+    port = int(re.findall(r"127\.0\.0\.1:(\d+)</td>", one.page)[0])
+    await send_messages("127.0.0.1", port, [message("AGAIN", "RB-9")])
+    await site.rig.until(lambda rows: rows[-1].state == "delivered")
+
+
+async def test_a_destination_is_paused_and_resumed(site: Site) -> None:
+    """While it is paused the first page says so, with the reason that was given."""
+    one = await site.person("operator")
+    await one.get("/channels")
+    await one.post("/destinations/pause", {"destination": "interchange", "reason": "upgrade until ten"})
+    text = (await one.get("/overview")).text
+    assert "Destination interchange is paused" in text
+    assert "upgrade until ten" in text
+    await one.get("/channels")
+    await one.post("/destinations/resume", {"destination": "interchange"})
+    assert "Destination interchange" not in (await one.get("/overview")).text
+
+
+async def test_accounts_and_tokens_are_kept(site: Site) -> None:
+    """An administrator adds an account by a link that is shown once, changes its role, disables it; tokens too."""
+    one = await site.person("admin")
+    await one.get("/users")
+    added = await one.post("/users/add", {"name": "eve", "role": "viewer"})
+    link = re.findall(r"/set-up\?name=eve&amp;token=([\w-]+)", added.text)[0]
+    assert link not in (await one.get("/users")).text
+    eve = Person(site.port)
+    assert (await eve.set_up(link, "eve")).status_code == 303
+    await one.get("/users")
+    await one.post("/users/role", {"name": "eve", "role": "auditor"})
+    assert (await eve.get("/")).headers["location"] == "/audit"
+    await one.post("/users/change", {"name": "eve", "change": "disable"})
+    assert (await eve.get("/audit")).status_code == 303
+    assert (await one.post("/users/change", {"name": "eve", "change": "promote"})).status_code == 400
+    made = await one.post("/tokens/add", {"name": "reports", "role": "viewer", "days": "7"})
+    token = re.findall(r"adt_[\w-]+", made.text)[0]
+    headers = {"authorization": f"Bearer {token}"}
+    assert (await eve.http.get("/api/v1/messages", headers=headers)).status_code == 200
+    await one.post("/tokens/revoke", {"name": "reports"})
+    assert (await eve.http.get("/api/v1/messages", headers=headers)).status_code == 401
+    await eve.close()
+
+
+async def test_the_audit_trail_is_read_proven_and_saved(site: Site) -> None:
+    """An auditor sees who looked at which entry, finds it by the patient, proves the trail and saves it as a file."""
+    operator, auditor = await site.person("operator"), await site.person("auditor")
+    await operator.get(f"/messages/{HELD}")
+    text = (await auditor.get("/audit")).text
+    assert "messages.show" in text
+    place = (await auditor.post("/audit/search", {"patient": "RB-2"})).headers["location"]
+    assert "RB-2" not in place
+    found = (await auditor.get(place)).text
+    assert "messages.show" in found
+    assert "each bound to the one before" in (await auditor.post("/audit/verify")).text
+    await auditor.get("/audit")
+    saved = await auditor.post("/audit/export", {"search": ""})
+    assert saved.headers["content-disposition"] == 'attachment; filename="audit.csv"'
+    assert saved.text.startswith("row,at,actor,role")
+    assert "messages.show" in saved.text
+
+
+async def test_what_an_edit_would_do_is_shown_and_what_is_wrong_with_it_is_said(site: Site) -> None:
+    """Nothing changed, no message, no identity: said at the form, with the text kept; a good edit is rehearsed."""
+    one = await site.person("operator")
+    for text in ("MSH|^~\\&|X\nPID|1", "no message at all"):
+        await one.get(f"/messages/{HELD}/edit")
+        answer = await one.post(f"/messages/{HELD}/edit", {"message": text, "do": "replay", "reason": "x"})
+        assert 400 <= answer.status_code < 500
+        assert "notice bad" in answer.text
+        assert text.partition("|")[0] in answer.text
+    await one.get(f"/messages/{HELD}/edit")
+    good = message("C2", "RB-2").decode().replace("\r", "\r\n")
+    told = await one.post(f"/messages/{HELD}/edit", {"message": good, "do": "rehearse", "reason": ""})
+    assert "What it would do" in told.text
+    assert "1984-02-29" in told.text
+    assert await site.rig.numbered("RB-2") == []
