@@ -28,6 +28,7 @@ from engine.journal.journal import Journal
 from engine.journal.pausing import Pause
 from engine.pipeline.alerts.kind import PauseReason
 from engine.pipeline.completing import LACKING, NOTE, completed
+from engine.pipeline.counting import count_warnings
 from engine.pipeline.feed import Feed
 from engine.pipeline.judgement import read_message
 from engine.pipeline.memory import DestinationMemory
@@ -300,15 +301,6 @@ class Dispatch:
             return True
         return await self._merges.admits(feed.channel, plan.source, plan.event_at, claimed.seq, merges, self._clock())
 
-    def _count(self, claimed: Claimed, plan: Plan | None) -> None:
-        if plan is None:
-            return
-        for warning in plan.warnings:
-            reason, _, place = warning.partition(" ")
-            telemetry.WARNINGS.labels(claimed.channel, reason, place).inc()
-        for table, field in plan.unmapped:
-            telemetry.UNMAPPED.labels(claimed.channel, table, field).inc()
-
     async def _settle(self, claimed: Claimed, feed: Feed | None, verdict: Verdict, plan: Plan | None) -> None:
         now = self._clock()
         retry_at = self.pace.settled(verdict, claimed.tries + 1, now)
@@ -325,7 +317,7 @@ class Dispatch:
         for attempt in verdict.attempts:
             telemetry.ATTEMPTS.labels(self.name, attempt.failure or "ok").inc()
         if result.state is not State.RECEIVED:
-            self._count(claimed, plan)
+            count_warnings(claimed.channel, plan)
             self._outcomes.settled(claimed.seq, self.name, Outcome(result.state, result.reason))
         if verdict.kind not in {VerdictKind.DELIVERED, VerdictKind.FILTERED}:
             _log.warning(
