@@ -75,13 +75,14 @@ COALESCE((SELECT d.state FROM delivery AS d WHERE d.seq = e.seq ORDER BY CASE d.
 HAS_REASON: Final = """
 (e.reason = ? OR EXISTS (SELECT 1 FROM delivery AS d WHERE d.seq = e.seq AND d.reason = ?))
 """
-HAS_OUTCOME: Final = """
-(EXISTS (SELECT 1 FROM json_each(e.flags) AS f CROSS JOIN json_each(?) AS asked WHERE f.value = asked.value)
- OR EXISTS (SELECT 1 FROM delivery AS d CROSS JOIN json_each(d.notes) AS f CROSS JOIN json_each(?) AS asked
-   WHERE d.seq = e.seq AND d.notes <> '[]' AND f.value = asked.value)
+_IS_CODE: Final = "(f.value = ? OR substr(f.value, 1, ?) IN (?, ?))"
+HAS_OUTCOME: Final = f"""
+(EXISTS (SELECT 1 FROM json_each(e.flags) AS f WHERE {_IS_CODE})
+ OR EXISTS (SELECT 1 FROM delivery AS d CROSS JOIN json_each(d.notes) AS f
+   WHERE d.seq = e.seq AND d.notes <> '[]' AND {_IS_CODE})
  OR EXISTS (SELECT 1 FROM attempt AS a CROSS JOIN answer AS r CROSS JOIN json_each(r.codes) AS f
    WHERE a.seq = e.seq AND r.attempt = a.id AND r.codes <> '[]' AND f.value = ?))
-"""
+"""  # noqa: S608 - constants
 IS_NAMED: Final = """
 EXISTS (SELECT 1 FROM json_each(?) AS who CROSS JOIN named_in AS n WHERE n.identity = who.value AND n.seq = e.seq)
 """
@@ -169,9 +170,9 @@ def _control(connection: Connection, control_id: str) -> Wanted:
 
 def _outcome(connection: Connection, code: str) -> Wanted:
     found = codes(connection, code)
-    listed = orjson.dumps(found).decode()
     streams = tuple(Stream(NOTED, (one,)) for one in found) if len(found) < MOST_CODES else None
-    return Wanted(streams, Condition(HAS_OUTCOME, (listed, listed, code)))
+    is_code = (code, len(code) + 1, f"{code} ", f"{code}:")
+    return Wanted(streams, Condition(HAS_OUTCOME, (*is_code, *is_code, code)))
 
 
 def _state(connection: Connection, state: State) -> Wanted:

@@ -3,9 +3,10 @@
 Nobody who sends or delivers waits for it: a thread reads what was recorded and indexes it, at most a share of its time.
 It is made of the journal and can be made again: a file that is lost, damaged or of another journal is begun anew. What
 is not yet indexed is read itself when somebody searches. Bodies that left the journal leave the index on the thread's
-next round.
+next round. Nothing is indexed while the disk is short of room.
 """
 
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from sqlite_utils.utils import sqlite3  # type: ignore[attr-defined]  # pysqlite
 
 from engine.errors import JournalError
 from engine.journal.database import Connection, open_reader
+from engine.journal.reserve import free_bytes_kept
 from engine.journal.streams import Stream
 from engine.journal.wording import Phrases, text_of, words
 
@@ -158,6 +160,9 @@ class Texts:
         looked_at, forgot_at, traces = 0.0, 0.0, None
         while not self._stop.is_set():
             began = time.monotonic()
+            if not _has_room(self._folder):
+                self._stop.wait(RETRY_SECONDS)
+                continue
             if indexing.add():
                 self._stop.wait((time.monotonic() - began) * (1 / SHARE - 1))
                 continue
@@ -245,6 +250,12 @@ def remove(folder: Path) -> None:
     """Take the index away; it is made again, or is not wanted."""
     for name in (FILE, f"{FILE}-wal", f"{FILE}-shm"):
         (folder / name).unlink(missing_ok=True)
+
+
+def _has_room(folder: Path) -> bool:
+    """Say whether the disk has room to spare: the journal's own reserve comes first, and twice."""
+    disk = os.statvfs(folder)
+    return disk.f_bavail * disk.f_frsize > 2 * free_bytes_kept(folder)
 
 
 def _is_of(journal: Connection, last: int, digest: bytes) -> bool:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.errors import JournalError, JournalUnusableError, UnknownEntryError
-from engine.journal import reading
+from engine.journal import filtering, reading
 from engine.journal.entry import AckOutcome, Outcome, State
 from engine.journal.journal import Journal
 from engine.journal.reading import Filters, Reader
@@ -143,6 +143,20 @@ async def test_a_note_that_a_replay_made_untrue_is_found_no_more(desk: Desk) -> 
     with Reader(desk.folder) as reader:
         assert reader.page(Filters(outcome="possible-duplicate")).rows == ()
         assert [row.seq for row in reader.page(Filters(reason="unchanged")).rows] == [seq]
+
+
+@pytest.mark.parametrize("bound", ["MOST_FEEDS", "MOST_SORTED", "MOST_CODES"])
+async def test_what_is_too_much_for_an_index_is_found_all_the_same(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, bound: str
+) -> None:
+    """A sender with thousands of names, a control id that never changes, codes without end: entries are walked."""
+    await filled(desk)
+    await desk.record("c7", flags=("unmapped-code ZZZ-1",), channel="lab", state=State.FILTERED)
+    monkeypatch.setattr(filtering, bound, 1)
+    with Reader(desk.folder) as reader:
+        assert [row.seq for row in reader.page(Filters(channel="adt", event="A08")).rows] == [6, 5, 4, 1]
+        assert [row.seq for row in reader.page(Filters(control_id="c4")).rows] == [4]
+        assert [row.seq for row in reader.page(Filters(outcome="unmapped-code")).rows] == [7, 1]
 
 
 async def test_a_search_that_takes_too_long_says_how_far_it_came(desk: Desk) -> None:

@@ -147,6 +147,19 @@ def _indexed(folder: Path) -> int:
         return int(index.execute("SELECT seq FROM indexed").fetchone()[0])
 
 
+async def test_nothing_is_indexed_while_the_disk_is_short_of_room(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What room there is belongs to the journal; searching goes on without."""
+    await filled(desk)
+    monkeypatch.setattr("engine.journal.texts.free_bytes_kept", lambda _folder: 2**62)
+    texts = Texts(desk.folder, pytest.fail)
+    texts.start()
+    await eventually((desk.folder / FILE).exists)
+    texts.stop()
+    assert _indexed(desk.folder) == 0
+    with Reader(desk.folder) as reader:
+        assert [row.seq for row in reader.page(Filters(text="quintero")).rows] == [3, 1]
+
+
 @pytest.mark.parametrize("content", [pytest.param(b"no database" * 99, id="none"), pytest.param(b"", id="empty")])
 async def test_a_search_does_without_an_index_that_cannot_be_used(desk: Desk, content: bytes) -> None:
     """What is no database, and one that was never filled, is passed over: every body is read."""
