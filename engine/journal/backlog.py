@@ -10,7 +10,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
+from engine.journal.claiming import DESTINATIONS
 from engine.journal.database import Connection, open_reader
+from engine.journal.entry import State
 from engine.journal.moment import from_micros
 
 UNFINISHED: Final = """
@@ -29,6 +31,7 @@ OF_CHANNEL: Final = """
 SELECT COUNT(*) FROM (SELECT 1 FROM delivery AS d JOIN entry AS e ON e.seq = d.seq
   WHERE d.destination = ? AND d.state = ? AND d.state <> 'delivered' AND e.channel = ? LIMIT ?)
 """
+STANDING: Final = "SELECT destination, state FROM delivery WHERE seq = ?"
 ON_THE_WAY: Final = ("received", "waiting", "claimed")
 MOST: Final = 10_000
 
@@ -64,6 +67,17 @@ def backlog_of(destination: str, connection: Connection) -> Backlog:
     since = execute(HELD_SINCE, (destination,)).fetchone()[0] if held else None
     depth = received + waiting + claimed
     return Backlog(depth, waiting, _received(connection, oldest), held, _moment(since))
+
+
+def standing_of(seq: int, connection: Connection) -> dict[str, State]:
+    """Return where an entry stands at each destination that it was given to; empty for none."""
+    return {name: State(state) for name, state in connection.execute(STANDING, (seq,)).fetchall()}
+
+
+def unknown_destinations(known: Iterable[str], connection: Connection) -> list[str]:
+    """Return the destinations that have unfinished work and are none of those known."""
+    rows = connection.execute(DESTINATIONS).fetchall()
+    return [name for (name,) in rows if name not in set(known) and has_unfinished(name, connection)]
 
 
 def of_channel(channel: str, destinations: tuple[str, ...], connection: Connection) -> int:

@@ -1,13 +1,14 @@
 """The application acknowledgement of a channel that answers on delivery (`acknowledge: delivered`)."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from engine.acknowledge.code import AckCode, code_for
 from engine.acknowledge.mode import Mode
 from engine.hl7.finding import ErrorCode, Finding
-from engine.journal.entry import Recorded, State
+from engine.journal.entry import State
 from engine.pipeline.outcomes import Outcome, Outcomes
 from engine.pipeline.speech import Speech
 
@@ -21,6 +22,14 @@ GOOD: Final = frozenset({State.DELIVERED, State.FILTERED})
 ENDS: Final = GOOD | {State.REJECTED, State.HELD, State.DISCARDED}
 
 
+@dataclass(frozen=True, slots=True)
+class Awaited:
+    """Where an entry's outcome is waited for; `outcome` where it is known already."""
+
+    destinations: frozenset[str]
+    outcome: Outcome | None = None
+
+
 def findings_of(outcome: Outcome | None) -> Sequence[Finding]:
     """Return what stands against AA: nothing, a self-merge found by look-up, held, or not yet known (None)."""
     if outcome is None:
@@ -30,22 +39,33 @@ def findings_of(outcome: Outcome | None) -> Sequence[Finding]:
     return (SELF_MERGE,) if outcome.state is State.REJECTED else (HELD,)
 
 
+def standing(states: Mapping[str, State], required: frozenset[str]) -> Awaited:
+    """Return what a message that came before still waits for, by where it stands now at the destinations that count.
+
+    A destination that it was never given to (one that was added since) is waited for no more than an optional one.
+    """
+    mine = {name: state for name, state in states.items() if name in required}
+    bad = next((state for state in mine.values() if state in ENDS - GOOD), None)
+    if bad is not None:
+        return Awaited(frozenset(), Outcome(bad, ""))
+    left = frozenset(name for name, state in mine.items() if state not in ENDS)
+    return Awaited(left, None if left else Outcome(State.DELIVERED, ""))
+
+
 async def application_ack(
-    outcomes: Outcomes, recorded: Recorded, required: frozenset[str], within_seconds: float, mode: Mode, speech: Speech
+    outcomes: Outcomes, seq: int, awaited: Awaited, within_seconds: float, mode: Mode, speech: Speech
 ) -> bytes | None:
     """Wait for the outcome at the required destinations, at most `within_seconds`, and return what is said of it.
 
-    A message that was received before and has ended since is answered from where its entry stands now.
-
     None where MSH-16 does not ask for this acknowledgement. Past the time, and for what was held, the answer is AE.
     """
-    outcome = Outcome(recorded.state, "") if recorded.duplicate and recorded.state in ENDS else None
+    outcome = awaited.outcome
     if outcome is None:
         try:
             async with asyncio.timeout(within_seconds):
-                outcome = await asyncio.shield(outcomes.expect(recorded.seq, required))
+                outcome = await asyncio.shield(outcomes.expect(seq, awaited.destinations))
         except TimeoutError:
-            outcomes.forget(recorded.seq)
+            outcomes.forget(seq)
     findings = findings_of(outcome)
     code = code_for(findings)
     if code is AckCode.AR:

@@ -128,11 +128,14 @@ class Doors:
         _log.info("channel started", channel=channel.channel)
         return True
 
-    async def stop(self, name: str, now: datetime, by: str) -> None:
-        """Close the doors of a channel and keep them closed, over restarts, until somebody starts it."""
+    async def stop(self, name: str, now: datetime, by: str, patience: float = 0.0) -> None:
+        """Close the doors of a channel and keep them closed, over restarts, until somebody starts it.
+
+        `patience`: seconds that answers under way may take beyond the usual: where they wait for a delivery.
+        """
         self.stopped.setdefault(name, Stopped(name, now, by))
         await self._journal.write(partial(pausing.stop, channel=name, now=now, by=by))
-        await self.leave(name)
+        await self.leave(name, DRAIN_SECONDS + patience)
         _log.warning("channel stopped", channel=name)
 
     async def _listen(self, channel: Channel, mllp: Mllp, intake: Intake) -> Listening:

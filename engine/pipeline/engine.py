@@ -83,6 +83,7 @@ class Engine:
             await engine.doors.recall()
             await engine.alerts.recall()
             engine.alerting = configuration.alerting
+            await engine._tell_of_orphans(configuration)
             engine._dispatch(engine._new_destinations(configuration))
             engine.feeds |= feeds_of(configuration.channels, configuration.mappings)
             for channel in configuration.channels.values():
@@ -145,7 +146,14 @@ class Engine:
     def wake(self, destinations: tuple[str, ...]) -> None:
         """Tell dispatch that there is something new for these destinations."""
         for name in destinations:
-            self.dispatches[name].wake()
+            if name in self.dispatches:
+                self.dispatches[name].wake()
+
+    async def _tell_of_orphans(self, configuration: Configuration) -> None:
+        """Log the destinations that have unfinished work and stand in no channel file any more."""
+        names = tuple(configuration.destinations)
+        for name in await self.journal.read(partial(backlog.unknown_destinations, names)):
+            _log.error("work without a destination", destination=name)
 
     async def _refuse_unfinished(self, gone: set[str]) -> None:
         """Raise ConfigurationError where a destination that goes still has work to do."""

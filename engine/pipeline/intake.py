@@ -17,12 +17,14 @@ from engine.acknowledge.mode import Mode, mode_of
 from engine.errors import DiskReserveError, JournalError
 from engine.hl7.finding import ErrorCode, Finding
 from engine.hl7.header import Header, read_header
+from engine.journal import backlog
 from engine.journal.entry import AckOutcome, Recorded, State
 from engine.journal.journal import Journal
-from engine.pipeline.application import application_ack
+from engine.pipeline.application import Awaited, application_ack, standing
 from engine.pipeline.entries import Arrival, entry_of, fragment_of
 from engine.pipeline.feed import Feed
 from engine.pipeline.judgement import Judgement, judge
+from engine.pipeline.outcomes import Outcome
 from engine.pipeline.shared import Shared
 from engine.pipeline.speech import Speech
 from engine.pipeline.tally import Tally
@@ -141,9 +143,12 @@ class Intake:
     async def _on_delivery(self, recorded: Recorded, mode: Mode, speech: Speech, feed: Feed) -> Reply:
         """Answer with the outcome: in turn in original mode, afterwards in enhanced mode."""
         sent = partial(self._sent, recorded.seq)
-        application = application_ack(
-            self._outcomes, recorded, feed.required, feed.channel.acknowledge.within_seconds, mode, speech
-        )
+        awaited = Awaited(feed.required)
+        if recorded.duplicate:
+            states = await self._journal.read(partial(backlog.standing_of, recorded.seq))
+            awaited = standing(states, feed.required) if states else Awaited(frozenset(), Outcome(recorded.state, ""))
+        within = feed.channel.acknowledge.within_seconds
+        application = application_ack(self._outcomes, recorded.seq, awaited, within, mode, speech)
         if mode.enhanced:
             return Reply(recorded.acknowledgement or None, later=application, later_written=sent)
         return Reply(await application, written=sent)

@@ -67,6 +67,11 @@ class Conversation:
         if terms.limits.idle_seconds:
             self._arm("idle", terms.limits.idle_seconds)
 
+    @property
+    def silent(self) -> bool:
+        """Whether no byte has come in so far."""
+        return self._silent
+
     # -- what the line tells
 
     def received(self, data: bytes) -> None:

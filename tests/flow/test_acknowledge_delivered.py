@@ -1,14 +1,17 @@
 """`acknowledge: delivered`: the answer is the destination's outcome, within its bound."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 
 from engine.ops.answer import Answer
 from engine.ops.line import send_messages
-from tests.flow.rig import Rig, running
+from tests.flow.proxy import Fault
+from tests.flow.rig import Rig, channel_file, destination, running
 
 HEAD = "MSH|^~\\&|REG|RVB|X|Y|20250701101500||ADT^{event}|{id}|P|2.5.1{modes}\rEVN||20250701101500\r"
 PERSON = "PID|1||{number}^^^RVB^MR||Quintero^Marisol||{born}|F\r"
@@ -76,3 +79,45 @@ async def test_past_the_bound_the_answer_is_ae_and_a_repeat_tells_how_it_ended(r
     await rig.drained()
     assert (await sent(rig, raw)).code == "AA"
     assert [row.state for row in rig.rows()] == ["delivered"]
+
+
+async def twice(rig: Rig, *, optional: bool) -> None:
+    """Start the engine with a second destination behind a proxy of its own that is never up."""
+    second = destination("http://127.0.0.1:9", name="second", required=not optional, auth={"type": "none"})
+    channel = channel_file(rig.proxy.url) | {"destinations": [destination(rig.proxy.url), second]}
+    channel["acknowledge"] = {"when": "delivered", "within_seconds": 2}
+    (rig.folder / "channels" / "riverbend-adt.yaml").write_bytes(orjson.dumps(channel))
+    assert "done" in await rig.ask("reload")
+
+
+async def test_all_required_destinations_are_waited_for(rig: Rig) -> None:
+    """One of two is down: AE past the bound, and again for a repeat; the other one has it all the same."""
+    await rig.engine.wait_for(lambda: any(line["event"] == "started" for line in rig.engine.lines), 20)
+    await twice(rig, optional=False)
+    raw = message("A28", "C1", "RB-1")
+    assert (await sent(rig, raw)).code == "AE"
+    assert (await sent(rig, raw)).code == "AE"
+    assert len(await rig.numbered("RB-1")) == 1
+
+
+async def test_an_optional_destination_is_not_waited_for(rig: Rig) -> None:
+    """AA once the required ones have it; a repeat hears the same, and so does what came before there were two."""
+    await rig.engine.wait_for(lambda: any(line["event"] == "started" for line in rig.engine.lines), 20)
+    before = message("A28", "C0", "RB-0")
+    assert (await sent(rig, before)).code == "AA"
+    await twice(rig, optional=True)
+    raw = message("A28", "C1", "RB-1")
+    assert (await sent(rig, raw)).code == "AA"
+    assert (await sent(rig, raw)).code == "AA"
+    await twice(rig, optional=False)
+    assert (await sent(rig, before)).code == "AA"
+
+
+async def test_a_channel_that_is_stopped_answers_what_it_has_taken(rig: Rig) -> None:
+    """Stop waits for the outcome of what is in flight, within the channel's bound."""
+    await rig.engine.wait_for(lambda: any(line["event"] == "started" for line in rig.engine.lines), 20)
+    rig.proxy.script = lambda call: Fault(wait_seconds=1.0) if call.writes else None
+    sending = asyncio.create_task(sent(rig, message("A28", "C1", "RB-1")))
+    await rig.until(lambda rows: len(rows) == 1)
+    assert (await rig.ask("channels.stop", channel="riverbend-adt"))["done"]["state"] == "stopped"
+    assert (await sending).code == "AA"

@@ -16,7 +16,7 @@ from engine import fault
 from engine.config.channel import Limits, Mllp
 from engine.errors import StartError
 from engine.receive.block import Block, BlockKind, frame
-from engine.receive.listener import Door, listen
+from engine.receive.listener import Door, admission, listen
 from engine.receive.listener.admission import _allowed
 from engine.receive.reply import Peer, Reply
 
@@ -311,6 +311,24 @@ async def test_who_may_not_come_in(open_door: Any, dial: Any, options: dict[str,
     await refused.play(("closed", b""))
     assert heard.events[word] == 1
     assert len(heard.blocks) == (word == "refused-full")
+
+
+async def test_the_silent_give_way_where_there_is_no_room(
+    open_door: Any, dial: Any, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Idle connections that never sent a byte cannot lock a sender out; one that has spoken keeps its place."""
+    monkeypatch.setattr(admission, "SILENT_SECONDS", 0.0)
+    heard = await open_door(limits={"connections": 2})
+    speaker, silent = await dial(heard), await dial(heard)
+    await speaker.play(("send", frame(b"A")), ("expect", ACK_A))
+    await eventually(lambda: heard.listening.connections == 2)
+    late = await dial(heard)
+    await late.play(("send", frame(b"A")), ("expect", ACK_A))
+    await silent.play(("closed", b""))
+    await speaker.play(("send", frame(b"A")), ("expect", ACK_A))
+    assert heard.events["gave-way"] == 1
+    await (await dial(heard)).play(("closed", b""))
+    assert heard.events["refused-full"] == 1
 
 
 async def test_a_place_is_free_again(open_door: Any, dial: Any, eventually: Eventually) -> None:

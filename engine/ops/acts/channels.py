@@ -22,7 +22,7 @@ from engine.errors import ConfigurationError, UsageError
 from engine.journal.backlog import left_of_channel
 from engine.ops.acts.act import Act, Actor, Given
 from engine.ops.acts.role import Permission
-from engine.pipeline.engine import Engine, now
+from engine.pipeline.engine import Engine
 from engine.pipeline.tally import Tally
 
 
@@ -48,7 +48,7 @@ async def _start(engine: Engine, _actor: Actor, given: Given) -> Any:
 
 async def _stop(engine: Engine, actor: Actor, given: Given) -> Any:
     name = _named(engine, given)
-    await engine.doors.stop(name, now(), actor.name)
+    await _stopped(engine, name, actor)
     return shown(engine, name)
 
 
@@ -56,9 +56,16 @@ async def _drain(engine: Engine, actor: Actor, given: Given) -> Any:
     """Stop a channel and say what is left; asked again, it only says that."""
     name = _named(engine, given)
     if name not in engine.doors.stopped:
-        await engine.doors.stop(name, now(), actor.name)
+        await _stopped(engine, name, actor)
     left = await asyncio.to_thread(left_of_channel, engine.files.data, name, tuple(engine.dispatches))
     return shown(engine, name) | {"unfinished": left}
+
+
+async def _stopped(engine: Engine, name: str, actor: Actor) -> None:
+    """Stop a channel; one that acknowledges on delivery is given the time that its answers may take."""
+    acknowledge = engine.feeds[name].channel.acknowledge
+    patience = acknowledge.within_seconds if acknowledge.when == "delivered" else 0.0
+    await engine.doors.stop(name, engine.now(), actor.name, patience)
 
 
 async def _allow_merge(engine: Engine, _actor: Actor, given: Given) -> Any:

@@ -93,8 +93,8 @@ async def listen(door: Door, answer: Answer, observe: Observe, *, backlog: int =
     """Open a door on the running loop; `answer` is called once per block, in order, and may take its time.
 
     `observe` hears a short word for everything else that happens: `connected`, `refused-address`, `refused-full`,
-    `refused-certificate`, `tls-failed`, `probe`, `stray-bytes`, `stalled`. StartError says in one line why the port
-    cannot be had.
+    `gave-way`, `refused-certificate`, `tls-failed`, `probe`, `stray-bytes`, `stalled`. StartError says in one line why
+    the port cannot be had.
     """
     if fault.armed() and not _loopback(door.mllp.host):
         raise StartError(f"channel {door.channel}: with ENGINE_FAULT set nothing listens beyond loopback")

@@ -4,7 +4,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from ipaddress import IPv6Address, ip_address
-from typing import Any
+from typing import Any, Final
 
 from OpenSSL import SSL
 from twisted.internet.interfaces import IOpenSSLServerConnectionCreator
@@ -17,9 +17,12 @@ from engine.receive.conversation import Terms
 from engine.receive.listener.connection import Connection, Encrypted
 from engine.receive.tls import Certificates
 
+# So long may a connection stand without a byte while the door is full; then it gives way to the next one.
+SILENT_SECONDS: Final = 5.0
+
 
 class Conversations(Factory):
-    """Lets in who is allowed, as many as there is room for."""
+    """Lets in who is allowed, as many as there is room for; where there is none, the silent give way."""
 
     noisy = False
 
@@ -45,8 +48,19 @@ class Conversations(Factory):
         limits = self.terms.limits
         if self._allow and not _allowed(host, self._allow):
             return "refused-address"
-        full = self._addresses.total() >= limits.connections
-        return "refused-full" if full or self._addresses[host] >= limits.connections_per_address else ""
+        if self._addresses[host] >= limits.connections_per_address:
+            return "refused-full"
+        return "refused-full" if self._addresses.total() >= limits.connections and not self._make_room() else ""
+
+    def _make_room(self) -> bool:
+        """Drop the connection that has stood longest without ever sending a byte; False where none has for long."""
+        late = asyncio.get_running_loop().time() - SILENT_SECONDS
+        silent = [connection for connection in self.open if connection.silent and connection.since <= late]
+        if not silent:
+            return False
+        self.terms.observe("gave-way")
+        min(silent, key=lambda connection: connection.since).abort()
+        return True
 
     def enter(self, connection: Connection) -> None:
         """Count a connection among those that stand."""

@@ -108,12 +108,19 @@ class Connection(Protocol):
         self._discarding = self._half_closed = self._lost = self._refused = False
         self._socket: Any = None
         self._timer: asyncio.TimerHandle | None = None
+        self.since = 0.0
+
+    @property
+    def silent(self) -> bool:
+        """Whether no byte of a message has come in so far."""
+        return self._conversation is None or self._conversation.silent
 
     # -- told by Twisted
 
     def connectionMade(self) -> None:  # noqa: N802 - Twisted's name
         """Enter the door; behind TLS the conversation waits for the handshake."""
         self._house.enter(self)
+        self.since = asyncio.get_running_loop().time()
         encrypted = isinstance(self.transport, Encrypted)
         self._socket = self.transport.transport if encrypted else self.transport
         self._socket.owner = self
