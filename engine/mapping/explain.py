@@ -299,9 +299,11 @@ def element_names(document: Document, path: tuple[str | int, ...]) -> tuple[str,
 
 
 def _holds(item: Any, value: Any) -> bool:
-    """Say whether an item is what was made, to which defaults may have been added."""
+    """Say whether an item is what was made, to which defaults may have been added; its references are named since."""
     if isinstance(item, dict) and isinstance(value, dict):
-        return all(item.get(name) == part for name, part in value.items())
+        return all(name == "reference" or _holds(item.get(name), part) for name, part in value.items())
+    if isinstance(item, list) and isinstance(value, list) and len(item) == len(value):
+        return all(_holds(one, other) for one, other in zip(item, value, strict=True))
     return bool(item == value)
 
 

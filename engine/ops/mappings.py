@@ -22,6 +22,20 @@ from engine.ops.lazily import Lazily
 from engine.ops.options import Json, Mappings
 
 ABSENT: Final = "\N{EM DASH}"
+# By what an interaction is known, and what belongs to that; how it is joined, where not by its own name.
+ASKED: Final = (
+    ("keep", "if_absent"),
+    ("retire", "within"),
+    ("attest",),
+    ("follow", "to"),
+    ("merge", "into"),
+    ("rename", "to"),
+    ("move", "from"),
+    ("link", "and"),
+    ("unlink", "and"),
+    ("upsert",),
+)
+JOINED: Final = {"if_absent": "; if absent: "}
 
 
 class Tools(Lazily):
@@ -175,20 +189,16 @@ def _told(made: dict[str, Any]) -> Iterator[str]:
         for name in ("identities", "sources", "reactivate", "stand_in", "status", "clears", "slices", "deletes"):
             if one.get(name):
                 yield f"    {name:<12} {_line(one[name])}"
-        text = orjson.dumps(one.get("patient") or one.get("resource"), option=orjson.OPT_INDENT_2).decode()
+        body = one.get("patient") or one.get("resource") or one.get("retired")
+        text = orjson.dumps(body, option=orjson.OPT_INDENT_2).decode() if isinstance(body, dict) else ""
         yield from (f"    {line}" for line in text.splitlines())
 
 
 def _asked(one: dict[str, Any]) -> str:
-    """Return in a few words what an interaction asks."""
-    if "keep" in one:
-        return f"keep {one['keep']}; if absent: {one['if_absent']}"
-    if "merge" in one:
-        return f"merge {one['merge']} into {one['into']}"
-    if "rename" in one:
-        return f"rename {_line(one['rename'])} to {_line(one['to'])}"
-    link = next((word for word in ("link", "unlink") if word in one), None)
-    return f"{link} {one[link]} and {one['and']}" if link else str(one["upsert"])
+    """Return in a few words what an interaction asks: its name, and what belongs to that."""
+    name, *more = next(words for words in ASKED if words[0] in one)
+    told = _line(one[name]) if name == "upsert" else f"{name} {_line(one[name])}"
+    return told + "".join(f"{JOINED.get(word, f' {word} ')}{_line(one[word])}" for word in more)
 
 
 def _line(value: Any) -> str:

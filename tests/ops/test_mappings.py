@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from engine.config.shipped import shipped
 from engine.errors import UsageError
+from engine.mapping.case import cases_of
 from engine.ops.mappings import app
 
 RUNNER = CliRunner()
@@ -68,6 +70,44 @@ def test_try_shows_the_plan_and_the_resource(file: Path) -> None:
     assert "A01 M1: deliver (admit)" in result.stdout
     assert '"family": "QUINTERO"' in result.stdout
     assert "A20 M2: filter (bed-status)" in result.stdout
+
+
+@pytest.fixture
+def everything(tmp_path: Path) -> Path:
+    """A site's folder that sends resources of every type."""
+    names = "Patient, Encounter, RelatedPerson, Coverage, AllergyIntolerance, Condition, Procedure, Observation"
+    text = f"mapping: adt\nextends: shipped/adt\nresources: [{names}, Account, PractitionerRole, Provenance]\n"
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "adt.yaml").write_text(text)
+    return tmp_path / "site"
+
+
+def test_try_tells_every_kind_of_interaction(everything: Path, tmp_path: Path) -> None:
+    """Whatever a plan asks is told in words: the messages of all shipped cases at once."""
+    messages = tmp_path / "all.hl7"
+    messages.write_bytes(b"\n\n".join(case.raw for case in cases_of(shipped("mappings"))))
+    channel = tmp_path / "ward.yaml"
+    channel.write_text(
+        "channel: ward\nlisten: {mllp: {port: 2575}}\nallow_merge: true\nauthorities: {RVB: https://mrn.example}\n"
+        "destinations: [{name: fhir, base_url: http://127.0.0.1:9/fhir}]\n"
+    )
+    options = ["--mappings", str(everything), "--channel", str(channel)]
+    result = RUNNER.invoke(app, ["try", str(messages), *options])
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    told = {line.split()[0] for line in result.stdout.splitlines() if re.match(r"  [a-z]+ ", line)}
+    asked = {"keep", "retire", "attest", "follow", "merge", "rename", "move", "link", "unlink", "create", "update"}
+    assert asked - told == set()
+
+
+def test_explain_of_what_refers_to_what_is_listed(everything: Path, tmp_path: Path) -> None:
+    """A guarantor is explained although its reference is named later, when the plan is whole."""
+    message = tmp_path / "one.hl7"
+    head = "MSH|^~\\&|H|R|||20250701093000||ADT^A08|M1|P|2.5.1\n"
+    message.write_text(f"{head}{PID}||||||||||AC-9\nGT1|1|G-1|Silva^Carla||||||||MTH\n")
+    options = ["--mappings", str(everything), "--element", "Account.guarantor"]
+    result = RUNNER.invoke(app, ["explain", str(message), *options])
+    assert "Account.guarantor[0].party.display = Carla Silva" in result.stdout
+    assert "GT1-3 (in GT1 number 1): Silva^Carla" in result.stdout
 
 
 def test_try_as_json(file: Path) -> None:
