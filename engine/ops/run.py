@@ -21,6 +21,7 @@ from engine.ops.acts.table import ALL
 from engine.ops.admin import serving
 from engine.ops.anchoring import Anchoring, watched
 from engine.ops.anchors import Anchors
+from engine.ops.indexing import indexed
 from engine.ops.options import ADMIN, CHANNELS, DATA, Admin, AdminCertificate, AdminKey, Channels, Data, Mappings
 from engine.ops.trail import Trail
 from engine.ops.watching import watching
@@ -97,6 +98,7 @@ async def _serve(files: Files, where: Doorway, listening: socket.socket, stop: a
         watched(trail, anchoring),
         cared(engine.journal, engine.feeds, now),
         watching(engine),
+        indexed(files.data),
     ):
         _log.info("started", pid=os.getpid(), count=len(engine.doors.intakes))
         waits = [loop.create_task(stop.wait()), loop.create_task(engine.failed.wait())]
