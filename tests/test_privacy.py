@@ -1,6 +1,7 @@
 """Nothing of a patient leaves by a side door: canaries through every path, then a search of all that was said."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Final
@@ -16,6 +17,7 @@ from tests.flow.program import Program
 from tests.flow.proxy import PATIENT, Call, Fault
 from tests.flow.rig import SECRET, Rig, running
 from tests.flow.sender import END_BLOCK, START_BLOCK
+from tests.ops.web.person import Person
 
 FAMILY: Final = "Kanarivogel"
 GIVEN: Final = "Quetzalina"
@@ -224,3 +226,68 @@ async def test_commands_that_list_or_fail_say_nothing_of_a_patient(rig: Rig) -> 
                 await command.kill()
         assert b"Traceback" not in b"".join(command.said), command.log()
         assert_silent(f"adt-engine {' '.join(arguments)}", b"".join(command.said))
+
+
+ADDRESS: Final = re.compile(r'(?:href|action|src|sse-connect|hx-\w+)="([^"]*)"')
+# What somebody may type into an address or a wrong field all the same.
+TYPED: Final = (
+    f"/messages/{MRN}1",
+    f"/{FAMILY}",
+    f"/messages?patient={MRN}1",
+    f"/messages?state={FAMILY}",
+    f"/runs/{SSN}",
+)
+
+
+async def test_pages_put_nothing_of_a_patient_into_addresses_errors_or_the_log(rig: Rig) -> None:
+    """Searched for, looked at, explained, rehearsed, mistyped: no address that we make, no error and no line has it."""
+    await rig.engine.start()
+    address = await rig.address()
+    for block in (_message("G1"), *BROKEN[:16]):
+        await _say(address, block)
+    await rig.until(lambda rows: all(row.state not in {"received", "claimed"} for row in rows))
+    await rig.engine.wait_for(lambda: any(line["event"] == "started" for line in rig.engine.lines), 20)
+    person = Person(next(line["port"] for line in rig.engine.lines if line["event"] == "pages listening"))
+    invited = (await rig.ask("users.add", name="ann", role="operator"))["done"]
+    assert (await person.set_up(invited["token"], "ann")).status_code == 303
+    made, errors = await _visited(person, len(rig.rows()))
+    token = (await rig.ask("tokens.add", name="metrics", role="viewer", days=1))["done"]["token"]
+    metrics = await person.http.get("/metrics", headers={"authorization": f"Bearer {token}"})
+    await person.get("/account")
+    await person.post("/log-out")
+    await person.log_in(FAMILY, f"{GIVEN} {STREET} {MRN}")
+    await person.close()
+    assert await rig.engine.stop() == 0
+    assert len(made) > 100
+    assert_silent("an address", "\n".join(made).encode())
+    assert_silent("an error", "\n".join(errors).encode())
+    assert_silent("a metric", metrics.content)
+    assert_silent("the engine's log", b"".join(rig.engine.said))
+
+
+async def _visited(person: Person, entries: int) -> tuple[set[str], list[str]]:
+    """Open all that shows patients; return the addresses on the pages, and what was said where it was refused."""
+    made: set[str] = set()
+    errors: list[str] = []
+    searches = ({"patient": f"{MRN}G1"}, {"visit": MRN}, {"text": FAMILY}, {"since": FAMILY})
+    for form in searches:
+        await person.get("/messages")
+        answer = await person.post("/messages/search", form)
+        made.add(answer.headers.get("location", ""))
+        if answer.status_code == 303:
+            await person.get(answer.headers["location"])
+            made |= set(ADDRESS.findall(person.page))
+    for seq in range(1, entries + 1):
+        for path in (f"/messages/{seq}", f"/messages/{seq}/explain", f"/messages/{seq}/edit"):
+            assert (await person.get(path)).status_code == 200, path
+            made |= set(ADDRESS.findall(person.page))
+        answer = await person.post(f"/messages/{seq}/rehearse")
+        made |= set(ADDRESS.findall(answer.text))
+    for path in ("/overview", "/lanes", "/codes", "/duplicates", "/alerts", "/channels"):
+        errors.append((await person.get(path)).text)  # none of these is of a patient
+        made |= set(ADDRESS.findall(person.page))
+    for path in TYPED:
+        answer = await person.get(path)
+        if answer.status_code >= 400:
+            errors.append(answer.text)
+    return made, errors

@@ -215,6 +215,42 @@ async def test_new_messages_appear_by_themselves(window: Window) -> None:
     await expect(window.page.locator("tbody tr").first).to_contain_text("delivered", timeout=15_000)
 
 
+async def test_a_live_list_waits_for_whoever_works_in_it(window: Window) -> None:
+    """A link that has the focus keeps it while messages come in; once it is left, the list catches up."""
+    page, rig = window.page, window.site.rig
+    await window.open("/messages")
+    count = len(rig.rows())
+    focused = page.get_by_role("link", name=str(count), exact=True)
+    await focused.focus()
+    await send_messages(*await rig.address(), [message("LIVE2", "RB-91")])
+    await rig.until(lambda rows: len(rows) > count and rows[count].state == "delivered")
+    newest = page.get_by_role("link", name=str(count + 1), exact=True)
+    await page.wait_for_timeout(5_000)
+    await expect(focused).to_be_focused()
+    await expect(newest).to_have_count(0)
+    await page.get_by_role("link", name="Channels").focus()
+    await expect(newest).to_be_visible(timeout=10_000)
+
+
+async def test_a_live_list_rests_while_nobody_looks(window: Window) -> None:
+    """In a hidden tab the list asks for nothing, so that many tabs do not use up the connections; shown, it goes on."""
+    page, rig = window.page, window.site.rig
+    await window.open("/messages")
+    await expect(page.locator("[sse-connect]")).to_have_count(1)
+    hide = "Object.defineProperty(document, 'hidden', {value: %s, configurable: true}); "
+    tell = "document.dispatchEvent(new Event('visibilitychange'))"
+    await page.wait_for_timeout(1_000)
+    await page.evaluate(hide % "true" + tell)
+    await expect(page.locator("[data-resting]")).to_have_count(1)
+    count = len(rig.rows())
+    await send_messages(*await rig.address(), [message("LIVE3", "RB-92")])
+    newest = page.get_by_role("link", name=str(count + 1), exact=True)
+    await page.wait_for_timeout(3_000)
+    await expect(newest).to_have_count(0)
+    await page.evaluate(hide % "false" + tell)
+    await expect(newest).to_be_visible(timeout=10_000)
+
+
 async def test_a_failed_message_is_found_understood_mended_and_delivered(window: Window) -> None:
     """From the first page: what is held and why; edited, rehearsed, stored, delivered; who waited goes on."""
     page, rig = window.page, window.site.rig

@@ -1,4 +1,5 @@
-/* What the pages do beyond HTML: one policy for what htmx puts into them, and lists that rest while nobody looks. */
+/* What the pages do beyond HTML: one policy for what htmx puts into them, live parts that wait for whoever works in
+   them and rest while nobody looks, and a question before what cannot be undone. */
 (function () {
   'use strict'
   /* Only parts of our own pages come this way, escaped by the server. What could run is refused outright. */
@@ -11,10 +12,38 @@
       }
     })
   }
+
+  /* A part in which somebody is at work stays as it is; what came meanwhile is shown afterwards. */
+  const missed = new Map()
+  function inUse (part) {
+    const selection = document.getSelection()
+    return part.contains(document.activeElement) || part.querySelector('details[open]') !== null ||
+      (selection !== null && !selection.isCollapsed && part.contains(selection.anchorNode))
+  }
+  document.addEventListener('htmx:sseBeforeMessage', function (event) {
+    missed.delete(event.target)
+    if (inUse(event.target)) {
+      event.preventDefault()
+      missed.set(event.target, event.detail.data)
+    }
+  })
+  function catchUp () {
+    for (const [part, data] of missed) {
+      if (!part.isConnected) missed.delete(part)
+      else if (!inUse(part)) {
+        missed.delete(part)
+        window.htmx.swap(part, data, { swapStyle: 'innerHTML' })
+      }
+    }
+  }
+  for (const name of ['focusin', 'focusout', 'toggle', 'selectionchange']) {
+    document.addEventListener(name, function () { window.setTimeout(catchUp, 50) }, true)
+  }
+
   document.addEventListener('htmx:sseOpen', function (event) {
     const source = event.detail.source
     const live = event.target
-    document.addEventListener('visibilitychange', function resting() {
+    document.addEventListener('visibilitychange', function resting () {
       if (document.hidden && source.readyState !== EventSource.CLOSED) {
         source.close()
         live.dataset.resting = 'true'
@@ -28,6 +57,7 @@
       }
     })
   })
+
   document.addEventListener('click', function (event) {
     const button = event.target.closest('[data-confirm]')
     if (button && !window.confirm(button.dataset.confirm)) event.preventDefault()

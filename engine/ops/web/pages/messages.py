@@ -87,7 +87,10 @@ def _criteria(call: Call, kept: str = "") -> Mapping[str, Any]:
     """Return what the list is of: a kept search, or plain filters of the address."""
     name = kept or call.asked("search")
     if not name:
-        return {key: value for key in PLAIN if (value := call.asked(key).strip())}
+        plain = {key: value for key in PLAIN if (value := call.asked(key).strip())}
+        if plain.get("state", State.HELD) not in list(State):
+            raise RefusedRequestError(422, f"there is no such state: {', '.join(State)}")
+        return plain
     criteria = call.desk.searches.find(call.owner, name)
     if criteria is None:
         raise RefusedRequestError(404, "this search is no longer kept: search again")

@@ -74,9 +74,9 @@ async def _charts(call: Call) -> dict[str, Any]:
     latency = _worst([one["p99"] for one in series["ack_ms"].values()])
     minutes = max(series["seconds"], 1) / 60
     charts = (
-        chart("Messages received", "a minute", _points(times, _rate(_sum(series["received"].values()), minutes))),
-        chart("Acknowledged within, 99 of 100", "ms", _points(times, latency)),
-        chart("Oldest unfinished message", "s", [one for one in call.desk.history.samples if one[0] >= since]),
+        chart("Received", "a minute", _points(times, _rate(_sum(series["received"].values()), minutes))),
+        chart("ACK time, 99 of 100", "ms", _points(times, latency)),
+        chart("Oldest unfinished", "s", [one for one in call.desk.history.samples if one[0] >= since]),
         chart("Refused or held", "a minute", _points(times, _rate(_sum(errors), minutes))),
     )
     return {"charts": charts}
