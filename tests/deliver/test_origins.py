@@ -8,7 +8,7 @@ from engine.fhir.plan import Attest
 from engine.hl7.message import parse
 from engine.mapping.case import channel_of, sending
 from engine.mapping.compile import compile_mapping
-from tests.deliver.conftest import MRN
+from tests.deliver.conftest import AT, MRN
 from tests.deliver.fake_fhir import Step
 from tests.deliver.test_lists import ALL, EAST, SOURCE, TYPES, Feed, states
 
@@ -95,6 +95,17 @@ async def test_a_further_try_tells_of_all_that_an_earlier_one_may_have_written(f
     await feed.say(*ALL, attempts_made=9, replay=True)
     assert feed.writes == []
     assert origins(feed) == [named]
+
+
+async def test_a_rehearsal_tells_of_it(feed):
+    """What a delivery would do now has the Provenance among its writes, and makes none."""
+    await feed.say(event="A28")
+    message = f"MSH|^~\\&|REG|RIVERBEND|||20260309080000||ADT^A31|R{feed.name}|P|2.5.1\rEVN||20260309080000\r"
+    plan = MAPPING.plan(parse(f"{message}PID|1||{feed.numbers}||{feed.name}^Other||19600102|F\r".encode()))
+    rehearsal = await feed.site.destination.rehearse(plan, feed.site.memory, at=AT)
+    calls = [(one.method, one.path.split("/")[0]) for one in rehearsal.calls]
+    assert calls == [("PUT", "Patient"), ("PUT", "Provenance")]
+    assert len(origins(feed)) == 1
 
 
 async def test_a_merge_is_told_of(feed):
