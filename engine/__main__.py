@@ -23,6 +23,7 @@ class Commands(Lazily):
         "doctor": "engine.ops.examine.doctor:doctor",
         "deploy": "engine.ops.deploy.printing:app",
         "messages": "engine.ops.messages:app",
+        "lanes": "engine.ops.lanes:app",
         "channels": "engine.ops.channels:app",
         "destinations": "engine.ops.destinations:app",
         "alerts": "engine.ops.alerts:app",

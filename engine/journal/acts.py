@@ -207,13 +207,13 @@ class Acts:
         state = self._entry(seq).state
         unfinished = state is State.HELD or any(row.state in UNFINISHED for row in self._rows(seq))
         self._overtaken(seq, edited, force=asked.force)
+        if discard and unfinished:
+            self.discard(seq, discard, by=asked.by)
         recorded = self._recording.record([edited])[0]
         kept: str | bytes = changes.decode()
         if self._sealing is not None:
             kept = self._sealing.seal(changes, edit_at(recorded.seq))
         self._connection.execute(EDIT, (recorded.seq, seq, asked.by, optional_micros(asked.at), kept))
-        if discard and unfinished:
-            self.discard(seq, discard, by=asked.by)
         return recorded
 
     def _name(self, visit: str) -> str:
@@ -306,10 +306,15 @@ class Acts:
 
 
 def overtaken_at(
-    connection: Connection, seq: int, patients: tuple[tuple[str, ...], ...], destinations: tuple[str, ...]
+    connection: Connection,
+    sealing: Sealing | None,
+    seq: int,
+    patients: tuple[tuple[str, ...], ...],
+    destinations: tuple[str, ...],
 ) -> frozenset[str]:
     """Return where something newer than an entry was applied for one of these patients."""
-    keys = orjson.dumps([key for group in patients for key in group]).decode()
+    named = [key for group in patients for key in group]
+    keys = orjson.dumps([key if sealing is None else sealing.name(key) for key in named]).decode()
     lanes = orjson.dumps([lane for (lane,) in connection.execute(LANES_OF_KEYS, (keys,)).fetchall()]).decode()
     return frozenset(name for name in destinations if connection.execute(NEWER, (lanes, name, seq)).fetchone()[0])
 

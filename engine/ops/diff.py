@@ -9,10 +9,13 @@ import typer
 
 from engine.config.shipped import shipped
 from engine.errors import UsageError
+from engine.journal.rehearsals import shadowed
 from engine.mapping.compile import compile_mapping, load
 from engine.mapping.difference import Comparison, Group, Kind
 from engine.ops.authored import folders_of
+from engine.ops.differences import Summary, summed
 from engine.ops.options import Json
+from engine.ops.searching import filters_of
 from engine.ops.traffic import (
     Event,
     Files,
@@ -34,11 +37,12 @@ SHIPPED: Final = "shipped"
 PLAIN: Final = frozenset({Kind.RULE, Kind.ACTION, Kind.ERROR, Kind.STEP, Kind.WARNING})
 
 Folder = Annotated[str, typer.Argument(help="A mapping folder, or `shipped`.")]
+Server = Annotated[bool, typer.Option("--server", help="What a channel in shadow would change at its server.")]
 
 
 def diff(
-    old: Folder,
-    new: Folder,
+    old: Folder = "",
+    new: Folder = "",
     files: Files = None,
     data: Journal = None,
     channel: On = None,
@@ -50,15 +54,29 @@ def diff(
     name: Annotated[str, typer.Option("--name", help="The mapping; by default the channel's own.")] = "",
     values: Values = False,
     fail_on_change: Annotated[bool, typer.Option("--fail-on-change", help="Exit 1 if anything differs.")] = False,
+    server: Server = False,
     as_json: Json = False,
 ) -> None:
     """Show what would come out differently of messages, grouped by kind of change, with counts and an example each.
+
+    With --server: what the entries of channels in shadow would have done at their servers, as it was found when they
+    came in; no mappings are named then.
 
     Of a journal no values are shown unless --values says so. Exit 0, or 1 with --fail-on-change if anything differs.
 
     Example: adt-engine mappings diff shipped my-mappings --data /var/lib/adt-engine --event A08
     """
     on = channel_in(channel)
+    if server:
+        if data is None or old or new:
+            raise UsageError("--server needs --data with the data folder of an engine, and no mappings")
+        moment = filters_of({"since": since}).since
+        name_of = on.channel if channel else ""
+        told = summed(shadowed(data, channel=name_of, event=event, since=moment, limit=limit))
+        differing = _of_server(told, shown=values, as_json=as_json)
+        raise typer.Exit(1 if differing and fail_on_change else 0)
+    if not old or not new:
+        raise UsageError("name two mapping folders, or `shipped`; or --server with --data")
     choice = chosen(
         files,
         data,
@@ -87,6 +105,33 @@ def diff(
         typer.echo("\n".join(_told(found, unreadable, shown=shown)))
     if found.differing and fail_on_change:
         raise typer.Exit(1)
+
+
+def _of_server(found: Summary, *, shown: bool, as_json: bool) -> int:
+    """Print what channels in shadow would have done, and return how many entries would have done something."""
+    if as_json:
+        changes = [
+            {"kind": one.kind.value, "path": one.path, "count": one.count, "example": one.example}
+            | ({"before": one.before, "after": one.after} if shown else {})
+            for one in found.sums()
+        ]
+        made = {"messages": found.messages, "differing": found.differing, "changes": changes}
+        typer.echo(orjson.dumps(made, option=orjson.OPT_INDENT_2))
+    else:
+        typer.echo("\n".join(_lines(found, shown=shown)))
+    return found.differing
+
+
+def _lines(found: Summary, *, shown: bool) -> Iterator[str]:
+    kind = None
+    for one in found.sums():
+        if one.kind is not kind:
+            kind = one.kind
+            yield f"{kind.value}:"
+        yield f"  {one.count:>6}  {one.path}"
+        values = f": {_value(one.before)} -> {_value(one.after)}" if shown and (one.before or one.after) else ""
+        yield f"          {one.example}{values}"
+    yield f"{found.messages} messages in shadow, {found.differing} would change something or not be delivered"
 
 
 def _folders(folder: str) -> list[Path]:

@@ -21,7 +21,7 @@ CHOICES: Final = frozenset(
 REFUSALS: Final = {
     Refusal.ABSENT: "the server has no Patient {named}",
     Refusal.MERGED_AWAY: "Patient {named} was merged into another record: choose that one",
-    Refusal.UNRELATED: "Patient {named} neither carries one of the numbers nor is one of the matches: `--show` lists them",
+    Refusal.UNRELATED: "Patient {named} neither carries one of the numbers nor is one of the matches",
 }
 
 
@@ -62,7 +62,7 @@ async def resolve(desk: Desk, seq: int, destination: str, named: str, *, by: str
 
     def carry_out(rooms: Rooms) -> int:
         count = rooms.acts.release(seq, (asked.destination,), who)
-        choose(rooms.connection, asked.destination, asked.question.identities, named)
+        choose(rooms.connection, asked.destination, asked.question.identities, named, rooms.sealing)
         return count
 
     count = await desk.journal.act(carry_out)

@@ -1,7 +1,6 @@
 """Rehearsing an entry: what replaying it, or an edit of it, would do at its destinations now; nothing is written."""
 
 from dataclasses import dataclass
-from functools import partial
 
 from engine.deliver.rehearsal import Rehearsal
 from engine.deliver.verdict import Verdict
@@ -46,7 +45,10 @@ async def rehearse(desk: Desk, seq: int, destination: str = "", edited: bytes | 
     if entry is None or judged.message is None or judged.state is not State.RECEIVED:
         return Rehearsed(changes, judged.reason, judged.findings, {}, frozenset())
     names = (desk.dispatch(destination).name,) if destination else feed.destinations
-    overtaken = await desk.journal.read(partial(overtaken_at, seq=seq, patients=entry.patients, destinations=names))
+    patients = entry.patients
+    overtaken = await desk.journal.act(
+        lambda rooms: overtaken_at(rooms.connection, rooms.sealing, seq, patients, names)
+    )
     told = {name: await _at(desk, feed, name, judged.message) for name in names}
     return Rehearsed(changes, "", (), told, overtaken)
 

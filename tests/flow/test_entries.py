@@ -1,0 +1,173 @@
+"""What operators do with single entries: judged anew, edited, rehearsed, retried, resolved; each in its place."""
+
+import asyncio
+
+import orjson
+
+from tests.flow.operator import configured, done, ended, message, refused, sent, started
+from tests.flow.proxy import Fault
+from tests.flow.rig import SECRET, Rig
+
+
+async def test_a_refused_message_is_judged_anew_once_its_channel_is_mended(rig: Rig) -> None:
+    """Refused as before until then; taken in, it goes to its old place, and a resend is answered positively."""
+    await started(rig)
+    raw = message("C1", "RB-1", mode="T", phone="5550101")
+    assert [answer.code for answer in await sent(rig, raw)] == ["AR"]
+    assert "refused" not in await refused(rig, "messages.replay", entry=1)
+    assert "processing-id" in await refused(rig, "messages.replay", entry=1)
+    await configured(rig, processing_ids=["P", "T"])
+    assert await done(rig, "messages.replay", entry=1) == {"destinations": 1}
+    await rig.until(ended("delivered", reasons=["created"]))
+    assert (await done(rig, "messages.show", entry=1))["flags"] == ["judged-anew"]
+    assert [answer.code for answer in await sent(rig, raw)] == ["AA"]
+    assert len(rig.rows()) == 1
+    await sent(rig, message("C2", "RB-1"))
+    await rig.until(ended("delivered", "delivered"))
+    assert "--force" in await refused(rig, "messages.replay", entry=1)
+
+
+async def test_a_refused_message_that_was_overtaken_needs_force(rig: Rig) -> None:
+    """Its patient has newer data: by force it goes over them, and each step is told."""
+    await started(rig)
+    await sent(rig, message("C1", "RB-1", mode="T", phone="5550101"), message("C2", "RB-1", phone="5550102"))
+    await rig.until(ended("rejected", "delivered"))
+    await configured(rig, processing_ids=["P", "T"])
+    told = await done(rig, "messages.rehearse", entry=1)
+    assert [one["overtaken"] for one in told["destinations"]] == [True]
+    assert "--force" in await refused(rig, "messages.replay", entry=1)
+    await done(rig, "messages.replay", entry=1, force=True)
+    await rig.until(ended("delivered", "delivered"))
+    (body,) = (await rig.patients()).values()
+    assert body["telecom"][0]["value"].endswith("5550101")
+
+
+async def test_a_self_merge_stays_refused_and_a_fragment_is_never_judged(rig: Rig) -> None:
+    """However often it is replayed; nothing is sent."""
+    await started(rig)
+    merge = message("C1", "RB-1", event="A40", more="MRG|RB-1^^^RVB^MR\r")
+    assert [answer.code for answer in await sent(rig, merge)] == ["AE"]
+    assert "self-merge" in await refused(rig, "messages.replay", entry=1)
+    host, port = await rig.address()
+    _, writer = await asyncio.open_connection(host, port)
+    writer.write(b"\x0b" + message("C2", "RB-1")[:120] + b"\x0b" + message("C3", "RB-1") + b"\x1c\r")
+    await writer.drain()
+    rows = await rig.until(lambda rows: len(rows) == 3 and rows[2].state == "delivered")
+    writer.close()
+    assert rows[1].reason == "torn"
+    assert "send it again" in await refused(rig, "messages.replay", entry=2)
+    told = await done(rig, "messages.rehearse", entry=1)
+    assert (told["refused"]["reason"], told["destinations"]) == ("self-merge", [])
+
+
+async def test_an_entry_is_edited_rehearsed_and_delivered(rig: Rig) -> None:
+    """A failed message gets what it lacks: seen before, then delivered; the original ends."""
+    await started(rig)
+    await sent(rig, message("C1", "RB-1", event="A28", born=""), message("C2", "RB-9"))
+    await rig.until(ended("held", "delivered"))
+    change = {"PID-7": "19840229"}
+    told = await done(rig, "messages.rehearse", entry=1, set=change)
+    assert told["differences"] == [{"path": "PID-7", "before": None, "after": "19840229"}]
+    (place,) = told["destinations"]
+    assert (place["verdict"], place["reason"], [call["method"] for call in place["calls"]]) == (
+        "delivered", "created", ["POST"]
+    )  # fmt: skip
+    assert {one["path"] for one in place["differences"]} >= {"birthDate", "name"}
+    assert [row.state for row in rig.rows()] == ["held", "delivered"]
+    made = await done(rig, "messages.edit", entry=1, set=change, discard_original=True, reason="typo at the desk")
+    assert (made["entry"], made["original"], made["next_step"]) == (3, "discarded", "")
+    assert made["differences"] == told["differences"]
+    await rig.until(ended("discarded", "delivered", "delivered"))
+    shown = await done(rig, "messages.show", entry=3)
+    assert (shown["parent"], "19840229" in shown["message"]) == (1, True)
+    assert len(await rig.numbered("RB-1")) == 1
+
+
+async def test_an_edit_waits_behind_its_original(rig: Rig) -> None:
+    """Held, the original stays before it until somebody releases or discards it; the answer says so."""
+    await started(rig)
+    for _ in range(2):
+        await _alike(rig)
+    await sent(rig, message("C1", "RB-1", event="A28", family="Alike"))
+    await rig.until(ended("held"))
+    made = await done(rig, "messages.edit", entry=1, set={"PID-5.1": "Unlike"})
+    assert (made["entry"], made["original"]) == (2, "held")
+    assert "discard it" in made["next_step"]
+    await rig.until(ended("held", "waiting"))
+    await done(rig, "messages.discard", entry=1, reason="edited")
+    await rig.until(ended("discarded", "delivered"))
+
+
+async def test_an_edit_is_judged_as_what_comes_in(rig: Rig) -> None:
+    """What the door would refuse, what differs in nothing, what cannot be set: refused, and nothing is recorded."""
+    await started(rig)
+    await sent(rig, message("C1", "RB-1"))
+    await rig.until(ended("delivered"))
+    assert "no-identity" in await refused(rig, "messages.edit", entry=1, set={"PID-3": ""})
+    assert "nothing differs" in await refused(rig, "messages.edit", entry=1, set={"PID-8": "F"})
+    assert "no segment" in await refused(rig, "messages.edit", entry=1, set={"PV1-2": "I"})
+    assert "whole message" in await refused(rig, "messages.edit", entry=1)
+    assert len(rig.rows()) == 1
+    text = message("C1", "RB-1", phone="5550177").decode().replace("\r", "\n")
+    made = await done(rig, "messages.edit", entry=1, message=text)
+    assert made["differences"] == [{"path": "PID-13.7", "before": "5550100", "after": "5550177"}]
+    await rig.until(ended("delivered", "delivered"))
+    assert "--force" in await refused(rig, "messages.edit", entry=1, set={"PID-8": "M"})
+
+
+async def test_what_waits_for_its_next_try_is_tried_now(rig: Rig) -> None:
+    """A server that refuses for a while makes it wait long; a retry does not."""
+    await started(rig)
+    await configured(rig, destinations=[_slow(rig)])
+    rig.proxy.script = lambda call: Fault(status=503) if call.writes else None
+    await sent(rig, message("C1", "RB-1"))
+    await rig.until(lambda rows: bool(rig.attempts()) and rows[0].state == "received")
+    await asyncio.sleep(0.3)
+    rig.proxy.script = lambda _call: None
+    assert await done(rig, "messages.retry", entry=1) == {"destinations": 1}
+    await rig.until(ended("delivered"))
+    assert "neither" in await refused(rig, "messages.retry", entry=1)
+
+
+def _slow(rig: Rig) -> dict[str, object]:
+    content = orjson.loads((rig.folder / "channels" / "riverbend-adt.yaml").read_bytes())
+    first: dict[str, object] = content["destinations"][0]
+    return first | {"retry": {"first_seconds": 3600, "max_seconds": 3600}, "name": "slow"}
+
+
+async def test_an_ambiguous_patient_is_resolved_by_choosing(rig: Rig) -> None:
+    """The matches are shown, one is chosen and checked, and the entry and what follows go to that record."""
+    await started(rig)
+    first, second = [await _alike(rig) for _ in range(2)]
+    await sent(rig, message("C1", "RB-7", event="A28", family="Alike"))
+    await rig.until(ended("held", reasons=["multiple-matches"]))
+    asked = await done(rig, "messages.matches", entry=1)
+    assert {one["patient"] for one in asked["matches"]} == {first, second}
+    assert {one["name"] for one in asked["matches"]} == {"Alike, Marisol"}
+    other = await _alike(rig, family="Else")
+    assert "neither carries" in await refused(rig, "messages.resolve", entry=1, patient=other)
+    assert "no Patient" in await refused(rig, "messages.resolve", entry=1, patient="0" * 24)
+    assert await done(rig, "messages.resolve", entry=1, patient=second) == {"destinations": 1}
+    await rig.until(ended("delivered"))
+    await sent(rig, message("C2", "RB-7", family="Alike", phone="5550188"))
+    await rig.until(ended("delivered", "delivered"))
+    assert [body["id"] for body in await rig.numbered("RB-7")] == [second]
+    assert "not held" in await refused(rig, "messages.matches", entry=1)
+
+
+async def _alike(rig: Rig, family: str = "Alike") -> str:
+    """Make a Patient at the service as another system would, and return its id."""
+    body = {
+        "resourceType": "Patient",
+        "name": [{"family": family, "given": ["Marisol"]}],
+        "gender": "female",
+        "birthDate": "1984-02-29",
+    }
+    token = await rig._new_token()
+    assert rig._session is not None
+    assert SECRET
+    url = f"http://127.0.0.1:{rig.service_port}/fhir/R4/Patient"
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/fhir+json"}
+    async with rig._session.post(url, data=orjson.dumps(body), headers=headers) as answer:
+        assert answer.status == 201, await answer.text()
+        return str((await answer.json(content_type=None))["id"])

@@ -1,0 +1,154 @@
+"""Replay, edit, resolve and lanes from the command line, against an engine that runs."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import orjson
+import pytest
+from typer.testing import CliRunner
+
+from engine.__main__ import app
+from engine.errors import AdtEngineError, UsageError
+from tests.flow.operator import configured, ended, message, sent, started
+from tests.flow.rig import Rig, running
+
+
+@pytest.fixture
+async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
+    """A service and an engine that run, with one entry delivered, one held with one behind it, and one refused."""
+    async with running(tmp_path, contact="ADT desk 4711") as opened:
+        await started(opened)
+        await sent(
+            opened,
+            message("C1", "RB-1", event="A28"),
+            message("C2", "RB-2", event="A28", born=""),
+            message("C3", "RB-2", born=""),
+            message("C4", "RB-3", mode="T"),
+        )
+        await opened.until(ended("delivered", "held", "waiting", "rejected"))
+        yield opened
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a command said and how it ended."""
+
+    code: int
+    out: str
+    error: str
+
+
+async def cli(rig: Rig, *arguments: str, typed: str = "") -> Said:
+    """Run a command on the rig's data folder, as `adt-engine` does."""
+    line = [*arguments, "--data", str(rig.folder / "data")]
+    result = await asyncio.to_thread(CliRunner().invoke, app, line, input=typed)
+    error = result.exception if isinstance(result.exception, AdtEngineError) else None
+    return Said(2 if isinstance(error, UsageError) else result.exit_code, result.stdout, str(error or ""))
+
+
+async def said(rig: Rig, *arguments: str, typed: str = "") -> str:
+    """Run a command that succeeds and return what it says."""
+    done = await cli(rig, *arguments, typed=typed)
+    assert done.code == 0, done
+    return done.out
+
+
+async def test_a_bulk_replay_is_shown_asked_for_and_watched(rig: Rig) -> None:
+    """What it will do, the question, the end; declined, nothing is done. It is listed afterwards."""
+    told = await said(rig, "messages", "replay", "--event", "A28", typed="n\n")
+    assert "1 entries, 1 to 1: 1 A28" in told
+    assert "about 0 seconds" in told
+    assert orjson.loads(await said(rig, "messages", "replays", "--json")) == []
+    told = await said(rig, "messages", "replay", "--event", "A28", "--rate", "50", typed="y\n")
+    assert "run 1 done: 1 of 1 taken up: 1 delivered" in told
+    assert "1 of 1" in await said(rig, "messages", "replays")
+    told = await said(rig, "messages", "replay", "--state", "delivered", "--yes")
+    assert "run 2 done" in told
+    assert "no entry is meant" in await said(rig, "messages", "replay", "--event", "A40", "--yes")
+
+
+async def test_a_run_is_stopped_and_resumed(rig: Rig) -> None:
+    """By its number; a run that has ended is refused with the next step."""
+    await said(rig, "messages", "replay", "--event", "A28", "--yes")
+    done = await cli(rig, "messages", "replay", "--resume", "1")
+    assert (done.code, "start another one" in done.error) == (1, True)
+    assert "no run 9" in (await cli(rig, "messages", "replays", "--stop", "9")).error
+
+
+async def test_a_dry_run_prints_each_call_and_difference(rig: Rig) -> None:
+    """Of named entries, or of those that a filter means; nothing is done, and no patient is changed."""
+    before = await rig.patients()
+    told = await said(rig, "messages", "replay", "1", "2", "--dry-run")
+    assert "would be delivered unchanged" in told
+    assert "would be held missing-required" in told
+    assert "Entry 1" in await said(rig, "messages", "replay", "--event", "A28", "--dry-run")
+    told = await said(rig, "messages", "replay", "4", "--dry-run")
+    assert "would be refused: processing-id" in told
+    assert await rig.patients() == before
+    assert [row.state for row in rig.rows()] == ["delivered", "held", "waiting", "rejected"]
+
+
+async def test_a_refused_entry_is_replayed_once_its_channel_is_mended(rig: Rig) -> None:
+    """Until then it is refused again, and the command says so."""
+    done = await cli(rig, "messages", "replay", "4")
+    assert (done.code, "processing-id" in done.error) == (1, True)
+    await configured(rig, processing_ids=["P", "T"])
+    assert "4 replayed" in await said(rig, "messages", "replay", "4")
+    await rig.until(lambda rows: rows[3].state == "delivered")
+
+
+async def test_an_edit_is_shown_and_done(rig: Rig, tmp_path: Path) -> None:
+    """The difference, the planned call, the question, the new entry; by parts or with a file."""
+    told = await said(rig, "messages", "edit", "2", "--set", "PID-7=19840229", typed="n\n")
+    assert "edited PID-7: nothing -> 19840229" in told
+    assert "POST Patient" in told
+    assert len(rig.rows()) == 4
+    more = ("--discard-original", "--reason", "typo", "--yes")
+    told = await said(rig, "messages", "edit", "2", "--set", "PID-7=19840229", *more)
+    assert "entry 5 made from 2, which is discarded" in told
+    file = tmp_path / "mended.hl7"
+    file.write_bytes(message("C3", "RB-2"))
+    assert "edited PID-7" in await said(rig, "messages", "edit", "3", "--file", str(file), "--dry-run")
+    done = await cli(rig, "messages", "edit", "1", "--set", "PID-3=")
+    assert (done.code, "no-identity" in done.out) == (1, True)
+
+
+WRONG = {
+    ("messages", "replay"): "a filter such as --since",
+    ("messages", "replay", "1", "--state", "held"): "not both",
+    ("messages", "replay", "--since", "yesterday"): "is no time",
+    ("messages", "replay", "--state", "lost"): "delivered",
+    ("messages", "edit", "1"): "--set PID-5.1=TEXT",
+    ("messages", "edit", "1", "--set", "PID-5.1"): "says no value",
+    ("messages", "edit", "1", "--set", "NOPE=1"): "PID-5.1",
+    ("messages", "edit", "1", "--file", "nowhere"): "cannot be read",
+}
+
+
+async def test_wrong_use_is_told(rig: Rig) -> None:
+    """Exit 2, and what would do."""
+    for arguments, told in WRONG.items():
+        done = await cli(rig, *arguments)
+        assert (done.code, told in done.error) == (2, True), (arguments, done)
+
+
+async def test_held_lanes_are_listed_shown_and_released(rig: Rig) -> None:
+    """With what waits and whom to call; released in bulk, they are tried again."""
+    (row,) = orjson.loads(await said(rig, "lanes", "list", "--json"))
+    assert (row["entry"], row["reason"], row["waiting"]) == (2, "missing-required", {"entries": 1, "patients": 1})
+    assert "ADT desk" in await said(rig, "lanes", "list")
+    told = await said(rig, "lanes", "show", "2")
+    assert "behind it 1 entries of 1 patients" in told
+    assert "Quintero" not in told
+    assert "run 1 done" in await said(rig, "lanes", "release", "--reason", "missing-required", "--yes")
+    assert "2 is tried now" in await said(rig, "messages", "retry", "2")
+
+
+async def test_without_an_engine_each_says_so(rig: Rig) -> None:
+    """Only a running engine writes; the next step is named."""
+    await rig.engine.stop()
+    for arguments in (("messages", "replay", "--state", "held"), ("lanes", "list"), ("messages", "retry", "2")):
+        done = await cli(rig, *arguments)
+        assert (done.code, "adt-engine run" in done.error) == (1, True)
