@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import socket
 import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import closing
@@ -10,20 +11,20 @@ import pytest
 
 from engine.ops.line import send_messages
 from tests.flow.rig import running
-from tests.ops.web.conftest import FEED, HELD, STATES, WAITING, Site, message, start
+from tests.ops.web.conftest import Site, message, start
 from tests.ops.web.person import PASSWORD, Person
 
 MICROS = 1_000_000
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 async def site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
-    """An engine of each test's own: what is done here lasts."""
-    async with running(tmp_path_factory.mktemp("flows")) as rig:
+    """An engine for all tests here; what one of them does lasts, so that each has people and patients of its own."""
+    with socket.socket() as place:  # the same port after a stop and a start
+        place.bind(("127.0.0.1", 0))
+        listen = {"mllp": {"host": "127.0.0.1", "port": place.getsockname()[1]}}
+    async with running(tmp_path_factory.mktemp("flows"), listen=listen) as rig:
         made = await start(rig)
-        host, port = await rig.address()
-        await send_messages(host, port, list(FEED))
-        await rig.until(lambda rows: [row.state for row in rows] == [*STATES.values()])
         try:
             yield made
         finally:
@@ -31,50 +32,64 @@ async def site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
                 await one.close()
 
 
-def _age(site: Site, column: str, seconds: int) -> None:
-    """Let something of all sessions be so much longer ago."""
+async def _held(site: Site, number: str) -> int:
+    """Let a message of a new patient be held and another one wait behind it; return the first one's entry."""
+    first = len(site.rig.rows()) + 1
+    feed = [message(f"{number}-{count}", number, born="") for count in (1, 2)]
+    await send_messages(*await site.rig.address(), feed)
+    await site.rig.until(lambda rows: [row.state for row in rows[first - 1 :]] == ["held", "waiting"])
+    return first
+
+
+def _age(site: Site, account: str, column: str, seconds: int) -> None:
+    """Let something of an account's sessions be so much longer ago."""
+    change = f"UPDATE session SET {column} = {column} - ? WHERE account = ?"  # noqa: S608 - one of three names
     with closing(sqlite3.connect(site.rig.folder / "data" / "journal.db", timeout=20)) as journal, journal:
-        journal.execute(f"UPDATE session SET {column} = {column} - ?", (seconds * MICROS,))  # noqa: S608 - one of three names
+        journal.execute(change, (seconds * MICROS, account))
 
 
 async def test_a_discard_asks_for_the_password_when_it_was_typed_long_ago(site: Site) -> None:
     """The form is kept, a wrong password changes nothing, the right one discards; the session goes on anew."""
-    one = await site.person("operator")
-    _age(site, "confirmed_at", 600)
-    await one.get(f"/messages/{HELD}")
-    asked = await one.post(f"/messages/{HELD}/discard", {"reason": "sent by mistake"})
+    one, entry = await site.person("operator", "discarder"), await _held(site, "FL-1")
+    _age(site, "discarder", "confirmed_at", 600)
+    await one.get(f"/messages/{entry}")
+    asked = await one.post(f"/messages/{entry}/discard", {"reason": "sent by mistake"})
     assert (asked.status_code, "Your password, once more" in asked.text) == (403, True)
     assert 'name="reason" value="sent by mistake"' in asked.text
     wrong = {"reason": "sent by mistake", "confirm_password": "wrong", "confirm_totp": ""}
-    assert (await one.post(f"/messages/{HELD}/discard", wrong)).status_code == 403
-    assert site.rig.rows()[HELD - 1].state == "held"
+    assert (await one.post(f"/messages/{entry}/discard", wrong)).status_code == 403
+    assert site.rig.rows()[entry - 1].state == "held"
     before = one.session
     right = wrong | {"confirm_password": PASSWORD}
-    done = await one.post(f"/messages/{HELD}/discard", right)
-    assert done.headers["location"] == f"/messages/{HELD}?said=discarded"
+    done = await one.post(f"/messages/{entry}/discard", right)
+    assert done.headers["location"] == f"/messages/{entry}?said=discarded"
     assert one.session != before
     shown = (await one.get(done.headers["location"])).text
     assert "Discarded: <bdi>sent by mistake</bdi>" in shown
-    await site.rig.until(lambda rows: rows[HELD - 1].state == "discarded" and rows[WAITING - 1].state == "held")
+    await site.rig.until(lambda rows: [row.state for row in rows[entry - 1 : entry + 1]] == ["discarded", "held"])
 
 
 async def test_a_session_ends_by_itself(site: Site) -> None:
     """After fifteen minutes without a click, and after twelve hours at the latest, the log-in comes."""
-    one = await site.person("operator")
-    _age(site, "seen_at", 16 * 60)
+    one = await site.person("operator", "sleeper")
+    _age(site, "sleeper", "seen_at", 16 * 60)
     assert (await one.get("/messages")).headers["location"] == "/log-in?to=/messages"
-    await one.log_in("operator")
+    await one.log_in("sleeper")
     assert (await one.get("/messages")).status_code == 200
-    _age(site, "began_at", 12 * 3600 + 60)
+    _age(site, "sleeper", "began_at", 12 * 3600 + 60)
     assert (await one.get("/messages")).status_code == 303
 
 
 async def test_many_are_replayed_with_progress(site: Site) -> None:
     """What a run takes up is shown first; then it runs, its page says how it ended, and nothing has changed."""
     one = await site.person("operator")
+    first = len(site.rig.rows()) + 1
+    feed = [message(f"MANY{count}", f"FL-MANY-{count}").replace(b"A28^ADT_A05", b"A31^ADT_A05") for count in range(3)]
+    await send_messages(*await site.rig.address(), feed)
+    await site.rig.until(lambda rows: [row.state for row in rows[first - 1 :]] == ["delivered"] * 3)
     before = await site.rig.patients()
     await one.get("/runs")
-    plan = await one.post("/runs/plan", {"state": "delivered", "event": "A28", "rate": "100"})
+    plan = await one.post("/runs/plan", {"state": "delivered", "event": "A31", "rate": "100"})
     assert "Replay 3 messages?" in plan.text
     kept = re.findall(r'name="plan" value="([^"]+)"', plan.text)[0]
     begun = await one.post("/runs/start", {"plan": kept})
@@ -101,7 +116,7 @@ async def test_a_run_of_nothing_or_of_nonsense_is_told(site: Site) -> None:
 
 async def test_all_that_is_held_for_a_reason_is_released(site: Site) -> None:
     """Held work shows the reason's line and releases its entries as a run."""
-    one = await site.person("operator")
+    one, _ = await site.person("operator"), await _held(site, "FL-2")
     text = (await one.get("/lanes")).text
     assert "missing-required" in text
     assert "1 of 1 patient" in text
@@ -120,9 +135,10 @@ async def test_a_channel_is_stopped_drained_and_started(site: Site) -> None:
     assert "riverbend-adt is stopped" in drained.text
     await one.post("/channels/start", {"channel": "riverbend-adt"})
     await one.get("/channels")
-    port = int(re.findall(r"127\.0\.0\.1:(\d+)</td>", one.page)[0])
-    await send_messages("127.0.0.1", port, [message("AGAIN", "RB-9")])
-    await site.rig.until(lambda rows: rows[-1].state == "delivered")
+    assert re.findall(r"127\.0\.0\.1:(\d+)</td>", one.page) == [str((await site.rig.address())[1])]
+    count = len(site.rig.rows())
+    await send_messages(*await site.rig.address(), [message("AGAIN", "FL-9")])
+    await site.rig.until(lambda rows: len(rows) > count and rows[count].state == "delivered")
 
 
 async def test_a_destination_is_paused_and_resumed(site: Site) -> None:
@@ -165,11 +181,11 @@ async def test_accounts_and_tokens_are_kept(site: Site) -> None:
 async def test_the_audit_trail_is_read_proven_and_saved(site: Site) -> None:
     """An auditor sees who looked at which entry, finds it by the patient, proves the trail and saves it as a file."""
     operator, auditor = await site.person("operator"), await site.person("auditor")
-    await operator.get(f"/messages/{HELD}")
+    await operator.get(f"/messages/{await _held(site, 'FL-3')}")
     text = (await auditor.get("/audit")).text
     assert "messages.show" in text
-    place = (await auditor.post("/audit/search", {"patient": "RB-2"})).headers["location"]
-    assert "RB-2" not in place
+    place = (await auditor.post("/audit/search", {"patient": "FL-3"})).headers["location"]
+    assert "FL-3" not in place
     found = (await auditor.get(place)).text
     assert "messages.show" in found
     assert "each bound to the one before" in (await auditor.post("/audit/verify")).text
@@ -182,16 +198,16 @@ async def test_the_audit_trail_is_read_proven_and_saved(site: Site) -> None:
 
 async def test_what_an_edit_would_do_is_shown_and_what_is_wrong_with_it_is_said(site: Site) -> None:
     """Nothing changed, no message, no identity: said at the form, with the text kept; a good edit is rehearsed."""
-    one = await site.person("operator")
+    one, entry = await site.person("operator"), await _held(site, "FL-4")
     for text in ("MSH|^~\\&|X\nPID|1", "no message at all"):
-        await one.get(f"/messages/{HELD}/edit")
-        answer = await one.post(f"/messages/{HELD}/edit", {"message": text, "do": "replay", "reason": "x"})
+        await one.get(f"/messages/{entry}/edit")
+        answer = await one.post(f"/messages/{entry}/edit", {"message": text, "do": "replay", "reason": "x"})
         assert 400 <= answer.status_code < 500
         assert "notice bad" in answer.text
         assert text.partition("|")[0] in answer.text
-    await one.get(f"/messages/{HELD}/edit")
-    good = message("C2", "RB-2").decode().replace("\r", "\r\n")
-    told = await one.post(f"/messages/{HELD}/edit", {"message": good, "do": "rehearse", "reason": ""})
+    await one.get(f"/messages/{entry}/edit")
+    good = message("FL-4-1", "FL-4").decode().replace("\r", "\r\n")
+    told = await one.post(f"/messages/{entry}/edit", {"message": good, "do": "rehearse", "reason": ""})
     assert "What it would do" in told.text
     assert "1984-02-29" in told.text
-    assert await site.rig.numbered("RB-2") == []
+    assert await site.rig.numbered("FL-4") == []

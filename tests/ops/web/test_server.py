@@ -184,6 +184,16 @@ async def test_another_password_ends_other_sessions(engine: tuple[Program, Perso
     await other.close()
 
 
+async def test_a_new_engine_has_a_first_page(engine: tuple[Program, Person], tmp_path: Path) -> None:
+    """Before the first message every page of a viewer can be opened, and says that there is nothing."""
+    _, person = engine
+    await person.set_up((await _ask(tmp_path, "users.add", name="ann", role="viewer"))["token"], "ann")
+    said = {"/messages": "No message has come in yet", "/lanes": "Nothing is held", "/codes": "Every code was found"}
+    for path in ("/overview", "/alerts", "/runs", "/channels", "/duplicates", "/reasons", *said):
+        answer = await person.get(path)
+        assert (answer.status_code, said.get(path, "") in answer.text) == (200, True), path
+
+
 async def test_streams_end_when_the_engine_stops(engine: tuple[Program, Person], tmp_path: Path) -> None:
     """Somebody who watches a live list does not keep the engine from stopping, and the list says that it ended."""
     program, person = engine

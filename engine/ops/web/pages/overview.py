@@ -1,7 +1,7 @@
 """The first page: what is wrong now, what waits, and how the last hour went; live."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -68,16 +68,16 @@ async def _charts(call: Call) -> dict[str, Any]:
     series = await call.perform("messages.throughput", since=since.isoformat(), until=now.isoformat(), points=POINTS)
     times = [moment_of(at) or now for at in series["at"]]
     errors = [
-        _sum(series["refused"].values()),
+        *series["refused"].values(),
         *(ends for one in series["settled"].values() for state, ends in one.items() if state in WRONG),
     ]
     latency = _worst([one["p99"] for one in series["ack_ms"].values()])
     minutes = max(series["seconds"], 1) / 60
     charts = (
-        chart("Received", "a minute", _points(times, _rate(_sum(series["received"].values()), minutes))),
+        chart("Received", "a minute", _points(times, _rate(_sum(series["received"].values(), times), minutes))),
         chart("ACK time, 99 of 100", "ms", _points(times, latency)),
         chart("Oldest unfinished", "s", [one for one in call.desk.history.samples if one[0] >= since]),
-        chart("Refused or held", "a minute", _points(times, _rate(_sum(errors), minutes))),
+        chart("Refused or held", "a minute", _points(times, _rate(_sum(errors, times), minutes))),
     )
     return {"charts": charts}
 
@@ -86,8 +86,9 @@ def _total(groups: Mapping[str, Mapping[str, int]], name: str) -> int:
     return sum(group.get(name, 0) for group in groups.values())
 
 
-def _sum(series: Any) -> list[float]:
-    return [sum(values) for values in zip(*series, strict=True)]
+def _sum(series: Iterable[Sequence[float]], times: Sequence[datetime]) -> list[float]:
+    """Return the sum of series at each time; zeros where there is no series."""
+    return [sum(values) for values in zip([0.0] * len(times), *series, strict=True)]
 
 
 def _worst(series: Sequence[Sequence[float | None]]) -> list[float | None]:
