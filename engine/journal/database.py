@@ -16,7 +16,7 @@ from sqlite_utils.utils import sqlite3  # type: ignore[attr-defined]  # pysqlite
 
 from engine.errors import JournalUnusableError
 from engine.journal.mount import mount_of
-from engine.journal.schema import migrate
+from engine.journal.schema import migrate, refuse_newer, refuse_older
 
 FILE: Final = "journal.db"
 OLDEST_SQLITE: Final = (3, 51, 3)
@@ -107,7 +107,15 @@ def open_reader(folder: Path) -> Connection:
     path = (folder / FILE).absolute()
     if not path.exists():
         raise JournalUnusableError(f"there is no journal in {folder}: start the engine once, or name another --data")
-    return open_to_read(path)
+    connection = open_to_read(path)
+    try:
+        db = Database(connection, execute_plugins=False, recursive_triggers=False)
+        refuse_newer(db)
+        refuse_older(db)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
 
 
 def open_to_read(path: Path) -> Connection:

@@ -44,6 +44,12 @@ def migrate(db: Database) -> None:
     MIGRATIONS.apply(db)
 
 
+def refuse_older(db: Database) -> None:
+    """Raise JournalUnusableError where the file was not yet brought up to this program's schema."""
+    if MIGRATIONS.pending(db):
+        raise JournalUnusableError("the journal is of an older adt-engine: start the engine once, which brings it up")
+
+
 def refuse_newer(db: Database) -> None:
     """Raise JournalUnusableError where the file names a migration that this program does not know."""
     newer = {migration.name for migration in MIGRATIONS.applied(db)} - known_migrations()

@@ -46,6 +46,7 @@ SHRED: Final = """
 DELETE FROM seal_key WHERE last_seq IS NOT NULL
 AND last_seq < (SELECT COALESCE(MIN(seq), 9223372036854775807) FROM payload)
 """
+HAS_KEYS: Final = "SELECT 1 FROM sqlite_schema WHERE name = 'seal_key'"
 HAS_ENTRIES: Final = "SELECT EXISTS (SELECT 1 FROM entry)"
 
 
@@ -185,7 +186,8 @@ def opened(connection: Connection, master: bytes | None) -> Sealing | None:
 
     JournalUnusableError: it is sealed and no key is given or another one; or a key is given and it is not sealed.
     """
-    row = connection.execute(OF_NAMES).fetchone()
+    # A backup of an older program has no such table, and was not sealed.
+    row = connection.execute(OF_NAMES).fetchone() if connection.execute(HAS_KEYS).fetchone() else None
     if row is None:
         if master is not None and connection.execute(HAS_ENTRIES).fetchone()[0]:
             raise JournalUnusableError(

@@ -163,3 +163,21 @@ async def test_the_write_ahead_log_is_empty_after_the_start(opened: Opener, tmp_
         assert (tmp_path / f"{FILE}-wal").stat().st_size > 0
     async with opened():
         assert (tmp_path / f"{FILE}-wal").stat().st_size == 0
+
+
+async def test_a_journal_of_another_version_is_not_read(opened: Opener, tmp_path: Path) -> None:
+    """A reader says of an older one to start the engine once, and of a newer one to use that version."""
+    async with opened(tmp_path):
+        pass
+    with contextlib.closing(oracle.connect(tmp_path / FILE)) as connection:
+        connection.execute("DELETE FROM _sqlite_migrations WHERE name = '0006_care'")
+        connection.commit()
+    with pytest.raises(JournalUnusableError, match="start the engine once"):
+        open_reader(tmp_path)
+    with contextlib.closing(oracle.connect(tmp_path / FILE)) as connection:
+        connection.execute(
+            "INSERT INTO _sqlite_migrations VALUES (99, 'adt-engine-journal', '9999_later', '2030-01-01')"
+        )
+        connection.commit()
+    with pytest.raises(JournalUnusableError, match="newer adt-engine"):
+        open_reader(tmp_path)
