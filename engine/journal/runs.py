@@ -192,6 +192,14 @@ def upcoming(connection: Connection, run: int, most: int) -> tuple[Next, ...]:
     return tuple(Next(*row) for row in connection.execute(AT_DOOR, (_list(seqs),)).fetchall())
 
 
+def standing(connection: Connection, seq: int) -> Next:
+    """Return where the door left an entry; UnknownEntryError where there is none."""
+    row = connection.execute(AT_DOOR, (_list({seq}),)).fetchone()
+    if row is None:
+        raise UnknownEntryError(f"there is no entry {seq}")
+    return Next(*row)
+
+
 def take_up(rooms: Rooms, run: Run, items: Sequence[Item], at: datetime) -> None:
     """Do what a run does with entries, and note of each that it is under way or why it was refused."""
     asked = Asked(run.by, at, run.number, force=run.force)

@@ -132,7 +132,13 @@ def _short(content: Any) -> str:
 def _lineage(lineage: Mapping[str, Any], say: Say) -> None:
     told = [f"edited from entry {lineage['parent']}"] if lineage["parent"] else []
     told += [f"edited as entry {child}" for child in lineage["children"]]
-    told += [f"replayed to {one['destination']} by {one['by']}" for one in lineage["replays"]]
+    for one in lineage["replays"]:
+        before = f"{one['before']['state']} {one['before']['reason']}".strip()
+        told.append(
+            f"{one['act']} {one['destination']} by {one['by']} {one['at'] or ''}; before: {before or 'not there'}"
+        )
+    for one in (lineage.get("edit") or {}).get("differences", ()):
+        told.append(f"{one['path']}: {one['before'] or 'nothing'} -> {one['after'] or 'nothing'}")
     if told:
         say("")
         say("Lineage", "bold")

@@ -4,7 +4,8 @@
 mapping, batch, parent, message, acknowledgement, deliveries`, and
 
     segments  [{name, number, fields: [{path, name, value, parts: [{path, name, value}]}]}]; [] where it is no message
-    lineage   {parent, children: [entry], replays: [{destination, by}]}
+    lineage   {parent, children: [entry], replays: [{destination, act, by, at, run, forced, before: {state, reason,
+              mapping}}], the newest first; edit: {by, at, differences: [{path, before, after}]} or null}
     lane      {before: [row], after: [row]}: the entries of the same patients around it, each oldest first
     timing    {received_at, settled_at, seconds, steps: [{at, what, destination, milliseconds}]}, steps in time order;
               `what` is `received`, `PUT 200`, `delivered`; `seconds` from received to the last settlement, or null
@@ -25,6 +26,7 @@ import orjson
 
 from engine.errors import UsageError
 from engine.journal.entry import State
+from engine.journal.lineage import Edit, Replayed, lineage
 from engine.journal.reading import Reader
 from engine.journal.views import AttemptView, DeliveryView, EntryView, Row
 from engine.ops.segments import read, segments_of
@@ -69,7 +71,10 @@ def shown(folder: Path, given: Mapping[str, Any]) -> dict[str, Any]:
         view = reader.show(seq)
         before, after = reader.beside(seq, NEIGHBOURS)
     lane = {"before": [row_of(row) for row in before], "after": [row_of(row) for row in after]}
-    return _entry(view) | {"lane": lane}
+    replays, edit = lineage(folder, seq)
+    whole = _entry(view)
+    whole["lineage"] |= {"replays": [_replayed(one) for one in replays], "edit": _edit(edit)}
+    return whole | {"lane": lane}
 
 
 def facts(folder: Path, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -77,6 +82,7 @@ def facts(folder: Path, given: Mapping[str, Any]) -> dict[str, Any]:
     seq = entry_of(given)
     with Reader(folder) as reader:
         whole = _entry(reader.show(seq))
+    whole["lineage"] |= {"replays": [_replayed(one) for one in lineage(folder, seq)[0]]}
     deliveries = [
         _only(delivery, DELIVERY_FACTS) | {"attempts": [_only(one, ATTEMPT_FACTS) for one in delivery["attempts"]]}
         for delivery in map(_unsaid, whole["deliveries"])
@@ -141,10 +147,28 @@ def _entry(view: EntryView) -> dict[str, Any]:
         "lineage": {
             "parent": view.parent,
             "children": list(view.children),
-            "replays": [{"destination": one.destination, "by": one.by} for one in view.deliveries if one.replay],
         },
         "timing": _timing(view),
     }
+
+
+def _replayed(one: Replayed) -> dict[str, Any]:
+    said = "" if one.state == State.DISCARDED else one.reason
+    return {
+        "destination": one.destination,
+        "act": one.act,
+        "by": one.by,
+        "at": time_of(one.at),
+        "run": one.run,
+        "forced": one.forced,
+        "before": {"state": one.state, "reason": said, "mapping": one.mapping},
+    }
+
+
+def _edit(edit: Edit | None) -> dict[str, Any] | None:
+    if edit is None:
+        return None
+    return {"by": edit.by, "at": time_of(edit.at), "differences": [dict(one) for one in edit.changes]}
 
 
 def _timing(view: EntryView) -> dict[str, Any]:

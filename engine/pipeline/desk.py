@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +15,7 @@ from engine.journal.acts import Asked
 from engine.journal.entry import AckOutcome, NewEntry, State
 from engine.journal.journal import Journal
 from engine.journal.reading import Reader
+from engine.journal.runs import standing
 from engine.journal.views import EntryView
 from engine.pipeline.dispatch import Dispatch
 from engine.pipeline.entries import Arrival, entry_of
@@ -81,25 +83,24 @@ class Desk:
 
         ForbiddenMoveError says why not: refused still, overtaken, under way, in shadow.
         """
-        view = await self.entry(seq)
-        feed = self.live(view.row.channel)
+        there = await self.journal.read(partial(standing, seq=seq))
+        feed = self.live(there.channel)
         if destination:
             self.dispatch(destination)
         asked = self.asked(by, force=force)
-        if view.deliveries:
+        if there.state == State.RECEIVED:
             named = (destination,) if destination else ()
             give = tuple(name for name in named if name in feed.destinations)
             count = await self.journal.act(lambda rooms: rooms.acts.replay(seq, named, asked, give))
         else:
-            entry = judged_anew(view, feed)
+            entry = judged_anew(await self.entry(seq), feed)
             count = await self.journal.act(lambda rooms: rooms.acts.admit(seq, entry, asked))
         self.wake()
         return count
 
     async def release(self, seq: int, *, force: bool, by: str) -> int:
         """Let what is held of an entry be tried again; return at how many destinations."""
-        view = await self.entry(seq)
-        self.live(view.row.channel)
+        self.live((await self.journal.read(partial(standing, seq=seq))).channel)
         asked = self.asked(by, force=force)
         count = await self.journal.act(lambda rooms: rooms.acts.release(seq, (), asked))
         self.wake()

@@ -38,6 +38,8 @@ async def test_a_refused_message_that_was_overtaken_needs_force(rig: Rig) -> Non
     assert "--force" in await refused(rig, "messages.replay", entry=1)
     await done(rig, "messages.replay", entry=1, force=True)
     await rig.until(ended("delivered", "delivered"))
+    (replayed,) = (await done(rig, "messages.show", entry=1))["lineage"]["replays"]
+    assert (replayed["act"], replayed["forced"], replayed["before"]["reason"]) == ("judged-anew", True, "processing-id")
     (body,) = (await rig.patients()).values()
     assert body["telecom"][0]["value"].endswith("5550101")
 
@@ -80,6 +82,8 @@ async def test_an_entry_is_edited_rehearsed_and_delivered(rig: Rig) -> None:
     await rig.until(ended("discarded", "delivered", "delivered"))
     shown = await done(rig, "messages.show", entry=3)
     assert (shown["parent"], "19840229" in shown["message"]) == (1, True)
+    assert shown["lineage"]["edit"]["differences"] == told["differences"]
+    assert (await done(rig, "messages.show", entry=1))["lineage"]["children"] == [3]
     assert len(await rig.numbered("RB-1")) == 1
 
 

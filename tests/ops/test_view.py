@@ -87,7 +87,7 @@ async def test_an_entry_is_shown_whole(desk: Desk) -> None:
     assert (whole["state"], whole["reason"], whole["visit"]) == ("held", "http-422", VISIT)
     attempt = whole["deliveries"][0]["attempts"][0]
     assert (attempt["body"], attempt["answer"]) == ({"name": FAMILY}, {"diagnostics": FAMILY})
-    assert whole["lineage"] == {"parent": None, "children": [4], "replays": []}
+    assert whole["lineage"] == {"parent": None, "children": [4], "replays": [], "edit": None}
     assert [row["entry"] for row in whole["lane"]["before"]] == [1]
     assert [row["entry"] for row in whole["lane"]["after"]] == [4]
     assert whole["timing"]["seconds"] == 3.0
