@@ -31,23 +31,25 @@ def traced(
     if trail.here not in told:
         return list(said)
     stored = [item for item in body.get(trail.element) or () if isinstance(item, dict)]
-    mine = {name: [item for item in stored if digest(item) in marks] for name, marks in owned.items()}
-    before = list(mine.get(trail.here + BEFORE, ()))
+    marked = [(digest(item), item) for item in stored]
+    ours = (trail.here, trail.prior, trail.here + BEFORE)
+    mine = {name: [item for mark, item in marked if mark in owned.get(name, ())] for name in ours}
+    before = list(mine[trail.here + BEFORE])
     new = _timed(told[trail.here], said, trail, at)
-    here = next(iter(mine.get(trail.here, ())), None) or _known(new, stored)
+    here = next(iter(mine[trail.here]), None) or _known(new, stored)
     since, gone = _start(new), False
     if here is not None and since and _start(here) and after(_start(here), since):
         new = here
     elif here is not None and _same(here, new) and not _returns(here, new):
         new = _merged(here, new)
     elif since or _end(new):
-        before += [one for one in mine.get(trail.prior, ()) if one not in before]
+        before += [one for one in mine[trail.prior] if one not in before]
         before += [] if here is None else _left(here, since or _end(new))
     else:
         again = next((one for one in reversed(before) if _same(one, new)), None)
         before = [one for one in before if one is not again]
         new = new if again is None else _merged(again, new)
-        gone = again in mine.get(trail.prior, ()) and all(one.slice != trail.prior for one in said)
+        gone = again in mine[trail.prior] and all(one.slice != trail.prior for one in said)
     items = {trail.here: new}
     if trail.prior in told:
         items[trail.prior] = _prior(told[trail.prior], [*before, *stored], since)

@@ -133,6 +133,12 @@ STORIES: Final[dict[str, list[Step]]] = {
         ("A43", [pid("Q1"), mrg("Q1")], REJECTED, "self-move"),
         ("A43", [pid("Q9"), mrg("Q3")], HELD, "unknown-survivor"),
     ],
+    "accounts where none are sent": [
+        born("R1"),
+        ("A41", [f"{pid('R1')}|||||||||||||||AC2^^^RVB", f"{mrg('R1')}||AC1^^^RVB"], DELIVERED, "source-absent"),
+        ("A35", [f"{pid('R1')}|||||||||||||||AC2^^^RVB", f"{mrg('R1')}||AC1^^^RVB"], DELIVERED, "source-absent"),
+        ("A49", [f"{pid('R1')}|||||||||||||||AC3^^^RVB", f"{mrg('R1')}||AC2^^^RVB"], DELIVERED, "nothing-to-rename"),
+    ],
     "a movement of the past": [
         ("Z99", [pid("O1", who="Orme"), "ZBE|1|20260101||INSERT|Y|A02"], DELIVERED, "created"),
         ("A01", [pid("O1", who="Orme"), "ZBE|1|20260101||INSERT|Y|A01"], DELIVERED, "unchanged"),
@@ -180,7 +186,9 @@ async def test_each_event_ends_as_it_should(rig: Rig) -> None:
     (woken,) = await rig.numbered("N1")
     assert woken["active"] is True
     notes = " ".join(row.notes for row in rows.values())
-    assert all(note in notes for note in ("reactivated", "inactivated", "inactive", "historic-movement"))
+    assert all(
+        note in notes for note in ("reactivated", "inactivated", "inactive", "historic-movement", "not-sent Account")
+    )
     untouched = [await rig.numbered(number) for number in ("K1", "K2", "H2", "F3")]
     assert all(patient["meta"]["versionId"] == "1" for (patient,) in untouched)
 
