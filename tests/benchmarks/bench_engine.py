@@ -180,10 +180,14 @@ class Bench:
                 return after
             before = after
 
-    def cpu_seconds(self) -> float:
-        """Return the CPU time of the engine's process so far, user and system, all threads."""
-        fields = Path(f"/proc/{self.engine.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) * TICK_SECONDS
+    def cpu_seconds(self) -> dict[int, float]:
+        """Return the CPU time of the engine's threads so far, user and system; the first one is the event loop."""
+        stats = (path.read_text().rpartition(")")[2].split() for path in self._threads())
+        return {at: (int(fields[11]) + int(fields[12])) * TICK_SECONDS for at, fields in enumerate(stats)}
+
+    def _threads(self) -> list[Path]:
+        tasks = Path(f"/proc/{self.engine.pid}/task").iterdir()
+        return [task / "stat" for task in sorted(tasks, key=lambda task: int(task.name))]
 
     def memory_mib(self) -> float:
         """Return the resident memory of the engine's process."""
@@ -230,7 +234,7 @@ async def _measure(options: argparse.Namespace) -> dict[str, Any]:
             cpu, began = bench.cpu_seconds(), time.perf_counter()
             busy = await bench.send(options.messages, options.connections)
             after = await bench.delivered(before["writes"] + options.messages)
-            wall, spent = time.perf_counter() - began, bench.cpu_seconds() - cpu
+            wall, later = time.perf_counter() - began, bench.cpu_seconds()
             _tell(f"{options.messages // 2} messages over 8 connections")
             eight = await bench.send(options.messages // 2, 8)
             _tell(f"{options.messages // 4} messages one after the other")
@@ -238,11 +242,16 @@ async def _measure(options: argparse.Namespace) -> dict[str, Any]:
             loaded = bench.memory_mib()
         finally:
             await bench.close()
+    spent = [(seconds - cpu.get(at, 0.0)) / options.messages * 1000 for at, seconds in later.items()]
+    loop, *others = spent
     requests = {key: after[key] - before[key] for key in after}
     return {
         "resources sent": " ".join(options.resources),
         "deliveries at once": options.concurrency,
-        "CPU per message, ms": round(spent / options.messages * 1000, 3),
+        "CPU per message, ms": round(sum(spent), 3),
+        "of which event loop / journal's writer / rest (index of words), ms": (
+            f"{loop:.3f} / {max(others):.3f} / {sum(others) - max(others):.3f}"
+        ),
         "HTTP writes per message": round(requests["writes"] / options.messages, 3),
         "HTTP requests per message": round(requests.get("requests", 0) / options.messages, 3),
         "delivered messages a second": round(options.messages / wall),
