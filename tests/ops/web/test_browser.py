@@ -279,6 +279,7 @@ async def test_a_failed_message_is_found_understood_mended_and_delivered(window:
     await rig.until(lambda rows: [rows[at - 1].state for at in (first, first + 1, number)] == ENDS)
     await window.open(f"/messages/{number}")
     await expect(page.locator("main")).to_contain_text("Made from")
+    await expect(page.locator("main")).to_contain_text("PID-7 19840229")
     await expect(page.locator(".head .state").first).to_have_text("delivered")
     (patient,) = await rig.numbered("RB-70")
     assert patient["birthDate"] == "1984-02-29"
