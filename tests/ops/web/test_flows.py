@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import closing
 
+import httpx
 import pytest
 
 from engine.ops.line import send_messages
@@ -211,3 +212,38 @@ async def test_what_an_edit_would_do_is_shown_and_what_is_wrong_with_it_is_said(
     assert "What it would do" in told.text
     assert "1984-02-29" in told.text
     assert await site.rig.numbered("FL-4") == []
+
+
+async def test_whoever_is_meant_is_chosen(site: Site) -> None:
+    """Two records could be meant: the page shows both with their numbers; the chosen one gets the message."""
+    one = await site.person("operator")
+    first, second = [await _alike(site) for _ in range(2)]
+    entry = len(site.rig.rows()) + 1
+    await send_messages(*await site.rig.address(), [message("CHOICE", "FL-7", "Alike^Marisol")])
+    await site.rig.until(lambda rows: [row.reason for row in rows[entry - 1 :]] == ["multiple-matches"])
+    shown = (await one.get(f"/messages/{entry}")).text
+    assert f"/messages/{entry}/choose?destination=interchange" in shown
+    page = (await one.get(f"/messages/{entry}/choose?destination=interchange")).text
+    assert all(f'value="{patient}"' in page for patient in (first, second))
+    assert "Alike, Marisol" in page
+    chosen = await one.post(f"/messages/{entry}/choose", {"destination": "interchange", "patient": second})
+    assert chosen.headers["location"] == f"/messages/{entry}?said=resolved"
+    await site.rig.until(lambda rows: rows[entry - 1].state == "delivered")
+    assert [body["id"] for body in await site.rig.numbered("FL-7")] == [second]
+
+
+async def _alike(site: Site) -> str:
+    """Make a Patient at the service as another system would, and return its id."""
+    token = await site.rig._new_token()
+    body = {
+        "resourceType": "Patient",
+        "name": [{"family": "Alike", "given": ["Marisol"]}],
+        "gender": "female",
+        "birthDate": "1984-02-29",
+    }
+    headers = {"authorization": f"Bearer {token}", "prefer": "create-always"}
+    async with httpx.AsyncClient(trust_env=False) as http:
+        url = f"http://127.0.0.1:{site.rig.service_port}/fhir/R4/Patient"
+        answer = await http.post(url, json=body, headers=headers | {"content-type": "application/fhir+json"})
+        assert answer.status_code == 201, answer.text
+        return answer.headers["location"].rpartition("/Patient/")[2].partition("/")[0]
