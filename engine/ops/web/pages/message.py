@@ -1,6 +1,6 @@
 """One message: where it stands and why, what was sent, what it says, what came of it; and what can be done."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from starlette.responses import Response
@@ -12,6 +12,8 @@ from engine.ops.web.route import Route
 
 # Holds that a person ends by saying which patient is meant.
 CHOICES: Final = frozenset({"ambiguous-identity", "multiple-matches", "identity-conflict"})
+# A page is made inside the engine's loop: of a message of ten thousand segments it shows the beginning.
+MOST_VALUES: Final = 2_000
 UNFINISHED: Final = frozenset({"received", "claimed", "waiting"})
 
 
@@ -20,12 +22,17 @@ async def _show(call: Call) -> Response:
     act = "messages.show" if call.may(Permission.PHI) else "messages.facts"
     entry = await call.perform(act, entry=seq)
     behind = await call.perform("lanes.show", entry=seq) if entry["state"] == "held" and entry["deliveries"] else None
-    return call.page("message.html", entry=entry, why=_why(entry), behind=behind, can=_can(call, entry))
+    shown = first_of(entry.get("segments", []))
+    return call.page(
+        "message.html", entry=entry, why=_why(entry), behind=behind, can=_can(call, entry), segments=shown,
+        more_segments=len(entry.get("segments", [])) - len(shown),
+    )  # fmt: skip
 
 
 async def _explain(call: Call) -> Response:
     seq = call.entry()
-    return call.page("explain.html", entry=seq, made=await call.perform("messages.explain", entry=seq))
+    made = await call.perform("messages.explain", entry=seq)
+    return call.page("explain.html", entry=seq, made=made, most=MOST_VALUES)
 
 
 async def _replay(call: Call) -> Response:
@@ -51,6 +58,16 @@ async def _retry(call: Call) -> Response:
 async def _discard(call: Call) -> Response:
     await call.perform("messages.discard", entry=call.entry(), reason=call.form.get("reason", ""))
     return go(f"/messages/{call.entry()}", "discarded")
+
+
+def first_of(segments: Sequence[Mapping[str, Any]], most: int = MOST_VALUES) -> Sequence[Mapping[str, Any]]:
+    """Return the first segments of a message, as many as hold no more values than a page shows; one at least."""
+    values = 0
+    for number, segment in enumerate(segments):
+        values += sum(1 + len(field["parts"]) for field in segment["fields"])
+        if values > most and number:
+            return segments[:number]
+    return segments
 
 
 def _why(entry: Mapping[str, Any]) -> list[Any]:
