@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import logging
 import socket
 import ssl
 from collections.abc import AsyncIterator, Iterator
@@ -12,15 +11,12 @@ from typing import Any, Final, cast
 
 import uvicorn
 
-from engine import telemetry
 from engine.errors import StartError, UsageError
 from engine.ops.web.hosts import LOOPBACK_NAMES, is_loopback, names_of
 from engine.ops.web.protocol import BoundedProtocol
 
 KEEP_ALIVE_SECONDS: Final = 75
 GRACE_SECONDS: Final = 3
-
-_log = telemetry.logger()
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +98,6 @@ def tls_context(where: Doorway) -> ssl.SSLContext | None:
 @contextlib.asynccontextmanager
 async def serving(app: Any, where: Doorway, listening: socket.socket, stopping: asyncio.Event) -> AsyncIterator[None]:
     """Serve an app on a bound socket until closed; `stopping` is set first, so that streams end."""
-    hush()
     context = tls_context(where)
     settings = uvicorn.Config(
         app,
@@ -135,25 +130,6 @@ class _Server(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         """Capture nothing."""
         yield
-
-
-class _Lines(logging.Handler):
-    """Turns a record of uvicorn into one line of ours, without its text: it may hold anything."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Tell the kind of the error that the record was made for, and where it was raised."""
-        error = record.exc_info[1] if record.exc_info else None
-        kind, place = (type(error).__name__, telemetry.place_of(error)) if error is not None else ("", "")
-        _log.warning("pages' server warned", error=kind, point=place or f"{record.module}:{record.lineno}")
-
-
-def hush() -> None:
-    """Take over what uvicorn would write by itself."""
-    logger = logging.getLogger("uvicorn")
-    if not any(isinstance(one, _Lines) for one in logger.handlers):
-        logger.addHandler(_Lines(logging.WARNING))
-    logger.setLevel(logging.WARNING)
-    logger.propagate = False
 
 
 def _no_passphrase() -> str:
