@@ -3,8 +3,9 @@
 Each row is the best of several rounds of one thread, parsing included where the row says so. `again`: patients whose
 messages came before (a stay of many A08); `new`: every name, number, address and moment was never seen. Visits, and
 what they refer to, are in a plan where the row does not say that patients are alone; `A01, all of it`: every resource
-of an A01 of 1.5 kB, in which, when new, each allergy, diagnosis, plan and value was never seen either. Garbage is
-collected as the engine does it.
+of an A01 of 2 kB, in which, when new, each allergy, diagnosis, plan and value was never seen either; `A01 of 2 kB` is
+the same message where a site sends what is shipped: Patient, Encounter and what they need. `days`: simulated hospital
+days, in which patients are new and come again as they do. Garbage is collected as the engine does it.
 """
 
 import gc
@@ -12,6 +13,7 @@ import platform
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -20,10 +22,14 @@ from engine.hl7.message import Message, parse
 from engine.mapping.case import channel_of, sending
 from engine.mapping.compile import Mapping, MappingSource, compile_mapping, load
 from engine.ops.run import COLLECT_AFTER
+from engine.simulation.world import simulate
 
 ROUNDS = 5
+AUTHORITIES = {"RVB": "https://mrn.riverbend.example", "LKS": "https://mrn.lakeside.example"}
 LISTED = ("RelatedPerson", "Coverage", "AllergyIntolerance", "Condition", "Procedure", "Observation", "Account")
 MESSAGES = 2_000
+PATIENTS = 200
+DAYS_SEED = 5
 TEXT = (
     "MSH|^~\\&|REG|RIVERBEND|ADTENGINE|HUB|20260302060000||ADT^A08^ADT_A01|B{n:08d}|P|2.5.1|||AL|NE\r"
     "EVN|A08|202603{day:02d}{hour:02d}{minute:02d}{second:02d}|||CLERK07^Keel^Orla\r"
@@ -59,6 +65,11 @@ FULL = (
     "G-{n}|Riverbend Timber|||20250101|20261231|||Quintero{n}^Marisol^Ines|SEL|19840229|{n} Alder Way^^Keswick^OR\r"
     "OBX|1|NM|8302-2^Body height^LN||{n}|cm|||||F|||202603{day:02d}{hour:02d}{minute:02d}{second:02d}\r"
     "OBX|2|NM|29463-7^Body weight^LN||{n}.5|kg|||||F|||202603{day:02d}{hour:02d}{minute:02d}{second:02d}\r"
+    "GT1|1||Quintero{n}^Rafael^^^^^L||{n} Alder Way^^Keswick^OR^97301|^PRN^PH^^1^503^{n:07d}||19571103|M||SPO\r"
+    "DG1|3||E11.{n}^Type 2 diabetes mellitus {n}, without complications^I10|||F\r"
+    "PR1|1||0{n}^Coronary angiography {n}^L||202603{day:02d}{hour:02d}{minute:02d}{second:02d}||45\r"
+    "ZPI|1|Y|Interpreter for Spanish is booked for the ward round at nine|{n}|W3|Prefers the room at the garden side\r"
+    "ZPI|2|N|Daughter is to be called before any move to another ward|{n}|W3|Has the key of the house with her\r"
 )
 MERGE = (
     "MSH|^~\\&|REG|RIVERBEND|||20260302060000||ADT^A40^ADT_A39|C{n:08d}|P|2.5.1\rEVN|A40|20260302060000\r"
@@ -111,11 +122,12 @@ def _patients_alone() -> MappingSource:
 
 def main() -> None:
     """Measure and print."""
-    channel = channel_of({"authorities": {"RVB": "https://mrn.riverbend.example"}, "timezone": "America/New_York"})
+    channel = channel_of({"authorities": AUTHORITIES, "timezone": "America/New_York"})
     source, patients = load([shipped("mappings")], "adt"), _patients_alone()
     gc.set_threshold(*COLLECT_AFTER)
     again, new, merges = _messages(TEXT, 1) * MESSAGES, _messages(TEXT, MESSAGES), _messages(MERGE, MESSAGES)
     full = _messages(FULL, MESSAGES)
+    days = [message.raw for message in islice(simulate(DAYS_SEED, PATIENTS), MESSAGES)]
     fresh: list[Mapping] = [compile_mapping(source, channel)]
 
     def cold(of: MappingSource = source) -> None:
@@ -139,6 +151,11 @@ def main() -> None:
         ("new, and the rest", new, rest, 400),
         ("A01, all of it, again", _messages(FULL, 1) * MESSAGES, rest, 400),
         ("A01, all of it, new", full, rest, 400),
+        ("A01 of 2 kB, again", _messages(FULL, 1) * MESSAGES, lambda: None, 400),
+        ("A01 of 2 kB, new", full, cold, 400),
+        ("days, patient alone", days, alone, 150),
+        ("days", days, cold, 400),
+        ("days, and the rest", days, rest, 400),
         ("A40, new", merges, cold, 150),
     ):
         identify = _cost(partial(_work, fresh, ("identify",)), raws, cold=prepare)
@@ -148,7 +165,7 @@ def main() -> None:
         rows.append((f"plan, {name}", plan - parsing, aim))
         rows.append((f"parse + identify + plan, {name}", both, None))
     machine = f"{platform.python_implementation()} {platform.python_version()}, {platform.machine()}"
-    print(f"{machine}; {len(new[0])} and {len(full[0])} bytes a message")  # noqa: T201
+    print(f"{machine}; {len(new[0])}, {len(full[0])} and (days) {sum(map(len, days)) // len(days)} bytes a message")  # noqa: T201
     for name, cost, aim in rows:
         print(f"{name:<34} {cost:10.1f} us" + (f"   aim {aim:.0f}" if aim else ""))  # noqa: T201
 
