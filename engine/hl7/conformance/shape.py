@@ -53,12 +53,18 @@ def _value(part: Part, depth: int) -> str:
 
 def _chain(values: Sequence[str], required: Sequence[bool], separator: str) -> str:
     """Return values with a separator between them: what is not required may be empty, and cut off at the end."""
+    values = [_valued(value) if need else value for value, need in zip(values, required, strict=True)]
     tail, needed = "", False
     for value, need in zip(reversed(values[1:]), reversed(required[1:]), strict=True):
         here = f"{separator}{value if need else f'(?:{value})?'}{tail}"
         needed = needed or need
         tail = here if needed else f"(?:{here})?"
     return f"(?:{values[0]}){'' if required[0] else '?'}{tail}"
+
+
+def _valued(value: str) -> str:
+    """Return the shape of a value that must be there: of its parts, all of which may be empty, one is not."""
+    return rf"(?=&*[^\^&~]){value}" if re.fullmatch(value, "") else value
 
 
 def _leaf(part: Part) -> str:

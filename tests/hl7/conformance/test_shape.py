@@ -23,6 +23,20 @@ def fields(version: str) -> list[Part]:
     return list({(part.type, part.table and part.table.number, part.most): part for part in parts}.values())
 
 
+@pytest.mark.parametrize("version", ["2.3", "2.5.1", "2.6", "2.7", "2.8.2"])
+@pytest.mark.parametrize("text", ["^", "^^", "~", "^~^", "^&", "&^"])
+def test_no_shape_takes_a_required_component_for_there_that_is_empty(version: str, text: str) -> None:
+    """Separators alone are no value, also where the component that is required has parts that may all be empty."""
+    known = standard(version)
+    assert known is not None
+    for part in fields(version):
+        found: list[Deviation] = []
+        shape = known.shape(part)
+        if shape and shape.fullmatch(text):
+            _Marks(MESSAGE)._field(text, part, "PID-1", found)
+        assert found == [], part.type
+
+
 @pytest.mark.parametrize("version", ["2.3", "2.5.1", "2.8.2"])
 @settings(max_examples=40, deadline=None)
 @given(data=st.data())
