@@ -215,6 +215,18 @@ async def test_new_messages_appear_by_themselves(window: Window) -> None:
     await expect(window.page.locator("tbody tr").first).to_contain_text("delivered", timeout=15_000)
 
 
+async def test_what_turns_senders_away_asks_before(browser: Browser, site: Site) -> None:
+    """Stopping a channel asks once more; who says no has changed nothing."""
+    window = await _window(browser, site)
+    await window.log_in("operator")
+    await window.open("/channels")
+    await window.page.get_by_role("button", name="Stop").click()
+    assert [fault.partition("?")[0] for fault in window.faults] == ["dialog: Stop the channel"]
+    await window.open("/channels")
+    await expect(window.page.locator("main")).to_contain_text("listening")
+    await window.page.context.close()
+
+
 async def test_a_live_list_waits_for_whoever_works_in_it(window: Window) -> None:
     """A link that has the focus keeps it while messages come in; once it is left, the list catches up."""
     page, rig = window.page, window.site.rig
