@@ -247,3 +247,35 @@ async def _alike(site: Site) -> str:
         answer = await http.post(url, json=body, headers=headers | {"content-type": "application/fhir+json"})
         assert answer.status_code == 201, answer.text
         return answer.headers["location"].rpartition("/Patient/")[2].partition("/")[0]
+
+
+async def test_what_was_overtaken_is_replayed_by_force_only(site: Site) -> None:
+    """The dry run says that newer data was applied; without force it is refused; by force, after the password."""
+    one = await site.person("operator", "forcer")
+    entry = len(site.rig.rows()) + 1
+    feed = [message("OLD", "FL-8", "Quintero^Old"), message("NEW", "FL-8", "Quintero^New")]
+    await send_messages(*await site.rig.address(), feed)
+    await site.rig.until(lambda rows: [row.state for row in rows[entry - 1 :]] == ["delivered"] * 2)
+    await one.get(f"/messages/{entry}")
+    told = await one.post(f"/messages/{entry}/rehearse")
+    assert "Something newer was applied" in told.text
+    assert "Replay by force" in told.text
+    assert (await one.post(f"/messages/{entry}/replay")).status_code == 409
+    _age(site, "forcer", "confirmed_at", 600)
+    await one.get(f"/messages/{entry}")
+    assert "Your password, once more" in (await one.post(f"/messages/{entry}/force")).text
+    done = await one.post(f"/messages/{entry}/force", {"confirm_password": PASSWORD})
+    assert done.status_code == 303
+    await site.rig.until(lambda rows: rows[entry - 1].state == "delivered")
+    assert "by force" in (await one.get(f"/messages/{entry}")).text
+
+
+async def test_an_edit_without_the_discard_waits_behind_its_original(site: Site) -> None:
+    """The page of the new entry says that it waits, and for what."""
+    one, entry = await site.person("operator"), await _held(site, "FL-5")
+    await one.get(f"/messages/{entry}/edit")
+    text = message("FL-5-1", "FL-5").decode().replace("\r", "\r\n")
+    made = await one.post(f"/messages/{entry}/edit", {"message": text, "do": "replay", "reason": ""})
+    assert made.headers["location"].endswith("?said=edited-waits")
+    shown = (await one.get(made.headers["location"])).text
+    assert "It waits until the original is delivered or discarded" in shown

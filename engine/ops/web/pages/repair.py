@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from starlette.responses import Response
 
-from engine.errors import AdtEngineError
+from engine.errors import AdtEngineError, UnconfirmedActError
 from engine.ops.acts.role import Permission
 from engine.ops.web.call import Call, go
 from engine.ops.web.refusal import RefusedRequestError, status_of
@@ -28,15 +28,17 @@ async def _edit(call: Call) -> Response:
     text, reason = call.form.get("message", ""), call.form.get("reason", "")
     given: dict[str, Any] = {"entry": call.entry(), "message": _as_sent(text)}
     try:
-        if call.form.get("do") != "replay":
+        if call.form.get("do") not in {"replay", "force"}:
             return _form(call, text, rehearsal=await call.perform("messages.rehearse", **given))
         given |= {"reason": reason, "discard_original": call.form.get("discard_original") == "yes"}
+        if call.form.get("do") == "force":
+            given["force"] = True
         made = await call.perform("messages.edit", **given)
-    except RefusedRequestError:
+    except (RefusedRequestError, UnconfirmedActError):
         raise
     except AdtEngineError as error:
         return _form(call, text, status=status_of(error), alarm=str(error))
-    return go(f"/messages/{made['entry']}", "edited")
+    return go(f"/messages/{made['entry']}", "edited-waits" if made["next_step"] else "edited")
 
 
 async def _show_choice(call: Call) -> Response:
