@@ -55,12 +55,16 @@ JUDGED_ANEW: Final = "judged-anew"
 
 
 class Asked(NamedTuple):
-    """Who asked for an act and when, in which bulk run (0 for none), and whether older data may go over newer."""
+    """Who asked for an act and when, in which bulk run (0 for none), and whether older data may go over newer.
+
+    `bound`: the newest entry when a run began, 0 outside of one; what came in later is never gone over.
+    """
 
     by: str = ""
     at: datetime | None = None
     run: int = 0
     force: bool = False
+    bound: int = 0
 
 
 class _Delivery(NamedTuple):
@@ -120,9 +124,9 @@ class Acts:
             named = [row for row in rows if row.state not in UNFINISHED or row.state is State.HELD] or rows
         if not named and not (rows and fresh):
             raise ForbiddenMoveError(f"entry {seq} was not given to any such destination: send its message anew")
-        newer = [self._check(seq, row, force=asked.force) for row in named]
+        newer = [self._check(seq, row, asked) for row in named]
         lanes = list(self._lanes.of(entry.patients))
-        over = [self._overtakes(seq, name, lanes, force=asked.force) for name in fresh]
+        over = [self._overtakes(seq, name, lanes, asked) for name in fresh]
         for row, forced in zip(named, newer, strict=True):
             self._again(seq, row, asked, "replay", replay=True, forced=forced)
         for name, forced in zip(fresh, over, strict=True):
@@ -181,7 +185,7 @@ class Acts:
         entry = self._entry(seq)
         if entry.state is State.RECEIVED or self._rows(seq):
             raise ForbiddenMoveError(f"entry {seq} was taken in already: replay it")
-        forced = self._overtaken(seq, judged, force=asked.force)
+        forced = self._overtaken(seq, judged, asked)
         placed = self._lanes.place(judged.patients, unite=judged.unite, run=True)
         flags = tuple(dict.fromkeys((*judged.flags, JUDGED_ANEW)))
         self._connection.execute(
@@ -206,7 +210,7 @@ class Acts:
         """
         state = self._entry(seq).state
         unfinished = state is State.HELD or any(row.state in UNFINISHED for row in self._rows(seq))
-        self._overtaken(seq, edited, force=asked.force)
+        self._overtaken(seq, edited, asked)
         if discard and unfinished:
             self.discard(seq, discard, by=asked.by)
         recorded = self._recording.record([edited])[0]
@@ -219,33 +223,48 @@ class Acts:
     def _name(self, visit: str) -> str:
         return visit if self._sealing is None else self._sealing.name(visit)
 
+    def is_busy(self, seq: int) -> bool:
+        """Say whether something newer of an entry's patients is being delivered at this moment, wherever that is."""
+        lanes = list(self._lanes.of(self._entry(seq).patients))
+        return any(self._claims.goes_ahead(seq, row.destination, lanes) for row in self._rows(seq))
+
     def _release(self, seq: int, held: list[_Delivery], asked: Asked) -> None:
-        newer = [self._check(seq, row, force=asked.force) or row.reason in LET_GO for row in held]
+        newer = [self._check(seq, row, asked) or row.reason in LET_GO for row in held]
         for row, forced in zip(held, newer, strict=True):
             self._again(seq, row, asked, "release", replay=False, forced=forced)
 
-    def _check(self, seq: int, row: _Delivery, *, force: bool) -> bool:
+    def _check(self, seq: int, row: _Delivery, asked: Asked) -> bool:
         """Say whether something newer was applied; ForbiddenMoveError where the delivery may not run again."""
         if row.state in UNFINISHED and row.state is not State.HELD:
             raise ForbiddenMoveError(f"entry {seq} is under way to {row.destination} already: wait for its end")
         if row.state is State.FILTERED:
             raise ForbiddenMoveError(f"entry {seq} ended filtered ({row.reason}) and is never delivered")
         check_move(row.state, State.RECEIVED)
-        return self._overtakes(seq, row.destination, row.lanes, force=force)
+        return self._overtakes(seq, row.destination, row.lanes, asked)
 
-    def _overtakes(self, seq: int, destination: str, lanes: list[int], *, force: bool) -> bool:
-        newer = self._connection.execute(NEWER, (orjson.dumps(lanes).decode(), destination, seq)).fetchone()[0]
-        if newer and not force:
+    def _overtakes(self, seq: int, destination: str, lanes: list[int], asked: Asked) -> bool:
+        """Say whether something newer was applied, or is being so; ForbiddenMoveError where that is not gone over."""
+        text, newer_than = orjson.dumps(lanes).decode(), max(seq, asked.bound) if asked.force else seq
+        applied = self._connection.execute(NEWER, (text, destination, newer_than)).fetchone()[0]
+        if applied and not asked.force:
             raise ForbiddenMoveError(
                 f"entry {seq}: something newer was applied for this patient at {destination}; use --force to apply the "
                 "older one all the same"
             )
-        return bool(newer)
+        if applied and asked.bound:
+            raise ForbiddenMoveError(
+                f"entry {seq}: something newer was applied for this patient at {destination} since the run began"
+            )
+        if not asked.force and self._claims.goes_ahead(seq, destination, lanes):
+            raise ForbiddenMoveError(
+                f"entry {seq}: something newer is being delivered for this patient to {destination}; wait for its end"
+            )
+        return bool(self._connection.execute(NEWER, (text, destination, seq)).fetchone()[0])
 
-    def _overtaken(self, seq: int, entry: NewEntry, *, force: bool) -> bool:
+    def _overtaken(self, seq: int, entry: NewEntry, asked: Asked) -> bool:
         identities = self._lanes.place(entry.patients, unite=False, run=False).identities
         lanes = list(self._lanes.of(_json(identities)))
-        over = [self._overtakes(seq, name, lanes, force=force) for name in entry.destinations]
+        over = [self._overtakes(seq, name, lanes, asked) for name in entry.destinations]
         return any(over)
 
     def _again(self, seq: int, row: _Delivery, asked: Asked, act: str, *, replay: bool, forced: bool) -> None:

@@ -146,6 +146,12 @@ class Claims:
         """Say whether a delivery is claimed and not yet settled."""
         return seq in self._out.get(destination, {})
 
+    def goes_ahead(self, seq: int, destination: str, lanes: Sequence[int]) -> bool:
+        """Say whether something newer than an entry is out in one of these lanes."""
+        mine = set(lanes)
+        out = self._out.get(destination, {})
+        return any(other > seq and not mine.isdisjoint(one.lanes) for other, one in out.items())
+
     def returned(self, seq: int, destination: str) -> Out:
         """Note that a delivery is settled; ForbiddenMoveError where it is not claimed."""
         out = self._out.get(destination, {}).pop(seq, None)

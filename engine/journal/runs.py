@@ -6,20 +6,23 @@ A run takes entries up in journal order, those of one patient together, so that 
 all of them. Taking up is one transaction with what it does to the entries: killed anywhere, it goes on with the next.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Final, NamedTuple
+from pathlib import Path
+from typing import Any, Final, NamedTuple, TypeVar
 
 import orjson
 
 from engine.errors import ForbiddenMoveError, UnknownEntryError, UnknownRunError
 from engine.journal.acts import Asked
-from engine.journal.database import Connection
+from engine.journal.database import Connection, open_reader
 from engine.journal.entry import NewEntry
 from engine.journal.moment import from_micros, optional_from_micros, to_micros
 from engine.journal.writer import Rooms
+
+_T = TypeVar("_T")
 
 UNDER_WAY: Final = "under way"
 REFUSED: Final = "refused"
@@ -27,7 +30,8 @@ MOST_TOGETHER: Final = 5_000
 MOST_REFUSALS: Final = 100
 
 BEGIN: Final = """
-INSERT INTO run (kind, by, asked, destination, forced, rate, state, started_at) VALUES (?, ?, ?, ?, ?, ?, 'filling', ?)
+INSERT INTO run (kind, by, asked, destination, forced, rate, state, started_at, bound)
+VALUES (?, ?, ?, ?, ?, ?, 'filling', ?, (SELECT COALESCE(MAX(seq), 0) FROM entry))
 """
 FILL: Final = (
     "INSERT INTO run_entry (run, seq) SELECT ?, value FROM json_each(?) AS i WHERE true ON CONFLICT DO NOTHING"
@@ -85,9 +89,9 @@ KEEP_REFUSALS: Final = """
 DELETE FROM run_entry WHERE run = ?1 AND seq NOT IN (
   SELECT seq FROM run_entry WHERE run = ?1 AND outcome LIKE 'refused%' ORDER BY seq LIMIT ?2)
 """
-_RUN: Final = (
-    "SELECT id, kind, by, asked, destination, forced, rate, state, started_at, ended_at, total, counts FROM run"
-)
+_RUN: Final = """
+SELECT id, kind, by, asked, destination, forced, rate, state, started_at, ended_at, total, bound, counts FROM run
+"""
 SHOW: Final = f"{_RUN} WHERE id = ?"
 LIST: Final = f"{_RUN} ORDER BY id DESC LIMIT ?"
 
@@ -112,7 +116,8 @@ class RunState(StrEnum):
 class Run:
     """One bulk run; `counts` by outcome: those taken up, `under way`, `refused`, delivered, held ...
 
-    `asked` is what was asked for, `rate` entries a second, `refusals` pairs of an entry and why, the first 100.
+    `asked` is what was asked for, `rate` entries a second, `refusals` pairs of an entry and why, the first 100, `bound`
+    the newest entry when it began.
     """
 
     number: int
@@ -128,6 +133,7 @@ class Run:
     total: int
     counts: Mapping[str, int]
     refusals: tuple[tuple[int, str], ...] = ()
+    bound: int = 0
 
     @property
     def position(self) -> int:
@@ -201,9 +207,13 @@ def standing(connection: Connection, seq: int) -> Next:
 
 
 def take_up(rooms: Rooms, run: Run, items: Sequence[Item], at: datetime) -> None:
-    """Do what a run does with entries, and note of each that it is under way or why it was refused."""
-    asked = Asked(run.by, at, run.number, force=run.force)
-    marks = [(_taken(rooms, run, item, asked), run.number, item.seq) for item in items]
+    """Do what a run does with entries, and note of each that it is under way or why it was refused.
+
+    Those of a patient of whom something newer is being delivered just now are left for the next time.
+    """
+    asked = Asked(run.by, at, run.number, force=run.force, bound=run.bound)
+    busy = {item.seq for item in items if not item.refusal and rooms.acts.is_busy(item.seq)}
+    marks = [(_taken(rooms, run, item, asked), run.number, item.seq) for item in items if item.seq not in busy]
     rooms.connection.executemany(MARK, marks)
 
 
@@ -253,6 +263,15 @@ def end(connection: Connection, run: int, at: datetime) -> None:
     connection.execute(SET_STATE, (RunState.DONE.value, to_micros(at), run, RunState.RUNNING.value))
 
 
+def look(folder: Path, work: Callable[[Connection], _T]) -> _T:
+    """Call work on a connection of its own that only reads: counting a large run takes its time."""
+    connection = open_reader(folder)
+    try:
+        return work(connection)
+    finally:
+        connection.close()
+
+
 def show(connection: Connection, run: int) -> Run:
     """Return a run; UnknownRunError where there is none."""
     row = connection.execute(SHOW, (run,)).fetchone()
@@ -267,13 +286,13 @@ def listed(connection: Connection, most: int) -> tuple[Run, ...]:
 
 
 def _run(connection: Connection, row: tuple[Any, ...]) -> Run:
-    number, kind, by, asked, destination, forced, rate, state, started, ended, total, counts = row
+    number, kind, by, asked, destination, forced, rate, state, started, ended, total, bound, counts = row
     kept = orjson.loads(counts) if state == RunState.DONE.value else _counts(connection, number)
     refusals = connection.execute(REFUSALS, (number, MOST_REFUSALS)).fetchall()
     return Run(
         number, RunKind(kind), by, orjson.loads(asked), destination, bool(forced), rate, RunState(state),
         from_micros(started), optional_from_micros(ended), total, kept,
-        tuple((seq, outcome.partition(": ")[2]) for seq, outcome in refusals),
+        tuple((seq, outcome.partition(": ")[2]) for seq, outcome in refusals), bound,
     )  # fmt: skip
 
 

@@ -66,11 +66,11 @@ class Replays:
 
     async def show(self, number: int) -> Run:
         """Return a run; UnknownRunError where there is none."""
-        return await self._desk.journal.read(partial(runs.show, run=number))
+        return await asyncio.to_thread(runs.look, self._desk.folder, partial(runs.show, run=number))
 
     async def listed(self, most: int) -> tuple[Run, ...]:
         """Return the newest runs."""
-        return await self._desk.journal.read(partial(runs.listed, most=most))
+        return await asyncio.to_thread(runs.look, self._desk.folder, partial(runs.listed, most=most))
 
     async def close(self) -> None:
         """End the tasks; the next start goes on with the runs."""

@@ -63,8 +63,9 @@ class Model:
         return not before and not any(other.state is State.CLAIMED for other in others)
 
     def overtaken(self, one: Delivery) -> bool:
-        """Say whether something newer was applied for one of the patients."""
-        return any(other.seq > one.seq and self.share(one, other) for other in self.applied)
+        """Say whether something newer was applied for one of the patients, or is being delivered."""
+        out = [other for other in self.deliveries if other.state is State.CLAIMED]
+        return any(other.seq > one.seq and self.share(one, other) for other in (*self.applied, *out))
 
 
 groups = st.lists(st.sampled_from("abcdef"), min_size=1, max_size=2, unique=True).map(tuple)

@@ -78,6 +78,32 @@ async def test_a_run_takes_those_of_a_patient_together(desk: Desk) -> None:
     assert await taken(desk, run, 1) == []
 
 
+async def test_what_came_in_since_the_run_began_is_never_gone_over(desk: Desk) -> None:
+    """By force a run replays what was overtaken by what was there, not by what was applied meanwhile."""
+    seqs = await delivered(desk, "1", "1", "2")
+    run = await begun(desk, *seqs, force=True)
+    late = await desk.record("late", ("s|1",))
+    await desk.claim()
+    await desk.deliver(late)
+    assert await taken(desk, run, 10) == [1, 2, 3]
+    run = await shown(desk, run)
+    assert run.counts == {"refused": 2, "under way": 1}
+    assert "since the run began" in run.refusals[0][1]
+
+
+async def test_a_patient_who_is_being_delivered_is_left_for_the_next_time(desk: Desk) -> None:
+    """What is newer and under way ends first; then the older ones are taken up, or refused."""
+    seqs = await delivered(desk, "1", "2")
+    run = await begun(desk, *seqs)
+    new = await desk.record("new", ("s|1",))
+    assert await desk.claimed() == [new]
+    assert await taken(desk, run, 10) == [1, 2]
+    assert (await shown(desk, run)).counts == {"under way": 1}
+    await desk.deliver(new)
+    assert await taken(desk, run, 10) == [1]
+    assert (await shown(desk, run)).counts == {"refused": 1, "under way": 1}
+
+
 async def test_patients_whom_a_message_joins_are_taken_together(desk: Desk) -> None:
     """A message of two lanes takes those of both along."""
     for at, people in enumerate((["1"], ["2"], ["1", "2"], ["2"], ["3"])):

@@ -2,12 +2,13 @@
 
 from typing import Final
 
-# `asked` is what was asked for, as JSON; `counts` is kept once the run has ended and its entries are forgotten.
+# `asked` is what was asked for, as JSON, `bound` the newest entry then; `counts` is kept once the run has ended and
+# its entries are forgotten.
 _RUN: Final = """
 CREATE TABLE run (
   id INTEGER PRIMARY KEY, kind TEXT NOT NULL, by TEXT NOT NULL, asked TEXT NOT NULL, destination TEXT NOT NULL,
   forced INTEGER NOT NULL, rate REAL NOT NULL, state TEXT NOT NULL, started_at BIGINT NOT NULL, ended_at BIGINT,
-  total INTEGER NOT NULL DEFAULT 0, counts TEXT NOT NULL DEFAULT '{}')
+  bound BIGINT NOT NULL, total INTEGER NOT NULL DEFAULT 0, counts TEXT NOT NULL DEFAULT '{}')
 """
 
 # `outcome` is empty until the entry is taken up, then `under way`, then how it ended, or `refused: ` and why.

@@ -39,6 +39,8 @@ RATE: Final = 200.0
 MOST_RATE: Final = 10_000.0
 MOST_LISTED: Final = 1_000
 MOST_RUNS: Final = 200
+# A run keeps that it was about a patient, not about whom.
+NAMED: Final = "named"
 FILTERS: Final = ("state", "channel", "event", "patient", "reason", "destination", "since", "until")
 
 
@@ -84,6 +86,8 @@ async def begun(engine: Engine, actor: Actor, given: Given, kind: RunKind, found
     if not found.seqs:
         raise UsageError("no entry is meant: `messages list` shows what there is")
     asked = {name: given[name] for name in FILTERS if given.get(name)}
+    if "patient" in asked:
+        asked["patient"] = NAMED
     if given.get("entries"):
         asked["entries"] = len(found.seqs)
     run = Run(
@@ -95,13 +99,12 @@ async def begun(engine: Engine, actor: Actor, given: Given, kind: RunKind, found
 
 def shown(run: Run) -> dict[str, Any]:
     """Return a run as the RUN of this module; nothing of a patient."""
-    named = {"patient": "named"} if "patient" in run.asked else {}
     return {
         "run": run.number,
         "kind": str(run.kind),
         "state": str(run.state),
         "by": run.by,
-        "filter": {**run.asked, **named},
+        "filter": dict(run.asked),
         "force": run.force,
         "destination": run.destination,
         "rate": run.rate,
