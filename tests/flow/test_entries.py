@@ -87,6 +87,29 @@ async def test_an_entry_is_edited_rehearsed_and_delivered(rig: Rig) -> None:
     assert len(await rig.numbered("RB-1")) == 1
 
 
+TABLES = ("delivery", "plan", "attempt", "answer", "queue", "known", "owned", "merged", "applied", "replayed", "edit")
+
+
+async def test_a_rehearsal_leaves_nothing_in_the_journal(rig: Rig) -> None:
+    """Of creates, updates, merges and holds: every table is as it was, and the server saw reads only."""
+    await started(rig)
+    merge = message("C3", "RB-1", event="A40", more="MRG|RB-2^^^RVB^MR\r")
+    born = message("C4", "RB-4", event="A28", born="")
+    await sent(rig, message("C1", "RB-1", event="A28"), message("C2", "RB-2", event="A28"), merge, born)
+    rows = await rig.until(ended("delivered", "delivered", "delivered", "held"))
+
+    def held() -> list[list[object]]:
+        return [rig._query(f"SELECT * FROM {table}") for table in TABLES]  # noqa: S608 - constants
+
+    before, calls, patients = held(), len(rig.proxy.calls), await rig.patients()
+    for row in rows:
+        await done(rig, "messages.rehearse", entry=row.seq)
+        await done(rig, "messages.rehearse", entry=row.seq, set={"PID-8": "M", "PID-5.1": "Other"})
+    assert held() == before
+    assert {call.method for call in rig.proxy.calls[calls:]} <= {"GET"}
+    assert await rig.patients() == patients
+
+
 async def test_an_edit_waits_behind_its_original(rig: Rig) -> None:
     """Held, the original stays before it until somebody releases or discards it; the answer says so."""
     await started(rig)

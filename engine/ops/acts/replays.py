@@ -22,6 +22,7 @@ taken up; a filter by patient is shown as "patient": "named".
 """
 
 import asyncio
+import re
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
@@ -39,8 +40,9 @@ RATE: Final = 200.0
 MOST_RATE: Final = 10_000.0
 MOST_LISTED: Final = 1_000
 MOST_RUNS: Final = 200
-# A run keeps that it was about a patient, not about whom.
+# A run keeps that it was about a patient, not about whom; nor what somebody wrote as a reason.
 NAMED: Final = "named"
+CODE: Final = re.compile(r"[a-z0-9-]{1,64}")
 FILTERS: Final = ("state", "channel", "event", "patient", "reason", "destination", "since", "until")
 
 
@@ -86,8 +88,9 @@ async def begun(engine: Engine, actor: Actor, given: Given, kind: RunKind, found
     if not found.seqs:
         raise UsageError("no entry is meant: `messages list` shows what there is")
     asked = {name: given[name] for name in FILTERS if given.get(name)}
-    if "patient" in asked:
-        asked["patient"] = NAMED
+    for name, value in asked.items():
+        if name == "patient" or (name == "reason" and not CODE.fullmatch(value)):
+            asked[name] = NAMED
     if given.get("entries"):
         asked["entries"] = len(found.seqs)
     run = Run(
