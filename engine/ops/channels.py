@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final
 import orjson
 import typer
 
+from engine.config.alerting import load_alerting
 from engine.config.channel import Channel
 from engine.config.channels import load_channels
 from engine.errors import AdtEngineError
@@ -24,11 +25,12 @@ Name = Annotated[str, typer.Argument(help="The channel's name.")]
 
 @app.command()
 def check(channels: Channels = CHANNELS) -> None:
-    """Check every channel file of a folder; every problem is listed, and exit is 2 if there is one.
+    """Check every channel file of a folder, and its alerts.yaml; each problem is listed, exit is 2 if there is one.
 
     Example: adt-engine channels check --channels channels
     """
     found = load_channels(channels)
+    load_alerting(channels)
     output().print(f"{len(found)} channel{'s' if len(found) > 1 else ''} in {channels}: no problems", soft_wrap=True)
 
 

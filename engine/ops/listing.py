@@ -9,6 +9,7 @@ import typer
 
 from engine.ops import admin
 from engine.ops.options import DATA, Data, Json
+from engine.ops.reasons import reason_of, told
 from engine.ops.searching import PRIVATE, listed, searched
 from engine.ops.table import NEGATIVE, cell, output, table
 
@@ -94,6 +95,8 @@ def show(rows: list[dict[str, Any]]) -> None:
     if len({row["channel"] for row in rows}) > 1:
         headings.append("Channel")
     output().print(table(headings, (_row(row)[: len(headings)] for row in rows)))
+    for code in sorted({row["reason"] for row in rows if row["state"] in BAD and row["reason"]}):
+        output().print(cell(f"{code}: {told(reason_of(code))}"), soft_wrap=True)
 
 
 def _row(row: Mapping[str, Any]) -> tuple[object, ...]:

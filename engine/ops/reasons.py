@@ -17,6 +17,7 @@ from engine.ops.table import NEGATIVE, POSITIVE, cell, output, table
 
 TABLE: Final = Path(__file__).with_name("reasons.md")
 FAMILY: Final = "*"
+IDLE: Final = "Nothing."
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,12 @@ def reason_of(code: str) -> Reason:
         meaning="A code of the destination's own, or of this site's mapping.",
         next_step="See the attempts with `messages show`, and the site's mapping.",
     )
+
+
+def told(reason: Reason) -> str:
+    """Return a line as one sentence after the other: what it means, whether it can wait, what to do next."""
+    wait = "It can wait until morning." if reason.can_wait else "It cannot wait until morning."
+    return f"{reason.meaning} {wait} Next: {reason.next_step}" if reason.next_step != IDLE else reason.meaning
 
 
 def lines(code: str = "", kind: str = "") -> list[dict[str, Any]]:

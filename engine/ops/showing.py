@@ -1,7 +1,7 @@
 """`adt-engine messages show`: one entry in sections, as an operator reads it."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import orjson
 import typer
@@ -9,9 +9,11 @@ import typer
 from engine.ops import admin
 from engine.ops.listing import show as show_rows
 from engine.ops.options import DATA, Data, Json
+from engine.ops.reasons import reason_of, told
 from engine.ops.table import NEGATIVE, cell, output, table
 from engine.ops.view import shown
 
+DISCARDED: Final = "discarded"
 Say = Callable[..., None]
 
 Entry = Annotated[int, typer.Argument(help="The number of an entry.", min=1)]
@@ -44,6 +46,8 @@ def _entry(found: Mapping[str, Any], *, fields: bool) -> None:
         console.print(cell(text, style), soft_wrap=True)
 
     say(f"Entry {found['entry']}: {found['state']} {found['reason']}".rstrip(), "bold")
+    if found["reason"] and found["state"] != DISCARDED:
+        say(told(reason_of(found["reason"])))
     say(f"{found['event']} {found['control_id']} from {found['source']} by {found['peer']} on {found['channel']}")
     say(f"received {found['received_at']}, {found['receipts']} time(s); {' '.join(found['flags'])}".rstrip("; "))
     if found["timing"]["seconds"] is not None:

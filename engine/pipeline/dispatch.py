@@ -9,8 +9,6 @@ belongs to different patients. The other half of the spine is intake.py.
 import asyncio
 import contextlib
 from collections import deque
-from datetime import datetime
-from enum import StrEnum
 from hashlib import sha256
 from typing import Final
 
@@ -19,7 +17,7 @@ from engine.config.channel import Mode
 from engine.config.destination import Destination as Settings
 from engine.deliver.breaker import Gate
 from engine.deliver.destination import Destination
-from engine.deliver.verdict import Failure, Verdict, VerdictKind
+from engine.deliver.verdict import Verdict, VerdictKind
 from engine.errors import DeliveryError, DestinationError, MappingError, MessageError
 from engine.fhir.plan import Merge, Plan
 from engine.hl7.message import Message
@@ -28,13 +26,13 @@ from engine.journal.journal import Journal
 from engine.journal.pausing import Pause
 from engine.pipeline.alerts.kind import PauseReason
 from engine.pipeline.completing import LACKING, NOTE, completed
+from engine.pipeline.conduct import Condition, Conduct
 from engine.pipeline.counting import count_warnings
 from engine.pipeline.feed import Feed
 from engine.pipeline.judgement import read_message
 from engine.pipeline.memory import DestinationMemory
 from engine.pipeline.outcomes import Outcome
 from engine.pipeline.pace import Pace
-from engine.pipeline.pauses import HoldStorm
 from engine.pipeline.settling import held, intent_of, settlement
 from engine.pipeline.shadow import shadowed
 from engine.pipeline.shared import Shared
@@ -46,22 +44,8 @@ MOST_LATER: Final = 20
 _log = telemetry.logger()
 
 
-class Condition(StrEnum):
-    """How a destination does; all but a paused one are tried again by themselves."""
-
-    READY = "ready"
-    PAUSED = "paused"
-    FAILING = "failing"
-    UNREACHABLE = "unreachable"
-    OPEN = "open"
-
-
 class Dispatch:
-    """The deliveries of one destination, each settled before its lane goes on.
-
-    `failing` is why the destination as a whole cannot be used (token, permission, TLS), empty while it can; it is
-    tried again by itself. `settled` and `failures` count how deliveries ended since the start.
-    """
+    """The deliveries of one destination, each settled before its lane goes on."""
 
     def __init__(
         self,
@@ -74,11 +58,9 @@ class Dispatch:
         self.name = name
         self.destination = destination
         self.pace = pace
-        self.failing = ""
-        self.settled = self.failures = 0
+        self.conduct = Conduct(name)
         self._pauses = shared.pauses
         self._merges = shared.merges
-        self._storm = HoldStorm()
         self._next: tuple[Destination, Pace] | None = None
         self._journal = journal
         self._feeds = shared.feeds
@@ -125,7 +107,7 @@ class Dispatch:
         """How the destination does, the gravest first."""
         if self._pauses.of(self.name) is not None:
             return Condition.PAUSED
-        if self.failing:
+        if self.conduct.failing:
             return Condition.FAILING
         if not self._checked:
             return Condition.UNREACHABLE
@@ -151,7 +133,8 @@ class Dispatch:
             return
         old, self.destination, self.pace = self.destination, *self._next
         self._next = None
-        self._checked, self._checks, self.failing = False, 0, ""
+        self._checked, self._checks, self.conduct.failing = False, 0, ""
+        telemetry.BREAKER.labels(self.name).set(0)
         await self._give_back()
         await old.close()
         _log.info("destination exchanged", destination=self.name)
@@ -179,12 +162,12 @@ class Dispatch:
             try:
                 abilities = await self.destination.check()
             except DeliveryError as error:
-                self.failing = str(error) if isinstance(error, DestinationError) else ""
+                self.conduct.failing = str(error) if isinstance(error, DestinationError) else ""
                 _log.warning(
                     "destination does not answer", destination=self.name, attempt=self._checks, error=str(error)
                 )
                 return False
-            self._checked, self.failing = True, ""
+            self._checked, self.conduct.failing = True, ""
             _log.info("destination ready", destination=self.name, codes=list(abilities.missing()))
         return True
 
@@ -311,11 +294,7 @@ class Dispatch:
         if verdict.applied and plan is not None:
             self._memory.applied(claimed.lanes, plan)
         await self._journal.settle(result)
-        telemetry.SETTLED.labels(self.name, result.state, result.reason).inc()
-        self.settled += 1
-        self.failures += verdict.kind is not VerdictKind.DELIVERED
-        for attempt in verdict.attempts:
-            telemetry.ATTEMPTS.labels(self.name, attempt.failure or "ok").inc()
+        self.conduct.count(verdict, result)
         if result.state is not State.RECEIVED:
             count_warnings(claimed.channel, plan)
             self._outcomes.settled(claimed.seq, self.name, Outcome(result.state, result.reason))
@@ -329,15 +308,5 @@ class Dispatch:
                 attempt=claimed.tries + 1,
                 codes=sorted({c for a in verdict.attempts for c in a.codes}),
             )
-        await self._braked(claimed, verdict, now)
-
-    async def _braked(self, claimed: Claimed, verdict: Verdict, now: datetime) -> None:
-        """Note a destination that cannot be used; pause one whose failures are no matter of single patients."""
-        if verdict.failure is Failure.DESTINATION:
-            self.failing = verdict.reason
-            _log.error("destination cannot be used", destination=self.name, reason=verdict.reason)
-        elif verdict.failure in {Failure.NONE, Failure.PERMANENT}:
-            self.failing = ""
-        if verdict.kind is VerdictKind.HELD and self._storm.held(verdict.reason, claimed.lanes, claimed.seq, now):
-            storm = Pause(self.name, PauseReason.HOLD_STORM, verdict.reason, now, "adt-engine")
-            await self._pauses.pause(storm)
+        if self.conduct.judge(claimed, verdict, now):
+            await self._pauses.pause(Pause(self.name, PauseReason.HOLD_STORM, verdict.reason, now, "adt-engine"))

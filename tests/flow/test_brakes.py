@@ -19,14 +19,15 @@ HEAD = "MSH|^~\\&|REG|RVB|X|Y|20250701{at}||ADT^{event}|{name}|P|2.5.1\rEVN||202
 def person(number: int, name: str = "") -> FeedMessage:
     """Return an A28 of one person."""
     name = name or f"P{number}"
-    head = HEAD.format(at=f"10{number // 60:02d}{number % 60:02d}", event="A28", name=name)
-    return FeedMessage(name, number, f"{head}PID|1||RB-{number}^^^RVB^MR||Quint{number}^Ada||19840229|F\r".encode(), "")
+    head = HEAD.format(at=f"10{number // 60 % 60:02d}{number % 60:02d}", event="A28", name=name)
+    pid = f"PID|1||RB-{number}^^^RVB^MR||Quint{number:06d}^Ada||19840229|F\r"
+    return FeedMessage(name, number, f"{head}{pid}".encode(), "")
 
 
 def merge(number: int, at: str = "110000") -> FeedMessage:
     """Return an A40 that merges person `number` + 1 into `number`."""
     head = HEAD.format(at=at, event="A40", name=f"M{number}")
-    pid = f"PID|1||RB-{number}^^^RVB^MR||Quint{number}^Ada||19840229|F\r"
+    pid = f"PID|1||RB-{number}^^^RVB^MR||Quint{number:06d}^Ada||19840229|F\r"
     return FeedMessage(f"M{number}", number, f"{head}{pid}MRG|RB-{number + 1}^^^RVB^MR\r".encode(), "")
 
 

@@ -59,7 +59,14 @@ def visits(messages: Iterable[bytes]) -> dict[str, Visit]:
 
 def said_of(encounter: Mapping[str, Any]) -> tuple[str, str, str]:
     """Return status, class and place of a FHIR Encounter."""
-    return encounter["status"], encounter["class"]["code"], encounter["location"][0]["location"]["display"]
+    place = max(encounter["location"], key=_lately)["location"]["display"]
+    return encounter["status"], encounter["class"]["code"], place
+
+
+def _lately(location: Mapping[str, Any]) -> tuple[bool, str, str]:
+    """Rank a place: where the visit is comes last, before it those that it left, the one without a known end last."""
+    period = location.get("period", {})
+    return location.get("status") != "completed", period.get("end", "9"), period.get("start", "")
 
 
 def number_of(encounter: Mapping[str, Any]) -> str:

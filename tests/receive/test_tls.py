@@ -3,6 +3,7 @@
 import asyncio
 import ssl
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from engine.config.channel import Mllp, Tls
 from engine.errors import StartError
 from engine.receive.block import frame
 from engine.receive.listener import Door, listen
-from engine.receive.tls import source_name
+from engine.receive.tls import ends_of, source_name
 
 Eventually = Callable[[Callable[[], object]], Awaitable[None]]
 
@@ -214,3 +215,15 @@ def test_source_names(authority: trustme.CA) -> None:
     assert source_name(certificate, {"epic.example": "Z"}) == "Z"
     assert source_name(certificate, {"other": "Z"}) is None
     assert source_name(certificate, {}) == "epic.example"
+
+
+def test_the_end_of_each_file_is_known(tmp_path: Path) -> None:
+    """A listener's certificate and its client authority, by the first that ends; what cannot be read is left out."""
+    authority = trustme.CA()
+    certificate = tmp_path / "server.pem"
+    issued = authority.issue_cert("127.0.0.1", not_after=datetime(2031, 5, 6, tzinfo=UTC))
+    certificate.write_bytes(b"".join(pem.bytes() for pem in issued.cert_chain_pems))
+    (tmp_path / "junk.pem").write_text("no certificate")
+    tls = Tls(certificate=str(certificate), key="unused.key", client_ca=str(tmp_path / "junk.pem"))
+    assert ends_of(tls) == ((certificate, datetime(2031, 5, 6, tzinfo=UTC)),)
+    assert ends_of(Tls(certificate=str(tmp_path / "gone.pem"), key="unused.key")) == ()

@@ -78,6 +78,7 @@ class Watch:
         self._hours: dict[str, dict[int, int]] = {}
         self._began = False
         self._commits = self._operations = 0
+        self._gauged: set[str] = set()
 
     async def run(self) -> None:
         """Look every ten seconds; a look that fails is logged, and the next one comes all the same."""
@@ -174,9 +175,9 @@ class Watch:
         )
 
     def _destination(self, name: str, backlog: Backlog, now: datetime) -> DestinationFacts:
-        dispatch = self._engine.dispatches[name]
-        share = self._destinations.setdefault(name, Window()).share(now, dispatch.failures, dispatch.settled)
-        return DestinationFacts(self._engine.pauses.of(name), dispatch.failing, backlog, share)
+        conduct = self._engine.dispatches[name].conduct
+        share = self._destinations.setdefault(name, Window()).share(now, conduct.failures, conduct.settled)
+        return DestinationFacts(self._engine.pauses.of(name), conduct.failing, backlog, share)
 
     def _certificates(self, channel: Channel, memory: _Memory, now: datetime) -> tuple[tuple[Path, datetime], ...]:
         tls = channel.listen.mllp.tls if channel.listen.mllp else None
@@ -195,6 +196,10 @@ class Watch:
                 yield Condition(AlertKind(alert.kind), alert.subject, wrong=False)
 
     def _gauge(self, facts: Facts) -> None:
+        for name in self._gauged - facts.destinations.keys():
+            for gauge in (telemetry.QUEUE_DEPTH, telemetry.QUEUE_AGE, telemetry.HELD_LANES, telemetry.PAUSED):
+                gauge.remove(name)
+        self._gauged = set(facts.destinations)
         for name, destination in facts.destinations.items():
             backlog = destination.backlog
             age = (facts.now - backlog.oldest_at).total_seconds() if backlog.oldest_at else 0.0

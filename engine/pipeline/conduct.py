@@ -1,0 +1,59 @@
+"""How one destination has been doing since the start: what is counted of it, and what its failures mean for all."""
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from engine import telemetry
+from engine.deliver.verdict import Failure, Verdict, VerdictKind
+from engine.journal.entry import Claimed, Settlement
+from engine.pipeline.pauses import HoldStorm
+
+_log = telemetry.logger()
+
+
+class Condition(StrEnum):
+    """How a destination does; all but a paused one are tried again by themselves."""
+
+    READY = "ready"
+    PAUSED = "paused"
+    FAILING = "failing"
+    UNREACHABLE = "unreachable"
+    OPEN = "open"
+
+
+class Conduct:
+    """Counts one destination's deliveries.
+
+    `failing` is why the destination as a whole cannot be used (token, permission, TLS), empty while it can; it is
+    tried again by itself. `settled` and `failures` count how deliveries ended.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self.failing = ""
+        self.settled = self.failures = 0
+        self._storm = HoldStorm()
+        self._attempts: dict[Failure, Any] = {}
+
+    def count(self, verdict: Verdict, result: Settlement) -> None:
+        """Count one delivery that was settled."""
+        telemetry.SETTLED.labels(self._name, result.state, result.reason).inc()
+        self.settled += 1
+        self.failures += verdict.kind not in {VerdictKind.DELIVERED, VerdictKind.FILTERED}
+        for attempt in verdict.attempts:
+            counter = self._attempts.get(attempt.failure)
+            if counter is None:
+                counter = telemetry.ATTEMPTS.labels(self._name, attempt.failure or "ok")
+                self._attempts[attempt.failure] = counter
+            counter.inc()
+
+    def judge(self, claimed: Claimed, verdict: Verdict, now: datetime) -> bool:
+        """Note a destination that cannot be used; True where its holds are no matter of single patients any more."""
+        if verdict.failure is Failure.DESTINATION:
+            self.failing = verdict.reason
+            _log.error("destination cannot be used", destination=self._name, reason=verdict.reason)
+        elif verdict.kind is VerdictKind.DELIVERED or verdict.failure is Failure.PERMANENT:
+            self.failing = ""
+        held = verdict.kind is VerdictKind.HELD
+        return held and self._storm.held(verdict.reason, claimed.lanes, claimed.seq, now)

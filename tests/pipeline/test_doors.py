@@ -1,0 +1,92 @@
+"""Doors that change while others stand: what fails leaves every one as it was."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from engine.errors import StartError
+from engine.pipeline.configuration import Files
+from engine.pipeline.engine import Engine
+from tests.flow.rig import channel_file
+
+PROBE = b"\x0bhello\x1c\r"
+
+
+def write(folder: Path, name: str, **changes: Any) -> None:
+    """Write a channel file."""
+    channel = channel_file("http://127.0.0.1:9") | {"channel": name} | changes
+    channel["destinations"][0]["auth"] = {"type": "none"}
+    (folder / "channels").mkdir(exist_ok=True)
+    (folder / "channels" / f"{name}.yaml").write_bytes(orjson.dumps(channel))
+
+
+@pytest.fixture
+async def engine(tmp_path: Path) -> AsyncIterator[Engine]:
+    """An engine with two channels on ports that the system chose."""
+    write(tmp_path, "a")
+    write(tmp_path, "b")
+    opened = await Engine.start(Files(tmp_path / "channels", None, tmp_path / "data"))
+    yield opened
+    await opened.stop()
+
+
+def ports(engine: Engine) -> dict[str, int]:
+    """Return where the channels listen."""
+    return {name: door.port for name, door in engine.doors.open.items()}
+
+
+async def test_a_door_that_was_changed_before_the_failure_goes_back_to_its_port(engine: Engine, tmp_path: Path) -> None:
+    """The first channel has new limits already when the second one's port cannot be had: both are as they were."""
+    before = ports(engine)
+    server = await asyncio.start_server(lambda _r, w: w.close(), "127.0.0.1", 0)
+    taken = server.sockets[0].getsockname()[1]
+    write(tmp_path, "a", limits={"connections": 3})
+    write(tmp_path, "b", listen={"mllp": {"port": taken}})
+    with pytest.raises(StartError, match=str(taken)):
+        await engine.reload()
+    assert ports(engine) == before
+    assert engine.doors.open["a"].door.limits.connections == 256
+    assert engine.feeds["a"].channel.limits.connections == 256
+    assert engine.refused_reload == "StartError"
+    server.close()
+    await server.wait_closed()
+    assert set(await engine.reload()) == {"a", "b"}
+    assert (engine.doors.open["a"].door.limits.connections, ports(engine)["b"]) == (3, taken)
+
+
+async def test_a_certificate_that_cannot_be_used_closes_no_door(engine: Engine, tmp_path: Path) -> None:
+    """The files are looked at before the old door is closed: its connections stand."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", ports(engine)["a"])
+    before = ports(engine)
+    tls = {"certificate": "/none/a.pem", "key": "/none/a.key"}
+    write(tmp_path, "a", listen={"mllp": {"port": 0, "tls": tls}})
+    with pytest.raises(StartError, match="TLS cannot start"):
+        await engine.reload()
+    assert ports(engine) == before
+    writer.write(PROBE)
+    async with asyncio.timeout(10):
+        assert await reader.read() == b""  # no HL7: closed after it was journaled, by the door that still stands
+    writer.close()
+    assert engine.doors.open["a"].door.mllp.tls is None
+
+
+async def test_a_new_channel_that_fails_is_gone_again(engine: Engine, tmp_path: Path) -> None:
+    """Neither its feed nor its destination is left behind."""
+    server = await asyncio.start_server(lambda _r, w: w.close(), "127.0.0.1", 0)
+    taken = server.sockets[0].getsockname()[1]
+    other = [{"name": "other", "base_url": "http://127.0.0.1:9/x"}]
+    write(tmp_path, "c", listen={"mllp": {"port": taken}}, destinations=other)
+    with pytest.raises(StartError):
+        await engine.reload()
+    assert (set(engine.feeds), set(engine.dispatches)) == ({"a", "b"}, {"interchange"})
+    server.close()
+    await server.wait_closed()
+    await engine.reload()
+    assert (set(engine.feeds), set(engine.dispatches)) == ({"a", "b", "c"}, {"interchange", "other"})
+    (tmp_path / "channels" / "c.yaml").unlink()
+    assert await engine.reload() == ("c",)
+    assert (set(engine.doors.open), set(engine.dispatches)) == ({"a", "b"}, {"interchange"})
