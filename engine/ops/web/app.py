@@ -9,7 +9,7 @@ from urllib.parse import quote
 import orjson
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route as Place
 from starlette.routing import Router
 
@@ -80,9 +80,6 @@ class App:
             return _to_sign_in(request)
         call = self._call(request)
         values = {"code": status, "title": TITLES.get(status, HTTPStatus(status).phrase), "text": text}
-        if call.partial:
-            headers = {"hx-retarget": "#notice", "hx-reswap": "innerHTML"}
-            return HTMLResponse(call.part("parts/refusal.html", **values), status, headers)
         answer = call.page("error.html", status, **values)
         if call.renewed:
             self._desk.cookies.set(answer, SESSION, call.renewed)
@@ -117,8 +114,8 @@ def _to_sign_in(request: Request) -> Response:
     """Send a browser to the log-in page, and from there to where it wanted to be."""
     wanted = request.url.path if request.method == "GET" and not is_stream(request) else "/"
     place = SIGN_IN if wanted == "/" else f"{SIGN_IN}?to={quote(wanted, safe='/')}"
-    if request.headers.get("hx-request") == "true" or is_stream(request):
-        return Response(status_code=401, headers={"hx-redirect": SIGN_IN})
+    if is_stream(request):
+        return Response(status_code=401)
     return Response(status_code=303, headers={"location": place})
 
 

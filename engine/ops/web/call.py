@@ -73,11 +73,6 @@ class Call:
         return self.request.client.host if self.request.client else ""
 
     @property
-    def partial(self) -> bool:
-        """Whether htmx asks for a part of the page."""
-        return self.request.headers.get("hx-request") == "true"
-
-    @property
     def owner(self) -> str:
         """The name under which things are kept for who asks."""
         return self.by.name

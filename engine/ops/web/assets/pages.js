@@ -58,6 +58,9 @@
     })
   })
 
+  const here = document.querySelector('.menu [aria-current]')
+  if (here) here.scrollIntoView({ inline: 'center', block: 'nearest' })
+
   document.addEventListener('click', function (event) {
     const button = event.target.closest('[data-confirm]')
     if (button && !window.confirm(button.dataset.confirm)) event.preventDefault()

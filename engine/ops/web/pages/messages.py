@@ -32,8 +32,6 @@ async def _list(call: Call) -> Response:
     criteria = _criteria(call)
     before = call.number("before")
     values = await _found(call, criteria, before)
-    if call.partial:
-        return Response(call.part("parts/messages.html", **values), media_type="text/html")
     channels = sorted(call.desk.engine.feeds)
     return call.page(
         "messages.html",
