@@ -4,7 +4,9 @@ import asyncio
 import contextlib
 from collections import deque
 from collections.abc import Callable, Mapping
+from ipaddress import ip_address
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import orjson
 
@@ -64,9 +66,22 @@ class Hook:
         self.failing = True
 
 
+async def forbidden(host: str, port: int) -> bool:
+    """Say whether a name stands for an address that no alert is sent to, such as that of a cloud's metadata."""
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(host, port)
+    except OSError:
+        return False
+    addresses = [ip_address(str(sockaddr[0]).partition("%")[0]) for *_, sockaddr in found]
+    return any(one.is_link_local or one.is_multicast or one.is_unspecified for one in addresses)
+
+
 async def _posted(webhook: Webhook, content: bytes) -> str:
     """Send once; return why it failed, empty where the answer is one of 200."""
     headers = [("Content-Type", "application/json")]
+    parts = urlsplit(webhook.url)
+    if await forbidden(parts.hostname or "", parts.port or 443):
+        return "reserved-address"
     try:
         if webhook.token is not None:
             headers.append(("Authorization", f"Bearer {webhook.token.read()}"))

@@ -62,13 +62,13 @@ class MergeBrake:
         self._journal = journal
         self._limits: dict[str, tuple[tuple[int, timedelta], MergeLimit]] = {}
         self._counted: deque[Counted] = deque(maxlen=MOST_COUNTED)
-        self._seqs: set[int] = set()
+        self._seqs: dict[int, None] = {}
         self.held: dict[str, MergesHeld] = {}
 
     async def open(self) -> None:
         """Take up what was counted and held before the start."""
         self._counted.extend(await self._journal.read(merging.counted))
-        self._seqs = {one.seq for one in self._counted}
+        self._seqs = dict.fromkeys(one.seq for one in self._counted)
         self.held = {one.channel: one for one in await self._journal.read(merging.held)}
 
     async def admits(
@@ -76,7 +76,7 @@ class MergeBrake:
     ) -> bool:
         """Say whether an entry's merges may be carried out, and count them; the first one too many holds the channel.
 
-        An entry that was counted before a restart is let through again.
+        An entry counts once, whatever destinations it has, and is let through again after a restart.
         """
         if channel.channel in self.held:
             return False
@@ -84,6 +84,9 @@ class MergeBrake:
             return True
         limit = self.limit(channel)
         if all(limit.admit(source, event_at, now) for _ in range(merges)):
+            self._seqs[seq] = None
+            if len(self._seqs) > MOST_COUNTED:
+                del self._seqs[next(iter(self._seqs))]
             counted = [Counted(channel.channel, source, event_at or now, now, seq)] * merges
             await self._journal.write(partial(merging.count, merges=counted, keep=channel.merge_limit.merges * CEILING))
             self._counted += counted

@@ -10,7 +10,7 @@ from aiohttp import web
 
 from engine.config.alerting import Webhook
 from engine.config.secret import Secret
-from engine.ops.webhook import MOST_WAITING, TRIES, Hook
+from engine.ops.webhook import MOST_WAITING, TRIES, Hook, forbidden
 
 
 class Receiver:
@@ -112,3 +112,10 @@ async def test_without_a_webhook_nothing_is_kept() -> None:
     hook = Hook(lambda: None)
     hook.put({"id": 1})
     assert len(hook._waiting) == 0
+
+
+async def test_no_alert_goes_to_a_reserved_address() -> None:
+    """A name is looked up at each sending: one that stands for such an address is not asked."""
+    reserved = ["169.254.169.254", "fe80::1", "0.0.0.0", "224.0.0.1"]  # noqa: S104 - nothing listens there
+    assert [await forbidden(host, 443) for host in reserved] == [True] * 4
+    assert [await forbidden(host, 443) for host in ("localhost", "10.1.2.3", "no.such.name.invalid")] == [False] * 3

@@ -2,7 +2,11 @@
 
 from datetime import UTC, datetime, timedelta
 
-from engine.pipeline.merge_limit import CEILING, MergeLimit
+import pytest
+
+from engine.config.channel import Channel
+from engine.pipeline.merge_limit import CEILING, MergeBrake, MergeLimit
+from tests.journal.desk import Desk, Opener
 
 START = datetime(2025, 7, 1, 9, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -35,3 +39,48 @@ def test_a_message_without_a_time_counts_as_now() -> None:
     assert limit.admit("A|B", None, START)
     assert not limit.admit("A|B", None, START + MINUTE)
     assert limit.admit("A|B", None, START + 11 * MINUTE)
+
+
+@pytest.fixture
+def channel() -> Channel:
+    """A channel that lets two merges of a source through in ten minutes."""
+    destinations = [{"name": name, "base_url": f"http://127.0.0.1:9/{name}"} for name in ("one", "two")]
+    limit = {"merges": 2, "minutes": 10}
+    return Channel.model_validate(
+        {"channel": "adt", "listen": {"mllp": {"port": 0}}, "destinations": destinations, "merge_limit": limit}
+    )
+
+
+async def test_an_entry_counts_once_whatever_destinations_it_has(desk: Desk, channel: Channel) -> None:
+    """Each destination asks for itself; the second one asks in vain only where the first one did."""
+    brake = MergeBrake(desk.journal)
+    for seq in (1, 2, 3):
+        asked = [await brake.admits(channel, "A|B", START, seq, 1, START) for _destination in range(2)]
+        assert asked == [seq < 3] * 2
+    assert brake.held["adt"].source == "A|B"
+
+
+async def test_a_restart_forgets_neither_counts_nor_holds(opened: Opener, channel: Channel) -> None:
+    """What was counted counts on; what was counted already is let through; what is held stays so until let go."""
+    async with opened() as desk:
+        assert await MergeBrake(desk.journal).admits(channel, "A|B", START, 1, 2, START)
+    async with opened() as desk:
+        brake = MergeBrake(desk.journal)
+        await brake.open()
+        assert await brake.admits(channel, "A|B", START, 1, 2, START)
+        assert not await brake.admits(channel, "A|B", START + MINUTE, 2, 1, START)
+    async with opened() as desk:
+        brake = MergeBrake(desk.journal)
+        await brake.open()
+        assert not await brake.admits(channel, "C|D", START, 3, 1, START)
+        assert await brake.let("adt")
+        assert await brake.admits(channel, "A|B", START, 4, 2, START)
+
+
+async def test_a_changed_limit_counts_what_was_counted(desk: Desk, channel: Channel) -> None:
+    """A reload that raises the limit lets more through, not everything anew."""
+    brake = MergeBrake(desk.journal)
+    assert await brake.admits(channel, "A|B", START, 1, 2, START)
+    wider = channel.model_copy(update={"merge_limit": channel.merge_limit.model_copy(update={"merges": 3})})
+    assert await brake.admits(wider, "A|B", START, 2, 1, START)
+    assert not await brake.admits(wider, "A|B", START, 3, 1, START)

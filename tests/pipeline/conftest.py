@@ -1,4 +1,4 @@
-"""The journal of these tests is a real one."""
+"""The journal of these tests is a real one, as in tests/journal."""
 
 from tests.journal.conftest import desk, opened
 
