@@ -279,3 +279,18 @@ async def test_an_edit_without_the_discard_waits_behind_its_original(site: Site)
     assert made.headers["location"].endswith("?said=edited-waits")
     shown = (await one.get(made.headers["location"])).text
     assert "It waits until the original is delivered or discarded" in shown
+
+
+async def test_rows_leave_only_after_the_password(site: Site) -> None:
+    """A list is saved as a file by somebody who typed the password just now; the search is kept meanwhile."""
+    one = await site.person("operator", "saver")
+    await one.get("/messages")
+    place = (await one.post("/messages/search", {"channel": "riverbend-adt"})).headers["location"]
+    await one.get(place)
+    _age(site, "saver", "confirmed_at", 600)
+    search = {"search": place.partition("search=")[2]}
+    asked = await one.post("/messages/export", search)
+    assert (asked.status_code, "Your password, once more" in asked.text) == (403, True)
+    saved = await one.post("/messages/export", search | {"confirm_password": PASSWORD})
+    assert saved.headers["content-type"].startswith("text/csv")
+    assert saved.text.startswith("entry,received_at")

@@ -75,6 +75,7 @@ async def _live(call: Call) -> Response:
 
 async def _export(call: Call) -> Response:
     """Answer with the rows that a search finds, the newest thousand, as a file for a spreadsheet."""
+    call.confirmed()
     criteria = _criteria(call, call.form.get("search", ""))
     found = await _perform(call, criteria, None, 1000)
     headers = {"content-disposition": 'attachment; filename="messages.csv"'}
