@@ -304,7 +304,7 @@ class Acts:
         """Return the deliveries with the lanes as they are now; the old ones may have been united since."""
         rows = self._rows(seq)
         if not rows:
-            raise ForbiddenMoveError(f"entry {seq} was never taken in: its message must be judged anew")
+            raise ForbiddenMoveError(f"entry {seq} was never taken in: `messages replay` judges it anew")
         if not entry.whole:
             raise ForbiddenMoveError(f"entry {seq} has no message any more: retention removed it")
         lanes = list(self._lanes.of(entry.patients))
