@@ -17,7 +17,7 @@ from tests.flow.fold import Record, facts_of, fold, head, links_of, numbers_of
 from tests.flow.proxy import PATIENT, Call
 from tests.flow.rig import UNFINISHED, Row, Tried
 from tests.flow.sender import Sending
-from tests.flow.visits import number_of, said_of, visits
+from tests.flow.visits import agrees, number_of, said_of, visits
 
 POSITIVE: Final = frozenset({"AA", "CA"})
 MERGE: Final = f"{PATIENT}/$merge"
@@ -209,7 +209,7 @@ def visits_are_fold(history: History) -> Iterator[str]:
         number = number_of(encounter)
         seen[number] += 1
         visit = wanted.get(number)
-        if visit is None or said_of(encounter) != (visit.status, visit.kind, visit.place):
+        if visit is None or not agrees(encounter, visit):
             yield f"I7 visit {number} says {said_of(encounter)}, the messages {visit}"
             continue
         record = head(records, visit.patient)

@@ -57,16 +57,26 @@ def visits(messages: Iterable[bytes]) -> dict[str, Visit]:
     return found
 
 
-def said_of(encounter: Mapping[str, Any]) -> tuple[str, str, str]:
-    """Return status, class and place of a FHIR Encounter."""
-    place = max(encounter["location"], key=_lately)["location"]["display"]
-    return encounter["status"], encounter["class"]["code"], place
+def said_of(encounter: Mapping[str, Any]) -> tuple[str, str, tuple[str, ...]]:
+    """Return status, class and places of a FHIR Encounter: where the patient is now, or was, once the visit is over.
+
+    This feed sends its patients anywhere at any time; which of the places of a visit that is over was the last one is
+    held by the simulated days, whose patients walk.
+    """
+    places = [(one.get("status"), one["location"]["display"]) for one in encounter["location"]]
+    over = encounter["status"] in OVER
+    return (
+        encounter["status"],
+        encounter["class"]["code"],
+        tuple(name for status, name in places if over or status != "completed"),
+    )
 
 
-def _lately(location: Mapping[str, Any]) -> tuple[bool, str, str]:
-    """Rank a place: where the visit is comes last, before it those that it left, the one without a known end last."""
-    period = location.get("period", {})
-    return location.get("status") != "completed", period.get("end", "9"), period.get("start", "")
+def agrees(encounter: Mapping[str, Any], visit: Visit) -> bool:
+    """Say whether a FHIR Encounter says of a visit what it should: of an open one this place and no other."""
+    status, kind, places = said_of(encounter)
+    there = visit.place in places if status in OVER else places == (visit.place,)
+    return (status, kind) == (visit.status, visit.kind) and there
 
 
 def number_of(encounter: Mapping[str, Any]) -> str:
