@@ -1,0 +1,155 @@
+"""Carrying: one claimed entry goes from its plan to its settlement; whatever goes wrong holds it, nothing is silent.
+
+mapping.plan -> stale? -> merges within the limit? -> deliver (journal.intend before each write) -> journal.settle
+"""
+
+import contextlib
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Final
+
+from engine import fault, telemetry
+from engine.config.channel import Mode
+from engine.deliver.destination import Destination
+from engine.deliver.verdict import Verdict, VerdictKind
+from engine.errors import MappingError, MessageError
+from engine.fhir.plan import Merge, Plan
+from engine.hl7.message import Message
+from engine.journal.entry import Claimed, State
+from engine.journal.journal import Journal
+from engine.journal.pausing import Pause
+from engine.pipeline.alerts.kind import PauseReason
+from engine.pipeline.completing import LACKING, NOTE, completed
+from engine.pipeline.conduct import Conduct
+from engine.pipeline.counting import count_warnings
+from engine.pipeline.feed import Feed
+from engine.pipeline.judgement import read_message
+from engine.pipeline.memory import DestinationMemory
+from engine.pipeline.outcomes import Outcome
+from engine.pipeline.pace import Pace
+from engine.pipeline.settling import held, intent_of, settlement
+from engine.pipeline.shadow import shadowed
+from engine.pipeline.shared import Shared
+
+MOST_LATER: Final = 20
+
+_log = telemetry.logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Carrier:
+    """Carries entries to one destination, as it is described now."""
+
+    name: str
+    destination: Destination
+    pace: Pace
+    journal: Journal
+    memory: DestinationMemory
+    conduct: Conduct
+    shared: Shared
+
+    async def carry(self, claimed: Claimed) -> bool:
+        """Carry one entry to its settlement; say whether it is to be tried again. Errors of the journal pass."""
+        feed = self.shared.feeds.get(claimed.channel)
+        try:
+            verdict, plan = await self._carry_out(claimed, feed) if feed else (held("channel-removed"), None)
+        except (MappingError, MessageError) as error:
+            verdict, plan = held(error.reason if isinstance(error, MappingError) else "unreadable"), None
+        except Exception as error:
+            if self.journal.failed:
+                raise
+            _log.error(
+                "delivery failed",
+                entry=claimed.seq,
+                destination=self.name,
+                error=type(error).__name__,
+                point=telemetry.place_of(error),
+            )
+            verdict, plan = held("engine-error"), None
+        return await self._settle(claimed, feed, verdict, plan)
+
+    async def _carry_out(self, claimed: Claimed, feed: Feed) -> tuple[Verdict, Plan | None]:
+        plan = feed.mapping.plan(self._message(claimed, feed))
+        fault.point("F10")
+        if claimed.shadow or feed.channel.mode is Mode.SHADOW:
+            now = self.shared.clock()
+            return shadowed(await self.destination.rehearse(plan, self.memory, at=now, channel=feed.channel)), plan
+        stale = await self.memory.is_stale(claimed.lanes, plan)
+        if stale and (policy := feed.channel.stale) != "apply" and not claimed.forced:
+            return held("stale") if policy == "hold" else Verdict(VerdictKind.DELIVERED, "stale-skipped"), plan
+        if not await self._merges_admitted(claimed, feed, plan):
+            return held("merge-limit"), plan
+        verdict = await self._delivered(claimed, feed, plan)
+        if verdict.reason == LACKING and not verdict.attempts:
+            whole = completed(plan, await self._later(claimed))
+            if whole is not None:
+                verdict = (await self._delivered(claimed, feed, whole)).noting(NOTE)
+        return (verdict.noting("stale") if stale else verdict), plan
+
+    async def _delivered(self, claimed: Claimed, feed: Feed, plan: Plan) -> Verdict:
+        return await self.destination.deliver(
+            plan,
+            self.memory,
+            lambda request: self.journal.intend(claimed.seq, self.name, intent_of(request)),
+            at=self.shared.clock(),
+            replay=claimed.replay,
+            ambiguous=claimed.open_intent is not None,
+            attempts_made=claimed.attempts_made,
+            channel=feed.channel,
+        )
+
+    async def _later(self, claimed: Claimed) -> list[Plan]:
+        """Return the plans of what waits behind an entry, as far as they can be made."""
+        plans = []
+        for channel, raw in await self.journal.behind(self.name, claimed.lanes, claimed.seq, MOST_LATER):
+            feed = self.shared.feeds.get(channel)
+            with contextlib.suppress(MappingError, MessageError):
+                plans += [feed.mapping.plan(read_message(raw, feed.channel))] if feed else []
+        return plans
+
+    def _message(self, claimed: Claimed, feed: Feed) -> Message:
+        """Return the message, as intake has read it or from its bytes; what the disk changed is never delivered."""
+        message = self.shared.handover.take(claimed.seq)
+        if message is None:
+            if sha256(claimed.raw).digest() != claimed.digest:
+                raise MappingError("body-damaged")
+            message = read_message(claimed.raw, feed.channel)
+        return message
+
+    async def _merges_admitted(self, claimed: Claimed, feed: Feed, plan: Plan) -> bool:
+        """Say whether the merges of an entry are within the limit; those of a load, or that a person let go, are."""
+        merges = sum(1 for interaction in plan.interactions if isinstance(interaction, Merge))
+        if not merges or claimed.tries or claimed.forced or feed.channel.mode is Mode.LOAD:
+            return True
+        if claimed.released and feed.channel.channel not in self.shared.merges.held:
+            return True
+        return await self.shared.merges.admits(
+            feed.channel, plan.source, plan.event_at, claimed.seq, merges, self.shared.clock()
+        )
+
+    async def _settle(self, claimed: Claimed, feed: Feed | None, verdict: Verdict, plan: Plan | None) -> bool:
+        now = self.shared.clock()
+        retry_at = self.pace.settled(verdict, claimed.tries + 1, now)
+        mapping = feed.mapping.hash if feed else ""
+        keep_lane = self.destination.settings.on_held == "hold-lane"
+        result = settlement(claimed, verdict, plan, mapping, retry_at, now, keep_lane=keep_lane)
+        if verdict.applied and plan is not None:
+            self.memory.applied(claimed.lanes, plan)
+        await self.journal.settle(result)
+        self.conduct.count(verdict, result)
+        if result.state is not State.RECEIVED:
+            count_warnings(claimed.channel, plan)
+            self.shared.outcomes.settled(claimed.seq, self.name, Outcome(result.state, result.reason))
+        if verdict.kind not in {VerdictKind.DELIVERED, VerdictKind.FILTERED}:
+            _log.warning(
+                "not delivered",
+                entry=claimed.seq,
+                destination=self.name,
+                state=result.state,
+                reason=verdict.reason,
+                attempt=claimed.tries + 1,
+                codes=sorted({c for a in verdict.attempts for c in a.codes}),
+            )
+        if self.conduct.judge(claimed, verdict, now):
+            await self.shared.pauses.pause(Pause(self.name, PauseReason.HOLD_STORM, verdict.reason, now, "adt-engine"))
+        return retry_at is not None
