@@ -18,6 +18,7 @@ from tests.flow.sender import Sender
 from tests.flow.test_brakes import person, the, up
 
 DRAIN_PER_SECOND: Final = 20
+FLOOD_PER_SECOND: Final = 50 * DRAIN_PER_SECOND
 # What an engine may take under a flood: its own memory and the caches' full size, not what waits.
 CAP_MIB: Final = 400
 SENDERS: Final = 16
@@ -65,16 +66,19 @@ async def idle(port: int, count: int) -> AsyncIterator[list[asyncio.StreamWriter
 
 
 async def flood(rig: Rig, seconds: float) -> tuple[Sender, float]:
-    """Send as fast as each is answered, for so long; return the sender and how many it sent a second."""
+    """Send at the rate of the flood, for so long; return the sender and how many it sent a second."""
     numbers = itertools.count(1)
     until = time.monotonic() + seconds
     sender = rig.sender([], SENDERS)
 
     async def work() -> None:
-        while time.monotonic() < until:
+        due = time.monotonic()
+        while due < until:
             mine = Sender([person(next(numbers)) for _ in range(20)], 1, rig.address)
             await mine.run()
             sender.log.extend(mine.log)
+            due = max(due + 20 * SENDERS / FLOOD_PER_SECOND, time.monotonic() - 1)
+            await asyncio.sleep(max(due - time.monotonic(), 0))
 
     began = time.monotonic()
     await asyncio.gather(*(work() for _ in range(SENDERS)))
