@@ -8,7 +8,7 @@ import typer
 
 from engine.ops.options import DATA, Data, Json
 from engine.ops.running import asked
-from engine.ops.table import NEGATIVE, cell, output, table
+from engine.ops.table import NEGATIVE, cell, output
 
 app = typer.Typer(help="List and acknowledge alerts.", no_args_is_help=True)
 
@@ -28,8 +28,10 @@ def list_(
     if as_json:
         typer.echo(orjson.dumps(rows, option=orjson.OPT_INDENT_2))
         return
-    headings = ("Alert #", "Opened (UTC)", "Kind", "About", "Detail", "Cleared", "Taken care of by", "What to do next")
-    output().print(table(headings, (_row(row) for row in rows)))
+    for row in rows:
+        _print(row)
+    if not rows:
+        output().print("no alert is open")
 
 
 @app.command()
@@ -42,17 +44,21 @@ def acknowledge(alert: Annotated[int, typer.Argument(help="The alert's number.",
     output().print(cell(f"{row['kind']} {row['subject']}: {'cleared' if row['cleared_at'] else 'acknowledged'}"))
 
 
-def _row(row: Mapping[str, Any]) -> tuple[object, ...]:
-    return (
-        row["id"],
-        _short(row["opened_at"]),
-        cell(row["kind"], "" if row["cleared_at"] or row["can_wait"] else NEGATIVE),
-        row["subject"],
-        row["detail"],
-        _short(row["cleared_at"]),
-        row["acknowledged_by"],
-        row["next_step"],
+def _print(row: Mapping[str, Any]) -> None:
+    """Write one alert as a few lines, which fit any terminal."""
+    console = output()
+    urgent = not row["cleared_at"] and not row["can_wait"]
+    console.print(
+        cell(f"{row['id']:>4}  {row['kind']}", NEGATIVE if urgent else "bold"),
+        cell(f"  {row['subject']}, since {_short(row['opened_at'])} UTC"),
+        cell(f", cleared {_short(row['cleared_at'])}" if row["cleared_at"] else ""),
+        cell(f", taken care of by {row['acknowledged_by']}" if row["acknowledged_by"] else ""),
+        sep="",
+        soft_wrap=True,
     )
+    if row["detail"]:
+        console.print(cell(f"      {row['detail']}"), soft_wrap=True)
+    console.print(cell(f"      Next: {row['next_step']}", "dim"), soft_wrap=True)
 
 
 def _short(moment: str | None) -> str:

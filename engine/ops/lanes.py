@@ -30,8 +30,11 @@ def list_(
     if as_json:
         typer.echo(orjson.dumps(rows, option=orjson.OPT_INDENT_2))
         return
-    headings = ("Entry #", "Destination", "Reason", "Held for", "Event", "Waiting", "Patients #", "Channel", "Contact")
-    output().print(table(headings, (_row(row) for row in rows)))
+    several = len({row["destination"] for row in rows}) > 1
+    headings = ("Entry #", "Reason", "Held for", "Event", "Waiting #", "Patients #", "Channel", "Destination")
+    output().print(table(headings[: None if several else -1], (_row(row, several=several) for row in rows)))
+    for name, contact in sorted({(row["channel"], row["contact"]) for row in rows if row["contact"]}):
+        output().print(cell(f"{name}: call {contact}"), soft_wrap=True)
 
 
 @app.command()
@@ -88,12 +91,13 @@ def _confirmed(data: Path, given: Mapping[str, Any]) -> bool:
     return bool(plan["count"]) and typer.confirm(f"release {plan['count']} entries?")
 
 
-def _row(row: Mapping[str, Any]) -> tuple[object, ...]:
+def _row(row: Mapping[str, Any], *, several: bool) -> tuple[object, ...]:
     more = "+" if row["more"] else ""
-    return (
-        row["entry"], row["destination"], row["reason"], _age(row["age_seconds"]), row["event"],
-        f"{row['waiting']['entries']}{more}", row["waiting"]["patients"], row["channel"], row["contact"],
+    told = (
+        row["entry"], row["reason"], _age(row["age_seconds"]), row["event"], f"{row['waiting']['entries']}{more}",
+        row["waiting"]["patients"], row["channel"],
     )  # fmt: skip
+    return (*told, row["destination"]) if several else told
 
 
 def _age(seconds: int | None) -> str:

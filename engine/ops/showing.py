@@ -1,5 +1,6 @@
 """`adt-engine messages show`: one entry in sections, as an operator reads it."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Annotated, Any, Final
 
@@ -14,6 +15,7 @@ from engine.ops.table import NEGATIVE, cell, output, table
 from engine.ops.view import shown
 
 DISCARDED: Final = "discarded"
+MOST_CHARACTERS: Final = 1000
 Say = Callable[..., None]
 
 Entry = Annotated[int, typer.Argument(help="The number of an entry.", min=1)]
@@ -99,7 +101,7 @@ def _delivery(delivery: Mapping[str, Any], say: Say) -> None:
     for attempt in delivery["attempts"]:
         _attempt(attempt, say)
     if delivery["plan"]:
-        say(f"  plan {_short(delivery['plan'])}")
+        say(f"  planned {_planned(delivery['plan'])} (--json shows the plan)")
 
 
 def _attempt(attempt: Mapping[str, Any], say: Say) -> None:
@@ -128,9 +130,17 @@ def _told(issue: Any) -> Iterator[str]:
     yield " ".join(map(str, issue.get("expression") or ()))
 
 
+def _planned(plan: Any) -> str:
+    """Return which resources a plan is about, in its order, each type once."""
+    found = plan.get("interactions", []) if isinstance(plan, dict) else []
+    types = Counter(one["record"]["type"] if "record" in one else "Patient" for one in found)
+    return ", ".join(f"{name} ({count})" if count > 1 else name for name, count in types.items()) or "nothing"
+
+
 def _short(content: Any) -> str:
-    """Return a body as one line; --json shows it whole however long it is."""
-    return content if isinstance(content, str) else orjson.dumps(content).decode()
+    """Return the beginning of a body as one line; --json shows it whole however long it is."""
+    text = content if isinstance(content, str) else orjson.dumps(content).decode()
+    return text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]} … ({len(text)} characters, see --json)"
 
 
 def _lineage(lineage: Mapping[str, Any], say: Say) -> None:
