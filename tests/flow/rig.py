@@ -110,11 +110,17 @@ class Rig:
         return Sender(feed, connections, self.address)
 
     async def drained(self, seconds: float = DRAIN_SECONDS) -> None:
-        """Wait until the journal holds no unfinished work; AssertionError with what is left where it does not end."""
+        """Wait until the journal holds no unfinished work; AssertionError with what is left where it stands still.
+
+        `seconds`: how long nothing may come to its end; how much there is to do does not matter.
+        """
+        least = -1
         try:
-            async with asyncio.timeout(seconds):
-                while self._query(OPEN)[0][0]:
-                    assert self.engine.alive, f"the engine ended with work left\n{self.engine.log()}"
+            while open_now := self._query(OPEN)[0][0]:
+                if least < 0 or open_now < least:
+                    least, until = open_now, asyncio.get_running_loop().time() + seconds
+                assert self.engine.alive, f"the engine ended with work left\n{self.engine.log()}"
+                async with asyncio.timeout_at(until):
                     await asyncio.sleep(POLL_SECONDS)
         except TimeoutError:
             left = [(row.seq, row.state, row.reason) for row in self.rows() if row.state in UNFINISHED]
