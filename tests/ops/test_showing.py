@@ -16,6 +16,10 @@ OUTCOME = {
     "resourceType": "OperationOutcome",
     "issue": [{"severity": "error", "code": "invalid", "details": {"text": "no"}, "expression": ["Patient.birthDate"]}],
 }
+PLAN = (
+    b'{"interactions": [{"patient": {}}, {"record": {"type": "Location"}}, {"record": {"type": "Location"}},'
+    b' {"record": {"type": "Encounter"}}]}'
+)
 
 
 @pytest.fixture
@@ -29,7 +33,7 @@ async def desk(tmp_path: Path) -> Desk:
     await desk.claim()
     await desk.journal.intend(1, "d", Intent(1, "PUT", "http://x/Patient/1", (), b'{"id":"1"}', NOW))
     answer = Outcome(1, 422, ("invalid",), "permanent", 12.5, orjson.dumps(OUTCOME))
-    end = settlement(1, State.HELD, reason="http-422", notes=("stale",), outcomes=(answer,), plan=b'["kept"]')
+    end = settlement(1, State.HELD, reason="http-422", notes=("stale",), outcomes=(answer,), plan=PLAN)
     await journal.settle(end)
     await journal.close()
     return desk
@@ -51,7 +55,7 @@ async def test_an_entry_is_printed_in_sections(desk: Desk) -> None:
         'sent {"id":"1"}',
         "error invalid no",
         "Patient.birthDate",
-        'plan ["kept"]',
+        "planned Patient, Location (2), Encounter (--json shows the plan)",
         "The same patient's entries around it",
     ):
         assert text in said
