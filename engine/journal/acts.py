@@ -311,8 +311,16 @@ class Acts:
         return [row._replace(lanes=lanes) for row in rows]
 
     def _rows(self, seq: int) -> list[_Delivery]:
+        # What is out is out, also where a rollback took back that the file says so.
         return [
-            _Delivery(name, State(state), orjson.loads(lanes), reason, mapping, due is not None)
+            _Delivery(
+                name,
+                State.CLAIMED if self._claims.is_out(seq, name) else State(state),
+                orjson.loads(lanes),
+                reason,
+                mapping,
+                due is not None,
+            )
             for name, state, lanes, reason, mapping, due in self._connection.execute(DELIVERIES, (seq,)).fetchall()
         ]
 

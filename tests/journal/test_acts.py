@@ -288,3 +288,13 @@ async def test_a_choice_stays_until_the_record_is_another_one(desk: Desk) -> Non
         await desk.deliver(seq, known=(KnownIdentity("d", "s", "1", logical_id),))
         told.append((await desk.journal.known("d", [("s", "1")]))["s", "1"].status)
     assert told == ["chosen", "current"]
+
+
+async def test_what_is_being_delivered_is_not_discarded_however_often_one_asks(desk: Desk) -> None:
+    """A refused act rolls back what is not durable, the claim in the file with it; the entry is out all the same."""
+    seq = await desk.record("1", ("s|1",), destinations=("d", "e"))
+    await desk.claim(limit=1)
+    for _ in range(3):
+        with pytest.raises(ForbiddenMoveError):
+            await desk.journal.discard(seq, "a mistake", "kim")
+    await desk.deliver(seq)
