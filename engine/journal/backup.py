@@ -5,6 +5,7 @@ meanwhile neither disturbs the copy nor starts it again. A restored journal is o
 unfinished may have been delivered, and overtaken, since. So every destination is paused until a person has looked.
 """
 
+import dataclasses
 import os
 import shutil
 from collections.abc import Callable
@@ -75,7 +76,7 @@ def back_up(folder: Path, target: Path, watch: Watch) -> Proven:
         if (word := failure_of(error)) is not None:
             raise BackupError(f"{target} could not be written ({word}): mend the disk, then try again") from error
         raise
-    return Proven(target, proven.entries, proven.last, proven.unfinished, proven.size_bytes, proven.sha256)
+    return dataclasses.replace(proven, path=target)
 
 
 def prove(path: Path) -> Proven:

@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from engine.errors import ForbiddenMoveError
+from engine.journal import unfinished
 from engine.journal.database import Connection
 from engine.journal.entry import Claimed, Intent
 from engine.journal.moment import from_micros, to_micros
@@ -32,15 +33,7 @@ UPDATE delivery SET state = CASE WHEN EXISTS (
   THEN 'waiting' ELSE 'received' END
 WHERE destination = ? AND state = 'claimed' AND state <> 'delivered'
 """
-DESTINATIONS: Final = """
-WITH RECURSIVE name (destination) AS (
-  SELECT MIN(destination) FROM delivery WHERE state <> 'delivered'
-  UNION ALL
-  SELECT (SELECT MIN(d.destination) FROM delivery AS d
-    WHERE d.destination > name.destination AND d.state <> 'delivered')
-  FROM name WHERE name.destination IS NOT NULL)
-SELECT destination FROM name WHERE destination IS NOT NULL
-"""
+DESTINATIONS: Final = f"{unfinished.NAMES} SELECT destination FROM name WHERE destination IS NOT NULL"  # noqa: S608 - a constant
 # What was claimed ahead and never begun goes back to where it was.
 GIVE_SOME_BACK: Final = """
 UPDATE delivery SET state = CASE WHEN EXISTS (

@@ -5,6 +5,8 @@ ops/exporting.py (export), ops/counts.py (counts, throughput), ops/unmapped.py (
 """
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any, Final
 
 from engine.ops.acts.act import Act, Actor, Given
@@ -18,20 +20,13 @@ from engine.ops.view import facts, shown
 from engine.pipeline.engine import Engine
 
 
-async def _list(engine: Engine, _actor: Actor, given: Given) -> Any:
-    return await asyncio.to_thread(listed, engine.files.data, given)
+def _read(work: Callable[[Path, Given], Any]) -> Callable[[Engine, Actor, Given], Awaitable[Any]]:
+    """Return the act that reads the journal of the engine's folder with this, in a thread."""
 
+    async def run(engine: Engine, _actor: Actor, given: Given) -> Any:
+        return await asyncio.to_thread(work, engine.files.data, given)
 
-async def _search(engine: Engine, _actor: Actor, given: Given) -> Any:
-    return await asyncio.to_thread(searched, engine.files.data, given)
-
-
-async def _show(engine: Engine, _actor: Actor, given: Given) -> Any:
-    return await asyncio.to_thread(shown, engine.files.data, given)
-
-
-async def _facts(engine: Engine, _actor: Actor, given: Given) -> Any:
-    return await asyncio.to_thread(facts, engine.files.data, given)
+    return run
 
 
 async def _explain(engine: Engine, _actor: Actor, given: Given) -> Any:
@@ -39,40 +34,20 @@ async def _explain(engine: Engine, _actor: Actor, given: Given) -> Any:
     return await asyncio.to_thread(explained_entry, engine.files, channels, given)
 
 
-async def _export(engine: Engine, _actor: Actor, given: Given) -> Any:
-    return await asyncio.to_thread(exported, engine.files.data, given)
-
-
 async def _stats(engine: Engine, _actor: Actor, _given: Given) -> Any:
     return await asyncio.to_thread(stood, engine.files.data)
 
 
-async def _counts(engine: Engine, _actor: Actor, given: Given) -> Any:
-    return await asyncio.to_thread(counted, engine.files.data, given)
-
-
-async def _throughput(engine: Engine, _actor: Actor, given: Given) -> Any:
-    return await asyncio.to_thread(passed, engine.files.data, given)
-
-
-async def _unmapped(engine: Engine, _actor: Actor, given: Given) -> Any:
-    return await asyncio.to_thread(unmapped, engine.files.data, given)
-
-
-async def _values(engine: Engine, _actor: Actor, given: Given) -> Any:
-    return await asyncio.to_thread(values, engine.files.data, given)
-
-
 MESSAGES: Final = (
-    Act("messages.list", Permission.METADATA, _list),
-    Act("messages.search", Permission.PHI, _search),
-    Act("messages.show", Permission.PHI, _show),
-    Act("messages.facts", Permission.METADATA, _facts),
+    Act("messages.list", Permission.METADATA, _read(listed)),
+    Act("messages.search", Permission.PHI, _read(searched)),
+    Act("messages.show", Permission.PHI, _read(shown)),
+    Act("messages.facts", Permission.METADATA, _read(facts)),
     Act("messages.explain", Permission.PHI, _explain),
-    Act("messages.export", Permission.PHI, _export),
+    Act("messages.export", Permission.PHI, _read(exported)),
     Act("stats", Permission.METADATA, _stats),
-    Act("messages.counts", Permission.METADATA, _counts),
-    Act("messages.throughput", Permission.METADATA, _throughput),
-    Act("codes.unmapped", Permission.METADATA, _unmapped),
-    Act("codes.values", Permission.PHI, _values),
+    Act("messages.counts", Permission.METADATA, _read(counted)),
+    Act("messages.throughput", Permission.METADATA, _read(passed)),
+    Act("codes.unmapped", Permission.METADATA, _read(unmapped)),
+    Act("codes.values", Permission.PHI, _read(values)),
 )
