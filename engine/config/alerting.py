@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field
 
 from engine.config.frozen import Frozen
+from engine.config.network import is_loopback
 from engine.config.secret import Secret
 from engine.config.source import read, validate
 
@@ -22,7 +23,7 @@ def _hook(text: str) -> str:
         address = ip_address(host)
     except ValueError:
         address = None
-    here = host == "localhost" or (address is not None and address.is_loopback)
+    here = is_loopback(host)
     if parts.scheme != "https" and not (parts.scheme == "http" and here):
         raise ValueError("write an https URL; http is for this machine only")
     if not host or parts.username is not None or any(mark in text for mark in "# \t"):

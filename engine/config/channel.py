@@ -8,8 +8,9 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from engine.config.destination import Auth, Destination, Name, Retry
-from engine.config.door import Limits, Listen, Mllp, Network, Tls, loopback
+from engine.config.door import Limits, Listen, Mllp, Tls
 from engine.config.frozen import Frozen
+from engine.config.network import Network, is_loopback
 from engine.config.retention import Retention
 
 __all__ = [
@@ -24,7 +25,6 @@ __all__ = [
     "MergeLimit",
     "Mllp",
     "Mode",
-    "Network",
     "Retry",
     "Tls",
 ]
@@ -204,7 +204,7 @@ class Channel(Frozen):
         mllp = self.listen.mllp
         if (
             mllp is not None
-            and not loopback(mllp.host)
+            and not is_loopback(mllp.host)
             and self.insecure is None
             and (mllp.tls is None or not self.allow)
         ):

@@ -1,9 +1,8 @@
 """The doors of a channel: where it listens, with which certificates, and the bounds that hold there."""
 
-from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
-from typing import Annotated, Any
+from typing import Annotated
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from engine.config.frozen import Frozen
 from engine.config.name import check_name
@@ -62,26 +61,3 @@ class Limits(Frozen):
     in_flight: int = Field(
         256, ge=1, description="messages of one connection that await their reply before reading stops"
     )
-
-
-def _network(value: Any) -> Any:
-    if not isinstance(value, str):
-        return value
-    try:
-        return ip_network(value)
-    except ValueError as error:
-        reason = "has bits beyond its mask" if "host bits" in str(error) else "is no network"
-        raise ValueError(f"{value!r} {reason}; write one such as 10.20.0.0/16 or 192.0.2.7/32") from error
-
-
-Network = Annotated[IPv4Network | IPv6Network, BeforeValidator(_network)]
-
-
-def loopback(host: str) -> bool:
-    """Say whether only this machine can reach a listener on `host`; a name other than localhost counts as reachable."""
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False

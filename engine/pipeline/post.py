@@ -8,10 +8,10 @@ import contextlib
 import time
 from collections import Counter
 from collections.abc import Iterator
-from ipaddress import IPv6Address, ip_address
 from typing import Final
 
 from engine.config.channel import Channel
+from engine.config.network import is_allowed
 from engine.hl7.header import read_header
 from engine.pipeline.engine import Engine
 from engine.receive.block import Block, BlockKind
@@ -66,7 +66,7 @@ class PostDoors:
         return next((one for one in doors if one.listen.http and one.listen.http.path == path), None)
 
     def _refusal(self, channel: Channel, body: bytes, peer: Peer, content_type: str) -> Answer | None:
-        if channel.allow and not _allowed(peer.address, channel):
+        if channel.allow and not is_allowed(peer.address, channel.allow):
             return 403, TEXT, b"this address is not allowed on the channel"
         if content_type.partition(";")[0].strip().lower() not in TYPES:
             return 415, TEXT, f"send the message as {HL7}".encode()
@@ -106,13 +106,3 @@ async def _said(reply: Reply) -> Answer:
     if told is not None:
         told(True)  # noqa: FBT003 - the callable's name says what
     return 200, HL7, now if isinstance(now, bytes) else b"".join(now)
-
-
-def _allowed(host: str, channel: Channel) -> bool:
-    try:
-        address = ip_address(host.partition("%")[0])
-    except ValueError:
-        return False
-    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
-        address = address.ipv4_mapped
-    return any(address in network for network in channel.allow)

@@ -17,7 +17,6 @@ from engine.config.channel import Limits, Mllp
 from engine.errors import StartError
 from engine.receive.block import Block, BlockKind, frame
 from engine.receive.listener import Door, admission, listen
-from engine.receive.listener.admission import _allowed
 from engine.receive.reply import Peer, Reply
 
 Eventually = Callable[[Callable[[], object]], Awaitable[None]]
@@ -492,21 +491,6 @@ async def test_draining_starts_nothing_new(open_door: Any, dial: Any, eventually
     await script.close()
     assert await draining
     assert len(heard.blocks) == 1
-
-
-@pytest.mark.parametrize(
-    ("address", "allowed"),
-    [
-        pytest.param("10.1.2.3", True, id="in-the-network"),
-        pytest.param("11.1.2.3", False, id="outside"),
-        pytest.param("::ffff:10.1.2.3", True, id="version-4-in-version-6"),
-        pytest.param("fe80::1%eth0", True, id="with-a-zone"),
-        pytest.param("::1", False, id="other-version-6"),
-    ],
-)
-def test_allow_list(address: str, allowed: bool) -> None:
-    """An address is held against every network of the list, in its version 4 form where it has one."""
-    assert _allowed(address, (ip_network("10.0.0.0/8"), ip_network("fe80::/10"))) is allowed
 
 
 async def test_an_armed_fault_keeps_to_loopback(monkeypatch: pytest.MonkeyPatch) -> None:

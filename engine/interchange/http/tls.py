@@ -1,16 +1,16 @@
 """Whether the service's line is encrypted, and how."""
 
 import ssl
-from ipaddress import ip_address
 from pathlib import Path
 
+from engine.config.network import is_loopback
 from engine.config.service import Environment, ServiceConfiguration, Tls
 from engine.errors import StartError
 
 
 def check_open_line(configuration: ServiceConfiguration, host: str) -> None:
     """Refuse to let a production service speak plain HTTP beyond this machine; StartError says what would do."""
-    safe = configuration.tls is not None or configuration.behind_proxy or _is_loopback(host)
+    safe = configuration.tls is not None or configuration.behind_proxy or is_loopback(host)
     if configuration.environment is Environment.PRODUCTION and not safe:
         raise StartError(
             f"production on {host} without TLS: set tls.certificate and tls.key,"
@@ -49,10 +49,3 @@ def _passphrase() -> str:
     raise StartError(
         "tls.key: the private key is encrypted; decrypt it (openssl pkey -in KEY -out FILE; chmod 600 FILE)"
     )
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

@@ -1,19 +1,10 @@
 """Which names of this machine a request may ask for: a page elsewhere that points its own name here gets nothing."""
 
 from collections.abc import Iterable
-from ipaddress import ip_address
 
 from cryptography import x509
 
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
-
-
-def is_loopback(host: str) -> bool:
-    """Say whether an address or name is of this machine only."""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def names_of(certificate: bytes) -> frozenset[str]:

@@ -11,8 +11,9 @@ from typing import Any, Final, cast
 
 import uvicorn
 
+from engine.config.network import is_loopback
 from engine.errors import StartError, UsageError
-from engine.ops.web.hosts import LOOPBACK_NAMES, is_loopback, names_of
+from engine.ops.web.hosts import LOOPBACK_NAMES, names_of
 from engine.ops.web.protocol import BoundedProtocol
 
 KEEP_ALIVE_SECONDS: Final = 75

@@ -3,14 +3,14 @@
 import asyncio
 import errno
 from dataclasses import dataclass, field
-from ipaddress import ip_address
 from typing import Any, Final
 
 from twisted.internet import tcp
 from twisted.internet.error import CannotListenError
 
 from engine import fault
-from engine.config.channel import Limits, Mllp, Network
+from engine.config.channel import Limits, Mllp
+from engine.config.network import Network, is_loopback
 from engine.errors import StartError
 from engine.receive.conversation import STALL_SECONDS, Terms
 from engine.receive.listener.admission import Conversations, TlsConversations
@@ -96,7 +96,7 @@ async def listen(door: Door, answer: Answer, observe: Observe, *, backlog: int =
     `gave-way`, `refused-certificate`, `tls-failed`, `probe`, `stray-bytes`, `stalled`. StartError says in one line why
     the port cannot be had.
     """
-    if fault.armed() and not _loopback(door.mllp.host):
+    if fault.armed() and not is_loopback(door.mllp.host):
         raise StartError(f"channel {door.channel}: with ENGINE_FAULT set nothing listens beyond loopback")
     reactor = running_reactor()
     terms = Terms(answer, observe, door.limits, door.mllp.commit_bytes, door.stall_seconds, set())
@@ -120,13 +120,6 @@ def _refusal(door: Door, error: CannotListenError) -> str:
     if number in {errno.EACCES, errno.EPERM}:
         return f"{where}: not permitted; take a port above 1023 or give the process the right to bind it"
     return f"{where}: {getattr(error.socketError, 'strerror', None) or 'no such address'}; check listen.mllp.host"
-
-
-def _loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 class _Port(tcp.Port):

@@ -3,7 +3,6 @@
 import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from ipaddress import IPv6Address, ip_address
 from typing import Any, Final
 
 from OpenSSL import SSL
@@ -12,7 +11,7 @@ from twisted.internet.protocol import Factory
 from twisted.protocols.tls import TLSMemoryBIOFactory
 from zope.interface import implementer  # type: ignore[import-untyped]
 
-from engine.config.channel import Network
+from engine.config.network import Network, is_allowed
 from engine.receive.conversation import Terms
 from engine.receive.listener.connection import Connection, Encrypted
 from engine.receive.tls import Certificates
@@ -46,7 +45,7 @@ class Conversations(Factory):
 
     def _refusal(self, host: str) -> str:
         limits = self.terms.limits
-        if self._allow and not _allowed(host, self._allow):
+        if self._allow and not is_allowed(host, self._allow):
             return "refused-address"
         if self._addresses[host] >= limits.connections_per_address:
             return "refused-full"
@@ -91,13 +90,6 @@ class Conversations(Factory):
         except TimeoutError:
             return False
         return True
-
-
-def _allowed(host: str, allow: Sequence[Network]) -> bool:
-    address = ip_address(host.partition("%")[0])
-    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
-        address = address.ipv4_mapped
-    return any(address in network for network in allow)
 
 
 class TlsConversations(TLSMemoryBIOFactory):
