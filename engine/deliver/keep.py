@@ -152,8 +152,7 @@ class _Keeping:
                 return "", await self._again(found)
             exchange.note(*flags)
             self._remember(found, owned)
-            idle = interaction.status.otherwise if interaction.status else ""
-            return idle if idle and idle in flags else "unchanged", None
+            return interaction.absent if interaction.absent in flags else "unchanged", None
         headers = (("If-Match", found.tag),) if found.tag else ()
         spoken = self._spoken(_STALE | _LOST if found.fresh else _STALE | _LOST | _REFUSED)
         answer = await exchange.write_patient("PUT", found.reference, body, headers, spoken)
@@ -216,15 +215,26 @@ class _Keeping:
             body[record.holder] = _holding(record, self.exchange.references[record.patient])
         return body
 
+    def _step(self, found: Stored, *, kept_out: bool) -> Moved:
+        """Return what the event makes of the stored status; nothing where the source is kept out of it."""
+        move = self.interaction.status
+        if move is None or kept_out:
+            return Moved(_status(found.body, move))
+        step = moved(found.body, move, self.at)
+        if step.reopened and self.exchange.channel.visit_reuse == "hold":
+            raise HeldDeliveryError("visit-reused")
+        return step
+
     async def _revised(self, found: Stored) -> tuple[Body, dict[str, tuple[str, ...]], tuple[str, ...]]:
         """Return the stored resource as it is to be, what the source then owns of it, and flags."""
         interaction, record, move = self.interaction, self.record, self.interaction.status
         mine = await self.exchange.owned_slices(found)
         fill = self.exchange.channel.demographics == "fill"
         kept_out = fill and move is not None and not _is_ours(found.body, move.element, mine)
-        step = moved(found.body, move, self.at) if move and not kept_out else Moved(_status(found.body, move))
-        if step.reopened and self.exchange.channel.visit_reuse == "hold":
-            raise HeldDeliveryError("visit-reused")
+        step = self._step(found, kept_out=kept_out)
+        if step.idle:
+            await owner_of(self.exchange, interaction, found)
+            return found.body, dict(mine), (step.note,)
         gone = () if kept_out else (*interaction.clears, *(move.forgets if move and step.reopened else ()))
         left = move.forgets if move and kept_out and step.status not in move.ended else ()
         said = [one for one in self._changes(step.status) if one.element not in (*interaction.clears, *left)]

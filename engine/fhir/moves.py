@@ -18,25 +18,27 @@ Slices = dict[str, tuple[str, ...]]
 
 
 class Moved(NamedTuple):
-    """A status after an event: whether the resource begins anew, and a note (a code), empty for none."""
+    """A status after an event: whether the resource begins anew, and a note (a code), empty for none.
+
+    `idle`: the event has nothing to move here, and the resource is left as it is.
+    """
 
     status: str
     reopened: bool = False
     note: str = ""
+    idle: bool = False
 
 
 def moved(body: Body, move: StatusMove, at: datetime | None) -> Moved:
     """Return what an event at a time makes of a stored resource's status."""
     status = str(body.get(move.element) or "")
+    passed_over = Moved(status, note=move.otherwise, idle=bool(move.otherwise))
     if not move.to or status == move.to:
-        idle = move.otherwise if move.to and status not in move.only else ""
-        return Moved(status, note=idle)
+        return passed_over if move.to and move.only and status not in move.only else Moved(status)
     if status in move.reopens:
         return Moved(move.to, reopened=True, note=REUSED) if _begins_anew(body, move, at) else Moved(status)
-    if status in move.never:
-        return Moved(status)
-    if move.only and status not in move.only:
-        return Moved(status, note=move.otherwise)
+    if status in move.never or (move.only and status not in move.only):
+        return passed_over
     return Moved(move.to)
 
 

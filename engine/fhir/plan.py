@@ -171,13 +171,14 @@ class StatusMove:
     """What an event makes of a status, seen from the one that is stored.
 
     `to`: the status afterwards, empty: a stored one stays. `created`: the status of a resource that this event makes.
-    `only`: the stored statuses that it moves, any where empty; from others there is nothing to move, and the delivery
-    notes `otherwise`. `never`: stored statuses that it leaves alone without a word. `reopens`: stored statuses after
-    which the resource begins anew, flagged `visit-reused` or held (the channel's `visit_reuse`); an event that is older
-    than the stored end (`period.end`) is no new beginning and moves nothing. `forgets`: single elements that are
-    removed when it begins anew. `ended`: statuses in which nothing is `active` any more: parts of lists that are so
-    become `completed` (Encounter.location). `histories`: pairs of an element and the list that keeps what it was
-    before (`status`, `statusHistory`). `trail`: the list that keeps the places which were left.
+    `only`: the stored statuses that it moves, any where empty. `never`: those that it does not move. Where it moves
+    none and `otherwise` is a note, the delivery has that note and the resource is left as it is; else the status stays
+    and the rest is updated. `reopens`: stored statuses after which the resource begins anew, flagged `visit-reused` or
+    held (the channel's `visit_reuse`); an event that is older than the stored end (`period.end`) is no new beginning
+    and moves nothing. `forgets`: single elements that are removed when it begins anew. `ended`: statuses in which
+    nothing is `active` any more: parts of lists that are so become `completed` (Encounter.location). `histories`: pairs
+    of an element and the list that keeps what it was before (`status`, `statusHistory`). `trail`: the list that keeps
+    the places which were left.
     """
 
     to: str

@@ -270,6 +270,48 @@ async def test_nothing_to_cancel(ward):
     assert ward.visit(f"{ward.name}-V")["status"] == "in-progress"
 
 
+@pytest.mark.parametrize(
+    ("events", "late", "note"),
+    [
+        pytest.param(["A01"], "A38", "nothing-to-cancel", id="cancel-pre-admit"),
+        pytest.param(["A01"], "A27", "nothing-to-cancel", id="cancel-pending-admit"),
+        pytest.param(["A01"], "A13", "nothing-to-cancel", id="cancel-discharge"),
+        pytest.param(["A01", "A03", "A11"], "A13", "nothing-to-cancel", id="cancel-discharge-of-a-cancelled-visit"),
+        pytest.param(["A01", "A03", "A01"], "A13", "nothing-to-cancel", id="cancel-discharge-of-a-number-used-again"),
+        pytest.param(["A01", "A03"], "A52", "nothing-to-cancel", id="cancel-leave"),
+        pytest.param(["A01"], "A05", "visit-under-way", id="pre-admit"),
+        pytest.param(["A01", "A21"], "A14", "visit-under-way", id="pending-admit"),
+    ],
+)
+async def test_a_late_word_leaves_the_visit_as_it_is(ward, events, late, note):
+    """Where there is nothing to cancel, or a visit to be expected has begun, class, place and times stay, too."""
+    visit = f"{ward.name}-V"
+    for event in events:
+        await ward.say(event, pv1(visit, end=f"202603{ward.day + 1:02d}080000" if event == "A03" else ""))
+    before = ward.visit(visit)
+    end = "20260305101500" if note == "nothing-to-cancel" else ""
+    verdict = await ward.say(late, pv1(visit, kind="P", place="9Z^1", end=end, more={36: "01"}))
+    assert (verdict.kind, note in (verdict.reason, *verdict.notes)) == (VerdictKind.DELIVERED, True)
+    assert ward.visit(visit) == before
+
+
+async def test_a_time_of_discharge_that_is_not_meant_ends_nothing(ward):
+    """PV1-45 of an expected discharge (A16), or of one that is cancelled (A13): the patient is where they were."""
+    visit = f"{ward.name}-V"
+    await ward.say("A01", pv1(visit, begin="20260303075500"))
+    await ward.say("A16", pv1(visit, end="20260309101500"))
+    body = ward.visit(visit)
+    assert body["period"] == {"start": "2026-03-03T07:55:00+00:00"}
+    assert places(body) == [("3W 312 A", "active", 3, 0)]
+    assert [one["valueDateTime"] for one in body["extension"]] == ["2026-03-09T10:15:00+00:00"]  # planned end
+    await ward.say("A03", pv1(visit, end="20260305101500"))
+    assert places(ward.visit(visit)) == [("3W 312 A", "completed", 3, 5)]
+    await ward.say("A13", pv1(visit, end="20260305101500"))
+    body = ward.visit(visit)
+    assert (body["status"], body["period"]) == ("in-progress", {"start": "2026-03-03T07:55:00+00:00"})
+    assert places(body) == [("3W 312 A", "active", 3, 0)]
+
+
 async def test_pre_admission_number(ward):
     """An admission under a new number finds the pre-admission by PV1-5, which stays as a second identifier."""
     early, visit = f"{ward.name}-P", f"{ward.name}-V"

@@ -290,6 +290,11 @@ class Fold:
     def _visited(self, record: Record, message: Message, number: Number) -> None:
         visit, event = self.visits.get(number), message.event
         ended = moment(message.get("PV1", 45))
+        if visit is not None and _says_nothing(visit.status, event):
+            visit.latest = max(visit.latest, message.at)
+            if head_of(visit.subject) is not record:
+                raise Held("held visit-of-another-patient")
+            return
         if visit is None:
             visit = self.visits[number] = Visit(record, _begun(message))
         else:
@@ -352,6 +357,15 @@ def _begun(message: Message) -> str:
     if message.event == "A21":
         return "onleave"
     return "planned" if message.get("PV1", 2) == "P" else BEGINS.get(message.event, "in-progress")
+
+
+def _says_nothing(status: str, event: str) -> bool:
+    """Say whether there is nothing to cancel, or a visit that is still expected here has begun: it stays as it is."""
+    if event in {"A05", "A14"}:
+        return status in {"in-progress", "onleave"}
+    if event in {"A27", "A38"}:
+        return status != "planned"
+    return event in {"A13", "A52", "A53"} and (event, status) not in UNDOES
 
 
 def _moved(status: str, event: str, *, over: bool, anew: bool) -> str:

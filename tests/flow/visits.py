@@ -25,6 +25,8 @@ MOVES: Final[dict[str, tuple[dict[str, str], str]]] = {
     "A21": ({one: one for one in OVER}, "onleave"),
     "A22": ({"": "in-progress", "onleave": "in-progress"}, ""),
 }
+# Where an event has nothing to say of a visit: nothing to cancel, or a pre-admission of somebody who is there.
+IDLE: Final = {"A13": ("planned", "in-progress", "onleave", "cancelled"), "A05": ("in-progress", "onleave")}
 
 
 @dataclass(slots=True)
@@ -51,6 +53,8 @@ def visits(messages: Iterable[bytes]) -> dict[str, Visit]:
             if event in {"A11", "A13"}:
                 continue
             visit = found[number] = Visit(segments["PID"][3].split("^")[0])
+        if visit.status in IDLE.get(event, ()):
+            continue
         visit.status = _after(event, visit.status)
         visit.kind = CLASSES[pv1[2]]
         visit.place = " ".join(filter(None, pv1[3].split("^")[:3]))
