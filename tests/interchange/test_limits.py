@@ -13,7 +13,7 @@ import orjson
 import pytest
 
 from engine.fhir.schema import FhirVersion
-from engine.interchange.http import door, protocol
+from engine.interchange.http import door, process
 from engine.interchange.resource import draft
 from tests.interchange.kit import Inside, Running, issue, patient, running, running_inside
 
@@ -102,7 +102,7 @@ def test_garbage_after_a_request_does_not_take_its_answer(service: Running) -> N
 
 def test_a_slow_head_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A head that does not come in time is 408; a connection that says nothing is closed."""
-    monkeypatch.setattr(protocol, "ARRIVAL_SECONDS", 0.3)
+    monkeypatch.setattr(process, "ARRIVAL_SECONDS", 0.3)
     with running_inside(tmp_path) as service, line(service) as slow, line(service) as silent:
         slow.sendall(NEVER_ENDING)
         assert outcome_of(heard(slow)) == (408, "timeout")

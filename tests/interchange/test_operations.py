@@ -10,11 +10,10 @@ from pathlib import Path
 import httpx
 import pytest
 import trustme
-from cryptography.hazmat.primitives import serialization
 
 from engine.config.service import Environment, ServiceConfiguration, Tls
 from engine.errors import StartError
-from engine.interchange.http.tls import check_open_line, server_context
+from engine.interchange.http.tls import check_open_line
 from engine.interchange.store.connection import SqliteError
 from tests.interchange.kit import Inside, Running, configuration, issue, patient, running
 from tests.interchange.process import ENVIRONMENT, PROGRAM, write_configuration
@@ -151,7 +150,6 @@ def test_tls(tmp_path: Path) -> None:
             assert httpx.get(f"{service.url}/fhir/metadata", verify=trusting, trust_env=False).status_code == 200
         with pytest.raises(httpx.HTTPError):
             httpx.get(f"http://127.0.0.1:{service.port}/livez", trust_env=False)
-    assert server_context(files).minimum_version == ssl.TLSVersion.TLSv1_2
 
 
 def test_sighup_renews_the_certificate(tmp_path: Path) -> None:
@@ -174,30 +172,6 @@ def test_sighup_renews_the_certificate(tmp_path: Path) -> None:
         service.process.run.send_signal(signal.SIGHUP)
         assert "do not belong together" in service.process.event("reload refused")["error"]
         assert served(service.port) == second
-
-
-def test_a_certificate_that_cannot_be_used(tmp_path: Path) -> None:
-    """What is wrong with the files of TLS is said of the file that it is wrong with; nobody is asked a passphrase."""
-    files = issued(tmp_path, trustme.CA())
-    made = [
-        Path(files.key).rename(tmp_path / "first.pem"),
-        Path(issued(tmp_path, trustme.CA()).key),
-        tmp_path / "locked.pem",
-    ]
-    key = serialization.load_pem_private_key(made[1].read_bytes(), None)
-    locked = serialization.BestAvailableEncryption(b"sesame")
-    made[2].write_bytes(key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, locked))
-    said = {
-        "nothing.pem": r"^tls\.key: .*nothing\.pem cannot be read \(No such file",
-        "first.pem": r"first\.pem do not belong together",
-        "certificate.pem": "cannot be read as PEM",
-        "locked.pem": "key is encrypted; decrypt it",
-    }
-    for name, text in said.items():
-        with pytest.raises(StartError, match=text):
-            server_context(Tls(certificate=files.certificate, key=str(tmp_path / name)))
-    with pytest.raises(StartError, match=r"^tls\.certificate: .*nothing\.pem"):
-        server_context(Tls(certificate=str(tmp_path / "nothing.pem"), key=files.key))
 
 
 def test_a_service_without_its_certificate_is_never_ready(tmp_path: Path) -> None:

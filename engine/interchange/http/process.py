@@ -1,42 +1,36 @@
 """The service as a process: bind, serve, reload on SIGHUP, and stop gracefully on SIGTERM or SIGINT."""
 
 import asyncio
-import contextlib
 import errno
 import signal
 import socket
 import ssl
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
-from typing import Final, cast
+from typing import Final
 
 import uvicorn
 import uvloop
 
 from engine.config.service import ServiceConfiguration
 from engine.errors import StartError
+from engine.http import server
+from engine.http.connection import Bounds
+from engine.http.tls import renew, server_context
 from engine.interchange.http.app import App, create_app
-from engine.interchange.http.protocol import BoundedProtocol
+from engine.interchange.http.heads import refusal
 from engine.interchange.http.reload import Change, Reload, warn
-from engine.interchange.http.tls import check_open_line, renew, server_context
+from engine.interchange.http.tls import check_open_line, pair_of
 from engine.interchange.store.connection import database_path
 from engine.telemetry import hush, hush_loop, logger
 
+ARRIVAL_SECONDS: Final = 30.0
 KEEP_ALIVE_SECONDS: Final = 120
 GRACE_SECONDS: Final = 10
 _ADVICE: Final = {
     errno.EADDRINUSE: "stop the program that listens there (ss -ltnp tells which), or choose another --port",
     errno.EACCES: "a port below 1024 needs a privilege; choose another --port",
 }
-
-
-class _Server(uvicorn.Server):
-    """A uvicorn server that leaves signals to the process around it."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Capture nothing."""
-        yield
 
 
 def serve(
@@ -55,12 +49,12 @@ def serve(
     StartError: the address, the certificate or the database cannot be used.
     """
     check_open_line(configuration, host)
-    tls = configuration.tls
-    context = server_context(tls) if tls is not None else None
+    pair = pair_of(configuration.tls)
+    context = server_context(pair) if pair is not None else None
     listening = bind(host, port)
     bound = partial(at_port, port=listening.getsockname()[1])
     app = create_app(bound(configuration), database_path(database))
-    certificate = partial(renew, context, tls) if context is not None and tls is not None else None
+    certificate = partial(renew, context, pair) if context is not None and pair is not None else None
     reload = Reload(app.service, configuration, reread, bound, certificate)
     hush()
 
@@ -81,17 +75,11 @@ def serve(
 
 def bind(host: str, port: int) -> socket.socket:
     """Return a listening socket; StartError where the address cannot be had."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listening.bind((host, port))
-        listening.listen(1024)
+        return server.bind(host, port, backlog=1024)
     except OSError as error:
-        listening.close()
         advice = _ADVICE.get(error.errno or 0, "name an address of this machine with --host")
         raise StartError(f"cannot listen on {host}:{port} ({error.strerror}): {advice}") from error
-    return listening
 
 
 def at_port(configuration: ServiceConfiguration, port: int) -> ServiceConfiguration:
@@ -107,25 +95,18 @@ def at_port(configuration: ServiceConfiguration, port: int) -> ServiceConfigurat
 def uvicorn_server(app: App, context: ssl.SSLContext | None = None) -> uvicorn.Server:
     """Return the HTTP server of an app, without logs of requests; with a context it speaks TLS."""
     configuration = app.service.configuration
-    protocol = partial(BoundedProtocol, max_connections=configuration.max_connections, refused=app.refused)
-    settings = uvicorn.Config(
+    return server.http_server(
         app,
-        http=cast("type[asyncio.Protocol]", protocol),
-        ws="none",
-        lifespan="off",
-        access_log=False,
-        log_config=None,
-        server_header=False,
-        proxy_headers=False,
-        timeout_keep_alive=KEEP_ALIVE_SECONDS,
-        timeout_graceful_shutdown=GRACE_SECONDS,
-        ssl_context_factory=(lambda _config, _default: context) if context is not None else None,
+        Bounds(configuration.max_connections, arrival_seconds=ARRIVAL_SECONDS),
+        partial(refusal, app.refused),
+        context=context,
+        keep_alive_seconds=KEEP_ALIVE_SECONDS,
+        grace_seconds=GRACE_SECONDS,
     )
-    return _Server(settings)
 
 
 async def _serve(
-    server: uvicorn.Server,
+    serving: uvicorn.Server,
     app: App,
     listening: socket.socket,
     announce: Callable[[], None],
@@ -135,7 +116,7 @@ async def _serve(
     hush_loop(loop)
 
     def leave() -> None:
-        server.should_exit = True
+        serving.should_exit = True
 
     def stop() -> None:
         """Say so at /readyz for `drain_s`, then take no more connections; a second signal does not wait."""
@@ -150,4 +131,4 @@ async def _serve(
         loop.add_signal_handler(number, stop)
     loop.add_signal_handler(signal.SIGHUP, reload)
     loop.call_soon(announce)
-    await server.serve([listening])
+    await serving.serve([listening])

@@ -4,18 +4,20 @@ import asyncio
 import contextlib
 import socket
 import ssl
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, cast
-
-import uvicorn
+from typing import Any, Final
 
 from engine.config.network import is_loopback
 from engine.errors import StartError, UsageError
+from engine.http import server
+from engine.http.connection import Bounds, Refusal
+from engine.http.tls import Pair, server_context
+from engine.ops.web.headers import secured
 from engine.ops.web.hosts import LOOPBACK_NAMES, names_of
-from engine.ops.web.protocol import BoundedProtocol
 
+BOUNDS: Final = Bounds(400, of_address=100, arrival_seconds=15.0)
 KEEP_ALIVE_SECONDS: Final = 75
 GRACE_SECONDS: Final = 3
 
@@ -66,73 +68,42 @@ def doorway(admin: str, certificate: Path | None, key: Path | None) -> Doorway:
 
 def bind(where: Doorway) -> socket.socket:
     """Return a listening socket; StartError where the address cannot be had."""
-    listening = socket.socket(socket.AF_INET6 if ":" in where.host else socket.AF_INET, socket.SOCK_STREAM)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listening.bind((where.host, where.port))
-        listening.listen(256)
+        return server.bind(where.host, where.port, backlog=256)
     except OSError as error:
-        listening.close()
         raise StartError(
             f"the pages cannot listen on {where.host}:{where.port} ({error.strerror}): choose another --admin HOST:PORT"
         ) from error
-    return listening
 
 
 def tls_context(where: Doorway) -> ssl.SSLContext | None:
-    """Return the context of a doorway with a certificate: TLS 1.3, or 1.2 with forward secrecy; else None."""
+    """Return the context of a doorway with a certificate, else None; StartError where it cannot be used."""
     if where.certificate is None or where.key is None:
         return None
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.set_ciphers("ECDHE+AESGCM:ECDHE+CHACHA20")
+    context = server_context(Pair(where.certificate, where.key, ("--admin-certificate", "--admin-key")))
     try:
-        context.load_cert_chain(where.certificate, where.key, _no_passphrase)
         names_of(where.certificate.read_bytes())
-    except (OSError, ValueError) as error:
-        raise StartError(
-            f"--admin-certificate {where.certificate} and --admin-key {where.key} cannot be used"
-        ) from error
+    except ValueError as error:
+        raise StartError(f"--admin-certificate: the names in {where.certificate} cannot be read ({error})") from error
     return context
 
 
 @contextlib.asynccontextmanager
 async def serving(app: Any, where: Doorway, listening: socket.socket, stopping: asyncio.Event) -> AsyncIterator[None]:
     """Serve an app on a bound socket until closed; `stopping` is set first, so that streams end."""
-    context = tls_context(where)
-    settings = uvicorn.Config(
+    running = server.http_server(
         app,
-        http=cast("type[asyncio.Protocol]", BoundedProtocol),
-        ws="none",
-        lifespan="off",
-        access_log=False,
-        log_config=None,
-        server_header=False,
-        proxy_headers=False,
-        timeout_keep_alive=KEEP_ALIVE_SECONDS,
-        timeout_graceful_shutdown=GRACE_SECONDS,
-        ssl_context_factory=(lambda _config, _default: context) if context is not None else None,
+        BOUNDS,
+        lambda _status: Refusal(tuple(secured((), tls=where.tls))),
+        context=tls_context(where),
+        keep_alive_seconds=KEEP_ALIVE_SECONDS,
+        grace_seconds=GRACE_SECONDS,
     )
-    server = _Server(settings)
-    task = asyncio.create_task(server.serve([listening]))
+    task = asyncio.create_task(running.serve([listening]))
     try:
         yield
     finally:
         stopping.set()
-        server.should_exit = True
+        running.should_exit = True
         await asyncio.gather(task, return_exceptions=True)
         listening.close()
-
-
-class _Server(uvicorn.Server):
-    """A uvicorn server that leaves signals to the process around it."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Capture nothing."""
-        yield
-
-
-def _no_passphrase() -> str:
-    # Without this OpenSSL asks at the terminal, and the engine waits there for ever.
-    raise StartError("--admin-key: the private key is encrypted; decrypt it (openssl pkey -in KEY -out FILE)")

@@ -1,28 +1,22 @@
-"""The server's side of one HTTP connection, bounded: sizes and times of heads, connections, refusals in FHIR form.
+"""One connection of a server, bounded: the size and time of heads, connections in all and of one address.
 
 uvicorn's protocol has none of these bounds: a head may be of any size and take any time. What is refused here never
 reached the application.
 """
 
 import asyncio
-import http
 from collections.abc import Callable
-from typing import Any, Final
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any, Final, NamedTuple
 
 import httptools
 from uvicorn import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
-from engine.fhir.schema import FhirVersion
-from engine.interchange.exact import write_json
-from engine.interchange.http.wire import SAFE
-from engine.interchange.outcome import Category, outcome, refuse
-
 MAX_ADDRESS_BYTES: Final = 8_192
 MAX_HEADER_BYTES: Final = 16_384
-# For a whole head, and for the rest of a body that was answered before its end.
-ARRIVAL_SECONDS: Final = 30.0
 # How long a client may leave an answer unread.
 UNREAD_SECONDS: Final = 60.0
 # How long a refused client may go on sending before the connection is cut, so that it can read the refusal.
@@ -30,13 +24,31 @@ LINGER_SECONDS: Final = 2.0
 # Connections beyond the limit that are still told so; more of them are cut without a word.
 SPARE_CONNECTIONS: Final = 64
 
-TEXTS: Final = {
-    Category.STRUCTURE: "The request is no HTTP/1.1 that can be read.",
-    Category.SLOW_BODY: "The request did not come in time.",
-    Category.LONG_ADDRESS: f"The address is longer than {MAX_ADDRESS_BYTES} bytes.",
-    Category.LONG_HEADERS: f"The headers are longer than {MAX_HEADER_BYTES} bytes.",
-    Category.BUSY: "The service has too many connections; try again soon.",
-}
+Header = tuple[bytes, bytes]
+
+
+class Refusal(NamedTuple):
+    """What a refused client is told: headers beside those of every answer, and the body."""
+
+    headers: tuple[Header, ...] = ()
+    body: bytes = b""
+
+
+# Makes the refusal of a status: 400 no HTTP, 408 a head too late, 414 and 431 too long, 503 too many connections.
+Refuse = Callable[[HTTPStatus], Refusal]
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How many connections a server has, in all and of one address (None: no bound of its own), and its patience.
+
+    `arrival_seconds` is for a whole head, for the first byte on a new connection, and for the rest of a body that was
+    answered before its end.
+    """
+
+    connections: int
+    of_address: int | None = None
+    arrival_seconds: float = 30.0
 
 
 class HeadError(Exception):
@@ -44,7 +56,10 @@ class HeadError(Exception):
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """uvicorn's protocol over httptools with bounds; `refused` is told the category of every refusal."""
+    """uvicorn's protocol over httptools with bounds; what `refuse` returns is said to whoever breaks one.
+
+    `busy`: there was no place for this connection, and its request is refused.
+    """
 
     def __init__(
         self,
@@ -53,31 +68,39 @@ class BoundedProtocol(HttpToolsProtocol):
         app_state: dict[str, Any],
         _loop: asyncio.AbstractEventLoop | None = None,
         *,
-        max_connections: int,
-        refused: Callable[[Category], None],
+        bounds: Bounds,
+        refuse: Refuse,
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
-        self._max_connections = max_connections
-        self._tell_refused = refused
+        self._bounds = bounds
+        self._refusal_of = refuse
         self._refused = False
-        self._busy = False
+        self.busy = False
         self._in_head = False
         self._new_head = False
         self._head_bytes = 0
         self._header_bytes = 0
-        self._why = Category.STRUCTURE
+        self._why = HTTPStatus.BAD_REQUEST
         self._arrival: asyncio.TimerHandle | None = None
         self._unread: asyncio.TimerHandle | None = None
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         """Take a connection; beyond the limit its first request is refused, far beyond it is cut."""
         super().connection_made(transport)
-        over = len(self.connections) - self._max_connections
-        self._busy = over > 0
-        if over > SPARE_CONNECTIONS:
+        # Who was refused takes no place: clients that ask again at once would else keep each other out.
+        inside = [one for one in self.connections if isinstance(one, BoundedProtocol) and not one.busy]
+        most = self._bounds.of_address
+        of_address = sum(one.address == self.address for one in inside)
+        self.busy = len(inside) > self._bounds.connections or (most is not None and of_address > most)
+        if self.busy and len(self.connections) - len(inside) >= SPARE_CONNECTIONS:
             transport.abort()
         else:
             self._watch_arrival()
+
+    @property
+    def address(self) -> str:
+        """The address of the client; empty where it is not known."""
+        return self.client[0] if self.client else ""
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""
@@ -103,7 +126,7 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._in_head and not self._new_head:
             self._head_bytes += len(data)
             if self._head_bytes > MAX_ADDRESS_BYTES + MAX_HEADER_BYTES:
-                self._refuse(Category.LONG_HEADERS)
+                self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
         self._watch_arrival()
 
     def on_message_begin(self) -> None:
@@ -116,21 +139,28 @@ class BoundedProtocol(HttpToolsProtocol):
         """Take a piece of the address."""
         super().on_url(url)
         if len(self.url) > MAX_ADDRESS_BYTES:
-            self._give_up(Category.LONG_ADDRESS)
+            self._give_up(HTTPStatus.REQUEST_URI_TOO_LONG)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Take a header."""
         self._header_bytes += len(name) + len(value) + 4
         if self._header_bytes > MAX_HEADER_BYTES:
-            self._give_up(Category.LONG_HEADERS)
+            self._give_up(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         """Begin to answer, unless there are too many connections."""
         self._in_head = False
-        if self._busy:
-            self._give_up(Category.BUSY)
+        if self.busy:
+            self._give_up(HTTPStatus.SERVICE_UNAVAILABLE)
         super().on_headers_complete()
+
+    def on_response_complete(self) -> None:
+        """Go on with the next request; after the last one before what was refused, the connection ends."""
+        last = not self.pipeline
+        super().on_response_complete()
+        if last and self._refused:
+            self.transport.close()
 
     def pause_writing(self) -> None:
         """Cut the connection if the client goes on leaving its answer unread."""
@@ -144,7 +174,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._unread = None
         super().resume_writing()
 
-    def _give_up(self, why: Category) -> None:
+    def _give_up(self, why: HTTPStatus) -> None:
         self._why = why
         raise HeadError
 
@@ -155,24 +185,27 @@ class BoundedProtocol(HttpToolsProtocol):
             self._arrival.cancel()
             self._arrival = None
         elif waiting and self._arrival is None:
-            self._arrival = self.loop.call_later(ARRIVAL_SECONDS, self._came_too_late)
+            self._arrival = self.loop.call_later(self._bounds.arrival_seconds, self._came_too_late)
 
     def _came_too_late(self) -> None:
         if self._in_head and not self._refused:
-            self._refuse(Category.SLOW_BODY)
+            self._refuse(HTTPStatus.REQUEST_TIMEOUT)
         else:
             self.transport.close()
 
-    def _refuse(self, category: Category) -> None:
-        """Answer in FHIR's form and close; a request that came whole before is answered instead, and then it ends."""
+    def _refuse(self, status: HTTPStatus) -> None:
+        """Answer and close; requests that came whole before are answered instead, and with them the connection ends."""
         self._refused = True
-        self._tell_refused(category)
+        refusal = self._refusal_of(status)
         running = self.cycle is not None and not self.cycle.response_complete
         if running and (self.cycle.response_started or not self.cycle.more_body):
             self.cycle.keep_alive = False
-            self.pipeline.clear()
             return
-        self.transport.write(_refusal(category, self.server_state.default_headers))
+        if self.pipeline:
+            # Half a request waits behind one that is being answered.
+            self.pipeline.popleft()
+            return
+        self.transport.write(_written(status, (*self.server_state.default_headers, *refusal.headers), refusal.body))
         if running:
             self.cycle.disconnected = True
             self.cycle.message_event.set()
@@ -181,15 +214,8 @@ class BoundedProtocol(HttpToolsProtocol):
         self.loop.call_later(LINGER_SECONDS, self.transport.close)
 
 
-def _refusal(category: Category, headers: list[tuple[bytes, bytes]]) -> bytes:
-    text = TEXTS.get(category, TEXTS[Category.STRUCTURE])
-    body = write_json(outcome(refuse(category, text, location="http.head"), FhirVersion.R4, ""))
-    own = (
-        (b"content-type", b"application/fhir+json"),
-        (b"content-length", str(len(body)).encode()),
-        (b"connection", b"close"),
-        *((b"retry-after", b"1"),) * (category is Category.BUSY),
-    )
-    lines = [f"HTTP/1.1 {category.status} {http.HTTPStatus(category.status).phrase}".encode()]
-    lines += [name + b": " + value for name, value in (*headers, *SAFE, *own)]
+def _written(status: HTTPStatus, headers: tuple[Header, ...], body: bytes) -> bytes:
+    own = ((b"content-length", b"%d" % len(body)), (b"connection", b"close"))
+    lines = [f"HTTP/1.1 {status} {status.phrase}".encode()]
+    lines += [name + b": " + value for name, value in (*headers, *own)]
     return b"\r\n".join([*lines, b"", body])

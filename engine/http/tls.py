@@ -1,0 +1,54 @@
+"""The files by which a server speaks TLS, and its context: 1.3, or 1.2 with forward secrecy (RFC 9325)."""
+
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.errors import StartError
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A certificate chain and its private key, PEM files both, and what the two are called where they are set."""
+
+    certificate: Path
+    key: Path
+    names: tuple[str, str]
+
+
+def server_context(pair: Pair) -> ssl.SSLContext:
+    """Return the context of a TLS server; StartError names the file that cannot be used, and why."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_ciphers("ECDHE+AESGCM:ECDHE+CHACHA20")
+    for name, file in zip(pair.names, (pair.certificate, pair.key), strict=True):
+        try:
+            file.open("rb").close()
+        except OSError as error:
+            raise StartError(f"{name}: {file} cannot be read ({error.strerror})") from error
+    try:
+        _load(context, pair)
+    except ssl.SSLError as error:
+        matched = error.reason != "KEY_VALUES_MISMATCH"
+        fault = "cannot be read as PEM, certificate chain and private key" if matched else "do not belong together"
+        names = " and ".join(pair.names)
+        raise StartError(f"{names}: {pair.certificate} and {pair.key} {fault} ({error.reason or 'no PEM'})") from error
+    return context
+
+
+def renew(context: ssl.SSLContext, pair: Pair) -> None:
+    """Let new connections use the files as they are now. StartError: they cannot be used, and nothing has changed."""
+    # Tried apart from the one in use, which a key of another certificate would leave with half of each.
+    server_context(pair)
+    _load(context, pair)
+
+
+def _load(context: ssl.SSLContext, pair: Pair) -> None:
+    def no_passphrase() -> str:
+        # Without this OpenSSL asks at the terminal, and a server waits there for ever.
+        raise StartError(
+            f"{pair.names[1]}: the private key is encrypted; decrypt it"
+            " (openssl pkey -in KEY -out FILE; chmod 600 FILE)"
+        )
+
+    context.load_cert_chain(pair.certificate, pair.key, no_passphrase)
