@@ -5,8 +5,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final
 
-from engine.journal.database import Connection
 from engine.journal.moment import from_micros, optional_from_micros, to_micros
+from engine.sqlite import Connection
 
 _ACCOUNT: Final = """
 SELECT name, role, state, password, password_at, totp, totp_step, totp_wanted, made_at, made_by FROM account

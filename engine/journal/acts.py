@@ -7,13 +7,13 @@ import orjson
 
 from engine.errors import ForbiddenMoveError, UnknownEntryError
 from engine.journal.claiming import Claims
-from engine.journal.database import Connection
 from engine.journal.entry import UNFINISHED, NewEntry, Recorded, State, check_move
 from engine.journal.lanes import DEMOTE, ENTER, Lanes
 from engine.journal.moment import optional_micros
 from engine.journal.recording import NAMED_AGAIN, Recording
 from engine.journal.sealing import Sealing, edit_at
 from engine.journal.settling import IS_BLOCKED, leave
+from engine.sqlite import Connection
 
 ENTRY: Final = """
 SELECT e.state, e.patients, e.reason, e.mapping, EXISTS (SELECT 1 FROM payload AS p WHERE p.seq = e.seq)

@@ -10,8 +10,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from engine.journal.database import Connection, open_reader
+from engine.journal.database import open_reader
 from engine.journal.moment import from_micros, optional_from_micros, to_micros
+from engine.sqlite import Connection
 
 OPEN: Final = """
 INSERT INTO alert (kind, subject, detail, opened_at) VALUES (?, ?, ?, ?)

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 import orjson
 
-from engine.journal.database import Connection
 from engine.journal.moment import to_micros
+from engine.sqlite import Connection
 
 FIRST: Final = bytes(32)
 COLUMNS: Final = (

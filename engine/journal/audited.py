@@ -8,9 +8,10 @@ from typing import Any, Final
 
 from engine.errors import JournalUnusableError, UsageError
 from engine.journal.audit import COLUMNS, FIRST, digest
-from engine.journal.database import Connection, open_reader
+from engine.journal.database import open_reader
 from engine.journal.moment import from_micros, to_micros
 from engine.journal.sealing import configured, opened
+from engine.sqlite import Connection
 
 _ROWS: Final = f"SELECT {', '.join(COLUMNS)}, hash FROM audit"  # noqa: S608 - constants
 _THERE: Final = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'audit'"

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from engine.journal.claiming import DESTINATIONS
-from engine.journal.database import Connection, open_reader
+from engine.journal.database import open_reader
 from engine.journal.entry import State
 from engine.journal.moment import from_micros
+from engine.sqlite import Connection
 
 UNFINISHED: Final = """
 SELECT EXISTS (SELECT 1 FROM delivery WHERE destination = ? AND state IN ('received', 'waiting', 'claimed', 'held')

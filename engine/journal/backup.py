@@ -18,13 +18,14 @@ from typing import Final
 
 from engine import fault
 from engine.errors import BackupError
-from engine.journal.database import FILE, copy_whole, failure_of, open_reader, open_to_read, open_to_write
+from engine.journal.database import FILE, copy_whole, open_reader, open_to_read, open_to_write
 from engine.journal.lock import FolderLock
 from engine.journal.pausing import pause_everywhere
 from engine.journal.reopening import close_entrances
 from engine.journal.reserve import free_bytes_kept
 from engine.journal.sealing import configured, opened
 from engine.journal.verify import faults
+from engine.sqlite import failure_of
 
 PAGES_AT_ONCE: Final = 2048
 PART: Final = ".part"

@@ -8,10 +8,10 @@ import orjson
 
 from engine.errors import ForbiddenMoveError
 from engine.journal import unfinished
-from engine.journal.database import Connection
 from engine.journal.entry import Claimed, Intent
 from engine.journal.moment import from_micros, to_micros
 from engine.journal.sealing import Sealing, message_at, request_at
+from engine.sqlite import Connection
 
 # The one query that hands out work, in normal running and after a kill.
 CLAIM: Final = """

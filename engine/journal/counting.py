@@ -8,7 +8,6 @@ from typing import Final
 import orjson
 
 from engine.journal.claiming import DESTINATIONS
-from engine.journal.database import Connection
 from engine.journal.entry import UNFINISHED, State
 from engine.journal.filtering import NOTED, codes
 from engine.journal.moment import from_micros, optional_from_micros, to_micros
@@ -16,6 +15,7 @@ from engine.journal.spans import span
 from engine.journal.streams import Stream, walk
 from engine.journal.tallying import DAY, MINUTE
 from engine.journal.views import Count, Noted, Queue, Stats
+from engine.sqlite import Connection
 
 RECORDED: Final = "SELECT state, SUM(count) FROM arrived WHERE unit = 'day' GROUP BY state"
 LAST: Final = "SELECT COALESCE(MAX(seq), 0) FROM entry"

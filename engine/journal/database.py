@@ -1,15 +1,13 @@
 """The journal's SQLite file: opened durable or not at all.
 
-Every setting is stepped to its end and read back: a fault that hits `PRAGMA journal_mode` is otherwise silent and
-leaves the file in another mode. The file is never opened by other means in this process, because closing any
-descriptor of it would drop SQLite's locks.
+The file is never opened by other means in this process, because closing any descriptor of it would drop SQLite's
+locks.
 """
 
-import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final, cast
+from typing import Final
 
 from sqlite_utils import Database
 from sqlite_utils.utils import sqlite3  # type: ignore[attr-defined]  # pysqlite3 where it is installed
@@ -17,59 +15,27 @@ from sqlite_utils.utils import sqlite3  # type: ignore[attr-defined]  # pysqlite
 from engine.errors import JournalUnusableError
 from engine.journal.mount import mount_of
 from engine.journal.schema import migrate, refuse_newer, refuse_older
+from engine.sqlite import DURABLE, Connection, Setting, library_fault, untaken
 
 FILE: Final = "journal.db"
-OLDEST_SQLITE: Final = (3, 51, 3)
 PAGE_BYTES: Final = 4096
 LOG_PAGES: Final = 4000
 STATEMENTS_CACHED: Final = 512
 
-Connection = sqlite3.Connection
-
-# Codes that say something of a statement or its values, not of the disk.
-_HARMLESS: Final = frozenset(
-    {
-        0,
-        sqlite3.SQLITE_ERROR,
-        sqlite3.SQLITE_CONSTRAINT,
-        sqlite3.SQLITE_MISMATCH,
-        sqlite3.SQLITE_TOOBIG,
-        sqlite3.SQLITE_RANGE,
-    }
-)
-
-# Each setting and the value that is read back.
-_WRITER: Final[tuple[tuple[str, str | int, str | int], ...]] = (
+_WRITER: Final[tuple[Setting, ...]] = (
     ("busy_timeout", 5000, 5000),
-    ("journal_mode", "WAL", "wal"),
-    ("synchronous", "FULL", 2),
-    ("fullfsync", 1, 1),
-    ("checkpoint_fullfsync", 1, 1),
-    ("mmap_size", 0, 0),
+    *DURABLE,
     ("foreign_keys", 1, 1),
-    ("trusted_schema", 0, 0),
-    ("cell_size_check", 1, 1),
-    ("secure_delete", 1, 1),
-    ("temp_store", 2, 2),
     ("cache_size", -65536, -65536),
 )
 
-_READER: Final[tuple[tuple[str, str | int, str | int], ...]] = (
+_READER: Final[tuple[Setting, ...]] = (
     ("busy_timeout", 5000, 5000),
     ("query_only", 1, 1),
     ("mmap_size", 0, 0),
     ("trusted_schema", 0, 0),
     ("cell_size_check", 1, 1),
 )
-
-
-def check_library(version: tuple[int, ...] = sqlite3.sqlite_version_info) -> None:
-    """Raise JournalUnusableError where the SQLite library has the WAL bug of versions before 3.51.3."""
-    if version < OLDEST_SQLITE:
-        found = ".".join(map(str, version))
-        raise JournalUnusableError(
-            f"SQLite {found} can corrupt a journal; 3.51.3 or newer is needed: pip install 'pysqlite3>=0.6.1'"
-        )
 
 
 def open_writer(folder: Path, log_pages: int = LOG_PAGES) -> Connection:
@@ -86,7 +52,7 @@ def open_writer(folder: Path, log_pages: int = LOG_PAGES) -> Connection:
 
 def open_to_write(path: Path, log_pages: int = LOG_PAGES) -> Connection:
     """Open a journal's file by its path as `open_writer` does; for a copy that is not yet in its place."""
-    check_library()
+    _check_library()
     connection = sqlite3.connect(str(path), isolation_level=None, cached_statements=STATEMENTS_CACHED)
     try:
         connection.execute(f"PRAGMA page_size = {PAGE_BYTES}").fetchall()
@@ -120,7 +86,7 @@ def open_reader(folder: Path) -> Connection:
 
 def open_to_read(path: Path) -> Connection:
     """Open a journal's file by its path as `open_reader` does; for a backup."""
-    check_library()
+    _check_library()
     connection = None
     try:
         connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
@@ -162,40 +128,14 @@ def shrink(connection: Connection) -> None:
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
 
-def failure_of(error: BaseException) -> str | None:
-    """Return SQLite's name of what failed; None for an error that is not SQLite's or the disk's."""
-    if isinstance(error, sqlite3.Error):
-        return getattr(error, "sqlite_errorname", "") or type(error).__name__
-    return error.strerror or type(error).__name__ if isinstance(error, OSError) else None
+def _check_library() -> None:
+    if fault := library_fault():
+        raise JournalUnusableError(fault)
 
 
-def is_full(error: BaseException) -> bool:
-    """Say whether an error is that of a full disk."""
-    if isinstance(error, sqlite3.Error):
-        return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL
-    return isinstance(error, OSError) and error.errno == errno.ENOSPC
-
-
-def is_busy(error: BaseException) -> bool:
-    """Say whether an error is that of a lock which somebody else holds."""
-    return isinstance(error, sqlite3.Error) and getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
-
-
-def is_disk_error(error: BaseException) -> bool:
-    """Say whether an error is one of the disk or of the file: nothing may be written after it."""
-    if isinstance(error, sqlite3.Error):
-        return getattr(error, "sqlite_errorcode", 0) & 0xFF not in _HARMLESS
-    return isinstance(error, OSError)
-
-
-def _apply(connection: Connection, settings: tuple[tuple[str, str | int, str | int], ...]) -> None:
-    for name, value, expected in settings:
-        connection.execute(f"PRAGMA {name} = {value}").fetchall()
-        found = cast("list[tuple[str | int]]", connection.execute(f"PRAGMA {name}").fetchall())
-        if not found or found[0][0] != expected:
-            raise JournalUnusableError(
-                f"SQLite did not take {name}={value}: put the data folder on a local ext4 or xfs disk"
-            )
+def _apply(connection: Connection, settings: tuple[Setting, ...]) -> None:
+    if setting := untaken(connection, settings):
+        raise JournalUnusableError(f"SQLite did not take {setting}: put the data folder on a local ext4 or xfs disk")
 
 
 def _check_folder(folder: Path) -> None:

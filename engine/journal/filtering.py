@@ -9,11 +9,11 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from engine.journal.claiming import DESTINATIONS
-from engine.journal.database import Connection
 from engine.journal.entry import State
 from engine.journal.moment import to_micros
 from engine.journal.streams import Stream
 from engine.journal.views import Filters
+from engine.sqlite import Connection
 
 MOST_FEEDS: Final = 2000
 MOST_SORTED: Final = 20_000

@@ -11,9 +11,10 @@ import orjson
 
 from engine.errors import UnknownEntryError
 from engine.journal import unfinished
-from engine.journal.database import Connection, open_reader
+from engine.journal.database import open_reader
 from engine.journal.entry import State
 from engine.journal.moment import from_micros, optional_from_micros
+from engine.sqlite import Connection
 
 MOST_WAITING: Final = 10_000
 

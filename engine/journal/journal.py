@@ -16,13 +16,13 @@ import orjson
 from engine.errors import JournalError
 from engine.journal import memory
 from engine.journal.acts import Asked
-from engine.journal.database import Connection
 from engine.journal.entry import AckOutcome, Claimed, Intent, KnownIdentity, NewEntry, Recorded, Settlement
 from engine.journal.lock import FolderLock
 from engine.journal.moment import to_micros
 from engine.journal.reserve import DiskReserve
 from engine.journal.sealing import configured
 from engine.journal.writer import Kind, Operation, Result, Rooms, Writer, acknowledge
+from engine.sqlite import Connection
 
 LAZY_SECONDS: Final = 0.2
 # What is gathered goes to the writer once so many turns of the loop added nothing, or all of it is enough. Turns are

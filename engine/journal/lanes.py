@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 
 import orjson
 
-from engine.journal.database import Connection
 from engine.journal.sealing import Sealing
+from engine.sqlite import Connection
 
 CROWDED: Final = 50
 REMEMBERED: Final = 100_000

@@ -9,10 +9,10 @@ from typing import Final
 
 import orjson
 
-from engine.journal.database import Connection
 from engine.journal.entry import KnownIdentity, Settlement, State
 from engine.journal.moment import from_micros, optional_micros
 from engine.journal.sealing import Sealing, message_at
+from engine.sqlite import Connection
 
 KNOW: Final = """
 INSERT INTO known (destination, system, value, logical_id, status, survivor) VALUES (?, ?, ?, ?, ?, ?)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from engine.journal.database import Connection
 from engine.journal.moment import from_micros, to_micros
+from engine.sqlite import Connection
 
 COUNT: Final = """
 INSERT INTO merge_count (channel, source, event_at, at, seq, number) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING

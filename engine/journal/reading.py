@@ -15,7 +15,7 @@ from sqlite_utils.utils import sqlite3  # type: ignore[attr-defined]  # pysqlite
 
 from engine.errors import JournalError, UnknownEntryError
 from engine.journal import counting
-from engine.journal.database import Connection, open_reader
+from engine.journal.database import open_reader
 from engine.journal.entry import State
 from engine.journal.moment import from_micros, optional_from_micros
 from engine.journal.sealing import answer_at, configured, message_at, opened, plan_at, request_at, stored_patient
@@ -23,6 +23,7 @@ from engine.journal.searching import AMONG, BODY, Search, row_of
 from engine.journal.streams import Stream, walk
 from engine.journal.texts import attach
 from engine.journal.views import AttemptView, DeliveryView, EntryView, Filters, Noted, Page, Row, Stats, Traffic
+from engine.sqlite import Connection
 
 __all__ = ["Filters", "Reader"]
 

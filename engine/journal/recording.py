@@ -7,12 +7,12 @@ from typing import Any, Final
 
 import orjson
 
-from engine.journal.database import Connection
 from engine.journal.entry import NewEntry, Recorded, State
 from engine.journal.lanes import Lanes
 from engine.journal.moment import optional_micros, to_micros
 from engine.journal.sealing import Sealing, message_at
 from engine.journal.tallying import NOTE, Arrivals
+from engine.sqlite import Connection
 
 REUSED: Final = "control-id-reused"
 CROWDED: Final = "lane-crowded"

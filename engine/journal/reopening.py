@@ -5,7 +5,7 @@ from typing import Final
 
 from engine.journal import audit
 from engine.journal.audit import AuditRecord
-from engine.journal.database import Connection
+from engine.sqlite import Connection
 
 END_SESSIONS: Final = "DELETE FROM session"
 VOID_INVITATIONS: Final = "DELETE FROM invitation"

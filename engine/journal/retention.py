@@ -13,10 +13,10 @@ from typing import Final
 import orjson
 
 from engine import fault
-from engine.journal.database import Connection
 from engine.journal.entry import LEAST_FINISHED, UNFINISHED, State
 from engine.journal.moment import to_micros
 from engine.journal.sealing import shred
+from engine.sqlite import Connection
 
 BATCH: Final = 500
 

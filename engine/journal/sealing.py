@@ -20,8 +20,8 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from engine.config.settings import environment
 from engine.errors import JournalUnusableError, SealError, UsageError
-from engine.journal.database import Connection
 from engine.journal.moment import to_micros
+from engine.sqlite import Connection
 
 KEY_FILE_VARIABLE: Final = "ADT_ENGINE_JOURNAL_KEY_FILE"
 KEY_BYTES: Final = 32

@@ -13,7 +13,6 @@ from typing import Any, Final
 import orjson
 
 from engine.journal import texts
-from engine.journal.database import Connection
 from engine.journal.entry import AckOutcome, State
 from engine.journal.filtering import ALL, STATE_NOW, Wanted, wanted
 from engine.journal.moment import from_micros
@@ -22,6 +21,7 @@ from engine.journal.spans import span
 from engine.journal.streams import EVERYTHING, Stream, count, walk
 from engine.journal.views import Filters, Page, Row
 from engine.journal.wording import Phrases, text_of
+from engine.sqlite import Connection
 
 SECONDS: Final = 0.4
 FEW: Final = 2_000

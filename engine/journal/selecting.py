@@ -10,10 +10,11 @@ from typing import Any, Final
 import orjson
 
 from engine.errors import UsageError
-from engine.journal.database import Connection, open_reader
+from engine.journal.database import open_reader
 from engine.journal.entry import State
 from engine.journal.moment import to_micros
 from engine.journal.sealing import NAMED, configured, opened, stored_patient
+from engine.sqlite import Connection
 
 MOST_ENTRIES: Final = 1_000_000
 MOST_WEIGHED: Final = 20_000

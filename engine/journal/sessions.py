@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import orjson
 
-from engine.journal.database import Connection
 from engine.journal.moment import from_micros, optional_from_micros, to_micros
+from engine.sqlite import Connection
 
 # A session counts only with an active account; the role is the account's of now.
 FIND: Final = """

@@ -6,12 +6,12 @@ import orjson
 
 from engine.errors import ForbiddenMoveError, UnknownEntryError
 from engine.journal.claiming import Claims, Out
-from engine.journal.database import Connection
 from engine.journal.entry import UNFINISHED, Intent, Settlement, State, check_move
 from engine.journal.memory import remember
 from engine.journal.moment import optional_micros, to_micros
 from engine.journal.sealing import Sealing, answer_at, plan_at, request_at
 from engine.journal.tallying import NOTE, count_ends, notes_of
+from engine.sqlite import Connection
 
 LAST: Final = "SELECT COALESCE(MAX(id), 0) FROM attempt"
 INTEND: Final = """

@@ -7,10 +7,10 @@ tallies know the first and last number of each minute, so that no entry of a tim
 from datetime import datetime
 from typing import Final
 
-from engine.journal.database import Connection
 from engine.journal.moment import to_micros
 from engine.journal.streams import EVERYTHING
 from engine.journal.tallying import DAY, MINUTE
+from engine.sqlite import Connection
 
 # The lowest number of a time and the number after its highest.
 SPAN: Final = """

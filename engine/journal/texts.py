@@ -18,10 +18,11 @@ import orjson
 from sqlite_utils.utils import sqlite3  # type: ignore[attr-defined]  # pysqlite3 where it is installed
 
 from engine.errors import JournalError
-from engine.journal.database import Connection, open_reader
+from engine.journal.database import open_reader
 from engine.journal.reserve import free_bytes_kept
 from engine.journal.streams import Stream
 from engine.journal.wording import Phrases, text_of, words
+from engine.sqlite import Connection, is_damage
 
 FILE: Final = "text.db"
 VERSION: Final = 1  # of the tables below: an index of another version is made again
@@ -152,7 +153,7 @@ class Texts:
                     remove(self._folder)
             except (sqlite3.DatabaseError, OSError, JournalError) as error:
                 self._failed(error)
-                if isinstance(error, sqlite3.DatabaseError) and _is_damage(error):
+                if is_damage(error):
                     remove(self._folder)
                 self._stop.wait(RETRY_SECONDS)
 
@@ -261,7 +262,3 @@ def _has_room(folder: Path) -> bool:
 def _is_of(journal: Connection, last: int, digest: bytes) -> bool:
     found = journal.execute(DIGEST, (last,)).fetchone()
     return last == 0 or (found is not None and found[0] == digest)
-
-
-def _is_damage(error: sqlite3.DatabaseError) -> bool:
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}

@@ -9,8 +9,8 @@ from hashlib import sha256
 from typing import Any, Final
 
 from engine.errors import SealError
-from engine.journal.database import Connection
 from engine.journal.sealing import Sealing, message_at
+from engine.sqlite import Connection
 
 BODIES: Final = """
 SELECT e.seq, e.sha256, p.raw FROM payload AS p JOIN entry AS e ON e.seq = p.seq WHERE p.seq > ? ORDER BY p.seq LIMIT ?

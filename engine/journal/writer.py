@@ -19,17 +19,7 @@ from engine import fault
 from engine.errors import DiskReserveError, JournalError, JournalFailedError
 from engine.journal.acts import Acts
 from engine.journal.claiming import Claims
-from engine.journal.database import (
-    LOG_PAGES,
-    PAGE_BYTES,
-    Connection,
-    barrier,
-    is_busy,
-    is_disk_error,
-    is_full,
-    open_writer,
-    shrink,
-)
+from engine.journal.database import LOG_PAGES, PAGE_BYTES, barrier, open_writer, shrink
 from engine.journal.entry import AckOutcome
 from engine.journal.lanes import Lanes
 from engine.journal.recording import Recording
@@ -37,6 +27,7 @@ from engine.journal.reserve import DiskReserve
 from engine.journal.sealing import Sealing, sealing_of
 from engine.journal.settling import Settling
 from engine.journal.tallying import ANSWERED
+from engine.sqlite import Connection, is_busy, is_disk_error, is_full
 
 MOST_MESSAGES: Final = 64
 MOST_OPERATIONS: Final = 256

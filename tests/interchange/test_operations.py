@@ -14,7 +14,7 @@ import trustme
 from engine.config.service import Environment, ServiceConfiguration, Tls
 from engine.errors import StartError
 from engine.interchange.http.tls import check_open_line
-from engine.interchange.store.connection import SqliteError
+from engine.sqlite import SqliteError
 from tests.interchange.kit import Inside, Running, configuration, issue, patient, running
 from tests.interchange.process import ENVIRONMENT, PROGRAM, write_configuration
 

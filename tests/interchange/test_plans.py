@@ -13,8 +13,8 @@ from engine.interchange.resource.catalogue import KEPT
 from engine.interchange.search.criterion import Kind, Parameter
 from engine.interchange.search.parse import parse_search
 from engine.interchange.store import query
-from engine.interchange.store.connection import Connection
 from engine.interchange.store.store import Store
+from engine.sqlite import Connection
 
 MISSING = ((":missing", "true"), (":missing", "false"))
 CODES = tuple(("", value) for value in ("a", "s|a", "|a", "s|", "a,s|b,t|"))

@@ -18,9 +18,10 @@ import psutil
 import pytest
 from sqlite_utils import Database
 
+from engine import sqlite
 from engine.errors import StartError
 from engine.interchange.store import writer
-from engine.interchange.store.connection import SETTINGS, check_library, connect
+from engine.interchange.store.connection import SETTINGS, connect, prepare
 from engine.interchange.store.schema import STEPS, migrations
 from engine.interchange.store.store import Store
 from engine.interchange.store.transaction import Transaction
@@ -236,12 +237,18 @@ def test_an_older_database_is_brought_up_to_date(tmp_path: Path) -> None:
 
 
 def test_every_connection_has_the_settings(store: Store) -> None:
-    """Connections that write and that read have every setting that durability needs; old libraries are refused."""
+    """Connections that write and that read have every setting that durability needs."""
     for connection in (store.reader(), store._writer._connection):
         found = [(name, connection.execute(f"PRAGMA {name}").fetchone()[0]) for name, _, _ in SETTINGS]
         assert found == [(name, expected) for name, _, expected in SETTINGS]
-    with pytest.raises(StartError, match=r"SQLite 3\.40\.1 can corrupt"):
-        check_library((3, 40, 1))
+
+
+def test_an_old_sqlite_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A library that can corrupt a file makes none."""
+    monkeypatch.setattr(sqlite, "OLDEST", (99, 0, 0))
+    with pytest.raises(StartError, match="can corrupt a database"):
+        prepare(tmp_path / "s.db")
+    assert not (tmp_path / "s.db").exists()
 
 
 def test_a_setting_that_is_not_taken_is_told(tmp_path: Path) -> None:

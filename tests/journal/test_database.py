@@ -10,9 +10,10 @@ import pytest
 from sqlite_utils import Database
 from sqlite_utils.utils import OperationalError
 
+from engine import sqlite
 from engine.errors import JournalUnusableError
 from engine.journal import schema
-from engine.journal.database import FILE, check_library, open_reader, open_writer
+from engine.journal.database import FILE, open_reader, open_writer
 from tests.journal.desk import Desk, Opener
 
 DURABLE = {
@@ -46,11 +47,12 @@ def test_a_reader_cannot_write(tmp_path: Path) -> None:
         connection.execute("DELETE FROM entry")
 
 
-def test_an_old_sqlite_is_refused_with_what_to_install() -> None:
-    """Before 3.51.3 the write-ahead log can corrupt the file."""
-    with pytest.raises(JournalUnusableError, match=r"3\.40\.1.*pip install"):
-        check_library((3, 40, 1))
-    check_library((3, 51, 3))
+def test_an_old_sqlite_is_refused_with_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A library that can corrupt a file opens none."""
+    monkeypatch.setattr(sqlite, "OLDEST", (99, 0, 0))
+    with pytest.raises(JournalUnusableError, match=r"99\.0\.0 or newer is needed: pip install"):
+        open_writer(tmp_path)
+    assert not (tmp_path / FILE).exists()
 
 
 async def test_a_second_writer_is_refused_by_name(desk: Desk, opened: Opener) -> None:

@@ -19,9 +19,9 @@ from joserfc.util import urlsafe_b64decode
 from engine.config.account import Client
 from engine.errors import ServiceError
 from engine.interchange.oauth.vault import digest_of
-from engine.interchange.store.connection import Connection
 from engine.interchange.store.store import Store
 from engine.interchange.store.transaction import milliseconds
+from engine.sqlite import Connection
 
 Json = Any
 Key = OctKey | RSAKey | ECKey

@@ -1,51 +1,27 @@
-"""Connections to the service's SQLite file, and the pragmas that make its promises true."""
+"""Connections to the service's SQLite file, opened durable or not at all."""
 
 import fcntl
 import os
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from sqlite_utils import Database
-from sqlite_utils.utils import sqlite3  # type: ignore[attr-defined]
+from sqlite_utils.utils import sqlite3  # type: ignore[attr-defined]  # pysqlite3 where it is installed
 
 from engine.errors import StartError
 from engine.interchange.store.schema import STEPS, migrations
-
-Connection = Any
-SqliteError: Final = sqlite3.Error
+from engine.sqlite import DURABLE, Connection, Setting, SqliteError, library_fault, untaken
 
 SETTLE: Final = "INSERT INTO home (one, environment) VALUES (1, ?) ON CONFLICT (one) DO NOTHING"
 SETTLED: Final = "SELECT environment FROM home"
 PREFIX: Final = "sqlite:///"
-# Older ones have a bug of the write-ahead log with several writing connections.
-OLDEST_SQLITE: Final = (3, 51, 3)
 LOG_PAGES: Final = 4000
 
-# Each setting and the value that is read back: a fault that hits one of them is otherwise silent.
-SETTINGS: Final[tuple[tuple[str, str | int, str | int], ...]] = (
+SETTINGS: Final[tuple[Setting, ...]] = (
     ("busy_timeout", 10_000, 10_000),
-    ("journal_mode", "WAL", "wal"),
-    ("synchronous", "FULL", 2),
-    ("fullfsync", 1, 1),
-    ("checkpoint_fullfsync", 1, 1),
-    ("mmap_size", 0, 0),
-    ("trusted_schema", 0, 0),
-    ("cell_size_check", 1, 1),
-    ("secure_delete", 1, 1),
-    ("temp_store", 2, 2),
+    *DURABLE,
     ("cache_size", -16_384, -16_384),
     ("wal_autocheckpoint", LOG_PAGES, LOG_PAGES),
-)
-# Codes that say something of a statement or its values, not of the disk.
-_HARMLESS: Final = frozenset(
-    {
-        0,
-        sqlite3.SQLITE_ERROR,
-        sqlite3.SQLITE_CONSTRAINT,
-        sqlite3.SQLITE_MISMATCH,
-        sqlite3.SQLITE_TOOBIG,
-        sqlite3.SQLITE_RANGE,
-    }
 )
 
 
@@ -62,7 +38,7 @@ def prepare(path: Path, environment: str = "") -> None:
     It belongs to the first `environment` that is named; StartError for any other, where it cannot be used, where it is
     another program's, and where a newer program has changed its tables.
     """
-    check_library()
+    _check_library()
     try:
         # A file that exists is never opened by other means than SQLite's: closing it would drop SQLite's locks.
         if not path.exists():
@@ -89,12 +65,9 @@ def connect(path: Path, *, reading: bool = False) -> Connection:
     StartError: SQLite does not take a setting that durability needs.
     """
     connection = sqlite3.connect(str(path), isolation_level=None, check_same_thread=False, cached_statements=256)
-    for name, value, expected in SETTINGS:
-        connection.execute(f"PRAGMA {name}={value}").fetchall()
-        found = connection.execute(f"PRAGMA {name}").fetchall()
-        if not found or found[0][0] != expected:
-            connection.close()
-            raise StartError(f"SQLite does not take {name}={value} for {path}: name a file on a local ext4 or xfs disk")
+    if setting := untaken(connection, SETTINGS):
+        connection.close()
+        raise StartError(f"SQLite does not take {setting} for {path}: name a file on a local ext4 or xfs disk")
     if reading:
         connection.execute("PRAGMA query_only=ON")
     return connection
@@ -102,7 +75,7 @@ def connect(path: Path, *, reading: bool = False) -> Connection:
 
 def open_known(path: Path) -> Connection:
     """Return a connection for reading a database that exists; StartError where it is none that this program made."""
-    check_library()
+    _check_library()
     try:
         if not path.exists():
             raise StartError(f"there is no database {path}: name another with --database")
@@ -117,13 +90,6 @@ def open_known(path: Path) -> Connection:
     return connection
 
 
-def check_library(version: tuple[int, ...] = sqlite3.sqlite_version_info) -> None:
-    """Raise StartError where the SQLite library is one that can corrupt a database."""
-    if version < OLDEST_SQLITE:
-        found = ".".join(map(str, version))
-        raise StartError(f"SQLite {found} can corrupt a database; 3.51.3 is needed: pip install 'pysqlite3>=0.6.1'")
-
-
 def shrink(connection: Connection, wait_ms: int) -> bool:
     """Move the write-ahead log into the file and free its room; False where readers kept it for so long."""
     connection.execute(f"PRAGMA busy_timeout={wait_ms}").fetchall()
@@ -134,16 +100,9 @@ def shrink(connection: Connection, wait_ms: int) -> bool:
     return not busy
 
 
-def is_disk_error(error: BaseException) -> bool:
-    """Say whether an error is one of the disk or the file, and not of a statement: nothing may be written after it."""
-    if isinstance(error, sqlite3.Error):
-        return getattr(error, "sqlite_errorcode", 0) & 0xFF not in _HARMLESS
-    return isinstance(error, OSError)
-
-
-def is_busy(error: BaseException) -> bool:
-    """Say whether an error is that of a lock which another process holds."""
-    return isinstance(error, sqlite3.Error) and getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
+def _check_library() -> None:
+    if fault := library_fault():
+        raise StartError(fault)
 
 
 def _unusable(path: Path, error: Exception) -> StartError:

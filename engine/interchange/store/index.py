@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from engine.interchange.store.connection import Connection
+from engine.sqlite import Connection
 
 
 class StringRow(NamedTuple):

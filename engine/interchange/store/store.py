@@ -6,11 +6,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final, TypeVar
 
-from engine.interchange.store.connection import Connection, Lock, SqliteError, connect, prepare
+from engine.interchange.store.connection import Lock, connect, prepare
 from engine.interchange.store.deadline import DEADLINE, NEVER, STEPS, passed
 from engine.interchange.store.dialect import SQLITE
 from engine.interchange.store.transaction import Indexer, Transaction
 from engine.interchange.store.writer import Writer
+from engine.sqlite import Connection, SqliteError
 
 T = TypeVar("T")
 

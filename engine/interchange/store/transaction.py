@@ -7,8 +7,8 @@ from typing import Any, Final, NamedTuple
 
 from engine.interchange.exact import read_json, write_json
 from engine.interchange.search.text import short
-from engine.interchange.store.connection import Connection
 from engine.interchange.store.index import NOTHING, Index, write_index
+from engine.sqlite import Connection
 
 Json = Any
 Indexer = Callable[[dict[str, Json]], Index]

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from engine.interchange.store.connection import Connection, SqliteError, open_known
+from engine.interchange.store.connection import open_known
 from engine.interchange.store.dialect import SQLITE
 from engine.interchange.store.index import Index
 from engine.interchange.store.transaction import Indexer, Stored
+from engine.sqlite import Connection, SqliteError
 
 EVERY: Final = "SELECT tenant, key, type, id, version, updated_ms, survivor, body FROM resource ORDER BY key"
 SURVIVOR: Final = "SELECT key FROM resource WHERE tenant=? AND type=? AND id=? AND survivor IS NULL"

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from engine.errors import ServiceError
-from engine.interchange.store.connection import Connection, SqliteError, connect, is_busy, is_disk_error, shrink
+from engine.interchange.store.connection import connect, shrink
 from engine.interchange.store.dialect import SQLITE
+from engine.sqlite import Connection, SqliteError, is_busy, is_disk_error
 
 T = TypeVar("T")
 Work = Callable[[Connection], Any]

@@ -14,7 +14,6 @@ from typing import Any, Final
 from engine import telemetry
 from engine.journal import accounts, audit, sessions
 from engine.journal.audit import AuditRecord
-from engine.journal.database import Connection
 from engine.journal.journal import Journal
 from engine.journal.sessions import SessionRow
 from engine.ops.access import totp
@@ -27,6 +26,7 @@ from engine.ops.access.session import ABSOLUTE, CONFIRMED_FOR, IDLE, Enrolment, 
 from engine.ops.access.throttle import Throttle
 from engine.ops.acts.actor import Actor
 from engine.ops.acts.role import Role
+from engine.sqlite import Connection
 
 # That a session was used is written at most so often: it may end a little early, never late.
 SEEN_EVERY: Final = timedelta(seconds=30)

@@ -6,12 +6,12 @@ from typing import Final
 from engine.errors import AccessError, ForbiddenActError, UsageError
 from engine.journal import accounts, sessions
 from engine.journal.accounts import Account, AccountState
-from engine.journal.database import Connection
 from engine.journal.sessions import TokenRow
 from engine.ops.access.invitation import NOBODY_YET
 from engine.ops.access.naming import RULE, folded, is_name
 from engine.ops.acts.actor import Actor
 from engine.ops.acts.role import Role
+from engine.sqlite import Connection
 
 # The owner is who may open the socket; a sender is a program.
 OF_ACCOUNTS: Final = tuple(role for role in Role if role not in {Role.OWNER, Role.SENDER})

@@ -10,12 +10,12 @@ import orjson
 from engine.journal import accounts, audit, sessions
 from engine.journal.accounts import Account, AccountState
 from engine.journal.audit import AuditOutcome, AuditRecord
-from engine.journal.database import Connection
 from engine.journal.sessions import SessionRow
 from engine.ops.access import totp
 from engine.ops.access.keys import Keys
 from engine.ops.access.passwords import SHORTEST
 from engine.ops.access.session import ABSOLUTE, IDLE
+from engine.sqlite import Connection
 
 MOST_SESSIONS: Final = 10
 _LONGEST_ADDRESS: Final = 64

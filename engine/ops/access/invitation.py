@@ -6,10 +6,10 @@ from typing import Final, NamedTuple
 
 from engine.journal import accounts, sessions
 from engine.journal.accounts import AccountState
-from engine.journal.database import Connection
 from engine.ops.access.entering import Attempt, record, refuse
 from engine.ops.access.naming import is_name
 from engine.ops.acts.role import Role
+from engine.sqlite import Connection
 
 VALID_FOR: Final = timedelta(minutes=30)
 VALID_FOR_ACCOUNT: Final = timedelta(hours=24)

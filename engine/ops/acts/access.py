@@ -23,7 +23,6 @@ from typing import Any, Final
 from engine.errors import ForbiddenActError, UsageError
 from engine.journal import accounts, sessions
 from engine.journal.accounts import AccountState
-from engine.journal.database import Connection
 from engine.journal.sessions import TokenRow
 from engine.ops.access import administration
 from engine.ops.access.entering import digest_of
@@ -32,6 +31,7 @@ from engine.ops.access.naming import folded
 from engine.ops.acts.act import Act, Actor, Given
 from engine.ops.acts.role import Permission
 from engine.pipeline.engine import Engine, now
+from engine.sqlite import Connection
 
 TOKEN_BYTES: Final = 32
 TOKEN_PREFIX: Final = "adt_"  # noqa: S105 - tells scanners for secrets what they found

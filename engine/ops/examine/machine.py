@@ -8,11 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from engine.errors import JournalUnusableError
-from engine.journal.database import check_library
 from engine.journal.mount import Mount, mount_of
 from engine.journal.reserve import free_bytes_kept
 from engine.ops.examine.check import Check, Standing, check
+from engine.sqlite import library_fault
 
 LOW_DISK_BYTES: Final = 1_073_741_824
 SPARE_FILES: Final = 256
@@ -39,10 +38,8 @@ def _nearest(data: Path) -> Path:
 
 
 def _sqlite() -> Check:
-    try:
-        check_library()
-    except JournalUnusableError as error:
-        return Check("SQLite", Standing.MEND, str(error), "install a newer pysqlite3")
+    if fault := library_fault():
+        return Check("SQLite", Standing.MEND, fault, "install a newer pysqlite3")
     return Check("SQLite", Standing.GOOD, "new enough for a journal")
 
 
