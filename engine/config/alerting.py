@@ -65,6 +65,8 @@ class Alerting(Frozen):
     certificate_days: float = Field(30, gt=0, description="days before a listener's certificate ends")
     disk_reserves: float = Field(2, ge=1, description="free disk as a multiple of the reserve")
     merge_burst: float = Field(0.5, gt=0, le=1, description="share of `merge_limit` that one source has used up")
+    log_in_failures: int = Field(20, ge=1, description="log-ins that are refused, of all accounts, in 15 minutes")
+    token_failures: int = Field(20, ge=1, description="calls with a token that is none or has ended, in 15 minutes")
     channels: dict[str, ChannelAlerts] = Field({}, description="what is otherwise for single channels")
 
     def no_traffic_of(self, channel: str) -> float | None:

@@ -97,7 +97,7 @@ async def _serve(files: Files, where: Doorway, listening: socket.socket, stop: a
         pages(engine, acts, access, where, listening),
         watched(trail, anchoring),
         cared(engine.journal, engine.feeds, now),
-        watching(engine),
+        watching(engine, access),
         indexed(files.data),
     ):
         _log.info("started", pid=os.getpid(), count=len(engine.doors.intakes))

@@ -5,17 +5,24 @@ import contextlib
 from collections.abc import AsyncIterator
 
 from engine.journal.alerting import Alert
+from engine.ops.access.access import Access
 from engine.ops.acts.alerts import shown
 from engine.ops.webhook import Hook
+from engine.pipeline.alerts.kind import AlertKind
 from engine.pipeline.alerts.watch import Watch
 from engine.pipeline.engine import Engine
 
 
+def turned_away(access: Access) -> dict[AlertKind, int]:
+    """Return how many were refused at the entrance since the start, by the alert that many of them open."""
+    return {AlertKind.LOG_IN_FAILURES: access.refused_log_ins, AlertKind.TOKEN_FAILURES: access.refused_tokens}
+
+
 @contextlib.asynccontextmanager
-async def watching(engine: Engine) -> AsyncIterator[Watch]:
+async def watching(engine: Engine, access: Access) -> AsyncIterator[Watch]:
     """Look at an engine now and then until closed; alerts go to the log, to the page and to the webhook."""
     hook = Hook(lambda: engine.alerting.webhook)
-    watch = Watch(engine, lambda: hook.failing)
+    watch = Watch(engine, lambda: hook.failing, lambda: turned_away(access))
 
     def heard(alert: Alert) -> None:
         hook.put({"event": "cleared" if alert.cleared_at else "opened"} | shown(engine, alert))

@@ -10,9 +10,12 @@ import orjson
 import pytest
 
 from engine import telemetry
+from engine.ops.access.access import Access
+from engine.ops.access.keys import Keys
 from engine.ops.acts.act import Actor, Acts
 from engine.ops.acts.role import Role
 from engine.ops.acts.table import ALL
+from engine.ops.watching import turned_away
 from engine.pipeline.alerts.watch import Watch
 from engine.pipeline.configuration import Files
 from engine.pipeline.engine import Engine
@@ -39,6 +42,7 @@ class House:
         self.now = NIGHT
         self.engine: Engine | None = None
         self.watch: Watch | None = None
+        self.access: Access | None = None
 
     def clock(self) -> datetime:
         """Tell the test's time."""
@@ -51,7 +55,9 @@ class House:
         channel["destinations"][0]["auth"] = {"type": "none"}
         (self.folder / "channels" / "a.yaml").write_bytes(orjson.dumps(channel))
         self.engine = await Engine.start(Files(self.folder / "channels", None, self.folder / "data"), self.clock)
-        self.watch = Watch(self.engine)
+        keys = Keys.of(self.engine.files.data)
+        self.access = access = Access(self.engine.journal, keys, self.clock)
+        self.watch = Watch(self.engine, turned_away=lambda: turned_away(access))
         return self.engine
 
     async def look(self, **later: float) -> list[str]:
@@ -133,6 +139,25 @@ async def test_strangers_are_noticed_once(house: House) -> None:
     await house.start()
     await house.receive(message(6, sender="LAB"), message(7, authority="ELSEWHERE"))
     assert await house.look() == []
+
+
+async def test_guessing_is_heard_of_once(house: House) -> None:
+    """Wrong log-ins and wrong tokens open an alert each, those that must wait too; it clears once they have ended."""
+    assert await house.look() == []
+    heard: list[tuple[str, bool]] = []
+    assert house.engine
+    assert house.access
+    house.engine.alerts.listeners.append(lambda alert: heard.append((alert.kind, alert.cleared_at is not None)))
+    for number in range(20):
+        await house.access.log_in("ann", f"guess {number}", "", "192.0.2.7")
+        await house.access.actor_of("adt_guessed")
+    assert await house.look(minutes=1) == ["log-in-failures", "token-failures"]
+    details = [alert["detail"] for alert in await house.act("alerts.list")]
+    assert details == ["20 in 15 minutes"] * 2
+    await house.access.log_in("ann", "one more", "", "192.0.2.7")
+    assert await house.look(minutes=1) == ["log-in-failures", "token-failures"]
+    assert await house.look(minutes=16) == []
+    assert heard == [(kind, over) for over in (False, True) for kind in ("log-in-failures", "token-failures")]
 
 
 async def test_a_refused_reload_is_said_until_a_good_one(house: House) -> None:

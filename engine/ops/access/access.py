@@ -31,8 +31,10 @@ from engine.sqlite import Connection
 # That a session was used is written at most so often: it may end a little early, never late.
 SEEN_EVERY: Final = timedelta(seconds=30)
 USED_EVERY: Final = timedelta(hours=1)
+TOLD_EVERY: Final = timedelta(minutes=1)
 COOKIE_BYTES: Final = 32
 
+_log = telemetry.logger()
 _STANDINGS: Final = {Standing.VOID: Refusal(Reason.INVITATION), Standing.NAME: Refusal(Reason.NAME)}
 
 
@@ -40,6 +42,7 @@ class Access:
     """Who may come in; one for each running engine, over its journal.
 
     `totp_required`: an account without a second factor must set one up before it can do anything else.
+    `refused_log_ins`, `refused_tokens`: how many were turned away since the start, those that had to wait among them.
     """
 
     def __init__(
@@ -51,6 +54,9 @@ class Access:
         self._totp_required = totp_required
         self._passwords = Passwords()
         self._throttle = Throttle(clock)
+        self.refused_log_ins = 0
+        self.refused_tokens = 0
+        self._token_told_at: datetime | None = None
 
     async def setup(self, token: str, name: str, password: str, address: str = "") -> Refusal | None:
         """Set the first password of an account by its one-time token, or make the first administrator; None: done.
@@ -64,6 +70,7 @@ class Access:
         found = await self._journal.read(partial(invited, digest=digest, name=name, now=now))
         if found.standing is not Standing.GOOD:
             await self._journal.write(partial(refuse_known, attempt=attempt, reason=found.standing.value))
+            self._turned_away(attempt.act, "refused")
             return _STANDINGS[found.standing]
         self._throttle.succeed(name, address)
         if said := weakness(password, name, totp=found.totp or self._totp_required):
@@ -155,6 +162,7 @@ class Access:
         step = totp.step_of(self._keys.unseal(row.account, row.offer), code, attempt.at)
         if step is None:
             await self._journal.write(partial(refuse_known, attempt=attempt, reason="wrong"))
+            self._turned_away(attempt.act, "refused")
             return Refusal(Reason.WRONG)
         self._throttle.succeed(row.account, address)
         entry = Entry(secrets.token_urlsafe(COOKIE_BYTES), totp_required=False, goes_on=row, ending=cookie)
@@ -178,7 +186,7 @@ class Access:
         row = await self._journal.read(partial(sessions.token, digest=digest_of(token)))
         now = self._clock()
         if row is None or row.revoked_at is not None or now >= row.expires_at:
-            telemetry.LOG_INS.labels("token", "refused").inc()
+            self._refuse_token(address, now)
             return None
         if row.used_at is None or now - row.used_at >= USED_EVERY:
             await self._journal.write(partial(sessions.use_token, name=row.name, now=now))
@@ -208,9 +216,10 @@ class Access:
     async def _enter(self, attempt: Attempt, **given: Any) -> Session | Refusal:
         entry = Entry(secrets.token_urlsafe(COOKIE_BYTES), self._totp_required, **given)
         row = await self._journal.write(partial(enter, keys=self._keys, attempt=attempt, entry=entry))
-        telemetry.LOG_INS.labels(attempt.act, "refused" if row is None else "let in").inc()
         if row is None:
+            self._turned_away(attempt.act, "refused")
             return Refusal(Reason.WRONG)
+        telemetry.LOG_INS.labels(attempt.act, "let in").inc()
         self._throttle.succeed(attempt.name, attempt.address)
         return _session(entry.cookie, row)
 
@@ -219,10 +228,22 @@ class Access:
         wait = self._throttle.begin(attempt.name, attempt.address)
         if wait is None:
             return None
-        telemetry.LOG_INS.labels(attempt.act, "throttled").inc()
+        self._turned_away(attempt.act, "throttled")
         if wait.first:
             await self._journal.write(partial(refuse_known, attempt=attempt, reason="throttled"))
         return Refusal(Reason.WAIT, wait.seconds)
+
+    def _refuse_token(self, address: str, now: datetime) -> None:
+        """Count a token that opens nothing; the log says from where, once a minute at most."""
+        self.refused_tokens += 1
+        telemetry.LOG_INS.labels("token", "refused").inc()
+        if self._token_told_at is None or now - self._token_told_at >= TOLD_EVERY:
+            self._token_told_at = now
+            _log.warning("token refused", address=address, count=self.refused_tokens)
+
+    def _turned_away(self, act: str, outcome: str) -> None:
+        self.refused_log_ins += 1
+        telemetry.LOG_INS.labels(act, outcome).inc()
 
     async def _live(self, cookie: str) -> SessionRow | None:
         """Return the session of a cookie that is neither idle nor too old."""

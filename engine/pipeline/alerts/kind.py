@@ -26,6 +26,8 @@ class AlertKind(StrEnum):
     RELOAD_FAILED = "reload-failed"
     WEBHOOK_FAILED = "webhook-failed"
     CHANNEL_STOPPED = "channel-stopped"
+    LOG_IN_FAILURES = "log-in-failures"
+    TOKEN_FAILURES = "token-failures"  # noqa: S105 - a kind, no secret
 
 
 class PauseReason(StrEnum):

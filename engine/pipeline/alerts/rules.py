@@ -63,7 +63,10 @@ class DestinationFacts:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is known of the engine now; `hook_failing` says whether alerts cannot be sent."""
+    """What is known of the engine now.
+
+    `hook_failing` says whether alerts cannot be sent, `entrance` who was turned away from pages and API, by kind.
+    """
 
     now: datetime
     started_at: datetime
@@ -73,6 +76,7 @@ class Facts:
     reserve_bytes: int
     refused_reload: str
     hook_failing: bool
+    entrance: Mapping[AlertKind, Share] = field(default_factory=dict)
 
 
 def conditions(facts: Facts, alerting: Alerting, is_open: IsOpen) -> Iterator[Condition]:
@@ -86,6 +90,14 @@ def conditions(facts: Facts, alerting: Alerting, is_open: IsOpen) -> Iterator[Co
     yield Condition(AlertKind.DISK_RESERVE, ENGINE, low, free)
     yield Condition(AlertKind.RELOAD_FAILED, ENGINE, bool(facts.refused_reload), facts.refused_reload)
     yield Condition(AlertKind.WEBHOOK_FAILED, ENGINE, facts.hook_failing)
+    limits = {
+        AlertKind.LOG_IN_FAILURES: alerting.log_in_failures,
+        AlertKind.TOKEN_FAILURES: alerting.token_failures,
+    }
+    for kind, share in facts.entrance.items():
+        many = _past(share.bad, limits[kind], is_open(kind, ENGINE))
+        if many or share.whole:
+            yield Condition(kind, ENGINE, many, f"{share.bad} in {WINDOW.total_seconds() // 60:.0f} minutes")
 
 
 def _of_destination(

@@ -3,7 +3,7 @@
 import asyncio
 import os
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
@@ -68,11 +68,21 @@ class _Memory:
 
 
 class Watch:
-    """Looks at one engine; `look` once, or `run` until cancelled."""
+    """Looks at one engine; `look` once, or `run` until cancelled.
 
-    def __init__(self, engine: Engine, hook_failing: Callable[[], bool] = bool) -> None:
+    `hook_failing` says whether alerts cannot be sent, `turned_away` how many were refused at the entrance so far.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        hook_failing: Callable[[], bool] = bool,
+        turned_away: Callable[[], Mapping[AlertKind, int]] = dict,
+    ) -> None:
         self._engine = engine
         self._hook_failing = hook_failing
+        self._turned_away = turned_away
+        self._entrance: dict[AlertKind, Window] = {}
         self._channels: dict[str, _Memory] = {}
         self._destinations: dict[str, Window] = {}
         self._hours: dict[str, dict[int, int]] = {}
@@ -149,6 +159,10 @@ class Watch:
             free_bytes_kept(engine.files.data),
             engine.refused_reload,
             self._hook_failing(),
+            {
+                kind: self._entrance.setdefault(kind, Window()).share(now, count, count)
+                for kind, count in self._turned_away().items()
+            },
         )
 
     def _channel(self, name: str, channel: Channel, now: datetime) -> ChannelFacts:

@@ -81,6 +81,19 @@ async def test_only_a_good_token_opens_it(site: Site, http: httpx.AsyncClient) -
     assert (await person.http.get("/api/v1/messages", headers=good)).status_code == 401
 
 
+async def test_where_wrong_tokens_come_from_is_logged(site: Site, http: httpx.AsyncClient) -> None:
+    """With the address and never a part of the token; many of them make few lines."""
+    engine = site.rig.engine
+    for _ in range(20):
+        answer = await http.get("/channels", headers={"authorization": "Bearer adt_a-mistyped-one"})
+        assert answer.status_code == 401
+    await engine.wait_for(lambda: any(line["event"] == "token refused" for line in engine.lines), 10)
+    lines = [line for line in engine.lines if line["event"] == "token refused"]
+    assert len(lines) < 20
+    assert {line["address"] for line in lines} == {"127.0.0.1"}
+    assert "mistyped" not in str(engine.lines)
+
+
 async def test_a_token_opens_no_page(site: Site, http: httpx.AsyncClient) -> None:
     """Pages know sessions only."""
     answer = await http.get(f"http://127.0.0.1:{site.port}/messages")

@@ -22,6 +22,7 @@ CHANNEL = ChannelFacts(
 )  # fmt: skip
 DESTINATION = DestinationFacts(None, "", Backlog(0, 0, None, 0, None), NONE)
 FACTS = Facts(NOW, START, {"adt": CHANNEL}, {"fhir": DESTINATION}, 10 * 2**30, 2**29, "", hook_failing=False)
+ENTRANCE = (AlertKind.LOG_IN_FAILURES, AlertKind.TOKEN_FAILURES)
 QUIET = Alerting(no_traffic_minutes=30)
 
 
@@ -75,6 +76,7 @@ STORM = replace(PAUSE, reason="hold-storm", detail="http-422")
         (replace(FACTS, free_bytes=2**29), AlertKind.DISK_RESERVE),
         (replace(FACTS, refused_reload="ConfigurationError"), AlertKind.RELOAD_FAILED),
         (replace(FACTS, hook_failing=True), AlertKind.WEBHOOK_FAILED),
+        *((replace(FACTS, entrance={kind: Share(20, 20, whole=False)}), kind) for kind in ENTRANCE),
     ],
     ids=lambda value: str(value) if isinstance(value, AlertKind) else "",
 )
@@ -105,6 +107,16 @@ def test_what_is_not_known_yet_is_not_said() -> None:
     said = verdicts(young)
     unsaid = {AlertKind.REFUSAL_RATIO, AlertKind.ERROR_RATIO, AlertKind.NO_TRAFFIC, AlertKind.NO_SENDER}
     assert unsaid.isdisjoint(said)
+
+
+def test_guessing_is_over_when_few_guess_and_that_is_known() -> None:
+    """An alert of log-ins opens at its limit, clears at half of it, and says nothing soon after a start."""
+    for kind in ENTRANCE:
+        facts = {number: replace(FACTS, entrance={kind: Share(number, number, whole=True)}) for number in (10, 11, 19)}
+        assert not verdicts(facts[19])[kind]
+        assert verdicts(facts[11], QUIET, kind)[kind]
+        assert not verdicts(facts[10], QUIET, kind)[kind]
+        assert kind not in verdicts(replace(FACTS, entrance={kind: Share(0, 0, whole=False)}), QUIET, kind)
 
 
 def test_a_channel_may_have_limits_of_its_own() -> None:
