@@ -1,15 +1,23 @@
 """The webhook of alerts, to a real server on this machine: bounded, in order, without redirects or patients."""
 
 import asyncio
+import contextlib
+import ssl
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
+import trustme
 from aiohttp import web
+from structlog.testing import capture_logs
 
+from engine import telemetry
 from engine.config.alerting import Webhook
 from engine.config.secret import Secret
+from engine.ops import webhook as hooks
 from engine.ops.webhook import MOST_WAITING, TRIES, Hook, forbidden
 
 
@@ -38,19 +46,36 @@ class Receiver:
             await self.heard.wait_for(lambda: len(self.bodies) >= count)
 
 
-@pytest.fixture
-async def receiver() -> AsyncIterator[Receiver]:
-    """A receiver that listens on this machine."""
+@contextlib.asynccontextmanager
+async def receiving(context: ssl.SSLContext | None = None) -> AsyncIterator[Receiver]:
+    """A receiver that listens on this machine, over TLS where it has a context."""
     found = Receiver()
     application = web.Application()
     application.router.add_route("*", "/{path:.*}", found.answer)
     runner = web.AppRunner(application)
     await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
+    site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context)
     await site.start()
-    found.url = f"http://127.0.0.1:{runner.addresses[0][1]}/alerts"
+    found.url = f"{'https' if context else 'http'}://127.0.0.1:{runner.addresses[0][1]}/alerts"
     yield found
     await runner.cleanup()
+
+
+@pytest.fixture
+async def receiver() -> AsyncIterator[Receiver]:
+    """A receiver that listens on this machine."""
+    async with receiving() as found:
+        yield found
+
+
+@contextlib.asynccontextmanager
+async def sending(webhook: Webhook) -> AsyncIterator[Hook]:
+    """A hook that sends there."""
+    hook = Hook(lambda: webhook, at_once)
+    task = asyncio.create_task(hook.run())
+    yield hook
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
 
 
 async def at_once(_seconds: float) -> None:
@@ -62,12 +87,8 @@ async def at_once(_seconds: float) -> None:
 async def hook(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Hook]:
     """A hook that sends to the receiver."""
     monkeypatch.setenv("HOOK_TOKEN", "tok-5")
-    webhook = Webhook(url=receiver.url, token=Secret(env="HOOK_TOKEN"))
-    found = Hook(lambda: webhook, at_once)
-    task = asyncio.create_task(found.run())
-    yield found
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
+    async with sending(Webhook(url=receiver.url, token=Secret(env="HOOK_TOKEN"))) as found:
+        yield found
 
 
 async def test_alerts_are_posted_in_order_with_the_token(hook: Hook, receiver: Receiver) -> None:
@@ -119,3 +140,66 @@ async def test_no_alert_goes_to_a_reserved_address() -> None:
     reserved = ["169.254.169.254", "fe80::1", "0.0.0.0", "224.0.0.1"]  # noqa: S104 - nothing listens there
     assert [await forbidden(host, 443) for host in reserved] == [True] * 4
     assert [await forbidden(host, 443) for host in ("localhost", "10.1.2.3", "no.such.name.invalid")] == [False] * 3
+
+
+SECRETS = ("tok-5", "canary-of-the-path", "canary-of-the-query", "canary-of-the-body")
+YESTERDAY = datetime(2026, 1, 2, tzinfo=UTC)
+
+
+def context_of(issued: trustme.LeafCert) -> ssl.SSLContext:
+    """Return a server's context with a certificate."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    issued.configure_cert(context)
+    return context
+
+
+def file_of(authority: trustme.CA, folder: Path) -> str:
+    """Return the PEM file of an authority."""
+    file = folder / "authority.pem"
+    authority.cert_pem.write_to_path(str(file))
+    return str(file)
+
+
+async def test_a_private_authority_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Over TLS with `ca_file` each alert arrives once, with its token, and nothing is logged."""
+    monkeypatch.setenv("HOOK_TOKEN", "tok-5")
+    authority = trustme.CA()
+    token = Secret(env="HOOK_TOKEN")
+    async with receiving(context_of(authority.issue_cert("127.0.0.1"))) as receiver:
+        webhook = Webhook(url=receiver.url, token=token, ca_file=file_of(authority, tmp_path))
+        with capture_logs() as lines:
+            async with sending(webhook) as hook:
+                hook.put({"id": 1})
+                await receiver.until(1)
+                hook.put({"id": 2})
+                await receiver.until(2)
+        assert [body["id"] for body in receiver.bodies] == [1, 2]
+        assert receiver.headers[0]["Authorization"] == "Bearer tok-5"
+        assert lines == []
+
+
+@pytest.mark.parametrize("wrong", ["authority", "name", "expired", "no-tls", "no-ca-file"])
+async def test_what_cannot_be_proven_gets_nothing(wrong: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another authority, another name, a certificate that has ended, no TLS, none known: not a byte of an alert leaves.
+
+    It is tried a bounded number of times; the log says why, and holds nothing of token, address or alert.
+    """
+    monkeypatch.setenv("HOOK_TOKEN", "tok-5")
+    monkeypatch.setattr(hooks, "_log", telemetry.logger())
+    authority = trustme.CA()
+    name = "other.example" if wrong == "name" else "127.0.0.1"
+    issued = authority.issue_cert(name, not_after=YESTERDAY if wrong == "expired" else None)
+    known = trustme.CA() if wrong == "authority" else authority
+    ca_file = None if wrong == "no-ca-file" else file_of(known, tmp_path)
+    async with receiving(None if wrong == "no-tls" else context_of(issued)) as receiver:
+        url = f"{receiver.url.replace('http:', 'https:')}/canary-of-the-path?key=canary-of-the-query"
+        with capture_logs() as lines:
+            async with sending(Webhook(url=url, token=Secret(env="HOOK_TOKEN"), ca_file=ca_file)) as hook:
+                hook.put({"kind": "held-lanes", "detail": "canary-of-the-body"})
+                async with asyncio.timeout(20):
+                    while not hook.failing:  # noqa: ASYNC110 - nobody tells
+                        await asyncio.sleep(0.01)
+    assert receiver.bodies == []
+    assert [line["attempt"] for line in lines] == list(range(1, TRIES + 1))
+    assert {line["reason"] for line in lines} == {"tls" if wrong == "no-tls" else "tls-certificate"}
+    assert not [secret for secret in SECRETS if secret in str(lines)]
