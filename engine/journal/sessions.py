@@ -11,7 +11,7 @@ from engine.sqlite import Connection
 
 # A session counts only with an active account; the role is the account's of now.
 FIND: Final = """
-SELECT s.account, a.role, s.address, s.began_at, s.seen_at, s.confirmed_at, s.enrolling, s.offer
+SELECT s.account, a.role, s.address, s.began_at, s.seen_at, s.confirmed_at, s.enrolling, s.offer, length(a.totp)
 FROM session AS s JOIN account AS a ON a.name = s.account WHERE s.digest = ? AND a.state = 'active'
 """
 BEGIN: Final = """
@@ -42,7 +42,8 @@ REVOKE_BEARER: Final = "UPDATE bearer SET revoked_at = ? WHERE name = ? AND revo
 class SessionRow:
     """One session: whose, since when, seen and confirmed by password last; `enrolling` until its second factor is set.
 
-    `offer`: the sealed secret that was shown for a second factor, empty for none.
+    `offer`: the sealed secret that was shown for a second factor, empty for none. `second_factor`: whether the account
+    has one now.
     """
 
     account: str
@@ -53,6 +54,7 @@ class SessionRow:
     confirmed_at: datetime
     enrolling: bool
     offer: bytes
+    second_factor: bool = False
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -136,9 +138,9 @@ def revoke_token(connection: Connection, name: str, now: datetime) -> bool:
 
 
 def _session(row: tuple[Any, ...]) -> SessionRow:
-    account, role, address, began, seen, confirmed, enrolling, shown = row
+    account, role, address, began, seen, confirmed, enrolling, shown, factor = row
     moments = (from_micros(began), from_micros(seen), from_micros(confirmed))
-    return SessionRow(account, role, address, *moments, bool(enrolling), bytes(shown))
+    return SessionRow(account, role, address, *moments, bool(enrolling), bytes(shown), bool(factor))
 
 
 def _token(row: tuple[Any, ...]) -> TokenRow:

@@ -93,11 +93,13 @@ class Access:
     async def session_of(self, cookie: str, address: str = "", *, touch: bool = True) -> Actor | None:
         """Return who a cookie stands for; None where its session is unknown, ended, idle, too old or enrolling.
 
+        Nor does one count that began before a second factor was required of everybody, if its account has none.
+
         `touch` false for what a page asks by itself: it must not keep an unattended session alive. `confirmed` of the
         actor says whether the password was typed within the last five minutes.
         """
         row = await self._live(cookie)
-        if row is None or row.enrolling:
+        if row is None or row.enrolling or (self._totp_required and not row.second_factor):
             return None
         now = self._clock()
         if touch and now - row.seen_at >= SEEN_EVERY:

@@ -92,6 +92,19 @@ async def test_where_it_is_required_nothing_else_can_be_done_first(gate: Gate) -
     assert ("ann", "second-factor", "asked", "") in await gate.audited()
 
 
+async def test_a_session_from_before_it_was_required_is_worth_nothing(gate: Gate) -> None:
+    """An engine that moves off loopback lets nobody go on without a code; who has a second factor goes on."""
+    await gate.account()
+    await gate.account("bob")
+    ann, generator = await gate.log_in(), await gate.enrolled("bob")
+    gate.later(seconds=30)
+    bob = await gate.log_in("bob", code=generator.at(gate.now))
+    await gate.close()
+    await gate.open(totp_required=True)
+    assert await gate.access.session_of(ann.cookie) is None
+    assert await gate.access.session_of(bob.cookie) is not None
+
+
 async def test_an_administrator_may_ask_one_account_for_it(gate: Gate) -> None:
     """From the next log-in on, that account must set one up."""
     await gate.account()

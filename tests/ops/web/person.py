@@ -2,6 +2,7 @@
 
 import html
 import re
+import ssl
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -15,10 +16,12 @@ OURS: Final = {"sec-fetch-site": "same-origin", "sec-fetch-mode": "navigate"}
 class Person:
     """One browser; `page` is what it was shown last."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, context: ssl.SSLContext | None = None) -> None:
+        """Open a browser; with a context it comes over TLS."""
         self.port = port
-        self.base = f"http://127.0.0.1:{port}"
-        self.http = httpx.AsyncClient(base_url=self.base, timeout=30, trust_env=False)
+        self.base = f"{'https' if context else 'http'}://127.0.0.1:{port}"
+        self.cookie = "__Host-sid" if context else f"sid-{port}"
+        self.http = httpx.AsyncClient(base_url=self.base, timeout=30, trust_env=False, verify=context or True)
         self.page = ""
 
     async def close(self) -> None:
@@ -35,7 +38,7 @@ class Person:
     @property
     def session(self) -> str:
         """The value of the session's cookie, '' for none."""
-        return self.http.cookies.get(f"sid-{self.port}", "")
+        return self.http.cookies.get(self.cookie, "")
 
     async def get(self, path: str, **headers: str) -> httpx.Response:
         """Open a page."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import ssl
+import warnings
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -12,7 +13,9 @@ import trustme
 
 from engine.errors import AdtEngineError, StartError, UsageError
 from engine.ops import admin
+from engine.ops.web.route import Free, Gate
 from engine.ops.web.server import Doorway, bind, doorway, tls_context
+from engine.ops.web.table import ROUTES
 from tests.flow.program import Program
 from tests.ops.test_run import CHANNEL
 from tests.ops.web.person import OURS, PASSWORD, Person
@@ -125,6 +128,97 @@ async def test_over_tls_everything_is_stricter(authority: trustme.CA, tmp_path: 
             assert all(word in cookie for word in ("secure", "httponly", "samesite=strict", "path=/"))
     finally:
         assert await program.stop() == 0
+
+
+EVERYWHERE = "0.0.0.0:0"  # reached by 127.0.0.1 alone in here
+
+
+async def test_off_loopback_the_engine_does_not_start_without_tls(tmp_path: Path) -> None:
+    """The refusal names the options that are missing, before anything listens."""
+    program = Program(tmp_path, "run", "--channels", "channels", "--data", "data", "--admin", EVERYWHERE)
+    (tmp_path / "channels").mkdir()
+    await program.spawn()
+    assert program.process is not None
+    assert await program.process.wait() == 2
+    await program.wait_for(lambda: b"--admin-certificate and --admin-key" in b"".join(program.said), 10)
+    assert not [line for line in program.lines if "listening" in line["event"]]
+
+
+@pytest.fixture
+async def exposed(authority: trustme.CA, tmp_path: Path) -> AsyncIterator[tuple[Program, Person]]:
+    """An engine whose pages other machines could reach, and a browser at them over TLS."""
+    certificate, key = _files(authority, tmp_path)
+    options = ("--admin", EVERYWHERE, "--admin-certificate", str(certificate), "--admin-key", str(key))
+    program, port = await _started(tmp_path, *options)
+    context = ssl.create_default_context()
+    authority.configure_trust(context)
+    person = Person(port, context)
+    yield program, person
+    await person.close()
+    assert await program.stop() == 0
+
+
+async def test_off_loopback_nobody_passes_without_a_code(exposed: tuple[Program, Person], tmp_path: Path) -> None:
+    """A password alone opens not one page, form or stream; a code does, and is asked for from then on."""
+    _, person = exposed
+    invited = await _ask(tmp_path, "users.add", name="ann", role="operator")
+    await person.get("/set-up")
+    form = {"token": invited["token"], "name": "ann", "password": PASSWORD, "again": PASSWORD}
+    answer = await person.post("/set-up", form)
+    assert answer.headers["location"] == "/second-factor"
+    cookies = [one.lower() for one in answer.headers.get_list("set-cookie")]
+    assert all(word in one for one in cookies for word in ("__host-", "secure", "httponly", "samesite=strict"))
+    before = person.session
+    await person.get("/second-factor")
+    secret = person.page.partition("secret=")[2].partition("&")[0]
+    closed = [
+        one for one in ROUTES if one.gate is Gate.SESSION and one.needs is not Free.ANYBODY and "{" not in one.path
+    ]
+    for route in closed:
+        answer = await (person.get(route.path) if route.method == "GET" else person.post(route.path))
+        assert answer.status_code in {303, 401}, route.key
+        assert answer.headers.get("location", "/log-in").startswith("/log-in"), route.key
+    await person.get("/second-factor")
+    assert (await person.post("/second-factor", {"code": pyotp.TOTP(secret).now()})).status_code == 303
+    assert person.session not in {"", before}
+    answer = await person.get("/messages")
+    assert (answer.status_code, answer.headers["strict-transport-security"]) == (200, "max-age=31536000")
+    await person.get("/account")
+    await person.post("/log-out")
+    assert (await person.log_in("ann")).status_code == 403
+
+
+async def test_off_loopback_the_line_is_encrypted_and_the_name_is_known(
+    exposed: tuple[Program, Person], authority: trustme.CA
+) -> None:
+    """What comes in the clear or with TLS 1.1 gets no answer; a name that is not the certificate's is refused."""
+    _, person = exposed
+    with pytest.raises(httpx.HTTPError):
+        async with httpx.AsyncClient(trust_env=False) as plain:
+            await plain.get(f"http://127.0.0.1:{person.port}/log-in")
+    old = ssl.create_default_context()
+    authority.configure_trust(old)
+    old.set_ciphers("DEFAULT@SECLEVEL=0")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        old.minimum_version = old.maximum_version = ssl.TLSVersion.TLSv1_1
+    with pytest.raises((ssl.SSLError, ConnectionError)):
+        await asyncio.open_connection("127.0.0.1", person.port, ssl=old)
+    for host, status in (("engine.example", 200), ("127.0.0.1", 200), ("localhost", 421), ("other.example", 421)):
+        assert (await person.get("/log-in", host=f"{host}:{person.port}")).status_code == status, host
+
+
+async def test_off_loopback_a_wrong_token_opens_nothing_and_a_right_one_does(
+    exposed: tuple[Program, Person], tmp_path: Path
+) -> None:
+    """Programs come with their token over the same line; a cookie is worth nothing at the API."""
+    _, person = exposed
+    token = (await _ask(tmp_path, "tokens.add", name="watch", role="viewer"))["token"]
+    for given, status in ((token, 200), ("guessed", 401)):
+        answer = await person.http.get("/api/v1/channels", headers={"authorization": f"Bearer {given}"})
+        assert answer.status_code == status
+    told = (await person.http.get("/readyz")).json()
+    assert set(told) == {"ready", "stopping", "journal"}
 
 
 async def test_the_first_administrator_comes_by_a_one_time_token(
