@@ -39,6 +39,7 @@ class Look:
             "age": _age,
             "place": _place,
             "coded": _coded,
+            "anchor": lambda code: reason_of(code).code,
             "meaning": lambda code: reason_of(code).meaning if code else "",
         }
         self._environment.globals |= {"version": __version__}

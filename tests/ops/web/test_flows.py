@@ -17,6 +17,9 @@ from tests.ops.web.person import PASSWORD, Person
 
 MICROS = 1_000_000
 
+# A family name that the service refuses (422): nothing but what nobody sees.
+REFUSED = "\ufeff^Ada"
+
 
 @pytest.fixture(scope="module")
 async def site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
@@ -120,10 +123,47 @@ async def test_all_that_is_held_for_a_reason_is_released(site: Site) -> None:
     one, _ = await site.person("operator"), await _held(site, "FL-2")
     text = (await one.get("/lanes")).text
     assert "missing-required" in text
-    assert "1 of 1 patient" in text
+    assert "1 message of 1 patient" in text
     begun = await one.post("/lanes/release", {"reason": "missing-required"})
     assert begun.headers["location"].startswith("/runs/")
     assert (await one.get(begun.headers["location"])).status_code == 200
+
+
+async def test_what_a_server_refused_is_listed_and_released_by_its_own_code(site: Site) -> None:
+    """A code of a family of the table (`http-4*`) has its rows, its line, a link to that line, and its own button."""
+    one, entry = await site.person("operator"), len(site.rig.rows()) + 1
+    await send_messages(*await site.rig.address(), [message("FL-9", "FL-9", REFUSED)])
+    await site.rig.until(lambda rows: [row.state for row in rows[entry - 1 :]] == ["held"])
+    for path in ("/lanes", "/lanes?reason=http-422"):
+        text = (await one.get(path)).text
+        section = text.partition("http-422")[2].partition("</section>")[0]
+        assert f'href="/messages/{entry}"' in section, path
+        assert "The destination refused the request for good" in section
+        assert 'name="reason" value="http-422"' in section
+    text = (await one.get(f"/messages/{entry}")).text
+    assert 'href="/reasons#http-4*"' in text
+    assert ">http-422</a>" in text
+    assert ">http-4*</a>" not in text
+    begun = await one.post("/lanes/release", {"reason": "http-422"})
+    run = int(begun.headers["location"].partition("?")[0].rpartition("/")[2])
+    async with asyncio.timeout(20):
+        while (told := await site.act("replays.progress", run=run))["state"] != "done":  # noqa: ASYNC110 - another process
+            await asyncio.sleep(0.05)
+    assert (told["total"], told["counts"]) == (1, {"held": 1})
+    await site.act("messages.discard", entry=entry, reason="a test")
+
+
+async def test_what_cannot_wait_is_listed_first(site: Site) -> None:
+    """However many are held for what can wait until morning, the reasons that cannot stand before them."""
+    one = await site.person("operator")
+    waits = [await _held(site, f"FL-1{number}") for number in (0, 1)]
+    urgent = len(site.rig.rows()) + 1
+    await send_messages(*await site.rig.address(), [message("FL-12", "FL-12", REFUSED)])
+    await site.rig.until(lambda rows: [row.state for row in rows[urgent - 1 :]] == ["held"])
+    text = (await one.get("/lanes")).text
+    assert 0 < text.index("http-422") < text.index("missing-required")
+    for entry in (*waits, urgent):
+        await site.act("messages.discard", entry=entry, reason="a test")
 
 
 async def test_a_channel_is_stopped_drained_and_started(site: Site) -> None:

@@ -16,7 +16,8 @@ MOST: Final = 200
 async def _list(call: Call) -> Response:
     given = {name: call.asked(name) for name in ("reason", "channel", "destination") if call.asked(name)}
     held = await call.perform("lanes.list", **given, limit=MOST)
-    reasons = [(reason_of(code), count) for code, count in Counter(one["reason"] for one in held).most_common()]
+    counts = Counter(one["reason"] for one in held).most_common()
+    reasons = sorted(((code, reason_of(code), count) for code, count in counts), key=lambda one: one[1].can_wait)
     return call.page("lanes.html", held=held, reasons=reasons, chosen=given, most=MOST)
 
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 from starlette.responses import Response
 
 from engine.ops.acts.role import Permission
-from engine.ops.reasons import reason_of
+from engine.ops.reasons import Reason, reason_of
 from engine.ops.web.call import Call, go
 from engine.ops.web.route import Route
 
@@ -70,13 +70,13 @@ def first_of(segments: Sequence[Mapping[str, Any]], most: int = MOST_VALUES) -> 
     return segments
 
 
-def _why(entry: Mapping[str, Any]) -> list[Any]:
-    """Return the lines of the reasons, notes and flags of an entry, each once, the entry's own first."""
+def _why(entry: Mapping[str, Any]) -> list[tuple[str, Reason]]:
+    """Return the reasons, notes and flags of an entry with their lines, each once, the entry's own first."""
     codes = [entry["reason"], *(one["reason"] for one in entry["deliveries"])]
     codes += [note for one in entry["deliveries"] for note in one["notes"]] + list(entry["flags"])
     if entry["state"] == "discarded":
         codes = codes[len(entry["deliveries"]) + 1 :]  # an operator's own words
-    return [reason_of(code) for code in dict.fromkeys(code for code in codes if code)]
+    return [(code, reason_of(code)) for code in dict.fromkeys(code for code in codes if code)]
 
 
 def _can(call: Call, entry: Mapping[str, Any]) -> Mapping[str, bool]:
