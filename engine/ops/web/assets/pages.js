@@ -58,6 +58,11 @@
     })
   })
 
+  /* Where there is little room a search that nobody has begun leaves it to what was found. */
+  if (window.matchMedia('(max-width: 40rem)').matches) {
+    for (const one of document.querySelectorAll('details[data-roomy]')) one.open = false
+  }
+
   const here = document.querySelector('.menu [aria-current]')
   if (here) here.scrollIntoView({ inline: 'center', block: 'nearest' })
 
