@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
+import httpx
 import pytest
 
 from engine.ops.access.administration import OF_ACCOUNTS
@@ -74,6 +75,23 @@ async def start(rig: Rig) -> Site:
     await rig.engine.start()
     await rig.engine.wait_for(lambda: any(line["event"] == "started" for line in rig.engine.lines), 30)
     return Site(rig, next(line["port"] for line in rig.engine.lines if line["event"] == "pages listening"))
+
+
+async def alike(site: Site) -> str:
+    """Make a Patient at the service as another system would, and return its id."""
+    token = await site.rig._new_token()
+    body = {
+        "resourceType": "Patient",
+        "name": [{"family": "Alike", "given": ["Marisol"]}],
+        "gender": "female",
+        "birthDate": "1984-02-29",
+    }
+    headers = {"authorization": f"Bearer {token}", "prefer": "create-always"}
+    async with httpx.AsyncClient(trust_env=False) as http:
+        url = f"http://127.0.0.1:{site.rig.service_port}/fhir/R4/Patient"
+        answer = await http.post(url, json=body, headers=headers | {"content-type": "application/fhir+json"})
+        assert answer.status_code == 201, answer.text
+        return answer.headers["location"].rpartition("/Patient/")[2].partition("/")[0]
 
 
 @pytest.fixture(scope="module")

@@ -7,12 +7,11 @@ import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import closing
 
-import httpx
 import pytest
 
 from engine.ops.line import send_messages
 from tests.flow.rig import running
-from tests.ops.web.conftest import Site, message, start
+from tests.ops.web.conftest import Site, alike, message, start
 from tests.ops.web.person import PASSWORD, Person
 
 MICROS = 1_000_000
@@ -257,7 +256,7 @@ async def test_what_an_edit_would_do_is_shown_and_what_is_wrong_with_it_is_said(
 async def test_whoever_is_meant_is_chosen(site: Site) -> None:
     """Two records could be meant: the page shows both with their numbers; the chosen one gets the message."""
     one = await site.person("operator")
-    first, second = [await _alike(site) for _ in range(2)]
+    first, second = [await alike(site) for _ in range(2)]
     entry = len(site.rig.rows()) + 1
     await send_messages(*await site.rig.address(), [message("CHOICE", "FL-7", "Alike^Marisol")])
     await site.rig.until(lambda rows: [row.reason for row in rows[entry - 1 :]] == ["multiple-matches"])
@@ -270,23 +269,6 @@ async def test_whoever_is_meant_is_chosen(site: Site) -> None:
     assert chosen.headers["location"] == f"/messages/{entry}?said=resolved"
     await site.rig.until(lambda rows: rows[entry - 1].state == "delivered")
     assert [body["id"] for body in await site.rig.numbered("FL-7")] == [second]
-
-
-async def _alike(site: Site) -> str:
-    """Make a Patient at the service as another system would, and return its id."""
-    token = await site.rig._new_token()
-    body = {
-        "resourceType": "Patient",
-        "name": [{"family": "Alike", "given": ["Marisol"]}],
-        "gender": "female",
-        "birthDate": "1984-02-29",
-    }
-    headers = {"authorization": f"Bearer {token}", "prefer": "create-always"}
-    async with httpx.AsyncClient(trust_env=False) as http:
-        url = f"http://127.0.0.1:{site.rig.service_port}/fhir/R4/Patient"
-        answer = await http.post(url, json=body, headers=headers | {"content-type": "application/fhir+json"})
-        assert answer.status_code == 201, answer.text
-        return answer.headers["location"].rpartition("/Patient/")[2].partition("/")[0]
 
 
 async def test_what_was_overtaken_is_replayed_by_force_only(site: Site) -> None:

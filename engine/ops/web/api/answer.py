@@ -8,12 +8,14 @@ import orjson
 from starlette.responses import Response
 
 from engine.ops.web.api.offer import Offer
+from engine.ops.web.api.shape import COUNT, TRUTH, Schema
+from engine.ops.web.api.taken import TAKEN
 from engine.ops.web.body import read_json
 from engine.ops.web.call import Call
 from engine.ops.web.refusal import RefusedRequestError
 
-NUMBERS: Final = frozenset({"entry", "run", "before", "limit", "points"})
 SWITCHES: Final = {"true": True, "false": False}
+MOST_NAME: Final = 40
 _MOST_DIGITS: Final = 15
 
 
@@ -25,12 +27,14 @@ class View:
 
     async def __call__(self, call: Call) -> Response:
         """Do the act and answer with what it returns."""
-        named = {name: _value(name, text) for name, text in call.request.path_params.items()}
-        given = self._asked(call) if self.offer.method == "GET" else await read_json(call.request)
-        twice = [name for name in named if name in given]
-        if twice:
-            raise RefusedRequestError(400, f"{twice[0]} stands in the address already")
-        return as_json(await call.perform(self.offer.act, **_keyed(given), **named))
+        taken = TAKEN[self.offer.act]
+        named = {name: _value(name, text, taken[name]) for name, text in call.request.path_params.items()}
+        if self.offer.method == "GET":
+            given = self._asked(call)
+        else:
+            given = await read_json(call.request)
+            _check(given, {name: schema for name, schema in taken.items() if name not in named})
+        return as_json(await call.perform(self.offer.act, **given, **named))
 
     def _asked(self, call: Call) -> Mapping[str, Any]:
         """Return the parameters of an address; RefusedRequestError 400 for one that is none of this address's."""
@@ -38,8 +42,8 @@ class View:
         for name, text in call.request.query_params.multi_items():
             if name not in self.offer.query or name in found:
                 what = "comes twice" if name in found else "is no parameter of this address"
-                raise RefusedRequestError(400, f"{name[:40]} {what}")
-            found[name] = _value(name, text)
+                raise RefusedRequestError(400, f"{name[:MOST_NAME]} {what}")
+            found[name] = _value(name, text, TAKEN[self.offer.act][name])
         return found
 
 
@@ -48,15 +52,19 @@ def as_json(value: Any, status: int = 200) -> Response:
     return Response(orjson.dumps(value, default=str), status, media_type="application/json")
 
 
-def _keyed(given: Mapping[str, Any]) -> Mapping[str, Any]:
-    if not all(isinstance(name, str) and name.isidentifier() for name in given):
-        raise RefusedRequestError(400, "the body has a name that is none")
-    return given
+def _check(given: Mapping[str, Any], taken: Mapping[str, Schema], within: str = "") -> None:
+    """RefusedRequestError 400 for a name that is none of these: a mistyped filter would mean everything."""
+    for name, value in given.items():
+        if name not in taken:
+            known = ", ".join(taken) or "nothing"
+            raise RefusedRequestError(400, f"{within}{name[:MOST_NAME]} is not taken here; what is: {known}")
+        if isinstance(value, dict) and "properties" in taken[name]:
+            _check(value, taken[name]["properties"], f"{name}.")
 
 
-def _value(name: str, text: str) -> Any:
-    if name in NUMBERS:
+def _value(name: str, text: str, schema: Schema) -> Any:
+    if schema is COUNT:
         if not text.isascii() or not text.isdigit() or len(text) > _MOST_DIGITS:
             raise RefusedRequestError(404 if name in {"entry", "run"} else 400, f"{name} is no number")
         return int(text)
-    return SWITCHES.get(text, text) if name == "all" else text
+    return SWITCHES.get(text, text) if schema is TRUTH else text

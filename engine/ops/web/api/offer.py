@@ -4,7 +4,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from engine.ops.access.administration import OF_TOKENS
 from engine.ops.acts.act import Act
+from engine.ops.acts.role import may
 
 ROOT: Final = "/api/v1"
 PERIOD: Final = ("since", "until")
@@ -56,7 +58,13 @@ TABLE: Final = (
 
 
 def offers(acts: Iterable[Act]) -> Iterator[tuple[Offer, Act]]:
-    """Return each act with its address; one that the table does not name is a POST: `users.add` at /users/add."""
+    """Return each act that a token may do, with its address; one that the table does not name is a POST.
+
+    `replays.start` is at /replays/start. Accounts, tokens and the care of the journal are for no token: a person does
+    that, at a page or at the terminal.
+    """
     named = {offer.act: offer for offer in TABLE}
     for act in acts:
+        if not any(may(role, act.permission) for role in OF_TOKENS):
+            continue
         yield named.get(act.name) or Offer("POST", "/" + act.name.replace(".", "/"), act.name), act

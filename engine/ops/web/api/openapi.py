@@ -6,8 +6,10 @@ from typing import Any, Final
 
 from engine import __version__
 from engine.ops.acts.act import Act
-from engine.ops.web.api.answer import NUMBERS
+from engine.ops.web.api.given import GIVEN, SCHEMAS
 from engine.ops.web.api.offer import ROOT, Offer
+from engine.ops.web.api.shape import COUNT, TEXT, Schema, optional, ref, thing
+from engine.ops.web.api.taken import TAKEN
 
 _REFUSALS: Final = {
     "400": "it cannot be read",
@@ -16,6 +18,7 @@ _REFUSALS: Final = {
     "404": "there is no such thing",
     "409": "not as things are",
     "413": "more than 1 MiB",
+    "415": "not as JSON",
     "422": "it cannot be done as asked",
     "503": "not at this moment",
 }
@@ -34,7 +37,7 @@ def described(offers: Iterable[tuple[Offer, Act]]) -> dict[str, Any]:
         "paths": paths,
         "components": {
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
-            "schemas": {"Problem": _PROBLEM},
+            "schemas": {"Problem": _PROBLEM, **SCHEMAS},
             "responses": {status: _refusal(text) for status, text in _REFUSALS.items()},
         },
     }
@@ -47,23 +50,26 @@ def _operation(offer: Offer, act: Act) -> dict[str, Any]:
         "tags": [act.name.partition(".")[0]],
         "x-permission": str(act.permission),
         "responses": {
-            "200": {"description": "what the act returns", "content": {"application/json": {"schema": {}}}},
+            "200": {
+                "description": "what the act returns",
+                "content": {"application/json": {"schema": GIVEN[act.name]}},
+            },
             **{status: {"$ref": f"#/components/responses/{status}"} for status in _REFUSALS},
         },
     }
-    named = _NAMED.findall(offer.path)
+    taken, named = TAKEN[act.name], _NAMED.findall(offer.path)
     if named or offer.query:
-        found["parameters"] = [_parameter(name, "path") for name in named] + [
-            _parameter(name, "query") for name in offer.query
+        found["parameters"] = [_parameter(name, "path", taken[name]) for name in named] + [
+            _parameter(name, "query", taken[name]) for name in offer.query
         ]
     if offer.method == "POST":
-        found["requestBody"] = {"content": {"application/json": {"schema": {"type": "object"}}}}
+        body = optional({name: schema for name, schema in taken.items() if name not in named})
+        found["requestBody"] = {"content": {"application/json": {"schema": body}}}
     return found
 
 
-def _parameter(name: str, place: str) -> dict[str, Any]:
-    kind = {"type": "integer", "minimum": 0} if name in NUMBERS else {"type": "string"}
-    return {"name": name, "in": place, "required": place == "path", "schema": kind}
+def _parameter(name: str, place: str, schema: Schema) -> dict[str, Any]:
+    return {"name": name, "in": place, "required": place == "path", "schema": schema}
 
 
 def _summary(act: Act) -> str:
@@ -72,17 +78,7 @@ def _summary(act: Act) -> str:
 
 
 def _refusal(text: str) -> dict[str, Any]:
-    schema = {"$ref": "#/components/schemas/Problem"}
-    return {"description": text, "content": {"application/problem+json": {"schema": schema}}}
+    return {"description": text, "content": {"application/problem+json": {"schema": ref("Problem")}}}
 
 
-_PROBLEM: Final = {
-    "type": "object",
-    "required": ["type", "title", "status", "detail"],
-    "properties": {
-        "type": {"type": "string"},
-        "title": {"type": "string"},
-        "status": {"type": "integer"},
-        "detail": {"type": "string"},
-    },
-}
+_PROBLEM: Final = thing(type=TEXT, title=TEXT, status=COUNT, detail=TEXT)
