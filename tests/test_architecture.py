@@ -1,7 +1,7 @@
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 
 import pytest
@@ -59,7 +59,7 @@ class Module:
         """The folder or single file below `engine/` that it belongs to."""
         return self.path.split("/")[0].removesuffix(".py")
 
-    @property
+    @cached_property
     def imports(self) -> frozenset[str]:
         """Absolute names of all that it imports, at any depth."""
         return frozenset(_imported(self.tree))

@@ -154,11 +154,6 @@ def run_cases(cases: Sequence[Case], mapping: MappingSource) -> tuple[Result, ..
     return tuple(results)
 
 
-def run_case(case: Case, mapping: MappingSource) -> dict[str, Any]:
-    """Return what the mapping makes of a case's message, in the shape that cases expect."""
-    return _found(case, _compiled(case, mapping))
-
-
 def _compiled(case: Case, mapping: MappingSource) -> Mapping:
     sent = sending(mapping, case.resources) if case.resources else mapping
     return compile_mapping(sent, channel_of(case.channel))
