@@ -11,9 +11,11 @@ from typing import Any, Final
 
 import orjson
 
+from tests.interchange.nursery import Process, fork_process
+
 COMMAND: Final = (sys.executable, "-m", "engine")
-START_SECONDS: Final = 30.0
-STOP_SECONDS: Final = 20.0
+START_SECONDS: Final = 60.0
+STOP_SECONDS: Final = 60.0
 # The operators' pages of engines that run at the same time.
 ANY_PORT: Final = ("--admin", "127.0.0.1:0")
 _LINE_BYTES: Final = 1 << 20
@@ -22,19 +24,23 @@ _LINE_BYTES: Final = 1 << 20
 class Program:
     """A process of `adt-engine` that may live several times; `lines` holds the JSON log lines of the present life.
 
-    `said` is everything that all lives wrote to standard output and standard error.
+    `said` is everything that all lives wrote to standard output and standard error. `forked`: from a process that has
+    imported everything already.
     """
 
-    def __init__(self, folder: Path, *arguments: str, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, folder: Path, *arguments: str, environment: Mapping[str, str] | None = None, forked: bool = False
+    ) -> None:
         self.arguments = (
             (*arguments, *ANY_PORT) if arguments[:1] == ("run",) and "--admin" not in arguments else arguments
         )
         self.lines: list[dict[str, Any]] = []
         self.said: list[bytes] = []
         self.lives = 0
-        self.process: asyncio.subprocess.Process | None = None
+        self.process: asyncio.subprocess.Process | Process | None = None
         self._folder = folder
         self._environment = dict(environment or {})
+        self._forked = forked
         self._reader: asyncio.Task[None] | None = None
         self._reading = False
         self._heard = asyncio.Condition()
@@ -62,16 +68,20 @@ class Program:
         assert not self.alive
         self.lines.clear()
         self.lives += 1
-        self.process = await asyncio.create_subprocess_exec(
-            *COMMAND,
-            *self.arguments,
-            cwd=self._folder,
-            env=_clean_environment() | self._environment | environment,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-            limit=_LINE_BYTES,
-        )
+        if self._forked:
+            more = self._environment | environment
+            self.process = await fork_process([*self.arguments], self._folder, more, _LINE_BYTES)
+        else:
+            self.process = await asyncio.create_subprocess_exec(
+                *COMMAND,
+                *self.arguments,
+                cwd=self._folder,
+                env=_clean_environment() | self._environment | environment,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.STDOUT,
+                limit=_LINE_BYTES,
+            )
         self._reading = True
         self._reader = asyncio.create_task(self._read(self.process))
 
@@ -135,7 +145,7 @@ class Program:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, number)
 
-    async def _read(self, process: asyncio.subprocess.Process) -> None:
+    async def _read(self, process: asyncio.subprocess.Process | Process) -> None:
         assert process.stdout is not None
         try:
             async for line in process.stdout:

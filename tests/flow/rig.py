@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import hashlib
+import secrets
 import socket
 import sqlite3
 from collections import Counter
@@ -70,16 +71,16 @@ class Rig:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.proxy = Proxy()
-        self.service_port = _free_port()
+        self.service_port = free_port()
         self.service = Program(
             folder,
             *("interchange", "--config", "service.yaml", "--host", "127.0.0.1", "--port", str(self.service_port)),
             *("--database", f"sqlite:///{folder}/service.db"),
             environment={"ENGINE_SECRET": SECRET},
+            forked=True,
         )
-        self.engine = Program(
-            folder, "run", "--channels", "channels", "--data", "data", environment={"ENGINE_SECRET": SECRET}
-        )
+        arguments = ("run", "--channels", "channels", "--data", "data")
+        self.engine = Program(folder, *arguments, environment={"ENGINE_SECRET": SECRET}, forked=True)
         self._token = ""
         self._session: aiohttp.ClientSession | None = None
 
@@ -126,7 +127,7 @@ class Rig:
             left = [(row.seq, row.state, row.reason) for row in self.rows() if row.state in UNFINISHED]
             raise AssertionError(f"not drained: {left[:20]} of {len(left)}\n{self.engine.log()}") from None
 
-    async def until(self, condition: Callable[[list[Row]], bool], seconds: float = 30.0) -> list[Row]:
+    async def until(self, condition: Callable[[list[Row]], bool], seconds: float = 60.0) -> list[Row]:
         """Wait until the journal's rows fulfil a condition and return them; AssertionError where they never do."""
         try:
             async with asyncio.timeout(seconds):
@@ -192,7 +193,7 @@ class Rig:
         reader, writer = await asyncio.open_unix_connection(str(self.folder / "data" / "admin.sock"), limit=1 << 24)
         writer.write(orjson.dumps({"do": act, "with": given}) + b"\n")
         try:
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 return orjson.loads(await reader.read())
         finally:
             writer.close()
@@ -210,7 +211,7 @@ class Rig:
         files = list((self.folder / "data").glob("*.db"))
         if not files:
             return [(0,)] if sql == OPEN else []
-        with contextlib.closing(sqlite3.connect(f"file:{files[0]}?mode=ro", uri=True, timeout=5)) as journal:
+        with contextlib.closing(sqlite3.connect(f"file:{files[0]}?mode=ro", uri=True, timeout=60)) as journal:
             return journal.execute(sql).fetchall()
 
 
@@ -280,7 +281,10 @@ def _write(path: Path, content: Mapping[str, Any]) -> None:
     path.write_bytes(orjson.dumps(content))
 
 
-def _free_port() -> int:
-    with socket.socket() as place:
-        place.bind(("127.0.0.1", 0))
-        return int(place.getsockname()[1])
+def free_port() -> int:
+    """Return a port that nobody has, below those that systems give away, so that it is free for every life to come."""
+    while True:
+        port = 20_000 + secrets.randbelow(10_000)
+        with socket.socket() as place, contextlib.suppress(OSError):
+            place.bind(("127.0.0.1", port))
+            return port

@@ -49,8 +49,8 @@ class Process:
         return self.event("listening")["port"]
 
     def event(self, name: str) -> dict[str, Any]:
-        """Return the last line of this event, waiting for the first one; AssertionError after 10 s."""
-        until = time.monotonic() + 10
+        """Return the last line of this event, waiting for the first one; AssertionError after a minute."""
+        until = time.monotonic() + 60
         while time.monotonic() < until:
             for line in reversed(self.events):
                 if line["event"] == name:
@@ -63,7 +63,7 @@ class Process:
         before = len(self.events)
         write_configuration(self.folder, settings)
         self.run.send_signal(signal.SIGHUP)
-        until = time.monotonic() + 10
+        until = time.monotonic() + 60
         while len(self.events) == before and time.monotonic() < until:
             time.sleep(0.01)
         # All of it is written in one go, before the next request is answered.
@@ -73,7 +73,7 @@ class Process:
     def stop(self) -> None:
         """Stop it in order: SIGTERM ends it with exit 0, and its log tells nothing of a patient."""
         self.run.send_signal(signal.SIGTERM)
-        assert self.run.wait(15) == 0, self.log.read_text()
+        assert self.run.wait(60) == 0, self.log.read_text()
         self.check_log()
 
     def check_log(self) -> None:
@@ -113,23 +113,23 @@ def started(
             raise
         finally:
             run.kill()
-            run.wait(15)
+            run.wait(60)
 
 
 def _launch(
     stack: contextlib.ExitStack, arguments: list[str], out: Path, log: Path, *, forked: bool
 ) -> "subprocess.Popen[bytes] | Child":
     if forked:
-        return fork(arguments, out, log, ENGINE_SECRET)
+        return fork(["interchange", *arguments], Path.cwd(), {"ENGINE_SECRET": ENGINE_SECRET}, out, log)
     told, said = stack.enter_context(log.open("w")), stack.enter_context(out.open("w"))
     return subprocess.Popen(arguments, env=ENVIRONMENT, stdin=subprocess.DEVNULL, stdout=said, stderr=told)
 
 
 def _address(run: "subprocess.Popen[bytes] | Child", out: Path) -> str:
-    """Return the address that a starting service announces; AssertionError where it ends first, or after 20 s."""
-    until = time.monotonic() + 20
+    """Return the address that a starting service announces; AssertionError where it ends first, or after a minute."""
+    until = time.monotonic() + 60
     while not out.read_text().endswith("\n"):
         assert run.poll() is None, "the service did not start"
-        assert time.monotonic() < until, "the service has not started within 20 s"
+        assert time.monotonic() < until, "the service has not started within a minute"
         time.sleep(0.005)
     return out.read_text().split()[-1]

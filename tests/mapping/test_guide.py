@@ -1,13 +1,13 @@
 """The authors' guide in mappings/README.md: every file of it written, every command run, every line of output found."""
 
 import re
-import socket
 import subprocess
 import sys
 from pathlib import Path
 from typing import Final
 
 from engine.config.shipped import shipped
+from tests.flow.rig import free_port
 
 README: Final = shipped("mappings") / "README.md"
 TITLE: Final = "## From a Z segment to production in ten minutes\n"
@@ -28,18 +28,11 @@ def _blocks(port: int) -> list[re.Match[str]]:
     return list(BLOCK.finditer(guide.replace("2575", str(port))))
 
 
-def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
-        return port
-
-
 def test_the_guide_works_as_it_stands(tmp_path: Path) -> None:
     """Files are written where the guide says, commands run in one shell, and what it shows is what they print."""
     script = SHELL.format(python=sys.executable)
     shown: list[str] = []
-    for block in _blocks(_free_port()):
+    for block in _blocks(free_port()):
         if block["kind"] == "sh":
             script += f"{block['text']}echo '{MARK}'\n"
             shown.append("")
@@ -52,7 +45,7 @@ def test_the_guide_works_as_it_stands(tmp_path: Path) -> None:
             script += f"mkdir -p $(dirname {block['file']})\ncat > {block['file']} << '{end}'\n{block['text']}{end}\n"
     assert len(shown) >= 7
     done = subprocess.run(
-        ["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=110, check=False
+        ["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=280, check=False
     )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr
     printed = done.stdout.split(MARK)

@@ -2,7 +2,6 @@
 
 import asyncio
 import re
-import socket
 import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import closing
@@ -10,7 +9,7 @@ from contextlib import closing
 import pytest
 
 from engine.ops.line import send_messages
-from tests.flow.rig import running
+from tests.flow.rig import free_port, running
 from tests.ops.web.conftest import Site, alike, message, start
 from tests.ops.web.person import PASSWORD, Person
 
@@ -23,9 +22,7 @@ REFUSED = "\ufeff^Ada"
 @pytest.fixture(scope="module")
 async def site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
     """An engine for all tests here; what one of them does lasts, so that each has people and patients of its own."""
-    with socket.socket() as place:  # the same port after a stop and a start
-        place.bind(("127.0.0.1", 0))
-        listen = {"mllp": {"host": "127.0.0.1", "port": place.getsockname()[1]}}
+    listen = {"mllp": {"host": "127.0.0.1", "port": free_port()}}  # the same one after a stop and a start
     async with running(tmp_path_factory.mktemp("flows"), listen=listen) as rig:
         made = await start(rig)
         try:
@@ -97,7 +94,7 @@ async def test_many_are_replayed_with_progress(site: Site) -> None:
     kept = re.findall(r'name="plan" value="([^"]+)"', plan.text)[0]
     begun = await one.post("/runs/start", {"plan": kept})
     page = begun.headers["location"].partition("?")[0]
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while 'class="state good">done' not in (await one.get(page)).text:  # noqa: ASYNC110 - another process
             await asyncio.sleep(0.1)
     assert "3 of 3" in one.page
