@@ -108,7 +108,7 @@ async def _say(address: tuple[str, int], block: bytes, *, torn: bool = False) ->
         await writer.drain()
         if torn:
             return b""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             heard = await reader.readuntil(END_BLOCK)
     except (OSError, asyncio.IncompleteReadError, TimeoutError):
         return b""
@@ -246,7 +246,7 @@ async def test_pages_put_nothing_of_a_patient_into_addresses_errors_or_the_log(r
     for block in (_message("G1"), *BROKEN[:16]):
         await _say(address, block)
     await rig.until(lambda rows: all(row.state not in {"received", "claimed"} for row in rows))
-    await rig.engine.wait_for(lambda: any(line["event"] == "started" for line in rig.engine.lines), 20)
+    await rig.engine.wait_for(lambda: any(line["event"] == "started" for line in rig.engine.lines), 60)
     person = Person(next(line["port"] for line in rig.engine.lines if line["event"] == "pages listening"))
     invited = (await rig.ask("users.add", name="ann", role="operator"))["done"]
     assert (await person.set_up(invited["token"], "ann")).status_code == 303

@@ -8,7 +8,6 @@ from tests.flow.feed import make_feed
 from tests.flow.rig import Rig
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     "deaths",
     [

@@ -38,7 +38,6 @@ async def test_random_kills_under_load(
             print(f"\nkills: seed {seed}, {dict(judgement.counts)}, {dict(Counter(lives.deaths))}")  # noqa: T201
 
 
-@pytest.mark.timeout(300)
 async def test_killed_while_it_recovers(rig: Rig, seed: int) -> None:
     """Starts that are cut short, one after another, change nothing."""
     random = Random(seed)
@@ -54,7 +53,6 @@ async def test_killed_while_it_recovers(rig: Rig, seed: int) -> None:
     assert judgement.verdict is Verdict.VALID
 
 
-@pytest.mark.timeout(300)
 async def test_stopped_under_load(rig: Rig, seed: int) -> None:
     """SIGTERM ends the engine in good order, as often as it comes; the next life goes on where the last one stopped."""
     lives = Lives(rig, make_feed(seed, 400, 20), CONNECTIONS)

@@ -33,7 +33,15 @@ from tests.deliver.fake_fhir import FakeFhir, Step
 
 @pytest.fixture
 async def client():
-    """A client with small bounds."""
+    """A client that takes short answers."""
+    made = Client(request_seconds=30, max_answer_bytes=100_000)
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+async def hasty():
+    """A client that waits for a moment only."""
     made = Client(request_seconds=0.5, max_answer_bytes=100_000)
     yield made
     await made.close()
@@ -150,11 +158,11 @@ async def test_refused_connection_is_transient(client):
             await client.send("PUT", f"http://127.0.0.1:{taken.getsockname()[1]}/x", [], b"{}")
 
 
-async def test_unanswered_request_is_ambiguous(client, server):
+async def test_unanswered_request_is_ambiguous(hasty, server):
     """A server that takes the request and says nothing: ambiguous at the deadline."""
     server.script.append(Step("PUT", hang=True))
     with pytest.raises(AmbiguousDeliveryError) as caught:
-        await client.send("PUT", f"{server.base}/Patient/a", [], b"{}")
+        await hasty.send("PUT", f"{server.base}/Patient/a", [], b"{}")
     assert caught.value.codes == ("timeout",)
 
 
@@ -244,7 +252,7 @@ async def test_kept_connections_are_used_again(client, server):
     assert len(server.peers) == 3
 
 
-async def test_endless_answer_ends_at_the_deadline(client):
+async def test_endless_answer_ends_at_the_deadline(hasty):
     """A body that drips for ever is cut off by the deadline of the whole request."""
 
     async def drip(reader, writer):
@@ -262,7 +270,7 @@ async def test_endless_answer_ends_at_the_deadline(client):
 
     drips = await asyncio.start_server(drip, "127.0.0.1", 0)
     with pytest.raises(AmbiguousDeliveryError):
-        await client.send("GET", f"http://127.0.0.1:{drips.sockets[0].getsockname()[1]}/x", [])
+        await hasty.send("GET", f"http://127.0.0.1:{drips.sockets[0].getsockname()[1]}/x", [])
     drips.close()
     await asyncio.sleep(0.1)
 
@@ -303,7 +311,7 @@ async def test_certificate_is_verified_with_the_private_authority(tmp_path):
     server = await FakeFhir().start(ssl=context)
     ca_file = tmp_path / "ca.pem"
     authority.cert_pem.write_to_path(str(ca_file))
-    trusting, strange = Client(request_seconds=2, ca_file=str(ca_file)), Client(request_seconds=2)
+    trusting, strange = Client(request_seconds=30, ca_file=str(ca_file)), Client(request_seconds=30)
     assert (await trusting.send("GET", f"{server.base}/Patient/a", [])).status == 404
     with pytest.raises(DestinationError) as caught:
         await strange.send("GET", f"{server.base}/Patient/a", [])
@@ -325,7 +333,7 @@ from engine import fault
 from engine.deliver.client import Client
 fault.arm(sys.argv[2])
 async def main():
-    client = Client(request_seconds=5)
+    client = Client(request_seconds=30)
     await client.send("GET", sys.argv[1], [])
     await client.send("PUT", sys.argv[1], [("Content-Type", "application/json")], b'{"id":"a"}')
 asyncio.run(main())
@@ -346,6 +354,11 @@ async def test_death_around_the_send(server, point, arrives):
         stderr=subprocess.PIPE,
     )
     await process.communicate()
-    await asyncio.sleep(0.1)
+    if arrives:
+        async with asyncio.timeout(60):
+            while not server.effects:  # noqa: ASYNC110 - the request is on its way through the server
+                await asyncio.sleep(0.01)
+    else:
+        await asyncio.sleep(0.1)
     assert process.returncode == -signal.SIGKILL
     assert server.effects == (["update a"] if arrives else [])

@@ -67,7 +67,7 @@ async def test_merge_twice_where_the_server_shows_tombstones(site, server, two, 
 )
 async def test_lost_answer_of_a_merge_makes_no_second_merge(site, server, two, merging, step):
     """An answer lost after the commit is ambiguous; the next attempt reads and finds the merge done."""
-    await opened(site, timeout_seconds=0.3, carry_over=["telecom"])
+    await opened(site, timeout_seconds=1, carry_over=["telecom"])
     server.script.append(Step("POST", path="$merge"))  # the preview goes through
     server.script.append(step)
     verdict = await site.send(merging("1", "2"))

@@ -185,7 +185,7 @@ async def test_a_change_under_the_name_of_somebody_else_is_flagged_or_held(site,
 async def test_a_lost_answer_makes_no_second_change(site, server, identifier, renaming):
     """The write took effect and its answer was lost: the next attempt reads and finds it done."""
     server.add("a", identifier=[identifier("1")], **PERSON)
-    await opened(site, timeout_seconds=0.3)
+    await opened(site, timeout_seconds=1)
     server.script.append(Step("PUT", commit=True, hang=True))
     assert (await site.send(renaming("1", "2"))).failure is Failure.AMBIGUOUS
     assert (await site.send(renaming("1", "2"), ambiguous=True)).reason == "already-renamed"

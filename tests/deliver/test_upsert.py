@@ -152,7 +152,7 @@ async def test_duplicate_limit_asks_for_a_create_always(site, server, patient):
 async def test_lost_answer_of_a_create_makes_no_second_patient(site, server, patient):
     """A create that was committed and never answered is found by reading."""
     server.script.append(Step("POST", commit=True, hang=True))
-    verdict = await site.open(timeout_seconds=0.2).send(Upsert(patient("1")))
+    verdict = await site.open(timeout_seconds=1).send(Upsert(patient("1")))
     assert (verdict.kind, verdict.failure) == (VerdictKind.RETRY, Failure.AMBIGUOUS)
     verdict = await site.send(Upsert(patient("1")), ambiguous=True)
     assert verdict.reason == "unchanged"

@@ -10,7 +10,7 @@ from tests.flow.feed import FeedMessage
 
 START_BLOCK: Final = b"\x0b"
 END_BLOCK: Final = b"\x1c\x0d"
-REPLY_SECONDS: Final = 30.0
+REPLY_SECONDS: Final = 60.0
 LIMIT_BYTES: Final = 1 << 22
 
 

@@ -220,7 +220,7 @@ async def test_the_gauges_move(house: House) -> None:
     assert values[6] == before + 2
     host, port = "127.0.0.1", (await house.act("channels.list"))[0]["port"]
     _reader, writer = await asyncio.open_connection(host, port)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not sample("adt_connections", channel="riverbend-adt"):
             await house.look()
     writer.close()

@@ -39,7 +39,7 @@ def states(rows: list[Row]) -> set[tuple[str, str]]:
 async def up(rig: Rig) -> None:
     """Start the engine and wait until all of it runs."""
     await rig.engine.start()
-    await rig.engine.wait_for(lambda: any(line["event"] == "started" for line in rig.engine.lines), 20)
+    await rig.engine.wait_for(lambda: any(line["event"] == "started" for line in rig.engine.lines), 60)
 
 
 async def the(rig: Rig, act: str) -> dict[str, Any]:
@@ -51,13 +51,12 @@ async def the(rig: Rig, act: str) -> dict[str, Any]:
 
 async def paused(rig: Rig) -> dict[str, Any]:
     """Wait until the destination is paused."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while (found := await the(rig, "destinations.list"))["state"] != "paused":  # noqa: ASYNC110 - another process
             await asyncio.sleep(0.05)
     return found
 
 
-@pytest.mark.timeout(180)
 async def test_the_same_failure_in_many_lanes_pauses_the_destination(rig: Rig) -> None:
     """It is no matter of 50 patients but one of the server: nothing more is held, until a person resumes."""
     await up(rig)
@@ -77,7 +76,6 @@ async def test_the_same_failure_in_many_lanes_pauses_the_destination(rig: Rig) -
     await rig.until(lambda rows: {row.state for row in rows} == {"delivered"})
 
 
-@pytest.mark.timeout(120)
 async def test_a_paused_destination_claims_nothing_and_stays_so(rig: Rig) -> None:
     """What comes in is accepted and waits, over a restart, and leaves in order once somebody resumes."""
     await up(rig)
@@ -95,7 +93,6 @@ async def test_a_paused_destination_claims_nothing_and_stays_so(rig: Rig) -> Non
     assert {row.state for row in rig.rows()} == {"delivered"}
 
 
-@pytest.mark.timeout(180)
 async def test_the_merge_limit_survives_a_restart_and_holds_the_channel(tmp_path: Any) -> None:
     """What was counted counts after a restart; past the limit all merges of the channel are held until let go."""
     async with running(tmp_path, merge_limit={"merges": 2, "minutes": 10}) as rig:
@@ -116,7 +113,6 @@ async def test_the_merge_limit_survives_a_restart_and_holds_the_channel(tmp_path
         await rig.until(lambda rows: {row.state for row in rows} == {"delivered"})
 
 
-@pytest.mark.timeout(120)
 async def test_a_stopped_channel_stays_stopped_and_the_others_keep_their_lines(rig: Rig) -> None:
     """Stop, restart, start: only a person opens the door again; another channel's connection stands throughout."""
     other = channel_file(rig.proxy.url) | {"channel": "east"}
@@ -129,7 +125,7 @@ async def test_a_stopped_channel_stays_stopped_and_the_others_keep_their_lines(r
     with pytest.raises(OSError):  # noqa: PT011 - refused, whatever the system calls it
         await asyncio.open_connection("127.0.0.1", channels["riverbend-adt"]["port"])
     writer.write(b"\x0b" + person(1).raw + b"\x1c\r")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         assert b"MSA|AA|P1" in await reader.readuntil(b"\x1c\r")
     writer.close()
     with contextlib.suppress(ConnectionError):
@@ -140,7 +136,6 @@ async def test_a_stopped_channel_stays_stopped_and_the_others_keep_their_lines(r
     assert (await rig.ask("channels.start", channel="riverbend-adt"))["done"]["state"] == "listening"
 
 
-@pytest.mark.timeout(120)
 async def test_drain_says_what_is_left(rig: Rig) -> None:
     """A drained channel takes nothing and counts down what it has accepted; held entries are no part of it."""
     await up(rig)
@@ -152,7 +147,6 @@ async def test_drain_says_what_is_left(rig: Rig) -> None:
     assert (await rig.ask("channels.drain", channel="riverbend-adt"))["done"]["unfinished"] == 0
 
 
-@pytest.mark.timeout(180)
 async def test_a_destination_is_exchanged_under_load_and_keeps_the_order(rig: Rig, seed: int) -> None:
     """Reloads that change a destination let what is under way end; every patient's messages stay in order."""
     await up(rig)
@@ -177,7 +171,6 @@ async def test_a_destination_is_exchanged_under_load_and_keeps_the_order(rig: Ri
     assert judgement.verdict is Verdict.VALID
 
 
-@pytest.mark.timeout(120)
 async def test_a_destination_with_unfinished_work_is_not_removed(rig: Rig) -> None:
     """A reload that would leave work without its destination is refused, and nothing changes."""
     second = destination(rig.proxy.url, name="second")
@@ -195,7 +188,6 @@ async def test_a_destination_with_unfinished_work_is_not_removed(rig: Rig) -> No
     assert [row["destination"] for row in (await rig.ask("destinations.list"))["done"]] == ["interchange"]
 
 
-@pytest.mark.timeout(120)
 async def test_a_door_that_cannot_be_opened_leaves_the_old_one(rig: Rig) -> None:
     """A reload that moves a channel to a port in use keeps the old door, its connections and all policies."""
     await up(rig)
@@ -207,7 +199,7 @@ async def test_a_door_that_cannot_be_opened_leaves_the_old_one(rig: Rig) -> None
     (rig.folder / "channels" / "riverbend-adt.yaml").write_bytes(orjson.dumps(moved))
     assert str(taken) in (await rig.ask("reload"))["error"]
     writer.write(b"\x0b" + person(1).raw + b"\x1c\r")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         assert b"MSA|AA|P1" in await reader.readuntil(b"\x1c\r")
     shown = await the(rig, "channels.list")
     assert (shown["port"], shown["contact"]) == (port, "")

@@ -2,13 +2,10 @@
 
 from pathlib import Path
 
-import pytest
-
 from tests.flow.rig import running
 from tests.flow.test_brakes import merge, person, states, up
 
 
-@pytest.mark.timeout(120)
 async def test_a_load_knows_no_merge_limit(tmp_path: Path) -> None:
     """Go-live files hold more merges than any day does."""
     async with running(tmp_path, mode="load", merge_limit={"merges": 1, "minutes": 10}) as rig:

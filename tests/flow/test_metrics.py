@@ -4,7 +4,6 @@ import asyncio
 from pathlib import Path
 
 import orjson
-import pytest
 
 from engine import telemetry
 from tests.flow.feed import FeedMessage
@@ -40,7 +39,6 @@ def unmapped(message: FeedMessage) -> FeedMessage:
     return FeedMessage("W3", message.family, raw, "")
 
 
-@pytest.mark.timeout(180)
 async def test_every_metric_moves(tmp_path: Path) -> None:
     """One delivered, one held, one refused, one with an unknown code; a destination that is down, and one paused."""
     async with running(tmp_path) as rig:

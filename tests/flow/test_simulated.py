@@ -115,7 +115,7 @@ async def test_hospital_days_end_as_the_fold_says_and_replaying_them_changes_not
             print(f"\nsimulated: seed {seed}, {events} events, {dict(ends)}, {figures}, {seconds}")  # noqa: T201
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 async def test_what_is_told_again_by_force_leaves_what_telling_it_twice_would(tmp_path: Path, seed: int) -> None:
     """Older messages told again in their order: the service holds what the fold makes of all of them, told twice."""
     async with running(tmp_path, authorities=AUTHORITIES) as rig:

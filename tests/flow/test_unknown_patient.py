@@ -1,7 +1,5 @@
 """Somebody brought in unknown, through the whole engine: held until a later message says who it is, then in order."""
 
-import pytest
-
 from tests.flow.feed import FeedMessage
 from tests.flow.rig import Rig, Row
 
@@ -19,7 +17,6 @@ def ends(rows: list[Row]) -> list[tuple[str, str]]:
     return [(row.state, row.reason) for row in rows]
 
 
-@pytest.mark.timeout(120)
 async def test_the_lane_of_an_unknown_patient_runs_on_once_a_message_says_who_it_is(rig: Rig) -> None:
     """A record needs a birth date: the first message that brings one lets all run, in their order."""
     await rig.engine.start()
@@ -36,7 +33,6 @@ async def test_the_lane_of_an_unknown_patient_runs_on_once_a_message_says_who_it
     assert (patient["birthDate"], patient["gender"]) == ("1981-04-12", "female")
 
 
-@pytest.mark.timeout(120)
 async def test_another_patient_does_not_say_who_an_unknown_one_is(rig: Rig) -> None:
     """Nobody else's demographics are taken: who stays unknown stays held."""
     await rig.engine.start()

@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-import pytest
-
 from tests.flow.feed import FeedMessage
 from tests.flow.rig import Rig, Row
 
@@ -164,7 +162,6 @@ def numbers(patient: dict[str, Any]) -> dict[str, str]:
     return {item["value"]: item.get("use", "") for item in patient["identifier"] if "riverbend" in item["system"]}
 
 
-@pytest.mark.timeout(120)
 async def test_each_event_ends_as_it_should(rig: Rig) -> None:
     """Every story is told in order; each message ends by the state and reason that the standard's meaning asks for."""
     told = feed()

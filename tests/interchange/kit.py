@@ -6,6 +6,7 @@
 import asyncio
 import contextlib
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,6 +30,7 @@ from tests.interchange.process import DATABASE, FORKED, Process, started
 SECRET = "a secret of the tests"
 SYSTEM = "https://cdis.example"
 MRN = "https://mrn.riverbend.example"
+LIFE_SECONDS = 3600  # of a token
 BASES = {"R4": "/fhir/R4", "STU3": "/fhir"}
 RECORD_NUMBER_TYPE = {
     "coding": [{"system": "http://terminology.hl7.org/CodeSystem/v2-0203", "code": "MR"}],
@@ -78,6 +80,7 @@ class Running:
     database: Path
     http: httpx.Client
     tokens: dict[str, str] = field(default_factory=dict)
+    asked_at: float = field(default_factory=time.monotonic)
 
     def ask(self, method: str, path: str, *, client: str = "physician", scope: str = "", **more: Any) -> httpx.Response:
         """Send a request as a client, with all its scopes or the one given; `json` becomes the body."""
@@ -92,6 +95,9 @@ class Running:
     def token(self, client: str, scope: str = "") -> str:
         """Return an access token of a client, with all its scopes or those given, asking for one the first time."""
         known = f"{client} {scope}".strip()
+        if time.monotonic() - self.asked_at > LIFE_SECONDS / 2:
+            self.tokens.clear()
+            self.asked_at = time.monotonic()
         if known not in self.tokens:
             fields = {"grant_type": "client_credentials", "client_id": client, "client_secret": SECRET}
             fields["scope"] = scope or " ".join(CLIENTS[client][1])
@@ -138,7 +144,7 @@ class Inside(Running):
 
     def run(self, coroutine: Any) -> Any:
         """Run a coroutine on the service's loop."""
-        return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(10)
+        return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(60)
 
 
 def conforms(answer: httpx.Response, path: str) -> None:
@@ -205,7 +211,7 @@ def secret_file(folder: Path) -> Path:
 def running(folder: Path, *, command: tuple[str, ...] = FORKED, **changes: Any) -> Iterator[Outside]:
     """Run the service as a process until the block ends; it must then stop in order."""
     settings = configuration(secret_file(folder), **changes)
-    with started(folder, settings, command) as process, httpx.Client(timeout=20, trust_env=False) as http:
+    with started(folder, settings, command) as process, httpx.Client(timeout=60, trust_env=False) as http:
         yield Outside(settings, process.url, process.port, folder / DATABASE, http, process=process)
 
 
@@ -221,11 +227,11 @@ def running_inside(folder: Path, **changes: Any) -> Iterator[Inside]:
     thread = threading.Thread(target=lambda: loop.run_until_complete(server.serve([listening])))
     thread.start()
     try:
-        with httpx.Client(timeout=20, trust_env=False) as http:
+        with httpx.Client(timeout=60, trust_env=False) as http:
             yield Inside(settings, settings.base_url, port, folder / DATABASE, http, app=app, loop=loop)
     finally:
         server.should_exit = True
-        thread.join(15)
+        thread.join(60)
         app.close()
         listening.close()
         loop.close()

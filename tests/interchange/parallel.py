@@ -22,7 +22,7 @@ def at_once(service: Running, calls: Sequence[Call]) -> list[httpx.Response]:
         method, path, body, headers = call
         told = {"authorization": authorization, "content-type": "application/fhir+json", **headers}
         content = orjson.dumps(body)
-        start.wait(10)
+        start.wait(60)
         return service.http.request(method, service.url + path, content=content, headers=told)
 
     return together([lambda call=call: send(call) for call in calls])

@@ -86,7 +86,7 @@ ROWS = {
 @pytest.fixture(scope="module")
 def refusing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Outside]:
     """A service with small limits, two patients of one name, and a record number that is taken."""
-    with running(tmp_path_factory.mktemp("refusing"), max_body_bytes=4096, request_timeout_s=1) as found:
+    with running(tmp_path_factory.mktemp("refusing"), max_body_bytes=4096, request_timeout_s=2) as found:
         found.create(identifier=[record_number("TAKEN")])
         assert found.ask("PUT", "/fhir/R4/Patient/there", json=patient(id="there")).status_code == 201
         yield found

@@ -39,7 +39,7 @@ def test_fail_after_commit(own_service: Running) -> None:
 
 def test_slow_and_timeout(tmp_path: Path) -> None:
     """C-317: a path is slowed down; beyond the request's limit it answers 504."""
-    with running(tmp_path, request_timeout_s=0.3) as service:
+    with running(tmp_path, request_timeout_s=2) as service:
         service.token("physician")
         hook(service, "slow", path="/fhir", seconds=0.2)
         started = time.monotonic()

@@ -147,7 +147,7 @@ class Writer:
 @contextmanager
 def writing(service: Running) -> Iterator[Writer]:
     """Let somebody write while the block runs; every write must succeed."""
-    with httpx.Client(timeout=20, trust_env=False) as http:
+    with httpx.Client(timeout=60, trust_env=False) as http:
         writer = Writer(Walker(service, http))
         thread = threading.Thread(target=writer.run)
         thread.start()

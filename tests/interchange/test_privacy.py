@@ -81,7 +81,7 @@ def malformed(service: Running) -> list[str]:
         f"{head}connection: upgrade\r\nupgrade: {FAMILY}\r\n\r\n",
         f"{head}content-length: 999\r\n\r\n{FAMILY}",
     ):
-        with socket.create_connection(("127.0.0.1", service.port), timeout=10) as line:
+        with socket.create_connection(("127.0.0.1", service.port), timeout=60) as line:
             line.sendall(sent.encode())
             line.shutdown(socket.SHUT_WR)
             with contextlib.suppress(ConnectionError):

@@ -58,7 +58,7 @@ def test_an_answered_write_survives_a_kill(tmp_path: Path) -> None:
         changed = {**kept[0], "gender": "other"}
         kept[0] = http.put(f"/fhir/R4/Patient/{kept[0]['id']}", content=orjson.dumps(changed)).json()
         process.run.kill()
-        assert process.run.wait(10) == -signal.SIGKILL
+        assert process.run.wait(60) == -signal.SIGKILL
     with (
         started(tmp_path, CONFIGURATION) as process,
         httpx.Client(base_url=process.url, headers=headers, trust_env=False) as http,
@@ -86,9 +86,9 @@ def test_what_was_answered_survives_a_kill_under_load(tmp_path: Path) -> None:
         while len(answered) < 100:
             time.sleep(0.005)
         process.run.kill()
-        assert process.run.wait(10) == -signal.SIGKILL
+        assert process.run.wait(60) == -signal.SIGKILL
         for writer in writers:
-            writer.join(20)
+            writer.join(60)
     with (
         started(tmp_path, CONFIGURATION) as process,
         httpx.Client(base_url=process.url, headers=headers, trust_env=False) as http,

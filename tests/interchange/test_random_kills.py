@@ -40,7 +40,7 @@ class Sender:
     def send(self, url: str, headers: dict[str, str]) -> None:
         """Send one request after the other until nobody answers any more."""
         acts = (self.create, self.create, self.update, self.update, self.merge, self.share)
-        with httpx.Client(base_url=url, headers=headers, trust_env=False, timeout=20) as http:
+        with httpx.Client(base_url=url, headers=headers, trust_env=False, timeout=60) as http:
             try:
                 while True:
                     self.chance.choice(acts)(http)
@@ -145,9 +145,9 @@ def test_random_kills_lose_nothing_and_leave_nothing_half_done(tmp_path: Path) -
                 while answered(senders) < enough and any(thread.is_alive() for thread in threads):
                     time.sleep(0.001)
                 process.run.kill()
-                assert process.run.wait(10) == -signal.SIGKILL
+                assert process.run.wait(60) == -signal.SIGKILL
                 for thread in threads:
-                    thread.join(30)
+                    thread.join(60)
     assert answered(senders) >= LIVES * 60
     assert sum(len(sender.merged) for sender in senders) > 0
 

@@ -66,7 +66,7 @@ def test_a_full_disk_ends_all_writing_and_loses_nothing(small_disk: Path) -> Non
     life = f"{sys.executable} -m tests.interchange.lives {small_disk}"
     script = f"mount -t tmpfs -o size=8m tmpfs {small_disk} && {life}"
     done = subprocess.run(
-        ["unshare", "-rm", "sh", "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=100, check=False
+        ["unshare", "-rm", "sh", "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=280, check=False
     )
     assert done.returncode == 0, done.stderr[-2000:]
     answered, kept, check, failed, again, readable, later = done.stdout.split()

@@ -192,7 +192,7 @@ def test_a_full_disk_refuses_what_is_new_and_ends_what_was_accepted(small_disk: 
     life = f"{sys.executable} -m tests.journal.lives {small_disk} 0 20000"
     script = f"mount -t tmpfs -o size=24m tmpfs {small_disk} && {life}"
     done = subprocess.run(
-        ["unshare", "-rm", "sh", "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=100, check=False
+        ["unshare", "-rm", "sh", "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=280, check=False
     )
     lines = [line.split() for line in done.stdout.splitlines()]
     kinds = {kind: {line[1] for line in lines if line[0] == kind} for kind in ("ack", "done", "refused")}

@@ -30,7 +30,7 @@ async def filled(desk: Desk) -> None:
 
 async def eventually(holds: Callable[[], bool]) -> None:
     """Wait until something holds; a test that waits for nothing times out."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not holds():  # noqa: ASYNC110 - a thread makes it true
             await asyncio.sleep(0.01)
 

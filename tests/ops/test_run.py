@@ -53,7 +53,7 @@ async def engine(tmp_path: Path) -> AsyncIterator[Program]:
     _channels(tmp_path / "channels", CHANNEL.format(name="a", port=0))
     program = Program(tmp_path, "run", "--channels", "channels", "--data", "data")
     await program.start()
-    await program.wait_for(lambda: any(line["event"] == "started" for line in program.lines), 20)
+    await program.wait_for(lambda: any(line["event"] == "started" for line in program.lines), 60)
     yield program
     if program.alive:
         await program.kill()
@@ -127,7 +127,7 @@ async def test_a_bad_reload_leaves_everything_as_it_was(engine: Program, tmp_pat
     port = (await _alive(tmp_path))["channels"]["a"]["port"]
     _channels(tmp_path / "channels", CHANNEL.format(name="a", port=0).replace("mllp", "mlp"))
     os.kill(engine.pid, signal.SIGHUP)
-    await engine.wait_for(lambda: any(line["event"] == "reload refused" for line in engine.lines), 20)
+    await engine.wait_for(lambda: any(line["event"] == "reload refused" for line in engine.lines), 60)
     assert (await _alive(tmp_path))["channels"]["a"]["port"] == port
 
 
@@ -139,7 +139,7 @@ async def test_a_reload_that_cannot_open_a_port_is_never_silent(engine: Program,
         taken.listen()
         _channels(tmp_path / "channels", CHANNEL.format(name="b", port=taken.getsockname()[1]), "b.yaml")
         os.kill(engine.pid, signal.SIGHUP)
-        await engine.wait_for(lambda: any(line["event"] == "reload failed" for line in engine.lines), 20)
+        await engine.wait_for(lambda: any(line["event"] == "reload failed" for line in engine.lines), 60)
         said = next(line for line in engine.lines if line["event"] == "reload failed")
         assert str(taken.getsockname()[1]) in said["error"]
     assert (await _alive(tmp_path))["channels"]["a"]["port"] == port
@@ -149,7 +149,7 @@ async def test_a_changed_destination_takes_over_without_a_restart(engine: Progra
     """A destination that is described anew is exchanged once what is under way has ended."""
     _channels(tmp_path / "channels", CHANNEL.format(name="a", port=0).replace("127.0.0.1:9/", "127.0.0.1:10/"))
     os.kill(engine.pid, signal.SIGHUP)
-    await engine.wait_for(lambda: any(line["event"] == "destination exchanged" for line in engine.lines), 20)
+    await engine.wait_for(lambda: any(line["event"] == "destination exchanged" for line in engine.lines), 60)
     assert any(line["event"] == "reloaded" for line in engine.lines)
 
 
@@ -158,7 +158,7 @@ async def test_a_good_reload_opens_new_doors_and_keeps_the_others(engine: Progra
     port = (await _alive(tmp_path))["channels"]["a"]["port"]
     _channels(tmp_path / "channels", CHANNEL.format(name="b", port=0), "b.yaml")
     os.kill(engine.pid, signal.SIGHUP)
-    await engine.wait_for(lambda: any(line["event"] == "reloaded" for line in engine.lines), 20)
+    await engine.wait_for(lambda: any(line["event"] == "reloaded" for line in engine.lines), 60)
     channels = (await _alive(tmp_path))["channels"]
     assert channels["a"]["port"] == port
     assert set(channels) == {"a", "b"}
@@ -180,7 +180,7 @@ async def site(tmp_path: Path) -> AsyncIterator[Program]:
     _site(tmp_path, "PID-16 | coded(marital-status)", "Married")
     program = Program(tmp_path, "run", "--channels", "channels", "--data", "data", "--mappings", "mine")
     await program.start()
-    await program.wait_for(lambda: any(line["event"] == "started" for line in program.lines), 20)
+    await program.wait_for(lambda: any(line["event"] == "started" for line in program.lines), 60)
     yield program
     if program.alive:
         await program.kill()
@@ -196,7 +196,7 @@ def _site(tmp_path: Path, rule: str, text: str) -> None:
 async def _reloaded(program: Program, event: str) -> dict[str, Any]:
     program.lines.clear()
     os.kill(program.pid, signal.SIGHUP)
-    await program.wait_for(lambda: any(line["event"] == event for line in program.lines), 20)
+    await program.wait_for(lambda: any(line["event"] == event for line in program.lines), 60)
     return next(line for line in program.lines if line["event"] == event)
 
 

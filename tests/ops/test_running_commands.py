@@ -37,7 +37,6 @@ async def read(rig: Rig, *arguments: str) -> Any:
     return orjson.loads(await cli(rig, *arguments, "--json"))
 
 
-@pytest.mark.timeout(180)
 async def test_channels_are_listed_stopped_drained_and_started(rig: Rig) -> None:
     """What one types at night works, and says in one line what it did."""
     await rig.sender([person(1)], 1).run()
@@ -54,7 +53,6 @@ async def test_channels_are_listed_stopped_drained_and_started(rig: Rig) -> None
     assert "there is no channel" in await cli(rig, "channels", "stop", "elsewhere", code=2)
 
 
-@pytest.mark.timeout(180)
 async def test_destinations_are_paused_and_alerts_acknowledged(rig: Rig) -> None:
     """A pause shows in the list with its reason, and opens an alert that somebody takes care of."""
     assert "is paused" in await cli(rig, "destinations", "pause", "interchange", "--reason", "upgrade")
@@ -73,7 +71,6 @@ async def test_destinations_are_paused_and_alerts_acknowledged(rig: Rig) -> None
     await rig.drained()
 
 
-@pytest.mark.timeout(180)
 async def test_messages_say_what_their_reason_means(rig: Rig) -> None:
     """`messages list` and `show` print the line of the table of reasons, and whether it can wait."""
     born = person(1)

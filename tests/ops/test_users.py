@@ -23,7 +23,7 @@ async def engine(tmp_path: Path) -> AsyncIterator[Program]:
     (tmp_path / "channels" / "a.yaml").write_text(CHANNEL.format(name="a", port=0))
     program = Program(tmp_path, "run", "--channels", "channels", "--data", "data")
     await program.start()
-    await program.wait_for(lambda: any(line["event"] == "started" for line in program.lines), 20)
+    await program.wait_for(lambda: any(line["event"] == "started" for line in program.lines), 60)
     yield program
     if program.alive:
         await program.kill()

@@ -218,7 +218,7 @@ async def test_an_oversize_block_is_refused_and_closed(open_door: Any, dial: Any
     ("limits", "first", "word"),
     [
         pytest.param({"block_seconds": 0.1}, b"\x0bA", "block-too-slow", id="a-block-in-drips"),
-        pytest.param({"idle_seconds": 0.1}, frame(b"A"), "idle", id="nothing-more"),
+        pytest.param({"idle_seconds": 0.5}, frame(b"A"), "idle", id="nothing-more"),
     ],
 )
 async def test_time_is_bounded(open_door: Any, dial: Any, limits: dict[str, float], first: bytes, word: str) -> None:

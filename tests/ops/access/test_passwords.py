@@ -81,12 +81,12 @@ async def test_hashing_takes_a_thread_two_at_a_time_and_few_wait(monkeypatch: py
 
     def slow(_hashed: str, _password: str) -> bool:
         seen.append(threading.current_thread().name)
-        gate.wait(10)
+        gate.wait(60)
         return True
 
     monkeypatch.setattr(passwords, "_is_password", slow)
     checks = [asyncio.ensure_future(room.check("hash", "x")) for _ in range(MOST_WAITING + 3)]
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while len(seen) < 2:  # noqa: ASYNC110 - the threads know no event of the loop
             await asyncio.sleep(0.001)
     assert threading.main_thread().name not in seen

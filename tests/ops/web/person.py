@@ -21,7 +21,7 @@ class Person:
         self.port = port
         self.base = f"{'https' if context else 'http'}://127.0.0.1:{port}"
         self.cookie = "__Host-sid" if context else f"sid-{port}"
-        self.http = httpx.AsyncClient(base_url=self.base, timeout=30, trust_env=False, verify=context or True)
+        self.http = httpx.AsyncClient(base_url=self.base, timeout=60, trust_env=False, verify=context or True)
         self.page = ""
 
     async def close(self) -> None:

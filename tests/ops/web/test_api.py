@@ -15,7 +15,7 @@ async def http(site: Site) -> AsyncIterator[httpx.AsyncClient]:
     site.people[f"program-{len(site.people)}"] = await site.stranger()
     headers = {"authorization": f"Bearer {token}"}
     base = f"http://127.0.0.1:{site.port}/api/v1"
-    async with httpx.AsyncClient(base_url=base, headers=headers, trust_env=False, timeout=30) as client:
+    async with httpx.AsyncClient(base_url=base, headers=headers, trust_env=False, timeout=60) as client:
         yield client
 
 

@@ -26,7 +26,7 @@ async def site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
 @pytest.fixture
 async def http(site: Site) -> AsyncIterator[httpx.AsyncClient]:
     """A program that has not said who it is."""
-    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{site.port}", trust_env=False, timeout=30) as client:
+    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{site.port}", trust_env=False, timeout=60) as client:
         yield client
 
 

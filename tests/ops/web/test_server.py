@@ -93,7 +93,7 @@ async def _started(folder: Path, *more: str) -> tuple[Program, int]:
     (folder / "channels" / "a.yaml").write_text(CHANNEL.format(name="a", port=0))
     program = Program(folder, "run", "--channels", "channels", "--data", "data", *more)
     await program.start()
-    await program.wait_for(lambda: any(line["event"] == "started" for line in program.lines), 30)
+    await program.wait_for(lambda: any(line["event"] == "started" for line in program.lines), 60)
     return program, next(line["port"] for line in program.lines if line["event"] == "pages listening")
 
 
