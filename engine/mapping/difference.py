@@ -1,13 +1,13 @@
-"""What two mappings make of the same messages, and where they differ: by kind of change, with counts and an example."""
+"""What two mappings make of the same messages, and where they differ."""
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from engine.hl7.message import Message
 from engine.mapping.compile import Mapping
+from engine.mapping.grouping import Change, Grouping
 from engine.mapping.outcome import outcome
 
 LISTS: Final = ("slices", "deletes")
@@ -29,55 +29,22 @@ class Kind(StrEnum):
     WARNING = "warning changed"
 
 
-class Change(NamedTuple):
-    """One difference of one message; `path` is an element without indices, or the event; None is nothing there."""
-
-    kind: Kind
-    path: str
-    before: Any
-    after: Any
-
-
-@dataclass(slots=True)
-class Group:
-    """All differences of one kind at one path: in how many messages, and the first of them as an example."""
-
-    kind: Kind
-    path: str
-    example: str
-    before: Any
-    after: Any
-    count: int = 0
-
-
-@dataclass(slots=True)
 class Comparison:
-    """Two mappings compared, message by message; groups come in the order of their kinds, the most frequent first."""
+    """Two mappings compared, message by message; what differs is `found`."""
 
-    old: Mapping
-    new: Mapping
-    messages: int = 0
-    differing: int = 0
-    found: dict[tuple[Kind, str], Group] = field(default_factory=dict)
+    def __init__(self, old: Mapping, new: Mapping) -> None:
+        self._old = old
+        self._new = new
+        self.found = Grouping()
 
     def add(self, name: str, message: Message) -> None:
         """Compare what becomes of one message; `name` is what an example is called."""
-        self.messages += 1
-        told = list(changes(outcome(self.old, message), outcome(self.new, message), message.trigger))
-        self.differing += bool(told)
-        for key in dict.fromkeys((one.kind, one.path) for one in told):
-            first = next(one for one in told if (one.kind, one.path) == key)
-            group = self.found.setdefault(key, Group(*key, name, first.before, first.after))
-            group.count += 1
-
-    def groups(self) -> list[Group]:
-        """Return the differences found so far."""
-        order = list(Kind)
-        return sorted(self.found.values(), key=lambda one: (order.index(one.kind), -one.count, one.path))
+        told = list(changes(outcome(self._old, message), outcome(self._new, message), message.trigger))
+        self.found.add(name, told, differing=bool(told))
 
 
 def changes(before: dict[str, Any], after: dict[str, Any], event: str) -> Iterator[Change]:
-    """Yield what differs between two outcomes of one message."""
+    """Yield what differs between two outcomes of one message; paths are elements without indices, or the event."""
     for kind, key in ((Kind.RULE, "rule"), (Kind.ACTION, "action"), (Kind.ERROR, "error")):
         if before.get(key) != after.get(key):
             yield Change(kind, event, before.get(key), after.get(key))

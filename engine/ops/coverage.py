@@ -22,8 +22,7 @@ from engine.ops.traffic import (
     Values,
     channel_in,
     chosen,
-    samples,
-    waiting,
+    handed,
 )
 
 
@@ -51,13 +50,7 @@ def coverage(
     only = on.channel if channel else ""
     choice = chosen(files, data, limit, event=event, state=state, since=since, patient=patient, channel=only)
     found = Coverage(load(folders_of(mappings), name or on.mapping), on)
-    unreadable = 0
-    with waiting():
-        for sample in samples(choice, on):
-            if sample.message is None:
-                unreadable += 1
-            else:
-                found.add(sample.message)
+    unreadable = handed(choice, on, lambda _name, message: found.add(message))
     made = _made(found, unreadable, shown=values or data is None)
     if as_json:
         typer.echo(orjson.dumps(made, option=orjson.OPT_INDENT_2))

@@ -1,6 +1,7 @@
 """`adt-engine mappings diff`: what another mapping would make otherwise, of the messages that really came."""
 
 from collections.abc import Iterator
+from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -11,9 +12,10 @@ from engine.config.shipped import shipped
 from engine.errors import UsageError
 from engine.journal.rehearsals import shadowed
 from engine.mapping.compile import compile_mapping, load
-from engine.mapping.difference import Comparison, Group, Kind
+from engine.mapping.difference import Comparison, Kind
+from engine.mapping.grouping import Group, Grouping
 from engine.ops.authored import folders_of
-from engine.ops.differences import Summary, summed
+from engine.ops.differences import summed
 from engine.ops.options import Json
 from engine.ops.searching import filters_of
 from engine.ops.traffic import (
@@ -28,8 +30,7 @@ from engine.ops.traffic import (
     Values,
     channel_in,
     chosen,
-    samples,
-    waiting,
+    handed,
 )
 
 SHIPPED: Final = "shipped"
@@ -67,71 +68,24 @@ def diff(
     Example: adt-engine mappings diff shipped my-mappings --data /var/lib/adt-engine --event A08
     """
     on = channel_in(channel)
+    only = on.channel if channel else ""
     if server:
         if data is None or old or new:
             raise UsageError("--server needs --data with the data folder of an engine, and no mappings")
         moment = filters_of({"since": since}).since
-        name_of = on.channel if channel else ""
-        told = summed(shadowed(data, channel=name_of, event=event, since=moment, limit=limit))
-        differing = _of_server(told, shown=values, as_json=as_json)
-        raise typer.Exit(1 if differing and fail_on_change else 0)
-    if not old or not new:
-        raise UsageError("name two mapping folders, or `shipped`; or --server with --data")
-    choice = chosen(
-        files,
-        data,
-        limit,
-        event=event,
-        state=state,
-        since=since,
-        patient=patient,
-        channel=on.channel if channel else "",
-    )
-    before, after = (compile_mapping(load(_folders(folder), name or on.mapping), on) for folder in (old, new))
-    found = Comparison(before, after)
-    unreadable = 0
-    with waiting():
-        for sample in samples(choice, on):
-            if sample.message is None:
-                unreadable += 1
-            else:
-                found.add(sample.name, sample.message)
-    shown = values or data is None
-    if as_json:
-        made = {"messages": found.messages, "unreadable": unreadable, "differing": found.differing}
-        changes = [_plain(group, shown=shown) for group in found.groups()]
-        typer.echo(orjson.dumps({**made, "changes": changes}, option=orjson.OPT_INDENT_2))
+        found = summed(shadowed(data, channel=only, event=event, since=moment, limit=limit))
+        told = _Told(found, "{} messages in shadow, {} would change something or not be delivered", shown=values)
     else:
-        typer.echo("\n".join(_told(found, unreadable, shown=shown)))
+        if not old or not new:
+            raise UsageError("name two mapping folders, or `shipped`; or --server with --data")
+        choice = chosen(files, data, limit, event=event, state=state, since=since, patient=patient, channel=only)
+        compared = Comparison(*(compile_mapping(load(_folders(one), name or on.mapping), on) for one in (old, new)))
+        unreadable = handed(choice, on, compared.add)
+        found = compared.found
+        told = _Told(found, "{} messages, {} come out differently", shown=values or data is None, unreadable=unreadable)
+    typer.echo(told.json() if as_json else "\n".join(told.lines()))
     if found.differing and fail_on_change:
         raise typer.Exit(1)
-
-
-def _of_server(found: Summary, *, shown: bool, as_json: bool) -> int:
-    """Print what channels in shadow would have done, and return how many entries would have done something."""
-    if as_json:
-        changes = [
-            {"kind": one.kind.value, "path": one.path, "count": one.count, "example": one.example}
-            | ({"before": one.before, "after": one.after} if shown else {})
-            for one in found.sums()
-        ]
-        made = {"messages": found.messages, "differing": found.differing, "changes": changes}
-        typer.echo(orjson.dumps(made, option=orjson.OPT_INDENT_2))
-    else:
-        typer.echo("\n".join(_lines(found, shown=shown)))
-    return found.differing
-
-
-def _lines(found: Summary, *, shown: bool) -> Iterator[str]:
-    kind = None
-    for one in found.sums():
-        if one.kind is not kind:
-            kind = one.kind
-            yield f"{kind.value}:"
-        yield f"  {one.count:>6}  {one.path}"
-        values = f": {_value(one.before)} -> {_value(one.after)}" if shown and (one.before or one.after) else ""
-        yield f"          {one.example}{values}"
-    yield f"{found.messages} messages in shadow, {found.differing} would change something or not be delivered"
 
 
 def _folders(folder: str) -> list[Path]:
@@ -142,27 +96,45 @@ def _folders(folder: str) -> list[Path]:
     return folders_of(Path(folder))
 
 
-def _plain(group: Group, *, shown: bool) -> dict[str, Any]:
-    made: dict[str, Any] = {"kind": group.kind.value, "path": group.path, "count": group.count}
-    made["example"] = group.example
-    if shown or group.kind in PLAIN:
-        made |= {"before": group.before, "after": group.after}
-    return made
+class _Told:
+    """Differences as they are printed; without `shown` no value of a message stands there."""
 
+    def __init__(self, found: Grouping, conclusion: str, *, shown: bool, unreadable: int | None = None) -> None:
+        self._found = found
+        self._conclusion = conclusion
+        self._shown = shown
+        self._unreadable = unreadable
 
-def _told(found: Comparison, unreadable: int, *, shown: bool) -> Iterator[str]:
-    kind = None
-    for group in found.groups():
-        if group.kind is not kind:
-            kind = group.kind
+    def json(self) -> bytes:
+        """Return them as JSON."""
+        found = self._found
+        made: dict[str, Any] = {"messages": found.messages, "differing": found.differing}
+        if self._unreadable is not None:
+            made["unreadable"] = self._unreadable
+        made["changes"] = [self._plain(group) for group in found.groups()]
+        return orjson.dumps(made, option=orjson.OPT_INDENT_2)
+
+    def lines(self) -> Iterator[str]:
+        """Yield them as lines for people."""
+        for kind, groups in groupby(self._found.groups(), key=lambda group: group.kind):
             yield f"{kind.value}:"
-        yield f"  {group.count:>6}  {group.path}"
-        example = f"          {group.example}"
-        if shown or group.kind in PLAIN:
-            example += f": {_value(group.before)} -> {_value(group.after)}"
-        yield example
-    lost = f", {unreadable} cannot be read" if unreadable else ""
-    yield f"{found.messages} messages, {found.differing} come out differently{lost}"
+            for group in groups:
+                yield f"  {group.count:>6}  {group.path}"
+                yield f"          {group.example}{self._values(group)}"
+        lost = f", {self._unreadable} cannot be read" if self._unreadable else ""
+        yield self._conclusion.format(self._found.messages, self._found.differing) + lost
+
+    def _plain(self, group: Group) -> dict[str, Any]:
+        made = {"kind": group.kind.value, "path": group.path, "count": group.count, "example": group.example}
+        return made | ({"before": group.before, "after": group.after} if self._may_show(group) else {})
+
+    def _values(self, group: Group) -> str:
+        if not self._may_show(group) or (group.before is None and group.after is None):
+            return ""
+        return f": {_value(group.before)} -> {_value(group.after)}"
+
+    def _may_show(self, group: Group) -> bool:
+        return self._shown or group.kind in PLAIN
 
 
 def _value(value: Any) -> str:

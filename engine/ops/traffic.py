@@ -1,13 +1,12 @@
 """Messages to try a mapping on: those of files, or those of a journal that filters choose; nothing is written."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple
 
 import typer
 from rich.console import Console
-from rich.status import Status
 
 from engine.config.channel import Channel
 from engine.config.source import read, validate
@@ -60,9 +59,16 @@ def channel_in(file: Path | None) -> Channel:
     return validate(read(file), Channel) if file else channel_of({})
 
 
-def waiting() -> Status:
-    """Return what shows on a terminal's standard error that messages are being read."""
-    return Console(stderr=True).status("reading messages")
+def handed(choice: Choice, channel: Channel, take: Callable[[str, Message], None]) -> int:
+    """Hand each message and what it is called to `take`, and return how many cannot be read; a terminal shows it."""
+    unreadable = 0
+    with Console(stderr=True).status("reading messages"):
+        for sample in samples(choice, channel):
+            if sample.message is None:
+                unreadable += 1
+            else:
+                take(sample.name, sample.message)
+    return unreadable
 
 
 def samples(choice: Choice, channel: Channel) -> Iterator[Sample]:

@@ -10,7 +10,8 @@ from engine.config.shipped import shipped
 from engine.hl7.message import Message
 from engine.mapping.case import channel_of
 from engine.mapping.compile import Mapping, MappingSource, compile_mapping, load
-from engine.mapping.difference import Comparison, Group, Kind
+from engine.mapping.difference import Comparison, Kind
+from engine.mapping.grouping import Group
 
 Make = Callable[..., Message]
 Author = Callable[..., Path]
@@ -20,11 +21,11 @@ PID = "PID|1||1^^^RVB^MR||A^B||19840229|F|||||555-1~555-2||en|M"
 
 
 def _groups(source: MappingSource, folder: Path, *messages: Message) -> list[Group]:
-    found = Comparison(_on(source), _on(load([folder, shipped("mappings")], "adt")))
+    compared = Comparison(_on(source), _on(load([folder, shipped("mappings")], "adt")))
     for number, message in enumerate(messages, 1):
-        found.add(f"message {number}", message)
-    assert found.messages == len(messages)
-    return found.groups()
+        compared.add(f"message {number}", message)
+    assert compared.found.messages == len(messages)
+    return compared.found.groups()
 
 
 def _on(source: MappingSource) -> Mapping:
