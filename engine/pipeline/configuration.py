@@ -1,5 +1,6 @@
 """Everything authored, read and compiled at once: channels with their mappings."""
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,26 +27,32 @@ class Files:
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """What is in force: channels and their compiled mappings by name, destinations by name."""
+    """What is in force: channels and their compiled mappings by name, destinations by name.
+
+    `marks`: one of each mapping together with the cases beside it.
+    """
 
     channels: dict[str, Channel]
     mappings: dict[str, CompiledMapping]
     destinations: dict[str, Destination]
     alerting: Alerting
+    marks: frozenset[str]
 
 
-def configure(files: Files, *, tested: bool = False) -> Configuration:
+def configure(files: Files, *, in_force: frozenset[str] | None = None) -> Configuration:
     """Read and compile everything; ConfigurationError holds every problem of every file.
 
-    `tested`: the cases beside the mappings are run as well, and one that differs is a problem.
+    `in_force`: the marks of what this would replace; the cases beside mappings of other marks are run as well, and one
+    that differs is a problem. None: no case is run.
     """
     channels = load_channels(files.channels)
     problems: list[Problem] = []
     mappings: dict[str, CompiledMapping] = {}
     destinations: dict[str, Destination] = {}
     sources = _sources(files, channels, problems)
-    if tested and not problems:
-        problems += _failures(files, sources)
+    marks = _marks(files, sources)
+    if in_force is not None and not problems:
+        problems += _failures(files, {name: one for name, one in sources.items() if marks.get(name) not in in_force})
     for channel in channels:
         source = sources.get(channel.mapping)
         if source is not None:
@@ -56,7 +63,11 @@ def configure(files: Files, *, tested: bool = False) -> Configuration:
     if problems:
         raise ConfigurationError(tuple(problems))
     return Configuration(
-        {channel.channel: channel for channel in channels}, mappings, destinations, load_alerting(files.channels)
+        {channel.channel: channel for channel in channels},
+        mappings,
+        destinations,
+        load_alerting(files.channels),
+        frozenset(marks.values()),
     )
 
 
@@ -70,6 +81,16 @@ def _sources(files: Files, channels: Sequence[Channel], problems: list[Problem])
         except ConfigurationError as error:
             problems.extend(problem for problem in error.problems if problem not in problems)
     return sources
+
+
+def _marks(files: Files, sources: Mapping[str, MappingSource]) -> dict[str, str]:
+    """Return a mark of each mapping together with the cases beside it; none where a case cannot be read."""
+    tests = (files.mappings or shipped("mappings")) / "tests"
+    try:
+        cases = [hashlib.sha256(file.read_bytes()).hexdigest() for file in sorted(tests.glob("*.yaml"))]
+    except OSError:
+        return {}
+    return {name: hashlib.sha256(repr((name, one.hash, cases)).encode()).hexdigest() for name, one in sources.items()}
 
 
 def _failures(files: Files, sources: Mapping[str, MappingSource]) -> Iterator[Problem]:

@@ -62,6 +62,7 @@ class Engine:
         self.refused_reload = ""
         self._tasks: dict[asyncio.Future[None], str] = {}
         self._reloading = asyncio.Lock()
+        self._marks: frozenset[str] = frozenset()
         self._shared = Shared(self.feeds, Handover(), Outcomes(), self.pauses, self.merges, clock)
         self.desk = Desk(files.data, journal, self.feeds, self.dispatches, clock)
         self.replays = Replays(self.desk)
@@ -83,6 +84,7 @@ class Engine:
             await engine.doors.recall()
             await engine.alerts.recall()
             engine.alerting = configuration.alerting
+            engine._marks = configuration.marks
             await engine._tell_of_orphans(configuration)
             engine._dispatch(engine._new_destinations(configuration))
             engine.feeds |= feeds_of(configuration.channels, configuration.mappings)
@@ -95,7 +97,7 @@ class Engine:
         return engine
 
     async def reload(self) -> tuple[str, ...]:
-        """Read the authored files again, run the cases beside them, and swap them in whole; return what changed.
+        """Read the authored files again, run the cases of mappings that changed, and swap them in; return what changed.
 
         ConfigurationError or StartError leave everything as it was. Doors whose `listen` stays keep their connections;
         what is under way ends as it began, and a destination that is described anew takes over when that has ended.
@@ -111,7 +113,7 @@ class Engine:
             return changed
 
     async def _reload(self) -> tuple[str, ...]:
-        configuration = await asyncio.to_thread(configure, self.files, tested=True)
+        configuration = await asyncio.to_thread(configure, self.files, in_force=self._marks)
         gone = self.dispatches.keys() - configuration.destinations.keys()
         await self._refuse_unfinished(gone)
         fresh = self._new_destinations(configuration)
@@ -126,6 +128,7 @@ class Engine:
             await self._end(added)
             raise
         self.alerting = configuration.alerting
+        self._marks = configuration.marks
         for name, destination in fresh.items():
             if name not in added:
                 self.dispatches[name].exchange(destination, _pace(destination.settings))

@@ -1,0 +1,37 @@
+"""What is authored, read at once: when the cases beside a mapping are run."""
+
+from pathlib import Path
+
+import pytest
+
+from engine.errors import ConfigurationError
+from engine.pipeline.configuration import Files, configure
+from tests.ops.test_run import CASES, CHANNEL, PATIENT
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Files:
+    """A channel, and a site's mapping with a case that differs."""
+    for name in ("channels", "mine/resources", "mine/tests"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "channels" / "a.yaml").write_text(CHANNEL.format(name="a", port=0))
+    (tmp_path / "mine" / "resources" / "patient.yaml").write_text(PATIENT.format(rule="PID-16 | coded(marital-status)"))
+    (tmp_path / "mine" / "tests" / "own.yaml").write_text(CASES.format(text="Widowed"))
+    return Files(tmp_path / "channels", tmp_path / "mine", tmp_path / "data")
+
+
+def test_cases_are_run_where_a_mapping_or_a_case_is_not_the_one_in_force(files: Files) -> None:
+    """A start runs none; a change of a channel alone runs none again; another mapping or another case runs them."""
+    assert files.mappings is not None
+    in_force = configure(files).marks
+    (files.channels / "a.yaml").write_text(CHANNEL.format(name="b", port=0))
+    again = configure(files, in_force=in_force)
+    assert (set(again.channels), again.marks) == ({"b"}, in_force)
+    for file, text in (("tests/own.yaml", CASES), ("resources/patient.yaml", PATIENT)):
+        kept = (files.mappings / file).read_text()
+        (files.mappings / file).write_text(text.format(text="Single", rule="PID-16 | coded"))
+        with pytest.raises(ConfigurationError, match="the case differs in patient"):
+            configure(files, in_force=in_force)
+        (files.mappings / file).write_text(kept)
+    with pytest.raises(ConfigurationError, match="the case differs in patient"):
+        configure(files, in_force=frozenset())
