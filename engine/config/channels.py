@@ -32,11 +32,6 @@ def load_channels(folder: Path) -> tuple[Channel, ...]:
     return tuple(channel for _, channel in channels)
 
 
-def load_channel(path: Path) -> Channel:
-    """Read one channel file; ConfigurationError holds every problem in it."""
-    return validate(read(path), Channel)
-
-
 def _files(folder: Path, problems: list[Problem]) -> Sequence[Path]:
     if not folder.is_dir():
         problems.append(Problem(str(folder), 1, 1, "", "no such folder", "make it, or name another with --channels"))

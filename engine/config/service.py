@@ -10,7 +10,6 @@ from pydantic import AfterValidator, Field, model_validator
 
 from engine.config.account import Auth, Client, User
 from engine.config.frozen import Frozen
-from engine.config.secret import Secret
 from engine.config.wording import Placed, nearest, placed
 
 ONLY_SANDBOX: Final = "it needs environment: sandbox"
@@ -186,15 +185,3 @@ class ServiceConfiguration(Frozen):
         for name, tenant in self.tenants.items():
             own += [f"tenants.{name}.{key}" for key in NOT_YET_PER_TENANT if key in tenant.model_fields_set]
         return tuple(own)
-
-
-def demo_configuration(base_url: str, secret: Secret, *, test_hooks: bool = False) -> ServiceConfiguration:
-    """Return the demo's configuration: a sandbox, the tenant `riverbend`, and the client `engine` with all scopes."""
-    return ServiceConfiguration(
-        environment=Environment.SANDBOX,
-        base_url=base_url,
-        service_identifier_system="https://cdis.example",
-        tenants={"riverbend": Tenant()},
-        clients={"engine": Client(tenant="riverbend", secret=secret, name="adt-engine", scopes=("system/*.*",))},
-        test_hooks=test_hooks,
-    )

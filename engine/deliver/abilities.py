@@ -13,7 +13,6 @@ class Abilities:
     """
 
     stated: bool = False
-    fhir_version: str = ""
     merge: bool = False
     if_match: bool = True
     provable: bool = False
@@ -47,7 +46,6 @@ def abilities_of(statement: Any) -> Abilities:
     patient = next((item for item in listed if item.get("type") == "Patient"), {})
     return Abilities(
         stated=True,
-        fhir_version=str(statement.get("fhirVersion", "")),
         merge=any(_merges(item, ("merge", "$merge")) for item in _dicts(patient.get("operation")))
         or any(_merges(item, ()) for item in _dicts(rest.get("operation"))),
         if_match=patient.get("versioning") == "versioned-update",

@@ -58,14 +58,6 @@ class Coding(NamedTuple):
     high: CodeSet | None = None
 
 
-def codec_of(name: str) -> str:
-    """Return the Python codec for a single name of table 0211 or a common spelling of it, '' for an unknown one.
-
-    CNS 11643-1992 is unknown: no codec of Python reads it.
-    """
-    return _CODECS.get(_plain(name), "")
-
-
 def wide_codec(raw: bytes) -> str:
     """Return the codec of UTF-16 or UTF-32 bytes, '' for all others."""
     head = raw[:4]

@@ -37,19 +37,9 @@ TRIGGERS: Final = frozenset(_TRIGGERS)
 """All trigger events of ADT in any version, and Z99 of IHE PAM."""
 
 
-def known_version(version: str) -> bool:
-    """Tell whether a version is one of HL7 2.1 to 2.9.1."""
-    return version in VERSIONS
-
-
 def known_trigger(trigger: str) -> bool:
     """Tell whether any version of HL7 (or IHE PAM, for Z99) knows a trigger event of ADT."""
     return trigger in _TRIGGERS
-
-
-def trigger_name(trigger: str) -> str:
-    """Return what a trigger event is called (`Admit/visit notification`), '' for an unknown one."""
-    return _TRIGGERS[trigger]["name"] if trigger in _TRIGGERS else ""
 
 
 @cache

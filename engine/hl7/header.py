@@ -47,11 +47,6 @@ class Header:
         return self.component(9, 2)
 
     @property
-    def message_structure(self) -> str:
-        """MSH-9.3 as sent; what the message really is follows from version and trigger."""
-        return self.component(9, 3)
-
-    @property
     def control_id(self) -> bytes:
         """MSH-10."""
         return self.field(10)

@@ -28,7 +28,6 @@ class Prefer:
 
     returns: Return = Return.REPRESENTATION
     create_always: bool = False
-    respond_async: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -325,10 +325,3 @@ def _without(record: PatientRecord, gone: set[Identity]) -> PatientRecord:
 def _refuse_faults(faults: Sequence[Finding]) -> None:
     if faults:
         raise MappingError(faults[0].reason, *faults[0].locations[:1])
-
-
-def _refuse_unidentified(side: Identities, place: str) -> None:
-    if side.findings:
-        raise MappingError(side.findings[0].reason, place)
-    if not side.found:
-        raise MappingError("placeholder-identity" if side.placeholders else "no-identity", place)

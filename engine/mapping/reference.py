@@ -9,7 +9,6 @@ from typing import Final
 FIELDS: Final = "fields.tsv"
 TYPES: Final = "types.tsv"
 ELEMENTS: Final = "elements.tsv"
-EXTENSION_VALUES: Final = "value"
 
 
 @dataclass(frozen=True, slots=True)

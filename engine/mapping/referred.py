@@ -21,7 +21,6 @@ from engine.mapping.steps import Apply
 from engine.mapping.template import Compiler
 
 FROM: Final = "from"
-TYPE_SYSTEM: Final = "http://terminology.hl7.org/CodeSystem/v2-0203"
 IDENTITY_KEYS: Final = frozenset({"value", "authority", "type", "system", "display"})
 KINDS: Final = "kinds"
 FILE_KEYS: Final = frozenset({"resource", "extends", FROM, "identity", "elements", "levels", "part", KINDS})

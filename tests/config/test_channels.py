@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.config.channel import AcknowledgementMode, Mode
-from engine.config.channels import load_channel, load_channels
+from engine.config.channel import AcknowledgementMode, Channel, Mode
+from engine.config.channels import load_channels
 from engine.config.shipped import shipped
 from engine.errors import ConfigurationError, Problem
 
@@ -25,6 +25,12 @@ def write(folder: Path, text: str, name: str = "riverbend.yaml") -> Path:
     path = folder / name
     path.write_text(text, encoding="utf-8")
     return path
+
+
+def load_channel(path: Path) -> Channel:
+    """Return the one channel of the folder of a file."""
+    (channel,) = load_channels(path.parent)
+    return channel
 
 
 def problems(folder: Path) -> tuple[Problem, ...]:

@@ -22,7 +22,7 @@ def test_fields():
     assert header.field(8) == b""
     assert header.field(99) == b""
     assert header.delimiters == b"|^~\\&"
-    assert (header.message_type, header.trigger, header.message_structure) == ("ADT", "A01", "ADT_A01")
+    assert (header.message_type, header.trigger) == ("ADT", "A01")
     assert (header.control_id, header.processing_id, header.version) == (b"ID 1", "P", "2.5.1")
     assert (header.accept_condition, header.application_condition) == ("AL", "NE")
     assert header.charset_field == b"8859/1~ISO IR87"

@@ -14,11 +14,9 @@ import httpx
 import orjson
 import pytest
 
-from engine.config.secret import Secret
-from engine.config.service import ServiceConfiguration, demo_configuration
+from engine.config.service import ServiceConfiguration
 from engine.config.source import parse, validate
 from engine.errors import ConfigurationError
-from engine.interchange.http.process import at_port
 from tests.interchange.kit import SECRET, patient, running, running_inside
 from tests.interchange.process import COMMAND, DATABASE, ENVIRONMENT, PROGRAM, started
 
@@ -252,10 +250,3 @@ def test_faults_of_the_whole_are_told_all_at_once() -> None:
         (10, "auth.auto_login_user"),
         (10, "auth.auto_login_user"),
     ]
-
-
-def test_demo_configuration() -> None:
-    """The demo's configuration takes the port that it is given."""
-    made = at_port(demo_configuration("http://127.0.0.1:0", Secret(env="ENGINE_SECRET")), 4711)
-    assert (made.base_url, made.token_url) == ("http://127.0.0.1:4711", "http://127.0.0.1:4711")
-    assert made.clients["engine"].scopes == ("system/*.*",)

@@ -42,7 +42,7 @@ def prefer(header: str) -> Prefer:
         if name.lower() == "return":
             wanted = value.strip('" ')
             returns = next((one for one in Return if one.lower() == wanted.lower()), returns)
-    return Prefer(returns, "create-always" in names, "respond-async" in names)
+    return Prefer(returns, "create-always" in names)
 
 
 def _plain(options: str) -> set[str]:
