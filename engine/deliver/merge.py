@@ -1,4 +1,4 @@
-"""Patient merge: the steps of engine.md, section 5, "Merge", from two identifiers to one record, or to a refusal.
+"""Patient merge, step by step, from two identifiers to one record, or to a refusal.
 
 A merge cannot be undone, so both sides are read from the server each time, and nothing is sent before it is certain
 that the merge has not been carried out already.

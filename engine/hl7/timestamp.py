@@ -79,10 +79,10 @@ def parse_timestamp(text: str, zone: tzinfo, message_offset: tzinfo | None = Non
         digits += (1, 1)[len(digits) - 1 :]
     try:
         if own or message_offset is not None:
-            at = datetime(*digits, tzinfo=_offset(own) if own else message_offset)  # type: ignore[arg-type,misc]
+            at = datetime(*digits, tzinfo=_offset(own) if own else message_offset)  # type: ignore[arg-type,misc]  # year to second
             flags: tuple[str, ...] = ()
         else:
-            at, flags = _placed(datetime(*digits, tzinfo=zone), precision)  # type: ignore[arg-type,misc]
+            at, flags = _placed(datetime(*digits, tzinfo=zone), precision)  # type: ignore[arg-type,misc]  # year to second
         if not 1 < digits[0] < MAXYEAR:
             at.astimezone(UTC)
     except (ValueError, OverflowError):

@@ -22,35 +22,35 @@ LEAST: Final = "\0"  # what is appended to a text makes the next one
 LAST: Final = "\U0010ffff"
 
 BELOW: Final = "seq < ? AND seq >= ? ORDER BY seq DESC"
-ALL: Final = Stream(f"SELECT seq FROM entry WHERE {BELOW}")  # noqa: S608 - constants, as below
+ALL: Final = Stream(f"SELECT seq FROM entry WHERE {BELOW}")  # noqa: S608 - constants
 
 FEED: Final = f"""
 SELECT seq FROM entry INDEXED BY entry_feed WHERE channel = ? AND source = ? AND event = ? AND {BELOW}
-"""  # noqa: S608
+"""  # noqa: S608 - constants
 NEXT_FEED: Final = """
 SELECT channel, source, event FROM entry INDEXED BY entry_feed WHERE (channel, source, event) >= (?, ?, ?)
 ORDER BY channel, source, event LIMIT 1
 """
-VISIT: Final = f"SELECT seq FROM entry INDEXED BY entry_visit WHERE visit = ? AND visit <> '' AND {BELOW}"  # noqa: S608
+VISIT: Final = f"SELECT seq FROM entry INDEXED BY entry_visit WHERE visit = ? AND visit <> '' AND {BELOW}"  # noqa: S608 - constants
 # Not in the order of an index; only asked where there are few.
-CONTROL: Final = f"SELECT seq FROM entry INDEXED BY entry_control WHERE control_id = ? AND {BELOW}"  # noqa: S608
+CONTROL: Final = f"SELECT seq FROM entry INDEXED BY entry_control WHERE control_id = ? AND {BELOW}"  # noqa: S608 - constants
 CONTROLS: Final = """
 SELECT COUNT(*) FROM (SELECT 1 FROM entry INDEXED BY entry_control WHERE control_id = ? LIMIT ?)
 """
 STATE: Final = f"""
 SELECT seq FROM delivery INDEXED BY delivery_open
 WHERE destination = ? AND state = ? AND state <> 'delivered' AND {BELOW}
-"""  # noqa: S608
+"""  # noqa: S608 - constants
 STATE_AT_DOOR: Final = f"""
 SELECT seq FROM entry INDEXED BY entry_door WHERE state = ? AND state <> 'received' AND {BELOW}
-"""  # noqa: S608
+"""  # noqa: S608 - constants
 REASON: Final = f"""
 SELECT seq FROM delivery INDEXED BY delivery_reason WHERE reason = ? AND reason <> '' AND {BELOW}
-"""  # noqa: S608
+"""  # noqa: S608 - constants
 REASON_AT_DOOR: Final = f"""
 SELECT seq FROM entry INDEXED BY entry_reason WHERE reason = ? AND reason <> '' AND {BELOW}
-"""  # noqa: S608
-NOTED: Final = f"SELECT seq FROM noted WHERE code = ? AND {BELOW}"  # noqa: S608
+"""  # noqa: S608 - constants
+NOTED: Final = f"SELECT seq FROM noted WHERE code = ? AND {BELOW}"  # noqa: S608 - constants
 # The codes of a range, each found by one step in the index.
 CODES: Final = """
 WITH RECURSIVE found (code) AS (
@@ -60,7 +60,7 @@ WITH RECURSIVE found (code) AS (
   WHERE found.code IS NOT NULL)
 SELECT code FROM found WHERE code IS NOT NULL LIMIT ?3
 """
-NAMED: Final = f"SELECT seq FROM named_in WHERE identity = ? AND {BELOW}"  # noqa: S608
+NAMED: Final = f"SELECT seq FROM named_in WHERE identity = ? AND {BELOW}"  # noqa: S608 - constants
 BY_KEY: Final = "SELECT identity FROM lane_of WHERE key = ?"
 BY_VALUE: Final = """
 SELECT identity FROM lane_of INDEXED BY lane_of_value WHERE substr(key, instr(key, '|') + 1) = ?

@@ -31,7 +31,7 @@ def never(one: Alternative) -> bool:
 
 
 def _forbids(condition: Condition, head: Head, unless: bool) -> bool:
-    valued, empty = (Term(head, (), negated) for negated in (False, True))  # type: ignore[arg-type]
+    valued, empty = (Term(head, (), negated) for negated in (False, True))  # type: ignore[arg-type]  # what no term can ask for equals none
     if unless:
         return any(group == (valued,) for group in condition)
     return all(empty in group for group in condition)

@@ -20,7 +20,7 @@ MAX_KEPT: Final = 1024
 
 def _by_table(table: Table, look_up: Made) -> Made:
     """Return a function that knows what becomes of the table's own codes, as of which it warns of none."""
-    known = table.answers(lambda code: look_up(code, None))  # type: ignore[arg-type]
+    known = table.answers(lambda code: look_up(code, None))  # type: ignore[arg-type]  # nothing of a message is asked for the table's own codes
 
     def made(value: str, reading: Reading) -> Any:
         return known[value] if value in known else look_up(value, reading)

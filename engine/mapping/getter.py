@@ -63,7 +63,7 @@ def _term_test(term: Term, segment_at_hand: str) -> Test:
     elif isinstance(source, Part) and values and source.subcomponent <= 1:
         return _part_test(max(source.component, 1) - 1, values, negated)
     else:
-        step = part_step(source, Takes.TEXT)  # type: ignore[arg-type]
+        step = part_step(source, Takes.TEXT)  # type: ignore[arg-type]  # a part: all else is told above
     if not values:
         return lambda scope, reading: isinstance(step(scope, reading), str) != negated
     return lambda scope, reading: (step(scope, reading) in values) != negated

@@ -197,7 +197,7 @@ class _File:
     def _constant(self, part: Any, step: Step, element: Element) -> Any:
         if element.type_ == "boolean":
             return part == "true"
-        return step(None, None)  # type: ignore[arg-type]
+        return step(None, None)  # type: ignore[arg-type]  # a constant asks for neither
 
     def _text(self, text: Any, scope: Scope) -> Step:
         return self._compiler.expression(text, scope, Element("string", many=False)).step

@@ -37,7 +37,7 @@ def instant(kit: Kit, _: tuple[str, ...]) -> Made:
 def minutes_after(kit: Kit, words: tuple[str, ...]) -> Made:
     """Return the moment so many minutes after that of a field; nothing where that is a mere date."""
     read, head = kit.stamps.read, parse_path(words[0])
-    start = field_step(head, Takes.TEXT, "") if head is not None else (lambda _, __: None)  # type: ignore[arg-type]
+    start = field_step(head, Takes.TEXT, "") if head is not None else (lambda _, __: None)  # type: ignore[arg-type]  # the check has refused all but fields
 
     def made(value: str, reading: Reading) -> Any:
         if not MINUTES.fullmatch(value):

@@ -175,7 +175,7 @@ class WatchedTable(Table):
         self.told(self.name, code, found)
         return found
 
-    def answers(self, made: Callable[[str], Any]) -> dict[str, Any]:  # noqa: ARG002
+    def answers(self, made: Callable[[str], Any]) -> dict[str, Any]:  # noqa: ARG002 - as Table has it
         """Return none: each look-up is told."""
         return {}
 

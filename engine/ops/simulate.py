@@ -95,8 +95,10 @@ def simulate(
                 advance()
 
             feed = ((message.family, message.raw) for message in messages)
-            options = {"connections": connections, "rate": rate, "timeout_seconds": timeout, "tls": context}
-            asyncio.run(send_stream(*far, feed, heard, **options))  # type: ignore[arg-type]
+            sending = send_stream(
+                *far, feed, heard, connections=connections, rate=rate, timeout_seconds=timeout, tls=context
+            )
+            asyncio.run(sending)
     seconds = time.perf_counter() - started
     if as_json:
         typer.echo(orjson.dumps(_report(tally, seconds), option=orjson.OPT_INDENT_2))

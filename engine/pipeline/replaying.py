@@ -109,7 +109,7 @@ class Replays:
             items = [await self._item(run, one) for one in batch]
             fault.point("F19")
             at = self._desk.clock()
-            await journal.act(lambda rooms, items=items, at=at: runs.take_up(rooms, run, items, at))  # type: ignore[misc]
+            await journal.act(partial(runs.take_up, run=run, items=items, at=at))
             self._desk.wake()
             await asyncio.sleep(len(batch) / run.rate)
             await self._settled(run, MOST_MOVING)

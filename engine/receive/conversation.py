@@ -176,7 +176,7 @@ class Conversation:
         data = self._wire(reply)
         if self._gone or self._muted:
             if reply.written and reply.now is not None:
-                reply.written(False)  # noqa: FBT003
+                reply.written(False)  # noqa: FBT003 - the callable's name says what
         else:
             self._outbox.post(data, reply.written if reply.now is not None else None)
             if reply.close:
@@ -205,7 +205,7 @@ class Conversation:
             self._forget_task()
             self._awaited -= 1
             if told and (failed or (content is not None and not self._open)):
-                told(False)  # noqa: FBT003
+                told(False)  # noqa: FBT003 - the callable's name says what
         if content is not None and self._open:
             self._outbox.post(frame(content), told)
         self._close_when_done()

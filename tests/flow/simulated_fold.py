@@ -1,7 +1,7 @@
 """What a simulation's messages should have made of people and visits: slow, obvious, and nothing of the engine's in it.
 
 It knows only what engine/simulation tells: two authorities, four sending systems, the merge, the change of number,
-moves, links, deletions, and the events of a visit. The rules are those of engine.md, section 5.
+moves, links, deletions, and the events of a visit.
 """
 
 from collections.abc import Iterable, Sequence

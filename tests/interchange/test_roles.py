@@ -1,4 +1,4 @@
-"""Who may do what to which type: every role, every kind of scope, every interaction (service.md 4.3, 4.5)."""
+"""Who may do what to which type: every role, every kind of scope, every interaction."""
 
 from itertools import count
 from typing import Any

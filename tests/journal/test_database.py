@@ -31,7 +31,7 @@ DURABLE = {
 
 
 def test_the_writer_has_every_setting_of_durability(tmp_path: Path) -> None:
-    """What proof.md asks for is what the connection says of itself."""
+    """What durability asks for is what the connection says of itself."""
     with contextlib.closing(open_writer(tmp_path)) as connection:
         found = {name: connection.execute(f"PRAGMA {name}").fetchone()[0] for name in DURABLE}
     assert found == DURABLE

@@ -22,7 +22,7 @@ from engine.journal.entry import (
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
-# Written by hand from engine.md, not derived: who may go where.
+# Written by hand, not derived: who may go where.
 REFERENCE = {
     "received": {"claimed", "waiting", "discarded"},
     "waiting": {"received", "discarded"},

@@ -19,7 +19,7 @@ from engine.interchange.service import Service
 from engine.interchange.store.transaction import Stored, Transaction, milliseconds
 from engine.interchange.view import shown
 
-# Scopes that open a whole chart by themselves; one of a single type does not (service.md, 4.3).
+# Scopes that open a whole chart by themselves; one of a single type does not.
 SCOPES: Final = frozenset({"patient.read", "patient360"})
 
 

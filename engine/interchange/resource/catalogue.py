@@ -1,4 +1,4 @@
-"""Every type that is kept, one line of facts each: search parameters, chart, care dates, roles (service.md 6.2, 18)."""
+"""Every type that is kept, one line of facts each: search parameters, chart, care dates, roles."""
 
 from dataclasses import replace
 from functools import partial

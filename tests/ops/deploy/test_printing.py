@@ -11,7 +11,7 @@ import pytest
 from engine import __version__
 from engine.config.settings import child_environment
 
-# proof.md S25, and what else keeps a service in its place.
+# What keeps a service in its place.
 HARDENED = {
     "NoNewPrivileges": "yes",
     "ProtectSystem": "strict",
