@@ -80,6 +80,14 @@ def test_every_path_is_there() -> None:
         assert (ROOT / name).exists(), name
 
 
+def test_every_section_is_led_to() -> None:
+    """The table of what to read names every section, and nothing that is none."""
+    prose = re.sub(r"^```.*?^```", "", README, flags=re.MULTILINE | re.DOTALL)
+    headings = re.findall(r"^##+ (.+)$", prose, re.MULTILINE)
+    anchors = {re.sub(r"[^a-z0-9 _-]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    assert set(re.findall(r"\]\(#([^)]+)\)", README)) == anchors - {"promises"}
+
+
 def test_the_shown_commands_work(tmp_path: Path) -> None:
     """The offline commands of the README run as they stand and end well."""
     shown = [line for block in _blocks("sh") for line in block.splitlines()]

@@ -182,7 +182,7 @@ async def test_what_is_chosen_from_is_the_one_that_is_described(api: Api) -> Non
     ("act", "given"),
     [
         ("lanes.release", {"reasn": "missing-required"}),
-        ("replays.start", {"state": "delivered", "chanel": "none"}),
+        ("replays.start", {"state": "delivered", "chan": "none"}),
         ("messages.search", {"patiant": "RB-1"}),
         ("messages.export", {"reason": "x", "filter": {"patiant": "RB-1"}}),
     ],
