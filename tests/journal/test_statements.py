@@ -19,6 +19,7 @@ from engine.journal import (
     memory,
     recording,
     runs,
+    selecting,
     settling,
     spans,
     tallying,
@@ -27,6 +28,7 @@ from engine.journal import (
 from engine.journal.database import open_writer
 from engine.journal.entry import State
 from engine.journal.searching import Search
+from engine.journal.selecting import Selection, conditions
 from engine.journal.views import Filters
 
 HOT = (recording, claiming, settling, memory, lanes, acts, runs, holding, tallying, spans, writer, backlog)
@@ -102,6 +104,37 @@ def test_each_entry_of_a_chunk_is_held_against_a_filter_by_its_number(filters: F
         plan = connection.execute(f"EXPLAIN QUERY PLAN {search._sql}", ("[]", *search._values)).fetchall()
     scans = [row[3] for row in plan if row[3].startswith("SCAN") and not re.match(r"SCAN (one|f|asked|who) ", row[3])]
     assert scans == []
+
+
+SELECTIONS = [
+    pytest.param(Selection(**given), id=name)
+    for name, given in {
+        "a patient's value": {"patient": "1"},
+        "a patient's value, of a feed": {"patient": "1", "channel": "adt", "event": "A08"},
+        "a patient's value, held": {"patient": "1", "state": State.HELD},
+        "a patient's key": {"patient": "s|1"},
+        "a patient's key, at a new destination": {"patient": "s|1", "destination": "d"},
+        "a time": {"since": datetime(2026, 3, 1, tzinfo=UTC)},
+        "a time, of a feed": {"until": datetime(2026, 3, 1, tzinfo=UTC), "channel": "adt"},
+        "a reason": {"reason": "unchanged"},
+        "held": {"state": State.HELD},
+        "held, for a reason": {"state": State.HELD, "reason": "http-422", "channel": "adt"},
+        "refused": {"state": State.REJECTED, "destination": "d"},
+        "a channel": {"channel": "adt"},
+        "numbers": {"entries": (1, 2), "event": "A08"},
+    }.items()
+]
+
+
+@pytest.mark.parametrize("selection", SELECTIONS)
+def test_a_bulk_selection_goes_by_an_index(selection: Selection, tmp_path: Path) -> None:
+    """Whatever bounds it is a step in an index: no walk over all entries, deliveries or identities."""
+    where, values = conditions(selection, 0, 1)
+    sql = f"{selecting.SELECT}{' AND '.join(where)} ORDER BY e.seq"
+    with contextlib.closing(open_writer(tmp_path)) as connection:
+        plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {sql}", values)]
+    assert [step for step in plan if step.startswith("SCAN") and not KNOWN_SCANS.match(step)] == []
+    assert selection.patient == "" or not [step for step in plan if "entry_feed" in step]
 
 
 @pytest.mark.parametrize("statement", statements((counting,)))
