@@ -5,10 +5,11 @@ meanwhile neither disturbs the copy nor starts it again. A restored journal is o
 unfinished may have been delivered, and overtaken, since. So every destination is paused until a person has looked.
 """
 
+import contextlib
 import dataclasses
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
@@ -18,7 +19,16 @@ from typing import Final
 
 from engine import fault
 from engine.errors import BackupError
-from engine.journal.database import FILE, copy_whole, open_reader, open_to_read, open_to_write
+from engine.journal.database import (
+    FILE,
+    PAGE_BYTES,
+    PART,
+    RESTORING,
+    copy_whole,
+    open_reader,
+    open_to_read,
+    open_to_write,
+)
 from engine.journal.lock import FolderLock
 from engine.journal.pausing import pause_everywhere
 from engine.journal.reopening import close_entrances
@@ -28,13 +38,13 @@ from engine.journal.verify import faults
 from engine.sqlite import failure_of
 
 PAGES_AT_ONCE: Final = 2048
-PART: Final = ".part"
 ASIDE: Final = ".before-restore-{:%Y%m%dT%H%M%S}"
 
 COUNTS: Final = "SELECT COUNT(*), COALESCE(MAX(seq), 0) FROM entry"
 UNFINISHED: Final = "SELECT COUNT(DISTINCT seq) FROM delivery WHERE state IN ('received', 'waiting', 'claimed', 'held')"
 
-Watch = Callable[[int, int], None]
+Watch = Callable[[str, int, int], None]
+"""Hears what is done (`pages copied`, `messages proven`), how many of how many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +62,8 @@ class Proven:
 def back_up(folder: Path, target: Path, watch: Watch) -> Proven:
     """Copy the journal of a folder into a new file while the engine runs, and prove the copy.
 
-    The file gets its name only when it is proven, so that one with the name is whole. `watch` hears pages done and
-    in all. BackupError: the target exists, or there is no room for it or for the log that grows meanwhile.
+    The file gets its name only when it is proven, so that one with the name is whole. BackupError: the target exists,
+    or there is no room for it or for the log that grows meanwhile.
     """
     if target.exists():
         raise BackupError(f"{target} exists: name a new file, a backup is never written over")
@@ -63,32 +73,30 @@ def back_up(folder: Path, target: Path, watch: Watch) -> Proven:
 
     def progress(_status: int, remaining: int, total: int) -> None:
         fault.point("F24")
+        _check_room(part.parent, remaining * PAGE_BYTES)
         if shutil.disk_usage(folder).free < keep:
             raise BackupError(f"the disk of {folder} is nearly full: the backup was given up, the engine goes on")
-        watch(total - remaining, total)
+        watch("pages copied", total - remaining, total)
 
-    try:
+    with _wholly(part, target):
         with closing(open_reader(folder)) as source:
+            _check_room(part.parent, (folder / FILE).stat().st_size)
             copy_whole(source, part, PAGES_AT_ONCE, progress)
-        proven = prove(part)
+        proven = prove(part, watch)
         _keep(part, target)
-    except BaseException as error:
-        part.unlink(missing_ok=True)
-        if (word := failure_of(error)) is not None:
-            raise BackupError(f"{target} could not be written ({word}): mend the disk, then try again") from error
-        raise
     return dataclasses.replace(proven, path=target)
 
 
-def prove(path: Path) -> Proven:
+def prove(path: Path, watch: Watch | None = None) -> Proven:
     """Read a whole backup: the file, its tables and the digest of every body; BackupError names the first fault."""
     if not path.is_file():
         raise BackupError(f"there is no backup {path}")
     with closing(open_to_read(path)) as connection:
         try:
-            found = next(faults(connection, sealing=opened(connection, configured())), None)
             entries, last = connection.execute(COUNTS).fetchone()
             (unfinished,) = connection.execute(UNFINISHED).fetchone()
+            read = _counted(entries, watch) if watch else None
+            found = next(faults(connection, read, opened(connection, configured())), None)
         except Exception as error:
             if (word := failure_of(error)) is not None:
                 raise BackupError(f"{path} is no whole journal ({word}): take another backup") from error
@@ -101,31 +109,73 @@ def prove(path: Path) -> Proven:
     return Proven(path, entries, last, unfinished, path.stat().st_size, digest)
 
 
-def restore(backup: Path, folder: Path, *, now: datetime, replace: bool = False) -> Proven:
+def restore(backup: Path, folder: Path, *, now: datetime, replace: bool = False, watch: Watch | None = None) -> Proven:
     """Put a proven backup in the place of a folder's journal, every destination paused; return what it holds.
 
-    A journal that is there already is set aside under another name, and only with `replace`; nothing is deleted.
-    BackupError: it is not sound, or a journal is there. JournalUnusableError: an engine runs on the folder, or the
-    backup was written by a newer program.
+    A journal that is there already is set aside under another name, and only with `replace`; nothing is deleted. Where
+    a restore is cut off, no engine starts on the folder before it was repeated. BackupError: it is not sound, a journal
+    is there, or there is no room. JournalUnusableError: an engine runs on the folder, or the backup was written by a
+    newer program.
     """
-    proven = prove(backup)
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    proven = prove(backup, watch)
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise BackupError(f"the folder {folder} cannot be made ({error.strerror}): name another --data") from error
     lock = FolderLock(folder)
     try:
         place = folder / FILE
         if place.exists() and not replace:
             raise BackupError(f"{folder} holds a journal: name another --data, or set it aside with --replace")
-        part = place.with_name(FILE + PART)
-        _make_empty(part)
-        shutil.copyfile(backup, part)
-        with closing(open_to_write(part)) as connection:
-            pause_everywhere(connection, "restored", now)
-            close_entrances(connection, now)
+        part = folder / RESTORING
+        with _wholly(part, place):
+            _make_empty(part)
+            _check_room(folder, proven.size_bytes)
+            shutil.copyfile(backup, part)
+            with closing(open_to_write(part)) as connection:
+                pause_everywhere(connection, "restored", now)
+                close_entrances(connection, now)
+            _sync(part)
         _set_aside(place, ASIDE.format(now))
         _keep(part, place)
     finally:
         lock.release()
     return proven
+
+
+@contextlib.contextmanager
+def _wholly(part: Path, target: Path) -> Iterator[None]:
+    """Take away the unfinished file where its making fails, and say what the disk said."""
+    try:
+        yield
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            for name in ("-wal", "-shm", "-journal", ""):
+                part.with_name(part.name + name).unlink(missing_ok=True)
+        if (word := failure_of(error)) is not None:
+            raise BackupError(f"{target} could not be written ({word}): mend the disk, then try again") from error
+        raise
+
+
+def _check_room(folder: Path, size: int) -> None:
+    free = shutil.disk_usage(folder).free
+    if free < size:
+        raise BackupError(
+            f"the disk of {folder} has no room: {size / 2**20:,.1f} MiB are needed and {free / 2**20:,.1f} MiB are "
+            "free; free some, or name a place on another disk"
+        )
+
+
+def _counted(entries: int, watch: Watch) -> Callable[[int], None]:
+    done = 0
+
+    def read(count: int) -> None:
+        nonlocal done
+        done += count
+        watch("messages proven", done, entries)
+
+    read(0)
+    return read
 
 
 def _set_aside(place: Path, ending: str) -> None:

@@ -18,6 +18,9 @@ from engine.journal.schema import migrate, refuse_newer, refuse_older
 from engine.sqlite import DURABLE, Connection, Setting, library_fault, untaken
 
 FILE: Final = "journal.db"
+PART: Final = ".part"
+# A restore that was cut off leaves this: the journal beside it, or none, is not the one to go on with.
+RESTORING: Final = FILE + PART
 PAGE_BYTES: Final = 4096
 LOG_PAGES: Final = 4000
 STATEMENTS_CACHED: Final = 512
@@ -142,6 +145,11 @@ def _check_folder(folder: Path) -> None:
     if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
         raise JournalUnusableError(
             f"the data folder {folder} cannot be written: mend its owner and permissions, or choose another with --data"
+        )
+    if (folder / RESTORING).exists():
+        raise JournalUnusableError(
+            f"a restore into {folder} was cut off: repeat `adt-engine journal restore FILE --data {folder} --replace`; "
+            f"what it had set aside is still there, as {FILE}.before-restore-*"
         )
     mount = mount_of(folder.absolute())
     if mount.remote:

@@ -3,10 +3,12 @@
 import contextlib
 import os
 import shutil
+import signal
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
+from types import FrameType
 from typing import Annotated, Any
 
 import orjson
@@ -15,7 +17,7 @@ from rich.progress import Progress, TaskID
 
 from engine.config.channels import load_channels
 from engine.errors import UsageError
-from engine.journal.backup import Proven, back_up, prove, restore
+from engine.journal.backup import Proven, Watch, back_up, prove, restore
 from engine.journal.database import FILE, open_reader, open_writer
 from engine.journal.lock import FolderLock
 from engine.journal.reading import Reader
@@ -70,7 +72,9 @@ def verify(
     Example: adt-engine journal verify --data /var/lib/adt-engine
     """
     if backup is not None:
-        _say_proven(prove(backup), "sound", as_json=as_json)
+        with _steps(shown=not as_json) as watch:
+            proven = prove(backup, watch)
+        _say_proven(proven, "sound", as_json=as_json)
         return
     total = _counts(data)["entries"]
     with _bar("messages", total, shown=not as_json) as (bar, task), closing(open_reader(data)) as connection:
@@ -108,8 +112,9 @@ def backup(
     Example: adt-engine journal backup --to /backup/adt-2026-07-01.db --data /var/lib/adt-engine
     """
     asked_if_running(data, "journal.backup", {})
-    with _bar("pages", None, shown=not as_json) as (bar, task):
-        proven = back_up(data, to, lambda done, of: bar.update(task, completed=done, total=of))
+    signal.signal(signal.SIGTERM, _end)
+    with _steps(shown=not as_json) as watch:
+        proven = back_up(data, to, watch)
     _say_proven(proven, "saved and proven", as_json=as_json)
 
 
@@ -123,16 +128,17 @@ def restore_(
     """Prove a backup and put it in the place of the journal of a folder on which no engine runs.
 
     When the engine starts on it, it listens, but every destination is paused: what the backup calls unfinished may
-    have been delivered, and overtaken, since. `channels resume` lets a destination go on.
+    have been delivered, and overtaken, since. `destinations resume` lets one go on.
 
     Example: adt-engine journal restore /backup/adt-2026-07-01.db --data /var/lib/adt-engine --replace
     """
-    proven = restore(file, data, now=datetime.now(UTC), replace=replace)
+    with _steps(shown=not as_json) as watch:
+        proven = restore(file, data, now=datetime.now(UTC), replace=replace, watch=watch)
     _say_proven(proven, f"restored into {data}", as_json=as_json)
     if not as_json:
         errors().print(
             f"Every destination is paused. Start the engine, look at the {proven.unfinished} unfinished entries "
-            "(`messages list --state received`), then let the destinations go on.",
+            "(`messages list --state received`), then `adt-engine destinations resume NAME`.",
             soft_wrap=True,
         )
 
@@ -256,6 +262,25 @@ def _say_proven(proven: Proven, done: str, *, as_json: bool) -> None:
     said = f"{proven.path}: {done}; {proven.entries} entries, {proven.unfinished} unfinished, {_mib(proven.size_bytes)}"
     output().print(cell(said, POSITIVE), soft_wrap=True)
     output().print(cell(f"SHA-256 {proven.sha256}"), soft_wrap=True)
+
+
+@contextlib.contextmanager
+def _steps(*, shown: bool) -> Iterator[Watch]:
+    """Show how far one step after the other has come."""
+    with progress(shown=shown) as bar:
+        tasks: dict[str, TaskID] = {}
+
+        def watch(what: str, done: int, of: int) -> None:
+            if what not in tasks:
+                tasks[what] = bar.add_task(what, total=of)
+            bar.update(tasks[what], completed=done, total=of)
+
+        yield watch
+
+
+def _end(number: int, _frame: FrameType | None) -> None:
+    """End as after Ctrl-C, so that nothing half done is left."""
+    raise SystemExit(128 + number)
 
 
 @contextlib.contextmanager

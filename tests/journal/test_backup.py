@@ -12,13 +12,13 @@ import pytest
 
 from engine.errors import BackupError, JournalUnusableError
 from engine.journal.backup import back_up, prove, restore
-from engine.journal.database import FILE, open_reader, sqlite3
+from engine.journal.database import FILE, RESTORING, open_reader, open_writer, sqlite3
 from engine.journal.entry import State
 from engine.journal.pausing import EVERYWHERE, paused
 from tests.journal.desk import NOW, Desk, Opener, entry
 
 
-def silent(_done: int, _of: int) -> None:
+def silent(_what: str, _done: int, _of: int) -> None:
     """Hear nothing."""
 
 
@@ -138,7 +138,7 @@ async def test_a_backup_that_is_killed_leaves_no_name(opened: Opener, tmp_path: 
         code = (
             "import sys; from pathlib import Path\n"
             "from engine import fault; from engine.journal.backup import back_up\n"
-            "fault.arm('F24:kill'); back_up(Path(sys.argv[1]), Path(sys.argv[2]), lambda done, of: None)"
+            "fault.arm('F24:kill'); back_up(Path(sys.argv[1]), Path(sys.argv[2]), lambda what, done, of: None)"
         )
         killed = await asyncio.to_thread(
             subprocess.run, [sys.executable, "-c", code, str(desk.folder), str(target)], check=False
@@ -161,10 +161,63 @@ async def test_a_disk_that_is_nearly_full_ends_the_backup(
     assert [path.name for path in files(tmp_path)] == ["data"]
 
 
+async def test_no_engine_starts_where_a_restore_was_cut_off(opened: Opener, tmp_path: Path) -> None:
+    """Whatever is there is not what was asked for: the start is refused with the next step, and a repeat mends it."""
+    async with opened(folder=make(tmp_path / "data")) as desk:
+        await work(desk, 5)
+        back_up(desk.folder, tmp_path / "backup.db", silent)
+    (tmp_path / "data" / RESTORING).write_bytes(b"half")
+    with pytest.raises(JournalUnusableError, match="cut off: repeat `adt-engine journal restore"):
+        open_writer(tmp_path / "data")
+    restore(tmp_path / "backup.db", tmp_path / "data", now=NOW, replace=True)
+    open_writer(tmp_path / "data").close()
+
+
+async def test_a_place_that_cannot_be_a_folder_is_named(opened: Opener, tmp_path: Path) -> None:
+    """A file where the data folder should be, and a folder that cannot be made."""
+    async with opened(folder=make(tmp_path / "data")) as desk:
+        back_up(desk.folder, tmp_path / "backup.db", silent)
+    for place in (tmp_path / "backup.db", tmp_path / "backup.db" / "data"):
+        with pytest.raises(BackupError, match=f"{place} cannot be made"):
+            restore(tmp_path / "backup.db", place, now=NOW)
+
+
+@pytest.mark.parametrize("command", ["backup", "restore"])
+async def test_a_disk_without_room_leaves_nothing_behind(command: str, opened: Opener, tmp_path: Path) -> None:
+    """No file may grow past 100 kB here: one line says so, the journal that is there stays as it was."""
+    async with opened(folder=make(tmp_path / "data")) as desk:
+        await work(desk)
+        back_up(desk.folder, tmp_path / "backup.db", silent)
+    asked = {
+        "backup": ("--to", str(tmp_path / "other.db")),
+        "restore": (str(tmp_path / "backup.db"), "--replace"),
+    }[command]
+    before, listed = entries(tmp_path / "data"), everything(tmp_path)
+    code = (
+        "import resource, signal, sys; from engine.__main__ import main\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000)); main()"
+    )
+    arguments = ("journal", command, *asked, "--data", str(tmp_path / "data"))
+    ended = await asyncio.to_thread(
+        subprocess.run, [sys.executable, "-c", code, *arguments], check=False, capture_output=True, text=True
+    )
+    assert ended.returncode == 1
+    assert "could not be written" in ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert everything(tmp_path) == listed
+    assert entries(tmp_path / "data") == before
+
+
 def make(folder: Path) -> Path:
     """Make a data folder."""
     folder.mkdir(0o700)
     return folder
+
+
+def everything(folder: Path) -> list[str]:
+    """Return all that stands in a folder and below, but for what SQLite keeps beside an open file."""
+    return sorted(str(path) for path in folder.rglob("*") if not path.name.endswith(("-wal", "-shm")))
 
 
 def files(folder: Path) -> list[Path]:

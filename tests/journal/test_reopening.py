@@ -23,7 +23,7 @@ async def test_sessions_and_one_time_tokens_do_not_come_back(opened: Opener, tmp
         await desk.journal.write(partial(accounts.invite, digest=INVITATION, account="ann", expires_at=LATE))
         await desk.journal.write(partial(sessions.begin, digest=COOKIE, session=session, most=10))
         await desk.journal.write(partial(sessions.add_token, digest=TOKEN, made=token))
-        await asyncio.to_thread(back_up, desk.folder, tmp_path / "backup.db", lambda _done, _all: None)
+        await asyncio.to_thread(back_up, desk.folder, tmp_path / "backup.db", lambda _what, _done, _all: None)
         assert await desk.journal.read(partial(sessions.find, digest=COOKIE)) is not None
     restore(tmp_path / "backup.db", tmp_path / "new", now=NOW)
     async with opened(folder=tmp_path / "new") as desk:
