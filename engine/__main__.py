@@ -1,13 +1,14 @@
 """The command `adt-engine`: every command in one place; `python -m engine` is the same."""
 
+import errno
 import sys
 from collections.abc import Mapping
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Final, NoReturn
 
 import typer
 from rich.console import Console
 
-from engine import __version__
+from engine import __version__, telemetry
 from engine.errors import AdtEngineError, ConfigurationError, UsageError
 from engine.ops.lazily import Lazily
 
@@ -61,20 +62,34 @@ def _root(
     pass
 
 
+# What helps against what the system says of a file.
+MENDS: Final[Mapping[int | None, str]] = {
+    errno.EACCES: "run this as the user who may, usually the engine's, or name another place",
+    errno.EPERM: "run this as the user who may, usually the engine's, or name another place",
+    errno.ENOSPC: "free space on that disk, then try again",
+    errno.EDQUOT: "free space on that disk, then try again",
+    errno.EROFS: "name a place that can be written",
+}
+
+
 def main() -> None:
-    """Run the command line; errors of ours are one message on standard error, 2 for wrong use and 1 otherwise."""
+    """Run the command line; whatever goes wrong is one message on standard error, 2 for wrong use and 1 otherwise."""
     try:
         app()
     except (ConfigurationError, UsageError) as error:
-        _say(error)
-        sys.exit(2)
+        _end(str(error), 2)
     except AdtEngineError as error:
-        _say(error)
-        sys.exit(1)
+        _end(str(error), 1)
+    except OSError as error:
+        what = f"{error.filename} cannot be used" if error.filename else "the system refused it"
+        _end(f"{what} ({error.strerror}): {MENDS.get(error.errno, 'mend that, then try again')}", 1)
+    except Exception as error:  # noqa: BLE001 - the last resort: its text may hold anything, a patient's data as well
+        _end(f"a fault of adt-engine ({type(error).__name__} at {telemetry.place_of(error)}): report this line", 1)
 
 
-def _say(error: AdtEngineError) -> None:
-    Console(stderr=True, highlight=False, soft_wrap=True).print(str(error), style="red", markup=False)
+def _end(said: str, code: int) -> NoReturn:
+    Console(stderr=True, highlight=False, soft_wrap=True).print(said, style="red", markup=False)
+    sys.exit(code)
 
 
 if __name__ == "__main__":

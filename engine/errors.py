@@ -19,7 +19,8 @@ AdtEngineError
 │   ├── ForbiddenMoveError             a state move that is not in the table
 │   ├── UnknownEntryError              no such entry
 │   ├── UnknownRunError                no such bulk run
-│   ├── BackupError                    a backup that cannot be made, is not sound, or has no place
+│   ├── BackupError                    a backup that cannot be made, or has no place
+│   │   └── UnsoundBackupError             one that does not prove sound
 │   └── SealError                      a sealed body that was changed, or whose key is gone
 ├── DeliveryError                  a destination
 │   ├── TransientDeliveryError         surely not applied: try again
@@ -38,6 +39,7 @@ AdtEngineError
     └── UnconfirmedActError            the password must be typed again first
 """
 
+from pathlib import Path
 from typing import NamedTuple
 
 
@@ -146,6 +148,14 @@ class UnknownRunError(JournalError):
 
 class BackupError(JournalError):
     """The backup cannot be made or brought back."""
+
+
+class UnsoundBackupError(BackupError):
+    """A backup does not prove sound; `finding` is the first fault of it."""
+
+    def __init__(self, path: Path, finding: str) -> None:
+        super().__init__(f"{path} is not sound: {finding}; take another backup")
+        self.finding = finding
 
 
 class SealError(JournalError):

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from engine import fault
-from engine.errors import BackupError
+from engine.errors import BackupError, UnsoundBackupError
 from engine.journal.database import (
     FILE,
     PAGE_BYTES,
@@ -82,7 +82,7 @@ def back_up(folder: Path, target: Path, watch: Watch) -> Proven:
         with closing(open_reader(folder)) as source:
             _check_room(part.parent, (folder / FILE).stat().st_size)
             copy_whole(source, part, PAGES_AT_ONCE, progress)
-        proven = prove(part, watch)
+        proven = _proven(part, folder, watch)
         _keep(part, target)
     return dataclasses.replace(proven, path=target)
 
@@ -103,7 +103,7 @@ def prove(path: Path, watch: Watch | None = None) -> Proven:
             raise
     if found is not None:
         where = f"entry {found.entry} " if found.entry else ""
-        raise BackupError(f"{path} is not sound: {where}{found.meaning}; take another backup")
+        raise UnsoundBackupError(path, f"{where}{found.meaning}")
     with path.open("rb") as file:
         digest = file_digest(file, "sha256").hexdigest()
     return Proven(path, entries, last, unfinished, path.stat().st_size, digest)
@@ -141,6 +141,16 @@ def restore(backup: Path, folder: Path, *, now: datetime, replace: bool = False,
     finally:
         lock.release()
     return proven
+
+
+def _proven(part: Path, folder: Path, watch: Watch) -> Proven:
+    try:
+        return prove(part, watch)
+    except UnsoundBackupError as error:
+        raise BackupError(
+            f"the copy is not sound, and was not kept: {error.finding}. If `adt-engine journal verify --data {folder}` "
+            "finds it too, keep that folder as it is, and restore the last good backup into another one"
+        ) from error
 
 
 @contextlib.contextmanager

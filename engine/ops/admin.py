@@ -104,6 +104,11 @@ def ask(folder: Path, act: str, arguments: Mapping[str, Any]) -> Any:
             line.connect(str(folder / SOCKET_NAME))
         except (FileNotFoundError, ConnectionRefusedError) as error:
             raise ConnectionError(f"no engine runs on {folder}") from error
+        except OSError as error:
+            raise AdtEngineError(
+                f"{folder / SOCKET_NAME} cannot be used ({error.strerror}): run this as the engine's user, or name "
+                "another --data"
+            ) from error
         line.sendall(_line({"do": act, "with": dict(arguments)}))
         received = b"".join(_received(line))
     if not received:

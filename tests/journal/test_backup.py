@@ -130,6 +130,16 @@ async def test_an_altered_body_is_found_before_it_is_restored(opened: Opener, tm
         restore(tmp_path / "backup.db", tmp_path / "new", now=NOW)
 
 
+async def test_a_journal_that_is_not_sound_is_not_blamed_on_its_backup(opened: Opener, tmp_path: Path) -> None:
+    """Another backup would not help: the message leads to the journal itself, and nothing is left of the copy."""
+    async with opened(folder=make(tmp_path / "data")) as desk:
+        await work(desk)
+        await desk.journal.write(lambda connection: connection.execute("UPDATE payload SET raw = x'20' WHERE seq = 7"))
+        with pytest.raises(BackupError, match=r"not kept: entry 7 .* `adt-engine journal verify --data"):
+            back_up(desk.folder, tmp_path / "backup.db", silent)
+    assert [path.name for path in files(tmp_path)] == ["data"]
+
+
 async def test_a_backup_that_is_killed_leaves_no_name(opened: Opener, tmp_path: Path) -> None:
     """Killed in the middle (F24): no file has the backup's name, and the next try makes it."""
     target = tmp_path / "backup.db"
