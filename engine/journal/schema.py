@@ -4,9 +4,11 @@ Each migration runs in one transaction. A file that names a migration this progr
 newer one, and is refused. Moments are microseconds since 1970 in UTC, lists are JSON.
 """
 
+from contextlib import closing
 from typing import Final
 
 from sqlite_utils import Database, Migrations
+from sqlite_utils.utils import sqlite3  # type: ignore[attr-defined]  # pysqlite3 where it is installed
 
 from engine.errors import JournalUnusableError
 from engine.journal.tables import access, care, messages, operations, replays, search
@@ -14,6 +16,14 @@ from engine.journal.tables import access, care, messages, operations, replays, s
 NAME: Final = "adt-engine-journal"
 
 MIGRATIONS: Final = Migrations(NAME)
+
+COLUMNS: Final = """
+SELECT t.name, c.name FROM sqlite_schema AS t, pragma_table_info(t.name) AS c WHERE t.type = 'table'
+"""
+_STRANGE: Final = (
+    "the journal was made by a version between two releases, whose tables this program cannot bring up: go on with "
+    "that version, or name a new --data"
+)
 
 # In the order in which they are applied; a migration that was released is never changed.
 STEPS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
@@ -39,9 +49,15 @@ for _name, _statements in STEPS:
 
 
 def migrate(db: Database) -> None:
-    """Bring a file's schema up to this program's; JournalUnusableError where a newer program wrote it."""
+    """Bring a file's schema up to this program's; JournalUnusableError where that cannot be done."""
     refuse_newer(db)
-    MIGRATIONS.apply(db)
+    try:
+        MIGRATIONS.apply(db)
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode != sqlite3.SQLITE_ERROR:
+            raise
+        raise JournalUnusableError(_STRANGE) from error
+    _refuse_strange(db)
 
 
 def refuse_older(db: Database) -> None:
@@ -62,8 +78,14 @@ def refuse_newer(db: Database) -> None:
 
 def known_migrations() -> set[str]:
     """Return the names of this program's migrations."""
-    blank = Database(memory=True, execute_plugins=False)
-    try:
+    with closing(Database(memory=True, execute_plugins=False)) as blank:
         return {migration.name for migration in MIGRATIONS.pending(blank)}
-    finally:
-        blank.close()
+
+
+def _refuse_strange(db: Database) -> None:
+    """Raise JournalUnusableError where tables lack columns: versions between two releases made them otherwise."""
+    with closing(Database(memory=True, execute_plugins=False)) as blank:
+        MIGRATIONS.apply(blank)
+        wanted = set(blank.execute(COLUMNS).fetchall())
+    if wanted - set(db.execute(COLUMNS).fetchall()):
+        raise JournalUnusableError(_STRANGE)

@@ -125,18 +125,35 @@ async def test_an_older_schema_is_migrated_with_its_entries(
 
     @newer(name="0002_of_a_test")
     def _second(db: Database) -> None:
-        ran.append(1)
+        ran.extend(db.execute("SELECT seq FROM entry").fetchall())
         db.execute("ALTER TABLE entry ADD COLUMN of_a_test TEXT NOT NULL DEFAULT 'x'")
 
     monkeypatch.setattr(schema, "MIGRATIONS", newer)
     for _time in range(2):
         async with opened() as desk:
             assert await desk.claimed() == [seq]
-    assert ran == [1]
+    assert ran == [(seq,)]
     monkeypatch.undo()
     with pytest.raises(JournalUnusableError, match="0002_of_a_test"):
         async with opened():
             pass
+
+
+@pytest.mark.parametrize("change", ["ALTER TABLE run DROP COLUMN bound", "DROP TABLE run"])
+def test_tables_of_no_release_are_refused_with_what_to_do(change: str, tmp_path: Path) -> None:
+    """A file that names the same migrations and yet has other tables would fail later, in the middle of an act."""
+    with contextlib.closing(open_writer(tmp_path)) as connection:
+        connection.execute(change)
+    with pytest.raises(JournalUnusableError, match="between two releases"):
+        open_writer(tmp_path)
+
+
+def test_a_table_that_is_in_the_way_is_no_fault_of_the_disk(tmp_path: Path) -> None:
+    """A migration that meets its own table says that the file is not of a release, not that the disk is bad."""
+    with contextlib.closing(open_writer(tmp_path)) as connection:
+        connection.execute("DELETE FROM _sqlite_migrations WHERE name = '0006_care'")
+    with pytest.raises(JournalUnusableError, match="between two releases"):
+        open_writer(tmp_path)
 
 
 def test_a_migration_that_fails_leaves_the_file_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
