@@ -246,8 +246,8 @@ async def test_pages_put_nothing_of_a_patient_into_addresses_errors_or_the_log(r
     for block in (_message("G1"), *BROKEN[:16]):
         await _say(address, block)
     await rig.until(lambda rows: all(row.state not in {"received", "claimed"} for row in rows))
-    await rig.engine.wait_for(lambda: any(line["event"] == "started" for line in rig.engine.lines), 60)
-    person = Person(next(line["port"] for line in rig.engine.lines if line["event"] == "pages listening"))
+    await rig.engine.line("started")
+    person = Person((await rig.engine.line("pages listening"))["port"])
     invited = (await rig.ask("users.add", name="ann", role="operator"))["done"]
     assert (await person.set_up(invited["token"], "ann")).status_code == 303
     made, errors = await _visited(person, len(rig.rows()))

@@ -35,7 +35,7 @@ def message(
 async def started(rig: Rig, **environment: str) -> None:
     """Start the engine and wait until it takes acts."""
     await rig.engine.start(**environment)
-    await rig.engine.wait_for(lambda: any(line["event"] == "started" for line in rig.engine.lines), 60)
+    await rig.engine.line("started")
 
 
 async def sent(rig: Rig, *raws: bytes) -> list[Answer]:

@@ -87,10 +87,7 @@ class Program:
 
     async def listening(self) -> int:
         """Wait until the process listens and return its port."""
-        await self.wait_for(lambda: self._said("listening") is not None, START_SECONDS)
-        line = self._said("listening")
-        assert line is not None
-        return int(line["port"])
+        return int((await self.line("listening"))["port"])
 
     async def up(self) -> int:
         """Wait, over any number of lives, until the process listens, and return its port."""
@@ -99,6 +96,11 @@ class Program:
             line = self._said("listening")
             if line is not None:
                 return int(line["port"])
+
+    async def line(self, event: str) -> dict[str, Any]:
+        """Wait until the present life has told of an event, and return its first line; fails as `wait_for` does."""
+        await self.wait_for(lambda: self._said(event) is not None, START_SECONDS)
+        return next(line for line in self.lines if line.get("event") == event)
 
     async def wait_for(self, condition: Callable[[], bool], seconds: float) -> None:
         """Wait until a condition over `lines` holds; AssertionError with the log where the process ends before."""

@@ -92,7 +92,7 @@ async def twice(rig: Rig, *, optional: bool) -> None:
 
 async def test_all_required_destinations_are_waited_for(rig: Rig) -> None:
     """One of two is down: AE past the bound, and again for a repeat; the other one has it all the same."""
-    await rig.engine.wait_for(lambda: any(line["event"] == "started" for line in rig.engine.lines), 60)
+    await rig.engine.line("started")
     await twice(rig, optional=False)
     raw = message("A28", "C1", "RB-1")
     assert (await sent(rig, raw)).code == "AE"
@@ -102,7 +102,7 @@ async def test_all_required_destinations_are_waited_for(rig: Rig) -> None:
 
 async def test_an_optional_destination_is_not_waited_for(rig: Rig) -> None:
     """AA once the required ones have it; a repeat hears the same, and so does what came before there were two."""
-    await rig.engine.wait_for(lambda: any(line["event"] == "started" for line in rig.engine.lines), 60)
+    await rig.engine.line("started")
     before = message("A28", "C0", "RB-0")
     assert (await sent(rig, before)).code == "AA"
     await twice(rig, optional=True)
@@ -115,7 +115,7 @@ async def test_an_optional_destination_is_not_waited_for(rig: Rig) -> None:
 
 async def test_a_channel_that_is_stopped_answers_what_it_has_taken(rig: Rig) -> None:
     """Stop waits for the outcome of what is in flight, within the channel's bound."""
-    await rig.engine.wait_for(lambda: any(line["event"] == "started" for line in rig.engine.lines), 60)
+    await rig.engine.line("started")
     rig.proxy.script = lambda call: Fault(wait_seconds=1.0) if call.writes else None
     sending = asyncio.create_task(sent(rig, message("A28", "C1", "RB-1")))
     await rig.until(lambda rows: len(rows) == 1)

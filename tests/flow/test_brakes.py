@@ -39,7 +39,7 @@ def states(rows: list[Row]) -> set[tuple[str, str]]:
 async def up(rig: Rig) -> None:
     """Start the engine and wait until all of it runs."""
     await rig.engine.start()
-    await rig.engine.wait_for(lambda: any(line["event"] == "started" for line in rig.engine.lines), 60)
+    await rig.engine.line("started")
 
 
 async def the(rig: Rig, act: str) -> dict[str, Any]:

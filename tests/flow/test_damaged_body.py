@@ -13,7 +13,7 @@ async def test_a_body_that_was_changed_on_the_disk_holds_its_patient_only(tmp_pa
     """The digest it came with no longer fits: it is held by name, and the next patient is delivered."""
     async with running(tmp_path) as rig:
         await rig.engine.start()
-        await rig.engine.wait_for(lambda: any(line["event"] == "started" for line in rig.engine.lines), 60)
+        await rig.engine.line("started")
         assert "error" not in await rig.ask("destinations.pause", destination="interchange")
         host, port = await rig.address()
         await send_messages(host, port, [message(b"C1", b"RB-1"), message(b"C2", b"RB-2")])
@@ -24,7 +24,7 @@ async def test_a_body_that_was_changed_on_the_disk_holds_its_patient_only(tmp_pa
             )
             connection.commit()
         await rig.engine.start()
-        await rig.engine.wait_for(lambda: any(line["event"] == "started" for line in rig.engine.lines), 60)
+        await rig.engine.line("started")
         assert "error" not in await rig.ask("destinations.resume", destination="interchange")
         await rig.until(lambda rows: [(row.state, row.reason) for row in rows][:1] == [("held", "body-damaged")])
         await rig.until(lambda rows: rows[1].state == "delivered")

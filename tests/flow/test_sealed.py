@@ -43,7 +43,7 @@ async def rig(tmp_path: Path, key: Path) -> AsyncIterator[Rig]:
     """An engine on a sealed journal: two patients, one held, one merged into the other."""
     async with running(tmp_path) as opened:
         await opened.engine.start(**{KEY_FILE_VARIABLE: str(key)})
-        await opened.engine.wait_for(lambda: any(line["event"] == "started" for line in opened.engine.lines), 60)
+        await opened.engine.line("started")
         feed = [
             message("C1", "KNRMRN1"),
             message("C2", "KNRMRN2"),

@@ -7,28 +7,21 @@ from typing import Any
 
 import pytest
 
-from engine.journal.journal import Journal
-from tests.journal.desk import NOW, Desk, Opener
+from tests.journal.desk import Desk, Opener, open_desk
 
 
 @pytest.fixture
 def opened(tmp_path: Path) -> Opener:
     """Give a way to open the test's journal, again and again."""
 
-    @contextlib.asynccontextmanager
-    async def open_desk(folder: Path = tmp_path, **given: Any) -> AsyncIterator[Desk]:
-        failures: list[BaseException] = []
-        journal = await Journal.open(folder, clock=lambda: NOW, fail=failures.append, **given)
-        try:
-            yield Desk(journal, folder, failures)
-        finally:
-            await journal.close()
+    def opening(folder: Path = tmp_path, **given: Any) -> contextlib.AbstractAsyncContextManager[Desk]:
+        return open_desk(folder, **given)
 
-    return open_desk
+    return opening
 
 
 @pytest.fixture
 async def desk(opened: Opener) -> AsyncIterator[Desk]:
     """Give an open journal."""
-    async with opened() as open_desk:
-        yield open_desk
+    async with opened() as found:
+        yield found

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -83,3 +83,14 @@ class Desk:
 
 
 Opener = Callable[..., contextlib.AbstractAsyncContextManager[Desk]]
+
+
+@contextlib.asynccontextmanager
+async def open_desk(folder: Path, clock: Callable[[], datetime] = lambda: NOW, **given: Any) -> AsyncIterator[Desk]:
+    """Open the journal of a folder until the block ends."""
+    failures: list[BaseException] = []
+    journal = await Journal.open(folder, clock=clock, fail=failures.append, **given)
+    try:
+        yield Desk(journal, folder, failures)
+    finally:
+        await journal.close()

@@ -46,7 +46,7 @@ async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
 
 async def _start(rig: Rig, **environment: str) -> None:
     await rig.engine.start(**environment)
-    await rig.engine.wait_for(lambda: any(line["event"] == "started" for line in rig.engine.lines), 60)
+    await rig.engine.line("started")
 
 
 async def cli(rig: Rig, *arguments: str) -> Result:

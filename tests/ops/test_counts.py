@@ -9,10 +9,9 @@ import pytest
 
 from engine.errors import UsageError
 from engine.journal.entry import AckOutcome, State
-from engine.journal.journal import Journal
 from engine.ops.counts import counted, passed, stood
 from engine.ops.unmapped import unmapped, values
-from tests.journal.desk import NOW, Desk, settlement
+from tests.journal.desk import NOW, Desk, open_desk, settlement
 
 AROUND = {"since": "2026-03-01T11:00Z", "until": "2026-03-01T14:00Z"}
 PID = "MSH|^~\\&|ADT|RVB|||1||ADT^A08|{0}|P|2.5.1\rPID|1||1^^^RVB^MR||A^B|||F||{1}\r"
@@ -22,14 +21,9 @@ PID = "MSH|^~\\&|ADT|RVB|||1||ADT^A08|{0}|P|2.5.1\rPID|1||1^^^RVB^MR||A^B|||F||{
 async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
     """Entries of two channels: delivered, held, refused, filtered and tried again, within two hours."""
     moments = iter(NOW + timedelta(milliseconds=wait) for wait in (3, 70, 8, 9))
-    failures: list[BaseException] = []
-    journal = await Journal.open(tmp_path, clock=lambda: next(moments), fail=failures.append)
-    try:
-        desk = Desk(journal, tmp_path, failures)
+    async with open_desk(tmp_path, lambda: next(moments)) as desk:
         await _fill(desk)
         yield desk
-    finally:
-        await journal.close()
 
 
 async def _fill(desk: Desk) -> None:

@@ -9,10 +9,9 @@ import orjson
 import pytest
 
 from engine.errors import UsageError
-from engine.journal.journal import Journal
 from engine.ops import exporting
 from engine.ops.exporting import bytes_of, csv_line, exported, ndjson_line
-from tests.journal.desk import NOW, Desk
+from tests.journal.desk import Desk, open_desk
 
 LATIN = "MSH|^~\\&|ADT|RVB|||1||ADT^A08|c2|P|2.5.1\rPID|1||1||Núñez\r".encode("latin-1")
 WHY = {"reason": "ticket 4711"}
@@ -21,16 +20,11 @@ WHY = {"reason": "ticket 4711"}
 @pytest.fixture
 async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
     """Three entries: plain, Latin-1, and one whose control id is a formula."""
-    failures: list[BaseException] = []
-    journal = await Journal.open(tmp_path, clock=lambda: NOW, fail=failures.append)
-    try:
-        desk = Desk(journal, tmp_path, failures)
+    async with open_desk(tmp_path) as desk:
         await desk.record("c1", ("s|1",))
         await desk.record("c2", ("s|2",), raw=LATIN)
         await desk.record("=cmd|'/c calc'!A1", ("s|1",), raw=b"\x00\xff")
         yield desk
-    finally:
-        await journal.close()
 
 
 async def test_every_message_comes_out_as_it_came_in(desk: Desk) -> None:

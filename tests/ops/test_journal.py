@@ -23,7 +23,7 @@ async def at_work(folder: Path, **channel: Any) -> AsyncIterator[Rig]:
     """A service and an engine that run, with one entry delivered and one held."""
     async with running(folder, **channel) as opened:
         await opened.engine.start()
-        await opened.engine.wait_for(lambda: any(line["event"] == "started" for line in opened.engine.lines), 60)
+        await opened.engine.line("started")
         host, port = await opened.address()
         await send_messages(host, port, [message(b"C1", b"RB-1"), message(b"C2", b"RB-2", born=b"")])
         await opened.until(lambda rows: [row.state for row in rows] == ["delivered", "held"])
@@ -96,7 +96,7 @@ async def test_a_restored_journal_listens_but_delivers_nothing_before_a_person_s
     assert done.returncode == 0, done.stderr
     assert "Every destination is paused" in done.stderr
     await rig.engine.start()
-    await rig.engine.wait_for(lambda: any(line["event"] == "started" for line in rig.engine.lines), 60)
+    await rig.engine.line("started")
     host, port = await rig.address()
     await send_messages(host, port, [message(b"C3", b"RB-3")])
     await asyncio.sleep(1)
@@ -139,5 +139,5 @@ async def test_the_engine_prunes_by_itself(forgetful: Rig) -> None:
     """What is over its days leaves at the next start, and every hour from then on."""
     assert await forgetful.engine.stop() == 0
     await forgetful.engine.start()
-    await forgetful.engine.wait_for(lambda: any(line["event"] == "pruned" for line in forgetful.engine.lines), 60)
+    await forgetful.engine.line("pruned")
     assert [(row.seq, row.state) for row in forgetful.rows()] == [(2, "held")]

@@ -29,7 +29,7 @@ async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
     """A service and an engine that run, with one entry delivered, one held and one refused."""
     async with running(tmp_path) as opened:
         await opened.engine.start()
-        await opened.engine.wait_for(lambda: any(line["event"] == "started" for line in opened.engine.lines), 60)
+        await opened.engine.line("started")
         feed = [message(b"C1", b"RB-1"), message(b"C2", b"RB-2", born=b""), message(b"C3", b"")]
         host, port = await opened.address()
         await send_messages(host, port, feed)

@@ -18,21 +18,7 @@ import pytest
 from engine.config.shipped import shipped
 from engine.ops import admin
 from tests.flow.program import Program
-
-CHANNEL = """\
-channel: {name}
-listen: {{mllp: {{host: 127.0.0.1, port: {port}}}}}
-timezone: America/New_York
-authorities: {{RVB: "https://mrn.riverbend.example"}}
-destinations:
-  - {{name: nowhere, base_url: "http://127.0.0.1:9/fhir/R4"}}
-"""
-
-
-def _channels(folder: Path, text: str, name: str = "a.yaml") -> Path:
-    folder.mkdir(exist_ok=True)
-    (folder / name).write_text(text)
-    return folder
+from tests.ops.alone import CHANNEL, alone, write_channel
 
 
 def _run(tmp_path: Path, *more: str) -> subprocess.CompletedProcess[str]:
@@ -50,19 +36,14 @@ def _run(tmp_path: Path, *more: str) -> subprocess.CompletedProcess[str]:
 @pytest.fixture
 async def engine(tmp_path: Path) -> AsyncIterator[Program]:
     """An engine whose destination does not answer."""
-    _channels(tmp_path / "channels", CHANNEL.format(name="a", port=0))
-    program = Program(tmp_path, "run", "--channels", "channels", "--data", "data")
-    await program.start()
-    await program.wait_for(lambda: any(line["event"] == "started" for line in program.lines), 60)
-    yield program
-    if program.alive:
-        await program.kill()
+    async with alone(tmp_path) as program:
+        yield program
 
 
 def test_every_problem_of_every_file_stops_the_start(tmp_path: Path) -> None:
     """Two channel files and a mapping with mistakes: each is named with file, line and column, and the exit is 2."""
-    _channels(tmp_path / "channels", CHANNEL.format(name="a", port=0).replace("timezone: America", "timezone: Amerika"))
-    _channels(tmp_path / "channels", "channel: b\nlisten: {mllp: {port: x}}\n", "b.yaml")
+    write_channel(tmp_path, CHANNEL.format(name="a", port=0).replace("timezone: America", "timezone: Amerika"))
+    write_channel(tmp_path, "channel: b\nlisten: {mllp: {port: x}}\n", "b.yaml")
     done = _run(tmp_path)
     assert done.returncode == 2
     assert "a.yaml:3:" in done.stderr
@@ -72,7 +53,7 @@ def test_every_problem_of_every_file_stops_the_start(tmp_path: Path) -> None:
 
 def test_a_mapping_with_a_mistake_stops_the_start(tmp_path: Path) -> None:
     """A misspelt table of the site's own mapping file is named where it stands."""
-    _channels(tmp_path / "channels", CHANNEL.format(name="a", port=0))
+    write_channel(tmp_path)
     resources = tmp_path / "mine" / "resources"
     resources.mkdir(parents=True)
     text = (shipped("mappings") / "resources" / "patient.yaml").read_text()
@@ -89,7 +70,7 @@ def test_a_port_in_use_is_one_clear_line(tmp_path: Path) -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        _channels(tmp_path / "channels", CHANNEL.format(name="a", port=port))
+        write_channel(tmp_path, CHANNEL.format(name="a", port=port))
         done = _run(tmp_path)
     said = [line for line in done.stderr.splitlines() if not line.startswith("{")]
     assert done.returncode == 1
@@ -99,7 +80,7 @@ def test_a_port_in_use_is_one_clear_line(tmp_path: Path) -> None:
 
 def test_a_data_folder_that_cannot_be_made_is_one_clear_line(tmp_path: Path) -> None:
     """A data folder under a file is refused with what to do."""
-    _channels(tmp_path / "channels", CHANNEL.format(name="a", port=0))
+    write_channel(tmp_path)
     (tmp_path / "data").write_text("no folder")
     done = _run(tmp_path)
     assert done.returncode == 1
@@ -125,9 +106,9 @@ async def test_files_are_for_their_owner_only(engine: Program, tmp_path: Path) -
 async def test_a_bad_reload_leaves_everything_as_it_was(engine: Program, tmp_path: Path) -> None:
     """After SIGHUP with a mistake in a file the old channel listens on; the mistake is in the log."""
     port = (await _alive(tmp_path))["channels"]["a"]["port"]
-    _channels(tmp_path / "channels", CHANNEL.format(name="a", port=0).replace("mllp", "mlp"))
+    write_channel(tmp_path, CHANNEL.format(name="a", port=0).replace("mllp", "mlp"))
     os.kill(engine.pid, signal.SIGHUP)
-    await engine.wait_for(lambda: any(line["event"] == "reload refused" for line in engine.lines), 60)
+    await engine.line("reload refused")
     assert (await _alive(tmp_path))["channels"]["a"]["port"] == port
 
 
@@ -137,28 +118,26 @@ async def test_a_reload_that_cannot_open_a_port_is_never_silent(engine: Program,
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        _channels(tmp_path / "channels", CHANNEL.format(name="b", port=taken.getsockname()[1]), "b.yaml")
+        write_channel(tmp_path, CHANNEL.format(name="b", port=taken.getsockname()[1]), "b.yaml")
         os.kill(engine.pid, signal.SIGHUP)
-        await engine.wait_for(lambda: any(line["event"] == "reload failed" for line in engine.lines), 60)
-        said = next(line for line in engine.lines if line["event"] == "reload failed")
-        assert str(taken.getsockname()[1]) in said["error"]
+        assert str(taken.getsockname()[1]) in (await engine.line("reload failed"))["error"]
     assert (await _alive(tmp_path))["channels"]["a"]["port"] == port
 
 
 async def test_a_changed_destination_takes_over_without_a_restart(engine: Program, tmp_path: Path) -> None:
     """A destination that is described anew is exchanged once what is under way has ended."""
-    _channels(tmp_path / "channels", CHANNEL.format(name="a", port=0).replace("127.0.0.1:9/", "127.0.0.1:10/"))
+    write_channel(tmp_path, CHANNEL.format(name="a", port=0).replace("127.0.0.1:9/", "127.0.0.1:10/"))
     os.kill(engine.pid, signal.SIGHUP)
-    await engine.wait_for(lambda: any(line["event"] == "destination exchanged" for line in engine.lines), 60)
+    await engine.line("destination exchanged")
     assert any(line["event"] == "reloaded" for line in engine.lines)
 
 
 async def test_a_good_reload_opens_new_doors_and_keeps_the_others(engine: Program, tmp_path: Path) -> None:
     """A second channel starts without the first one being touched."""
     port = (await _alive(tmp_path))["channels"]["a"]["port"]
-    _channels(tmp_path / "channels", CHANNEL.format(name="b", port=0), "b.yaml")
+    write_channel(tmp_path, CHANNEL.format(name="b", port=0), "b.yaml")
     os.kill(engine.pid, signal.SIGHUP)
-    await engine.wait_for(lambda: any(line["event"] == "reloaded" for line in engine.lines), 60)
+    await engine.line("reloaded")
     channels = (await _alive(tmp_path))["channels"]
     assert channels["a"]["port"] == port
     assert set(channels) == {"a", "b"}
@@ -176,14 +155,9 @@ tests:
 @pytest.fixture
 async def site(tmp_path: Path) -> AsyncIterator[Program]:
     """An engine with a mapping folder of its own, and a case beside it."""
-    _channels(tmp_path / "channels", CHANNEL.format(name="a", port=0))
     _site(tmp_path, "PID-16 | coded(marital-status)", "Married")
-    program = Program(tmp_path, "run", "--channels", "channels", "--data", "data", "--mappings", "mine")
-    await program.start()
-    await program.wait_for(lambda: any(line["event"] == "started" for line in program.lines), 60)
-    yield program
-    if program.alive:
-        await program.kill()
+    async with alone(tmp_path, "--mappings", "mine") as program:
+        yield program
 
 
 def _site(tmp_path: Path, rule: str, text: str) -> None:
@@ -196,8 +170,7 @@ def _site(tmp_path: Path, rule: str, text: str) -> None:
 async def _reloaded(program: Program, event: str) -> dict[str, Any]:
     program.lines.clear()
     os.kill(program.pid, signal.SIGHUP)
-    await program.wait_for(lambda: any(line["event"] == event for line in program.lines), 60)
-    return next(line for line in program.lines if line["event"] == event)
+    return await program.line(event)
 
 
 async def test_a_mapping_is_tested_before_it_is_put_in_force(site: Program, tmp_path: Path) -> None:

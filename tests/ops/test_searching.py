@@ -9,23 +9,17 @@ import pytest
 
 from engine.errors import UsageError
 from engine.journal.entry import State
-from engine.journal.journal import Journal
 from engine.ops.searching import filters_of, moment_of, searched, time_in
-from tests.journal.desk import NOW, Desk
+from tests.journal.desk import NOW, Desk, open_desk
 
 
 @pytest.fixture
 async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
     """An open journal with five entries."""
-    failures: list[BaseException] = []
-    journal = await Journal.open(tmp_path, clock=lambda: NOW, fail=failures.append)
-    try:
-        desk = Desk(journal, tmp_path, failures)
+    async with open_desk(tmp_path) as desk:
         for number in range(5):
             await desk.record(f"c{number}", ("s|1",))
         yield desk
-    finally:
-        await journal.close()
 
 
 @pytest.mark.parametrize(

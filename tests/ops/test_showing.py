@@ -7,9 +7,8 @@ import pytest
 from typer.testing import CliRunner
 
 from engine.journal.entry import Intent, Outcome, State
-from engine.journal.journal import Journal
 from engine.ops.messages import app
-from tests.journal.desk import NOW, Desk, settlement
+from tests.journal.desk import NOW, Desk, open_desk, settlement
 
 HOSTILE = "MSH|^~\\&|REG|RVB|||1||ADT^A08|c1|P|2.5.1\rPID|1||1^^^RVB^MR||<script>^[red]\x1b[31m\u202egnp\r"
 OUTCOME = {
@@ -25,17 +24,14 @@ PLAN = (
 @pytest.fixture
 async def desk(tmp_path: Path) -> Desk:
     """A journal with one entry whose delivery was refused, with something hostile in it."""
-    failures: list[BaseException] = []
-    journal = await Journal.open(tmp_path, clock=lambda: NOW, fail=failures.append)
-    desk = Desk(journal, tmp_path, failures)
-    await desk.record("c1", ("s|1",), raw=HOSTILE.encode())
-    await desk.record("c2", ("s|1",))
-    await desk.claim()
-    await desk.journal.intend(1, "d", Intent(1, "PUT", "http://x/Patient/1", (), b'{"id":"1"}', NOW))
-    answer = Outcome(1, 422, ("invalid",), "permanent", 12.5, orjson.dumps(OUTCOME))
-    end = settlement(1, State.HELD, reason="http-422", notes=("stale",), outcomes=(answer,), plan=PLAN)
-    await journal.settle(end)
-    await journal.close()
+    async with open_desk(tmp_path) as desk:
+        await desk.record("c1", ("s|1",), raw=HOSTILE.encode())
+        await desk.record("c2", ("s|1",))
+        await desk.claim()
+        await desk.journal.intend(1, "d", Intent(1, "PUT", "http://x/Patient/1", (), b'{"id":"1"}', NOW))
+        answer = Outcome(1, 422, ("invalid",), "permanent", 12.5, orjson.dumps(OUTCOME))
+        end = settlement(1, State.HELD, reason="http-422", notes=("stale",), outcomes=(answer,), plan=PLAN)
+        await desk.journal.settle(end)
     return desk
 
 

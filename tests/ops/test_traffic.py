@@ -7,9 +7,8 @@ import pytest
 from typer.testing import CliRunner
 
 from engine.errors import UsageError
-from engine.journal.journal import Journal
 from engine.ops.mappings import app
-from tests.journal.desk import NOW, entry
+from tests.journal.desk import open_desk
 
 RUNNER = CliRunner()
 HEAD = "MSH|^~\\&|H|R|||20250701093000||ADT^{}|{}|P|2.5.1\r"
@@ -42,12 +41,10 @@ def site(tmp_path: Path) -> Path:
 async def data(tmp_path: Path) -> Path:
     """A journal with an A31 on one channel, an A08 on another, and bytes that are no message."""
     (tmp_path / "data").mkdir()
-    failures: list[BaseException] = []
-    journal = await Journal.open(tmp_path / "data", clock=lambda: NOW, fail=failures.append)
-    for number, (channel, event) in enumerate([("one", "A31"), ("two", "A08"), ("one", "")]):
-        raw = _raw(event, f"M{number}") if event else b"x"
-        await journal.record(entry(f"M{number}", channel=channel, event=event, raw=raw))
-    await journal.close()
+    async with open_desk(tmp_path / "data") as desk:
+        for number, (channel, event) in enumerate([("one", "A31"), ("two", "A08"), ("one", "")]):
+            raw = _raw(event, f"M{number}") if event else b"x"
+            await desk.record(f"M{number}", channel=channel, event=event, raw=raw)
     return tmp_path / "data"
 
 

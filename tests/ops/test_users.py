@@ -13,20 +13,14 @@ from typer.testing import CliRunner
 from engine.errors import AccessError, AdtEngineError, UsageError
 from engine.ops.users import app
 from tests.flow.program import Program
-from tests.ops.test_run import CHANNEL
+from tests.ops.alone import alone
 
 
 @pytest.fixture
 async def engine(tmp_path: Path) -> AsyncIterator[Program]:
     """An engine without accounts."""
-    (tmp_path / "channels").mkdir()
-    (tmp_path / "channels" / "a.yaml").write_text(CHANNEL.format(name="a", port=0))
-    program = Program(tmp_path, "run", "--channels", "channels", "--data", "data")
-    await program.start()
-    await program.wait_for(lambda: any(line["event"] == "started" for line in program.lines), 60)
-    yield program
-    if program.alive:
-        await program.kill()
+    async with alone(tmp_path) as program:
+        yield program
 
 
 async def users(folder: Path, *arguments: str) -> Result:

@@ -12,11 +12,10 @@ import pytest
 from engine.errors import UnknownEntryError, UsageError
 from engine.hl7.message import parse
 from engine.journal.entry import Intent, Outcome, State
-from engine.journal.journal import Journal
 from engine.ops.searching import listed, searched
 from engine.ops.segments import segments_of
 from engine.ops.view import facts, shown
-from tests.journal.desk import NOW, Desk, settlement
+from tests.journal.desk import NOW, Desk, open_desk, settlement
 
 FAMILY, MRN, VISIT, OPERATOR = "Kanarivogel", "KNRMRN7", "KNRVISIT", "it was Kanarivogel's chart"
 CANARIES = (FAMILY, MRN, VISIT, "Kanari", OPERATOR)
@@ -29,18 +28,13 @@ RAW = (
 @pytest.fixture
 async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
     """A journal with an entry that was written with canaries everywhere, amid others of the same patient."""
-    failures: list[BaseException] = []
-    journal = await Journal.open(tmp_path, clock=lambda: NOW, fail=failures.append)
-    try:
-        desk = Desk(journal, tmp_path, failures)
+    async with open_desk(tmp_path) as desk:
         await desk.record("c0", (f"s|{MRN}",), raw=RAW)
         await desk.record("c1", (f"s|{MRN}",), raw=RAW, visit=VISIT, acknowledgement=f"MSA|AE|{FAMILY}".encode())
         await desk.record("other", ("s|2",))
         await desk.record("c2", (f"s|{MRN}", "s|9"), raw=RAW, parent=2)
         await _deliver(desk)
         yield desk
-    finally:
-        await journal.close()
 
 
 async def _deliver(desk: Desk) -> None:

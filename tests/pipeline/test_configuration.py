@@ -6,7 +6,8 @@ import pytest
 
 from engine.errors import ConfigurationError
 from engine.pipeline.configuration import Files, configure
-from tests.ops.test_run import CASES, CHANNEL, PATIENT
+from tests.ops.alone import CHANNEL
+from tests.ops.test_run import CASES, PATIENT
 
 
 @pytest.fixture

@@ -73,8 +73,8 @@ class Site:
 async def start(rig: Rig) -> Site:
     """Start the rig's engine and wait for its pages."""
     await rig.engine.start()
-    await rig.engine.wait_for(lambda: any(line["event"] == "started" for line in rig.engine.lines), 60)
-    return Site(rig, next(line["port"] for line in rig.engine.lines if line["event"] == "pages listening"))
+    await rig.engine.line("started")
+    return Site(rig, (await rig.engine.line("pages listening"))["port"])
 
 
 async def alike(site: Site) -> str:

@@ -17,7 +17,7 @@ from engine.ops.web.route import Free, Gate
 from engine.ops.web.server import Doorway, bind, doorway, tls_context
 from engine.ops.web.table import ROUTES
 from tests.flow.program import Program
-from tests.ops.test_run import CHANNEL
+from tests.ops.alone import alone
 from tests.ops.web.person import OURS, PASSWORD, Person
 
 
@@ -88,24 +88,13 @@ def test_a_port_in_use_is_told() -> None:
         bind(Doorway("127.0.0.1", taken.getsockname()[1]))
 
 
-async def _started(folder: Path, *more: str) -> tuple[Program, int]:
-    (folder / "channels").mkdir()
-    (folder / "channels" / "a.yaml").write_text(CHANNEL.format(name="a", port=0))
-    program = Program(folder, "run", "--channels", "channels", "--data", "data", *more)
-    await program.start()
-    await program.wait_for(lambda: any(line["event"] == "started" for line in program.lines), 60)
-    return program, next(line["port"] for line in program.lines if line["event"] == "pages listening")
-
-
 @pytest.fixture
 async def engine(tmp_path: Path) -> AsyncIterator[tuple[Program, Person]]:
     """An engine without a destination that answers, and a browser at its pages."""
-    program, port = await _started(tmp_path)
-    person = Person(port)
-    yield program, person
-    await person.close()
-    if program.alive:
-        await program.kill()
+    async with alone(tmp_path) as program:
+        person = Person((await program.line("pages listening"))["port"])
+        yield program, person
+        await person.close()
 
 
 async def _ask(folder: Path, act: str, /, **given: object) -> dict[str, str]:
@@ -116,17 +105,16 @@ async def _ask(folder: Path, act: str, /, **given: object) -> dict[str, str]:
 async def test_over_tls_everything_is_stricter(authority: trustme.CA, tmp_path: Path) -> None:
     """HSTS for a year, cookies with Secure that no other host can set, and TLS 1.2 at least."""
     certificate, key = _files(authority, tmp_path)
-    program, port = await _started(tmp_path, "--admin-certificate", str(certificate), "--admin-key", str(key))
     context = ssl.create_default_context()
     authority.configure_trust(context)
-    try:
+    async with alone(tmp_path, "--admin-certificate", str(certificate), "--admin-key", str(key)) as program:
+        port = (await program.line("pages listening"))["port"]
         async with httpx.AsyncClient(verify=context, base_url=f"https://127.0.0.1:{port}", trust_env=False) as http:
             answer = await http.get("/log-in")
             assert answer.headers["strict-transport-security"] == "max-age=31536000"
             cookie = answer.headers["set-cookie"].lower()
             assert cookie.startswith("__host-visitor=")
             assert all(word in cookie for word in ("secure", "httponly", "samesite=strict", "path=/"))
-    finally:
         assert await program.stop() == 0
 
 
@@ -149,13 +137,13 @@ async def exposed(authority: trustme.CA, tmp_path: Path) -> AsyncIterator[tuple[
     """An engine whose pages other machines could reach, and a browser at them over TLS."""
     certificate, key = _files(authority, tmp_path)
     options = ("--admin", EVERYWHERE, "--admin-certificate", str(certificate), "--admin-key", str(key))
-    program, port = await _started(tmp_path, *options)
     context = ssl.create_default_context()
     authority.configure_trust(context)
-    person = Person(port, context)
-    yield program, person
-    await person.close()
-    assert await program.stop() == 0
+    async with alone(tmp_path, *options) as program:
+        person = Person((await program.line("pages listening"))["port"], context)
+        yield program, person
+        await person.close()
+        assert await program.stop() == 0
 
 
 async def test_off_loopback_nobody_passes_without_a_code(exposed: tuple[Program, Person], tmp_path: Path) -> None:
