@@ -57,7 +57,7 @@ async def test_every_metric_moves(tmp_path: Path) -> None:
         host, port = await rig.address()
         _reader, writer = await asyncio.open_connection(host, port)
         seen: set[str] = set()
-        for _ in range(200):
+        for _ in range(600):
             after = await figures(rig)
             seen |= {name for name in names() if after.get(name, 0.0) != before.get(name, 0.0)}
             if not set(names()) - seen:
