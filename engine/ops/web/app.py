@@ -10,14 +10,14 @@ import orjson
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Match, Router
 from starlette.routing import Route as Place
-from starlette.routing import Router
 
 from engine import telemetry
 from engine.errors import AdtEngineError
 from engine.ops.web.call import Call, Desk
 from engine.ops.web.cookies import SESSION
-from engine.ops.web.gatekeeper import Gatekeeper, SignInNeededError, is_stream
+from engine.ops.web.gatekeeper import Gatekeeper, SignInNeededError, is_stream, is_stream_at
 from engine.ops.web.headers import secured
 from engine.ops.web.hosts import is_known
 from engine.ops.web.refusal import TITLES, RefusedRequestError, status_of
@@ -42,8 +42,11 @@ class App:
         self._desk = desk
         self._hosts = hosts
         ordered = sorted(checked(desk.routes), key=lambda route: "{" in route.path)
-        places = [Place(route.path, Gatekeeper(desk, route).answer, methods=[route.method]) for route in ordered]
-        self._router = Router(routes=places, redirect_slashes=False)
+        self._places = [Place(route.path, Gatekeeper(desk, route).answer, methods=[route.method]) for route in ordered]
+        for place in self._places:
+            if place.methods and is_stream_at(place.path):
+                place.methods.discard("HEAD")
+        self._router = Router(routes=self._places, redirect_slashes=False)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -73,6 +76,18 @@ class App:
             raise RefusedRequestError(421, "this server is not known under that name")
 
     def _refused(self, request: Request, error: Exception) -> Response:
+        answer = self._told(request, error)
+        if answer.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+            answer.headers["allow"] = self._allowed(request)
+        return answer
+
+    def _allowed(self, request: Request) -> str:
+        """Return the methods that an address takes."""
+        scope = {**request.scope, "path": request.url.path}
+        found = [place.methods or () for place in self._places if place.matches(scope)[0] is not Match.NONE]
+        return ", ".join(sorted({method for methods in found for method in methods}))
+
+    def _told(self, request: Request, error: Exception) -> Response:
         status, text = _told(error)
         if request.url.path.startswith(_FOR_PROGRAMS):
             return problem(status, text)

@@ -102,4 +102,9 @@ def _ask_again(call: Call, status: int, alarm: str) -> Response:
 
 def is_stream(request: Request) -> bool:
     """Say whether a request is one that a page makes by itself: it keeps no session alive."""
-    return request.url.path.startswith("/live/")
+    return is_stream_at(request.url.path)
+
+
+def is_stream_at(path: str) -> bool:
+    """Say whether an address is of a stream."""
+    return path.startswith("/live/")

@@ -25,8 +25,8 @@ _log = telemetry.logger()
 def streamed(call: Call, now: Render, seldom: Render | None = None, seldom_every: int = 15) -> Response:
     """Answer with a stream: `now` in events named so, and at every 15th turn `seldom`.
 
-    RefusedRequestError 429 where the account has too many streams. Whoever is no longer signed in is told, and the
-    stream ends.
+    RefusedRequestError 429 where the account has too many streams. Whoever is no longer signed in, or has another role
+    by now, is told, and the stream ends.
     """
     if call.desk.streams[call.owner] >= MOST_OF_ONE:
         raise RefusedRequestError(429, "too many pages of yours are live at once: close some")
@@ -40,7 +40,8 @@ async def _events(call: Call, now: Render, seldom: Render | None, seldom_every: 
     turn = 0
     try:
         while not desk.stopping.is_set():
-            if await desk.access.session_of(call.cookie, call.address, touch=False) is None:
+            actor = await desk.access.session_of(call.cookie, call.address, touch=False)
+            if actor is None or actor.role is not call.by.role:
                 yield event("now", call.part("parts/ended.html")) + event("end", "")
                 return
             parts = {"now": await now()}

@@ -306,3 +306,20 @@ async def test_a_stream_tells_that_the_session_ended(engine: tuple[Program, Pers
                 await person.http.post("/log-out", data=form, headers=OURS)
     assert b"Your session has ended" in heard
     assert heard.endswith(b"event: end\ndata:\n\n")
+
+
+async def test_a_stream_ends_with_the_role_that_it_was_opened_with(
+    engine: tuple[Program, Person], tmp_path: Path
+) -> None:
+    """Whoever may no longer see the list sees nothing more of it."""
+    _, person = engine
+    await person.set_up((await _ask(tmp_path, "users.add", name="ann", role="viewer"))["token"], "ann")
+    heard, changed = b"", False
+    async with person.http.stream("GET", "/live/messages") as answer:
+        async for part in answer.aiter_bytes():
+            heard += part
+            if not changed:
+                changed = True
+                await _ask(tmp_path, "users.role", name="ann", role="auditor")
+    assert heard.endswith(b"event: end\ndata:\n\n")
+    assert (await person.get("/messages")).status_code == 403
