@@ -14,6 +14,9 @@ from engine.ops.web.body import read_json
 from engine.ops.web.call import Call
 from engine.ops.web.refusal import RefusedRequestError
 
+TYPES: Final[Mapping[str, type | tuple[type, ...]]] = {
+    "string": str, "integer": int, "number": (int, float), "boolean": bool, "array": list, "object": dict,
+}  # fmt: skip
 SWITCHES: Final = {"true": True, "false": False}
 MOST_NAME: Final = 40
 _MOST_DIGITS: Final = 15
@@ -58,8 +61,18 @@ def _check(given: Mapping[str, Any], taken: Mapping[str, Schema], within: str = 
         if name not in taken:
             known = ", ".join(taken) or "nothing"
             raise RefusedRequestError(400, f"{within}{name[:MOST_NAME]} is not taken here; what is: {known}")
+        if value is not None and not _is_of(value, taken[name]):
+            raise RefusedRequestError(400, f"{within}{name} must be of the type {taken[name]['type']}")
         if isinstance(value, dict) and "properties" in taken[name]:
             _check(value, taken[name]["properties"], f"{name}.")
+
+
+def _is_of(value: Any, schema: Schema) -> bool:
+    """Say whether a value is of a schema's type, and what a list or an object of ours holds is too."""
+    inner = value if isinstance(value, list) else value.values() if isinstance(value, dict) else ()
+    of = schema.get("items") or schema.get("additionalProperties")
+    fits = isinstance(value, TYPES[schema["type"]]) and isinstance(value, bool) is (schema["type"] == "boolean")
+    return fits and (not isinstance(of, dict) or all(_is_of(one, of) for one in inner))
 
 
 def _value(name: str, text: str, schema: Schema) -> Any:
