@@ -27,6 +27,7 @@ from engine.errors import UsageError
 from engine.journal.entry import State
 from engine.journal.reading import Reader
 from engine.journal.views import Filters
+from engine.journal.wording import Phrases
 from engine.ops.view import row_facts, row_of, time_of
 
 MOST_ROWS: Final = 1000
@@ -47,6 +48,8 @@ def filters_of(given: Mapping[str, Any]) -> Filters:
     state = str(given.get("state") or "")
     if state and state not in list(State):
         raise UsageError(f"--state {state} is none of {', '.join(State)}")
+    if words["text"] and not Phrases(words["text"]):
+        raise UsageError("--text holds no word to look for: letters and digits, `word*` for how one begins")
     return Filters(
         state=State(state) if state else None,
         since=moment_of(given, "since"),

@@ -130,12 +130,15 @@ def shown_of(given: Mapping[str, Any], depth: int = MOST_DEPTH) -> dict[str, Any
 def _kept(value: Any, depth: int) -> Any:
     if isinstance(value, str):
         return value[:MOST_TEXT]
-    if isinstance(value, bool | int | float):
+    if isinstance(value, int):
+        return value if -(2**63) <= value < 2**63 else None
+    if isinstance(value, float):
         return value
     if isinstance(value, Mapping) and depth:
         return shown_of(value, depth - 1)
     if isinstance(value, list | tuple) and all(isinstance(one, str | int) for one in value):
-        return [_kept(one, 0) for one in value[:MOST_ITEMS]]
+        kept = [_kept(one, 0) for one in value[:MOST_ITEMS]]
+        return kept if None not in kept else None
     return None
 
 

@@ -46,6 +46,7 @@ def test_a_moment_is_a_time_or_so_long_ago(given: dict[str, str], expected: date
         pytest.param({"limit": "many"}, id="no number"),
         pytest.param({"before": -4}, id="below every number"),
         pytest.param({"before": True}, id="a truth"),
+        pytest.param({"text": "* -"}, id="no word"),
     ],
 )
 async def test_what_cannot_be_searched_for_is_wrong_use(desk: Desk, given: dict[str, Any]) -> None:

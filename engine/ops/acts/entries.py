@@ -39,6 +39,7 @@ from engine.pipeline.engine import Engine
 from engine.pipeline.rehearsing import Rehearsed, rehearse
 from engine.pipeline.shadow import told
 
+MOST_REASON: Final = 1_000
 NEXT_STEP: Final = "the original is unfinished and goes before it: release or discard it"
 
 
@@ -142,6 +143,8 @@ def _reason_in(given: Given, what: str) -> str:
     reason = given.get("reason")
     if not isinstance(reason, str) or not reason.strip():
         raise UsageError(f"say why {what}: --reason TEXT")
+    if len(reason) > MOST_REASON:
+        raise UsageError(f"say in {MOST_REASON} characters why {what}: --reason TEXT")
     return reason
 
 

@@ -37,6 +37,7 @@ from engine.ops.acts.role import Permission
 from engine.pipeline.engine import Engine, now
 
 RATE: Final = 200.0
+LEAST_RATE: Final = 0.01
 MOST_RATE: Final = 10_000.0
 MOST_LISTED: Final = 1_000
 MOST_RUNS: Final = 200
@@ -47,6 +48,7 @@ FILTERS: Final = ("state", "channel", "event", "patient", "reason", "destination
 
 
 async def _plan(engine: Engine, _actor: Actor, given: Given) -> Any:
+    _rate_in(given)
     found = await _selected(engine, given)
     return {
         "count": len(found.seqs),
@@ -123,7 +125,7 @@ def shown(run: Run) -> dict[str, Any]:
 def selection_in(given: Given, *, state: State | None = None) -> Selection:
     """Return which entries a request means; UsageError for a state, a time or a number that is none."""
     entries = given.get("entries") or ()
-    if not isinstance(entries, list | tuple) or not all(isinstance(one, int) and one > 0 for one in entries):
+    if not isinstance(entries, list | tuple) or not all(_is_number(one) for one in entries):
         raise UsageError("entries must be numbers of entries, as `messages list` shows them")
     named = text_in(given, "state")
     if named and named not in list(State):
@@ -156,10 +158,16 @@ def _time_in(given: Mapping[str, Any], name: str) -> datetime | None:
         raise UsageError(f"--{name} {text} is no time: write 2025-07-01 or 2025-07-01T09:30") from error
 
 
+def _is_number(one: object) -> bool:
+    return isinstance(one, int) and not isinstance(one, bool) and 0 < one < 2**62
+
+
 def _rate_in(given: Given) -> float:
-    rate = given.get("rate") or RATE
-    if not isinstance(rate, int | float) or not 0 < rate <= MOST_RATE:
-        raise UsageError(f"rate must be entries a second, up to {MOST_RATE:.0f}")
+    rate = given.get("rate")
+    if rate is None:
+        return RATE
+    if isinstance(rate, bool) or not isinstance(rate, int | float) or not LEAST_RATE <= rate <= MOST_RATE:
+        raise UsageError(f"rate must be entries a second, from {LEAST_RATE} to {MOST_RATE:.0f}")
     return float(rate)
 
 

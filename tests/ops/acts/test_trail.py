@@ -3,6 +3,7 @@
 from typing import Any
 
 import orjson
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -44,3 +45,10 @@ def test_the_largest_request_makes_a_small_row() -> None:
     assert len(orjson.dumps(kept)) < 8 * 1024
     assert kept["filter"]["filter"]["entries"] == list(range(100))
     assert all(len(name) <= MOST_NAME for name in kept["given"])
+
+
+@pytest.mark.parametrize("number", [10**20, -(10**20), 10**5000], ids=("large", "negative", "huge"))
+def test_a_number_that_is_too_large_to_be_written_is_left_out(number: int) -> None:
+    """Whatever was typed as a rate or a count, the row can be written; the name of what was given stays."""
+    kept = shown_of({"rate": number, "entries": [number, 7]})
+    assert orjson.loads(orjson.dumps(kept)) == {"given": ["rate", "entries"]}

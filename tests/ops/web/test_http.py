@@ -244,6 +244,38 @@ async def test_paths_and_parameters_are_not_trusted(site: Site, path: str, statu
     assert (await one.get(path)).status_code == status
 
 
+@pytest.mark.parametrize(
+    ("path", "form"),
+    [
+        ("/runs/plan", {"rate": "9" * 20}),
+        ("/runs/plan", {"rate": "0"}),
+        ("/messages/search", {"text": "*"}),
+        ("/messages/search", {"text": '"\0 -'}),
+        (f"/messages/{HELD}/discard", {"reason": "x" * 2_000}),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+async def test_what_a_form_holds_is_bounded(site: Site, path: str, form: dict[str, str]) -> None:
+    """Numbers beyond all bounds, words that are none (which would mean every message), reasons of pages: 422."""
+    one = await site.person("operator")
+    await one.get("/messages")
+    assert (await one.post(path, form)).status_code == 422
+    assert site.rig.rows()[HELD - 1].state == "held"
+
+
+async def test_what_is_not_offered_says_what_is(site: Site) -> None:
+    """405 names the methods of the address (RFC 9110, 15.5.6); a stream has no HEAD, for which it would never end."""
+    one = await site.person("operator")
+    for method, path, allowed in (
+        ("DELETE", "/messages", "GET, HEAD"),
+        ("PUT", f"/messages/{HELD}/edit", "GET, HEAD, POST"),
+        ("HEAD", "/live/overview", "GET"),
+        ("PATCH", "/api/v1/reload", "POST"),
+    ):
+        answer = await one.http.request(method, path)
+        assert (answer.status_code, answer.headers["allow"]) == (405, allowed), (method, path)
+
+
 async def test_a_search_of_somebody_else_is_not_found(site: Site) -> None:
     """An address with the id of another person's search opens nothing."""
     ann, bob = await site.person("operator"), await site.person("operator", "bob")

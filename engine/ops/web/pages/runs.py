@@ -48,6 +48,9 @@ async def _show(call: Call) -> Response:
 
 async def _live(call: Call) -> Response:
     number = call.number("run")
+    if number is None:
+        raise RefusedRequestError(404, "there is no such run")
+    await call.perform("replays.progress", run=number)
 
     async def progress() -> str:
         return call.part("parts/run.html", run=await call.perform("replays.progress", run=number))
@@ -89,7 +92,7 @@ def _given(call: Call) -> dict[str, Any]:
     given: dict[str, Any] = {name: call.form[name].strip() for name in FILTERS if call.form.get(name, "").strip()}
     rate = call.form.get("rate", "").strip()
     if rate:
-        if not rate.isascii() or not rate.isdigit():
+        if not rate.isascii() or not rate.isdigit() or len(rate) > 9:
             raise RefusedRequestError(422, "the rate is a number of entries a second")
         given["rate"] = int(rate)
     return given
