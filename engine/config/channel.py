@@ -201,17 +201,18 @@ class Channel(Frozen):
         names = [destination.name for destination in self.destinations]
         if len(set(names)) != len(names):
             raise ValueError("two destinations have the same name; rename one")
-        mllp = self.listen.mllp
-        if (
-            mllp is not None
-            and not is_loopback(mllp.host)
-            and self.insecure is None
-            and (mllp.tls is None or not self.allow)
-        ):
+        if self.open_to_all and self.insecure is None:
+            host = self.listen.mllp.host if self.listen.mllp else ""
             raise ValueError(
-                f"listening on {mllp.host} needs tls and an allow list, or 'insecure: accepted' where that is meant"
+                f"listening on {host} needs tls and an allow list, or 'insecure: accepted' where that is meant"
             )
         return self
+
+    @property
+    def open_to_all(self) -> bool:
+        """Whether other machines can reach its listener without TLS, or without being on a list."""
+        mllp = self.listen.mllp
+        return mllp is not None and not is_loopback(mllp.host) and (mllp.tls is None or not self.allow)
 
     @property
     def zone(self) -> ZoneInfo:

@@ -87,8 +87,8 @@ async def _serve(files: Files, where: Doorway, listening: socket.socket, stop: a
     gc.freeze()
     gc.set_threshold(*COLLECT_AFTER)
     reloads: set[asyncio.Task[None]] = set()
-    loop.add_signal_handler(signal.SIGHUP, lambda: reloads.add(loop.create_task(_reload(engine))))
     trail = await _trail(engine)
+    loop.add_signal_handler(signal.SIGHUP, lambda: reloads.add(loop.create_task(_reload(engine, trail))))
     anchoring = Anchoring(engine.journal, Anchors.of(files.data), now)
     access = Access(engine.journal, Keys.of(files.data), now, totp_required=where.exposed)
     acts = Acts(engine, ALL, trail)
@@ -100,6 +100,7 @@ async def _serve(files: Files, where: Doorway, listening: socket.socket, stop: a
         watching(engine, access),
         indexed(files.data),
     ):
+        await _note_insecure(engine, trail)
         _log.info("started", pid=os.getpid(), count=len(engine.doors.intakes))
         waits = [loop.create_task(stop.wait()), loop.create_task(engine.failed.wait())]
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
@@ -121,9 +122,18 @@ async def _trail(engine: Engine) -> Trail:
         raise
 
 
-async def _reload(engine: Engine) -> None:
+async def _note_insecure(engine: Engine, trail: Trail) -> None:
+    """Write down which channels other machines can reach unprotected, because their files accept that."""
+    for name, feed in sorted(engine.feeds.items()):
+        if feed.channel.open_to_all:
+            _log.warning("channel insecure", channel=name)
+            await trail.note("channel.insecure", channel=name)
+
+
+async def _reload(engine: Engine, trail: Trail) -> None:
     try:
         await engine.reload()
+        await _note_insecure(engine, trail)
     except ConfigurationError as error:
         for problem in error.problems:
             _log.error("reload refused", file=f"{problem.file}:{problem.line}:{problem.column}", error=str(problem))

@@ -123,6 +123,9 @@ class Call:
         """Return a page, or a block of one, as text."""
         return self.desk.look.render(template, self._around() | values)
 
+    def _open_to_all(self) -> list[str]:
+        return sorted(name for name, feed in self.desk.engine.feeds.items() if feed.channel.open_to_all)
+
     def _around(self) -> dict[str, Any]:
         path = self.request.url.path
         menu = [
@@ -137,6 +140,7 @@ class Call:
             "actor": self.actor,
             "csrf": self.csrf,
             "may": may_do,
+            "open_to_all": self._open_to_all() if self.actor is not None else [],
             "said": said,
             "now": self.desk.clock(),
         }

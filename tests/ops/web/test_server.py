@@ -5,6 +5,7 @@ import ssl
 import warnings
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pyotp
@@ -17,7 +18,7 @@ from engine.ops.web.route import Free, Gate
 from engine.ops.web.server import Doorway, bind, doorway, tls_context
 from engine.ops.web.table import ROUTES
 from tests.flow.program import Program
-from tests.ops.alone import alone
+from tests.ops.alone import CHANNEL, alone
 from tests.ops.web.person import OURS, PASSWORD, Person
 
 
@@ -323,3 +324,30 @@ async def test_a_stream_ends_with_the_role_that_it_was_opened_with(
                 await _ask(tmp_path, "users.role", name="ann", role="auditor")
     assert heard.endswith(b"event: end\ndata:\n\n")
     assert (await person.get("/messages")).status_code == 403
+
+
+OPEN_TO_ALL = CHANNEL.replace(
+    "listen: {{mllp: {{host: 127.0.0.1,", "insecure: accepted\nlisten: {{mllp: {{host: 0.0.0.0,"
+)
+
+
+async def test_a_channel_that_is_open_to_all_is_never_forgotten(engine: tuple[Program, Person], tmp_path: Path) -> None:
+    """`insecure: accepted` stands on every page, in the audit trail and in the log, over restarts, while it is so."""
+    program, person = engine
+    await person.set_up((await _ask(tmp_path, "users.add", name="ann", role="viewer"))["token"], "ann")
+    assert "can be reached from other machines" not in (await person.get("/overview")).text
+    await program.stop()
+    file = tmp_path / "channels" / "a.yaml"
+    file.write_text(OPEN_TO_ALL.format(name="a", port=0))
+    await program.start()
+    assert (await program.line("channel insecure"))["channel"] == "a"
+    one = Person((await program.line("pages listening"))["port"])
+    await one.log_in("ann")
+    for path in ("/overview", "/messages", "/account"):
+        assert "can be reached from other machines without" in (await one.get(path)).text, path
+    rows: Any = await _ask(tmp_path, "audit.list", act="channel.insecure")
+    assert [row["detail"] for row in rows] == [{"channel": "a"}]
+    file.write_text(CHANNEL.format(name="a", port=0))
+    await _ask(tmp_path, "reload")
+    assert "can be reached from other machines" not in (await one.get("/overview")).text
+    await one.close()
