@@ -151,12 +151,12 @@ class Journal:
 
     async def owned(self, destination: str, resource: str, source: str) -> dict[str, tuple[str, ...]]:
         """Return the digests a source last wrote to a resource, by slice; empty where there is no record."""
-        work = partial(_on_connection, memory.owned, destination, resource, source)
+        work = partial(_sealed, memory.owned, destination, resource, source)
         return cast("dict[str, tuple[str, ...]]", await self._look(work))
 
     async def claimed(self, destination: str, resource: str, source: str) -> frozenset[str]:
         """Return the digests of all that other sources than this one say of a resource."""
-        work = partial(_on_connection, memory.claimed, destination, resource, source)
+        work = partial(_sealed, memory.claimed, destination, resource, source)
         return cast("frozenset[str]", await self._look(work))
 
     async def behind(self, destination: str, lanes: Sequence[int], seq: int, most: int) -> list[tuple[str, bytes]]:

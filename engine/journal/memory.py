@@ -3,7 +3,7 @@
 These tables outlive the entries they came from; retention leaves them alone.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -11,7 +11,7 @@ import orjson
 
 from engine.journal.entry import KnownIdentity, Settlement, State
 from engine.journal.moment import from_micros, optional_micros
-from engine.journal.sealing import Sealing, message_at
+from engine.journal.sealing import Sealing, message_at, owned_at
 from engine.sqlite import Connection
 
 KNOW: Final = """
@@ -31,7 +31,7 @@ OWNED: Final = "SELECT slices FROM owned WHERE destination = ? AND resource = ? 
 # What was listed within one record, by any source: `Patient/1 Condition DG1`.
 LISTED: Final = "SELECT resource, source, slices FROM owned WHERE destination = ? AND resource > ? AND resource < ?"
 DISOWN: Final = "DELETE FROM owned WHERE destination = ? AND resource > ? AND resource < ?"
-CLAIMED: Final = "SELECT slices FROM owned WHERE destination = ? AND resource = ? AND source <> ?"
+CLAIMED: Final = "SELECT source, slices FROM owned WHERE destination = ? AND resource = ? AND source <> ?"
 BEHIND: Final = """
 SELECT DISTINCT q.seq, e.channel, p.raw FROM json_each(?) AS mine CROSS JOIN queue AS q
 JOIN entry AS e ON e.seq = q.seq JOIN payload AS p ON p.seq = q.seq
@@ -70,7 +70,7 @@ def remember(
         if one.known or one.owned or one.merges:
             _remember(connection, sealing, one)
         for gone, survivor in one.inherited:
-            _inherit(connection, one.destination, gone, survivor)
+            _inherit(connection, sealing, one.destination, gone, survivor)
 
 
 def _remember(connection: Connection, sealing: Sealing | None, settlement: Settlement) -> None:
@@ -81,9 +81,8 @@ def _remember(connection: Connection, sealing: Sealing | None, settlement: Settl
             for k in settlement.known
         ],
     )
-    connection.executemany(
-        OWN, [(o.destination, o.resource, o.source, orjson.dumps(dict(o.slices)).decode()) for o in settlement.owned]
-    )
+    for one in settlement.owned:
+        _own(connection, sealing, (one.destination, one.resource, one.source), one.slices)
     merges = [(m.destination, *_keys(sealing, m.source_key, m.survivor_key), m.seq) for m in settlement.merges]
     connection.executemany(MERGE, merges)
 
@@ -110,13 +109,28 @@ def choose(
     connection.executemany(KNOW, rows)
 
 
-def _inherit(connection: Connection, destination: str, gone: str, survivor: str) -> None:
+def _own(
+    connection: Connection, sealing: Sealing | None, key: tuple[str, str, str], slices: Mapping[str, Sequence[str]]
+) -> None:
+    text = orjson.dumps(dict(slices))
+    kept: str | bytes = text.decode() if sealing is None else sealing.seal_lasting(text, owned_at(*key))
+    connection.execute(OWN, (*key, kept))
+
+
+def _slices(sealing: Sealing | None, key: tuple[str, str, str], kept: str | bytes) -> dict[str, tuple[str, ...]]:
+    """Return what is kept as owned; older sealed journals hold digests as text."""
+    text = sealing.unseal(kept, owned_at(*key)) if sealing is not None and isinstance(kept, bytes) else kept
+    return {name: tuple(digests) for name, digests in orjson.loads(text).items()}
+
+
+def _inherit(connection: Connection, sealing: Sealing | None, destination: str, gone: str, survivor: str) -> None:
     """Let what was listed within a record that was merged away be listed within its survivor, by the same sources."""
     places = (destination, f"{gone} ", f"{gone}!")
-    for place, source, slices in connection.execute(LISTED, places).fetchall():
+    for place, source, kept in connection.execute(LISTED, places).fetchall():
         there = f"{survivor} {place.partition(' ')[2]}"
-        both = {**orjson.loads(slices), **owned(connection, destination, there, source)}
-        connection.execute(OWN, (destination, there, source, orjson.dumps(both).decode()))
+        listed = _slices(sealing, (destination, place, source), kept)
+        both = {**listed, **owned(connection, sealing, destination, there, source)}
+        _own(connection, sealing, (destination, there, source), both)
     connection.execute(DISOWN, places)
 
 
@@ -132,16 +146,22 @@ def known(
     return found
 
 
-def owned(connection: Connection, destination: str, resource: str, source: str) -> dict[str, tuple[str, ...]]:
+def owned(
+    connection: Connection, sealing: Sealing | None, destination: str, resource: str, source: str
+) -> dict[str, tuple[str, ...]]:
     """Return the digests a source owns of a resource, by slice; empty where there is no record."""
-    row = connection.execute(OWNED, (destination, resource, source)).fetchone()
-    return {} if row is None else {name: tuple(digests) for name, digests in orjson.loads(row[0]).items()}
+    key = destination, resource, source
+    row = connection.execute(OWNED, key).fetchone()
+    return {} if row is None else _slices(sealing, key, row[0])
 
 
-def claimed(connection: Connection, destination: str, resource: str, source: str) -> frozenset[str]:
+def claimed(
+    connection: Connection, sealing: Sealing | None, destination: str, resource: str, source: str
+) -> frozenset[str]:
     """Return the digests that all other sources own of a resource."""
     rows = connection.execute(CLAIMED, (destination, resource, source)).fetchall()
-    return frozenset(mark for row in rows for marks in orjson.loads(row[0]).values() for mark in marks)
+    slices = [_slices(sealing, (destination, resource, other), kept) for other, kept in rows]
+    return frozenset(mark for one in slices for marks in one.values() for mark in marks)
 
 
 def behind(

@@ -30,6 +30,8 @@ NUMBER_BYTES: Final = 4
 NAMED: Final = "sealed:"
 # The key under which names are made; days count from 1970, so that none is below 0.
 NAMES: Final = -1
+# The number, which no key of a day has, of the key for what outlives bodies; it is made of the names' key.
+LASTING: Final = 0
 DAY_MICROS: Final = 86_400_000_000
 
 NEWEST: Final = "SELECT id, day, wrapped FROM seal_key WHERE day >= 0 ORDER BY id DESC LIMIT 1"
@@ -60,8 +62,8 @@ class Sealing:
         self._master = master
         self._names = names
         self._fetch = fetch
-        self._ciphers: dict[int, AESGCM] = {}
-        self._number = 0
+        self._ciphers: dict[int, AESGCM] = {LASTING: AESGCM(digest(names, b"lasting", "sha256"))}
+        self._number = LASTING
         self.day = NAMES
 
     def prepare(self, connection: Connection, at: datetime) -> None:
@@ -80,12 +82,12 @@ class Sealing:
         self._number, self.day = number, day
 
     def seal(self, content: bytes, place: str) -> bytes:
-        """Return content as it is stored at a place; what is empty stays empty."""
-        if not content:
-            return content
-        nonce = os.urandom(NONCE_BYTES)
-        sealed = self._ciphers[self._number].encrypt(nonce, content, place.encode())
-        return self._number.to_bytes(NUMBER_BYTES, "big") + nonce + sealed
+        """Return content as it is stored at a place until its body leaves; what is empty stays empty."""
+        return self._sealed(self._number, content, place) if content else content
+
+    def seal_lasting(self, content: bytes, place: str) -> bytes:
+        """Return content as it is stored at a place that retention leaves alone."""
+        return self._sealed(LASTING, content, place)
 
     def unseal(self, content: bytes, place: str) -> bytes:
         """Return what is stored at a place as it was; SealError where it was changed, or its key was taken away."""
@@ -103,6 +105,12 @@ class Sealing:
         if not key or key.startswith(NAMED):
             return key
         return NAMED + base64.urlsafe_b64encode(digest(self._names, key.encode(), "sha256")).decode().rstrip("=")
+
+    def _sealed(self, number: int, content: bytes, place: str) -> bytes:
+        nonce = os.urandom(NONCE_BYTES)
+        return (
+            number.to_bytes(NUMBER_BYTES, "big") + nonce + self._ciphers[number].encrypt(nonce, content, place.encode())
+        )
 
     def _cipher(self, number: int) -> AESGCM:
         cipher = self._ciphers.get(number)
@@ -133,6 +141,11 @@ def answer_at(attempt: int) -> str:
 def plan_at(seq: int, destination: str) -> str:
     """Return the place of an entry's plan."""
     return f"plan {seq} {destination}"
+
+
+def owned_at(destination: str, resource: str, source: str) -> str:
+    """Return the place of what a source owns of a resource."""
+    return f"owned {destination} {resource} {source}"
 
 
 def edit_at(seq: int) -> str:
@@ -258,5 +271,5 @@ def _unwrap(master: bytes, wrapped: bytes, day: int) -> bytes:
         return AESGCM(master).decrypt(wrapped[:NONCE_BYTES], wrapped[NONCE_BYTES:], str(day).encode())
     except InvalidTag:
         raise JournalUnusableError(
-            "the journal is sealed under another key: name the key file that it began with"
+            "the journal is sealed under another key: name its key file, after `journal reseal` the new one"
         ) from None

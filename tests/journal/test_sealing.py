@@ -7,8 +7,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.errors import JournalUnusableError, SealError
-from engine.journal.sealing import Sealing, _wrap, begun, key_of, new_key, opened, read_key, rewrap, shred
-from tests.journal.desk import Desk
+from engine.journal.entry import Ownership
+from engine.journal.sealing import (
+    KEY_FILE_VARIABLE,
+    Sealing,
+    _wrap,
+    begun,
+    key_of,
+    new_key,
+    read_key,
+    rewrap,
+    shred,
+)
+from engine.journal.sealing import (
+    opened as opened_sealing,
+)
+from tests.journal.desk import Desk, Opener, settlement
 
 MASTER = bytes(range(32))
 OTHER = bytes(32)
@@ -62,17 +76,17 @@ async def test_a_journal_is_sealed_from_its_first_message_or_never(desk: Desk) -
     """A key for a journal that holds messages in clear is refused, and so is no key, or another, for a sealed one."""
     await desk.record("1", ("s|1",))
     with pytest.raises(JournalUnusableError, match="not sealed"):
-        await desk.journal.read(lambda connection: opened(connection, MASTER))
+        await desk.journal.read(lambda connection: opened_sealing(connection, MASTER))
 
 
 async def test_only_the_key_file_that_it_began_with_opens_a_journal(desk: Desk) -> None:
     """Without it, or with another, the error says which variable names it."""
     await desk.journal.write(lambda connection: begun(connection, MASTER))
     with pytest.raises(JournalUnusableError, match="ADT_ENGINE_JOURNAL_KEY_FILE"):
-        await desk.journal.read(lambda connection: opened(connection, None))
+        await desk.journal.read(lambda connection: opened_sealing(connection, None))
     with pytest.raises(JournalUnusableError, match="another key"):
-        await desk.journal.read(lambda connection: opened(connection, OTHER))
-    assert await desk.journal.read(lambda connection: opened(connection, MASTER)) is not None
+        await desk.journal.read(lambda connection: opened_sealing(connection, OTHER))
+    assert await desk.journal.read(lambda connection: opened_sealing(connection, MASTER)) is not None
 
 
 async def test_each_day_has_a_key_and_a_clock_set_back_gets_a_new_one(desk: Desk) -> None:
@@ -106,15 +120,52 @@ async def test_a_new_key_file_opens_what_the_old_one_sealed(desk: Desk) -> None:
     """Rotation wraps the keys anew; bodies and names stay as they are."""
     await desk.journal.write(lambda connection: begun(connection, MASTER))
     key = await desk.journal.write(lambda connection: key_of(connection, MASTER, 100))
-    before = await desk.journal.read(lambda connection: opened(connection, MASTER))
+    before = await desk.journal.read(lambda connection: opened_sealing(connection, MASTER))
     assert before is not None
     before.begin(*key)
     sealed, name = before.seal(b"PID|1", "raw"), before.name("s|1")
     assert await desk.journal.write(lambda connection: rewrap(connection, MASTER, OTHER)) == 2
-    after = await desk.journal.read(lambda connection: opened(connection, OTHER))
+    after = await desk.journal.read(lambda connection: opened_sealing(connection, OTHER))
     assert after is not None
     assert after.name("s|1") == name
     assert await desk.journal.read(lambda _connection: after.unseal(sealed, "raw")) == b"PID|1"
+
+
+OWNED = {
+    ("Patient/p1", "REG|RVB"): {"PID-7": ("b" * 43,)},
+    ("Patient/p1", "LAB|RVB"): {"PID-8": ("c" * 43,)},
+    ("Patient/p0 Encounter", "REG|RVB"): {"https://visit.example|V4711": ("d" * 43,)},
+}
+
+
+async def test_what_is_owned_is_sealed_as_well_and_older_journals_are_read(
+    opened: Opener, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Digests of a birth date can be guessed, and slices name visits: neither stands in the file, nor is it lost."""
+    key = tmp_path / "key"
+    key.write_text(new_key())
+    key.chmod(0o600)
+    monkeypatch.setenv(KEY_FILE_VARIABLE, str(key))
+    slices = [Ownership("d", resource, source, marks) for (resource, source), marks in OWNED.items()]
+    async with opened() as desk:
+        seq = await desk.record("1", ("s|1",))
+        await desk.claim()
+        await desk.journal.settle(settlement(seq, owned=tuple(slices)))
+        seq = await desk.record("2", ("s|1",))
+        await desk.claim()
+        await desk.journal.settle(settlement(seq, inherited=(("Patient/p0", "Patient/p1"),)))
+    async with opened() as desk:
+        kept = await desk.journal.read(lambda connection: connection.execute("SELECT slices FROM owned").fetchall())
+        assert not any(mark in bytes(row[0]) for row in kept for mark in (b"b" * 43, b"c" * 43, b"d" * 43, b"V4711"))
+        for resource, source in (("Patient/p1", "REG|RVB"), ("Patient/p1", "LAB|RVB")):
+            assert await desk.journal.owned("d", resource, source) == OWNED[resource, source]
+        inherited = await desk.journal.owned("d", "Patient/p1 Encounter", "REG|RVB")
+        assert inherited == OWNED["Patient/p0 Encounter", "REG|RVB"]
+        assert await desk.journal.claimed("d", "Patient/p1", "REG|RVB") == {"c" * 43}
+        older = "UPDATE owned SET slices = '{\"PID-7\":[\"e\"]}' WHERE source = 'LAB|RVB'"
+        await desk.journal.write(lambda connection: connection.execute(older) and None)
+        assert await desk.journal.claimed("d", "Patient/p1", "REG|RVB") == {"e"}
+        assert await desk.journal.owned("d", "Patient/p1", "LAB|RVB") == {"PID-7": ("e",)}
 
 
 @pytest.mark.parametrize(
