@@ -11,6 +11,7 @@ from rich.console import Console
 from engine import __version__, telemetry
 from engine.errors import AdtEngineError, ConfigurationError, UsageError
 from engine.ops.lazily import Lazily
+from engine.sqlite import SqliteError, failure_of
 
 
 class Commands(Lazily):
@@ -83,6 +84,8 @@ def main() -> None:
     except OSError as error:
         what = f"{error.filename} cannot be used" if error.filename else "the system refused it"
         _end(f"{what} ({error.strerror}): {MENDS.get(error.errno, 'mend that, then try again')}", 1)
+    except SqliteError as error:
+        _end(f"the journal cannot be read ({failure_of(error)}): see `adt-engine journal verify`", 1)
     except Exception as error:  # noqa: BLE001 - the last resort: its text may hold anything, a patient's data as well
         _end(f"a fault of adt-engine ({type(error).__name__} at {telemetry.place_of(error)}): report this line", 1)
 

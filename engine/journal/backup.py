@@ -99,7 +99,7 @@ def prove(path: Path, watch: Watch | None = None) -> Proven:
             found = next(faults(connection, read, opened(connection, configured())), None)
         except Exception as error:
             if (word := failure_of(error)) is not None:
-                raise BackupError(f"{path} is no whole journal ({word}): take another backup") from error
+                raise UnsoundBackupError(path, f"it cannot be read whole ({word})") from error
             raise
     if found is not None:
         where = f"entry {found.entry} " if found.entry else ""

@@ -81,6 +81,9 @@ def open_reader(folder: Path) -> Connection:
         db = Database(connection, execute_plugins=False, recursive_triggers=False)
         refuse_newer(db)
         refuse_older(db)
+    except sqlite3.Error as error:
+        connection.close()
+        raise JournalUnusableError(_unusable(folder, error)) from error
     except BaseException:
         connection.close()
         raise

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from engine.errors import SealError
 from engine.journal.sealing import Sealing, message_at
-from engine.sqlite import Connection
+from engine.sqlite import Connection, SqliteError, failure_of
 
 BODIES: Final = """
 SELECT e.seq, e.sha256, p.raw FROM payload AS p JOIN entry AS e ON e.seq = p.seq WHERE p.seq > ? ORDER BY p.seq LIMIT ?
@@ -84,7 +84,7 @@ def faults(
 
     Damage of the file ends it, as nothing can be said of what cannot be read.
     """
-    damaged = [Fault("file", 0, text) for (text,) in connection.execute("PRAGMA integrity_check(20)") if text != "ok"]
+    damaged = list(_damage(connection))
     yield from damaged
     if damaged:
         return
@@ -92,6 +92,15 @@ def faults(
         for (seq,) in connection.execute(f"{query} LIMIT {MOST_FINDINGS}").fetchall():
             yield Fault(name, seq, meaning)
     yield from _digests(connection, watch, sealing)
+
+
+def _damage(connection: Connection) -> Iterator[Fault]:
+    try:
+        for (text,) in connection.execute("PRAGMA integrity_check(20)"):
+            if text != "ok":
+                yield Fault("file", 0, text)
+    except SqliteError as error:
+        yield Fault("file", 0, f"the file cannot be read ({failure_of(error)})")
 
 
 def _digests(connection: Connection, watch: Callable[[int], None] | None, sealing: Sealing | None) -> Iterator[Fault]:

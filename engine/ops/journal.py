@@ -29,6 +29,7 @@ from engine.ops.options import CHANNELS, DATA, Channels, Data, Json
 from engine.ops.running import asked, asked_if_running
 from engine.ops.table import POSITIVE, cell, errors, output, progress, table
 from engine.pipeline.care import rules_of
+from engine.sqlite import SqliteError
 
 app = typer.Typer(help="Look after the journal: stats, verify, backup, restore, prune.", no_args_is_help=True)
 
@@ -76,7 +77,7 @@ def verify(
             proven = prove(backup, watch)
         _say_proven(proven, "sound", as_json=as_json)
         return
-    total = _counts(data)["entries"]
+    total = _total(data)
     with _bar("messages", total, shown=not as_json) as (bar, task), closing(open_reader(data)) as connection:
         sealing = opened(connection, configured())
         found = list(faults(connection, lambda count: bar.advance(task, count), sealing))
@@ -218,6 +219,14 @@ def reseal(
     finally:
         lock.release()
     output().print(f"{count} keys are wrapped by {new} now: name it in {KEY_FILE_VARIABLE}", soft_wrap=True)
+
+
+def _total(data: Path) -> int | None:
+    """Return how many entries there are; None where the file is too damaged to say."""
+    try:
+        return int(_counts(data)["entries"])
+    except SqliteError:
+        return None
 
 
 def _counts(data: Path) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import uvloop
 
 from engine import fault, telemetry
 from engine.config.settings import FAULT_VARIABLE, environment
-from engine.errors import AdtEngineError, ConfigurationError, UsageError
+from engine.errors import AdtEngineError, ConfigurationError, JournalFailedError, UsageError
 from engine.ops.access.access import Access
 from engine.ops.access.keys import Keys
 from engine.ops.acts.act import Acts
@@ -31,6 +31,7 @@ from engine.pipeline.care import cared
 from engine.pipeline.configuration import Files
 from engine.pipeline.engine import Engine, now
 from engine.receive.reactor import install
+from engine.sqlite import SqliteError
 
 EXIT_FAILED: Final = 75
 # What a message leaves behind is freed by counting references; cycles are few, and looking for them walks all caches.
@@ -50,7 +51,8 @@ def run(
     """Run the engine: listen on every channel, deliver to its destinations, serve the operators' pages, until stopped.
 
     SIGTERM or Ctrl-C stops it after what is in flight is answered; SIGHUP reads channels and mappings again. Log
-    lines are JSON on standard error. Exit 0 after a stop, 2 if a file or setting is wrong, 75 if the journal failed.
+    lines are JSON on standard error. Exit 0 after a stop, 2 if a file or setting is wrong, 75 if the journal failed, 1
+    if something else is in the way (a port, another engine, a journal that cannot be opened): the last line says what.
 
     Example: adt-engine run --channels channels --data /var/lib/adt-engine
     """
@@ -64,7 +66,11 @@ def run(
             raise UsageError(str(error)) from error
     where = doorway(admin, admin_certificate, admin_key)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        code = runner.run(serve(Files(channels, mappings, data), where))
+        try:
+            code = runner.run(serve(Files(channels, mappings, data), where))
+        except (JournalFailedError, SqliteError) as error:
+            _log.critical("journal failed", error=type(error).__name__, point=telemetry.place_of(error))
+            code = EXIT_FAILED
     if code:
         raise typer.Exit(code)
 

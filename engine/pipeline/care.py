@@ -55,7 +55,12 @@ async def cared(journal: Journal, feeds: Feeds, clock: Callable[[], datetime]) -
 
 async def _care(journal: Journal, feeds: Feeds, clock: Callable[[], datetime]) -> None:
     while True:
-        await prune_all(journal, {name: feed.channel for name, feed in feeds.items()}, clock())
+        try:
+            await prune_all(journal, {name: feed.channel for name, feed in feeds.items()}, clock())
+        except Exception as error:  # noqa: BLE001 - the last resort: it is tried again, or the disk would fill unseen
+            if journal.failed:
+                return
+            _log.error("not pruned", error=type(error).__name__, point=telemetry.place_of(error))
         await asyncio.sleep(EVERY_SECONDS)
 
 

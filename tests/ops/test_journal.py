@@ -117,6 +117,28 @@ async def test_damage_is_told_with_the_entry_and_the_next_step(rig: Rig) -> None
     assert "RB-2" not in done.stdout + done.stderr
 
 
+@pytest.mark.timeout(180)
+async def test_a_damaged_page_is_told_by_every_command_and_stops_the_engine(rig: Rig, tmp_path: Path) -> None:
+    """Each says what is wrong in one line and what to do; the engine ends with 75 and no copy is kept."""
+    data = rig.folder / "data"
+    assert await rig.engine.stop() == 0
+    with contextlib.closing(sqlite3.connect(data / FILE)) as connection:
+        (page,) = connection.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'delivery_open'").fetchone()
+        (size,) = connection.execute("PRAGMA page_size").fetchone()
+    with (data / FILE).open("r+b") as file:
+        file.seek((page - 1) * size)
+        file.write(b"\xff" * size)
+    verified = await journal("verify", data=data)
+    assert (verified.returncode, "Not sound" in verified.stderr) == (1, True)
+    saved = await journal("backup", "--to", str(tmp_path / "saved.db"), data=data)
+    assert (saved.returncode, "was not kept" in saved.stderr) == (1, True)
+    counted = await journal("stats", data=data)
+    assert (counted.returncode, "journal verify" in counted.stderr) == (1, True)
+    assert all("Traceback" not in one.stderr for one in (verified, saved, counted))
+    await rig.engine.spawn()
+    assert await rig.engine.ended() == 75
+
+
 async def test_prune_counts_asks_and_takes_away(forgetful: Rig) -> None:
     """A dry run takes nothing; with --yes what is over its days leaves, what is held stays."""
     rig = forgetful

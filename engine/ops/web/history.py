@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Final
 
 from engine.errors import AdtEngineError
+from engine.sqlite import SqliteError
 
 EVERY_SECONDS: Final = 10.0
 MOST_SAMPLES: Final = 361
@@ -34,7 +35,7 @@ async def keep(
 ) -> None:
     """Take a sample every few seconds until the engine stops."""
     while not stopping.is_set():
-        with contextlib.suppress(AdtEngineError):
+        with contextlib.suppress(AdtEngineError, SqliteError):
             history.take(clock(), await oldest())
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(stopping.wait(), EVERY_SECONDS)

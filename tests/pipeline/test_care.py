@@ -1,0 +1,45 @@
+"""Care of a running journal: what keeps one page from leaving is said, and the next round tries again."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+import structlog.testing
+
+from engine.journal.journal import Journal
+from engine.pipeline import care
+from tests.journal.desk import NOW, Desk
+
+LATER = NOW + timedelta(days=4000)
+
+
+@pytest.fixture
+async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
+    """Give an open journal."""
+    failures: list[BaseException] = []
+    journal = await Journal.open(tmp_path, clock=lambda: NOW, fail=failures.append)
+    try:
+        yield Desk(journal, tmp_path, failures)
+    finally:
+        await journal.close()
+
+
+async def test_a_round_that_fails_is_said_and_tried_again(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row that cannot be read must not end the care for good: the disk would fill, and nobody would know."""
+    monkeypatch.setattr(care, "EVERY_SECONDS", 0.01)
+    for number in ("1", "2"):
+        seq = await desk.record(number, ("s|1",))
+        await desk.claim()
+        await desk.deliver(seq)
+    spoil, mend = ("UPDATE entry SET patients = ? WHERE seq = 1", ("[1",)), ("UPDATE entry SET patients = '[1]'", ())
+    await desk.journal.write(lambda connection: connection.execute(*spoil) and None)
+    with structlog.testing.capture_logs() as lines:
+        async with asyncio.timeout(30), care.cared(desk.journal, {}, lambda: LATER):
+            while not any(line["event"] == "not pruned" for line in lines):  # noqa: ASYNC110 - the log says so
+                await asyncio.sleep(0)
+            await desk.journal.write(lambda connection: connection.execute(*mend) and None)
+            while not any(line["event"] == "pruned" for line in lines):  # noqa: ASYNC110
+                await asyncio.sleep(0)
+    assert desk.failures == []
