@@ -29,7 +29,7 @@ from engine.journal.database import (
     open_to_read,
     open_to_write,
 )
-from engine.journal.lock import FolderLock
+from engine.journal.lock import FolderLock, give_to_owner
 from engine.journal.pausing import pause_everywhere
 from engine.journal.reopening import close_entrances
 from engine.journal.reserve import free_bytes_kept
@@ -129,7 +129,7 @@ def restore(backup: Path, folder: Path, *, now: datetime, replace: bool = False,
             raise BackupError(f"{folder} holds a journal: name another --data, or set it aside with --replace")
         part = folder / RESTORING
         with _wholly(part, place):
-            _make_empty(part)
+            _make_empty(part, folder)
             _check_room(folder, proven.size_bytes)
             shutil.copyfile(backup, part)
             with closing(open_to_write(part)) as connection:
@@ -196,11 +196,14 @@ def _set_aside(place: Path, ending: str) -> None:
             file.rename(place.with_name(place.name + ending + name))
 
 
-def _make_empty(path: Path) -> None:
+def _make_empty(path: Path, owned_as: Path | None = None) -> None:
     """Make a file that nobody else may read; what an interrupted try left is taken away."""
     try:
         path.unlink(missing_ok=True)
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with contextlib.closing(os.fdopen(descriptor, "wb")) as file:
+            if owned_as is not None:
+                give_to_owner(file.fileno(), owned_as)
     except OSError as error:
         raise BackupError(f"{path.parent} cannot be written ({error.strerror}): name another place") from error
 

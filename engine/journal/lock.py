@@ -10,6 +10,13 @@ from engine.errors import JournalUnusableError
 FILE: Final = "journal.lock"
 
 
+def give_to_owner(descriptor: int, folder: Path) -> None:
+    """Give a file that root made in a folder to the folder's owner, as whom the engine runs."""
+    if os.geteuid() == 0:
+        owner = folder.stat()
+        os.fchown(descriptor, owner.st_uid, owner.st_gid)
+
+
 class FolderLock:
     """An exclusive lock which the kernel drops with the process, however it ends."""
 
@@ -18,6 +25,7 @@ class FolderLock:
         path = folder / FILE
         try:
             self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            give_to_owner(self._descriptor, folder)
         except OSError as error:
             raise JournalUnusableError(
                 f"the data folder {folder} cannot be written ({error.strerror}): mend its owner and permissions, "

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import signal
 import subprocess
 import sys
@@ -190,6 +191,17 @@ async def test_a_place_that_cannot_be_a_folder_is_named(opened: Opener, tmp_path
     for place in (tmp_path / "backup.db", tmp_path / "backup.db" / "data"):
         with pytest.raises(BackupError, match=f"{place} cannot be made"):
             restore(tmp_path / "backup.db", place, now=NOW)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give files away")
+async def test_what_root_restores_belongs_to_the_owner_of_the_folder(opened: Opener, tmp_path: Path) -> None:
+    """The engine runs as the folder's owner, and must be able to open what an administrator brought back."""
+    async with opened(folder=make(tmp_path / "data")) as desk:
+        back_up(desk.folder, tmp_path / "backup.db", silent)
+    os.chown(make(tmp_path / "new"), 4711, 4712)
+    restore(tmp_path / "backup.db", tmp_path / "new", now=NOW)
+    owners = {(path.stat().st_uid, path.stat().st_gid, path.name) for path in files(tmp_path / "new")}
+    assert owners == {(4711, 4712, FILE), (4711, 4712, "journal.lock")}
 
 
 @pytest.mark.parametrize("command", ["backup", "restore"])

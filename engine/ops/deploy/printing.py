@@ -9,6 +9,7 @@ import typer
 
 from engine import __version__
 from engine.errors import UsageError
+from engine.ops.table import errors
 
 app = typer.Typer(
     help="Print files that run the engine as a service: a systemd unit, a container.", no_args_is_help=True
@@ -16,6 +17,7 @@ app = typer.Typer(
 
 HERE: Final = Path(__file__).parent
 STATE: Final = Path("/var/lib")
+UNSEEN: Final = ("/home/", "/root/", "/run/user/", "/tmp/", "/var/tmp/")  # noqa: S108 - none of them is written
 
 
 @app.command()
@@ -29,13 +31,19 @@ def unit(
 
     Example: adt-engine deploy unit > /etc/systemd/system/adt-engine.service
     """
+    command = _command()
+    if command.startswith(UNSEEN):
+        errors().print(
+            f"{command} is where the unit may not look (ProtectHome, PrivateTmp): install adt-engine under /opt",
+            soft_wrap=True,
+        )
     for path in (channels, data, mappings):
         if path is not None and not path.is_absolute():
             raise UsageError(f"{path} is relative: a service needs whole paths, such as /etc/adt-engine/channels")
     _print(
         "adt-engine.service",
         user=user,
-        command=_command(),
+        command=command,
         channels=channels,
         data=data,
         mappings=f" --mappings {mappings}" if mappings else "",
