@@ -6,20 +6,14 @@ from engine.interchange.patient.rules import check_patient
 from engine.interchange.patient.write import check_record_numbers, creator, with_global_id
 from engine.interchange.reply import written_answer
 from engine.interchange.resource.draft import Draft, read_draft
-from engine.interchange.resource.precondition import (
-    check_id,
-    check_same_id,
-    check_unmatched,
-    check_version,
-    parse_if_match,
-)
+from engine.interchange.resource.precondition import check_id, check_same_id, parse_expected
 from engine.interchange.service import Service
 from engine.interchange.store.transaction import Stored, Transaction
 
 
 async def update(service: Service, request: Request) -> Answer:
     """Answer PUT /Patient/{id}: 200, 201 where it did not exist, 412 (STU3: 409) for a stale If-Match."""
-    expected = parse_if_match(request.headers.get("if-match"))
+    expected = parse_expected(request)
     check_id(request.id)
     draft = await read_draft(service, request, check_patient)
     check_same_id(request)
@@ -27,8 +21,7 @@ async def update(service: Service, request: Request) -> Answer:
 
     def work(transaction: Transaction) -> tuple[int, Stored]:
         stored = transaction.get("Patient", request.id)
-        check_version(stored, expected, request.version)
-        check_unmatched(stored, request.headers.get("if-none-match"))
+        expected.check(stored, request.version)
         if stored is None:
             return 201, insert(transaction)
         return 200, _replace(service, transaction, stored, draft)

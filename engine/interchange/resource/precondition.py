@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Final
 from urllib.parse import parse_qsl
 
@@ -34,35 +35,39 @@ def check_same_id(request: Request) -> None:
         raise refuse(Category.BAD_VALUE, "The body's id must be the id in the address.", location=location)
 
 
-def parse_if_match(header: str | None) -> str | None:
-    """Return the version that an If-Match header names, None where there is none; RefusedError for a malformed one."""
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What a write expects of the kept version: to be that of If-Match, and none of If-None-Match; None for any."""
+
+    match: str | None
+    none_match: str | None
+
+    def check(self, stored: Stored | None, version: FhirVersion) -> None:
+        """Refuse the write where the kept version is another than expected.
+
+        For If-Match with 412, in STU3 409. For If-None-Match with 412, also where it is `*` and there is one: clients
+        send that to create and never replace (RFC 9110, 13.1.2).
+        """
+        if self.match is not None and (stored is None or str(stored.version) != self.match):
+            category = Category.PRECONDITION if version is FhirVersion.R4 else Category.CONFLICT
+            now = f"version {stored.version}" if stored else "absent"
+            raise refuse(category, f"The resource is {now}, not version {self.match[:20]}.", location="http.If-Match")
+        if self.none_match is None or stored is None:
+            return
+        if self.none_match.strip() == "*" or str(stored.version) in IF_MATCH.findall(self.none_match):
+            text = f"The resource exists, as version {stored.version}."
+            raise refuse(Category.PRECONDITION, text, location="http.If-None-Match")
+
+
+def parse_expected(request: Request) -> Expected:
+    """Return what a write expects; RefusedError for a malformed If-Match."""
+    header, none_match = request.headers.get("if-match"), request.headers.get("if-none-match")
     if header is None:
-        return None
+        return Expected(None, none_match)
     match = IF_MATCH.fullmatch(header.strip())
     if match is None:
         raise refuse(Category.BAD_VALUE, 'If-Match must be of the form W/"3".', location="http.If-Match")
-    return match[1]
-
-
-def check_version(stored: Stored | None, expected: str | None, version: FhirVersion) -> None:
-    """Refuse a write that expects another version than the kept one: 412, in STU3 409."""
-    if expected is None or (stored is not None and str(stored.version) == expected):
-        return
-    category = Category.PRECONDITION if version is FhirVersion.R4 else Category.CONFLICT
-    now = f"version {stored.version}" if stored else "absent"
-    raise refuse(category, f"The resource is {now}, not version {expected[:20]}.", location="http.If-Match")
-
-
-def check_unmatched(stored: Stored | None, header: str | None) -> None:
-    """Refuse a write (412) where If-None-Match names the kept version, or is `*` and there is one (RFC 9110, 13.1.2).
-
-    Clients send `*` to create and never replace.
-    """
-    if header is None or stored is None:
-        return
-    if header.strip() == "*" or str(stored.version) in IF_MATCH.findall(header):
-        text = f"The resource exists, as version {stored.version}."
-        raise refuse(Category.PRECONDITION, text, location="http.If-None-Match")
+    return Expected(match[1], none_match)
 
 
 def parse_condition(request: Request, parameters: Mapping[str, Parameter], base_url: str) -> Search | None:

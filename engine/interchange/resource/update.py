@@ -7,13 +7,7 @@ from engine.interchange.oauth.role import demand
 from engine.interchange.reply import written_answer
 from engine.interchange.resource.catalogue import KEPT
 from engine.interchange.resource.draft import check_chart, check_status, read_draft
-from engine.interchange.resource.precondition import (
-    check_id,
-    check_same_id,
-    check_unmatched,
-    check_version,
-    parse_if_match,
-)
+from engine.interchange.resource.precondition import check_id, check_same_id, parse_expected
 from engine.interchange.resource.rules import check_resource
 from engine.interchange.service import Service
 from engine.interchange.store.transaction import Stored, Transaction
@@ -22,7 +16,7 @@ from engine.interchange.store.transaction import Stored, Transaction
 async def update(service: Service, request: Request) -> Answer:
     """Answer PUT /{type}/{id}: 200, 201 where it did not exist, 412 (STU3: 409) for a stale If-Match."""
     definition = KEPT[request.type]
-    expected = parse_if_match(request.headers.get("if-match"))
+    expected = parse_expected(request)
     check_id(request.id)
     draft = await read_draft(service, request, partial(check_resource, definition))
     check_same_id(request)
@@ -31,8 +25,7 @@ async def update(service: Service, request: Request) -> Answer:
         stored = transaction.get(request.type, request.id)
         if stored is None:
             demand(request.principal.role, definition.creating)
-        check_version(stored, expected, request.version)
-        check_unmatched(stored, request.headers.get("if-none-match"))
+        expected.check(stored, request.version)
         draft.judge(transaction)
         check_chart(definition, draft.resource, request.version)
         if stored is None:
