@@ -6,7 +6,7 @@ from pathlib import Path
 from engine.journal.database import FILE, sqlite3
 from engine.ops.line import send_messages
 from tests.flow.rig import running
-from tests.ops.test_messages import message
+from tests.ops.at_work import message
 
 
 async def test_a_body_that_was_changed_on_the_disk_holds_its_patient_only(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from engine.config.settings import child_environment
 from engine.journal.sealing import KEY_FILE_VARIABLE, new_key
 from engine.ops.line import send_messages
 from tests.flow.rig import SECRET, SYSTEM, Rig, running
+from tests.ops.command import command
 
 FAMILY: Final = "Kanarivogel"
 CANARIES: Final = (FAMILY, "Quetzalina", "Pelikanstieg", "KNRMRN1", "KNRMRN2", "KNRVISIT", "19470611", "1947-06-11")
@@ -60,10 +61,7 @@ async def rig(tmp_path: Path, key: Path) -> AsyncIterator[Rig]:
 async def cli(rig: Rig, *arguments: str, key: Path | None) -> subprocess.CompletedProcess[str]:
     """Run a command on the rig's data, with the key or without."""
     environment = child_environment(ENGINE_SECRET=SECRET, **({KEY_FILE_VARIABLE: str(key)} if key else {}))
-    command = [sys.executable, "-m", "engine", *arguments, "--data", str(rig.folder / "data")]
-    return await asyncio.to_thread(
-        subprocess.run, command, capture_output=True, text=True, timeout=60, check=False, env=environment
-    )
+    return await command(*arguments, data=rig.folder / "data", environment=environment)
 
 
 async def told(rig: Rig, *arguments: str, key: Path) -> Any:

@@ -26,21 +26,16 @@ from engine.ops import admin
 from engine.ops.acts.role import Permission
 from engine.ops.audit import app
 from engine.ops.auditing import exported, listed
-from engine.ops.line import send_messages
-from tests.flow.rig import Rig, running
+from tests.flow.rig import Rig
 from tests.journal.desk import NOW, entry
 from tests.ops.acts.stage import Stage, actor
-from tests.ops.test_messages import message
+from tests.ops.at_work import at_work
 
 
 @pytest.fixture
 async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
     """A service and an engine that run, with one entry delivered and one held."""
-    async with running(tmp_path) as opened:
-        await _start(opened)
-        host, port = await opened.address()
-        await send_messages(host, port, [message(b"C1", b"RB-1"), message(b"C2", b"RB-2", born=b"")])
-        await opened.until(lambda rows: [row.state for row in rows] == ["delivered", "held"])
+    async with at_work(tmp_path) as opened:
         yield opened
 
 

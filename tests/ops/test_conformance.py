@@ -1,16 +1,17 @@
 """The command `messages check`: files and entries of the journal, by place, without values."""
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
 import typer
-from typer.testing import CliRunner
 
-from engine.errors import AdtEngineError, UnknownEntryError, UsageError
+from engine.errors import UnknownEntryError, UsageError
 from engine.ops.conformance import check
 from engine.ops.line import send_messages
 from tests.flow.rig import running
+from tests.ops.command import invoked
 
 GOOD = (
     b"MSH|^~\\&|REG|RVB|ENG|HUB|20260302061604||ADT^A04^ADT_A01|C1|P|2.5.1\rEVN||20260302061604\r"
@@ -22,12 +23,7 @@ app = typer.Typer()
 app.command()(check)
 
 
-def run(*arguments: str) -> tuple[int, str]:
-    """Run the command and return exit code and standard output; an error of ours is raised, as `main` expects."""
-    result = CliRunner().invoke(app, list(arguments))
-    if isinstance(result.exception, AdtEngineError):
-        raise result.exception
-    return result.exit_code, result.stdout
+run = partial(invoked, app)
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import subprocess
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -14,20 +13,9 @@ import pytest
 from engine.journal.database import FILE, sqlite3
 from engine.ops import admin
 from engine.ops.line import send_messages
-from tests.flow.rig import Rig, running
-from tests.ops.test_messages import message
-
-
-@contextlib.asynccontextmanager
-async def at_work(folder: Path, **channel: Any) -> AsyncIterator[Rig]:
-    """A service and an engine that run, with one entry delivered and one held."""
-    async with running(folder, **channel) as opened:
-        await opened.engine.start()
-        await opened.engine.line("started")
-        host, port = await opened.address()
-        await send_messages(host, port, [message(b"C1", b"RB-1"), message(b"C2", b"RB-2", born=b"")])
-        await opened.until(lambda rows: [row.state for row in rows] == ["delivered", "held"])
-        yield opened
+from tests.flow.rig import Rig
+from tests.ops.at_work import at_work, message
+from tests.ops.command import command
 
 
 @pytest.fixture
@@ -46,14 +34,7 @@ async def forgetful(tmp_path: Path) -> AsyncIterator[Rig]:
 
 async def journal(*arguments: str, data: Path) -> subprocess.CompletedProcess[str]:
     """Run `adt-engine journal` on a data folder."""
-    return await asyncio.to_thread(
-        subprocess.run,
-        [sys.executable, "-m", "engine", "journal", *arguments, "--data", str(data)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    return await command("journal", *arguments, data=data)
 
 
 async def told(*arguments: str, data: Path) -> dict[str, Any]:

@@ -1,8 +1,6 @@
 """Entries from the command line: through the running engine, or from its file; never a second writer."""
 
-import asyncio
 import subprocess
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -10,43 +8,21 @@ from typing import Any
 import orjson
 import pytest
 
-from engine.ops.line import send_messages
-from tests.flow.rig import Rig, running
-
-ADD = (
-    b"MSH|^~\\&|REG|RVB|X|Y|20250701101500||ADT^A28^ADT_A05|%(id)s|P|2.5.1\rEVN||20250701101500\r"
-    b"PID|1||%(number)s^^^RVB^MR||Quintero^Marisol||%(born)s|F\r"
-)
-
-
-def message(control_id: bytes, number: bytes, born: bytes = b"19840229") -> bytes:
-    """Return an A28 of one person."""
-    return ADD % {b"id": control_id, b"number": number, b"born": born}
+from tests.flow.rig import Rig
+from tests.ops.at_work import at_work, message
+from tests.ops.command import command
 
 
 @pytest.fixture
 async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
     """A service and an engine that run, with one entry delivered, one held and one refused."""
-    async with running(tmp_path) as opened:
-        await opened.engine.start()
-        await opened.engine.line("started")
-        feed = [message(b"C1", b"RB-1"), message(b"C2", b"RB-2", born=b""), message(b"C3", b"")]
-        host, port = await opened.address()
-        await send_messages(host, port, feed)
-        await opened.until(lambda rows: [row.state for row in rows] == ["delivered", "held", "rejected"])
+    async with at_work(tmp_path, message(b"C3", b""), ended=("rejected",)) as opened:
         yield opened
 
 
 async def cli(rig: Rig, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run a command of `adt-engine messages` on the rig's data folder."""
-    return await asyncio.to_thread(
-        subprocess.run,
-        [sys.executable, "-m", "engine", "messages", *arguments, "--data", str(rig.folder / "data")],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    return await command("messages", *arguments, data=rig.folder / "data")
 
 
 async def listed(rig: Rig, *arguments: str) -> list[dict[str, Any]]:

@@ -12,6 +12,7 @@ import pytest
 
 from tests.flow.rig import Rig, running
 from tests.flow.test_brakes import person, up
+from tests.ops.command import command
 
 
 @pytest.fixture
@@ -24,10 +25,7 @@ async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
 
 async def cli(rig: Rig, *arguments: str, code: int = 0) -> str:
     """Run a command of `adt-engine` on the rig's data folder and return what it printed."""
-    command = [sys.executable, "-m", "engine", *arguments, "--data", str(rig.folder / "data")]
-    done = await asyncio.to_thread(
-        subprocess.run, command, capture_output=True, text=True, timeout=60, check=False, env={"COLUMNS": "200"}
-    )
+    done = await command(*arguments, data=rig.folder / "data", environment={"COLUMNS": "200"})
     assert done.returncode == code, done.stderr
     return done.stdout if code == 0 else done.stderr
 
@@ -76,8 +74,8 @@ async def test_messages_say_what_their_reason_means(rig: Rig) -> None:
     born = person(1)
     await rig.sender([type(born)("P1", 1, born.raw.replace(b"19840229", b""), "")], 1).run()
     await rig.until(lambda rows: [row.state for row in rows] == ["held"])
-    for command in (("messages", "list"), ("messages", "show", "1")):
-        said = await cli(rig, *command)
+    for words in (("messages", "list"), ("messages", "show", "1")):
+        said = await cli(rig, *words)
         assert "The destination requires name, gender or birth date" in said
         assert "It can wait until morning. Next: Wait" in said
 

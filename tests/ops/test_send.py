@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,13 +16,13 @@ import trustme
 import typer
 from hypothesis import given
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
-from engine.errors import AdtEngineError, UnreachableError, UsageError
+from engine.errors import UnreachableError, UsageError
 from engine.ops.answer import Ack, read_acks
 from engine.ops.feed import deal, read_messages, split_messages
 from engine.ops.line import send_messages
 from engine.ops.send import send
+from tests.ops.command import invoked
 
 Reply = Callable[[bytes], list[bytes] | None]
 
@@ -310,12 +311,7 @@ app = typer.Typer()
 app.command()(send)
 
 
-def run(*arguments: str) -> tuple[int, str]:
-    """Run the command and return exit code and standard output; an error of ours is raised, as `main` expects."""
-    result = CliRunner().invoke(app, list(arguments))
-    if isinstance(result.exception, AdtEngineError):
-        raise result.exception
-    return result.exit_code, result.stdout
+run = partial(invoked, app)
 
 
 def test_the_command_shows_a_table_and_totals(tmp_path: Path) -> None:

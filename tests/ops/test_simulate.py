@@ -1,29 +1,25 @@
 """The command `simulate`: files that can be sent, and a stream over sockets, counted."""
 
 import json
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
 import pytest
 import typer
-from typer.testing import CliRunner
 
-from engine.errors import AdtEngineError, UnreachableError, UsageError
+from engine.errors import UnreachableError, UsageError
 from engine.ops.feed import read_messages
 from engine.ops.simulate import simulate
 from engine.simulation.world import simulate as stream
+from tests.ops.command import invoked
 from tests.ops.test_send import ack, engine
 
 app = typer.Typer()
 app.command()(simulate)
 
 
-def run(*arguments: str) -> tuple[int, str]:
-    """Run the command and return exit code and standard output; an error of ours is raised, as `main` expects."""
-    result = CliRunner().invoke(app, list(arguments))
-    if isinstance(result.exception, AdtEngineError):
-        raise result.exception
-    return result.exit_code, result.stdout
+run = partial(invoked, app)
 
 
 def test_files_are_the_stream(tmp_path: Path) -> None:
