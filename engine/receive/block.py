@@ -47,7 +47,7 @@ class EventKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """The content of one block, without its frame bytes; `began` and `ended` are seconds of a monotonic clock."""
+    """The content of one block, without the bytes around it; `began` and `ended` are seconds of a monotonic clock."""
 
     raw: bytes
     kind: BlockKind
@@ -63,8 +63,8 @@ class Event:
     size_bytes: int = 0
 
 
-def frame(content: bytes) -> bytes:
-    """Return content between the frame bytes of MLLP."""
+def enclose(content: bytes) -> bytes:
+    """Return content between the start and end bytes of an MLLP block."""
     return b"\x0b%b\x1c\r" % content
 
 

@@ -12,7 +12,7 @@ from typing import Final
 
 from engine import fault
 from engine.config.channel import Limits
-from engine.receive.block import COMMIT_ACK, COMMIT_NAK, Block, BlockReader, Event, EventKind, frame
+from engine.receive.block import COMMIT_ACK, COMMIT_NAK, Block, BlockReader, Event, EventKind, enclose
 from engine.receive.outbox import Line, Outbox
 from engine.receive.reply import Answer, Observe, Peer, Reply, Written
 
@@ -190,8 +190,8 @@ class Conversation:
 
     def _wire(self, reply: Reply) -> bytes:
         now = reply.now
-        content = b"" if now is None else frame(now) if isinstance(now, bytes) else b"".join(map(frame, now))
-        return frame(COMMIT_ACK if reply.stored else COMMIT_NAK) + content if self._terms.commit_bytes else content
+        content = b"" if now is None else enclose(now) if isinstance(now, bytes) else b"".join(map(enclose, now))
+        return enclose(COMMIT_ACK if reply.stored else COMMIT_NAK) + content if self._terms.commit_bytes else content
 
     async def _follow(self, later: Awaitable[bytes | None], told: Written | None) -> None:
         content: bytes | None = None
@@ -207,7 +207,7 @@ class Conversation:
             if told and (failed or (content is not None and not self._open)):
                 told(False)  # noqa: FBT003 - the callable's name says what
         if content is not None and self._open:
-            self._outbox.post(frame(content), told)
+            self._outbox.post(enclose(content), told)
         self._close_when_done()
 
     @property

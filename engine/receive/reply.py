@@ -21,7 +21,7 @@ Written: TypeAlias = Callable[[bool], None]
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The answer to one block, HL7 bytes without the frame of MLLP.
+    """The answer to one block, HL7 bytes without the bytes around a block.
 
     `now` takes its turn among the replies of the connection; a tuple leaves as one block each, None writes nothing.
     `later` follows outside the order. `written` and `later_written` hear True once the last byte is handed to the

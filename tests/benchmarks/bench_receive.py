@@ -19,7 +19,7 @@ from engine.acknowledge.build import build
 from engine.acknowledge.code import AckCode
 from engine.config.channel import Limits, Mllp
 from engine.hl7.header import read_header
-from engine.receive.block import Block, frame
+from engine.receive.block import Block, enclose
 from engine.receive.listener import Door, listen
 from engine.receive.reply import Peer, Reply
 
@@ -37,7 +37,7 @@ def send(port: int, messages: int, connections: int, window: int) -> None:
         left, unanswered = messages // connections, 0
         while left or unanswered:
             while left and unanswered < window:
-                writer.write(frame(MESSAGE))
+                writer.write(enclose(MESSAGE))
                 left -= 1
                 unanswered += 1
             await reader.readuntil(b"\x1c\r")

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.receive.block import MAX_TORN, Block, BlockKind, BlockReader, Event, EventKind, frame
+from engine.receive.block import MAX_TORN, Block, BlockKind, BlockReader, Event, EventKind, enclose
 
 LIMIT = 40
 
@@ -34,9 +34,9 @@ def read(*chunks: bytes, limit: int = LIMIT) -> list[tuple[object, object]]:
         pytest.param(b"\x0bA\x1c", [(EventKind.CUT_OFF, 1)], id="cut-off-before-CR"),
         pytest.param(b"\x0bABC", [(EventKind.CUT_OFF, 3)], id="cut-off"),
         pytest.param(b"", [], id="nothing"),
-        pytest.param(frame(b"A" * LIMIT), [(COMPLETE, b"A" * LIMIT)], id="at-the-limit"),
-        pytest.param(frame(b"A" * (LIMIT + 1)) + frame(b"B"), [(OVERSIZE, b"A" * LIMIT)], id="over-the-limit"),
-        pytest.param(b"z" * (LIMIT + 1) + frame(b"B"), [(EventKind.NOISE, LIMIT)], id="noise"),
+        pytest.param(enclose(b"A" * LIMIT), [(COMPLETE, b"A" * LIMIT)], id="at-the-limit"),
+        pytest.param(enclose(b"A" * (LIMIT + 1)) + enclose(b"B"), [(OVERSIZE, b"A" * LIMIT)], id="over-the-limit"),
+        pytest.param(b"z" * (LIMIT + 1) + enclose(b"B"), [(EventKind.NOISE, LIMIT)], id="noise"),
         pytest.param(b"\x0bA\rB\r\x1c\r", [(COMPLETE, b"A\rB\r")], id="CR-inside"),
     ],
 )
@@ -60,13 +60,13 @@ def test_chunking_changes_nothing(stream: bytes, data: st.DataObject) -> None:
 @given(st.lists(st.binary(min_size=1, max_size=20).filter(lambda raw: not {0x0B, 0x1C} & set(raw)), max_size=8))
 def test_whole_blocks_come_out_as_they_went_in(contents: list[bytes]) -> None:
     """Blocks that keep the protocol come out byte for byte, and nothing else does."""
-    assert read(b"".join(map(frame, contents))) == [(COMPLETE, raw) for raw in contents]
+    assert read(b"".join(map(enclose, contents))) == [(COMPLETE, raw) for raw in contents]
 
 
 @given(st.binary(max_size=60), st.binary(max_size=60))
 def test_nothing_is_glued(first: bytes, second: bytes) -> None:
-    """No block ever holds a frame byte, so two messages are never glued into one."""
-    for kind, content in read(frame(first) + frame(second)):
+    """No block ever holds a start byte, so two messages are never glued into one."""
+    for kind, content in read(enclose(first) + enclose(second)):
         if isinstance(kind, BlockKind):
             assert not {0x0B, 0x1C} & set(bytes(content))  # type: ignore[call-overload]
 
@@ -75,7 +75,7 @@ def test_torn_blocks_have_an_end() -> None:
     """A stream of nothing but torn blocks is given up; one whole block among them starts the count again."""
     found = read(b"\x0bA" * 1000)
     assert found == [(TORN, b"A")] * MAX_TORN + [(EventKind.NOISE, 1)]
-    mixed = read((b"\x0bA" * (MAX_TORN - 1) + frame(b"B")) * 3)
+    mixed = read((b"\x0bA" * (MAX_TORN - 1) + enclose(b"B")) * 3)
     assert mixed == ([(TORN, b"A")] * (MAX_TORN - 1) + [(COMPLETE, b"B")]) * 3
 
 
@@ -85,7 +85,7 @@ def test_oversize_stops_buffering() -> None:
     found = [item for _ in range(1000) for item in reader.feed(b"\x0b" + b"A" * 1000, 0.0)]
     assert [type(item) for item in found] == [Block]
     assert reader.dead
-    assert reader.feed(frame(b"B"), 0.0) == []
+    assert reader.feed(enclose(b"B"), 0.0) == []
 
 
 def test_a_block_has_its_time() -> None:
@@ -105,7 +105,7 @@ def test_time_ends_a_block_that_lacks_its_last_byte() -> None:
     reader = BlockReader(LIMIT, 30)
     reader.feed(b"\x0bA\x1c", 0.0)
     assert reader.expire(30.0) == [Event(EventKind.BARE_END), Block(b"A", COMPLETE, 0.0, 30.0)]
-    assert reader.feed(frame(b"B"), 31.0) == [Block(b"B", COMPLETE, 31.0, 31.0)]
+    assert reader.feed(enclose(b"B"), 31.0) == [Block(b"B", COMPLETE, 31.0, 31.0)]
 
 
 def test_seconds_in_which_nobody_read_do_not_count() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from engine.config.channel import Limits
-from engine.receive.block import Block, frame
+from engine.receive.block import Block, enclose
 from engine.receive.conversation import Conversation, Terms
 from engine.receive.reply import Peer, Reply
 
@@ -68,7 +68,7 @@ async def test_a_reply_is_told_once_the_socket_took_it(eventually: Eventually) -
     """While bytes wait in the buffer nothing is told; reading stops past the bound and goes on after the flush."""
     line = Stub(taking=False)
     conversation = line.talk(unread_reply_bytes=1024)
-    conversation.received(frame(b"x" * 2000))
+    conversation.received(enclose(b"x" * 2000))
     await eventually(lambda: line.asked == ["pause"])
     assert line.told == []
     conversation.flushed()
@@ -81,9 +81,9 @@ async def test_what_waits_in_the_buffer_of_a_lost_line_is_unsent(eventually: Eve
     """A reply that never reached the socket is told to be unsent, and so is one that comes after."""
     line = Stub(taking=False)
     conversation = line.talk()
-    conversation.received(frame(b"A"))
+    conversation.received(enclose(b"A"))
     await eventually(lambda: line.sent)
-    conversation.received(frame(b"B"))
+    conversation.received(enclose(b"B"))
     conversation.lost()
     await eventually(lambda: line.told == [False, False])
 
@@ -94,9 +94,9 @@ async def test_replies_of_one_turn_leave_in_one_write(eventually: Eventually) ->
     writes: list[bytes] = []
     line.send = lambda data: not writes.append(data)  # type: ignore[method-assign, func-returns-value]
     conversation = line.talk()
-    conversation.received(frame(b"A") + frame(b"B") + frame(b"C"))
+    conversation.received(enclose(b"A") + enclose(b"B") + enclose(b"C"))
     await eventually(lambda: writes)
-    assert writes == [frame(b"A") + frame(b"B") + frame(b"C")]
+    assert writes == [enclose(b"A") + enclose(b"B") + enclose(b"C")]
     conversation.lost()
 
 
@@ -109,7 +109,7 @@ async def test_progress_keeps_a_full_line_open(eventually: Eventually) -> None:
 
     line = Stub()
     conversation = line.talk(slow, stall_seconds=1.0, in_flight=1)
-    whole = b"".join(frame(b"%d" % number) for number in range(4))
+    whole = b"".join(enclose(b"%d" % number) for number in range(4))
     conversation.received(whole)
     await eventually(lambda: line.sent == whole)
     assert "abort" not in line.asked
@@ -126,7 +126,7 @@ async def test_a_block_under_way_gets_the_time_in_which_nobody_read(eventually: 
 
     line = Stub()
     conversation = line.talk(waiting, block_seconds=0.5, in_flight=1)
-    conversation.received(frame(b"A") + b"\x0bB")
+    conversation.received(enclose(b"A") + b"\x0bB")
     before = conversation._reader.deadline
     await asyncio.sleep(0.7)
     gate.set()
@@ -136,7 +136,7 @@ async def test_a_block_under_way_gets_the_time_in_which_nobody_read(eventually: 
     assert after is not None
     assert after - before >= 0.69
     conversation.received(b"\x1c\r")
-    await eventually(lambda: line.sent == frame(b"A") + frame(b"B"))
+    await eventually(lambda: line.sent == enclose(b"A") + enclose(b"B"))
     assert not line.events
     conversation.lost()
 
@@ -146,7 +146,7 @@ async def test_a_bare_end_is_answered_when_its_time_is_over(eventually: Eventual
     line = Stub()
     conversation = line.talk(block_seconds=0.05)
     conversation.received(b"\x0bA\x1c")
-    await eventually(lambda: line.sent == frame(b"A"))
+    await eventually(lambda: line.sent == enclose(b"A"))
     assert line.events == {"bare-end": 1}
     assert "finish" not in line.asked
     conversation.lost()
@@ -161,9 +161,9 @@ async def test_idle_does_not_count_while_an_answer_is_due(eventually: Eventually
 
     line = Stub()
     conversation = line.talk(slow, idle_seconds=0.05)
-    conversation.received(frame(b"A"))
+    conversation.received(enclose(b"A"))
     await eventually(lambda: line.asked[-1:] == ["finish"])
-    assert line.sent == frame(b"A")
+    assert line.sent == enclose(b"A")
     assert line.events == {"idle": 1}
     conversation.lost()
 
@@ -173,10 +173,10 @@ async def test_a_peer_that_does_not_close_is_dropped(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("engine.receive.conversation.LINGER_SECONDS", 0.02)
     line = Stub()
     conversation = line.talk()
-    conversation.received(frame(b"A"))
+    conversation.received(enclose(b"A"))
     conversation.drain()
     await eventually(lambda: line.asked[-2:] == ["finish", "abort"])
-    assert line.sent == frame(b"A")
+    assert line.sent == enclose(b"A")
     conversation.lost()
 
 
@@ -192,9 +192,9 @@ async def test_a_later_reply_that_fails_is_unsent(eventually: Eventually) -> Non
 
     line = Stub()
     conversation = line.talk(answer)
-    conversation.received(frame(b"A"))
+    conversation.received(enclose(b"A"))
     await eventually(lambda: told == [False])
-    assert line.sent == frame(b"CA")
+    assert line.sent == enclose(b"CA")
     assert line.events == {"answer-failed": 1}
     assert "finish" not in line.asked
     conversation.lost()
@@ -211,10 +211,10 @@ async def test_a_later_reply_may_say_nothing(eventually: Eventually) -> None:
 
     line = Stub()
     conversation = line.talk(answer)
-    conversation.received(frame(b"A"))
+    conversation.received(enclose(b"A"))
     await eventually(lambda: line.sent)
     await asyncio.sleep(0.01)
-    assert line.sent == frame(b"CA")
+    assert line.sent == enclose(b"CA")
     conversation.lost()
 
 
@@ -231,11 +231,11 @@ async def test_a_half_closed_peer_gets_its_later_reply(eventually: Eventually) -
 
     line = Stub()
     conversation = line.talk(answer)
-    conversation.received(frame(b"A"))
+    conversation.received(enclose(b"A"))
     conversation.ended()
     await eventually(lambda: line.sent)
     assert "finish" not in line.asked
     gate.set()
     await eventually(lambda: line.asked[-1:] == ["finish"])
-    assert line.sent == frame(b"CA") + frame(b"AA")
+    assert line.sent == enclose(b"CA") + enclose(b"AA")
     conversation.lost()

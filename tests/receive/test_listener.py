@@ -15,44 +15,48 @@ from twisted.internet.error import CannotListenError
 from engine import fault
 from engine.config.channel import Limits, Mllp
 from engine.errors import StartError
-from engine.receive.block import Block, BlockKind, frame
+from engine.receive.block import Block, BlockKind, enclose
 from engine.receive.listener import Door, admission, listen
 from engine.receive.reply import Peer, Reply
 
 Eventually = Callable[[Callable[[], object]], Awaitable[None]]
 
-ACK_A, ACK_B = frame(b"ACK of A"), frame(b"ACK of B")
+ACK_A, ACK_B = enclose(b"ACK of A"), enclose(b"ACK of B")
 
 
 @pytest.mark.parametrize(
     ("steps", "events"),
     [
-        pytest.param([("send", frame(b"A")), ("expect", ACK_A)], {}, id="one"),
-        pytest.param([("send", frame(b"A") + frame(b"B")), ("expect", ACK_A + ACK_B)], {}, id="two-in-one-segment"),
+        pytest.param([("send", enclose(b"A")), ("expect", ACK_A)], {}, id="one"),
+        pytest.param([("send", enclose(b"A") + enclose(b"B")), ("expect", ACK_A + ACK_B)], {}, id="two-in-one-segment"),
         pytest.param(
-            [*[("send", bytes([byte])) for byte in frame(b"A")], ("expect", ACK_A)], {}, id="one-byte-segments"
+            [*[("send", bytes([byte])) for byte in enclose(b"A")], ("expect", ACK_A)], {}, id="one-byte-segments"
         ),
         pytest.param(
             [("send", b"\x0bA"), ("wait", 0.05), ("send", b"\x1c\r"), ("expect", ACK_A)], {}, id="half-and-half"
         ),
         pytest.param(
-            [("send", b"??" + frame(b"A") + b"\r\n" + frame(b"B")), ("expect", ACK_A + ACK_B)],
+            [("send", b"??" + enclose(b"A") + b"\r\n" + enclose(b"B")), ("expect", ACK_A + ACK_B)],
             {"stray-bytes": 2},
             id="garbage-between-blocks",
         ),
         pytest.param(
-            [("send", b"\x0bA\x1c" + frame(b"B")), ("expect", ACK_A + ACK_B)], {"bare-end": 1}, id="end-without-CR"
+            [("send", b"\x0bA\x1c" + enclose(b"B")), ("expect", ACK_A + ACK_B)], {"bare-end": 1}, id="end-without-CR"
         ),
         pytest.param([("send", b"\x0bA\x0bB\x1c\r"), ("expect", ACK_A + ACK_B)], {}, id="restart-inside-a-block"),
         pytest.param([("close", None)], {"probe": 1}, id="connection-without-a-byte"),
         pytest.param(
-            [("send", b"\x0b\x1c\r" + frame(b"A")), ("expect", ACK_A)], {"probe": 1}, id="empty-block-is-a-probe"
+            [("send", b"\x0b\x1c\r" + enclose(b"A")), ("expect", ACK_A)], {"probe": 1}, id="empty-block-is-a-probe"
         ),
         pytest.param([("send", b"\x0bA\x1c"), ("close", None)], {"block-cut-off": 1}, id="cut-off"),
         pytest.param(
-            [("send", frame(b"A") + frame(b"B")), ("end", None), ("closed", ACK_A + ACK_B)], {}, id="half-closed-sender"
+            [("send", enclose(b"A") + enclose(b"B")), ("end", None), ("closed", ACK_A + ACK_B)],
+            {},
+            id="half-closed-sender",
         ),
-        pytest.param([("send", frame(b"\x06")), ("send", frame(b"A")), ("expect", ACK_A)], {"commit": 1}, id="commit"),
+        pytest.param(
+            [("send", enclose(b"\x06")), ("send", enclose(b"A")), ("expect", ACK_A)], {"commit": 1}, id="commit"
+        ),
     ],
 )
 async def test_conversations(
@@ -75,7 +79,7 @@ async def test_replies_keep_the_order_of_requests(open_door: Any, dial: Any) -> 
         return Reply(b"ACK of " + block.raw)
 
     script = await dial(await open_door(answer))
-    await script.play(("send", frame(b"A") + frame(b"B")), ("expect", ACK_A + ACK_B))
+    await script.play(("send", enclose(b"A") + enclose(b"B")), ("expect", ACK_A + ACK_B))
 
 
 async def test_a_later_reply_leaves_out_of_order(open_door: Any, dial: Any, eventually: Eventually) -> None:
@@ -90,7 +94,7 @@ async def test_a_later_reply_leaves_out_of_order(open_door: Any, dial: Any, even
         return Reply(b"CA", later=later() if block.raw == b"A" else None, later_written=told.append)
 
     script = await dial(await open_door(answer))
-    await script.play(("send", frame(b"A") + frame(b"B")), ("expect", frame(b"CA") * 2 + frame(b"AA")))
+    await script.play(("send", enclose(b"A") + enclose(b"B")), ("expect", enclose(b"CA") * 2 + enclose(b"AA")))
     await eventually(lambda: told == [True])
 
 
@@ -108,7 +112,7 @@ async def test_a_later_reply_without_a_line_is_unsent(open_door: Any, dial: Any,
 
     heard = await open_door(answer)
     script = await dial(heard)
-    await script.play(("send", frame(b"A")), ("expect", frame(b"CA")))
+    await script.play(("send", enclose(b"A")), ("expect", enclose(b"CA")))
     reset(script)
     await eventually(lambda: not heard.listening.connections)
     gate.set()
@@ -134,9 +138,9 @@ async def test_written_is_told_both_ways(open_door: Any, dial: Any, eventually: 
 
     heard = await open_door(answer)
     script = await dial(heard)
-    await script.play(("send", frame(b"A")), ("expect", ACK_A))
+    await script.play(("send", enclose(b"A")), ("expect", ACK_A))
     assert told == [True]
-    await script.send(frame(b"B"))
+    await script.send(enclose(b"B"))
     await eventually(lambda: heard.listening.answering)
     reset(script)
     await eventually(lambda: not heard.listening.connections)
@@ -151,7 +155,7 @@ async def test_nothing_to_say_writes_nothing(open_door: Any, dial: Any) -> None:
         return Reply(None if block.raw == b"A" else b"ACK of B")
 
     script = await dial(await open_door(answer))
-    await script.play(("send", frame(b"A") + frame(b"B")), ("expect", ACK_B))
+    await script.play(("send", enclose(b"A") + enclose(b"B")), ("expect", ACK_B))
 
 
 async def test_several_replies_to_one_block(open_door: Any, dial: Any) -> None:
@@ -161,7 +165,7 @@ async def test_several_replies_to_one_block(open_door: Any, dial: Any) -> None:
         return Reply((b"1", b"2"))
 
     script = await dial(await open_door(answer))
-    await script.play(("send", frame(b"A")), ("expect", frame(b"1") + frame(b"2")))
+    await script.play(("send", enclose(b"A")), ("expect", enclose(b"1") + enclose(b"2")))
 
 
 async def test_a_failing_answer_closes_the_line(open_door: Any, dial: Any) -> None:
@@ -174,7 +178,7 @@ async def test_a_failing_answer_closes_the_line(open_door: Any, dial: Any) -> No
 
     heard = await open_door(answer)
     script = await dial(heard)
-    await script.play(("send", frame(b"A") + frame(b"B") + frame(b"C")), ("closed", ACK_A))
+    await script.play(("send", enclose(b"A") + enclose(b"B") + enclose(b"C")), ("closed", ACK_A))
     assert heard.events["answer-failed"] == 1
 
 
@@ -186,7 +190,7 @@ async def test_close_after_the_reply(open_door: Any, dial: Any) -> None:
         return Reply(b"ACK of " + block.raw, close=True, written=told.append)
 
     script = await dial(await open_door(answer))
-    await script.play(("send", frame(b"A") + frame(b"B") + b"x" * 50_000), ("closed", ACK_A))
+    await script.play(("send", enclose(b"A") + enclose(b"B") + b"x" * 50_000), ("closed", ACK_A))
     assert sorted(told) == [False, True]
 
 
@@ -197,7 +201,7 @@ async def test_a_close_does_not_cut_off_the_last_reply(open_door: Any, dial: Any
         return Reply(b"ACK of " + block.raw, close=True)
 
     script = await dial(await open_door(answer))
-    script.writer.write(frame(b"A") + frame(b"x" * 500_000) * 10)
+    script.writer.write(enclose(b"A") + enclose(b"x" * 500_000) * 10)
     await asyncio.sleep(0.05)
     await script.closed(ACK_A)
 
@@ -210,7 +214,7 @@ async def test_an_oversize_block_is_refused_and_closed(open_door: Any, dial: Any
 
     heard = await open_door(answer, limits={"block_bytes": 1024})
     script = await dial(heard)
-    await script.play(("send", b"\x0b" + b"M" * 100_000), ("closed", frame(b"AE")))
+    await script.play(("send", b"\x0b" + b"M" * 100_000), ("closed", enclose(b"AE")))
     assert [len(block.raw) for block in heard.blocks] == [1024]
 
 
@@ -218,7 +222,7 @@ async def test_an_oversize_block_is_refused_and_closed(open_door: Any, dial: Any
     ("limits", "first", "word"),
     [
         pytest.param({"block_seconds": 0.1}, b"\x0bA", "block-too-slow", id="a-block-in-drips"),
-        pytest.param({"idle_seconds": 0.5}, frame(b"A"), "idle", id="nothing-more"),
+        pytest.param({"idle_seconds": 0.5}, enclose(b"A"), "idle", id="nothing-more"),
     ],
 )
 async def test_time_is_bounded(open_door: Any, dial: Any, limits: dict[str, float], first: bytes, word: str) -> None:
@@ -233,7 +237,7 @@ async def test_idle_between_blocks_is_allowed_by_default(open_door: Any, dial: A
     """Silence between blocks does not count towards the seconds of a block."""
     script = await dial(await open_door(limits={"block_seconds": 0.05}))
     await script.play(
-        ("send", frame(b"A")), ("expect", ACK_A), ("wait", 0.15), ("send", frame(b"B")), ("expect", ACK_B)
+        ("send", enclose(b"A")), ("expect", ACK_A), ("wait", 0.15), ("send", enclose(b"B")), ("expect", ACK_B)
     )
 
 
@@ -253,7 +257,7 @@ async def test_in_flight_is_bounded(open_door: Any, dial: Any, eventually: Event
 
     heard = await open_door(answer, limits={"in_flight": 4})
     script = await dial(heard)
-    sent = b"".join(frame(b"%d" % number) for number in range(100))
+    sent = b"".join(enclose(b"%d" % number) for number in range(100))
     await script.send(sent)
     await eventually(lambda: heard.listening.answering == 4)
     gate.set()
@@ -270,7 +274,7 @@ async def test_answers_that_stand_still_close_the_line(open_door: Any, dial: Any
 
     heard = await open_door(answer, limits={"in_flight": 1}, stall_seconds=0.1)
     script = await dial(heard)
-    await script.play(("send", frame(b"A")), ("closed", b""))
+    await script.play(("send", enclose(b"A")), ("closed", b""))
     assert heard.events["stalled"] == 1
 
 
@@ -285,7 +289,7 @@ async def test_a_peer_that_never_reads_is_closed(open_door: Any, dial: Any, even
     script = await dial(heard, limit=1024)
     script.reader._transport.pause_reading()  # type: ignore[attr-defined]
     for _ in range(50):
-        await script.send(frame(b"A"))
+        await script.send(enclose(b"A"))
         await asyncio.sleep(0.001)
     await eventually(lambda: heard.events["stalled"])
     await eventually(lambda: not heard.listening.connections)
@@ -305,7 +309,7 @@ async def test_who_may_not_come_in(open_door: Any, dial: Any, options: dict[str,
     """Who is not allowed, or for whom there is no room, is closed before a byte is read."""
     heard = await open_door(**options)
     if word == "refused-full":
-        await (await dial(heard)).play(("send", frame(b"A")), ("expect", ACK_A))
+        await (await dial(heard)).play(("send", enclose(b"A")), ("expect", ACK_A))
     refused = await dial(heard)
     await refused.play(("closed", b""))
     assert heard.events[word] == 1
@@ -319,12 +323,12 @@ async def test_the_silent_give_way_where_there_is_no_room(
     monkeypatch.setattr(admission, "SILENT_SECONDS", 0.0)
     heard = await open_door(limits={"connections": 2})
     speaker, silent = await dial(heard), await dial(heard)
-    await speaker.play(("send", frame(b"A")), ("expect", ACK_A))
+    await speaker.play(("send", enclose(b"A")), ("expect", ACK_A))
     await eventually(lambda: heard.listening.connections == 2)
     late = await dial(heard)
-    await late.play(("send", frame(b"A")), ("expect", ACK_A))
+    await late.play(("send", enclose(b"A")), ("expect", ACK_A))
     await silent.play(("closed", b""))
-    await speaker.play(("send", frame(b"A")), ("expect", ACK_A))
+    await speaker.play(("send", enclose(b"A")), ("expect", ACK_A))
     assert heard.events["gave-way"] == 1
     await (await dial(heard)).play(("closed", b""))
     assert heard.events["refused-full"] == 1
@@ -334,7 +338,7 @@ async def test_a_place_is_free_again(open_door: Any, dial: Any, eventually: Even
     """A connection that ends gives its place to the next one."""
     heard = await open_door(limits={"connections": 1}, allow=(ip_network("127.0.0.0/8"),))
     for _ in range(3):
-        await (await dial(heard)).play(("send", frame(b"A")), ("expect", ACK_A), ("close", None))
+        await (await dial(heard)).play(("send", enclose(b"A")), ("expect", ACK_A), ("close", None))
         await eventually(lambda: not heard.listening.connections)
     assert heard.events == {"connected": 3}
 
@@ -343,12 +347,12 @@ async def test_pause_and_resume(open_door: Any, dial: Any, eventually: Eventuall
     """A paused door reads nothing, from old connections or new ones; resumed, it reads everything."""
     heard = await open_door()
     old = await dial(heard)
-    await old.play(("send", frame(b"A")), ("expect", ACK_A))
+    await old.play(("send", enclose(b"A")), ("expect", ACK_A))
     await heard.listening.pause()
     new = await dial(heard)
     await eventually(lambda: heard.listening.connections == 2)
-    await old.send(frame(b"A"))
-    await new.send(frame(b"B"))
+    await old.send(enclose(b"A"))
+    await new.send(enclose(b"B"))
     await asyncio.sleep(0.05)
     assert len(heard.blocks) == 1
     await heard.listening.resume()
@@ -366,7 +370,7 @@ async def test_drain_finishes_what_is_under_way(open_door: Any, dial: Any, event
 
     heard = await open_door(answer)
     script = await dial(heard)
-    await script.send(frame(b"A") + b"\x0bB")
+    await script.send(enclose(b"A") + b"\x0bB")
     await eventually(lambda: heard.listening.answering)
     draining = asyncio.create_task(heard.listening.drain(5))
     await asyncio.sleep(0.02)
@@ -388,7 +392,7 @@ async def test_drain_has_an_end(open_door: Any, dial: Any, eventually: Eventuall
 
     heard = await open_door(answer)
     script = await dial(heard)
-    await script.send(frame(b"A"))
+    await script.send(enclose(b"A"))
     await eventually(lambda: heard.listening.answering)
     assert await heard.listening.drain(0.05) is False
     assert heard.listening.answering == 0
@@ -403,7 +407,7 @@ async def test_commit_bytes(open_door: Any, dial: Any) -> None:
 
     script = await dial(await open_door(answer, commit_bytes=True))
     await script.play(
-        ("send", frame(b"A") + frame(b"B")), ("expect", b"\x0b\x06\x1c\r" + ACK_A + b"\x0b\x15\x1c\r" + ACK_B)
+        ("send", enclose(b"A") + enclose(b"B")), ("expect", b"\x0b\x06\x1c\r" + ACK_A + b"\x0b\x15\x1c\r" + ACK_B)
     )
 
 
@@ -454,7 +458,7 @@ async def test_hosts(dial: Any, host: str) -> None:
     listening = await listen(Door("test", Mllp(host=host, port=0)), answer, lambda _: None)
     try:
         reader, writer = await asyncio.open_connection(listening.host, listening.port)
-        writer.write(frame(b"A"))
+        writer.write(enclose(b"A"))
         assert await reader.readexactly(len(ACK_A)) == ACK_A
         writer.close()
         await writer.wait_closed()
@@ -464,7 +468,7 @@ async def test_hosts(dial: Any, host: str) -> None:
 
 async def test_a_block_cut_off_anywhere_is_dropped(open_door: Any, dial: Any, eventually: Eventually) -> None:
     """A connection that ends inside a block, at whatever byte, leaves no answer and no block."""
-    whole = frame(b"MSH|^~\\&|EPIC\rPID|1\r")
+    whole = enclose(b"MSH|^~\\&|EPIC\rPID|1\r")
     heard = await open_door(limits={"connections_per_address": 64})
     for size in range(1, len(whole)):
         await (await dial(heard)).play(("send", whole[:size]), ("close", None))
@@ -482,7 +486,7 @@ async def test_draining_starts_nothing_new(open_door: Any, dial: Any, eventually
 
     heard = await open_door(answer, limits={"in_flight": 1})
     script = await dial(heard)
-    await script.send(frame(b"A") + frame(b"B") * 10)
+    await script.send(enclose(b"A") + enclose(b"B") * 10)
     await eventually(lambda: heard.listening.answering)
     draining = asyncio.create_task(heard.listening.drain(5))
     await asyncio.sleep(0.02)
@@ -518,7 +522,7 @@ async def test_fault_points(
     script = await dial(heard)
     monkeypatch.setattr(fault, "_armed", [])
     fault.arm(point)
-    await script.send(frame(b"A"))
+    await script.send(enclose(b"A"))
     got = await script.reader.readexactly(len(rest))
     assert got == rest
     await script.closed(b"")
@@ -530,7 +534,7 @@ async def test_the_peer_is_told(open_door: Any, dial: Any) -> None:
     """The answer hears address and port of the sender, and no TLS name without a client certificate."""
     heard = await open_door()
     script = await dial(heard)
-    await script.play(("send", frame(b"A")), ("expect", ACK_A))
+    await script.play(("send", enclose(b"A")), ("expect", ACK_A))
     assert heard.peers == [Peer(*script.writer.get_extra_info("sockname"), "")]
 
 

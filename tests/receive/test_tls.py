@@ -13,13 +13,13 @@ from cryptography import x509
 
 from engine.config.channel import Mllp, Tls
 from engine.errors import StartError
-from engine.receive.block import frame
+from engine.receive.block import enclose
 from engine.receive.listener import Door, listen
 from engine.receive.tls import ends_of, source_name
 
 Eventually = Callable[[Callable[[], object]], Awaitable[None]]
 
-ACK_A = frame(b"ACK of A")
+ACK_A = enclose(b"ACK of A")
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ async def test_blocks_over_tls(
     script = await dial(heard, context)
     big = b"M" * 500_000
     await script.play(
-        ("send", frame(b"A")), ("expect", ACK_A), ("send", frame(big)), ("expect", frame(b"ACK of " + big))
+        ("send", enclose(b"A")), ("expect", ACK_A), ("send", enclose(big)), ("expect", enclose(b"ACK of " + big))
     )
     assert heard.written == [True, True]
 
@@ -73,7 +73,7 @@ async def test_a_closing_reply_over_tls(open_door: Any, dial: Any, files: Tls, a
     """A line that the listener closes ends with the whole reply and TLS's own goodbye."""
     heard = await open_door(tls=files, limits={"block_bytes": 1024})
     script = await dial(heard, client(authority))
-    await script.play(("send", b"\x0b" + b"M" * 5000), ("closed", frame(b"ACK of " + b"M" * 1024)))
+    await script.play(("send", b"\x0b" + b"M" * 5000), ("closed", enclose(b"ACK of " + b"M" * 1024)))
 
 
 @pytest.mark.filterwarnings("ignore:ssl.TLSVersion.TLSv1_1 is deprecated")
@@ -97,7 +97,7 @@ async def test_plaintext_on_a_tls_port_is_refused(
     """A block in the clear is never parsed."""
     heard = await open_door(tls=files)
     script = await dial(heard)
-    await script.send(frame(b"MSH|^~\\&|"))
+    await script.send(enclose(b"MSH|^~\\&|"))
     await eventually(lambda: heard.events == {"tls-failed": 1})
     assert not heard.blocks
 
@@ -108,7 +108,7 @@ async def test_client_certificates_name_the_source(
     """With mTLS the peer carries the source name that its certificate is mapped to."""
     heard = await open_door(tls=mutual(files, **{"epic.example": "EPIC"}))
     script = await dial(heard, client(authority, authority.issue_cert("epic.example")))
-    await script.play(("send", frame(b"A")), ("expect", ACK_A))
+    await script.play(("send", enclose(b"A")), ("expect", ACK_A))
     assert [peer.tls_name for peer in heard.peers] == ["EPIC"]
 
 
@@ -130,7 +130,7 @@ async def test_other_clients_are_refused(
     heard = await open_door(tls=mutual(files, **{"epic.example": "EPIC"}))
     try:
         script = await dial(heard, client(authority, leaf))
-        await script.send(frame(b"A"))
+        await script.send(enclose(b"A"))
     except (ssl.SSLError, ConnectionError):
         pass
     word = "refused-certificate" if who == "unmapped" else "tls-failed"
@@ -144,16 +144,16 @@ async def test_a_new_certificate_is_used_without_dropping_connections(
     """New handshakes use the new file, connections that stand go on; a key that does not fit yet changes nothing."""
     heard = await open_door(tls=files)
     old = await dial(heard, client(authority))
-    await old.play(("send", frame(b"A")), ("expect", ACK_A))
+    await old.play(("send", enclose(b"A")), ("expect", ACK_A))
     other = trustme.CA()
     leaf = other.issue_cert("localhost")
     leaf.cert_chain_pems[0].write_to_path(files.certificate)
     half = await dial(heard, client(authority))
-    await half.play(("send", frame(b"A")), ("expect", ACK_A))
+    await half.play(("send", enclose(b"A")), ("expect", ACK_A))
     leaf.private_key_pem.write_to_path(files.key)
     new = await dial(heard, client(other))
-    await new.play(("send", frame(b"A")), ("expect", ACK_A))
-    await old.play(("send", frame(b"A")), ("expect", ACK_A))
+    await new.play(("send", enclose(b"A")), ("expect", ACK_A))
+    await old.play(("send", enclose(b"A")), ("expect", ACK_A))
     assert heard.events == {"connected": 3, "certificate-unusable": 1, "certificate-renewed": 1}
 
 
@@ -187,7 +187,7 @@ async def test_drain_over_tls(open_door: Any, dial: Any, files: Tls, authority: 
     """A drained door says goodbye on its TLS connections."""
     heard = await open_door(tls=files)
     script = await dial(heard, client(authority))
-    await script.play(("send", frame(b"A")), ("expect", ACK_A))
+    await script.play(("send", enclose(b"A")), ("expect", ACK_A))
     finished, _ = await asyncio.gather(heard.listening.drain(5), script.closed(b""))
     assert finished
 
