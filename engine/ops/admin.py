@@ -29,7 +29,10 @@ _log = telemetry.logger()
 
 @contextlib.asynccontextmanager
 async def serving(folder: Path, uid: int, acts: Acts) -> AsyncIterator[None]:
-    """Serve acts by name on the folder's socket until closed; peers other than that user and root are turned away."""
+    """Serve acts by name on the folder's socket until closed; peers other than that user and root are turned away.
+
+    StartError: the folder's path is too long for a socket.
+    """
     path = folder / SOCKET_NAME
     if len(bytes(path)) > _UNIX_PATH_BYTES:
         raise StartError(f"{path} is too long for a Unix socket: choose a data folder with a shorter path")

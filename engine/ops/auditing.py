@@ -65,6 +65,7 @@ def exported(folder: Path, given: Mapping[str, Any], form: str, upto: int | None
     """Yield an export in pieces, oldest row first: `ndjson`, or `csv` in which no cell is taken for a formula.
 
     Each piece is read at once, on a connection of its own: whoever takes the next one may be another thread.
+    UsageError at once for another form, or filters that cannot be meant.
     """
     if form not in {"ndjson", "csv"}:
         raise UsageError(f"--format {form} is neither ndjson nor csv")

@@ -12,14 +12,14 @@ MESSAGES: Final = re.compile(rb"(?:\A|[\r\n\x0b\x1c]+)(?=MSH[^A-Za-z0-9\s])")
 
 
 def folders_of(mappings: Path | None) -> list[Path]:
-    """Return the folders that mapping files are looked for in, the shipped one last."""
+    """Return the folders that mapping files are looked for in, the shipped one last; UsageError for what is none."""
     if mappings is not None and not mappings.is_dir():
         raise UsageError(f"{mappings} is no folder; --mappings takes a folder of mapping files")
     return [folder for folder in (mappings, shipped("mappings")) if folder is not None]
 
 
 def messages_in(file: Path) -> Iterator[bytes]:
-    """Yield the messages of a file, whatever ends its lines; all of it where there is none."""
+    """Yield the messages of a file, whatever ends its lines; all of it where there is none. UsageError: unreadable."""
     try:
         raw = file.read_bytes()
     except OSError as error:

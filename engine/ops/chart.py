@@ -22,7 +22,10 @@ class Charts:
         self._token = ""
 
     async def by_identifier(self, system: str, value: str) -> dict[str, Any] | None:
-        """Return the Patient that the service finds under an identifier; None where there is not exactly one."""
+        """Return the Patient that the service finds under an identifier; None where there is not exactly one.
+
+        AdtEngineError: the service refuses the search, or the token.
+        """
         if not self._token:
             self._token = await self._sign_in()
         url = f"{self._base}/fhir/R4/Patient?identifier={quote(f'{system}|{value}', safe='')}"

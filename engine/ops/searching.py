@@ -59,7 +59,10 @@ def filters_of(given: Mapping[str, Any]) -> Filters:
 
 
 def moment_of(given: Mapping[str, Any], name: str, clock: Callable[[], datetime] = now) -> datetime | None:
-    """Return a moment that a request names, None for none; without an offset it is the local time of this machine."""
+    """Return a moment that a request names, None for none; without an offset it is the local time of this machine.
+
+    `12h` is 12 hours ago. UsageError for what is no time.
+    """
     text = str(given.get(name) or "").strip()
     if not text:
         return None
@@ -74,7 +77,10 @@ def moment_of(given: Mapping[str, Any], name: str, clock: Callable[[], datetime]
 
 
 def time_in(given: Mapping[str, Any], length: timedelta) -> tuple[datetime, datetime]:
-    """Return the time that `since` and `until` of a request name; so long until now where they do not."""
+    """Return the time that `since` and `until` of a request name; so long until now where they do not.
+
+    UsageError for what is no time, or has nothing in between.
+    """
     until = moment_of(given, "until") or now()
     since = moment_of(given, "since") or until - length
     if since >= until:

@@ -46,7 +46,7 @@ def unmapped(folder: Path, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def values(folder: Path, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what stood at a place of the newest messages whose code there has no mapping."""
+    """Return what stood at a place of the newest messages whose code there has no mapping; UsageError for no place."""
     since, until = time_in(given, WEEK)
     place = str(given.get("place") or "")
     try:

@@ -21,7 +21,10 @@ class Body:
         self.whole = False
 
     async def read(self, content_length: str | None, limit: int) -> bytes | None:
-        """Return the body; None where it is larger than `limit` bytes, which is told as early as it is known."""
+        """Return the body; None where it is larger than `limit` bytes, which is told as early as it is known.
+
+        ConnectionError: the client went away before its end.
+        """
         if content_length is not None and content_length.isdigit() and int(content_length) > limit:
             return None
         parts: list[bytes] = []

@@ -100,7 +100,7 @@ def user_info(service: Service, authorization: str) -> dict[str, str]:
 
 
 async def cancel(service: Service, cancelled: str) -> None:
-    """Revoke a token."""
+    """Revoke a token; nothing for one that is none, OAuthError where none is named."""
     if not cancelled:
         raise OAuthError("invalid_request", "token is missing.")
     await service.vault.revoke(cancelled)

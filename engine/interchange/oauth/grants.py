@@ -38,7 +38,7 @@ async def token(service: Service, fields: Fields, authorization: str) -> Issued:
 
 
 def api_version(service: Service, client: Client, fields: Fields) -> str:
-    """Return the REST API version that a token is bound to."""
+    """Return the REST API version that a token is bound to; OAuthError for one that is asked for and is none."""
     asked = fields.get("rest_api_version")
     if asked is None:
         return service.tenant(client.tenant).rest_api_version

@@ -74,6 +74,7 @@ def parse_condition(request: Request, parameters: Mapping[str, Parameter], base_
     """Return the search that a create depends on, None where there is none; only `parameters` are allowed.
 
     It stands in If-None-Exist; some clients put it in the address instead, where ignoring it would make duplicates.
+    RefusedError: it stands in both, cannot be read, or names no criterion or another one.
     """
     header, pairs = request.headers.get("if-none-exist"), tuple(_criteria(request))
     if header is None and not pairs:

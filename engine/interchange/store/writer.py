@@ -58,7 +58,10 @@ class Writer:
         self._thread.start()
 
     async def write(self, work: Callable[[Connection], T]) -> T:
-        """Run `work` in a transaction and return its result once on disk; its error undoes only its own writes."""
+        """Run `work` in a transaction and return its result once on disk; its error undoes only its own writes.
+
+        StoreFailedError: the disk has failed before, or the store is closing.
+        """
         if self.failed or self._closing:
             raise StoreFailedError
         loop = asyncio.get_running_loop()
