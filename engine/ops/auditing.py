@@ -15,14 +15,13 @@ from engine.journal.audited import AuditFault, AuditFilter, AuditReader, AuditRo
 from engine.ops.access.keys import FILE, Keys
 from engine.ops.anchors import Anchors, checked, read_anchors
 from engine.ops.searching import moment_of
+from engine.ops.web.table_file import plain
 
 MOST_ROWS: Final = 1000
 COLUMNS: Final = (
     "row", "at", "actor", "role", "via", "address", "act", "entry", "outcome", "reason", "detail", "patients",
     "follows", "hash",
 )  # fmt: skip
-# What a spreadsheet takes for a formula, also behind spaces (OWASP, CSV injection).
-_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "|", "%")
 
 
 def wanted(given: Mapping[str, Any], folder: Path) -> AuditFilter:
@@ -139,10 +138,5 @@ def _marks(folder: Path, patient: str) -> tuple[str, ...]:
 
 def _csv(cells: Any) -> bytes:
     written = io.StringIO()
-    csv.writer(written, lineterminator="\r\n").writerow([_plain(cell) for cell in cells])
+    csv.writer(written, lineterminator="\r\n").writerow([plain(cell) for cell in cells])
     return written.getvalue().encode()
-
-
-def _plain(value: Any) -> str:
-    text = "" if value is None else str(value)
-    return f"'{text}" if text.lstrip(" ").startswith(_FORMULA) else text

@@ -5,8 +5,8 @@ import io
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-# What a spreadsheet would calculate, also behind spaces (OWASP, CSV injection).
-_STARTS: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "|", "%")
+# What a spreadsheet would calculate, in full width too, and also behind spaces of any kind (OWASP, CSV injection).
+_STARTS: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "|", "%", "＝", "＋", "－", "＠")
 
 
 def as_csv(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> bytes:
@@ -21,4 +21,5 @@ def as_csv(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> bytes:
 def plain(value: Any) -> str:
     """Return a cell; one that a spreadsheet would calculate has an apostrophe in front."""
     text = "" if value is None else str(value)
-    return f"'{text}" if text.lstrip(" ").startswith(_STARTS) else text
+    begin = text.lstrip(" \u00a0\u3000\ufeff\u200b")
+    return f"'{text}" if begin.startswith(_STARTS) else text

@@ -9,7 +9,24 @@ import pytest
 from engine.ops.web.table_file import as_csv, plain
 
 
-@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "|calc", "%0A", "  =1+1"])
+STARTS = [
+    "=1+1",
+    "+1",
+    "-1",
+    "@SUM(A1)",
+    "\t=1",
+    "\r=1",
+    "\n=1",
+    "|calc",
+    "%0A",
+    "  =1+1",
+    "＝1＋1",
+    "\u00a0=1",
+    "\ufeff=1",
+]
+
+
+@pytest.mark.parametrize("text", STARTS)
 def test_no_cell_is_a_formula(text: str) -> None:
     """What a spreadsheet would calculate has an apostrophe in front."""
     assert plain(text) == f"'{text}"
