@@ -1,6 +1,7 @@
 """The application: routes behind their gatekeepers, errors as pages or as problem+json, headers on every answer."""
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, MutableMapping
 from http import HTTPStatus
 from typing import Any, Final
@@ -26,6 +27,7 @@ from engine.ops.web.route import Free, Route, checked
 ANSWER_SECONDS: Final = 60.0
 SIGN_IN: Final = "/log-in"
 PROBLEM: Final = "application/problem+json"
+_OF_ENTRY: Final = re.compile(r"/messages/(\d{1,15})/")
 _FOR_PROGRAMS: Final = ("/api/", "/hl7/", "/metrics", "/livez", "/readyz")
 
 Scope = MutableMapping[str, Any]
@@ -94,7 +96,12 @@ class App:
         if isinstance(error, SignInNeededError):
             return _to_sign_in(request)
         call = self._call(request)
-        values = {"code": status, "title": TITLES.get(status, HTTPStatus(status).phrase), "text": text}
+        values = {
+            "code": status,
+            "title": TITLES.get(status, HTTPStatus(status).phrase),
+            "text": text,
+            "entry": _entry_at(request),
+        }
         answer = call.page("error.html", status, **values)
         if call.renewed:
             self._desk.cookies.set(answer, SESSION, call.renewed)
@@ -123,6 +130,12 @@ def _told(error: Exception) -> tuple[int, str]:
     if isinstance(error, TimeoutError):
         return 503, "it took too long"
     return (status_of(error), str(error)) if isinstance(error, AdtEngineError) else (500, "")
+
+
+def _entry_at(request: Request) -> str:
+    """Return the entry about which something was asked, '' where it was none or the entry itself."""
+    found = _OF_ENTRY.match(request.url.path)
+    return found[1] if found else ""
 
 
 def _to_sign_in(request: Request) -> Response:

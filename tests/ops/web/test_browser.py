@@ -177,6 +177,25 @@ async def test_the_keyboard_is_enough(browser: Browser, site: Site) -> None:
     await page.context.close()
 
 
+async def test_the_way_back_shows_nothing_after_the_log_out(browser: Browser, site: Site) -> None:
+    """Back to a patient's message, or to it by its address: the log-in comes, and nothing of the page is kept."""
+    window = await _window(browser, site)
+    await window.log_in("operator")
+    await window.open(f"/messages/{HELD}")
+    await expect(window.page.locator("main")).to_contain_text("RB-2")
+    await window.open("/account")
+    await window.page.get_by_role("button", name="Log out").click()
+    await window.page.wait_for_url("**/log-in**")
+    for _ in range(2):
+        await window.page.go_back()
+        await expect(window.page.get_by_role("heading", name="Log in")).to_be_visible()
+        assert "RB-2" not in await window.page.content()
+    await window.open(f"/messages/{HELD}")
+    await window.page.wait_for_url("**/log-in**")
+    await window.check()
+    await window.page.context.close()
+
+
 async def test_every_field_has_a_label_and_every_page_a_heading(window: Window) -> None:
     """Each control has a name that is read out; each page one first heading, a main part and a title of its own."""
     nameless = """

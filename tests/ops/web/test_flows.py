@@ -233,6 +233,25 @@ async def test_the_audit_trail_is_read_proven_and_saved(site: Site) -> None:
     assert "messages.show" in saved.text
 
 
+async def test_of_two_who_act_on_one_entry_the_second_is_told(site: Site) -> None:
+    """Both look at the same held message; who discards it first has done it, and the other hears how it stands."""
+    one, other = await site.person("operator"), await site.person("operator", "colleague")
+    entry = await _held(site, "FL-14")
+    for person in (one, other):
+        await person.get(f"/messages/{entry}")
+    answers = await asyncio.gather(
+        *(person.post(f"/messages/{entry}/discard", {"reason": "a duplicate"}) for person in (one, other))
+    )
+    assert sorted(answer.status_code for answer in answers) == [303, 409]
+    late = next(answer for answer in answers if answer.status_code == 409)
+    assert f"entry {entry} has nothing unfinished to discard" in late.text
+    assert f'href="/messages/{entry}"' in late.text
+    rows = await site.act("audit.list", limit=20)
+    asked = {row["row"] for row in rows if (row["act"], row["entry"]) == ("messages.discard", entry)}
+    assert len(asked) == 2
+    assert [row["outcome"] for row in rows if row["follows"] in asked] == ["refused"]
+
+
 async def test_what_an_edit_would_do_is_shown_and_what_is_wrong_with_it_is_said(site: Site) -> None:
     """Nothing changed, no message, no identity: said at the form, with the text kept; a good edit is rehearsed."""
     one, entry = await site.person("operator"), await _held(site, "FL-4")

@@ -8,7 +8,6 @@ import pytest
 
 from engine.ops.web.table_file import as_csv, plain
 
-
 STARTS = [
     "=1+1",
     "+1",
