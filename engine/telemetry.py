@@ -6,8 +6,9 @@ import sys
 import threading
 import traceback
 from collections.abc import Mapping, MutableMapping
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -135,6 +136,15 @@ LOG_INS: Final = Counter(
     ("act", "outcome"),
     registry=REGISTRY,
 )
+
+
+_Metric = TypeVar("_Metric", Counter, Gauge, Histogram)
+
+
+@lru_cache(maxsize=4096)
+def series(metric: _Metric, *labels: str) -> _Metric:
+    """Return one series of a metric by its labels, looked up once: what happens with each message asks for it."""
+    return metric.labels(*labels)
 
 
 def _allow_only(_logger: Any, _name: str, event: MutableMapping[str, Any]) -> Mapping[str, Any]:

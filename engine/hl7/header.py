@@ -1,5 +1,6 @@
 """The header of a message, MSH, as bytes: what can be answered even when the message cannot be decoded."""
 
+import dataclasses
 from dataclasses import dataclass
 from typing import Final
 
@@ -24,6 +25,7 @@ class Header:
     delimiters: bytes
     declared: Delimiters
     wide: str = ""
+    _parts: dict[int, str] = dataclasses.field(default_factory=dict, init=False, compare=False)
 
     def field(self, number: int) -> bytes:
         """Return MSH-`number` as its bytes, b'' where it is absent."""
@@ -31,10 +33,14 @@ class Header:
 
     def component(self, number: int, component: int) -> str:
         """Return one component of a field's first repetition as text, best effort; '' where it is absent or null."""
-        repeat, mark, _, _ = self.declared.cuts
-        parts = self.field(number).decode("ascii", "backslashreplace").split(repeat, 1)[0].split(mark)
-        part = parts[component - 1].strip() if component <= len(parts) else ""
-        return "" if part == '""' else part
+        key = number << 8 | component
+        known = self._parts.get(key)
+        if known is None:
+            repeat, mark, _, _ = self.declared.cuts
+            parts = self.field(number).decode("ascii", "backslashreplace").split(repeat, 1)[0].split(mark)
+            part = parts[component - 1].strip() if component <= len(parts) else ""
+            known = self._parts[key] = "" if part == '""' else part
+        return known
 
     @property
     def message_type(self) -> str:

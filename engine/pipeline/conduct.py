@@ -2,7 +2,6 @@
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
 
 from engine import telemetry
 from engine.deliver.verdict import Failure, Verdict, VerdictKind
@@ -34,19 +33,14 @@ class Conduct:
         self.failing = ""
         self.settled = self.failures = 0
         self._storm = HoldStorm()
-        self._attempts: dict[Failure, Any] = {}
 
     def count(self, verdict: Verdict, result: Settlement) -> None:
         """Count one delivery that was settled."""
-        telemetry.SETTLED.labels(self._name, result.state, result.reason).inc()
+        telemetry.series(telemetry.SETTLED, self._name, result.state, result.reason).inc()
         self.settled += 1
         self.failures += verdict.kind not in {VerdictKind.DELIVERED, VerdictKind.FILTERED}
         for attempt in verdict.attempts:
-            counter = self._attempts.get(attempt.failure)
-            if counter is None:
-                counter = telemetry.ATTEMPTS.labels(self._name, attempt.failure or "ok")
-                self._attempts[attempt.failure] = counter
-            counter.inc()
+            telemetry.series(telemetry.ATTEMPTS, self._name, attempt.failure or "ok").inc()
 
     def judge(self, claimed: Claimed, verdict: Verdict, now: datetime) -> bool:
         """Note a destination that cannot be used; True where its holds are no matter of single patients any more."""

@@ -10,6 +10,6 @@ def count_warnings(channel: str, plan: Plan | None) -> None:
         return
     for warning in plan.warnings:
         reason, _, place = warning.partition(" ")
-        telemetry.WARNINGS.labels(channel, reason, place).inc()
+        telemetry.series(telemetry.WARNINGS, channel, reason, place).inc()
     for table, field in plan.unmapped:
-        telemetry.UNMAPPED.labels(channel, table, field).inc()
+        telemetry.series(telemetry.UNMAPPED, channel, table, field).inc()

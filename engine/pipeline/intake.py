@@ -122,7 +122,7 @@ class Intake:
             return Judgement(State.REJECTED, FAULT.reason, (FAULT,))
 
     def _recorded(self, recorded: Recorded, judged: Judgement, feed: Feed) -> None:
-        telemetry.MESSAGES.labels(self._name, recorded.ack_code or "none").inc()
+        telemetry.series(telemetry.MESSAGES, self._name, recorded.ack_code or "none").inc()
         if judged.state is State.RECEIVED and not recorded.duplicate:
             if judged.message is not None:
                 self._handover.put(recorded.seq, judged.message)
@@ -178,7 +178,7 @@ class Intake:
 
     async def _no_header(self, raw: bytes, peer: Peer, feed: Feed) -> Reply:
         await self._journal.record(fragment_of(raw, "no-header", peer, feed.channel, self._clock()))
-        telemetry.MESSAGES.labels(self._name, "none").inc()
+        telemetry.series(telemetry.MESSAGES, self._name, "none").inc()
         return Reply(None, close=True, stored=False)
 
     async def _fragment(self, block: Block, peer: Peer, feed: Feed) -> Reply:
