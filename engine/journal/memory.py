@@ -66,25 +66,32 @@ def remember(
     ]
     if applied:
         connection.executemany(APPLY, applied)
+    told: list[Settlement] = []
     for one in settlements:
-        if one.known or one.owned or one.merges:
-            _remember(connection, sealing, one)
+        told.append(one)
+        if one.inherited:
+            _remember(connection, sealing, told)
+            told = []
         for gone, survivor in one.inherited:
             _inherit(connection, sealing, one.destination, gone, survivor)
+    _remember(connection, sealing, told)
 
 
-def _remember(connection: Connection, sealing: Sealing | None, settlement: Settlement) -> None:
-    connection.executemany(
-        KNOW,
-        [
-            (k.destination, k.system, _value(sealing, k.system, k.value), k.logical_id, k.status, k.survivor)
-            for k in settlement.known
-        ],
-    )
-    for one in settlement.owned:
-        _own(connection, sealing, (one.destination, one.resource, one.source), one.slices)
-    merges = [(m.destination, *_keys(sealing, m.source_key, m.survivor_key), m.seq) for m in settlement.merges]
-    connection.executemany(MERGE, merges)
+def _remember(connection: Connection, sealing: Sealing | None, settlements: Sequence[Settlement]) -> None:
+    known = [
+        (k.destination, k.system, _value(sealing, k.system, k.value), k.logical_id, k.status, k.survivor)
+        for one in settlements
+        for k in one.known
+    ]
+    owned = [
+        _owned_row(sealing, (o.destination, o.resource, o.source), o.slices) for one in settlements for o in one.owned
+    ]
+    merges = [
+        (m.destination, *_keys(sealing, m.source_key, m.survivor_key), m.seq) for one in settlements for m in one.merges
+    ]
+    for statement, rows in ((KNOW, known), (OWN, owned), (MERGE, merges)):
+        if rows:
+            connection.executemany(statement, rows)
 
 
 def _value(sealing: Sealing | None, system: str, value: str) -> str:
@@ -109,12 +116,12 @@ def choose(
     connection.executemany(KNOW, rows)
 
 
-def _own(
-    connection: Connection, sealing: Sealing | None, key: tuple[str, str, str], slices: Mapping[str, Sequence[str]]
-) -> None:
+def _owned_row(
+    sealing: Sealing | None, key: tuple[str, str, str], slices: Mapping[str, Sequence[str]]
+) -> tuple[str | bytes, ...]:
     text = orjson.dumps(dict(slices))
     kept: str | bytes = text.decode() if sealing is None else sealing.seal_lasting(text, owned_at(*key))
-    connection.execute(OWN, (*key, kept))
+    return (*key, kept)
 
 
 def _slices(sealing: Sealing | None, key: tuple[str, str, str], kept: str | bytes) -> dict[str, tuple[str, ...]]:
@@ -130,7 +137,7 @@ def _inherit(connection: Connection, sealing: Sealing | None, destination: str, 
         there = f"{survivor} {place.partition(' ')[2]}"
         listed = _slices(sealing, (destination, place, source), kept)
         both = {**listed, **owned(connection, sealing, destination, there, source)}
-        _own(connection, sealing, (destination, there, source), both)
+        connection.execute(OWN, _owned_row(sealing, (destination, there, source), both))
     connection.execute(DISOWN, places)
 
 

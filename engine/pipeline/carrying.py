@@ -136,6 +136,7 @@ class Carrier:
         if verdict.applied and plan is not None:
             self.memory.applied(claimed.lanes, plan)
         await self.journal.settle(result)
+        self.memory.settled(result)
         self.conduct.count(verdict, result)
         if result.state is not State.RECEIVED:
             count_warnings(claimed.channel, plan)

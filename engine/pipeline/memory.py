@@ -7,10 +7,12 @@ from typing import Final
 
 from engine.deliver.verdict import Known
 from engine.fhir.plan import Identity, Plan
+from engine.journal.entry import Settlement
 from engine.journal.journal import Journal
 from engine.mapping.subject import lane_key
 
 REMEMBERED: Final = 50_000
+CLAIMS_REMEMBERED: Final = 10_000
 
 
 class DestinationMemory:
@@ -20,6 +22,7 @@ class DestinationMemory:
         self._destination = destination
         self._journal = journal
         self._newest: OrderedDict[tuple[tuple[int, ...], str], datetime | None] = OrderedDict()
+        self._claims: OrderedDict[str, dict[str, frozenset[str] | None]] = OrderedDict()
 
     async def known(self, identities: Sequence[Identity]) -> Mapping[Identity, Known]:
         """Return what is known of the identifiers; those never seen are left out."""
@@ -37,7 +40,16 @@ class DestinationMemory:
 
     async def claimed(self, resource: str, source: str) -> frozenset[str]:
         """Return the digests of all that other sources say of a resource."""
-        return await self._journal.claimed(self._destination, resource, source)
+        held = self._claims.get(resource)
+        if held is None:
+            held = self._claims[resource] = {}
+            if len(self._claims) > CLAIMS_REMEMBERED:
+                self._claims.popitem(last=False)
+        found = held.get(source)
+        if found is None:
+            held[source] = None
+            found = held[source] = await self._journal.claimed(self._destination, resource, source)
+        return found
 
     async def merged(self, source: Identity, survivor: Identity) -> bool:
         """Say whether this merge was carried out before."""
@@ -60,6 +72,14 @@ class DestinationMemory:
         newest = self._newest.get((lanes, plan.source))
         if plan.event_at is not None and (newest is None or plan.event_at > newest):
             self._remember((lanes, plan.source), plan.event_at)
+
+    def settled(self, settlement: Settlement) -> None:
+        """Note that a settlement is in the journal; others are to ask anew for what its source says of resources."""
+        if settlement.inherited:
+            self._claims.clear()
+        for one in settlement.owned:
+            if self._claims.get(one.resource, {}).keys() - {one.source}:
+                del self._claims[one.resource]
 
     def _remember(self, key: tuple[tuple[int, ...], str], moment: datetime | None) -> None:
         self._newest[key] = moment
