@@ -25,7 +25,7 @@ DURABLE = {
     "cell_size_check": 1,
     "secure_delete": 1,
     "busy_timeout": 5000,
-    "wal_autocheckpoint": 4000,
+    "wal_autocheckpoint": 16_000,
     "fullfsync": 1,
 }
 
