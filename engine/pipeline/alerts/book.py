@@ -71,8 +71,10 @@ class AlertBook:
         return await self._end(found, now) if found.kind in UNTIL_SEEN else found
 
     async def latest(self, limit: int) -> tuple[Alert, ...]:
-        """Return the newest alerts, cleared ones among them, newest first."""
-        return await self._journal.read(partial(alerting.latest_alerts, limit=limit))
+        """Return the newest alerts, cleared ones among them, newest first; those that are open as they are now."""
+        now = {one.id: one for one in self._open.values()}
+        found = await self._journal.read(partial(alerting.latest_alerts, limit=limit))
+        return tuple(now.get(one.id, one) for one in found)
 
     async def _begin(self, one: Condition, now: datetime) -> None:
         work = partial(alerting.open_alert, kind=one.kind, subject=one.subject, detail=one.detail, now=now)

@@ -1,5 +1,6 @@
 """The book: an alert opens once and clears once, whatever happens in between, and over restarts."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 from engine.journal.alerting import Alert
@@ -32,6 +33,15 @@ async def test_it_opens_once_and_clears_once(desk: Desk) -> None:
     ]
     assert book.open() == ()
     assert [one.cleared_at for one in await book.latest(10)] == [NOW + timedelta(minutes=1)]
+
+
+async def test_what_is_open_is_told_in_one_way(desk: Desk) -> None:
+    """The list of what is open and the list of all say the same of it: how it is now, not how it began."""
+    book, _ = listened(desk)
+    await book.settle([WRONG], NOW)
+    await book.settle([replace(WRONG, detail="12000 wait")], NOW)
+    assert [one.detail for one in book.open()] == ["12000 wait"]
+    assert await book.latest(10) == book.open()
 
 
 async def test_a_restart_opens_nothing_anew_and_clears_what_is_over(desk: Desk) -> None:
