@@ -21,7 +21,7 @@ _log = telemetry.logger()
 
 
 class Anchoring:
-    """Adds an anchor where one is due."""
+    """Adds an anchor where one is due; `failing` says why the last one could not be added, empty where it was."""
 
     def __init__(self, journal: Journal, anchors: Anchors, clock: Callable[[], datetime]) -> None:
         self._journal = journal
@@ -29,6 +29,7 @@ class Anchoring:
         self._clock = clock
         self._last: int | None = None
         self._due: datetime | None = None
+        self.failing = ""
 
     async def tick(self, *, at_once: bool = False) -> Anchor | None:
         """Add an anchor where there are new rows and it is time, or `at_once`; None where nothing was added.
@@ -52,8 +53,10 @@ class Anchoring:
         try:
             anchor = await asyncio.to_thread(self._anchors.add, seq, hashed, now)
         except (AdtEngineError, OSError) as error:
+            self.failing = f"{self._anchors.file.name}: {type(error).__name__}"
             _log.error("audit not anchored", error=type(error).__name__, file=str(self._anchors.file), count=seq)
             return None
+        self.failing = ""
         self._last, self._due = seq, None
         _log.info("audit anchored", count=seq, digest=anchor.hash)
         return anchor

@@ -103,7 +103,7 @@ async def _serve(files: Files, where: Doorway, listening: socket.socket, stop: a
         pages(engine, acts, access, where, listening),
         watched(trail, anchoring),
         cared(engine.journal, engine.feeds, now),
-        watching(engine, access),
+        watching(engine, access, anchoring),
         indexed(files.data),
     ):
         await _note_insecure(engine, trail)

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from engine.journal.alerting import Alert
 from engine.ops.access.access import Access
 from engine.ops.acts.alerts import shown
+from engine.ops.anchoring import Anchoring
 from engine.ops.webhook import Hook
 from engine.pipeline.alerts.kind import AlertKind
 from engine.pipeline.alerts.watch import Watch
@@ -19,10 +20,10 @@ def turned_away(access: Access) -> dict[AlertKind, int]:
 
 
 @contextlib.asynccontextmanager
-async def watching(engine: Engine, access: Access) -> AsyncIterator[Watch]:
+async def watching(engine: Engine, access: Access, anchoring: Anchoring) -> AsyncIterator[Watch]:
     """Look at an engine now and then until closed; alerts go to the log, to the page and to the webhook."""
     hook = Hook(lambda: engine.alerting.webhook)
-    watch = Watch(engine, lambda: hook.failing, lambda: turned_away(access))
+    watch = Watch(engine, lambda: hook.failing, lambda: turned_away(access), lambda: anchoring.failing)
 
     def heard(alert: Alert) -> None:
         hook.put({"event": "cleared" if alert.cleared_at else "opened"} | shown(engine, alert))

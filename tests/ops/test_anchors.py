@@ -94,13 +94,15 @@ async def test_after_a_restart_it_goes_on_behind_the_last_anchor(yard: Yard) -> 
 
 
 async def test_a_file_that_cannot_be_written_is_logged_and_tried_again(yard: Yard) -> None:
-    """The rows stay due; acts go on meanwhile."""
+    """The rows stay due, acts go on meanwhile; why it fails is told until it no longer does."""
     yard.anchors.file.mkdir()
     await yard.act()
     assert await yard.anchoring.tick(at_once=True) is None
+    assert yard.anchoring.failing == f"{FILE}: IsADirectoryError"
     yard.anchors.file.rmdir()
     yard.now += timedelta(minutes=10)
     assert await yard.anchoring.tick() is not None
+    assert yard.anchoring.failing == ""
 
 
 async def test_the_engine_s_own_life_is_in_the_trail_and_anchored_at_its_end(yard: Yard) -> None:

@@ -27,6 +27,7 @@ class AlertKind(StrEnum):
     WEBHOOK_FAILED = "webhook-failed"
     CHANNEL_STOPPED = "channel-stopped"
     LOG_IN_FAILURES = "log-in-failures"
+    AUDIT_GAP = "audit-gap"
     TOKEN_FAILURES = "token-failures"  # noqa: S105 - a kind, no secret
 
 

@@ -65,7 +65,8 @@ class DestinationFacts:
 class Facts:
     """What is known of the engine now.
 
-    `hook_failing` says whether alerts cannot be sent, `entrance` who was turned away from pages and API, by kind.
+    `hook_failing` says whether alerts cannot be sent, `entrance` who was turned away from pages and API, by kind, and
+    `unanchored` why the audit trail cannot be anchored, empty where it can.
     """
 
     now: datetime
@@ -77,6 +78,7 @@ class Facts:
     refused_reload: str
     hook_failing: bool
     entrance: Mapping[AlertKind, Share] = field(default_factory=dict)
+    unanchored: str = ""
 
 
 def conditions(facts: Facts, alerting: Alerting, is_open: IsOpen) -> Iterator[Condition]:
@@ -90,6 +92,7 @@ def conditions(facts: Facts, alerting: Alerting, is_open: IsOpen) -> Iterator[Co
     yield Condition(AlertKind.DISK_RESERVE, ENGINE, low, free)
     yield Condition(AlertKind.RELOAD_FAILED, ENGINE, bool(facts.refused_reload), facts.refused_reload)
     yield Condition(AlertKind.WEBHOOK_FAILED, ENGINE, facts.hook_failing)
+    yield Condition(AlertKind.AUDIT_GAP, ENGINE, bool(facts.unanchored), facts.unanchored)
     limits = {
         AlertKind.LOG_IN_FAILURES: alerting.log_in_failures,
         AlertKind.TOKEN_FAILURES: alerting.token_failures,

@@ -70,7 +70,8 @@ class _Memory:
 class Watch:
     """Looks at one engine; `look` once, or `run` until cancelled.
 
-    `hook_failing` says whether alerts cannot be sent, `turned_away` how many were refused at the entrance so far.
+    `hook_failing` says whether alerts cannot be sent, `turned_away` how many were refused at the entrance so far,
+    `unanchored` why the audit trail cannot be anchored.
     """
 
     def __init__(
@@ -78,10 +79,12 @@ class Watch:
         engine: Engine,
         hook_failing: Callable[[], bool] = bool,
         turned_away: Callable[[], Mapping[AlertKind, int]] = dict,
+        unanchored: Callable[[], str] = str,
     ) -> None:
         self._engine = engine
         self._hook_failing = hook_failing
         self._turned_away = turned_away
+        self._unanchored = unanchored
         self._entrance: dict[AlertKind, Window] = {}
         self._channels: dict[str, _Memory] = {}
         self._destinations: dict[str, Window] = {}
@@ -163,6 +166,7 @@ class Watch:
                 kind: self._entrance.setdefault(kind, Window()).share(now, count, count)
                 for kind, count in self._turned_away().items()
             },
+            self._unanchored(),
         )
 
     def _channel(self, name: str, channel: Channel, now: datetime) -> ChannelFacts:

@@ -76,6 +76,7 @@ STORM = replace(PAUSE, reason="hold-storm", detail="http-422")
         (replace(FACTS, free_bytes=2**29), AlertKind.DISK_RESERVE),
         (replace(FACTS, refused_reload="ConfigurationError"), AlertKind.RELOAD_FAILED),
         (replace(FACTS, hook_failing=True), AlertKind.WEBHOOK_FAILED),
+        (replace(FACTS, unanchored="audit-anchors.jsonl: OSError"), AlertKind.AUDIT_GAP),
         *((replace(FACTS, entrance={kind: Share(20, 20, whole=False)}), kind) for kind in ENTRANCE),
     ],
     ids=lambda value: str(value) if isinstance(value, AlertKind) else "",
