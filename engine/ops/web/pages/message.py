@@ -70,13 +70,16 @@ def first_of(segments: Sequence[Mapping[str, Any]], most: int = MOST_VALUES) -> 
     return segments
 
 
-def _why(entry: Mapping[str, Any]) -> list[tuple[str, Reason]]:
-    """Return the reasons, notes and flags of an entry with their lines, each once, the entry's own first."""
+def _why(entry: Mapping[str, Any]) -> list[tuple[list[str], Reason]]:
+    """Return the lines of an entry's reasons, notes and flags, each once with its codes, the entry's own first."""
     codes = [entry["reason"], *(one["reason"] for one in entry["deliveries"])]
     codes += [note for one in entry["deliveries"] for note in one["notes"]] + list(entry["flags"])
     if entry["state"] == "discarded":
         codes = codes[len(entry["deliveries"]) + 1 :]  # an operator's own words
-    return [(code, reason_of(code)) for code in dict.fromkeys(code for code in codes if code)]
+    found: dict[Reason, list[str]] = {}
+    for code in dict.fromkeys(code for code in codes if code):
+        found.setdefault(reason_of(code), []).append(code)
+    return [(codes, line) for line, codes in found.items()]
 
 
 def _can(call: Call, entry: Mapping[str, Any]) -> Mapping[str, bool]:
