@@ -8,7 +8,7 @@ import typer
 from engine.errors import MessageError, UsageError
 from engine.hl7.message import parse
 from engine.ops.options import DATA, Data
-from engine.ops.replays import act_on, asked, print_rehearsal
+from engine.ops.replays import act_on, asked, print_rehearsal, say_what_is_not_foreseen
 from engine.ops.table import output, table
 
 Entry = Annotated[int, typer.Argument(help="The number of an entry.", min=1)]
@@ -43,6 +43,7 @@ def edit(
     given: dict[str, Any] = {"entry": entry, **_edited(file, set_ or [])}
     told = asked(data, "messages.rehearse", given)
     print_rehearsal(told)
+    say_what_is_not_foreseen()
     if dry_run or told["refused"]:
         if told["refused"]:
             raise typer.Exit(1)

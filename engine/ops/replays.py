@@ -11,11 +11,16 @@ import typer
 from engine.errors import AdtEngineError, UsageError
 from engine.ops import admin
 from engine.ops.options import DATA, Data, Json
-from engine.ops.table import NEGATIVE, cell, output, progress, table
+from engine.ops.table import NEGATIVE, cell, errors, output, progress, table
 
 POLL_SECONDS: Final = 0.3
 MOST_REHEARSED: Final = 1_000
 SHOWN: Final = 10
+# What a rehearsal cannot know, said where one reads it.
+NOT_FORESEEN: Final = (
+    "Each for itself, against the server as it is now. Whether it takes a write, only the server can say: a number "
+    "that is taken, or too many patients of the same demographics (409), is not foreseen."
+)
 
 Some = Annotated[
     list[int] | None,
@@ -80,7 +85,7 @@ def replay(
     if not entries and not given:
         raise UsageError("name entries, or a filter such as --since or --state; --state delivered means all of them")
     if dry_run:
-        _rehearse(data, sorted(set(entries)) if entries else _planned(data, given)["entries"], destination)
+        _rehearse(data, sorted(set(entries or ())) or _shown(data, given | {"force": force}, rate), destination)
     elif entries:
         act_on(data, "messages.replay", entries, {"force": force, "destination": destination}, "replayed")
     else:
@@ -149,19 +154,22 @@ def watch(data: Path, run: Mapping[str, Any]) -> None:
 
 
 def _in_bulk(data: Path, given: dict[str, Any], rate: float, *, sure: bool) -> None:
-    plan = _planned(data, given)
-    if not plan["count"]:
-        output().print("no entry is meant")
+    if not _shown(data, given, rate):
         return
-    output().print("\n".join(_told(plan, rate, force=bool(given.get("force")))))
     if not sure and not typer.confirm("replay them?"):
         return
     watch(data, asked(data, "replays.start", given | {"rate": rate}))
 
 
-def _planned(data: Path, given: Mapping[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = asked(data, "replays.plan", given)
-    return found
+def _shown(data: Path, given: Mapping[str, Any], rate: float) -> list[int]:
+    """Say what a bulk run would take up, and return the first of its entries."""
+    plan = asked(data, "replays.plan", given)
+    if plan["count"]:
+        output().print("\n".join(_told(plan, rate, force=bool(given.get("force")))))
+    else:
+        output().print("no entry is meant")
+    first: list[int] = plan["entries"]
+    return first
 
 
 def _told(plan: Mapping[str, Any], rate: float, *, force: bool) -> Iterator[str]:
@@ -178,7 +186,9 @@ def _rehearse(data: Path, entries: list[int], destination: str) -> None:
         given = {"entry": entry} | ({"destination": destination} if destination else {})
         print_rehearsal(asked(data, "messages.rehearse", given))
     if len(entries) > MOST_REHEARSED:
-        output().print(f"and {len(entries) - MOST_REHEARSED} more")
+        output().print("and more: name entries to see theirs")
+    if entries:
+        say_what_is_not_foreseen()
 
 
 def print_rehearsal(told: Mapping[str, Any]) -> None:
@@ -202,6 +212,11 @@ def print_rehearsal(told: Mapping[str, Any]) -> None:
             say(f"    {call['method']} {call['path']}{'' if call['changes'] else ' (preview)'}")
         for one in place["differences"]:
             say(f"      {one['resource']} {one['path']}: {_value(one['before'])} -> {_value(one['after'])}")
+
+
+def say_what_is_not_foreseen() -> None:
+    """Say on standard error what a rehearsal leaves open."""
+    errors().print(NOT_FORESEEN, soft_wrap=True)
 
 
 def _value(value: Any) -> str:

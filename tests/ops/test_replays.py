@@ -38,6 +38,7 @@ class Said:
     code: int
     out: str
     error: str
+    shown: str = ""
 
 
 async def cli(rig: Rig, *arguments: str, typed: str = "") -> Said:
@@ -45,7 +46,9 @@ async def cli(rig: Rig, *arguments: str, typed: str = "") -> Said:
     line = [*arguments, "--data", str(rig.folder / "data")]
     result = await asyncio.to_thread(CliRunner().invoke, app, line, input=typed)
     error = result.exception if isinstance(result.exception, AdtEngineError) else None
-    return Said(2 if isinstance(error, UsageError) else result.exit_code, result.stdout, str(error or ""))
+    return Said(
+        2 if isinstance(error, UsageError) else result.exit_code, result.stdout, str(error or ""), result.stderr
+    )
 
 
 async def said(rig: Rig, *arguments: str, typed: str = "") -> str:
@@ -83,7 +86,11 @@ async def test_a_dry_run_prints_each_call_and_difference(rig: Rig) -> None:
     told = await said(rig, "messages", "replay", "1", "2", "--dry-run")
     assert "would be delivered unchanged" in told
     assert "would be held missing-required" in told
-    assert "Entry 1" in await said(rig, "messages", "replay", "--event", "A28", "--dry-run")
+    bulk = await said(rig, "messages", "replay", "--event", "A28", "--dry-run")
+    assert bulk.startswith("1 entries, 1 to 1: 1 A28\n")
+    assert "Entry 1" in bulk
+    assert await said(rig, "messages", "replay", "--event", "A40", "--dry-run") == "no entry is meant\n"
+    assert "409" in (await cli(rig, "messages", "replay", "1", "--dry-run")).shown
     told = await said(rig, "messages", "replay", "4", "--dry-run")
     assert "would be refused: processing-id" in told
     assert await rig.patients() == before
