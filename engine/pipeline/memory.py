@@ -21,7 +21,7 @@ class DestinationMemory:
     def __init__(self, destination: str, journal: Journal) -> None:
         self._destination = destination
         self._journal = journal
-        self._newest: OrderedDict[tuple[tuple[int, ...], str], datetime | None] = OrderedDict()
+        self._newest: OrderedDict[tuple[int, str], datetime | None] = OrderedDict()
         self._claims: OrderedDict[str, dict[str, frozenset[str] | None]] = OrderedDict()
 
     async def known(self, identities: Sequence[Identity]) -> Mapping[Identity, Known]:
@@ -59,19 +59,20 @@ class DestinationMemory:
         """Say whether something newer of the same source was applied to these lanes, at the coarser precision."""
         if plan.event_at is None:
             return False
-        key = (lanes, plan.source)
-        if key not in self._newest:
-            self._remember(key, await self._journal.last_applied(self._destination, lanes, plan.source))
-        newest = self._newest[key]
-        return newest is not None and _coarse(plan.event_at, plan.event_precision) < _coarse(
-            newest, plan.event_precision
-        )
+        moment = _coarse(plan.event_at, plan.event_precision)
+        for lane in lanes:
+            newest = await self._newest_of(lane, plan.source)
+            if newest is not None and moment < _coarse(newest, plan.event_precision):
+                return True
+        return False
 
     def applied(self, lanes: tuple[int, ...], plan: Plan) -> None:
         """Note that a plan is now applied to these lanes."""
-        newest = self._newest.get((lanes, plan.source))
-        if plan.event_at is not None and (newest is None or plan.event_at > newest):
-            self._remember((lanes, plan.source), plan.event_at)
+        if plan.event_at is None:
+            return
+        # What is not remembered is read from the journal when it is asked for.
+        for key in [(lane, plan.source) for lane in lanes if (lane, plan.source) in self._newest]:
+            self._remember(key, max(plan.event_at, self._newest[key] or plan.event_at))
 
     def settled(self, settlement: Settlement) -> None:
         """Note that a settlement is in the journal; others are to ask anew for what its source says of resources."""
@@ -81,7 +82,13 @@ class DestinationMemory:
             if self._claims.get(one.resource, {}).keys() - {one.source}:
                 del self._claims[one.resource]
 
-    def _remember(self, key: tuple[tuple[int, ...], str], moment: datetime | None) -> None:
+    async def _newest_of(self, lane: int, source: str) -> datetime | None:
+        key = lane, source
+        if key not in self._newest:
+            self._remember(key, await self._journal.last_applied(self._destination, (lane,), source))
+        return self._newest[key]
+
+    def _remember(self, key: tuple[int, str], moment: datetime | None) -> None:
         self._newest[key] = moment
         self._newest.move_to_end(key)
         if len(self._newest) > REMEMBERED:
