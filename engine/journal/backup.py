@@ -31,7 +31,7 @@ from engine.journal.database import (
 )
 from engine.journal.lock import FolderLock, give_to_owner
 from engine.journal.pausing import pause_everywhere
-from engine.journal.reopening import close_entrances
+from engine.journal.reopening import reopen
 from engine.journal.reserve import free_bytes_kept
 from engine.journal.sealing import configured, opened
 from engine.journal.verify import faults
@@ -134,7 +134,7 @@ def restore(backup: Path, folder: Path, *, now: datetime, replace: bool = False,
             shutil.copyfile(backup, part)
             with closing(open_to_write(part)) as connection:
                 pause_everywhere(connection, "restored", now)
-                close_entrances(connection, now)
+                reopen(connection, now)
             _sync(part)
         _set_aside(place, ASIDE.format(now))
         _keep(part, place)

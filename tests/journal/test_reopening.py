@@ -1,14 +1,15 @@
-"""What a restored journal does not bring back of the way in."""
+"""What a restored journal does not bring back: ways in that ended since, and runs that nobody let go on."""
 
 import asyncio
 from functools import partial
 from pathlib import Path
 
-from engine.journal import accounts, sessions
+from engine.journal import accounts, runs, sessions
 from engine.journal.audited import AuditFilter, AuditReader
 from engine.journal.backup import back_up, restore
 from engine.journal.sessions import SessionRow, TokenRow
 from tests.journal.desk import LATE, NOW, Opener
+from tests.journal.test_runs import begun
 
 COOKIE, TOKEN, INVITATION = b"cookie", b"token", b"invitation"
 
@@ -34,3 +35,21 @@ async def test_sessions_and_one_time_tokens_do_not_come_back(opened: Opener, tmp
     with AuditReader(tmp_path / "new") as reader:
         assert [row.act for row in reader.rows(AuditFilter(), 10)] == ["journal.restored"]
         assert reader.verify().faults == ()
+
+
+async def test_a_bulk_run_does_not_go_on_in_a_restored_journal(opened: Opener, tmp_path: Path) -> None:
+    """It knows of nothing that came after the backup, by force it would go over it; a person may resume it."""
+    (tmp_path / "data").mkdir()
+    async with opened(folder=tmp_path / "data") as desk:
+        seq = await desk.record("1", ("s|1",))
+        await desk.claim()
+        await desk.deliver(seq)
+        run = await begun(desk, seq, force=True)
+        await asyncio.to_thread(back_up, desk.folder, tmp_path / "backup.db", lambda _what, _done, _all: None)
+        assert await desk.journal.write(runs.recall) == (run.number,)
+    restore(tmp_path / "backup.db", tmp_path / "new", now=NOW)
+    async with opened(folder=tmp_path / "new") as desk:
+        assert await desk.journal.write(runs.recall) == ()
+        kept = await desk.journal.read(partial(runs.show, run=run.number))
+        assert (kept.state, kept.ended_at) == (runs.RunState.STOPPED, NOW)
+        assert await desk.journal.write(partial(runs.resume, run=run.number))
