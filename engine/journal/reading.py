@@ -16,7 +16,7 @@ from sqlite_utils.utils import sqlite3  # type: ignore[attr-defined]  # pysqlite
 from engine.errors import JournalError, UnknownEntryError
 from engine.journal import counting
 from engine.journal.database import open_reader
-from engine.journal.entry import State
+from engine.journal.entry import Intent, Outcome, State
 from engine.journal.moment import from_micros, optional_from_micros
 from engine.journal.sealing import answer_at, configured, message_at, opened, plan_at, request_at, stored_patient
 from engine.journal.searching import AMONG, BODY, Search, row_of
@@ -186,12 +186,12 @@ class Reader:
     def _attempt(self, seq: int, destination: str, row: tuple[Any, ...]) -> AttemptView:
         number, method, url, headers, body, at, status, codes, failure, milliseconds, response, attempt = row
         place = request_at(seq, destination, number)
-        listed = orjson.loads(self._opened(headers, place))
-        return AttemptView(
-            number, method, url, tuple((name, value) for name, value in listed), self._opened(body, place),
-            from_micros(at), status, tuple(orjson.loads(codes or "[]")), failure or "", milliseconds or 0.0,
-            self._opened(response or b"", answer_at(attempt)),
-        )  # fmt: skip
+        listed = tuple((name, value) for name, value in orjson.loads(self._opened(headers, place)))
+        intent = Intent(number, method, url, listed, self._opened(body, place), from_micros(at))
+        if status is None:
+            return AttemptView(intent, None)
+        answer = self._opened(response or b"", answer_at(attempt))
+        return AttemptView(intent, Outcome(number, status, tuple(orjson.loads(codes)), failure, milliseconds, answer))
 
     def _opened(self, content: bytes, place: str) -> bytes:
         """Return what is stored at a place; what retention emptied is no longer sealed."""

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
-from engine.journal.entry import AckOutcome, State
+from engine.journal.entry import AckOutcome, Intent, Outcome, State
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -63,19 +63,10 @@ class Page:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class AttemptView:
-    """A request and what came of it; `status` None is an intent whose outcome is not known."""
+    """A request and what came of it; `outcome` is None where that is not known."""
 
-    number: int
-    method: str
-    url: str
-    headers: tuple[tuple[str, str], ...]
-    body: bytes
-    at: datetime
-    status: int | None
-    codes: tuple[str, ...]
-    failure: str
-    milliseconds: float
-    response: bytes
+    intent: Intent
+    outcome: Outcome | None
 
 
 @dataclass(frozen=True, slots=True, repr=False)

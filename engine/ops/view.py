@@ -190,8 +190,10 @@ def _steps(view: EntryView) -> Iterator[tuple[datetime, str, str, float | None]]
     yield view.row.received_at, "received", "", None
     for delivery in view.deliveries:
         for attempt in delivery.attempts:
-            ended = attempt.status or attempt.failure or "no answer"
-            yield attempt.at, f"{attempt.method} {ended}", delivery.destination, round(attempt.milliseconds, 1)
+            intent, outcome = attempt.intent, attempt.outcome
+            ended = (outcome.status or outcome.failure) if outcome else "no answer"
+            spent = round(outcome.milliseconds, 1) if outcome else 0.0
+            yield intent.at, f"{intent.method} {ended}", delivery.destination, spent
         if delivery.settled_at:
             again = delivery.state in UNDER_WAY
             yield delivery.settled_at, "to be tried again" if again else str(delivery.state), delivery.destination, None
@@ -219,18 +221,19 @@ def _delivery(view: DeliveryView) -> dict[str, Any]:
 
 
 def _attempt(view: AttemptView) -> dict[str, Any]:
+    intent, outcome = view.intent, view.outcome
     return {
-        "number": view.number,
-        "method": view.method,
-        "url": view.url,
-        "headers": dict(view.headers),
-        "body": _json(view.body),
-        "at": time_of(view.at),
-        "status": view.status,
-        "codes": list(view.codes),
-        "failure": view.failure,
-        "milliseconds": round(view.milliseconds, 1),
-        "answer": _json(view.response),
+        "number": intent.number,
+        "method": intent.method,
+        "url": intent.url,
+        "headers": dict(intent.headers),
+        "body": _json(intent.body),
+        "at": time_of(intent.at),
+        "status": outcome.status if outcome else None,
+        "codes": list(outcome.codes) if outcome else [],
+        "failure": outcome.failure if outcome else "",
+        "milliseconds": round(outcome.milliseconds, 1) if outcome else 0.0,
+        "answer": _json(outcome.body) if outcome else None,
     }
 
 

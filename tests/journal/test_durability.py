@@ -67,7 +67,7 @@ def check(folder: Path, lines: list[list[str]]) -> None:
         for line in lines:
             if line[0] == "intent":
                 attempts = reader.show(int(line[1])).deliveries[0].attempts
-                assert int(line[2]) in {attempt.number for attempt in attempts}
+                assert int(line[2]) in {attempt.intent.number for attempt in attempts}
 
 
 def check_drained(folder: Path) -> None:
