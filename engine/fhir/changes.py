@@ -15,11 +15,9 @@ NOT_SHOWN_TO_BE_OURS: Final = "not-shown-to-be-ours"
 REQUIRED_KEPT: Final = "required-kept"
 EXTENSION: Final = "extension"
 DOT: Final = "."
-CHOICES: Final = (
-    frozenset({"deceasedBoolean", "deceasedDateTime"}),
-    frozenset({"multipleBirthBoolean", "multipleBirthInteger"}),
-)
-_OTHER_CHOICES: Final = {name: group - {name} for group in CHOICES for name in group}
+# A mere indicator and the element that says more: a resource has one of them, and `true` takes no value away.
+INDICATORS: Final = {"deceasedBoolean": "deceasedDateTime", "multipleBirthBoolean": "multipleBirthInteger"}
+_OTHER_CHOICE: Final = INDICATORS | {value: name for name, value in INDICATORS.items()}
 
 Body = dict[str, Any]
 Slices = Mapping[str, tuple[str, ...]]
@@ -141,11 +139,12 @@ class _Work:
         if current == value:
             self.owned[change.slice] = mark
             return
-        others = [name for name in _OTHER_CHOICES.get(element, ()) if name in self.body]
-        if self.fill and (others or (current is not None and digest(current) not in mine)):
+        other = self.body.get(_OTHER_CHOICE.get(element, ""))
+        if other is not None and (value is True or self.fill):
             return
-        for name in others:
-            del self.body[name]
+        if self.fill and current is not None and digest(current) not in mine:
+            return
+        self.body.pop(_OTHER_CHOICE.get(element, ""), None)
         self.body[element] = value
         self.owned[change.slice] = mark
         self.changed = True

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from functools import reduce
 from typing import Any, Final, NamedTuple
 
+from engine.fhir.changes import INDICATORS
 from engine.fhir.plan import ElementChange
 from engine.hl7.leaf import NULL
 from engine.mapping.document import Document
@@ -204,8 +205,11 @@ def _write_choice(steps: tuple[tuple[str, Step], ...]) -> Write:
             if value is NULL:
                 deleted.append(deletions[name])
             elif value is not None:
-                changes.append(ElementChange(name, name, (value,), many=False))
-                changes.extend(one for other, one in deletions.items() if other != name)
+                said = ElementChange(name, name, (value,), many=False)
+                if value is True and name in INDICATORS:
+                    changes += (*deleted, said)
+                else:
+                    changes += (said, *(one for other, one in deletions.items() if other != name))
                 return
         changes.extend(deleted)
 

@@ -2,6 +2,7 @@
 
 from copy import deepcopy
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -89,6 +90,21 @@ def test_one_choice_replaces_the_other():
     """A date of death takes the place of the flag: a resource holds one of them."""
     result = apply({"deceasedBoolean": False}, [one("deceasedDateTime", "2026-01-01")], {})
     assert result.body == {"deceasedDateTime": "2026-01-01"}
+
+
+@pytest.mark.parametrize(
+    ("name", "known"),
+    [({"deceasedBoolean": True}, "deceasedDateTime"), ({"multipleBirthBoolean": True}, "multipleBirthInteger")],
+)
+def test_a_mere_indicator_takes_no_value_away(name, known):
+    """That somebody is dead says nothing against the time of death; that they are not, does."""
+    ((element, value),) = name.items()
+    stored = {known: 2}
+    assert apply(stored, [one(element, value)], {}).body == stored
+    alive = False
+    assert apply(stored, [one(element, alive)], {}).body == {element: alive}
+    owned = {known: (digest(2),)}
+    assert apply(stored, [one(known), one(element, value)], owned).body == {element: True}
 
 
 def test_extension_of_the_same_url_is_replaced():
