@@ -190,13 +190,10 @@ class Destination:
 
     async def _outcome(self, exchange: Exchange, plan: Plan, *, remembered: bool) -> Verdict:
         exchange.note(*plan.warnings)
-        endings: list[str] = []
         try:
             if not self._checked and any(isinstance(interaction, Merge) for interaction in plan.interactions):
                 exchange.server.abilities = await self.check()
-            endings.extend(
-                [await _carry_out(exchange, one, plan.event_at, remembered=remembered) for one in plan.interactions]
-            )
+            endings = await _carry_out_all(exchange, plan, remembered=remembered)
         except DeliveryError as error:
             return _failed(exchange, error)
         return _verdict(exchange, VerdictKind.DELIVERED, _ending(plan, endings), applied=True)
@@ -212,6 +209,29 @@ class Destination:
         """Close all connections."""
         await self._server.close()
         await self._token_client.close()
+
+
+async def _carry_out_all(exchange: Exchange, plan: Plan, *, remembered: bool) -> list[str]:
+    """Carry out a plan and return the ending of each interaction.
+
+    The merges of one message are independent: one that is refused keeps none of the others from being made, but
+    everything else. Raises then what waits for a person, before what is refused for good.
+    """
+    endings: list[str] = []
+    refused: list[DeliveryError] = []
+    for one in plan.interactions:
+        if refused and not isinstance(one, Merge):
+            break
+        try:
+            endings.append(await _carry_out(exchange, one, plan.event_at, remembered=remembered))
+        except DeliveryError as error:
+            if not isinstance(one, Merge) or class_of(error) is not Failure.PERMANENT:
+                raise
+            exchange.note(*error.codes)
+            refused.append(error)
+    if refused:
+        raise next((error for error in refused if not isinstance(error, RejectedDeliveryError)), refused[0])
+    return endings
 
 
 async def _carry_out(exchange: Exchange, interaction: Interaction, at: datetime | None, *, remembered: bool) -> str:

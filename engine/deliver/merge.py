@@ -17,9 +17,10 @@ from engine.deliver.resolve import Resolution, head_of, replaced_with, resolve
 from engine.deliver.revise import revise
 from engine.deliver.stored import Body, Stored
 from engine.deliver.union import unite
+from engine.deliver.upsert import check_person
 from engine.deliver.verdict import Inherited, Known, Merged
 from engine.errors import HeldDeliveryError, RejectedDeliveryError
-from engine.fhir.changes import created, grow
+from engine.fhir.changes import OTHER_CHOICE, created, grow
 from engine.fhir.patient import another_person, carries, person
 from engine.fhir.plan import Identity, Merge
 
@@ -152,6 +153,7 @@ def _too_thin(exchange: Exchange, interaction: Merge) -> bool:
 async def _rename(exchange: Exchange, interaction: Merge, source: Stored) -> str:
     """Change the source's identifier to the survivor's, as an A47 does (IHE ITI-30)."""
     retired = [item | {"use": "old"} for item in interaction.source_identifiers if _is(item, interaction.source)]
+    _check(exchange, interaction, source)
 
     def change(body: Body) -> Body:
         return renumbered(body, retired, interaction.survivor.identifiers)
@@ -164,6 +166,7 @@ async def _rename(exchange: Exchange, interaction: Merge, source: Stored) -> str
 
 
 async def _two_records(exchange: Exchange, interaction: Merge, sides: Sides) -> str:
+    _check(exchange, interaction, sides.survivor)
     if another_person(person(sides.source.body), person(sides.survivor.body)):
         if exchange.channel.merge_conflict == "hold":
             raise HeldDeliveryError("merge-conflict")
@@ -177,6 +180,12 @@ async def _two_records(exchange: Exchange, interaction: Merge, sides: Sides) -> 
     return ending
 
 
+def _check(exchange: Exchange, interaction: Merge, patient: Stored) -> None:
+    """Note, or hold, a PID that speaks of another person than the record which is to have its number."""
+    hold = exchange.channel.another_person == "hold"
+    check_person(exchange, interaction.survivor, patient, "overlay-suspected", hold)
+
+
 async def _carry_over(exchange: Exchange, sides: Sides) -> Stored:
     """Give the survivor first what the destination's `carry_over` names and it lacks."""
     names = [name for name in exchange.server.settings.carry_over if name not in NEVER_CARRIED]
@@ -184,13 +193,21 @@ async def _carry_over(exchange: Exchange, sides: Sides) -> Stored:
         return sides.survivor
 
     def change(body: Body) -> Body:
-        return body | {
-            name: _joined(body.get(name), sides.source.body[name]) for name in names if name in sides.source.body
-        }
+        for name in names:
+            body = _given(body, name, sides.source.body[name]) if name in sides.source.body else body
+        return body
 
     survivor = await revise(exchange, sides.survivor, change)
     fault.point("F18")
     return replace(survivor) if survivor is not None else await head_of(exchange, sides.survivor)
+
+
+def _given(body: Body, name: str, offered: object) -> Body:
+    """Return a record with an element of another one; what it says by the other choice stands, unless `true`."""
+    other = OTHER_CHOICE.get(name, "")
+    if body.get(other, True) is not True:
+        return body
+    return {key: value for key, value in body.items() if key != other} | {name: _joined(body.get(name), offered)}
 
 
 def _joined(kept: object, offered: object) -> object:

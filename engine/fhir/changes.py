@@ -17,7 +17,7 @@ EXTENSION: Final = "extension"
 DOT: Final = "."
 # A mere indicator and the element that says more: a resource has one of them, and `true` takes no value away.
 INDICATORS: Final = {"deceasedBoolean": "deceasedDateTime", "multipleBirthBoolean": "multipleBirthInteger"}
-_OTHER_CHOICE: Final = INDICATORS | {value: name for name, value in INDICATORS.items()}
+OTHER_CHOICE: Final = INDICATORS | {value: name for name, value in INDICATORS.items()}
 
 Body = dict[str, Any]
 Slices = Mapping[str, tuple[str, ...]]
@@ -139,12 +139,12 @@ class _Work:
         if current == value:
             self.owned[change.slice] = mark
             return
-        other = self.body.get(_OTHER_CHOICE.get(element, ""))
+        other = self.body.get(OTHER_CHOICE.get(element, ""))
         if other is not None and (value is True or self.fill):
             return
         if self.fill and current is not None and digest(current) not in mine:
             return
-        self.body.pop(_OTHER_CHOICE.get(element, ""), None)
+        self.body.pop(OTHER_CHOICE.get(element, ""), None)
         self.body[element] = value
         self.owned[change.slice] = mark
         self.changed = True

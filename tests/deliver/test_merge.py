@@ -134,6 +134,62 @@ async def test_another_person_between_the_sides_is_held(site, server, identifier
     assert (verdict.reason, "merge-conflict" in verdict.notes) == ("merged", True)
 
 
+@pytest.mark.parametrize(
+    ("refused", "kind", "reason"),
+    [
+        pytest.param(
+            {"name": [{"family": "Osei", "given": ["Kwame"]}], "birthDate": "1950-01-01"},
+            "held",
+            "merge-conflict",
+            id="another person",
+        ),
+        pytest.param(None, "rejected", "self-merge", id="one record"),
+    ],
+)
+async def test_a_group_that_is_refused_keeps_no_other_from_being_merged(
+    site, server, two, identifier, merging, refused, kind, reason
+):
+    """An A40 of three groups, the second of which is no merge: the others are made, once however often it comes."""
+    server.add("c", identifier=[identifier("3"), *([] if refused else [identifier("4")])], **PERSON)
+    if refused:
+        server.add("d", identifier=[identifier("4")], **refused)
+    server.add("e", identifier=[identifier("5")], **PERSON)
+    server.add("f", identifier=[identifier("6")], **PERSON)
+    groups = merging("1", "2"), merging("3", "4"), merging("5", "6")
+    for _ in range(2):
+        verdict = await (await opened(site)).send(*groups)
+        assert (verdict.kind.value, verdict.reason, verdict.applied) == (kind, reason, False)
+        assert server.effects == ["merge a into b", "merge e into f"]
+        await site.close()
+
+
+async def test_a_failure_that_passes_stops_the_groups_behind(site, server, two, identifier, merging):
+    """A server that is out of order for one group is tried again before the next one: order is kept."""
+    server.add("e", identifier=[identifier("5")], **PERSON)
+    server.add("f", identifier=[identifier("6")], **PERSON)
+    await opened(site)
+    server.script.append(Step("POST", 503))
+    verdict = await site.send(merging("1", "2"), merging("5", "6"))
+    assert (verdict.kind, server.effects) == (VerdictKind.RETRY, [])
+
+
+async def test_a_merge_under_the_name_of_somebody_else_is_flagged_or_held(site, server, two, merging):
+    """The PID speaks of another person than the survivor's record: as for any message that finds a record by number."""
+    said = {"family": "Osei", "given": "Kwame", "gender": "male", "birthDate": "1950-01-01"}
+    held = await (await opened(site, another_person="hold")).send(merging("1", "2", **said))
+    assert (held.kind, held.reason, server.effects) == (VerdictKind.HELD, "overlay-suspected", [])
+    await site.close()
+    verdict = await (await opened(site)).send(merging("1", "2", **said))
+    assert (verdict.reason, "overlay-suspected" in verdict.notes) == ("merged", True)
+
+
+async def test_a_renamed_source_of_another_name_is_flagged(site, server, two, merging):
+    """Where the survivor's number is given to the source instead, the PID is held against the source's record."""
+    said = {"family": "Osei", "given": "Kwame", "gender": "male", "birthDate": "1950-01-01"}
+    verdict = await (await opened(site, unknown_survivor="rename")).send(merging("1", "9", **said))
+    assert (verdict.reason, "overlay-suspected" in verdict.notes) == ("renamed", True)
+
+
 async def test_unknown_source_is_recorded_as_old(site, server, identifier, merging):
     """A source nobody knows: its number is kept on the survivor as old; no merge."""
     server.add("b", identifier=[identifier("2")], **PERSON)
@@ -226,6 +282,23 @@ async def test_carry_over_goes_to_the_survivor_first(site, server, two, merging)
     await (await opened(site, carry_over=["telecom"])).send(merging("1", "2"))
     assert server.effects == ["update b", "merge a into b"]
     assert server.patients["b"]["telecom"] == [{"value": "5"}]
+
+
+@pytest.mark.parametrize(
+    ("kept", "after"),
+    [
+        pytest.param({}, {"deceasedDateTime": "2026-03-01"}, id="not said"),
+        pytest.param({"deceasedBoolean": True}, {"deceasedDateTime": "2026-03-01"}, id="said without a time"),
+        pytest.param({"deceasedBoolean": False}, {"deceasedBoolean": False}, id="said otherwise"),
+    ],
+)
+async def test_a_time_of_death_is_carried_over_beside_no_indicator(site, server, identifier, merging, kept, after):
+    """A record says of death one thing: the survivor's word stands, unless the source says the same and more."""
+    server.add("a", identifier=[identifier("1")], deceasedDateTime="2026-03-01", **PERSON)
+    server.add("b", identifier=[identifier("2")], **PERSON, **kept)
+    await (await opened(site, carry_over=["deceasedDateTime", "deceasedBoolean"])).send(merging("1", "2"))
+    found = {name: value for name, value in server.patients["b"].items() if name.startswith("deceased")}
+    assert (found, server.effects[-1]) == (after, "merge a into b")
 
 
 async def test_server_without_merge_gets_links(site, server, two, merging):
