@@ -7,7 +7,7 @@ from engine.fhir.plan import Follow, Interaction, Keep, PatientRecord
 from engine.mapping.act import OF_IDENTITY, Act, Verb
 from engine.mapping.asking import Resource
 from engine.mapping.attest import Attestation
-from engine.mapping.events import Doing, Rule
+from engine.mapping.events import BARE, Doing, Rule
 from engine.mapping.lists import Lists
 from engine.mapping.reading import Reading
 
@@ -51,7 +51,7 @@ class Beside:
             names = (record.local, *(one.record.local for one in found if isinstance(one, Keep)))
             earlier = {name: name for name in names}
             found += self._lists.interactions(rule, record, found, reading, suffix, earlier)
-            for act in () if rule.doing is Doing.DELETE else self._along:
+            for act in () if rule.doing in BARE else self._along:
                 found += self._asked(act, rule, record, found, reading, suffix, earlier)
         return found[len(before) :]
 

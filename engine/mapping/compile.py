@@ -152,7 +152,7 @@ class Mapping:
             interactions = tuple(self._move(group, message, moment, warnings) for group in groups)
         elif rule.doing in {Doing.LINK, Doing.UNLINK}:
             interactions = self._links(rule, message, moment, warnings)
-        elif rule.doing in {Doing.UPSERT, Doing.UPDATE, Doing.DELETE}:
+        elif rule.doing in {Doing.UPSERT, Doing.UPDATE, Doing.IDENTIFY, Doing.DELETE}:
             interactions = self._patients(rule, message, moment, warnings)
         if self._beside.attestations and interactions:
             reading = Reading(message, message.segments, moment.offset, moment.day)

@@ -24,6 +24,7 @@ class Doing(StrEnum):
 
     UPSERT = "upsert patient"
     UPDATE = "update patient"
+    IDENTIFY = "identify patient"
     DELETE = "delete patient"
     MERGE = "merge patient"
     RENAME = "rename patient"
@@ -34,13 +35,18 @@ class Doing(StrEnum):
     UNHANDLED = "unhandled"
 
 
+# What lists nothing and brings nothing along: of the patient there is nothing more to be said.
+BARE: Final = frozenset({Doing.IDENTIFY, Doing.DELETE})
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """One row of the event table; `create`: a patient who is unknown is made; `reactivate`: an inactive one woken.
 
     `ignore`: with an unknown patient nothing is done at all. `acts`: what is done with other resources; `clears`: the
     elements of these that the event removes. `each`: all of it once for each PID. `thin`: the PID says whom it is
-    about, and no more (merges, moves and changes of number); `unsent`: what it speaks of then and what is not sent.
+    about, and no more (`identify patient`, merges, moves and changes of number); `unsent`: what it speaks of then and
+    what is not sent.
     """
 
     name: str
@@ -155,7 +161,7 @@ def _doing(event: str, value: dict[str, Any], document: Document, problems: Prob
         read_acts(others, sent, document, (*path, "do"), problems),
         tuple(_strings(value.get("clears"))),
         each == "PID",
-        thin=bool(identity_acts(others)),
+        thin=do == Doing.IDENTIFY or bool(identity_acts(others)),
         unsent=tuple(name for name in identity_acts(others) if sent and name not in sent),
     )
 

@@ -35,7 +35,7 @@ class Identities(NamedTuple):
 
 
 # What a mark of the past changes: an event about who somebody is speaks of no movement.
-MOVEMENTS: Final = frozenset({Doing.UPSERT, Doing.UPDATE})
+MOVEMENTS: Final = frozenset({Doing.UPSERT, Doing.UPDATE, Doing.IDENTIFY})
 NOBODY: Final = Identities((), 0, ())
 
 

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from engine.fhir.plan import ElementChange, Interaction, Keep, PatientRecord
 from engine.mapping.document import Document
-from engine.mapping.events import Doing, Rule
+from engine.mapping.events import BARE, Rule
 from engine.mapping.getter import Step
 from engine.mapping.listing import Listing, ListingRules, Owner, Retired
 from engine.mapping.reading import Reading
@@ -63,7 +63,7 @@ class Lists:
         `earlier`: the same by the names that files give it; what is listed is added.
         """
         named = tuple(act.type_ for act in rule.acts if act.type_ in self.types)
-        if rule.doing is Doing.DELETE or not (named or self._brought) or not record.identities:
+        if rule.doing in BARE or not (named or self._brought) or not record.identities:
             return []
         patient = Owner(record.local, record.identities[0])
         owners = {"patient": patient, "encounter": _visit(before, suffix) or patient}

@@ -256,6 +256,19 @@ async def test_an_ancillary_system_writes_only_what_is_empty(ward):
     assert ward.visit(own)["status"] == "finished"
 
 
+async def test_a_deleted_visit_leaves_the_patient_untouched(ward):
+    """An A23 says whose visit is deleted, and nothing else of the patient, whatever its PID holds."""
+    visit = f"{ward.name}-V"
+    await ward.say("A01", pv1(visit))
+    patient = ward.find("Patient", MRN, ward.name)
+    ward.name, number = f"{ward.name}-Other", ward.name
+    verdict = await ward.say("A23", pv1(visit), number=number, more=["NK1|1|Vale^Ann|SPO"])
+    assert (verdict.kind, verdict.reason) == (VerdictKind.DELIVERED, "updated")
+    assert ward.find("Patient", MRN, number) == patient
+    found = ward.find("Encounter", VISITS, visit, f"&patient={patient['id']}")
+    assert found["status"] == "entered-in-error"
+
+
 async def test_nothing_to_cancel(ward):
     """A cancel for a visit that nobody knows writes nothing, and makes no patient either."""
     for event in ("A11", "A12", "A13", "A23", "A25", "A26", "A27", "A32", "A33", "A38", "A52", "A53", "A55"):

@@ -179,6 +179,8 @@ class Fold:
             self.records.append(record)
             record.facts |= {"active": "true", "birthDate": self._born_later(message)}
         self._number(record, message, at)
+        if message.event == "A23":
+            return record
         record.facts |= {name: value for name, value in single(message, at).items() if value}
         for name, items in lists(message, at).items():
             if items:
