@@ -4,6 +4,7 @@ Scalars stay as written (`NO` is the string "NO"; an empty plain scalar is None)
 tags, tabs, too much nesting and too large files are refused, each with file, line and column.
 """
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -20,6 +21,7 @@ ALIAS: Final = "an alias"
 TAB: Final = "a tab, which cannot start anything"
 _STANDARD: Final = "tag:yaml.org,2002:"
 _PLAIN_TAGS: Final = frozenset({"str", "int", "float", "bool", "null", "timestamp", "merge", "value", "map", "seq"})
+_CONTROL: Final = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _ABSENT: Final = frozenset({"", "~", "null"})
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -75,7 +77,8 @@ def parse(text: bytes | str, file: str) -> Source:
         problem = Problem(file, line, column, "", found, "valid YAML (indent with spaces)")
         raise ConfigurationError((problem,)) from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigurationError((Problem(file, 1, 1, "", "bytes that are not text", "UTF-8 YAML"),)) from error
+        place = _unreadable(text)
+        raise ConfigurationError((Problem(file, *place, "", "bytes that are not text", "UTF-8 YAML"),)) from error
     if deep:
         raise ConfigurationError((Problem(file, *deep, "", "nesting too deep", f"at most {MAX_DEPTH} levels"),))
     walk = _Walk(file, alias)
@@ -123,6 +126,19 @@ def _refusable(text: bytes | str, loader: Any) -> tuple[Place | None, Place | No
 
 def _place(mark: Any) -> Place:
     return (mark.line + 1, mark.column + 1) if mark else (1, 1)
+
+
+def _unreadable(text: bytes | str) -> Place:
+    """Return where the first bytes stand that are not text, or a control character."""
+    raw = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+    try:
+        raw.decode()
+        control = _CONTROL.search(raw)
+        end = control.start() if control else 0
+    except UnicodeDecodeError as error:
+        end = error.start
+    before = raw[:end].decode("utf-8", "replace")
+    return before.count("\n") + 1, len(before) - before.rfind("\n")
 
 
 def _character(text: bytes | str, line: int, column: int) -> str:

@@ -1,11 +1,13 @@
 """Checks of what templates name: HL7 paths against the segments and data types, values against FHIR types."""
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from engine.mapping.check_path import event_fault, never, path_fault
 from engine.mapping.document import Document, Problems
-from engine.mapping.expression import Alternative, Condition, Constant, Field, Guard, Head, Part
+from engine.mapping.expression import Alternative, Call, Condition, Constant, Field, Guard, Head, Part
 from engine.mapping.functions import FUNCTIONS
 from engine.mapping.kit import Kit
 from engine.mapping.reference import Element, nearest, segments
@@ -21,6 +23,17 @@ ACCEPTED: Final = {
     "dateTime": frozenset({"dateTime", "date"}),
     "integer": frozenset({"integer", "positiveInt"}),
     "decimal": frozenset({"decimal", "integer", "positiveInt"}),
+}
+# Keys of an entry that make nothing by themselves.
+SAYS_NOTHING: Final = frozenset({"each", "when", "unless", "needs", "slice"})
+_DATE: Final = r"\d{4}(-\d{2}(-\d{2}"
+# What a constant of a type looks like, what makes its value of it, and an example.
+CONSTANTS: Final[dict[str, tuple[re.Pattern[str], Callable[[str], Any], str]]] = {
+    "boolean": (re.compile("true|false"), "true".__eq__, "true or false"),
+    "integer": (re.compile(r"-?\d{1,9}"), int, "a whole number"),
+    "positiveInt": (re.compile(r"[1-9]\d{0,8}"), int, "a whole number from 1"),
+    "date": (re.compile(_DATE + ")?)?"), str, "a date such as 2026-03-01"),
+    "dateTime": (re.compile(_DATE + r"(T\S+)?)?)?"), str, "a date such as 2026-03-01"),
 }
 
 
@@ -60,6 +73,33 @@ class Checks:
         """Note a path that HL7 does not know, or that has nothing at hand to be read from."""
         if fault := path_fault(head, scope):
             self._add(scope, *fault)
+
+    def extension(self, value: Mapping[str, Any], scope: Scope) -> None:
+        """Note an extension without a url, and one with two values."""
+        if "url" not in value:
+            self._add(scope, "an extension without a url", "add the url that names it")
+        values = [key for key in value if key.startswith("value")]
+        for key in values[1:]:
+            self._add(scope.at(key), f"{key} beside {values[0]}", "an extension has one value; give each its own url")
+
+    def made_of(self, entry: Mapping[str, Any], element: Element, scope: Scope) -> None:
+        """Note an `each` that says nothing of what its repetitions become."""
+        if not entry.keys() - SAYS_NOTHING:
+            names = sorted(name for name, one in self._types.items() if one.value.get("to") == element.type_)
+            expected = f"add as: {' or '.join(names)}" if names else "add the elements that it makes"
+            self._add(scope, "nothing that is made of each repetition", expected)
+
+    def typed(self, one: Alternative, want: Element, scope: Scope) -> Alternative:
+        """Return an alternative whose constant is a value of the element's type; note one that cannot be such."""
+        if not isinstance(one.head, Constant) or any(isinstance(stage, Call) for stage in one.stages):
+            return one
+        shape, make, example = CONSTANTS.get(want.type_, (None, str, ""))
+        if shape is None:
+            return one
+        if not shape.fullmatch(str(one.head.value)):
+            self._add(scope, f"found {one.head.value!r}", f"expected {example} for an element of type {want.type_}")
+            return one
+        return replace(one, head=Constant(make(one.head.value)))
 
     def type_(self, one: Alternative, arguments: tuple[str, ...], gives: str, want: Element, scope: Scope) -> None:
         """Note a value that is not of the element's type, one that never comes, and codes its binding does not have."""

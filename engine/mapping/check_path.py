@@ -75,6 +75,9 @@ def _component_fault(head: Field, field: Hl7Field, name: str) -> Fault | None:
 
 def _part_fault(head: Part, type_at_hand: str) -> Fault | None:
     count = data_types().get(head.type_)
+    if count is None and (head.type_ in segments() or (len(head.type_) == 3 and head.type_[0] == "Z")):
+        parts_ = [str(number) for number in (head.component or 1, head.subcomponent) if number]
+        return f"unknown data type {head.type_!r}", f"did you mean {head.type_}-{'.'.join(parts_)}?"
     if count is None:
         return f"unknown data type {head.type_!r}", nearest(head.type_, data_types())
     if not type_at_hand:

@@ -3,6 +3,7 @@
 from typing import Any, Final
 
 from engine.mapping.document import Document, Problems
+from engine.mapping.identifier import URI
 from engine.mapping.reference import nearest
 from engine.mapping.table import Unmapped
 
@@ -21,6 +22,7 @@ def check_table(document: Document, problems: Problems) -> bool:
         if not isinstance(value.get(key), str):
             problems.add(document, (key,), f"no {key}", f"name the {key} of the codes")
     _check_policy(value.get("unmapped"), document, problems)
+    _check_system(value, ("system",), document, problems)
     codes = value.get("codes")
     if not isinstance(codes, dict) or not codes:
         problems.add(document, ("codes",), "no codes", "write them as 'CODE: {code: ..., display: ...}'")
@@ -50,3 +52,10 @@ def _check_row(row: Any, path: tuple[str, ...], document: Document, problems: Pr
     for key in row:
         if key not in ROW_KEYS:
             problems.add(document, (*path, key), f"unknown key {key!r}", nearest(key, ROW_KEYS))
+    _check_system(row, (*path, "system"), document, problems)
+
+
+def _check_system(value: dict[str, Any], path: tuple[str, ...], document: Document, problems: Problems) -> None:
+    system = value.get("system")
+    if system and not URI.fullmatch(str(system)):
+        problems.add(document, path, f"found {system!r}", "expected the code system's URI, such as urn:x")

@@ -19,6 +19,8 @@ KINDS: Final = ("resources", "datatypes", "tables")
 KEYS: Final = {"resources": "resource", "datatypes": "datatype", "tables": "table"}
 # Parts of a file that must be maps, with what a line of them looks like.
 SECTIONS: Final = {"elements": "birthDate: PID-7 | date", "merged": "identifier: {each: MRG-1, as: CX}"}
+# Sections whose entries hold maps of single lines in turn: what a segment makes, element by element.
+LEVELS: Final = {"segments": 2}
 PATIENT_KEYS: Final = frozenset({"resource", "extends", "elements", "merged"})
 
 
@@ -47,7 +49,7 @@ class Document:
         for end in range(len(path), 2, -1):
             if path[:end] in self.moved:
                 return (*self.moved[path[:end]], *path[end:])
-        return path
+        return self.moved.get(path, path)
 
     def _source(self, path: tuple[Key, ...]) -> Source:
         """Return the file of the longest part of a path; what a file writes anew it writes whole."""
@@ -139,8 +141,10 @@ def _group(folders: Sequence[Path], kind: str, problems: Problems) -> dict[str, 
 def _shape(document: Document, problems: Problems) -> None:
     """Note sections that are no map, and take them out, so that the rest can be checked."""
     for section in SECTIONS:
-        if not isinstance(document.value.get(section) or {}, dict):
-            problems.add(document, (section,), "found no map", f"expected lines such as {SECTIONS[section]}")
+        lines = document.value.get(section) or {}
+        if not isinstance(lines, dict):
+            found = f"found {lines[:60]!r}, which is no map" if isinstance(lines, str) else "found no map"
+            problems.add(document, (section,), found, f"expected lines such as {SECTIONS[section]}")
             document.value[section] = {}
     if document.value.get("resource") == "Patient":
         for key in document.value.keys() - PATIENT_KEYS:
@@ -164,22 +168,34 @@ def _find(folders: Sequence[Path], path: Path, key: str, problems: Problems) -> 
     if not found:
         return None
     document = _read(found[0], key, problems)
-    if document is None or "extends" not in document.value:
-        return document
-    below = document.value["extends"]
-    wanted = SHIPPED + (path.stem if path.parent == Path() else f"{path.parent}/{path.stem}")
     base = _read(found[-1], key, problems) if len(found) > 1 else None
-    if below not in {wanted, SHIPPED + path.stem} or base is None:
-        itself = base is None and len(found) == 1 and folders[-1] == found[0].parents[len(path.parts) - 1]
-        itself = itself or below in {path.stem, str(document.value[key]), f"{path.parent}/{path.stem}"}
-        what = f"{below!r}, which is this file itself" if itself else repr(below)
-        problems.add(document, ("extends",), f"found {what}", f"expected {wanted!r}, a file that ships")
+    if document is None:
+        return base
+    if "extends" not in document.value:
         return document
+    below = str(document.value["extends"])
+    if below not in {SHIPPED + path.stem, f"{SHIPPED}{path.parent}/{path.stem}"} or base is None:
+        problems.add(document, ("extends",), *_astray(document.value[key], below, path, folders))
+    if base is None:
+        return None
     if document.value[key] != base.value[key]:
         problems.add(document, (key,), f"found {document.value[key]!r}", f"expected {base.value[key]!r}, as in {below}")
         document.value[key] = base.value[key]
     merged, moved = _merged(base.value, document.value)
     return Document(document.source, merged, base.source, moved)
+
+
+def _astray(own: str, below: str, path: Path, folders: Sequence[Path]) -> tuple[str, str]:
+    """Return what is wrong with what a file extends, and what would do."""
+    ships = [file.stem for file in (folders[-1] / path.parent).glob("*.yaml")]
+    meant = below.removeprefix(SHIPPED)
+    if path.stem not in ships and meant in ships:
+        return f"found {below!r} in {path.name}", f"name the file {meant}.yaml, as the one that it extends"
+    itself = below in {path.stem, own, f"{path.parent}/{path.stem}"}
+    what = f"{below!r}, which is this file itself" if itself else repr(below)
+    if path.stem in ships:
+        return f"found {what}", f"expected '{SHIPPED}{path.stem}', a file that ships"
+    return f"found {what}", f"expected a file that ships; {nearest(path.stem, ships)}"
 
 
 def _read(path: Path, key: str, problems: Problems) -> Document | None:
@@ -207,16 +223,27 @@ def _merged(
     for key, part in above.items():
         under = below.get(key)
         if isinstance(part, dict) and isinstance(under, dict):
-            merged[key] = {**under, **part}
+            merged[key] = _over(under, part, LEVELS.get(key, 0))
     moved: dict[tuple[Key, ...], tuple[Key, ...]] = {}
     elements = merged.get("elements")
     if isinstance(added, dict) and isinstance(elements, dict):
         merged["elements"] = elements = dict(elements)
         for name, entries in added.items():
             elements[name] = _joined(name, elements.get(name), entries, moved)
+            moved["elements", name] = (ADD, name)
     elif added is not None:
         merged[ADD] = added
     return merged, moved
+
+
+def _over(below: dict[str, Any], above: dict[str, Any], levels: int) -> dict[str, Any]:
+    """Lay one map over another; so many levels further down they are laid over one another, too, not replaced."""
+    return below | {
+        key: _over(below[key], part, levels - 1)
+        if levels and isinstance(part, dict) and isinstance(below.get(key), dict)
+        else part
+        for key, part in above.items()
+    }
 
 
 def _joined(name: str, below: Any, entries: Any, moved: dict[tuple[Key, ...], tuple[Key, ...]]) -> list[Any]:

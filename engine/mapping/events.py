@@ -1,13 +1,15 @@
 """The event table: which trigger event does what, and by which named rule."""
 
+import re
 from dataclasses import dataclass
+from difflib import get_close_matches
 from enum import StrEnum
 from typing import Any, Final
 
 from engine.mapping.act import Act, Verb, identity_acts, parted, read_acts
 from engine.mapping.document import Document, Problems
 from engine.mapping.expression import FIELD
-from engine.mapping.identifier import MERGED, IdentityRules, Preference
+from engine.mapping.identifier import MERGED, URI, IdentityRules, Preference
 from engine.mapping.reference import nearest
 
 TOP_KEYS: Final = frozenset(
@@ -35,6 +37,9 @@ class Doing(StrEnum):
     UNHANDLED = "unhandled"
 
 
+# What nothing else can be done beside.
+ALONE: Final = frozenset({Doing.MERGE, Doing.RENAME, Doing.LINK, Doing.UNLINK, Doing.MOVE})
+DATE: Final = re.compile(r"\d{4}(-\d{2}(-\d{2})?)?")
 # What lists nothing and brings nothing along: of the patient there is nothing more to be said.
 BARE: Final = frozenset({Doing.IDENTIFY, Doing.DELETE})
 
@@ -139,10 +144,15 @@ def _doing(event: str, value: dict[str, Any], document: Document, problems: Prob
     path = ("events", event)
     doings = set(Doing) - {Doing.SKIP, Doing.UNHANDLED}
     given, others = parted(value["do"])
-    do = given[0] if len(given) == 1 else value["do"]
+    do = given[0] if len(given) == 1 else None
     if do not in doings:
-        problems.add(document, (*path, "do"), f"found {do!r}", nearest(str(do), doings))
+        problems.add(document, (*path, "do"), *_undone(given, others, doings))
         return None
+    if others and do in ALONE:
+        problems.add(document, (*path, "do"), f"{others[0]!r} beside {do!r}", "nothing else is done by such an event")
+    if value.get("clears") and not others:
+        expected = "say what it is cleared from, as in do: [update patient, update encounter]"
+        problems.add(document, (*path, "clears"), "nothing that could be cleared", expected)
     absent, reactivate = value.get("if_absent") or "create", value.get("reactivate") or "no"
     if absent not in {"create", "hold", "ignore"}:
         problems.add(document, (*path, "if_absent"), f"found {absent!r}", "expected create, hold or ignore")
@@ -164,6 +174,21 @@ def _doing(event: str, value: dict[str, Any], document: Document, problems: Prob
         thin=do == Doing.IDENTIFY or bool(identity_acts(others)),
         unsent=tuple(name for name in identity_acts(others) if sent and name not in sent),
     )
+
+
+def _undone(given: list[Any], others: list[str], doings: set[Doing]) -> tuple[str, str]:
+    """Return what is wrong where an event's `do` does not say once what is done with the patient."""
+    if len(given) == 1:
+        return f"found {given[0]!r}", nearest(str(given[0]), doings)
+    if given:
+        return "found " + " and ".join(map(repr, given)), "say once what is done with the patient"
+    near = next((one for one in others if one.lower() in doings), "")
+    if near or not others:
+        return f"found {near!r}", nearest(near.lower(), doings)
+    doubtful = next((one for one in others if get_close_matches(one, doings, n=1, cutoff=0.8)), "")
+    if doubtful:
+        return f"found {doubtful!r}", nearest(doubtful, doings)
+    return f"found {others[0]!r} alone", "say what is done with the patient, too: [update patient, ...]"
 
 
 def _historic(document: Document, problems: Problems) -> Historic | None:
@@ -203,8 +228,16 @@ def _identity(document: Document, problems: Problems) -> IdentityRules:
         prefer=tuple(prefer),
         untyped=str(value.get("untyped") or ""),
         placeholders=frozenset(_strings(value.get("placeholders"))),
-        systems=dict(_map(value, "systems", document, problems)),
+        systems=_systems(value, document, problems),
     )
+
+
+def _systems(value: dict[str, Any], document: Document, problems: Problems) -> dict[str, str]:
+    found = _map(value, "systems", document, problems, ("identity",))
+    for type_, uri in found.items():
+        if not URI.fullmatch(str(uri)):
+            problems.add(document, ("identity", "systems", type_), f"found {uri!r}", "expected an absolute URI")
+    return dict(found)
 
 
 def _covers(earlier: Preference, later: Preference) -> bool:
@@ -214,6 +247,9 @@ def _covers(earlier: Preference, later: Preference) -> bool:
 def _people(document: Document, problems: Problems) -> People:
     value = _map(document.value, "placeholder_people", document, problems)
     _known(value, PEOPLE_KEYS, document, ("placeholder_people",), problems)
+    for date in _strings(value.get("birth_dates")):
+        if not DATE.fullmatch(date):
+            problems.add(document, ("placeholder_people", "birth_dates"), f"found {date!r}", "expected 1900-01-01")
     return People(
         frozenset(name.upper() for name in _strings(value.get("names"))),
         tuple(name.upper() for name in _strings(value.get("beginnings"))),
@@ -225,11 +261,13 @@ def _strings(value: Any) -> list[str]:
     return [str(item) for item in value] if isinstance(value, list) else [] if value is None else [str(value)]
 
 
-def _map(value: dict[str, Any], key: str, document: Document, problems: Problems) -> dict[str, Any]:
+def _map(
+    value: dict[str, Any], key: str, document: Document, problems: Problems, within: tuple[str, ...] = ()
+) -> dict[str, Any]:
     found = value.get(key)
     if found is None or isinstance(found, dict):
         return found or {}
-    problems.add(document, (key,), f"found {found!r}", "expected a map")
+    problems.add(document, (*within, key), f"found {found!r}", "expected a map")
     return {}
 
 

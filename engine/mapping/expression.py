@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 FIELD: Final = re.compile(
-    r"([A-Z][A-Z0-9]{2})-(\d{1,3})(?:\((\d{1,5})\)|\[([A-Z]{2,3})\.(\d{1,2})=([^\]|]{1,64})\])?(?:\.(\d{1,2}))?(?:\.(\d{1,2}))?"
+    r"([A-Z][A-Z0-9]{2})-(\d{1,3})(?:\(([1-9]\d{0,4})\)|\[([A-Z]{2,3})\.(\d{1,2})=([^\]|]{1,64})\])?(?:\.(\d{1,2}))?(?:\.(\d{1,2}))?"
 )
 PART: Final = re.compile(r"([A-Z]{2,3})(?:\.(\d{1,2})(?:\.(\d{1,2}))?)?")
 SEGMENT: Final = re.compile(r"[A-Z][A-Z0-9]{2}")
@@ -117,6 +117,8 @@ def parse_expression(text: str) -> Expression:
     alternatives: list[list[str]] = [[]]
     for piece in _split(text, "|"):
         if piece.startswith("else "):
+            if not alternatives[-1]:
+                raise ExpressionError("nothing before 'else'", "write PATH | else PATH")
             alternatives.append([piece.removeprefix("else ").strip()])
         else:
             alternatives[-1].append(piece)
@@ -141,6 +143,8 @@ def parse_head(text: str) -> Head:
         raise ExpressionError(
             f"found {text!r}", "expected a path such as PID-3.1 or CX.4, a word in small letters, or 'quoted text'"
         )
+    if not text.isupper() and re.search("[-.]", text) and parse_path(text.upper()) is not None:
+        raise ExpressionError(f"found {text!r}", f"did you mean {text.upper()!r}?")
     return Constant(text)
 
 
@@ -167,6 +171,8 @@ def _stage(text: str) -> Guard | Call:
     if RESOURCE.fullmatch(text):
         return Call(text, ())
     match = STAGE.fullmatch(text)
+    if match is None and text.count("(") > text.count(")"):
+        raise ExpressionError(f"found {text!r}", "expected a parenthesis at its end")
     if match is None:
         raise ExpressionError(f"found {text!r}", "expected a function such as date or table(name), when or unless")
     arguments = tuple(match[2].replace(",", " ").split()) if match[2] else ()
@@ -183,7 +189,10 @@ def _term(text: str) -> Term:
     negated = bool(match["not"]) != (bool(match["none"]) or match["op"] == "!=")
     if match["values"] is not None:
         return Term(source, tuple(_value(value) for value in match["values"].split(",")), negated)
-    return Term(source, (_value(match["value"]),) if match["value"] else (), negated)
+    value = match["value"]
+    if value and value[0] != "'" and not {" ", "="}.isdisjoint(value):
+        raise ExpressionError(f"found {text!r}", "expected PATH = value, 'several words' in quotes, and, or")
+    return Term(source, (_value(value),) if value else (), negated)
 
 
 def _value(text: str) -> str:

@@ -189,15 +189,11 @@ class _File:
                 clears.append(name)
             else:
                 made = self._compiler.value(
-                    part, scope.at(name), Element(_kind(element), many=False, codes=element.codes)
+                    part, scope.at(name), Element(element.type_, many=False, codes=element.codes)
                 )
-                changes.append(ElementChange(name, name, (self._constant(part, made.step, element),), many=False))
+                constant = made.step(None, None)  # type: ignore[arg-type]  # a constant asks for neither
+                changes.append(ElementChange(name, name, (constant,), many=False))
         return Retired(tuple(changes), tuple(clears)), tuple(change.element for change in changes)
-
-    def _constant(self, part: Any, step: Step, element: Element) -> Any:
-        if element.type_ == "boolean":
-            return part == "true"
-        return step(None, None)  # type: ignore[arg-type]  # a constant asks for neither
 
     def _text(self, text: Any, scope: Scope) -> Step:
         return self._compiler.expression(text, scope, Element("string", many=False)).step
@@ -220,11 +216,6 @@ class _File:
         for key in value:
             if key not in keys:
                 self._compiler.problem(scope.at(key), f"unknown key {key!r}", nearest(key, keys))
-
-
-def _kind(element: Element) -> str:
-    """Return the type a constant is written in: `true` is a word here."""
-    return "code" if element.type_ == "boolean" else element.type_
 
 
 def _listed(value: Any) -> list[Any]:

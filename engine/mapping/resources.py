@@ -6,9 +6,10 @@ from typing import Any, Final
 
 from engine.mapping.asking import VISIT, Resource, Words
 from engine.mapping.attest import TARGET
+from engine.mapping.check_path import path_fault
 from engine.mapping.document import Document, Problems
 from engine.mapping.events import EventTable
-from engine.mapping.expression import FIELD
+from engine.mapping.expression import FIELD, Field
 from engine.mapping.identifier import Identifiers
 from engine.mapping.lists import SEGMENTS
 from engine.mapping.pointing import SAME, WHOLE
@@ -164,6 +165,8 @@ def _numbers(compiler: Compiler, scope: Scope, value: Any, tables: Mapping[str, 
             if field is None:
                 compiler.problem(scope.at(key), f"found {text!r}", "expected a field such as PV1-19")
                 continue
+            if fault := path_fault(Field(field[1], int(field[2])), scope):
+                compiler.problem(scope.at(key), *fault)
             type_ = str((value.get("types") or {}).get(text) or value.get("type") or "")
             target = table.codes.get(type_) if table else None
             coding = {"system": NUMBER_TYPE, "code": type_, "display": target.display if target else ""}

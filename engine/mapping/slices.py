@@ -56,6 +56,7 @@ class Slices:
         """Return what writes the changes of each element but the identifiers, in the order of the file."""
         authored = self._authored()
         writers: list[Writer] = []
+        self._chosen_once(authored)
         for name, value in authored.items():
             if name == IDENTIFIER or value is None or (name.startswith("_") and name[1:] in authored):
                 continue
@@ -90,16 +91,27 @@ class Slices:
         self._compiler.problem(self._scope.at("elements"), "no elements", "map at least one element")
         return {}
 
+    def _chosen_once(self, authored: dict[str, Any]) -> None:
+        """Note elements that stand by themselves and in a choice, too: each would undo the other."""
+        for choice, entries in authored.items():
+            if choice.endswith("[x]"):
+                names = {name for entry in _entries(entries) if isinstance(entry, dict) for name in entry}
+                for name in sorted(names & {one for one, value in authored.items() if value is not None}):
+                    at = self._scope.at("elements", name)
+                    self._compiler.problem(at, f"{name} beside {choice}", f"write it as a line of {choice}")
+
     def _element(self, name: str, path: Path) -> Element | None:
         root, _, part = name.partition(".")
         known = elements()[self._type]
-        element = known.get(root)
+        element, listed = known.get(root), False
         if element is not None and part:
             known = elements().get(element.type_, {})
-            element = None if element.many else known.get(part)
+            listed = element.many
+            element = None if listed else known.get(part)
         if element is None:
             found = f"{self._type} has no element {name!r}"
-            self._compiler.problem(self._scope.at(*path), found, nearest(name, known))
+            expected = f"{root} is a list; write {root}: {{{part}: ...}}" if listed else nearest(name, known)
+            self._compiler.problem(self._scope.at(*path), found, expected)
         return element
 
     def _single(self, name: str, value: Any, beside: Any, path: Path, element: Element) -> Writer:
@@ -111,7 +123,7 @@ class Slices:
         return self._writer(write, [value, beside], always=made.always or companion.always)
 
     def _choice(self, value: Any, path: Path) -> Write:
-        entries = value if isinstance(value, list) else [value]
+        entries = _entries(value)
         steps: list[tuple[str, Step]] = []
         for number, entry in enumerate(entries):
             if not isinstance(entry, dict) or len(entry) != 1:
@@ -148,6 +160,10 @@ class Slices:
             self._compiler.problem(self._scope.at(*path), found, "join the two, or name one with 'slice'")
         self._names[slice_] = path
         return slice_
+
+
+def _entries(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
 
 
 def _sources(entry: Any) -> Sources:

@@ -117,6 +117,7 @@ class Compiler:
             before.append(one)
 
     def _alternative(self, one: Alternative, scope: Scope, want: Element) -> Made:
+        one = self._checks.typed(one, want, scope)
         calls = [stage for stage in one.stages if isinstance(stage, Call)]
         functions = [self._function(call, scope) for call in calls]
         if None in functions:
@@ -188,8 +189,8 @@ class Compiler:
         known = elements().get(type_)
         if known is None or not isinstance(value, dict):
             return self.problem(scope, f"found {kind_of(value)} for {type_}", "give an expression instead")
-        if type_ == EXTENSION and "url" not in value and not {"default", "fill"}.intersection(scope.path[-1:]):
-            self.problem(scope, "an extension without a url", "add the url that names it")
+        if type_ == EXTENSION and not {"default", "fill"}.intersection(scope.path[-1:]):
+            self._checks.extension(value, scope)
         made: list[tuple[str, Made]] = []
         for key, part in value.items():
             if key in RESERVED or part is None:
@@ -250,6 +251,7 @@ class Compiler:
             step, also = made.step, made.also
             step = guarded(step, self.guards(entry, inner))
         else:
+            self._checks.made_of(entry, element, scope)
             step = self.object(entry, inner, element.type_).step
         if "default" in entry:
             step = defaulted(step, self.object(entry["default"], inner.at("default"), element.type_))
@@ -285,7 +287,7 @@ class Compiler:
             return self._compiled[name]
         own = self._documents.get(name)
         if own is None:
-            self.problem(scope, f"unknown data type {name!r}", nearest(name, self._documents))
+            self.problem(scope, f"unknown data type {name!r}", nearest(name, {*self._documents, *FUNCTIONS}))
             return None
         self._compiled[name] = None
         self._under_way.append(name)
@@ -323,7 +325,7 @@ class Compiler:
         for word in ("when", "unless"):
             if word in value:
                 try:
-                    condition = parse_condition(str(value[word]))
+                    condition = parse_condition(str(value[word] or ""))
                 except ExpressionError as error:
                     self.problem(scope.at(word), error.found, error.expected)
                     continue

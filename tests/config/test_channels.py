@@ -194,6 +194,7 @@ def test_a_source_is_application_and_facility_or_application_alone(tmp_path: Pat
         pytest.param(GOOD + "contact: !!python/name:os.system x\n", 8, "contact", "the tag", "without a tag", id="tag"),
         pytest.param("[" * 300_000, 1, "", "nesting too deep", "at most 40", id="brackets-alone"),
         pytest.param("channel: \x00\n", 1, "", "not text", "UTF-8", id="no-text"),
+        pytest.param(GOOD + "# M\x00ller\n", 8, "", "not text", "UTF-8", id="no-text-further-down"),
         pytest.param("", 1, "", "found nothing", "a block of keys", id="empty-file"),
     ],
 )

@@ -349,6 +349,26 @@ def test_a_site_extends_what_ships(author: Author, message: Make) -> None:
     assert "maritalStatus" not in elements
 
 
+def test_a_site_overrides_one_line_of_what_a_segment_makes(author: Author) -> None:
+    """Within `segments`, too, a file replaces single keys and elements; the others come from the shipped one."""
+    text = (
+        "resource: Condition\nextends: shipped/condition\nsegments: {DG1: {list: additive, elements: {asserter: }}}\n"
+    )
+    source = load([author(resources__condition=text), shipped("mappings")], "adt")
+    below = load([shipped("mappings")], "adt").documents.resources["Condition"].value["segments"]["DG1"]
+    made = source.documents.resources["Condition"].value["segments"]["DG1"]
+    assert made == {**below, "list": "additive", "elements": {**below["elements"], "asserter": None}}
+
+
+def test_constants_are_values_of_their_type(author: Author, message: Make) -> None:
+    """`true` and `2` are no texts where FHIR has a boolean or a number."""
+    text = f"{HEAD}  active: 'true'\n  multipleBirth[x]: [multipleBirthInteger: '2']\n"
+    source = load([author(resources__patient=text), shipped("mappings")], "adt")
+    made = outcome(compile_mapping(source, channel_of({})), message("A31", "PID|1||1^^^RVB||A^B"))
+    patient = made["interactions"][0]["patient"]
+    assert (patient["active"], patient["multipleBirthInteger"]) == (True, 2)
+
+
 INTERPRETER = "http://hl7.org/fhir/StructureDefinition/patient-interpreterRequired"
 
 

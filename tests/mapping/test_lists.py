@@ -99,7 +99,7 @@ def test_a_plan_is_the_same_again(author, message) -> None:
         ("retired: {stat: x}\n", "AllergyIntolerance has no element 'stat'"),
         ("retired: nothing\n", "no map 'retired'"),
         ("segments: {AL2: {key: [AL1-3], elements: {}}}\n", "unknown segment 'AL2'"),
-        ("segments: {AL1: {elements: {code: AL1-3 | coded}}}\n", "no key"),
+        ("segments: {ZAL: {elements: {code: ZAL-3 | coded}}}\n", "no key"),
         ("segments: {AL1: {key: [AL1-33], elements: {code: AL1-3 | coded}}}\n", "unknown field AL1-33"),
         ("segments: {AL1: {keys: [AL1-3], elements: {code: AL1-3 | coded}}}\n", "unknown key 'keys'"),
         ("segments: {AL1: {key: [AL1-3], elements: {cod: AL1-3 | coded}}}\n", "did you mean 'code'?"),
