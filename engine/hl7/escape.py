@@ -17,6 +17,7 @@ _SHAPE: Final = re.compile(r"[A-Z.][A-Za-z0-9.+\-]*")
 _HEXADECIMAL: Final = re.compile(r"X((?:[0-9A-Fa-f]{2})+)")
 _SWITCH: Final = re.compile(r"C(?:[0-9A-Fa-f]{2}){2}|M(?:[0-9A-Fa-f]{2}){2,3}")
 _SPACES: Final = re.compile(r"\.sp[+]?([0-9]{0,3})")
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 _LETTERS: Final = "FSRETP"
 _USUAL_OF: Final = dict(zip(_LETTERS, f"|{USUAL}#", strict=True))
 _HIGHLIGHTING: Final = frozenset({"H", "N"})
@@ -26,9 +27,10 @@ def unescape(text: str, delimiters: Delimiters, charset: str = "utf-8") -> str:
     r"""Return the text with its escape sequences undone.
 
     `\F\ \S\ \T\ \R\ \E\ \P\` become the declared delimiter (the usual one where none is), `\Xhh..\` the text of its
-    bytes in `charset`, `\.br\` and `\.spN\` line feeds (N at most 100), `\H\` and `\N\` nothing; after `\Cxxyy\` and
-    `\Mxxyyzz\` the following characters are read as bytes of that set until the next switch. Never longer than the
-    text but for `\.spN\`; linear in its length.
+    bytes in `charset` (what holds a control character but tabs and line ends stays as it is: FHIR has no such text),
+    `\.br\` and `\.spN\` line feeds (N at most 100), `\H\` and `\N\` nothing; after `\Cxxyy\` and `\Mxxyyzz\` the
+    following characters are read as bytes of that set until the next switch. Never longer than the text but for
+    `\.spN\`; linear in its length.
     """
     mark = delimiters.escape
     if not mark or mark not in text:
@@ -98,11 +100,17 @@ def _meaning(body: str, delimiters: Delimiters) -> str:
 
 def _of_bytes(pending: list[str], mark: str, charset: str) -> str:
     """Decode hexadecimal sequences that stand side by side: together they may be one character, else one by one."""
-    whole = decode_bytes(bytes.fromhex("".join(pending)), charset)
+    whole = _printable("".join(pending), charset)
     if whole is not None:
         return whole
-    found = ((digits, decode_bytes(bytes.fromhex(digits), charset)) for digits in pending)
+    found = ((digits, _printable(digits, charset)) for digits in pending)
     return "".join(f"{mark}X{digits}{mark}" if text is None else text for digits, text in found)
+
+
+def _printable(digits: str, charset: str) -> str | None:
+    """Return the text of bytes; None where they are none of the set, or hold a control character that no text has."""
+    text = decode_bytes(bytes.fromhex(digits), charset)
+    return None if text is None or _CONTROL.search(text) else text
 
 
 def _in_set(text: str, switch: str, mark: str) -> str:

@@ -272,7 +272,7 @@ async def test_a_deleted_visit_leaves_the_patient_untouched(ward):
 async def test_nothing_to_cancel(ward):
     """A cancel for a visit that nobody knows writes nothing, and makes no patient either."""
     for event in ("A11", "A12", "A13", "A23", "A25", "A26", "A27", "A32", "A33", "A38", "A52", "A53", "A55"):
-        verdict = await ward.say(event, pv1("NONE"))
+        verdict = await ward.say(event, pv1("V-OF-NOBODY"))
         assert (verdict.kind, verdict.reason, verdict.attempts) == (VerdictKind.DELIVERED, "nothing-to-cancel", ())
     await ward.say("A28", pv1("", kind="N"))
     verdict = await ward.say("A11", pv1(f"{ward.name}-V"))

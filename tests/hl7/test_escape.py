@@ -20,6 +20,7 @@ OTHER = delimiters_of("!", "@#$%*")
         pytest.param(r"\X41\\X0D0A\x", "A\r\nx", id="hexadecimal"),
         pytest.param(r"\XC3BC\ und \XC3\\XBC\ ", "ü und ü ", id="hexadecimal characters of several bytes"),
         pytest.param(r"\XE9\ \X41\\XE9\ ", "\\XE9\\ A\\XE9\\ ", id="bytes outside the message's set stay"),
+        pytest.param(r"\X00\ a\X07\ \X41\\X1B\ ", r"\X00\ a\X07\ A\X1B\ ", id="control characters stay as written"),
         pytest.param(r"\X4\ \XZZ\ \X\ ", r"\X4\ \XZZ\ \X\ ", id="no hexadecimal at all"),
         pytest.param(r"one\.br\two\.sp\three\.sp2\four\.sp+1\ ", "one\ntwo\nthree\n\nfour\n ", id="line ends"),
         pytest.param(r"\.sp999\ ", r"\.sp999\ ", id="too many line ends stay"),
