@@ -10,7 +10,7 @@ from engine.config.channel import Channel
 from engine.hl7.message import Message
 from engine.hl7.repetition import Dialect
 from engine.mapping.compile import Mapping, MappingSource, compile_mapping
-from engine.mapping.explain import Evidence, Walk, element_names
+from engine.mapping.explain import Evidence, Walk, element_names, element_of
 from engine.mapping.expression import Alternative, Constant, Guard
 from engine.mapping.outcome import outcome
 from engine.mapping.scope import Scope
@@ -77,7 +77,7 @@ class Coverage:
     def never_produced(self) -> list[str]:
         """Return the elements that files of resources name and that no message led to; of a whole one only its name."""
         scopes = [scope for scope, _ in self._trace.rules] + [each.scope for each in self._trace.eaches]
-        names = sorted({name for scope in scopes if (name := _element(scope)) and not _inside(name)})
+        names = sorted({name for scope in scopes if (name := element_of(scope)) and not _inside(name)})
         return list(dict.fromkeys(self._missing(name) for name in names if name not in self.produced))
 
     def _missing(self, name: str) -> str:
@@ -90,7 +90,9 @@ class Coverage:
         """Return the rules that never made anything, each once, in the order of their places; no mere constants."""
         found = {
             Unused(
-                *scope.document.place(scope.path), _element(scope) or ".".join(_names(scope)), written_alternative(one)
+                *scope.document.place(scope.path),
+                element_of(scope) or ".".join(_names(scope)),
+                written_alternative(one),
             )
             for scope, one in self._trace.rules
             if id(one) not in self.used and (not isinstance(one.head, Constant) or _guarded(one))
@@ -123,12 +125,6 @@ def _guarded(one: Alternative) -> bool:
 
 def _most(counts: Counter[str]) -> list[tuple[str, int]]:
     return sorted(counts.items(), key=lambda one: (-one[1], one[0]))
-
-
-def _element(scope: Scope) -> str:
-    """Return the element of a resource that a place in a resource file is for; empty in any other file."""
-    resource = scope.document.value.get("resource")
-    return ".".join((str(resource), *_names(scope))) if resource else ""
 
 
 def _names(scope: Scope) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from engine.mapping.compile import MappingSource, compile_mapping
 from engine.mapping.document import Document
 from engine.mapping.expression import Constant, Field, Part
 from engine.mapping.outcome import outcome
+from engine.mapping.scope import Scope
 from engine.mapping.trace import Applied, Kind, Node, Row, Trace, TracingCompiler
 from engine.mapping.written import written_alternative, written_field
 
@@ -82,8 +83,18 @@ class Explanation:
 
     def of_element(self, element: str) -> tuple[Evidence, ...]:
         """Return what stands behind an element and its parts: `Patient.name` (every name), `birthDate`."""
-        wanted = element if element[:1].isupper() else f"Patient.{element}"
+        wanted = _whole(element)
         return tuple(one for one in self.evidence if _within(one.element, wanted))
+
+    def rules_for(self, element: str) -> tuple[tuple[str, int, str], ...]:
+        """Return file, line and text of every rule that may make an element or its parts, asked or not."""
+        wanted = _whole(element)
+        found = ((scope, one) for scope, one in self.trace.rules if _within(element_of(scope), wanted))
+        return tuple(sorted({(*scope.document.place(scope.path), written_alternative(one)) for scope, one in found}))
+
+    def elements(self) -> frozenset[str]:
+        """Return every element that a rule may make."""
+        return frozenset(element_of(scope) for scope, _ in self.trace.rules) - {""}
 
     def of_field(self, path: str) -> tuple[Evidence, ...]:
         """Return what a field (`PID-7`) or a part of it (`PID-5.1`) went into."""
@@ -272,6 +283,17 @@ class Walk:
         if node.value is not None and key not in self.instances:
             self.instances[key] = sum(one[1] == resource for one in self.instances) + 1
         return _numbered(resource, self.instances.get(key, 1))
+
+
+def _whole(element: str) -> str:
+    """Return an element with its resource, which is the Patient where it names none."""
+    return element if element[:1].isupper() else f"Patient.{element}"
+
+
+def element_of(scope: Scope) -> str:
+    """Return the element of a resource that a place in a resource file is for; empty in any other file."""
+    resource = scope.document.value.get("resource")
+    return ".".join((str(resource), *element_names(scope.document, scope.path))) if resource else ""
 
 
 def _numbered(resource: str, number: int) -> str:

@@ -38,11 +38,13 @@ def coverage(
     mappings: Mappings = None,
     name: Annotated[str, typer.Option("--name", help="The mapping; by default the channel's own.")] = "",
     values: Values = False,
+    unused: Annotated[bool, typer.Option("--unused", help="List the elements and rules that were never used.")] = False,
     as_json: Json = False,
 ) -> None:
     """Tell which fields no rule reads, which codes no table has, and which elements and rules the messages never use.
 
-    Of a journal codes are counted but not shown, unless --values says so.
+    Of a journal codes are counted but not shown, unless --values says so. Elements and rules are counted, and listed
+    with --unused.
 
     Example: adt-engine mappings coverage samples/04-a01-admit.hl7 --mappings my-mappings
     """
@@ -55,7 +57,7 @@ def coverage(
     if as_json:
         typer.echo(orjson.dumps(made, option=orjson.OPT_INDENT_2))
     else:
-        typer.echo("\n".join(_told(made)))
+        typer.echo("\n".join(_told(made, unused=unused)))
 
 
 def _made(found: Coverage, unreadable: int, *, shown: bool) -> dict[str, Any]:
@@ -85,7 +87,7 @@ def _codes(found: Coverage, *, shown: bool) -> list[dict[str, Any]]:
     ]
 
 
-def _told(made: dict[str, Any]) -> Iterator[str]:
+def _told(made: dict[str, Any], *, unused: bool) -> Iterator[str]:
     yield f"{made['messages']} messages" + (f", {made['unreadable']} cannot be read" if made["unreadable"] else "")
     for one in made["outcomes"]:
         yield f"  {one['count']:>6}  {one['event']}  {one['action']} ({one['rule']})"
@@ -94,6 +96,10 @@ def _told(made: dict[str, Any]) -> Iterator[str]:
     )
     codes = (f"{one['table']:<24} {one.get('code', ''):<12} {one['field']}" for one in made["unmapped"])
     yield from _section("codes that no table has", codes, made["unmapped"])
+    never = len(made["elements_never_produced"]), len(made["rules_never_used"])
+    if not unused:
+        yield "never produced: {} elements; never used: {} rules (--unused lists them)".format(*never)
+        return
     yield from _section("elements never produced", iter(made["elements_never_produced"]), [])
     rules = (f"{one['file']}:{one['line']}  {one['element']}: {one['rule']}" for one in made["rules_never_used"])
     yield from _section("rules never used", rules, [])

@@ -20,6 +20,7 @@ from engine.mapping.case import channel_of
 from engine.mapping.compile import MappingSource, load
 from engine.mapping.explain import Evidence, Explanation, explain
 from engine.mapping.expression import FIELD
+from engine.mapping.reference import nearest
 from engine.mapping.survey import Survey, name_of
 from engine.mapping.written import written_head
 from engine.ops import admin
@@ -134,6 +135,10 @@ def _explained(
         made["error"] = found.outcome["error"]
     if field:
         made["rules"] = _rules_of(found, field)
+    if element and not chosen:
+        rules = found.rules_for(element)
+        made["rules"] = [{"file": file, "line": line, "reads": text} for file, line, text in rules]
+        made["nearest"] = "" if rules else nearest(element, found.elements())
     if not element and not field:
         made["unread"] = [unread._asdict() for unread in survey.unread(message)]
     return made
@@ -170,13 +175,16 @@ def _told(made: dict[str, Any], element: str, field: str) -> Iterator[str]:
     for one in made["elements"]:
         yield ""
         yield from _element(one)
-    if not made["elements"] and (element or field):
+    if not made["elements"] and field:
         yield ""
-        yield (
-            f"  no rule for {element} was asked"
-            if element
-            else f"  nothing was made of {field} {name_of(field)}".rstrip()
-        )
+        yield f"  nothing was made of {field} {name_of(field)}".rstrip()
+    if not made["elements"] and element:
+        yield ""
+        if not made["rules"]:
+            yield f"  no rule makes {element}; {made['nearest']}"
+            return
+        yield f"  nothing was made of {element}: the message has nothing that these rules read"
+        yield from (f"    {one['file']}:{one['line']}  {one['reads']}" for one in made["rules"])
     if field:
         yield ""
         yield f"  rules that read {field} {name_of(field)}".rstrip() + (":" if made["rules"] else ": none")

@@ -119,6 +119,16 @@ def test_what_was_not_made_is_told(source: MappingSource, message: Make) -> None
     assert [(row.code, row.line) for row in married.rows] == [("ZZZ", 0)]
 
 
+def test_the_rules_of_an_element_that_nobody_asked(source: MappingSource, message: Make) -> None:
+    """Where the message has nothing that they read, the rules are told all the same, with their places."""
+    found = explain(source, channel_of({}), message("A01", "PID|1||1^^^RVB||A^B"))
+    assert found.of_element("maritalStatus") == ()
+    ((file, _line, text),) = found.rules_for("maritalStatus")
+    assert (file.rpartition("/")[2], text) == ("patient.yaml", "PID-16 | coded(marital-status)")
+    assert found.rules_for("Patient.birthDat") == ()
+    assert "Patient.birthDate" in found.elements()
+
+
 def test_what_no_rule_reads(source: MappingSource, message: Make) -> None:
     """Fields and components that are valued and that nothing reads are told with the standard's name."""
     made = message("A01", "PID|1||1^^^RVB^MR^X||A^B||19840229||||||||||||||||||Y|||||||L|20250101", "ZPI|1||Y")

@@ -209,6 +209,11 @@ def test_explain_both_ways(file: Path) -> None:
     assert "PID-7: 19840229" in text
     assert re.search(r"patient\.yaml:\d+  PID-7 \| date", text)
     assert "Patient.gender" not in text
+    missing = RUNNER.invoke(app, ["explain", str(file), "--element", "Patient.maritalStatus"]).stdout
+    assert "nothing was made of Patient.maritalStatus: the message has nothing that these rules read\n" in missing
+    assert re.search(r"patient\.yaml:\d+  PID-16 \| coded\(marital-status\)", missing)
+    unknown = RUNNER.invoke(app, ["explain", str(file), "--element", "Patient.birthDat"]).stdout
+    assert "no rule makes Patient.birthDat; did you mean 'Patient.birthDate'?" in unknown
     back = RUNNER.invoke(app, ["explain", str(file), "--field", "PID-5.1"]).stdout
     assert "Patient.name[0].family = QUINTERO" in back
     assert "rules that read PID-5.1 Patient name:" in back

@@ -1,6 +1,7 @@
 """The commands `mappings diff` and `coverage`, over files and over a journal, which is only read."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -83,6 +84,9 @@ async def test_a_channel_chooses_its_entries(data: Path, site: Path, tmp_path: P
 def test_coverage_of_files(file: Path) -> None:
     """Unmapped codes with their table and field, elements and rules that were never used."""
     text = RUNNER.invoke(app, ["coverage", str(file)]).stdout
+    assert len(text.splitlines()) < 12
+    assert re.search(r"\nnever produced: \d+ elements; never used: \d+ rules \(--unused lists them\)\n$", text)
+    text = RUNNER.invoke(app, ["coverage", str(file), "--unused"]).stdout
     assert "2 messages\n" in text
     assert "codes that no table has:\n       2  marital-status           ZZ           PID-16\n" in text
     assert "    Patient.deceasedDateTime\n" in text
