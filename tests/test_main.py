@@ -71,3 +71,15 @@ def test_whoever_may_not_look_into_the_data_folder_is_told(command: tuple[str, .
     assert code in {1, 2}
     assert "Permission denied" in text
     assert "Traceback" not in text
+
+
+def test_help_is_wrapped_by_the_terminal_alone() -> None:
+    """Where a line of the code ends is not where a line of the help does."""
+    done = subprocess.run(
+        [sys.executable, "-m", "engine", "messages", "replay", "--help"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=dict(os.environ, COLUMNS="300"),
+    )
+    assert "A filter makes a bulk run, which the engine carries out: shown first" in done.stdout

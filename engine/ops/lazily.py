@@ -1,11 +1,14 @@
 """Commands that are read from their modules when they are called: an offline check need not wait for servers."""
 
+import re
 from collections.abc import Mapping
 from importlib import import_module
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import typer
 from typer.core import TyperGroup
+
+LINE_END: Final = re.compile(r"(?<!\n)\n(?!\n) *")
 
 
 class Lazily(TyperGroup):
@@ -28,7 +31,16 @@ class Lazily(TyperGroup):
             holder.add_typer(found, name=cmd_name)
         else:
             holder.command(cmd_name)(found)
-        return typer.main.get_group(holder).commands[cmd_name]
+        made = typer.main.get_group(holder).commands[cmd_name]
+        _unwrap(made)
+        return made
+
+
+def _unwrap(command: Any) -> None:
+    """Take the line ends of the code out of what a command and those within it say: the terminal wraps by its width."""
+    command.help = LINE_END.sub(" ", command.help or "")
+    for one in getattr(command, "commands", {}).values():
+        _unwrap(one)
 
 
 def _nothing() -> None:

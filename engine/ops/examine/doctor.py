@@ -71,7 +71,7 @@ def _checks(files: Files) -> Iterator[Check]:
     yield from machine(files.data, sum(channel.limits.connections for channel in channels))
     running = _running(files.data)
     yield Check("engine", Standing.GOOD, "running" if running else "not running")
-    yield Check("files", Standing.GOOD, f"{len(configuration.channels)} channels, mappings compiled")
+    yield Check("files", Standing.GOOD, f"mappings compiled, channels: {len(configuration.channels)}")
     for channel in channels:
         yield from _doors(channel, running=running)
     yield from asyncio.run(_destinations(configuration))
