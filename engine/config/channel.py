@@ -7,27 +7,11 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from engine.config.destination import Auth, Destination, Name, Retry
-from engine.config.door import Limits, Listen, Mllp, Tls
+from engine.config.destination import Destination, Name
+from engine.config.door import Limits, Listen
 from engine.config.frozen import Frozen
 from engine.config.network import Network, is_loopback
 from engine.config.retention import Retention
-
-__all__ = [
-    "Acknowledge",
-    "AcknowledgementMode",
-    "Auth",
-    "Channel",
-    "Destination",
-    "Frozen",
-    "Limits",
-    "Listen",
-    "MergeLimit",
-    "Mllp",
-    "Mode",
-    "Retry",
-    "Tls",
-]
 
 
 class Mode(StrEnum):

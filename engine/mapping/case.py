@@ -10,7 +10,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from engine.config.channel import Channel, Destination, Listen, Mllp
+from engine.config.channel import Channel
+from engine.config.destination import Destination
+from engine.config.door import Listen, Mllp
 from engine.config.source import Source, read
 from engine.errors import ConfigurationError, MessageError, Problem
 from engine.hl7.message import parse

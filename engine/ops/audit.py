@@ -49,7 +49,10 @@ def list_rows(
 
     Example: adt-engine audit list --patient 4711 --since 2025-07-01 --data /var/lib/adt-engine
     """
-    given = _given(actor, act, outcome, entry, patient, since, until) | {"limit": limit, "before": before}
+    given = _given(actor=actor, act=act, outcome=outcome, entry=entry, patient=patient, since=since, until=until) | {
+        "limit": limit,
+        "before": before,
+    }
     rows = asked_if_running(data, "audit.list", given)
     if rows is None:
         rows = listed(data, given)
@@ -80,7 +83,7 @@ def export(
 
     Example: adt-engine audit export --since 2025-07-01 --format csv --to july.csv --data /var/lib/adt-engine
     """
-    given = _given(actor, act, outcome, entry, patient, since, until)
+    given = _given(actor=actor, act=act, outcome=outcome, entry=entry, patient=patient, since=since, until=until)
     running = asked_if_running(data, "audit.export", given | {"format": form})
     lines = exported(data, given, form, None if running is None else running["upto"])
     if to is None:
@@ -169,9 +172,8 @@ def _say(found: Mapping[str, Any]) -> None:
         console.print(f"and {len(faults) - SHOWN_FAULTS} more: --json shows them")
 
 
-def _given(actor: str, act: str, outcome: str, entry: int, patient: str, since: str, until: str) -> dict[str, Any]:
-    named = {"actor": actor, "act": act, "outcome": outcome, "entry": entry, "patient": patient}
-    return {name: value for name, value in (named | {"since": since, "until": until}).items() if value}
+def _given(**filters: object) -> dict[str, Any]:
+    return {name: value for name, value in filters.items() if value}
 
 
 def _row(row: Mapping[str, Any]) -> tuple[object, ...]:

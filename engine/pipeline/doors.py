@@ -7,7 +7,8 @@ from functools import partial
 from typing import Final
 
 from engine import telemetry
-from engine.config.channel import Channel, Mllp
+from engine.config.channel import Channel
+from engine.config.door import Mllp
 from engine.errors import AdtEngineError
 from engine.journal import pausing
 from engine.journal.journal import Journal

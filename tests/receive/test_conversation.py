@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from engine.config.channel import Limits
+from engine.config.door import Limits
 from engine.receive.block import Block, enclose
 from engine.receive.conversation import Conversation, Terms
 from engine.receive.reply import Peer, Reply
