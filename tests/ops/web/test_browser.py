@@ -241,15 +241,33 @@ async def test_new_messages_appear_by_themselves(window: Window) -> None:
 
 
 async def test_what_turns_senders_away_asks_before(browser: Browser, site: Site) -> None:
-    """Stopping a channel asks once more; who says no has changed nothing."""
+    """Stopping a channel asks once more, and so does draining one; who says no has changed nothing."""
     window = await _window(browser, site)
     await window.log_in("operator")
-    await window.open("/channels")
-    await window.page.get_by_role("button", name="Stop").click()
-    assert [fault.partition("?")[0] for fault in window.faults] == ["dialog: Stop the channel"]
+    for button in ("Stop", "Drain"):
+        await window.open("/channels")
+        await window.page.get_by_role("button", name=button).click()
+    assert [fault.partition("?")[0] for fault in window.faults] == ["dialog: Stop the channel"] * 2
     await window.open("/channels")
     await expect(window.page.locator("main")).to_contain_text("listening")
     await window.page.context.close()
+
+
+async def test_who_pauses_a_destination_may_say_why(window: Window) -> None:
+    """The reason is asked for where the button is, and stands on the first page for whoever comes next."""
+    page = window.page
+    await window.open("/channels")
+    await page.locator("summary", has_text="Pause").click()
+    await page.get_by_label("Why?").fill("upgrade until ten")
+    await page.get_by_role("button", name="Pause").click()
+    await page.wait_for_url("**/channels?said=channel")
+    await window.open("/overview")
+    await expect(page.locator("main")).to_contain_text("Destination interchange is paused")
+    await expect(page.locator("main")).to_contain_text("upgrade until ten")
+    await window.open("/channels")
+    await page.get_by_role("button", name="Resume").click()
+    await page.wait_for_url("**/channels?said=channel")
+    await expect(page.locator("main")).to_contain_text("ready")
 
 
 async def test_a_live_list_waits_for_whoever_works_in_it(window: Window) -> None:
