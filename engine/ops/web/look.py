@@ -12,6 +12,7 @@ from markupsafe import Markup, escape
 from engine import __version__
 from engine.ops.reasons import reason_of
 from engine.ops.web import wording
+from engine.ops.web.files import address_of
 
 _CODE: Final = re.compile(r"`([^`]+)`")
 FOLDER: Final = Path(__file__).with_name("templates")
@@ -42,7 +43,7 @@ class Look:
             "anchor": lambda code: reason_of(code).code,
             "meaning": lambda code: reason_of(code).meaning if code else "",
         }
-        self._environment.globals |= {"version": __version__}
+        self._environment.globals |= {"version": __version__, "asset": address_of}
 
     def render(self, template: str, values: Mapping[str, Any]) -> str:
         """Return a template filled in."""

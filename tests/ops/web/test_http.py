@@ -1,6 +1,8 @@
 """The pages over HTTP: who gets in, what every answer carries, what is refused."""
 
 import asyncio
+import hashlib
+import re
 from typing import Any
 
 import httpx
@@ -113,6 +115,20 @@ async def test_every_answer_has_the_headers(site: Site, path: str, status: int) 
     assert (answer.headers["cache-control"] == "no-store") is not kept
     assert "server" not in answer.headers
     assert "access-control-allow-origin" not in answer.headers
+
+
+async def test_no_page_meets_a_file_of_another_release(site: Site) -> None:
+    """Browsers keep files a while: their addresses on a page change with what they hold, and the tag is the file's."""
+    one = await site.person("operator")
+    page = (await one.get("/messages")).text
+    named = re.findall(r'"/assets/([a-z.]+)\?v=([0-9a-f]{16})"', page)
+    assert {name for name, _ in named} == {"icon.svg", "style.css", "pages.js", "htmx.min.js", "sse.min.js"}
+    assert page.count("/assets/") == len(named)
+    for name, tag in named:
+        answer = await one.http.get(f"/assets/{name}?v={tag}")
+        assert hashlib.sha256(answer.content).hexdigest().startswith(tag)
+        again = await one.http.get(f"/assets/{name}", headers={"if-none-match": answer.headers["etag"]})
+        assert again.status_code == 304
 
 
 async def test_the_policy_is_the_strict_one() -> None:
