@@ -95,6 +95,7 @@ def export(
             file.writelines(lines)
     except OSError as error:
         raise AdtEngineError(f"{to} cannot be written ({error.strerror}): name a file that is not there") from error
+    errors().print(f"written to {to}", soft_wrap=True)
 
 
 @app.command()

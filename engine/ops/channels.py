@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 
 import orjson
@@ -18,7 +19,8 @@ from engine.ops.table import NEGATIVE, POSITIVE, cell, errors, output, table
 app = typer.Typer(help="Check, list, start, stop and drain channels.", no_args_is_help=True)
 
 POLL_SECONDS: Final = 1.0
-LIVE: Final = ("Channel", "State", "Listens on", "Mode", "Connections #", "Messages #", "Refused #", "Last (UTC)")
+# One line a channel in 80 columns: how it is meant stands with the state where it is not live.
+LIVE: Final = ("Channel", "State", "Listens on", "Open #", "Came #", "Refused #", "Last (UTC)")
 WRITTEN: Final = ("Channel", "Listens on", "Mode", "Mapping", "Merges", "Destinations")
 Name = Annotated[str, typer.Argument(help="The channel's name.")]
 
@@ -144,11 +146,10 @@ def _written(row: Mapping[str, Any]) -> tuple[object, ...]:
 
 
 def _live(row: Mapping[str, Any]) -> tuple[object, ...]:
-    state = cell(row["state"], POSITIVE if row["state"] == "listening" else NEGATIVE)
+    mode = "" if row["mode"] == "live" else f", {row['mode']}"
+    state = cell(f"{row['state']}{mode}", POSITIVE if row["state"] == "listening" else NEGATIVE)
     doors = [f"{row['address']}:{row['port']}"] if row["port"] else []
     where = ", ".join(doors + ([f"POST /hl7/v2/{row['http']}"] if row["http"] else []))
-    last = (row["last_received_at"] or "")[:19].replace("T", " ")
-    return (
-        *(row["channel"], state, where, row["mode"]),
-        *(row["connections"], row["messages"], row["refused"], last),
-    )
+    at, today = row["last_received_at"] or "", datetime.now(UTC).date().isoformat()
+    last = at[11:19] if at[:10] == today else at[:10]
+    return row["channel"], state, where, row["connections"], row["messages"], row["refused"], last

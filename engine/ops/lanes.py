@@ -1,7 +1,6 @@
 """`adt-engine lanes`: what is held, what waits behind it, and its release in bulk."""
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Any
 
 import orjson
@@ -81,14 +80,12 @@ def release(
     """
     named = {"reason": reason, "channel": channel, "destination": destination}
     given = {name: value for name, value in named.items() if value}
-    if not yes and not _confirmed(data, given):
+    count = asked(data, "replays.plan", {**given, "state": "held"})["count"]
+    if not count:
+        output().print("nothing is held that this means")
+    if not count or not (yes or typer.confirm(f"release {count} entries?")):
         return
     watch(data, asked(data, "lanes.release", given | {"rate": rate}))
-
-
-def _confirmed(data: Path, given: Mapping[str, Any]) -> bool:
-    plan = asked(data, "replays.plan", {**given, "state": "held"})
-    return bool(plan["count"]) and typer.confirm(f"release {plan['count']} entries?")
 
 
 def _row(row: Mapping[str, Any], *, several: bool) -> tuple[object, ...]:

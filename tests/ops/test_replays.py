@@ -149,6 +149,7 @@ async def test_held_lanes_are_listed_shown_and_released(rig: Rig) -> None:
     told = await said(rig, "lanes", "show", "2")
     assert "behind it 1 entries of 1 patients" in told
     assert "Quintero" not in told
+    assert await said(rig, "lanes", "release", "--reason", "stale", "--yes") == "nothing is held that this means\n"
     assert "run 1 done" in await said(rig, "lanes", "release", "--reason", "missing-required", "--yes")
     assert "2 is tried now" in await said(rig, "messages", "retry", "2")
 

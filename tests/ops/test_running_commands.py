@@ -41,7 +41,9 @@ async def test_channels_are_listed_stopped_drained_and_started(rig: Rig) -> None
     await rig.drained()
     (row,) = await read(rig, "channels", "list")
     assert (row["state"], row["messages"], row["contact"]) == ("listening", 1, "desk 7")
-    assert "listening" in await cli(rig, "channels", "list")
+    listed = await cli(rig, "channels", "list")
+    assert "listening" in listed
+    assert max(map(len, listed.splitlines())) <= 80
     assert "is stopped" in await cli(rig, "channels", "stop", "riverbend-adt")
     assert "nothing of it is on its way" in await cli(rig, "channels", "drain", "riverbend-adt")
     assert "is listening" in await cli(rig, "channels", "start", "riverbend-adt")
