@@ -10,12 +10,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from pydantic import ValidationError
+
 from engine.config.channel import Channel
 from engine.config.destination import Destination
 from engine.config.door import Listen, Mllp
 from engine.config.source import Source, read
 from engine.errors import ConfigurationError, MessageError, Problem
 from engine.hl7.message import parse
+from engine.mapping.check_path import EVENTS
 from engine.mapping.compile import Mapping, MappingSource, compile_mapping
 from engine.mapping.outcome import outcome
 from engine.mapping.reference import nearest
@@ -27,6 +30,7 @@ CASE_KEYS: Final = frozenset(
         "event",
         "resources",
         "message",
+        "file",
         "expect",
     }
 )
@@ -90,6 +94,9 @@ EXPECT_KEYS: Final = frozenset(
 )
 # What segments list (`Coverage.IN1-1`), and what is referred to (`Organization SYSTEM|VALUE`).
 LISTED: Final = re.compile(r"(?:[A-Za-z]+\.[A-Z][A-Z0-9]{2}(-\d+){0,2}|[A-Z][A-Za-z]+ \S+\|.+)")
+
+
+TRIGGER: Final = re.compile(r"[A-Z]\d\d")
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +164,11 @@ def run_cases(cases: Sequence[Case], mapping: MappingSource) -> tuple[Result, ..
 
 
 def _compiled(case: Case, mapping: MappingSource) -> Mapping:
+    known = {"Patient", *mapping.documents.resources}
+    for type_ in case.resources:
+        if type_ not in known:
+            path = ("tests", case.number, "resources")
+            raise ConfigurationError((case.source.problem(path, f"found {type_!r}", nearest(type_, known)),))
     sent = sending(mapping, case.resources) if case.resources else mapping
     return compile_mapping(sent, channel_of(case.channel))
 
@@ -234,20 +246,21 @@ def _cases(source: Source, problems: list[Problem]) -> Iterator[Case]:
         return
     for number, value in enumerate(tests):
         path = ("tests", number)
-        if not isinstance(value, dict) or not isinstance(value.get("message"), str):
-            problems.append(source.problem(path, "no message", "give case, message and expect"))
+        if not isinstance(value, dict) or not isinstance(value.get("message") or value.get("file"), str):
+            problems.append(source.problem(path, "no message", "give case, message (or file) and expect"))
             continue
         expect, channel = value.get("expect") or {}, value.get("channel") or {}
         faults = [
             *_unknown(source, value, path, CASE_KEYS),
             *_unknown(source, expect, (*path, "expect"), EXPECT_KEYS),
             *_unknown(source, channel, (*path, "channel"), CHANNEL_KEYS),
+            *_unusable(source, value, path),
         ]
         problems += faults
         if not faults:
             sent = tuple(str(one) for one in _list(value.get("resources") or []))
             name, mapping = str(value.get("case") or number), str(source.value.get("mapping") or "")
-            yield Case(source, number, name, _raw(value), channel, expect, mapping, sent)
+            yield Case(source, number, name, _raw(source, value), channel, expect, mapping, sent)
 
 
 def _unknown(source: Source, given: Any, path: tuple[str | int, ...], keys: frozenset[str]) -> list[Problem]:
@@ -260,7 +273,36 @@ def _unknown(source: Source, given: Any, path: tuple[str | int, ...], keys: froz
     ]
 
 
-def _raw(value: dict[str, Any]) -> bytes:
+def _unusable(source: Source, value: dict[str, Any], path: tuple[str | int, ...]) -> Iterator[Problem]:
+    """Yield what keeps a case from being run, or from saying anything: its message, event, channel, expectation."""
+    text, event, channel = value.get("message"), value.get("event"), value.get("channel")
+    if not value.get("expect"):
+        yield source.problem(path, "no expect", "say what comes out, such as expect: {rule: admit}")
+    if text is not None and "|" not in text:
+        yield source.problem((*path, "message"), f"found {text[:60]!r}", "expected segments, one a line; or file: NAME")
+    if text is None and not _beside(source, value).is_file():
+        yield source.problem((*path, "file"), f"found {value['file']!r}", "expected a file, as seen from this one")
+    if event and not TRIGGER.fullmatch(str(event)):
+        yield source.problem((*path, "event"), f"unknown event {event!r}", nearest(str(event)[-3:].upper(), EVENTS))
+    try:
+        if isinstance(channel, dict) and channel.keys() <= CHANNEL_KEYS:
+            channel_of(channel)
+    except ValidationError as error:
+        for fault in error.errors(include_url=False):
+            yield source.problem(
+                (*path, "channel", *fault["loc"]),
+                f"found {fault['input']!r}",
+                fault["msg"].removeprefix("Value error, "),
+            )
+
+
+def _beside(source: Source, value: dict[str, Any]) -> Path:
+    return Path(source.file).parent / str(value["file"])
+
+
+def _raw(source: Source, value: dict[str, Any]) -> bytes:
+    if "message" not in value:
+        return _beside(source, value).read_bytes()
     lines = [line.strip() for line in value["message"].splitlines() if line.strip()]
     if not lines or not lines[0].startswith("MSH"):
         event = value.get("event") or "A01"

@@ -296,11 +296,12 @@ def _tests() -> Json:
             "case": {**TEXT, "description": "the case in words"},
             "event": {**TEXT, "pattern": EVENT, "description": "of a message without an MSH of its own"},
             "message": {"type": "string", "description": "segments, one a line; MSH and EVN may be left out"},
+            "file": {"type": "string", "description": "a file of one message in place of it, as seen from this one"},
             "channel": _object(CHANNEL_KEYS, {}),
             "resources": TEXTS,
             "expect": {**_object(EXPECT_KEYS, {}), "patternProperties": {f"^{LISTED.pattern}$": {}}},
         },
-        "message",
+        "expect",
     )
     known = {"tests": {"type": "array", "items": case}, "mapping": TEXT}
     return _document("Cases: a message, and what comes out", known, known, required=["tests"])

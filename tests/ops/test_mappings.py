@@ -144,6 +144,17 @@ def test_try_of_what_is_no_message(tmp_path: Path) -> None:
     assert RUNNER.invoke(app, ["try", str(path)]).exit_code == 1
 
 
+def test_a_case_may_stand_beside_its_message(tmp_path: Path) -> None:
+    """The message may be a file of its own; a type that nothing sends is told where the case names it."""
+    (tmp_path / "admit.hl7").write_text("MSH|^~\\&|A|B|||20260302||ADT^A01|1|P|2.5.1\nPID|1||1^^^RVB^MR||A^B\n")
+    cases = tmp_path / "own.yaml"
+    cases.write_text("tests: [{case: a, file: admit.hl7, expect: {rule: admit}}]\n")
+    assert "1 cases, 0 differ" in RUNNER.invoke(app, ["test", str(cases)]).stdout
+    cases.write_text("tests: [{case: a, file: admit.hl7, resources: [Encountr], expect: {rule: admit}}]\n")
+    told = str(RUNNER.invoke(app, ["test", str(cases)]).exception)
+    assert "own.yaml:1:36: tests.0.resources: found 'Encountr'; did you mean 'Encounter'?" in told
+
+
 def test_cases_differ_and_are_updated(tmp_path: Path) -> None:
     """Differences are told by path; --update writes what is found and keeps everything else."""
     (tmp_path / "tests").mkdir()
