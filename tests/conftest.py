@@ -7,7 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
+# No example is refused for the time that it took or was drawn in: that tells of the machine.
+settings.register_profile("tests", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("tests")
 # Else every process that a test starts would compile all modules anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
