@@ -63,6 +63,8 @@ class MergeBrake:
         self._limits: dict[str, tuple[tuple[int, timedelta], MergeLimit]] = {}
         self._counted: deque[Counted] = deque(maxlen=MOST_COUNTED)
         self._seqs: dict[int, None] = {}
+        self._stopped: dict[str, int] = {}
+        self._let: set[int] = set()
         self.held: dict[str, MergesHeld] = {}
 
     async def open(self) -> None:
@@ -76,14 +78,19 @@ class MergeBrake:
     ) -> bool:
         """Say whether an entry's merges may be carried out, and count them; the first one too many holds the channel.
 
-        An entry counts once, whatever destinations it has, and is let through again after a restart.
+        An entry counts once, whatever destinations it has, and is let through again after a restart. The one that was
+        too many goes once a person has let the channel merge again, however many merges it has by itself.
         """
         if channel.channel in self.held:
             return False
         if seq in self._seqs:
             return True
         limit = self.limit(channel)
-        if all(limit.admit(source, event_at, now) for _ in range(merges)):
+        let = seq in self._let
+        if let or all(limit.admit(source, event_at, now) for _ in range(merges)):
+            self._let.discard(seq)
+            for _ in range(merges if let else 0):
+                limit.counted(source, event_at or now, now)
             self._seqs[seq] = None
             if len(self._seqs) > MOST_COUNTED:
                 del self._seqs[next(iter(self._seqs))]
@@ -91,6 +98,7 @@ class MergeBrake:
             await self._journal.write(partial(merging.count, merges=counted, keep=channel.merge_limit.merges * CEILING))
             self._counted += counted
             return True
+        self._stopped[channel.channel] = seq
         held = self.held.setdefault(channel.channel, MergesHeld(channel.channel, source, now))
         await self._journal.write(partial(merging.hold, held=held))
         return False
@@ -99,6 +107,8 @@ class MergeBrake:
         """Let a channel merge again, counting from nothing; False where its merges were not held."""
         was = await self._journal.write(partial(merging.let, channel=channel))
         self.held.pop(channel, None)
+        if channel in self._stopped:
+            self._let.add(self._stopped.pop(channel))
         self._limits.pop(channel, None)
         kept = [one for one in self._counted if one.channel != channel]
         self._counted = deque(kept, maxlen=MOST_COUNTED)

@@ -77,6 +77,17 @@ async def test_a_restart_forgets_neither_counts_nor_holds(opened: Opener, channe
         assert await brake.admits(channel, "A|B", START, 4, 2, START)
 
 
+async def test_a_message_of_more_merges_than_the_limit_goes_once_a_person_says_so(desk: Desk, channel: Channel) -> None:
+    """It would be one too many however often it comes; what is let go is the one that was stopped, and not the next."""
+    brake = MergeBrake(desk.journal)
+    assert not await brake.admits(channel, "A|B", START, 1, 3, START)
+    assert await brake.let("adt")
+    assert await brake.admits(channel, "A|B", START, 1, 3, START)
+    assert not await brake.admits(channel, "A|B", START, 2, 1, START)
+    assert await brake.let("adt")
+    assert await brake.admits(channel, "A|B", START, 2, 1, START)
+
+
 async def test_a_changed_limit_counts_what_was_counted(desk: Desk, channel: Channel) -> None:
     """A reload that raises the limit lets more through, not everything anew."""
     brake = MergeBrake(desk.journal)
