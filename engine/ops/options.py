@@ -19,4 +19,8 @@ Admin = Annotated[
 AdminCertificate = Annotated[
     Path | None, typer.Option("--admin-certificate", help="The pages' certificate chain (PEM); one-time codes follow.")
 ]
+AdminAllow = Annotated[
+    list[str] | None,
+    typer.Option("--admin-allow", help="A network (CIDR) that may open the pages; all that reach them without it."),
+]
 AdminKey = Annotated[Path | None, typer.Option("--admin-key", help="The private key of that certificate (PEM).")]

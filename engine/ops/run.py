@@ -23,7 +23,18 @@ from engine.ops.admin import serving
 from engine.ops.anchoring import Anchoring, watched
 from engine.ops.anchors import Anchors
 from engine.ops.indexing import indexed
-from engine.ops.options import ADMIN, CHANNELS, DATA, Admin, AdminCertificate, AdminKey, Channels, Data, Mappings
+from engine.ops.options import (
+    ADMIN,
+    CHANNELS,
+    DATA,
+    Admin,
+    AdminAllow,
+    AdminCertificate,
+    AdminKey,
+    Channels,
+    Data,
+    Mappings,
+)
 from engine.ops.trail import Trail
 from engine.ops.watching import watching
 from engine.ops.web.serve import pages
@@ -51,6 +62,7 @@ def run(
     admin: Admin = ADMIN,
     admin_certificate: AdminCertificate = None,
     admin_key: AdminKey = None,
+    admin_allow: AdminAllow = None,
 ) -> None:
     """Run the engine: listen on every channel, deliver to its destinations, serve the operators' pages, until stopped.
 
@@ -68,7 +80,7 @@ def run(
             fault.arm(specification)
         except ValueError as error:
             raise UsageError(str(error)) from error
-    where = doorway(admin, admin_certificate, admin_key)
+    where = doorway(admin, admin_certificate, admin_key, admin_allow)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         try:
             code = runner.run(serve(Files(channels, mappings, data), where))

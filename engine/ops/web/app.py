@@ -15,6 +15,7 @@ from starlette.routing import Match, Router
 from starlette.routing import Route as Place
 
 from engine import telemetry
+from engine.config.network import Network, is_allowed
 from engine.errors import AdtEngineError
 from engine.ops.web.call import Call, Desk
 from engine.ops.web.cookies import SESSION
@@ -38,11 +39,15 @@ _log = telemetry.logger()
 
 
 class App:
-    """Answers every request of the pages' door; `hosts` are the names under which it may be asked."""
+    """Answers every request of the pages' door.
 
-    def __init__(self, desk: Desk, hosts: frozenset[str]) -> None:
+    `hosts` are the names under which it may be asked, `allow` the networks that are answered; none for all.
+    """
+
+    def __init__(self, desk: Desk, hosts: frozenset[str], allow: tuple[Network, ...] = ()) -> None:
         self._desk = desk
         self._hosts = hosts
+        self._allow = allow
         ordered = sorted(checked(desk.routes), key=lambda route: "{" in route.path)
         self._places = [Place(route.path, Gatekeeper(desk, route).answer, methods=[route.method]) for route in ordered]
         for place in self._places:
@@ -58,6 +63,7 @@ class App:
         teller = _Teller(send, tls=scope["scheme"] == "https")
         request = Request(scope, receive)
         try:
+            self._check_address(request)
             self._check_host(request)
             async with asyncio.timeout(None if is_stream(request) else ANSWER_SECONDS):
                 await self._router({**scope, "app": self}, receive, teller)
@@ -72,6 +78,11 @@ class App:
             return
         if not teller.begun:
             await answer(scope, receive, teller)
+
+    def _check_address(self, request: Request) -> None:
+        address = request.client.host if request.client else ""
+        if self._allow and not is_allowed(address, self._allow):
+            raise RefusedRequestError(403, "this address is not let in: see --admin-allow")
 
     def _check_host(self, request: Request) -> None:
         if not is_known(request.headers.get("host", ""), self._hosts):

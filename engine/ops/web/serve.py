@@ -32,7 +32,7 @@ async def pages(
     desk = Desk(engine, acts, access, now, ROUTES, Cookies(port, where.tls), PostDoors(engine), where.exposed)
     samples = asyncio.create_task(keep(desk.history, now, lambda: _oldest(engine), desk.stopping))
     try:
-        async with serving(App(desk, where.names), where, listening, desk.stopping):
+        async with serving(App(desk, where.names, where.allow), where, listening, desk.stopping):
             _log.info("pages listening", address=host, port=port)
             yield
     finally:

@@ -4,12 +4,13 @@ import asyncio
 import contextlib
 import socket
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any, Final
 
-from engine.config.network import is_loopback
+from engine.config.network import Network, is_loopback
 from engine.errors import StartError, UsageError
 from engine.http import server
 from engine.http.connection import Bounds, Refusal
@@ -24,12 +25,16 @@ GRACE_SECONDS: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Doorway:
-    """Where the pages are served: host, port (0 takes a free one), and the files of a certificate and its key."""
+    """Where the pages are served: host, port (0 takes a free one), and the files of a certificate and its key.
+
+    `allow`: the networks that are answered; none for all.
+    """
 
     host: str
     port: int
     certificate: Path | None = None
     key: Path | None = None
+    allow: tuple[Network, ...] = ()
 
     @property
     def tls(self) -> bool:
@@ -48,7 +53,7 @@ class Doorway:
         return own | (names_of(self.certificate.read_bytes()) if self.certificate is not None else frozenset())
 
 
-def doorway(admin: str, certificate: Path | None, key: Path | None) -> Doorway:
+def doorway(admin: str, certificate: Path | None, key: Path | None, allow: Sequence[str] | None = None) -> Doorway:
     """Return the doorway that options name; UsageError where they open it to others without TLS."""
     host, _, port = admin.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
@@ -56,7 +61,7 @@ def doorway(admin: str, certificate: Path | None, key: Path | None) -> Doorway:
         raise UsageError(f"--admin {admin} is not of the form HOST:PORT, such as 127.0.0.1:8081")
     if (certificate is None) != (key is None):
         raise UsageError("--admin-certificate and --admin-key belong together: name both")
-    found = Doorway(host, int(port), certificate, key)
+    found = Doorway(host, int(port), certificate, key, tuple(_network(one) for one in allow or ()))
     if found.exposed and not found.tls:
         raise UsageError(
             f"--admin {admin} can be reached from other machines: name --admin-certificate and --admin-key "
@@ -64,6 +69,13 @@ def doorway(admin: str, certificate: Path | None, key: Path | None) -> Doorway:
         )
     tls_context(found)
     return found
+
+
+def _network(text: str) -> Network:
+    try:
+        return ip_network(text)
+    except ValueError as error:
+        raise UsageError(f"--admin-allow {text!r} is no network: write one such as 10.20.0.0/16") from error
 
 
 def bind(where: Doorway) -> socket.socket:

@@ -53,6 +53,28 @@ def test_nothing_is_opened_to_others_without_tls(written: str) -> None:
         doorway(written, None, None)
 
 
+def test_a_network_that_is_none_is_told() -> None:
+    """What is allowed in is written as networks."""
+    for wrong in ("10.0.0.1/8", "ward-7", ""):
+        with pytest.raises(UsageError, match="--admin-allow"):
+            doorway("127.0.0.1:0", None, None, [wrong])
+    assert [str(one) for one in doorway("127.0.0.1:0", None, None, ["10.0.0.0/8"]).allow] == ["10.0.0.0/8"]
+
+
+async def test_who_is_not_on_the_list_is_not_answered(tmp_path: Path) -> None:
+    """Pages, API, files and health: 403 before anybody is asked who they are; from a network of the list as ever."""
+    for networks, status in ((("198.51.100.0/24",), 403), (("198.51.100.0/24", "127.0.0.0/8"), 200)):
+        options = [word for network in networks for word in ("--admin-allow", network)]
+        folder = tmp_path / str(status)
+        folder.mkdir()
+        async with alone(folder, *options) as program:
+            person = Person((await program.line("pages listening"))["port"])
+            for path in ("/log-in", "/livez", "/assets/style.css"):
+                assert (await person.get(path)).status_code == status, path
+            assert (await person.get("/api/v1/channels")).status_code == (403 if status == 403 else 401)
+            await person.close()
+
+
 @pytest.mark.parametrize("written", ["8081", "127.0.0.1", "127.0.0.1:x", "127.0.0.1:70000", ":8081", ""])
 def test_what_is_no_address_is_told(written: str) -> None:
     """Host and port are both named."""
