@@ -8,8 +8,8 @@ from typing import Annotated, ClassVar, Final, NoReturn
 import typer
 from rich.console import Console
 
-from engine import __version__, telemetry
-from engine.errors import AdtEngineError, ConfigurationError, UsageError
+from engine import __version__
+from engine.errors import AdtEngineError, ConfigurationError, UsageError, place_of
 from engine.ops.lazily import Lazily
 from engine.sqlite import SqliteError, failure_of
 
@@ -87,7 +87,7 @@ def main() -> None:
     except SqliteError as error:
         _end(f"the journal cannot be read ({failure_of(error)}): see `adt-engine journal verify`", 1)
     except Exception as error:  # noqa: BLE001 - the last resort: its text may hold anything, a patient's data as well
-        _end(f"a fault of adt-engine ({type(error).__name__} at {telemetry.place_of(error)}): report this line", 1)
+        _end(f"a fault of adt-engine ({type(error).__name__} at {place_of(error)}): report this line", 1)
 
 
 def _end(said: str, code: int) -> NoReturn:

@@ -39,6 +39,7 @@ AdtEngineError
     └── UnconfirmedActError            the password must be typed again first
 """
 
+import traceback
 from pathlib import Path
 from typing import NamedTuple
 
@@ -236,3 +237,9 @@ class ForbiddenActError(AdtEngineError):
 
 class UnconfirmedActError(ForbiddenActError):
     """The password must be typed again first."""
+
+
+def place_of(error: BaseException) -> str:
+    """Return where an error was raised, as `module:line`; its text is left out, as it may hold anything."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return f"{Path(frames[-1].filename).stem}:{frames[-1].lineno}" if frames else ""

@@ -4,7 +4,6 @@ import asyncio
 import logging
 import sys
 import threading
-import traceback
 from collections.abc import Mapping, MutableMapping
 from functools import lru_cache
 from pathlib import Path
@@ -12,6 +11,8 @@ from typing import Any, Final, TypeVar
 
 import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from engine.errors import place_of
 
 # Fields that may stand in a log line. None can hold anything of a patient: numbers, codes, names from configuration.
 ALLOWED_FIELDS: Final = frozenset(
@@ -169,12 +170,6 @@ def configure(*, verbose: bool = False) -> None:
 def logger() -> Any:
     """Return the process's logger; call it with an event name and allowed fields."""
     return structlog.get_logger()
-
-
-def place_of(error: BaseException) -> str:
-    """Return where an error was raised, as `module:line`; its text is left out, as it may hold anything."""
-    frames = traceback.extract_tb(error.__traceback__)
-    return f"{Path(frames[-1].filename).stem}:{frames[-1].lineno}" if frames else ""
 
 
 def metrics_text() -> str:

@@ -16,7 +16,7 @@ from typing import Any, Final
 import orjson
 
 from engine import telemetry
-from engine.errors import AdtEngineError, StartError, UsageError
+from engine.errors import AdtEngineError, StartError, UsageError, place_of
 from engine.ops.acts.act import Actor, Acts
 from engine.ops.acts.role import Role
 
@@ -79,7 +79,7 @@ async def _reply(acts: Acts, actor: Actor, line: bytes) -> bytes:
     except AdtEngineError as error:
         return _line({"error": str(error), "exit": 2 if isinstance(error, UsageError) else 1})
     except Exception as error:  # noqa: BLE001 - the last resort: whoever asks is told, and the engine goes on
-        _log.error("act failed", error=type(error).__name__, point=telemetry.place_of(error))
+        _log.error("act failed", error=type(error).__name__, point=place_of(error))
         return _line({"error": "the engine could not do that; its log says where it failed", "exit": 1})
 
 

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 from engine import telemetry
+from engine.errors import place_of
 from engine.journal.texts import Texts
 
 _log = telemetry.logger()
@@ -23,4 +24,4 @@ async def indexed(folder: Path) -> AsyncIterator[None]:
 
 
 def _failed(error: BaseException) -> None:
-    _log.error("words not indexed", error=type(error).__name__, point=telemetry.place_of(error))
+    _log.error("words not indexed", error=type(error).__name__, point=place_of(error))

@@ -14,7 +14,7 @@ import uvloop
 
 from engine import fault, telemetry
 from engine.config.settings import FAULT_VARIABLE, environment
-from engine.errors import AdtEngineError, ConfigurationError, JournalFailedError, UsageError
+from engine.errors import AdtEngineError, ConfigurationError, JournalFailedError, UsageError, place_of
 from engine.ops.access.access import Access
 from engine.ops.access.keys import Keys
 from engine.ops.acts.act import Acts
@@ -85,7 +85,7 @@ def run(
         try:
             code = runner.run(serve(Files(channels, mappings, data), where))
         except (JournalFailedError, SqliteError) as error:
-            _log.critical("journal failed", error=type(error).__name__, point=telemetry.place_of(error))
+            _log.critical("journal failed", error=type(error).__name__, point=place_of(error))
             code = EXIT_FAILED
     if code:
         raise typer.Exit(code)

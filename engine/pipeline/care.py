@@ -11,6 +11,7 @@ from engine import telemetry
 from engine.config.channel import Channel
 from engine.config.retention import Kept as Days
 from engine.config.retention import Retention
+from engine.errors import place_of
 from engine.journal.entry import State
 from engine.journal.journal import Journal
 from engine.journal.retention import Kept, Rules, prune
@@ -60,7 +61,7 @@ async def _care(journal: Journal, feeds: Feeds, clock: Callable[[], datetime]) -
         except Exception as error:  # noqa: BLE001 - the last resort: it is tried again, or the disk would fill unseen
             if journal.failed:
                 return
-            _log.error("not pruned", error=type(error).__name__, point=telemetry.place_of(error))
+            _log.error("not pruned", error=type(error).__name__, point=place_of(error))
         await asyncio.sleep(EVERY_SECONDS)
 
 

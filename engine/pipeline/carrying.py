@@ -12,7 +12,7 @@ from engine import fault, telemetry
 from engine.config.channel import Mode
 from engine.deliver.destination import Destination
 from engine.deliver.verdict import Verdict, VerdictKind
-from engine.errors import MappingError, MessageError
+from engine.errors import MappingError, MessageError, place_of
 from engine.fhir.plan import Merge, Plan
 from engine.hl7.message import Message
 from engine.journal.entry import Claimed, State
@@ -63,7 +63,7 @@ class Carrier:
                 entry=claimed.seq,
                 destination=self.name,
                 error=type(error).__name__,
-                point=telemetry.place_of(error),
+                point=place_of(error),
             )
             verdict, plan = held("engine-error"), None
         return await self._settle(claimed, feed, verdict, plan)

@@ -12,7 +12,7 @@ from engine import telemetry
 from engine.config.alerting import Alerting
 from engine.config.destination import Destination as Settings
 from engine.deliver.destination import Destination
-from engine.errors import AdtEngineError, ConfigurationError, Problem, StartError
+from engine.errors import AdtEngineError, ConfigurationError, Problem, StartError, place_of
 from engine.journal import backlog
 from engine.journal.journal import Journal
 from engine.pipeline.alerts.book import AlertBook
@@ -235,5 +235,5 @@ def _make_folder(files: Files) -> None:
 
 
 def _fail(failed: asyncio.Event, error: BaseException) -> None:
-    _log.critical("engine stops", error=type(error).__name__, point=telemetry.place_of(error))
+    _log.critical("engine stops", error=type(error).__name__, point=place_of(error))
     failed.set()

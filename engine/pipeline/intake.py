@@ -15,7 +15,7 @@ from typing import Final
 from engine import telemetry
 from engine.acknowledge.code import AckCode
 from engine.acknowledge.mode import Mode, mode_of
-from engine.errors import DiskReserveError, JournalError
+from engine.errors import DiskReserveError, JournalError, place_of
 from engine.hl7.finding import ErrorCode, Finding
 from engine.hl7.header import Header, read_header
 from engine.journal import backlog
@@ -116,9 +116,7 @@ class Intake:
         try:
             return judge(raw, header, feed.channel, feed.mapping)
         except Exception as error:  # noqa: BLE001 - the last resort: what a fault of ours cannot judge is kept and refused
-            _log.error(
-                "judgement failed", channel=self._name, error=type(error).__name__, point=telemetry.place_of(error)
-            )
+            _log.error("judgement failed", channel=self._name, error=type(error).__name__, point=place_of(error))
             return Judgement(State.REJECTED, FAULT.reason, (FAULT,))
 
     def _recorded(self, recorded: Recorded, judged: Judgement, feed: Feed) -> None:

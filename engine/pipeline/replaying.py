@@ -7,7 +7,7 @@ from functools import partial
 from typing import Final
 
 from engine import fault, telemetry
-from engine.errors import ForbiddenMoveError, JournalError
+from engine.errors import ForbiddenMoveError, JournalError, place_of
 from engine.journal import runs
 from engine.journal.entry import State
 from engine.journal.runs import Item, Next, Run, RunKind, RunState
@@ -98,7 +98,7 @@ class Replays:
         except JournalError as error:
             _log.error("run broken off", count=number, error=type(error).__name__)
         except Exception as error:  # noqa: BLE001 - a fault of ours ends the run, not the engine; it can be resumed
-            _log.error("run broken off", count=number, error=type(error).__name__, point=telemetry.place_of(error))
+            _log.error("run broken off", count=number, error=type(error).__name__, point=place_of(error))
             with contextlib.suppress(JournalError):
                 await self._desk.journal.write(partial(runs.stop, run=number, at=self._desk.clock()))
 

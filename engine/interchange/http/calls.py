@@ -7,6 +7,7 @@ from hashlib import sha256
 from time import perf_counter
 from typing import Final
 
+from engine.errors import place_of
 from engine.fhir.schema import FhirVersion
 from engine.interchange.exchange import Answer
 from engine.interchange.http.door import WITH_BODY, Call, answer_call, refused
@@ -16,7 +17,7 @@ from engine.interchange.outcome import Category, refuse
 from engine.interchange.service import Service
 from engine.interchange.store.deadline import set_deadline
 from engine.interchange.store.writer import StoreFailedError
-from engine.telemetry import logger, place_of
+from engine.telemetry import logger
 
 # Request ids that cannot be anything of a patient: those made here, and UUIDs.
 OPAQUE: Final = re.compile(r"[0-9a-f]{16}|[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")

@@ -11,6 +11,7 @@ from starlette.responses import Response
 from starlette.routing import Route, Router
 
 from engine.config.service import ServiceConfiguration
+from engine.errors import place_of
 from engine.interchange.http.calls import loggable
 from engine.interchange.http.hooks import HookError, Hooks
 from engine.interchange.http.meter import MEDIA_TYPE, Meter
@@ -19,7 +20,7 @@ from engine.interchange.http.smart import smart_configuration
 from engine.interchange.http.tokens import token_routes
 from engine.interchange.http.wire import SAFE, Receive, Scope, Send
 from engine.interchange.service import Service
-from engine.telemetry import logger, place_of
+from engine.telemetry import logger
 
 UNKNOWN: Final = {404: "not_found", 405: "method_not_allowed"}
 

@@ -16,7 +16,7 @@ from starlette.routing import Route as Place
 
 from engine import telemetry
 from engine.config.network import Network, is_allowed
-from engine.errors import AdtEngineError
+from engine.errors import AdtEngineError, place_of
 from engine.ops.web.call import Call, Desk
 from engine.ops.web.cookies import SESSION
 from engine.ops.web.gatekeeper import Gatekeeper, SignInNeededError, is_stream, is_stream_at
@@ -72,7 +72,7 @@ class App:
         except (AdtEngineError, HTTPException, TimeoutError) as error:
             answer = self._refused(request, error)
         except Exception as error:  # noqa: BLE001 - the last resort: the client learns nothing of what went wrong
-            _log.error("page failed", error=type(error).__name__, point=telemetry.place_of(error))
+            _log.error("page failed", error=type(error).__name__, point=place_of(error))
             answer = self._refused(request, RefusedRequestError(500, "the engine's log says where it failed"))
         else:
             return

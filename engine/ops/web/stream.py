@@ -8,7 +8,7 @@ from typing import Final
 from starlette.responses import Response, StreamingResponse
 
 from engine import telemetry
-from engine.errors import AdtEngineError
+from engine.errors import AdtEngineError, place_of
 from engine.ops.web.call import Call
 from engine.ops.web.refusal import RefusedRequestError
 
@@ -55,7 +55,7 @@ async def _events(call: Call, now: Render, seldom: Render | None, seldom_every: 
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(desk.stopping.wait(), EVERY_SECONDS)
     except AdtEngineError as error:
-        _log.warning("stream ended", error=type(error).__name__, point=telemetry.place_of(error))
+        _log.warning("stream ended", error=type(error).__name__, point=place_of(error))
     finally:
         desk.streams[owner] -= 1
 

@@ -12,6 +12,7 @@ from typing import Final
 
 from engine import telemetry
 from engine.config.channel import Channel
+from engine.errors import place_of
 from engine.journal import alerting
 from engine.journal.backlog import Backlog, backlogs
 from engine.journal.database import FILE
@@ -101,7 +102,7 @@ class Watch:
             except Exception as error:  # noqa: BLE001 - the last resort: without the watch nobody would hear of anything
                 if self._engine.journal.failed:
                     return
-                _log.error("watch failed", error=type(error).__name__, point=telemetry.place_of(error))
+                _log.error("watch failed", error=type(error).__name__, point=place_of(error))
             await asyncio.sleep(LOOK_SECONDS)
 
     async def look(self, now: datetime) -> None:
