@@ -72,7 +72,7 @@ def _with_former(exchange: Exchange, interaction: Keep) -> Keep:
     former = exchange.formerly.get(record.identities[0]) if record.identities else None
     if former is None:
         return interaction
-    return replace(interaction, record=replace(record, retired=(*record.retired, former)))
+    return interaction._replace(record=record._replace(retired=(*record.retired, former)))
 
 
 async def refer(exchange: Exchange, changes: Iterable[ElementChange], *, remembered: bool = True) -> None:

@@ -4,7 +4,6 @@ The mapping makes plans and delivery carries them out; neither knows the other. 
 message, mapping version and tables give the same plan.
 """
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -18,8 +17,7 @@ class Identity(NamedTuple):
     value: str
 
 
-@dataclass(frozen=True, slots=True)
-class ElementChange:
+class ElementChange(NamedTuple):
     """What one source says of one slice of one element.
 
     An element on which the message has no information has no change at all. `items` empty: the message deletes what
@@ -35,8 +33,7 @@ class ElementChange:
     many: bool
 
 
-@dataclass(frozen=True, slots=True)
-class PatientRecord:
+class PatientRecord(NamedTuple):
     """What one message says of one patient.
 
     `identities`: the preferred one first; each is a key by which the patient is found. `identifiers`: whole FHIR
@@ -53,8 +50,7 @@ class PatientRecord:
     local: str = "patient"
 
 
-@dataclass(frozen=True, slots=True)
-class Upsert:
+class Upsert(NamedTuple):
     """Create the patient if unknown, else update it with the changes.
 
     `create` false: a patient who is unknown is held, not made, or with `ignore` left alone, together with all that
@@ -71,8 +67,7 @@ class Upsert:
     thin: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Merge:
+class Merge(NamedTuple):
     """Merge the source's record into the survivor's ($merge).
 
     `source` and `target` are the pair of identities to merge; `sources` all identities of the merged side, with
@@ -87,8 +82,7 @@ class Merge:
     survivor: PatientRecord
 
 
-@dataclass(frozen=True, slots=True)
-class Rename:
+class Rename(NamedTuple):
     """Change the numbers of one patient: old ones are kept as such, new ones added (A47).
 
     `old` and `new` are the identities that change, `retired` and `issued` all numbers that do, as FHIR Identifiers;
@@ -103,8 +97,7 @@ class Rename:
     patient: PatientRecord
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
+class Link(NamedTuple):
     """Let two records know of each other as one person's, without merging them (A24), or no longer (`undo`, A37).
 
     Demographics serve only where a record has to be created.
@@ -115,8 +108,7 @@ class Link:
     undo: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Move:
+class Move(NamedTuple):
     """Let numbers go from one patient to another (A43): the charts stay two, and nothing else of them moves.
 
     `moving` are the identities that go, `numbers` all that do, as FHIR Identifiers. `source` are further identities of
@@ -130,8 +122,7 @@ class Move:
     target: PatientRecord
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceRecord:
+class ResourceRecord(NamedTuple):
     """What one message says of one resource beside the Patient.
 
     `type` is its FHIR type. `local` is its name within the plan, unique there: a reference `#<local>` anywhere in
@@ -166,8 +157,7 @@ class Trail(NamedTuple):
     leaves: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class StatusMove:
+class StatusMove(NamedTuple):
     """What an event makes of a status, seen from the one that is stored.
 
     `to`: the status afterwards, empty: a stored one stays. `created`: the status of a resource that this event makes.
@@ -194,8 +184,7 @@ class StatusMove:
     trail: Trail | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Keep:
+class Keep(NamedTuple):
     """Bring a resource beside the Patient to what the message says.
 
     A resource that is unknown is created; with `create` false it is left alone, and the delivery ends with `absent`
@@ -226,8 +215,7 @@ class Keep:
     also_of: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Retire:
+class Retire(NamedTuple):
     """Take back what this source listed before and does not list any more.
 
     `type` and `segment` name the list, `within` whose it is: the local name of a patient or a visit. `listed`: the
@@ -253,8 +241,7 @@ class Retire:
     deleted_marks: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Attest:
+class Attest(NamedTuple):
     """Say where what this message wrote comes from (Provenance): last in the plan, and only where it wrote anything.
 
     `id` is the resource's logical id: FHIR gives the type no identifier, so that its id is made of the message's. It is
@@ -267,8 +254,7 @@ class Attest:
     target: str
 
 
-@dataclass(frozen=True, slots=True)
-class Follow:
+class Follow(NamedTuple):
     """Let the visits of an account go where it goes: to the account that it is merged into, or to its new patient.
 
     `record` is the account, which stands earlier in the plan. `gone`: the one that was merged into it, whose Keep
@@ -292,8 +278,7 @@ class UnmappedCode(NamedTuple):
     field: str
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(NamedTuple):
     """All that one message asks of one destination, in order: the patient first, then what others refer to.
 
     `event` is the trigger event, `source` the sender as `MSH-3|MSH-4`, `event_at` EVN-2 or else MSH-7 (aware; None

@@ -1,5 +1,6 @@
 """A message: bytes in, the same bytes out, and in between segments that are cut only where they are asked."""
 
+from collections.abc import Mapping
 from typing import Literal
 
 from engine.errors import MessageLimitError, UnreadableMessageError
@@ -25,6 +26,7 @@ class Message:
     __slots__ = (
         "_all",
         "_firsts",
+        "_groups",
         "_headers",
         "_named",
         "_segments",
@@ -48,19 +50,32 @@ class Message:
         self._firsts: dict[str, Segment] = {}
         self._headers: dict[int, str] = {}
         self._all: tuple[Segment, ...] = ()
+        self._groups: dict[str, tuple[Segment, ...]] = {}
 
     @property
     def segments(self) -> tuple[Segment, ...]:
         """All segments in their order, MSH first."""
         if not self._all:
-            made, texts, dialect = self._segments, self._texts, self.dialect
-            for name, found in (self._named or self._index()).items():
-                kind = kind_of(name)
-                for at in found:
-                    if made[at] is None:
-                        made[at] = kind(name, texts[at], at + 1, dialect)
-            self._all = tuple(filter(None, made))
+            self._make()
+            self._all = tuple(filter(None, self._segments))
         return self._all
+
+    @property
+    def groups(self) -> Mapping[str, tuple[Segment, ...]]:
+        """All segments by their names, each group in its order."""
+        if not self._groups:
+            self._make()
+        return self._groups
+
+    def _make(self) -> None:
+        """Make every segment that nobody asked for yet."""
+        made, texts, dialect = self._segments, self._texts, self.dialect
+        for name, found in (self._named or self._index()).items():
+            kind = kind_of(name)
+            for at in found:
+                if made[at] is None:
+                    made[at] = kind(name, texts[at], at + 1, dialect)
+            self._groups[name] = tuple([one for at in found if (one := made[at])])
 
     def named(self, name: str) -> tuple[Segment, ...]:
         """Return the segments of a name in their order, () where there is none."""

@@ -4,10 +4,10 @@ YYYY[MM[DD[HH[MM[SS[.S...]]]]]][+/-ZZZZ] (chapter 2A, DTM; before 2.6 TS). Dates
 """
 
 import re
-from dataclasses import dataclass
+from collections.abc import Sequence
 from datetime import MAXYEAR, UTC, date, datetime, timedelta, timezone, tzinfo
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
 from engine.errors import TimestampError
 
@@ -21,12 +21,12 @@ _FORM: Final = re.compile(
     r"(?:(?P<hour>[0-9]{2})(?:(?P<minute>[0-9]{2})(?:(?P<second>[0-9]{2})(?:\.(?P<fraction>[0-9]{1,9})?)?)?)?)?)?)?"
     r"(?P<offset>[+-][0-9]{4})?"
 )
+_DATE_WIDTHS: Final = {4: 4, 6: 7}
 _PRECISIONS: Final = (4, 6, 8, 10, 12, 14)
 _WIDEST: Final = timedelta(hours=14)
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Timestamp:
+class Timestamp(NamedTuple):
     """A moment as it was sent.
 
     `precision` is the count of digits sent down to the second (4, 6, 8, 10, 12 or 14), `fraction` the digits behind
@@ -46,13 +46,13 @@ class Timestamp:
 
     def fhir_date(self) -> str:
         """Return `YYYY`, `YYYY-MM` or `YYYY-MM-DD`, as written and never shifted."""
-        return self.day.isoformat()[: {4: 4, 6: 7}.get(self.precision, 10)]
+        return self.day.isoformat()[: _DATE_WIDTHS.get(self.precision, 10)]
 
     def fhir_datetime(self) -> str:
         """Return a FHIR dateTime with its offset; a date where no minute was sent, seconds `00` where none were."""
         if self.precision < 12:
             return self.fhir_date()
-        moment = self.at.isoformat(timespec="seconds")
+        moment = self.at.isoformat()
         return f"{moment[:19]}.{self.fraction}{moment[19:]}" if self.fraction else moment
 
     def __repr__(self) -> str:
@@ -82,7 +82,7 @@ def parse_timestamp(text: str, zone: tzinfo, message_offset: tzinfo | None = Non
             at = datetime(*digits, tzinfo=_offset(own) if own else message_offset)  # type: ignore[arg-type,misc]  # year to second
             flags: tuple[str, ...] = ()
         else:
-            at, flags = _placed(datetime(*digits, tzinfo=zone), precision)  # type: ignore[arg-type,misc]  # year to second
+            at, flags = _placed(digits, zone, precision)
         if not 1 < digits[0] < MAXYEAR:
             at.astimezone(UTC)
     except (ValueError, OverflowError):
@@ -127,19 +127,20 @@ def _offset(text: str) -> tzinfo:
     return timezone(-offset if text[0] == "-" else offset)
 
 
-def _placed(local: datetime, precision: int) -> tuple[datetime, tuple[str, ...]]:
+def _placed(digits: Sequence[int], zone: tzinfo, precision: int) -> tuple[datetime, tuple[str, ...]]:
     """Fix the offset of a time in its zone; one with seconds (local mean time) loses those, as FHIR cannot say them."""
-    first, second = local.utcoffset(), local.replace(fold=1).utcoffset()
+    first = datetime(*digits, tzinfo=zone).utcoffset()  # type: ignore[arg-type,misc]  # year to second
+    second = datetime(*digits, tzinfo=zone, fold=1).utcoffset()  # type: ignore[arg-type,misc]  # year to second
     if first is None or second is None:
         raise TimestampError
+    local = datetime(*digits, tzinfo=_fixed(max(first, second)))  # type: ignore[arg-type,misc]  # year to second
     if first == second:
-        return local.replace(tzinfo=_fixed(first)), ()
-    flags: tuple[str, ...] = ()
-    if precision > 8:
-        flags = (SKIPPED_HOUR,) if first < second else (REPEATED_HOUR,)
+        return local, ()
     if first < second:
         local += second - first
-    return local.replace(tzinfo=_fixed(max(first, second))), flags
+    if precision <= 8:
+        return local, ()
+    return local, (SKIPPED_HOUR,) if first < second else (REPEATED_HOUR,)
 
 
 @lru_cache(maxsize=1_000)

@@ -1,7 +1,7 @@
 """What an act of the event table asks of one resource: a verb and a message become interactions of a plan."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from engine.fhir.plan import ElementChange, Follow, Interaction, Json, Keep, ResourceRecord, StatusMove
@@ -93,10 +93,10 @@ class Resource:
             return []
         if self._refers:
             named = earlier or {patient: patient}
-            record = replace(record, changes=pointed(record.changes, referring(record.changes), "", suffix, named))
+            record = record._replace(changes=pointed(record.changes, referring(record.changes), "", suffix, named))
         keep = self._keep(act.verb, _cleared(record, clears, act.verb), reading)
         if clears:
-            keep = replace(keep, clears=tuple(one for one in clears if "(" not in one))
+            keep = keep._replace(clears=tuple(one for one in clears if "(" not in one))
         return [*reading.made.values(), *self._merged(act.verb, keep, reading), *self._moved(keep)]
 
     def on_visit(self, before: Sequence[Interaction], suffix: str) -> list[Keep]:
@@ -108,7 +108,7 @@ class Resource:
             return []
         change = ElementChange(words.visit, type_, ({"reference": f"#{own.local}"},), many=True)
         local = f"{visit.local}.{type_}"
-        record = replace(visit, local=local, identifiers=(), changes=(change,), retired=())
+        record = visit._replace(local=local, identifiers=(), changes=(change,), retired=())
         return [Keep(record, create=False, more=True, absent="unchanged")]
 
     def _keep(self, verb: Verb, record: ResourceRecord, reading: Reading) -> Keep:
@@ -122,13 +122,13 @@ class Resource:
         )
         if verb in {Verb.RENUMBER, Verb.MOVE, Verb.MERGE}:
             retired = tuple(one for one, _ in self._mapping.merged(reading) if one not in record.identities)
-            keep = replace(keep, record=replace(record, retired=retired))
+            keep = keep._replace(record=record._replace(retired=retired))
         if verb in {Verb.RENUMBER, Verb.MERGE} and not self._mapping.by_own(reading):
-            keep = replace(keep, create=False, absent=f"nothing-to-{'merge' if verb is Verb.MERGE else 'rename'}")
+            keep = keep._replace(create=False, absent=f"nothing-to-{'merge' if verb is Verb.MERGE else 'rename'}")
         if verb is Verb.MOVE:
             known = self._mapping.speaks_of(reading)
-            keep = replace(keep, moved_from=f"{SOURCE}{record.local.partition('-')[2]}", create=known)
-            keep = replace(keep, absent="nothing-to-move")
+            keep = keep._replace(moved_from=f"{SOURCE}{record.local.partition('-')[2]}", create=known)
+            keep = keep._replace(absent="nothing-to-move")
         return keep
 
     def _moved(self, keep: Keep) -> tuple[Follow, ...]:
@@ -156,8 +156,8 @@ class Resource:
             record.patient,
         )
         numbers: tuple[Json, ...] = tuple(number | {"use": "old"} for _, number in gone)
-        move = replace(keep.status or StatusMove("", ""), to=words.merged_to, only=frozenset(), never=frozenset())
-        kept = replace(keep, record=replace(record, identifiers=(*record.identifiers, *numbers)), merges=True)
+        move = (keep.status or StatusMove("", ""))._replace(to=words.merged_to, only=frozenset(), never=frozenset())
+        kept = keep._replace(record=record._replace(identifiers=(*record.identifiers, *numbers)), merges=True)
         follows = (Follow(kept.record, words.visit, gone=source),) if words.visit else ()
         gone_keep = Keep(source, create=False, status=move, absent="source-absent", also_of=keep.also_of)
         return kept, *follows, gone_keep
@@ -181,4 +181,4 @@ def _cleared(record: ResourceRecord, clears: Sequence[str], verb: Verb) -> Resou
     named = {(element, rest.removesuffix(")")) for element, _, rest in (text.partition("(") for text in clears) if rest}
     gone = {key: ElementChange(*key, (), many=True) for key in sorted(named - said)}
     kept = [one for one in record.changes if (one.element, one.slice) not in gone]
-    return replace(record, changes=(*kept, *gone.values())) if gone else record
+    return record._replace(changes=(*kept, *gone.values())) if gone else record

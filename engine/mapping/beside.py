@@ -1,7 +1,6 @@
 """What a plan asks beside the Patient: what acts name, what segments list, what comes along, whence it comes."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from engine.fhir.plan import Follow, Interaction, Keep, PatientRecord
 from engine.mapping.act import OF_IDENTITY, Act, Verb
@@ -79,4 +78,4 @@ class Beside:
 
 def _if_there(one: Keep | Follow) -> Keep | Follow:
     """Return what is done with a visit of somebody who is deleted: one that is unknown says nothing."""
-    return replace(one, absent="unchanged") if isinstance(one, Keep) else one
+    return one._replace(absent="unchanged") if isinstance(one, Keep) else one

@@ -38,24 +38,19 @@ CONSTANTS: Final[dict[str, tuple[re.Pattern[str], Callable[[str], Any], str]]] =
 
 
 class Checks:
-    """Holds paths and types against the references; what is wrong goes to `problems`.
-
-    `by_event` becomes true once a condition asks for the event.
-    """
+    """Holds paths and types against the references; what is wrong goes to `problems`."""
 
     def __init__(self, problems: Problems, kit: Kit, types: Mapping[str, Document]) -> None:
         self._problems = problems
         self._tables = kit.tables
         self._files = kit.files
         self._types = types
-        self.by_event = False
 
     def condition(self, condition: Condition, scope: Scope) -> None:
         """Check every path of a condition."""
         for group in condition:
             for term in group:
                 if isinstance(term.source, str):
-                    self.by_event = True
                     if fault := event_fault(term):
                         self._add(scope, *fault)
                 else:

@@ -3,7 +3,7 @@
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from engine.config.channel import Channel
@@ -25,7 +25,7 @@ from engine.mapping.lists import Lists, compile_lists
 from engine.mapping.moment import Moment
 from engine.mapping.move import identities
 from engine.mapping.patient import PatientMapping
-from engine.mapping.reading import Reading
+from engine.mapping.reading import Reading, by_name
 from engine.mapping.rename import change, ended, key_of
 from engine.mapping.resources import check_acts, compile_resources
 from engine.mapping.scope import Scope
@@ -105,7 +105,7 @@ def _compile(
         return None
     slices = Slices(compiler, resource, PATIENT)
     writers, own, merged = slices.writers(), slices.identifiers(), slices.identifiers("merged")
-    patient = PatientMapping(writers, own, merged, table.people, by_event=compiler.by_event)
+    patient = PatientMapping(writers, own, merged, table.people)
     resources = compile_resources(compiler, documents.resources, identifiers, tables)
     lists = Lists(compile_lists(compiler, documents.resources, setting.base_uri), table.sent)
     attestations = compile_attestations(compiler, documents.resources, setting.base_uri)
@@ -155,7 +155,7 @@ class Mapping:
         elif rule.doing in {Doing.UPSERT, Doing.UPDATE, Doing.IDENTIFY, Doing.DELETE}:
             interactions = self._patients(rule, message, moment, warnings)
         if self._beside.attestations and interactions:
-            reading = Reading(message, message.segments, moment.offset, moment.day)
+            reading = Reading(message, message.groups, moment.offset, moment.day)
             interactions += self._beside.attested(reading)
             warnings += reading.warnings
         told, unmapped = tuple(dict.fromkeys(warnings)), unmapped_in(warnings) if warnings else ()
@@ -175,11 +175,11 @@ class Mapping:
             if rule.each:
                 reading = self._reading(MergeGroup(pid, None), message, moment)
             else:
-                reading = Reading(message, message.segments, moment.offset, moment.day)
+                reading = Reading(message, message.groups, moment.offset, moment.day)
             suffix = f"-{number + 1}" if number else ""
             record = self._patient.record(side.found, reading)
             if suffix:
-                record = replace(record, local=record.local + suffix)
+                record = record._replace(local=record.local + suffix)
             delete = rule.doing is Doing.DELETE
             interactions.append(Upsert(record, rule.create, rule.reactivate, delete, rule.ignore, rule.thin))
             historic = self._reader.is_historic(rule)
@@ -193,14 +193,14 @@ class Mapping:
         self, rule: Rule, sides: Sequence[Identities], message: Message, moment: Moment, warnings: list[str]
     ) -> tuple[Interaction, ...]:
         """Return what is asked where resources go from the patients of the MRG segments to that of the PID."""
-        reading = Reading(message, message.segments, moment.offset, moment.day)
+        reading = Reading(message, message.groups, moment.offset, moment.day)
         target = self._patient.record(sides[0].found, reading)
         warnings += reading.warnings
         interactions: list[Interaction] = [Upsert(target, rule.create, thin=True)]
         for number, (segments, side) in enumerate(zip(visit_segments(message), sides[1:], strict=True)):
             suffix = f"-{number + 1}" if number else ""
             interactions += self._source(side, target, suffix)
-            reading = Reading(message, segments, moment.offset, moment.day)
+            reading = Reading(message, by_name(segments), moment.offset, moment.day)
             for act in rule.acts:
                 interactions += self._beside.resources[act.type_].keeps(act, rule.clears, reading, suffix, target.local)
             warnings += reading.warnings
@@ -215,7 +215,7 @@ class Mapping:
             suffix = f"-{number + 1}" if number else ""
             reading = self._reading(group, message, moment)
             record = self._patient.record(side.found, reading)
-            record = replace(record, local=record.local + suffix)
+            record = record._replace(local=record.local + suffix)
             interactions.append(Upsert(record, rule.create, thin=True))
             interactions += self._source(self._reader.merged_side(group.mrg, message, moment), record, suffix)
             for act in rule.acts:
@@ -275,7 +275,8 @@ class Mapping:
 
     def _reading(self, group: MergeGroup, message: Message, moment: Moment) -> Reading:
         """Return what speaks of the patient of one group."""
-        reading = Reading(message, patient_segments(message, group.pid), moment.offset, moment.day)
+        segments = patient_segments(message, group.pid)
+        reading = Reading(message, by_name(segments), moment.offset, moment.day)
         if group.pid is not None:
             reading.first["PID"] = group.pid
         if group.mrg is not None:
@@ -319,7 +320,7 @@ def _without(record: PatientRecord, gone: set[Identity]) -> PatientRecord:
     """Leave numbers out of a record: what MRG lists must not come back as current, nor tells what both sides list."""
     identities = tuple(identity for identity in record.identities if identity not in gone)
     kept = tuple(item for item in record.identifiers if key_of(item) not in gone)
-    return replace(record, identities=identities, identifiers=kept)
+    return record._replace(identities=identities, identifiers=kept)
 
 
 def _refuse_faults(faults: Sequence[Finding]) -> None:

@@ -7,7 +7,7 @@ Patient, what a segment says depends on its text alone, and is kept.
 """
 
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
@@ -87,7 +87,7 @@ class ListingRules:
 
     `within`: `patient` or `encounter`. `each`: things with the same key are told apart by their order; otherwise the
     first one counts. `revives`: elements that only a retirement writes. `on_visit`: the list of the visit that names
-    the things, and what makes an item of it.
+    the things, and what makes an item of it. `by_event`: what it says may depend on the event.
     """
 
     type_: str
@@ -103,6 +103,7 @@ class ListingRules:
     needs: frozenset[str]
     retired: Retired
     revives: tuple[str, ...]
+    by_event: bool
     on_visit: tuple[str, Step] | None = None
 
 
@@ -192,7 +193,7 @@ class Listing:
         name, segment = self.rules.on_visit[0] if self.rules.on_visit else "", self.rules.segment
         change = ElementChange(name, segment, tuple(items), many=True)
         local = f"{visit.local}.{segment}"
-        return Keep(replace(visit, local=local, identifiers=(), changes=(change,), retired=()), create=False, more=True)
+        return Keep(visit._replace(local=local, identifiers=(), changes=(change,), retired=()), create=False, more=True)
 
     def _identity(self, system: str, owner: Owner, key: tuple[str, ...], kept: dict[Identity, Keep | None]) -> Identity:
         """Return the identity of a key; where things of one key are told apart, the next that is free."""
@@ -230,8 +231,9 @@ class Listing:
         return known or self._systems.keep(source, f"{self._base}{self.rules.type_}:{quote(source, safe='')}")
 
     def _elsewhere_in(self, reading: Reading) -> Hashable:
-        """Return what a segment's meaning depends on beside itself: fields of other segments, and the day."""
-        return (reading.key(self._elsewhere), reading.today) if self._elsewhere else reading.today
+        """Return what a segment's meaning depends on beside itself: fields of other segments, the day, the event."""
+        event = reading.event if self.rules.by_event else ""
+        return (reading.key(self._elsewhere), reading.today, event) if self._elsewhere else (reading.today, event)
 
     def _shelf(self, reading: Reading) -> Kept[Hashable, Member]:
         shelf = self._shelves.get(reading.dialect)

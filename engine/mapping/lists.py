@@ -6,6 +6,7 @@ from typing import Any, Final
 from engine.fhir.plan import ElementChange, Interaction, Keep, PatientRecord
 from engine.mapping.document import Document
 from engine.mapping.events import BARE, Rule
+from engine.mapping.expression import may_ask_event
 from engine.mapping.getter import Step
 from engine.mapping.listing import Listing, ListingRules, Owner, Retired
 from engine.mapping.reading import Reading
@@ -140,6 +141,7 @@ class _File:
             self._needed(),
             retired,
             tuple(name for name in writes if name not in {key.partition(".")[0] for key in authored}),
+            self._compiler.types_by_event or may_ask_event(value),
             self._on_visit(value.get("visit"), scope.at("visit")),
         )
         return Listing(rules, slices.writers(), slices.identifiers(), self._base)

@@ -36,32 +36,24 @@ class Numbers(NamedTuple):
 
 
 class PatientMapping:
-    """The compiled resource file of the patient; `by_event`: some of its conditions ask for the event."""
+    """The compiled resource file of the patient."""
 
     def __init__(
-        self,
-        writers: tuple[Writer, ...],
-        identifiers: Identifiers,
-        merged: Identifiers,
-        people: People,
-        *,
-        by_event: bool,
+        self, writers: tuple[Writer, ...], identifiers: Identifiers, merged: Identifiers, people: People
     ) -> None:
         self._sayings = Sayings(writers, self._say)
         self._identifiers = identifiers
         self._merged = merged
         self._people = people
-        self._by_event = by_event
         self._numbers: Kept[Hashable, Numbers] = Kept(MAX_KEPT)
 
     def record(self, found: Iterable[Found], reading: Reading) -> PatientRecord:
         """Return what the segments at hand say of the patient with these identities."""
-        dialect = (reading.message.dialect, reading.offset, reading.event if self._by_event else "")
-        numbers = self._numbered(reading, dialect)
+        numbers = self._numbered(reading)
         reading.warnings += numbers.warnings
         changes: list[ElementChange] = []
         stand_in = self._one_of_several(reading)
-        for said in self._sayings.said(reading, dialect):
+        for said in self._sayings.said(reading):
             changes += said.changes
             if said.warnings:
                 reading.warnings += said.warnings
@@ -72,14 +64,16 @@ class PatientMapping:
         """Return the FHIR identifiers that MRG lists."""
         return made_identifiers(self._merged.step, reading)
 
-    def _numbered(self, reading: Reading, dialect: Hashable) -> Numbers:
+    def _numbered(self, reading: Reading) -> Numbers:
         """Return what the identifiers' fields say; beside their texts it depends on the day of the event."""
-        key = (reading.key(self._identifiers.sources), reading.today, dialect)
+        identifiers = self._identifiers
+        event = reading.event if identifiers.by_event else ""
+        key = (reading.key(identifiers.sources), event, reading.today, reading.dialect)
         kept = self._numbers.get(key)
         if kept is not None:
             return kept
         before, reading.warnings = reading.warnings, []
-        made = made_identifiers(self._identifiers.step, reading)
+        made = made_identifiers(identifiers.step, reading)
         numbers = Numbers(made, tuple(reading.warnings))
         reading.warnings = before
         return self._numbers.keep_if_again(key, numbers)

@@ -111,7 +111,7 @@ class ResourceMapping:
 
     def _changes(self, reading: Reading) -> tuple[ElementChange, ...]:
         changes: list[ElementChange] = []
-        for said in self._sayings.said(reading, reading.dialect):
+        for said in self._sayings.said(reading):
             changes += said.changes
             if said.warnings:
                 reading.warnings += said.warnings

@@ -9,7 +9,7 @@ from engine.mapping.attest import TARGET
 from engine.mapping.check_path import path_fault
 from engine.mapping.document import Document, Problems
 from engine.mapping.events import EventTable
-from engine.mapping.expression import FIELD, Field
+from engine.mapping.expression import FIELD, Field, may_ask_event
 from engine.mapping.identifier import Identifiers
 from engine.mapping.lists import SEGMENTS
 from engine.mapping.pointing import SAME, WHOLE
@@ -58,6 +58,7 @@ def compile_resources(
             compiler.problem(Scope(document).at("resource"), f"unknown resource {name!r}", nearest(name, elements()))
         elif FROM in document.value:
             compiler.makers |= makers(compiler, document, identifiers)
+            compiler.types_by_event |= may_ask_event(document.value)
         elif name != "Patient" and not {SEGMENTS, TARGET} & document.value.keys():
             found[name] = _resource(compiler, document, name, identifiers, tables)
     return found

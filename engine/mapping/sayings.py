@@ -22,15 +22,16 @@ class Sayings(Generic[Said]):
         self._shapes = Shapes([writer.sources for writer in writers])
         self._shelves: Kept[Hashable, tuple[tuple[Writer, Kept[Hashable, Said]], ...]] = Kept(MAX_DIALECTS)
 
-    def said(self, reading: Reading, dialect: Hashable) -> list[Said]:
-        """Return what the writers say, in their order; `dialect`: what that depends on beside the texts."""
-        shelf = self._shelves.get(dialect)
+    def said(self, reading: Reading) -> list[Said]:
+        """Return what the writers say, in their order."""
+        shelf = self._shelves.get(reading.dialect)
         if shelf is None:
-            shelf = self._shelves.keep(dialect, tuple((writer, Kept(MAX_KEPT)) for writer in self._writers))
+            shelf = self._shelves.keep(reading.dialect, tuple((writer, Kept(MAX_KEPT)) for writer in self._writers))
         found = []
         for place in self._shapes.asked(reading):
             writer, kept = shelf[place]
             text = reading.key(writer.sources)
-            one = kept.get(text)
-            found.append(kept.keep_if_again(text, self._say(writer, reading)) if one is None else one)
+            key = (text, reading.event) if writer.by_event else text
+            one = kept.get(key)
+            found.append(kept.keep_if_again(key, self._say(writer, reading)) if one is None else one)
         return found

@@ -9,7 +9,7 @@ from engine.fhir.plan import ElementChange
 from engine.hl7.leaf import NULL
 from engine.mapping.document import Document
 from engine.mapping.entry import slice_of
-from engine.mapping.expression import FIELD, SEGMENT
+from engine.mapping.expression import FIELD, SEGMENT, may_ask_event
 from engine.mapping.getter import Step
 from engine.mapping.reading import Reading, Sources
 from engine.mapping.reference import Element, elements, nearest
@@ -26,20 +26,22 @@ class Writer(NamedTuple):
     """What writes the changes of one slice, and the fields it reads (0: the segment): none valued, nothing written.
 
     `always`: it may have something to say even so, a constant. `refers`: its values may name what only a plan can
-    resolve, as `#patient`.
+    resolve, as `#patient`. `by_event`: what it writes may depend on the event.
     """
 
     write: Write
     sources: Sources
     always: bool
     refers: bool
+    by_event: bool
 
 
 class Identifiers(NamedTuple):
-    """The step that makes a list of identifiers, and the fields it reads."""
+    """The step that makes a list of identifiers, the fields it reads, and whether it may depend on the event."""
 
     step: Step
     sources: Sources
+    by_event: bool
 
 
 class Slices:
@@ -82,7 +84,7 @@ class Slices:
         value = (self._value.get(section) or {}).get(IDENTIFIER) or []
         scope = self._scope.at(section, IDENTIFIER)
         made = self._compiler.many(value, scope, Element("Identifier", many=True))
-        return Identifiers(made.step, _sources(value))
+        return Identifiers(made.step, _sources(value), self._by_event(value))
 
     def _authored(self) -> dict[str, Any]:
         value = self._value.get("elements")
@@ -148,7 +150,11 @@ class Slices:
         return writers
 
     def _writer(self, write: Write, entry: Any, *, always: bool) -> Writer:
-        return Writer(write, _sources(entry), always, self._compiler.types_refer or NAME in repr(entry))
+        refers = self._compiler.types_refer or NAME in repr(entry)
+        return Writer(write, _sources(entry), always, refers, self._by_event(entry))
+
+    def _by_event(self, entry: Any) -> bool:
+        return self._compiler.types_by_event or may_ask_event(entry)
 
     def _slice(self, name: str, entry: Any, path: Path) -> str:
         slice_ = slice_of(name, entry)

@@ -1,7 +1,6 @@
 """The status table of a resource file: which event moves the stored status where; the first line that fits holds."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from engine.fhir.plan import StatusMove, Trail
@@ -83,7 +82,7 @@ def _on_its_way(compiler: Compiler, value: Any, scope: Scope, type_: str, judge:
         move = judge(reading)
         known = kept.get((id(move), arrives, leaves))
         if known is None or known[0] is not move:
-            made = replace(move, trail=base._replace(arrives=arrives, leaves=leaves))
+            made = move._replace(trail=base._replace(arrives=arrives, leaves=leaves))
             known = kept.keep((id(move), arrives, leaves), (move, made))
         return known[1]
 
@@ -126,7 +125,7 @@ def _judge(lines: tuple[Line, ...]) -> Judge:
             goes = moved if isinstance(moved, str) else ""
             created = made if isinstance(made, str) else goes
             key = (number, goes, created)
-            return known.get(key) or known.keep(key, replace(move, to=goes, created=created))
+            return known.get(key) or known.keep(key, move._replace(to=goes, created=created))
         return lines[-1].move
 
     return judge
@@ -145,7 +144,7 @@ def _line(compiler: Compiler, value: Any, scope: Scope, element: Element, base: 
         _codes(compiler, value.get(key), scope.at(key), element) for key in ("only", "never", "reopens")
     )
     otherwise = str(value.get("otherwise") or "")
-    move = replace(base, only=only, never=never, reopens=reopens, otherwise=otherwise)
+    move = base._replace(only=only, never=never, reopens=reopens, otherwise=otherwise)
     return Line(tests[0][0] if tests else _always, steps[0], steps[1], move)
 
 

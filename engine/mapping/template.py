@@ -13,6 +13,7 @@ from engine.mapping.expression import (
     ExpressionError,
     Field,
     Guard,
+    may_ask_event,
     parse_condition,
     parse_expression,
     parse_path,
@@ -49,7 +50,8 @@ class Compiler:
     """Compiles the templates of one mapping; what is wrong goes to `problems`, and compiling goes on.
 
     `makers`: by the name of a resource that a repetition stands for, what makes a Reference to it. `types_refer`: some
-    data type names what only a plan can resolve, as `#patient`.
+    data type names what only a plan can resolve, as `#patient`. `types_by_event`: some data type or maker may ask for
+    the event.
     """
 
     def __init__(self, kit: Kit, datatypes: dict[str, Document], problems: Problems) -> None:
@@ -61,11 +63,7 @@ class Compiler:
         self._under_way: list[str] = []
         self.makers: dict[str, Apply] = {}
         self.types_refer = any("#" in repr(one.value) for one in datatypes.values())
-
-    @property
-    def by_event(self) -> bool:
-        """Whether any condition compiled so far asks for the event."""
-        return self._checks.by_event
+        self.types_by_event = any(may_ask_event(one.value) for one in datatypes.values())
 
     def problem(self, scope: Scope, found: str, expected: str) -> Made:
         """Note a problem; what stands there makes nothing."""

@@ -1,7 +1,6 @@
 """What an entry lacks for a new record, taken from a later message of its lane: an unknown patient gets a name."""
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Final
 
 from engine.fhir.patient import person_of
@@ -24,7 +23,7 @@ def completed(plan: Plan, later: Iterable[Plan]) -> Plan | None:
             if whole is None:
                 return None
             before, after = plan.interactions[:index], plan.interactions[index + 1 :]
-            return replace(plan, interactions=(*before, replace(one, patient=whole), *after))
+            return plan._replace(interactions=(*before, one._replace(patient=whole), *after))
     return None
 
 
@@ -36,7 +35,7 @@ def _with(record: PatientRecord, later: PatientRecord) -> PatientRecord | None:
     added = [one for one in later.changes if one.element in _DEMOGRAPHICS and one.items and one.element not in said]
     filled = {one.element for one in added}
     kept = [one for one in record.changes if one.element not in filled]
-    whole = replace(record, changes=(*kept, *added), placeholder=record.placeholder or later.placeholder)
+    whole = record._replace(changes=(*kept, *added), placeholder=record.placeholder or later.placeholder)
     return None if _lacks(whole) else whole
 
 

@@ -1,7 +1,5 @@
 """Changes of identifier at a real HTTP server: one record gets another number, and two are never made one."""
 
-from dataclasses import replace
-
 from engine.deliver.verdict import Failure, VerdictKind
 from engine.fhir.plan import Identity, Rename, Upsert
 from tests.deliver.conftest import ENDED, THIN
@@ -153,8 +151,8 @@ async def test_a_number_of_somebody_else_beside_the_pair_is_held(site, server, i
     server.add("a", identifier=[identifier("1")], **PERSON)
     server.add("b", identifier=[identifier("E1", ENT)], **PERSON)
     plain = renaming("1", "2")
-    other = replace(plain.patient, identities=(*plain.patient.identities, Identity(ENT, "E1")))
-    verdict = await (await opened(site)).send(replace(plain, patient=other))
+    other = plain.patient._replace(identities=(*plain.patient.identities, Identity(ENT, "E1")))
+    verdict = await (await opened(site)).send(plain._replace(patient=other))
     assert (verdict.reason, server.effects) == ("identity-conflict", [])
 
 
@@ -164,7 +162,7 @@ async def test_a_number_that_stands_for_nobody_changes_too(site, server, identif
     server.add("a", identifier=[identifier("1"), alternate], **PERSON)
     issued = {"system": "urn:x:PID-4", "value": "ALT-2"}
     who = patient("1", **THIN)
-    whole = replace(who, identifiers=(*who.identifiers, issued))
+    whole = who._replace(identifiers=(*who.identifiers, issued))
     change = Rename((), (), (alternate | {"use": "old"},), (issued,), whole)
     assert (await (await opened(site)).send(change)).reason == "renamed"
     assert [(value, use) for value, use, _ in numbers(server, "a")] == [("1", ""), ("ALT-1", "old"), ("ALT-2", "")]

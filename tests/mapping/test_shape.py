@@ -11,7 +11,7 @@ SOURCES = ((("PID", 5),), (), (("PID", 7), ("PV1", 3)), (("NK1", 0),), (("PID", 
 
 
 def _asked(shapes: Shapes, message: Message) -> tuple[int, ...]:
-    return shapes.asked(Reading(message, message.segments, None, ""))
+    return shapes.asked(Reading(message, message.groups, None, ""))
 
 
 def test_writers_without_anything_to_read_are_not_asked(message: Make) -> None:
