@@ -41,6 +41,9 @@ HOMES = {
 LATE_IMPORTS = ("receive/reactor.py",)
 FORBIDDEN_NAMES = {"utils", "util", "common", "base", "helpers", "helper", "misc"}
 FORBIDDEN_ENDINGS = ("Manager", "Handler", "Processor", "Helper")
+FORBIDDEN_CALLS = {"eval", "exec", "compile", "print"}
+# Templates become functions there; `tests/mapping/test_function.py` holds that no authored text is ever run.
+EXECUTED = {"mapping/function.py: compile", "mapping/function.py: exec"}
 LONGEST_MODULE = 350
 LONGEST_DEFINITION = 120
 
@@ -233,14 +236,14 @@ def test_stations_take_time_and_ids_as_arguments() -> None:
 
 
 def test_nothing_is_printed_or_executed() -> None:
-    """No eval, exec, pickle or yaml.load: authored files are data."""
+    """No eval, pickle or yaml.load: authored files are data. The one home of exec runs none of their text."""
     called = {
-        f"{module.path}:{node.lineno}"
+        f"{module.path}: {node.func.id}"
         for module in house()
         for node in ast.walk(module.tree)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in {"eval", "exec", "print"}
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in FORBIDDEN_CALLS
     }
-    assert called == set()
+    assert called == EXECUTED
     unsafe = {"pickle", "marshal", "shelve", "yaml.load", "yaml.unsafe_load"}
     assert [module.path for module in house() if module.imports & unsafe] == []
 

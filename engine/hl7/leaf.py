@@ -1,7 +1,7 @@
 """Leaf values: the smallest part of a message, in one of three states (absent, null, value)."""
 
 from enum import Enum
-from typing import Final
+from typing import Final, Literal
 
 
 class Null(Enum):
@@ -12,7 +12,7 @@ class Null(Enum):
     def __repr__(self) -> str:
         return "NULL"
 
-    def __bool__(self) -> bool:
+    def __bool__(self) -> Literal[False]:
         return False
 
 

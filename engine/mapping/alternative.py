@@ -4,12 +4,11 @@ from collections.abc import Iterable
 from functools import reduce
 
 from engine.hl7.cells import BITS, NESTED
-from engine.mapping.expression import Alternative, Call, Constant, Field, Guard, Head, Part, Term
-from engine.mapping.functions import FUNCTIONS
-from engine.mapping.getter import Step
+from engine.mapping.expression import Alternative, Constant, Field, Guard, Head, Part, Term
 from engine.mapping.kit import Takes
+from engine.mapping.node import Apply, Asked, Cell, Node, Staged
 from engine.mapping.reading import EVERYTHING
-from engine.mapping.steps import Apply, Made, staged, staged_part
+from engine.mapping.steps import Made
 
 
 def is_sure(one: Alternative) -> bool:
@@ -45,26 +44,14 @@ def mask_in(head: Field | Part, at_hand: str) -> int:
     return NESTED if head.subcomponent > 1 else BITS[head.component]
 
 
-def applied(step: Step, head: Head, takes: Takes, apply: Apply) -> Step:
-    """Return the first function's step, without a detour where it reads what is at hand."""
+def applied(node: Node, head: Head, takes: Takes, apply: Apply) -> Node:
+    """Return the first function's node, without a detour where it reads what is at hand."""
     if isinstance(head, Part) and head.subcomponent <= 1:
         if takes is Takes.CELLS and not head.component:
-            return apply
+            return Asked(apply)
         if takes is Takes.TEXT:
-            return staged_part(head.component or 1, apply)
-    return staged(step, apply)
-
-
-def plain_part(one: Alternative) -> int:
-    """Return the component that an alternative reads as it is or through one function of texts; 0 for any other."""
-    head, stages = one.head, one.stages
-    if not isinstance(head, Part) or head.subcomponent > 1 or len(stages) > 1:
-        return 0
-    if not stages:
-        return head.component
-    call = stages[0]
-    text = isinstance(call, Call) and call.name in FUNCTIONS and FUNCTIONS[call.name].takes is Takes.TEXT
-    return head.component if text else 0
+            return Staged(Cell(head.component or 1), apply)
+    return Staged(node, apply)
 
 
 def any_mask(made: Iterable[Made]) -> int:

@@ -6,7 +6,7 @@ from typing import Final
 
 from engine.fhir.plan import ElementChange, Follow, Interaction, Json, Keep, ResourceRecord, StatusMove
 from engine.mapping.act import Act, Verb
-from engine.mapping.getter import Step, Test
+from engine.mapping.node import Step, Test
 from engine.mapping.pointing import pointed, referring
 from engine.mapping.reading import Reading
 from engine.mapping.referred import body_changes

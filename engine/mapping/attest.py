@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from engine.fhir.plan import Attest, ElementChange, Identity, Keep, ResourceRecord
 from engine.mapping.document import Document
-from engine.mapping.getter import Step
+from engine.mapping.node import Step
 from engine.mapping.reading import Reading
 from engine.mapping.reference import Element, elements, nearest
 from engine.mapping.scope import Scope

@@ -5,7 +5,7 @@ of a field. A function returns None where it makes nothing; what it cannot use i
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -107,10 +107,15 @@ def _lines(_: Kit, __: tuple[str, ...]) -> Made:
     return made
 
 
+def _line(first: Sequence[str | Null], order: Iterable[int]) -> str | None:
+    """Return the cells of these numbers that hold text, joined by blanks; None where there are none."""
+    count = len(first)
+    return " ".join([part for index in order if index < count and (part := first[index])]) or None
+
+
 def _name_text(_: Kit, __: tuple[str, ...]) -> Made:
     def made(cells: Cells, _: Reading) -> str | None:
-        parts = (text_at(cells.first, index) for index in (4, 1, 2, 0, 3))
-        return " ".join(part for part in parts if part) or None
+        return _line(cells.first, (4, 1, 2, 0, 3))
 
     return made
 
@@ -168,8 +173,8 @@ def _number_system(kit: Kit, words: tuple[str, ...]) -> Made:
 
 
 def _place_name(_: Kit, words: tuple[str, ...]) -> Made:
-    levels = int(words[0]) if words[0].isdigit() else 1
-    return lambda cells, _: " ".join(filter(None, (text_at(cells.first, index) for index in range(levels)))) or None
+    levels = range(int(words[0]) if words[0].isdigit() else 1)
+    return lambda cells, _: _line(cells.first, levels)
 
 
 def _identifier_value(kit: Kit, _: tuple[str, ...]) -> Made:
@@ -194,10 +199,12 @@ def _own_system(kit: Kit, words: tuple[str, ...]) -> Made:
 def _phone_number(_: Kit, __: tuple[str, ...]) -> Made:
     def made(cells: Cells, _: Reading) -> str | Null | None:
         first = cells.first
-        whole = text_at(first, 11)
-        if whole or len(first) <= 6 or not first[6]:
-            return whole or first[0] or (NULL if first[0] is NULL else None)
-        country, area, local, extension = (text_at(first, index) for index in (4, 5, 6, 7))
+        count = len(first)
+        if count > 11 and (whole := first[11]):
+            return whole
+        if count <= 6 or not (local := first[6]):
+            return first[0] or (NULL if first[0] is NULL else None)
+        country, area, extension = first[4], first[5], first[7] if count > 7 else ""
         parts = [f"+{country.lstrip('+')}" if country else "", area, local, f"X{extension}" if extension else ""]
         return " ".join([part for part in parts if part])
 
@@ -206,9 +213,7 @@ def _phone_number(_: Kit, __: tuple[str, ...]) -> Made:
 
 def _person_name(_: Kit, __: tuple[str, ...]) -> Made:
     def made(cells: Cells, _: Reading) -> str | None:
-        first = cells.first
-        parts = (text_at(first, index) for index in (5, 2, 3, 1, 4))
-        return " ".join(part for part in parts if part) or None
+        return _line(cells.first, (5, 2, 3, 1, 4))
 
     return made
 

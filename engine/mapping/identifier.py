@@ -92,9 +92,8 @@ class Identifiers:
         )
         self._configured = frozenset(setting.authorities.values())
         self._own_systems = frozenset(rules.systems.values())
-        self._systems: dict[tuple[str, str, str, str, str], System] = {}
+        self._systems: dict[tuple[str, str, str, str, str], tuple[System, int]] = {}
         self._others: dict[tuple[str, ...], str] = {}
-        self._ranks: dict[tuple[str, str], int] = {}
 
     def placeholder(self, value: str) -> bool:
         """Say whether a whole value is a stand-in: all zeros, three or more nines, or a configured word."""
@@ -106,8 +105,7 @@ class Identifiers:
     def type_of(self, cells: Cells, place: str) -> str:
         """Return CX.5, or what stands for an empty one in a field of identities."""
         first = cells.first
-        type_ = first[4] if len(first) > 4 else ""
-        if isinstance(type_, str) and type_:
+        if len(first) > 4 and (type_ := first[4]):
             return type_
         return self.rules.untyped if place in self._fields else ""
 
@@ -129,25 +127,29 @@ class Identifiers:
         """
         value = cells.first[0] if cells.first else ""
         type_ = self.type_of(cells, place)
-        if isinstance(value, Null) or not value or type_ in self.rules.not_identity or self.expired(cells, today):
+        if not value or type_ in self.rules.not_identity or self.expired(cells, today):
             return None
-        system = self.system(cells, place)
-        rank = self._rank(self._namespace(cells), type_)
+        system, rank = self._ranked(cells, type_, place)
         return Found(Identity(system.uri, value), type_, rank, system, place, repetition)
 
     def system(self, cells: Cells, place: str) -> System:
         """Return the FHIR system of an identifier at a place (`PID-3`)."""
-        namespace = self._namespace(cells)
+        return self._ranked(cells, self.type_of(cells, place), place)[0]
+
+    def _ranked(self, cells: Cells, type_: str, place: str) -> tuple[System, int]:
+        """Return the system of an identifier, and its rank in the preferred order."""
+        first = cells.first
+        namespace = (first[3] or "") if len(first) > 3 else ""
         universal = kind = ""
         if cells.repetition is not None:
-            universal, kind = _text(cells.leaf(4, 2)), _text(cells.leaf(4, 3))
-        key = (namespace, universal, kind, self.type_of(cells, place), place)
-        system = self._systems.get(key)
-        if system is None:
-            system = self._resolve(*key)
+            universal, kind = cells.leaf(4, 2) or "", cells.leaf(4, 3) or ""
+        key = (namespace, universal, kind, type_, place)
+        found = self._systems.get(key)
+        if found is None:
+            found = self._resolve(*key), self._rank(namespace, type_)
             if len(self._systems) < MAX_CACHED:
-                self._systems[key] = system
-        return system
+                self._systems[key] = found
+        return found
 
     def resource_system(self, authority: Authority, type_: str, facility: str, own: str = "") -> str:
         """Return the system of a number of a type (VN, PRN, bed) that is no person's.
@@ -176,25 +178,13 @@ class Identifiers:
         uri = known or universal_uri(authority.universal, authority.kind)
         return f"{uri or base + quote(names[0] or 'default', safe='')}#{quote(type_, safe='')}"
 
-    def _namespace(self, cells: Cells) -> str:
-        first = cells.first
-        return _text(first[3]) if len(first) > 3 else ""
-
     def _rank(self, namespace: str, type_: str) -> int:
-        key = (namespace, type_)
-        rank = self._ranks.get(key)
-        if rank is None:
-            rank = next(
-                (
-                    number
-                    for number, wish in enumerate(self.rules.prefer)
-                    if wish.authority in {"", namespace} and wish.type_ in {"", type_}
-                ),
-                len(self.rules.prefer),
-            )
-            if len(self._ranks) < MAX_CACHED:
-                self._ranks[key] = rank
-        return rank
+        ranks = (
+            number
+            for number, wish in enumerate(self.rules.prefer)
+            if wish.authority in {"", namespace} and wish.type_ in {"", type_}
+        )
+        return next(ranks, len(self.rules.prefer))
 
     def _resolve(self, namespace: str, universal: str, kind: str, type_: str, place: str) -> System:
         system = self._authority(namespace, universal, kind, place)
@@ -231,7 +221,3 @@ def universal_uri(universal: str, kind: str) -> str:
     if kind in {"UUID", "GUID"} and UUID.fullmatch(universal):
         return f"urn:uuid:{universal.lower()}"
     return universal if kind == "URI" and URI.fullmatch(universal) else ""
-
-
-def _text(leaf: object) -> str:
-    return leaf if isinstance(leaf, str) else ""

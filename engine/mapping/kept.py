@@ -2,7 +2,7 @@
 
 from typing import Final, TypeVar
 
-MARKS: Final = 4
+SEEN: Final = 4
 MAX_KEY: Final = 4096
 Key = TypeVar("Key")
 Value = TypeVar("Value")
@@ -14,7 +14,8 @@ class Kept(dict[Key, Value]):
     def __init__(self, most: int) -> None:
         super().__init__()
         self._most = most
-        self._seen: list[int | None] = [None] * (MARKS * most)
+        self._marks = SEEN * most
+        self._seen: set[int] = set()
 
     def keep(self, key: Key, value: Value) -> Value:
         """Keep a value, and return it."""
@@ -28,11 +29,12 @@ class Kept(dict[Key, Value]):
 
         Keys of more than MAX_KEY characters are never kept, so that a feed of large messages fills nothing.
         """
-        mark, seen = hash(key), self._seen
-        place = mark % len(seen)
-        if seen[place] == mark:
+        mark = hash(key)
+        if mark in self._seen:
             return value if _size(key) > MAX_KEY else self.keep(key, value)
-        seen[place] = mark
+        if len(self._seen) >= self._marks:
+            self._seen.clear()
+        self._seen.add(mark)
         return value
 
 

@@ -15,8 +15,8 @@ from urllib.parse import quote
 from engine.fhir.plan import ElementChange, Identity, Keep, ResourceRecord, Retire
 from engine.hl7.leaf import NULL
 from engine.hl7.message import Segment
-from engine.mapping.getter import Step
 from engine.mapping.kept import Kept
+from engine.mapping.node import Step
 from engine.mapping.patient import made_identifiers
 from engine.mapping.pointing import Refers, names_in, pointed, resolved
 from engine.mapping.reading import Reading, Sources

@@ -7,8 +7,9 @@ from engine.fhir.plan import ElementChange, Interaction, Keep, PatientRecord
 from engine.mapping.document import Document
 from engine.mapping.events import BARE, Rule
 from engine.mapping.expression import may_ask_event
-from engine.mapping.getter import Step
+from engine.mapping.function import condition_of
 from engine.mapping.listing import Listing, ListingRules, Owner, Retired
+from engine.mapping.node import Step
 from engine.mapping.reading import Reading
 from engine.mapping.reference import Element, elements, nearest, segments
 from engine.mapping.scope import Path, Scope
@@ -137,7 +138,7 @@ class _File:
             self._word(value, "same_key", ("first", "each"), scope) == "each",
             tuple(keys),
             self._text(value["action"], scope.at("action")) if "action" in value else None,
-            guards[0][0] if guards else None,
+            condition_of(guards[0][0]) if guards else None,
             self._needed(),
             retired,
             tuple(name for name in writes if name not in {key.partition(".")[0] for key in authored}),

@@ -6,8 +6,9 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from engine.mapping.coding import text_at
-from engine.mapping.expression import parse_path
-from engine.mapping.getter import field_step
+from engine.mapping.expression import Field, parse_path
+from engine.mapping.function import function_of
+from engine.mapping.getter import field_node
 from engine.mapping.kit import Kit, Made, Takes
 from engine.mapping.reading import Cells, Reading
 
@@ -37,7 +38,7 @@ def instant(kit: Kit, _: tuple[str, ...]) -> Made:
 def minutes_after(kit: Kit, words: tuple[str, ...]) -> Made:
     """Return the moment so many minutes after that of a field; nothing where that is a mere date."""
     read, head = kit.stamps.read, parse_path(words[0])
-    start = field_step(head, Takes.TEXT, "") if head is not None else (lambda _, __: None)  # type: ignore[arg-type]  # the check has refused all but fields
+    start = function_of(field_node(head, Takes.TEXT, "")) if isinstance(head, Field) else (lambda _, __: None)
 
     def made(value: str, reading: Reading) -> Any:
         if not MINUTES.fullmatch(value):

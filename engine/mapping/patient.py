@@ -10,9 +10,9 @@ from typing import Any, Final, NamedTuple
 from engine.fhir.plan import ElementChange, PatientRecord
 from engine.hl7.leaf import NULL
 from engine.mapping.events import People
-from engine.mapping.getter import Step
 from engine.mapping.identifier import Found
 from engine.mapping.kept import Kept
+from engine.mapping.node import Step
 from engine.mapping.reading import Reading
 from engine.mapping.sayings import Sayings
 from engine.mapping.slices import Identifiers, Writer

@@ -5,19 +5,18 @@ A file with `levels` makes one resource for each level that is valued, and each 
 ways to a resource of the same type, each a function of its own (`IN1-3 | Payor`).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from engine.fhir.plan import ElementChange, Identity, Keep, ResourceRecord
 from engine.hl7.leaf import NULL
 from engine.mapping.document import Document
 from engine.mapping.expression import RESOURCE
-from engine.mapping.getter import Step
 from engine.mapping.identifier import Authority, Identifiers
+from engine.mapping.node import Apply, Step
 from engine.mapping.reading import Cells, Reading
 from engine.mapping.reference import Element, data_types, elements, nearest
 from engine.mapping.scope import Scope
-from engine.mapping.steps import Apply
 from engine.mapping.template import Compiler
 
 FROM: Final = "from"
@@ -76,14 +75,13 @@ def referred(
             found = _made(level, cells, reading, name, identifiers)
             if found is None:
                 continue
-            record, display = found
+            local, identity, changes, display = found
             if part and above:
-                change = ElementChange(part, part, ({"reference": f"#{above}"},), many=False)
-                record = ResourceRecord(
-                    name, record.local, record.identities, record.identifiers, (*record.changes, change)
-                )
-            reading.made[record.local] = Keep(record, overwrite=False)
-            above = record.local
+                changes = (*changes, ElementChange(part, part, ({"reference": f"#{above}"},), many=False))
+            identifier = {"system": identity.system, "value": identity.value}
+            record = ResourceRecord(name, local, (identity,), (identifier,), changes)
+            reading.made[local] = Keep(record, overwrite=False)
+            above = local
             below = {"reference": f"#{above}", **({"display": display} if display else {})}
         if below is not None:
             return below
@@ -126,8 +124,8 @@ def authority_step(compiler: Compiler, text: Any, scope: Scope) -> Step:
     parts = [compiler.expression(f"{text}.{part}", scope, Element("string", many=False)).step for part in (1, 2, 3)]
 
     def step(cells: Any, reading: Reading) -> Authority:
-        found = [part(cells, reading) for part in parts]
-        return Authority(*(one if isinstance(one, str) else "" for one in found))
+        namespace, universal, kind = [part(cells, reading) or "" for part in parts]
+        return Authority(namespace, universal, kind)
 
     return step
 
@@ -142,40 +140,34 @@ def _first_authority(steps: list[Step]) -> Step:
 
 def _made(
     level: Level, cells: Cells, reading: Reading, name: str, identifiers: Identifiers
-) -> tuple[ResourceRecord, str] | None:
+) -> tuple[str, Identity, tuple[ElementChange, ...], str] | None:
+    """Return the local name of a level's resource, its identity, its elements and how it is shown; None without one."""
     values = [step(cells, reading) for step in level.values]
-    texts = [one for one in values if isinstance(one, str)]
-    if not texts or not isinstance(values[-1], str) or (len(values) == 1 and identifiers.placeholder(texts[0])):
+    last = values[-1]
+    if not isinstance(last, str) or (len(values) == 1 and identifiers.placeholder(last)):
         return None
+    texts = [one for one in values if isinstance(one, str)]
     type_ = level.type_(cells, reading)
     kind = type_ if isinstance(type_, str) else name.lower()
     authority = level.authority(cells, reading)
     system = identifiers.resource_system(authority, kind, reading.facility, level.system)
     identity = Identity(system, "/".join(texts))
-    identifier = identity._asdict()
     body = level.body(cells, reading)
+    changes = body_changes(body if isinstance(body, dict) else {}, name)
     shown = level.display(cells, reading) if level.display else " ".join(texts)
-    record = ResourceRecord(
-        name,
-        f"{name} {system}|{identity.value}",
-        (identity,),
-        (identifier,),
-        body_changes(body if isinstance(body, dict) else {}, name),
-    )
-    return record, shown if isinstance(shown, str) else ""
+    return f"{name} {system}|{identity.value}", identity, changes, shown if isinstance(shown, str) else ""
 
 
 def body_changes(body: dict[str, Any], name: str) -> tuple[ElementChange, ...]:
     """Return the elements of a resource that was made at once as changes, a list being one slice."""
     known = elements()[name]
     return tuple(
-        ElementChange(element, element, tuple(_items(value, known[element].many)), many=known[element].many)
-        for element, value in body.items()
+        [
+            ElementChange(element, element, tuple(value) if many else (value,), many)
+            for element, value in body.items()
+            for many in (known[element].many,)
+        ]
     )
-
-
-def _items(value: Any, many: bool) -> Sequence[Any]:
-    return value if many else (value,)
 
 
 def _nothing(_: Any, __: Reading) -> None:

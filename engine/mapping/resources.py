@@ -10,6 +10,7 @@ from engine.mapping.check_path import path_fault
 from engine.mapping.document import Document, Problems
 from engine.mapping.events import EventTable
 from engine.mapping.expression import FIELD, Field, may_ask_event
+from engine.mapping.function import condition_of
 from engine.mapping.identifier import Identifiers
 from engine.mapping.lists import SEGMENTS
 from engine.mapping.pointing import SAME, WHOLE
@@ -114,7 +115,7 @@ def _resource(
     if value.get("along") not in {None, "yes", "no"}:
         compiler.problem(scope.at("along"), f"found {value['along']!r}", "expected yes or no")
     tests = compiler.guards({"when": value["when"]}, scope) if "when" in value else []
-    when = tests[0][0] if tests else None
+    when = condition_of(tests[0][0]) if tests else None
     words = replace(_words(compiler, scope, value, name), parts=slices.parts())
     refers = any(mark in repr(value["elements"]) for mark in (SAME, *WHOLE))
     return Resource(mapping, new, words, when, along=value.get("along") == "yes", refers=refers)
@@ -131,10 +132,11 @@ def _words(compiler: Compiler, scope: Scope, value: dict[str, Any], name: str) -
     part = str(merged.get("part") or "")
     if part and part not in elements()[name]:
         compiler.problem(scope.at("merge", "part"), f"{name} has no element {part!r}", nearest(part, elements()[name]))
-    tests = compiler.guards({"unless": missing["unless"]}, scope.at("missing")) if "unless" in missing else []
+    guards = compiler.guards({"unless": missing["unless"]}, scope.at("missing")) if "unless" in missing else []
+    tests = [condition_of(check) for check, _ in guards]
 
     def warns(_: Any, reading: Reading) -> bool:
-        return not any(test(None, reading) for test, _ in tests)
+        return not any(test(None, reading) for test in tests)
 
     flag, late, to = (str(one or "") for one in (missing.get("flag"), value.get("late"), merged.get("to")))
     return Words(flag, warns, late, to, part, visit=_on_visit(compiler, scope.at("visit"), value.get("visit")))

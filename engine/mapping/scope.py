@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from engine.mapping.document import Document, Key
-from engine.mapping.getter import Step
+from engine.mapping.node import Step
 
 Path = tuple[Key, ...]
 

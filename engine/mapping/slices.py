@@ -10,7 +10,7 @@ from engine.hl7.leaf import NULL
 from engine.mapping.document import Document
 from engine.mapping.entry import slice_of
 from engine.mapping.expression import FIELD, SEGMENT, may_ask_event
-from engine.mapping.getter import Step
+from engine.mapping.node import Step
 from engine.mapping.reading import Reading, Sources
 from engine.mapping.reference import Element, elements, nearest
 from engine.mapping.scope import Path, Scope

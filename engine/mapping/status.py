@@ -6,8 +6,9 @@ from typing import Any, Final, NamedTuple
 from engine.fhir.plan import StatusMove, Trail
 from engine.mapping.alternative import is_sure
 from engine.mapping.expression import ExpressionError, parse_expression
-from engine.mapping.getter import Step
+from engine.mapping.function import condition_of
 from engine.mapping.kept import Kept
+from engine.mapping.node import Step
 from engine.mapping.reading import Reading
 from engine.mapping.reference import Element, elements, nearest
 from engine.mapping.scope import Scope
@@ -72,7 +73,8 @@ def _on_its_way(compiler: Compiler, value: Any, scope: Scope, type_: str, judge:
     name = str(value["list"])
     if name not in known or not known[name].many:
         compiler.problem(scope.at("list"), f"{type_} has no list {name!r}", nearest(name, known))
-    tests = {key: compiler.guards({"when": value[key]}, scope.at(key))[0][0] for key in _MOMENTS if value.get(key)}
+    checks = {key: compiler.guards({"when": value[key]}, scope.at(key))[0][0] for key in _MOMENTS if value.get(key)}
+    tests = {key: condition_of(check) for key, check in checks.items()}
     base = Trail(name, str(value["here"]), str(value["prior"]))
 
     kept: Kept[tuple[int, bool, bool], tuple[StatusMove, StatusMove]] = Kept(MAX_KEPT)
@@ -145,7 +147,7 @@ def _line(compiler: Compiler, value: Any, scope: Scope, element: Element, base: 
     )
     otherwise = str(value.get("otherwise") or "")
     move = base._replace(only=only, never=never, reopens=reopens, otherwise=otherwise)
-    return Line(tests[0][0] if tests else _always, steps[0], steps[1], move)
+    return Line(condition_of(tests[0][0]) if tests else _always, steps[0], steps[1], move)
 
 
 def _codes(compiler: Compiler, value: Any, scope: Scope, element: Element) -> frozenset[str]:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from engine.mapping.alternative import any_mask, applied, is_sure, mask_in, masked, plain_part
+from engine.mapping.alternative import any_mask, applied, is_sure, mask_in, masked
 from engine.mapping.check import Checks, kind_of, type_of
 from engine.mapping.document import Document, Problems
 from engine.mapping.expression import (
@@ -18,16 +18,17 @@ from engine.mapping.expression import (
     parse_expression,
     parse_path,
 )
+from engine.mapping.function import function_of
 from engine.mapping.functions import FUNCTIONS
-from engine.mapping.getter import Step, Test, condition_test, field_step, part_step
+from engine.mapping.getter import check_of, field_node, part_node
 from engine.mapping.kit import Function, Kit, Takes
+from engine.mapping.node import Apply, Asked, Check, Item, Node, Staged, Step, Word
 from engine.mapping.pointing import SAME
 from engine.mapping.reading import EVERYTHING
 from engine.mapping.reference import Element, elements, nearest, segments
 from engine.mapping.scope import DataType, Scope
 from engine.mapping.steps import (
     NOTHING,
-    Apply,
     Made,
     defaulted,
     each_field,
@@ -36,9 +37,7 @@ from engine.mapping.steps import (
     first_of,
     guarded,
     joined,
-    listed,
-    object_step,
-    staged,
+    object_of,
 )
 
 RESERVED: Final = frozenset({"each", "as", "when", "unless", "needs", "default", "fill", "slice"})
@@ -122,23 +121,20 @@ class Compiler:
             self._checks.alternative(one, scope)
             return NOTHING
         known = [function for function in functions if function is not None]
-        step = self._head(one, known[0].takes if known else Takes.TEXT, scope)
-        apply: Apply | None = None
+        node = self._head(one, known[0].takes if known else Takes.TEXT, scope)
         for number, (call, function) in enumerate(zip(calls, known, strict=True)):
             if number and function.takes is not Takes.TEXT:
                 self.problem(scope, f"{call.name} after another function", "it must stand first")
             apply = function.make(self._kit, call.arguments)
-            step = staged(step, apply) if number else applied(step, one.head, function.takes, apply)
+            node = Staged(node, apply) if number else applied(node, one.head, function.takes, apply)
         for stage in one.stages:
             if isinstance(stage, Guard):
                 self._checks.condition(stage.condition, scope)
-                step = guarded(step, [(condition_test(stage.condition, scope.at_hand), stage.unless)])
+                node = guarded(node, [(check_of(stage.condition, scope.at_hand), stage.unless)])
         gives, arguments = (known[-1].gives, calls[-1].arguments) if known else ("string", ())
         self._checks.type_(one, arguments, gives, want, scope)
-        constant = one.head.value if isinstance(one.head, Constant) and not one.stages else None
-        part = plain_part(one)
-        fixed, apply = isinstance(one.head, Constant), apply if part else None
-        return Made(step, fixed, masked(one, scope.at_hand), part, apply, constant, always=fixed)
+        fixed = isinstance(one.head, Constant)
+        return Made(node, fixed, masked(one, scope.at_hand), always=fixed)
 
     def _function(self, call: Call, scope: Scope) -> Function | None:
         name, arguments = call.name, call.arguments
@@ -164,13 +160,12 @@ class Compiler:
             self.problem(scope, f"unknown table {table!r}", nearest(table, dict(self._kit.tables)))
         return None if unknown else function
 
-    def _head(self, one: Alternative, takes: Takes, scope: Scope) -> Step:
+    def _head(self, one: Alternative, takes: Takes, scope: Scope) -> Node:
         head = one.head
         if isinstance(head, Constant):
-            value = head.value
-            return lambda _, __: value
+            return Word(head.value)
         self._checks.path(head, scope)
-        return field_step(head, takes, scope.at_hand) if isinstance(head, Field) else part_step(head, takes)
+        return field_node(head, takes, scope.at_hand) if isinstance(head, Field) else part_node(head, takes)
 
     # Objects and lists
 
@@ -195,11 +190,11 @@ class Compiler:
                 continue
             name, _, rest = key.partition(".")
             made.append((name, self._element(name, rest, part, scope.at(key), type_)))
-        step = object_step(made, self._needs(value, scope, known), held=scope.held)
+        node = object_of(made, self._needs(value, scope, known), held=scope.held)
         content = [one for _, one in made if not one.fixed]
         names, always = frozenset(name for name, _ in made), not content or any(one.always for one in content)
-        step = guarded(step, self.guards(value, scope))
-        return Made(step, not content, any_mask(content), names=names, always=always)
+        node = guarded(node, self.guards(value, scope))
+        return Made(node, not content, any_mask(content), names=names, always=always)
 
     def _element(self, name: str, rest: str, part: Any, scope: Scope, type_: str) -> Made:
         known = elements()[type_]
@@ -218,22 +213,22 @@ class Compiler:
             made = tuple(self.items(entry, scope.at(number), element) for number, entry in enumerate(part))
         else:
             made = (self.items(part, scope, element),)
-        step, always = joined(made, held=scope.held), any(one.always for one in made)
-        return Made(step, all(one.fixed for one in made), any_mask(made), always=always)
+        node, always = joined(made, held=scope.held), any(one.always for one in made)
+        return Made(node, all(one.fixed for one in made), any_mask(made), always=always)
 
     def items(self, entry: Any, scope: Scope, element: Element) -> Made:
         """Compile one entry of a list; its step returns a list, NULL or None."""
         if not isinstance(entry, dict) or "each" not in entry:
             one = self.value(entry, scope, Element(element.type_, many=False, codes=element.codes))
-            plain = one.part if one.apply is None else 0
-            return Made(listed(one.step), one.fixed, one.mask, plain, item=one.step, always=one.always)
+            return Made(Item(one.node), one.fixed, one.mask, always=one.always)
         sources = entry["each"] if isinstance(entry["each"], list) else [entry["each"]]
-        step = joined(tuple(Made(self._each(str(source), entry, scope, element)) for source in sources), held=False)
+        lists = tuple(Made(Asked(self._each(str(source), entry, scope, element))) for source in sources)
+        node = joined(lists, held=False)
         if "fill" in entry:
-            step = filled(step, self.object(entry["fill"], scope.at("fill"), element.type_).step)
+            node = Asked(filled(function_of(node), self.object(entry["fill"], scope.at("fill"), element.type_).step))
         head = parse_path(str(sources[0]))
         alone = isinstance(head, Field) and len(sources) == 1
-        return Made(step, mask=mask_in(head, scope.at_hand) if alone and head else EVERYTHING, always=False)
+        return Made(node, mask=mask_in(head, scope.at_hand) if alone and head else EVERYTHING, always=False)
 
     def _each(self, source: str, entry: dict[str, Any], scope: Scope, element: Element) -> Step:
         if source in segments() or (len(source) == 3 and source[0] == "Z"):
@@ -246,8 +241,7 @@ class Compiler:
         also: tuple[Step, ...] = ()
         if "as" in entry:
             made = self._as(str(entry["as"]), scope.at("as"), element)
-            step, also = made.step, made.also
-            step = guarded(step, self.guards(entry, inner))
+            step, also = function_of(guarded(Asked(made.step), self.guards(entry, inner))), made.also
         else:
             self._checks.made_of(entry, element, scope)
             step = self.object(entry, inner, element.type_).step
@@ -317,9 +311,9 @@ class Compiler:
 
     # Conditions and needs
 
-    def guards(self, value: dict[str, Any], scope: Scope) -> list[tuple[Test, bool]]:
+    def guards(self, value: dict[str, Any], scope: Scope) -> list[tuple[Check, bool]]:
         """Compile `when` and `unless` of an entry."""
-        tests: list[tuple[Test, bool]] = []
+        checks: list[tuple[Check, bool]] = []
         for word in ("when", "unless"):
             if word in value:
                 try:
@@ -328,8 +322,8 @@ class Compiler:
                     self.problem(scope.at(word), error.found, error.expected)
                     continue
                 self._checks.condition(condition, scope.at(word))
-                tests.append((condition_test(condition, scope.at_hand), word == "unless"))
-        return tests
+                checks.append((check_of(condition, scope.at_hand), word == "unless"))
+        return checks
 
     def _needs(self, value: dict[str, Any], scope: Scope, known: dict[str, Element]) -> frozenset[str]:
         names = self._list(value, "needs", scope)

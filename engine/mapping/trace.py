@@ -14,9 +14,11 @@ from engine.mapping.check import Checks
 from engine.mapping.coding import UNMAPPED_CODE
 from engine.mapping.document import Document, Problems
 from engine.mapping.expression import Alternative, Call, Condition, Field, Part
-from engine.mapping.getter import Step
+from engine.mapping.function import function_of
 from engine.mapping.kit import Function, Kit, Takes
 from engine.mapping.kit import Made as Apply
+from engine.mapping.node import Asked, Step
+from engine.mapping.node import Node as Compiled
 from engine.mapping.reading import Cells, Reading
 from engine.mapping.reference import Element
 from engine.mapping.scope import DataType, Scope
@@ -224,17 +226,17 @@ class TracingCompiler(Compiler):
 
     def _made(self, made: Made, kind: Kind, scope: Scope, rule: Alternative | None = None) -> Made:
         step = self._trace.watch(made.step, kind, scope, rule=rule)
-        return made._replace(step=step, part=0, apply=None, constant=None, item=None)
+        return made._replace(node=Asked(step))
 
     def _alternative(self, one: Alternative, scope: Scope, want: Element) -> Made:
         self._trace.rules.append((scope, one))
         return self._made(super()._alternative(one, scope, want), Kind.RULE, scope, one)
 
-    def _head(self, one: Alternative, takes: Takes, scope: Scope) -> Step:
+    def _head(self, one: Alternative, takes: Takes, scope: Scope) -> Compiled:
         if isinstance(one.head, Field | Part):
             function = next((stage.name for stage in one.stages if isinstance(stage, Call)), "")
             self._trace.reads.append(Read(scope, one.head, takes, function))
-        return self._trace.watch_head(super()._head(one, takes, scope))
+        return Asked(self._trace.watch_head(function_of(super()._head(one, takes, scope))))
 
     def _function(self, call: Call, scope: Scope) -> Function | None:
         function = super()._function(call, scope)
