@@ -1,12 +1,12 @@
 """From a verdict to a settlement: what delivery says in the words of the journal."""
 
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 import orjson
 
 from engine.deliver.verdict import Attempt, Request, Verdict, VerdictKind
-from engine.fhir.plan import Plan
+from engine.fhir.plan import Identity, Plan, Trail, UnmappedCode
 from engine.journal.entry import (
     Claimed,
     Intent,
@@ -26,6 +26,9 @@ STATES: Final = {
     VerdictKind.REJECTED: State.REJECTED,
     VerdictKind.FILTERED: State.FILTERED,
 }
+
+# Parts of a plan that a kept one lists, as pairs and rows; all others it tells by their names.
+LISTED: Final = (Identity, Trail, UnmappedCode)
 
 # Holds that keep their lane whatever `on_held` says: going on would act on a patient nobody is sure of.
 ALWAYS_KEEP_LANE: Final = frozenset(
@@ -116,8 +119,13 @@ def _plan_of(verdict: Verdict, plan: Plan | None) -> bytes:
     """
     if plan is None or verdict.kind is VerdictKind.DELIVERED:
         return b""
-    written = orjson.dumps(plan, default=tuple)
+    written = orjson.dumps(plan, default=_plain)
     return written[:-1] + b',"rehearsal":' + verdict.told + b"}" if verdict.told else written
+
+
+def _plain(value: Any) -> Any:
+    """Return a part of a plan as JSON has it: by its names, or as the pair or list that it is."""
+    return value._asdict() if hasattr(value, "_asdict") and not isinstance(value, LISTED) else tuple(value)
 
 
 def _outcome(attempt: Attempt) -> Outcome:

@@ -1,9 +1,18 @@
-"""Which holds keep their lane whatever a channel says."""
+"""Which holds keep their lane whatever a channel says, and what is kept of a plan."""
 
 import ast
+from datetime import UTC, datetime
 from pathlib import Path
 
-from engine.pipeline.settling import ALWAYS_KEEP_LANE
+import orjson
+
+from engine.config.shipped import shipped
+from engine.deliver.verdict import Verdict, VerdictKind
+from engine.hl7.message import parse
+from engine.journal.entry import Claimed
+from engine.mapping.case import channel_of
+from engine.mapping.compile import compile_mapping, load
+from engine.pipeline.settling import ALWAYS_KEEP_LANE, settlement
 
 DELIVER = Path(__file__).parents[2] / "engine" / "deliver"
 # Holds about what a message says, not about whom: what follows for the same patient may go on.
@@ -28,3 +37,26 @@ def test_each_hold_is_about_whom_or_about_what() -> None:
 def test_doubts_about_the_person_keep_the_lane() -> None:
     """Going on would act on a patient nobody is sure of; these reasons come from a variable, or are said elsewhere."""
     assert {"overlay-suspected", "merged-identifier-reused", "identity-conflict"} <= ALWAYS_KEEP_LANE
+
+
+def test_a_plan_is_kept_by_its_names() -> None:
+    """What is not delivered shows its plan: each part by its names, identities as pairs."""
+    mapping = compile_mapping(load([shipped("mappings")], "adt"), channel_of({"authorities": {"RVB": "urn:mrn"}}))
+    raw = (
+        b"MSH|^~\\&|REG|RIVERBEND|||20260309080000||ADT^A01|S1|P|2.5.1\rEVN||20260309080000\r"
+        b"PID|1||S-1^^^RVB^MR||Silva^Carla||19600102|F\rPV1|1|I|3W^312^A||||||||||||||||V-1^^^RVB\r"
+    )
+    plan = mapping.plan(parse(raw))
+    now = datetime(2026, 3, 9, 8, tzinfo=UTC)
+    claimed = Claimed(
+        1, "fhir", raw, "adt", plan.source, "S1", "A01", now, 0, 0, None, (1,), replay=False, forced=False
+    )
+    verdict = Verdict(VerdictKind.HELD, "overlay-suspected")
+    kept = orjson.loads(settlement(claimed, verdict, plan, "", None, now, keep_lane=True).plan)
+    assert kept.keys() == set(plan._fields)
+    assert [one.keys() for one in kept["interactions"]] == [set(one._fields) for one in plan.interactions]
+    patient = kept["interactions"][0]["patient"]
+    assert patient["identities"] == [["urn:mrn", "S-1"]]
+    assert {"element": "gender", "items": ["female"]}.items() <= next(
+        change for change in patient["changes"] if change["element"] == "gender"
+    ).items()
