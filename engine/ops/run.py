@@ -6,7 +6,6 @@ import gc
 import os
 import signal
 import socket
-import sys
 from typing import Final
 
 import typer
@@ -48,9 +47,6 @@ from engine.sqlite import SqliteError
 EXIT_FAILED: Final = 75
 # What a message leaves behind is freed by counting references; cycles are few, and looking for them walks all caches.
 COLLECT_AFTER: Final = (50_000, 20, 50)
-# The journal's writer and the event loop wait for each other with every commit; by Python's own measure (5 ms) whoever
-# is at work would keep the other from it longer than a commit takes.
-HAND_OVER_SECONDS: Final = 0.001
 
 _log = telemetry.logger()
 
@@ -108,7 +104,6 @@ async def _serve(files: Files, where: Doorway, listening: socket.socket, stop: a
     engine = await Engine.start(files)
     gc.freeze()
     gc.set_threshold(*COLLECT_AFTER)
-    sys.setswitchinterval(HAND_OVER_SECONDS)
     reloads: set[asyncio.Task[None]] = set()
     trail = await _trail(engine)
     loop.add_signal_handler(signal.SIGHUP, lambda: reloads.add(loop.create_task(_reload(engine, trail))))
