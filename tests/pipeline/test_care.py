@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 import structlog.testing
 
-from engine.journal.journal import Journal
 from engine.pipeline import care
-from tests.journal.desk import NOW, Desk
+from tests.journal.desk import NOW, Desk, open_desk
 
 LATER = NOW + timedelta(days=4000)
 
@@ -18,12 +17,8 @@ LATER = NOW + timedelta(days=4000)
 @pytest.fixture
 async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
     """Give an open journal."""
-    failures: list[BaseException] = []
-    journal = await Journal.open(tmp_path, clock=lambda: NOW, fail=failures.append)
-    try:
-        yield Desk(journal, tmp_path, failures)
-    finally:
-        await journal.close()
+    async with open_desk(tmp_path) as desk:
+        yield desk
 
 
 async def test_a_round_that_fails_is_said_and_tried_again(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from engine.fhir.plan import Plan
-from engine.journal.journal import Journal
 from engine.pipeline.memory import DestinationMemory
-from tests.journal.desk import NOW, Desk, settlement
+from tests.journal.desk import NOW, Desk, open_desk, settlement
 
 SOURCE = "REG|RVB"
 
@@ -17,12 +16,8 @@ SOURCE = "REG|RVB"
 @pytest.fixture
 async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
     """Give an open journal."""
-    failures: list[BaseException] = []
-    journal = await Journal.open(tmp_path, clock=lambda: NOW, fail=failures.append)
-    try:
-        yield Desk(journal, tmp_path, failures)
-    finally:
-        await journal.close()
+    async with open_desk(tmp_path) as desk:
+        yield desk
 
 
 def plan(hours: int) -> Plan:
