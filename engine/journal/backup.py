@@ -201,7 +201,7 @@ def _make_empty(path: Path, owned_as: Path | None = None) -> None:
     try:
         path.unlink(missing_ok=True)
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        with contextlib.closing(os.fdopen(descriptor, "wb")) as file:
+        with os.fdopen(descriptor, "wb") as file:
             if owned_as is not None:
                 give_to_owner(file.fileno(), owned_as)
     except OSError as error:

@@ -127,8 +127,8 @@ class Resource:
             keep = keep._replace(create=False, absent=f"nothing-to-{'merge' if verb is Verb.MERGE else 'rename'}")
         if verb is Verb.MOVE:
             known = self._mapping.speaks_of(reading)
-            keep = keep._replace(moved_from=f"{SOURCE}{record.local.partition('-')[2]}", create=known)
-            keep = keep._replace(absent="nothing-to-move")
+            moved_from = f"{SOURCE}{record.local.partition('-')[2]}"
+            keep = keep._replace(moved_from=moved_from, create=known, absent="nothing-to-move")
         return keep
 
     def _moved(self, keep: Keep) -> tuple[Follow, ...]:

@@ -3,7 +3,7 @@
 import asyncio
 import ssl
 import warnings
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from pathlib import Path
 from typing import Any
 
@@ -315,18 +315,22 @@ async def test_streams_end_when_the_engine_stops(engine: tuple[Program, Person],
     assert await stopping == 0
 
 
+async def _watched(person: Person, meanwhile: Awaitable[object]) -> bytes:
+    """Watch the live list until it ends; once it has said something, let this happen."""
+    heard = b""
+    async with person.http.stream("GET", "/live/messages") as answer:
+        async for part in answer.aiter_bytes():
+            if not heard:
+                await meanwhile
+            heard += part
+    return heard
+
+
 async def test_a_stream_tells_that_the_session_ended(engine: tuple[Program, Person], tmp_path: Path) -> None:
     """After a log-out elsewhere the live list says so and ends; nothing more is shown."""
     _, person = engine
     await person.set_up((await _ask(tmp_path, "users.add", name="ann", role="viewer"))["token"], "ann")
-    heard, out = b"", False
-    async with person.http.stream("GET", "/live/messages") as answer:
-        async for part in answer.aiter_bytes():
-            heard += part
-            if not out:
-                out = True
-                form = {"csrf": person.csrf}
-                await person.http.post("/log-out", data=form, headers=OURS)
+    heard = await _watched(person, person.http.post("/log-out", data={"csrf": person.csrf}, headers=OURS))
     assert b"Your session has ended" in heard
     assert heard.endswith(b"event: end\ndata:\n\n")
 
@@ -337,13 +341,7 @@ async def test_a_stream_ends_with_the_role_that_it_was_opened_with(
     """Whoever may no longer see the list sees nothing more of it."""
     _, person = engine
     await person.set_up((await _ask(tmp_path, "users.add", name="ann", role="viewer"))["token"], "ann")
-    heard, changed = b"", False
-    async with person.http.stream("GET", "/live/messages") as answer:
-        async for part in answer.aiter_bytes():
-            heard += part
-            if not changed:
-                changed = True
-                await _ask(tmp_path, "users.role", name="ann", role="auditor")
+    heard = await _watched(person, _ask(tmp_path, "users.role", name="ann", role="auditor"))
     assert heard.endswith(b"event: end\ndata:\n\n")
     assert (await person.get("/messages")).status_code == 403
 
