@@ -1,6 +1,5 @@
 """The scripted FHIR server with charts: resources of any type beside the Patients; it refuses what dangles."""
 
-import itertools
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -17,7 +16,6 @@ class FakeChart(FakeFhir):
         super().__init__()
         self.chart: dict[str, dict[str, Any]] = {}
         self.gone: set[str] = set()
-        self._numbers = itertools.count(1)
 
     def of(self, type_: str) -> list[dict[str, Any]]:
         """Return the resources of a type."""
@@ -66,7 +64,7 @@ class FakeChart(FakeFhir):
             return outcome_of(412, "multiple-matches")
         if found:
             return self._told(200, found[0])
-        reference = f"{type_}/r{next(self._numbers)}"
+        reference = f"{type_}/{self._new_id(type_)}"
         self._keep(reference, body)
         self.effects.append(f"create {reference}")
         return self._told(201, self.chart[reference])
@@ -83,13 +81,19 @@ class FakeChart(FakeFhir):
             wanted = set(asked["identifier"][0].split(","))
             found = [one for one in found if wanted & {f"{i['system']}|{i['value']}" for i in one["identifier"]}]
         if "patient" in asked:
-            found = [one for one in found if one["subject"]["reference"] == asked["patient"][0]]
+            found = [one for one in found if asked["patient"][0] in _holders(one)]
         return found
 
     def _told(self, status: int, body: dict[str, Any]) -> web.Response:
         answer = answer_json(status, body)
         answer.headers["ETag"] = f'W/"{body["meta"]["versionId"]}"'
         return answer
+
+
+def _holders(body: dict[str, Any]) -> set[str]:
+    held = [body[name] for name in ("subject", "patient", "beneficiary") if name in body]
+    each = [one for part in held for one in (part if isinstance(part, list) else [part])]
+    return {one["reference"] for one in each}
 
 
 def _references(value: Any) -> list[str]:

@@ -52,7 +52,7 @@ class FakeFhir:
         self.token_forms: list[dict[str, list[str]]] = []
         self.accepted_tokens: set[str] | None = None
         self.base = ""
-        self._ids = itertools.count(1)
+        self._ids = (itertools.count(1), itertools.count(1))
         self._runner: web.AppRunner | None = None
         self._released = asyncio.Event()
 
@@ -186,12 +186,15 @@ class FakeFhir:
                 return self._patient(200, found[0])
         if self.unique_mrn and self._taken(body, ""):
             return outcome_of(409, "duplicate", "duplicate-mrn")
-        logical_id = f"p{next(self._ids)}"
+        logical_id = self._new_id("Patient")
         self._store(logical_id, body)
         self.effects.append(f"create {logical_id}")
         answer = self._patient(201, self.patients[logical_id])
         answer.headers["Location"] = f"{self.base}/Patient/{logical_id}"
         return answer
+
+    def _new_id(self, type_: str) -> str:
+        return f"{'p' if type_ == 'Patient' else 'r'}{next(self._ids[type_ == 'Patient'])}"
 
     def _update(self, logical_id: str, body: dict[str, Any], tag: str | None) -> web.Response:
         held = self.patients.get(logical_id)

@@ -86,10 +86,10 @@ class Rig:
 
     async def open(self, **channel: Any) -> "Rig":
         """Start service and proxy and write the channel file; keywords override keys of the channel."""
-        _write(self.folder / "service.yaml", service_file(self.service_port))
+        write(self.folder / "service.yaml", service_file(self.service_port))
         await self.service.start()
         await self.proxy.start(f"http://127.0.0.1:{self.service_port}")
-        _write(self.folder / "channels" / "riverbend-adt.yaml", channel_file(self.proxy.url) | channel)
+        write(self.folder / "channels" / "riverbend-adt.yaml", channel_file(self.proxy.url) | channel)
         self._session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(30))
         return self
 
@@ -276,7 +276,8 @@ def destination(server: str, **settings: Any) -> dict[str, Any]:
     } | settings
 
 
-def _write(path: Path, content: Mapping[str, Any]) -> None:
+def write(path: Path, content: Mapping[str, Any]) -> None:
+    """Write a configuration file as JSON, which is YAML too."""
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(orjson.dumps(content))
 

@@ -1,0 +1,117 @@
+"""A scripted server with the ways of HAPI: it answers searches from a cache, keeps numbers of merged records as old.
+
+What it does is set by attributes; `Step`s of the scripted server under it let one request go wrong. Its clock stands
+still until a test turns it (`time`), so that a cached search is as old as the test wants it.
+"""
+
+import itertools
+import math
+from typing import Any, Final
+
+from aiohttp import web
+
+from tests.deliver.fake_chart import FakeChart
+from tests.deliver.fake_fhir import answer_json, outcome_of
+from tests.flow.rig import Rig, channel_file, destination, write
+
+FOR_EVER: Final = math.inf
+CACHE_SECONDS: Final = 60.0
+TYPES: Final = ("Encounter", "Practitioner", "Location", "Organization", "Account", "Condition", "AllergyIntolerance")
+_FRESH: Final = frozenset({"no-cache", "no-store"})
+
+
+class HapiLike(FakeChart):
+    """Numbers need not be unique, merged-away records are found, ids are the server's, searches come from a cache.
+
+    `cache_seconds`: how long the ids that a search found are answered again; the resources are shown as they are now.
+    `honours_no_cache`: whether a request may ask for a search of its own. `searches`: each search with whether it was
+    answered from the cache. A conditional create always searches anew.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.unique_mrn = False
+        self.survivor_for_old_numbers = False
+        self.cache_seconds = CACHE_SECONDS
+        self.honours_no_cache = True
+        self.time = 0.0
+        self.searches: list[tuple[str, bool]] = []
+        self._given = itertools.count(1000)
+        self._cached: dict[str, tuple[float, tuple[str, ...]]] = {}
+
+    def lose(self, reference: str) -> None:
+        """Let a resource never have been, as a database does that was killed before it wrote it."""
+        type_, _, logical_id = reference.partition("/")
+        del (self.patients if type_ == "Patient" else self.chart)[logical_id if type_ == "Patient" else reference]
+
+    def numbered(self, value: str) -> list[dict[str, Any]]:
+        """Return the Patients that carry a number, in whatever use."""
+        return [one for one in self.patients.values() if value in {i.get("value") for i in one.get("identifier", ())}]
+
+    def _answer(self, request: web.Request, path: str, body: bytes) -> web.Response:
+        if request.method == "GET" and path in {"Patient", *TYPES}:
+            return self._searched(request, path)
+        return super()._answer(request, path, body)
+
+    def _searched(self, request: web.Request, type_: str) -> web.Response:
+        key = f"{type_}?{request.query_string}"
+        asked = {part.strip() for part in request.headers.get("Cache-Control", "").split(",")}
+        at, ids = self._cached.get(key, (-FOR_EVER, ()))
+        reused = self.time - at < self.cache_seconds and not (self.honours_no_cache and asked & _FRESH)
+        self.searches.append((key, reused))
+        if not reused:
+            look = self._search(request.query_string) if type_ == "Patient" else self._look(type_, request.query_string)
+            ids = tuple(one["id"] for one in look)
+            self._cached[key] = (self.time, ids)
+        shown = self.patients if type_ == "Patient" else {one["id"]: one for one in self.of(type_)}
+        return answer_json(200, self._bundle([shown[one] for one in ids if one in shown]))
+
+    def _new_id(self, _type: str) -> str:
+        return str(next(self._given))
+
+    def _update(self, logical_id: str, body: dict[str, Any], tag: str | None) -> web.Response:
+        if logical_id not in self.patients and logical_id.isdigit():
+            return outcome_of(400, "processing")  # HAPI-0960: an id that only the server gives
+        return super()._update(logical_id, body, tag)
+
+    def _merge(self, parameters: dict[str, Any]) -> web.Response:
+        answer = super()._merge(parameters)
+        given = {item["name"]: item for item in parameters["parameter"]}
+        if answer.status == 200 and "preview" not in given:
+            source, target = (given[f"{side}-patient"]["valueReference"]["reference"] for side in ("source", "target"))
+            self._take_over(source, target)
+        return answer
+
+    def _take_over(self, source: str, target: str) -> None:
+        """Give the survivor the merged record's numbers as old ones, and all that referred to it."""
+        gone, kept = (self.patients[one.removeprefix("Patient/")] for one in (source, target))
+        old = [item | {"use": "old"} for item in gone.get("identifier", ())]
+        self._store(kept["id"], kept | {"identifier": [*kept.get("identifier", ()), *old]})
+        for reference, body in list(self.chart.items()):
+            if body.get("subject") == {"reference": source}:
+                self._keep(reference, body | {"subject": {"reference": target}})
+
+    def _statement(self) -> dict[str, Any]:
+        statement = super()._statement()
+        statement["rest"][0]["resource"] += [{"type": type_, "conditionalCreate": True} for type_ in TYPES]
+        return statement
+
+
+class HapiRig(Rig):
+    """The engine as a process before a scripted server with HAPI's ways, through the recording proxy; no service."""
+
+    hapi: HapiLike
+
+    async def open(self, **channel: Any) -> "HapiRig":
+        """Start server and proxy and write the channel file; keywords override keys of the channel."""
+        self.hapi = HapiLike()
+        await self.hapi.start()
+        await self.proxy.start(self.hapi.base.removesuffix("/fhir/R4"))
+        own = {"destinations": [destination(self.proxy.url, auth={"type": "none"}, if_none_exist="identifier")]}
+        write(self.folder / "channels" / "riverbend-adt.yaml", channel_file(self.proxy.url) | own | channel)
+        return self
+
+    async def close(self) -> None:
+        """End the engine and close every socket."""
+        await super().close()
+        await self.hapi.stop()
