@@ -103,8 +103,8 @@ class NewEntry:
 class Recorded:
     """What the journal made of a message; of a duplicate, all that is said here is said of the first receipt.
 
-    `flags`: those given, and `control-id-reused` (same source and control id, other bytes), `lane-crowded` (more
-    than 50 identities in one lane: a dummy number).
+    `flags`: those given, and `control-id-reused` (same channel, source and control id, other bytes), `lane-crowded`
+    (more than 50 identities in one lane: a dummy number).
     """
 
     seq: int

@@ -19,17 +19,18 @@ CROWDED: Final = "lane-crowded"
 
 LAST: Final = "SELECT COALESCE(MAX(seq), 0) FROM entry"
 
-# Which of the control ids at hand (a JSON list of [control id, source]) were seen before.
+# Which of the control ids at hand (a JSON list of [control id, source, channel]) were seen before.
 SEEN: Final = """
 SELECT i.key FROM json_each(?) AS i WHERE EXISTS (
-  SELECT 1 FROM entry WHERE control_id = json_extract(i.value, '$[0]') AND source = json_extract(i.value, '$[1]'))
+  SELECT 1 FROM entry WHERE control_id = json_extract(i.value, '$[0]') AND source = json_extract(i.value, '$[1]')
+  AND channel = json_extract(i.value, '$[2]'))
 """
 
-# The first receipt of the same bytes, unless it was refused or discarded, at the door or by its deliveries.
+# The channel's first receipt of the same bytes, unless it was refused or discarded, at the door or by its deliveries.
 FIRST: Final = """
 SELECT e.seq, COALESCE(p.acknowledgement, w.acknowledgement), e.ack_code, e.state, e.flags FROM entry AS e
 LEFT JOIN payload AS p ON p.seq = e.seq LEFT JOIN worn AS w ON w.seq = e.seq
-WHERE e.control_id = ? AND e.source = ? AND e.fingerprint = ? AND e.sha256 = ?
+WHERE e.control_id = ? AND e.source = ? AND e.channel = ? AND e.fingerprint = ? AND e.sha256 = ?
 AND e.state NOT IN ('rejected', 'discarded')
 AND (e.state <> 'received' OR EXISTS (
   SELECT 1 FROM delivery AS d WHERE d.seq = e.seq AND d.state NOT IN ('rejected', 'discarded')))
@@ -94,12 +95,12 @@ class Recording:
         """Return what became of each entry, in order; numbers are given in that order."""
         digests = [sha256(entry.raw).digest() for entry in entries]
         seen = self._seen(entries)
-        here: dict[tuple[str, str], list[tuple[bytes, Recorded]]] = {}
+        here: dict[tuple[str, ...], list[tuple[bytes, Recorded]]] = {}
         sheet = _Sheet()
         self._lanes.joining = lambda: sheet.write(self._connection)
         results = []
         for position, (entry, digest) in enumerate(zip(entries, digests, strict=True)):
-            key = (entry.control_id, entry.source)
+            key = _feed(entry)
             earlier = here.get(key, [])
             # What somebody edited came in once already, and is meant to come in again.
             first = (
@@ -120,7 +121,7 @@ class Recording:
         return results
 
     def _seen(self, entries: list[NewEntry]) -> set[int]:
-        wanted = orjson.dumps([(entry.control_id, entry.source) for entry in entries]).decode()
+        wanted = orjson.dumps([_feed(entry) for entry in entries]).decode()
         rows = self._connection.execute(SEEN, (wanted,)).fetchall()
         return {key for (key,) in rows if entries[key].control_id}
 
@@ -138,8 +139,8 @@ class Recording:
                 )
         if not known:
             return None
-        key = (entry.control_id, entry.source, fingerprint(digest), digest)
-        row = self._connection.execute(FIRST, key).fetchone()
+        given = (*_feed(entry), fingerprint(digest), digest)
+        row = self._connection.execute(FIRST, given).fetchone()
         if row is None:
             return None
         seq, acknowledgement, code, state, flags = row
@@ -248,6 +249,11 @@ class _Sheet:
 def fingerprint(digest: bytes) -> int:
     """Return the part of a SHA-256 that the index holds, as a signed 64-bit number."""
     return int.from_bytes(digest[:8], "big", signed=True)
+
+
+def _feed(entry: NewEntry) -> tuple[str, str, str]:
+    """Return what a resend shares with the first receipt beside its bytes; two channels are two feeds."""
+    return entry.control_id, entry.source, entry.channel
 
 
 def _json(values: Sequence[Any]) -> str:

@@ -3,7 +3,10 @@
 import contextlib
 import fcntl
 import os
+import signal
 import sqlite3 as oracle
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,7 +15,7 @@ from sqlite_utils.utils import OperationalError
 
 from engine import sqlite
 from engine.errors import JournalUnusableError
-from engine.journal import schema
+from engine.journal import recording, schema
 from engine.journal.database import FILE, open_reader, open_writer
 from tests.journal.desk import Desk, Opener
 
@@ -139,6 +142,41 @@ async def test_an_older_schema_is_migrated_with_its_entries(
             pass
 
 
+def older(folder: Path, last: str) -> None:
+    """Take a journal back to the tables that it had after a migration, as an older program left it."""
+    names = [name for name, _statements in schema.STEPS]
+    later = [name for name in names if name > last]
+    with contextlib.closing(oracle.connect(folder / FILE)) as file:
+        for name in later:
+            for statement in BACK[name]:
+                file.execute(statement)
+            file.execute("DELETE FROM _sqlite_migrations WHERE name = ?", (name,))
+        file.commit()
+
+
+BACK = {
+    "0007_duplicates": (
+        "DROP INDEX entry_control",
+        "CREATE INDEX entry_control ON entry (control_id, source, fingerprint)",
+    ),
+}
+
+
+async def test_what_an_older_program_recorded_is_known_again_on_its_channel(opened: Opener, tmp_path: Path) -> None:
+    """Its index is made anew: the same bytes are a duplicate on the channel they came in by, and on no other."""
+    async with opened() as desk:
+        seq = await desk.record("1", ("s|1",))
+    older(tmp_path, "0006_care")
+    async with opened() as desk:
+        again = await desk.journal.record(desk.entry("1", ("s|1",)))
+        assert (again.duplicate, again.seq) == (True, seq)
+        assert not (await desk.journal.record(desk.entry("1", ("s|1",), channel="shadow"))).duplicate
+        (plan,) = await desk.journal.read(
+            lambda connection: connection.execute(f"EXPLAIN QUERY PLAN {recording.FIRST}", (None,) * 5).fetchall()[:1]
+        )
+        assert "control_id=? AND source=? AND channel=? AND fingerprint=?" in plan[3]
+
+
 @pytest.mark.parametrize("change", ["ALTER TABLE run DROP COLUMN bound", "DROP TABLE run"])
 def test_tables_of_no_release_are_refused_with_what_to_do(change: str, tmp_path: Path) -> None:
     """A file that names the same migrations and yet has other tables would fail later, in the middle of an act."""
@@ -175,13 +213,22 @@ def test_a_migration_that_fails_leaves_the_file_as_it_was(tmp_path: Path, monkey
         assert connection.execute("SELECT COUNT(*) FROM plan").fetchone() == (0,)
 
 
-async def test_the_write_ahead_log_is_empty_after_the_start(opened: Opener, tmp_path: Path) -> None:
-    """The barrier moves everything into the file before anything is answered."""
-    async with opened() as desk:
-        await desk.record("1", ("s|1",))
-        assert (tmp_path / f"{FILE}-wal").stat().st_size > 0
-    async with opened():
-        assert (tmp_path / f"{FILE}-wal").stat().st_size == 0
+def test_what_a_kill_left_in_the_write_ahead_log_is_in_the_file_after_the_start(tmp_path: Path) -> None:
+    """The barrier moves and syncs it before anything is answered: the file alone then holds what was acknowledged."""
+    killed = [sys.executable, "-m", "tests.journal.lives", str(tmp_path), "0", "60", "F05:kill:5"]
+    told = subprocess.run(killed, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False)
+    assert told.returncode == -signal.SIGKILL
+    acked = {int(line.split()[1]) for line in told.stdout.splitlines() if line.startswith("ack ")}
+    log = tmp_path / f"{FILE}-wal"
+    assert log.stat().st_size > 0
+    with contextlib.closing(open_writer(tmp_path)):
+        assert log.stat().st_size == 0
+        alone = tmp_path / "alone.db"
+        subprocess.run(["cp", tmp_path / FILE, alone], check=True)  # a copy of our own would drop SQLite's locks
+    with contextlib.closing(oracle.connect(alone)) as file:
+        stored = {seq for (seq,) in file.execute("SELECT seq FROM payload")}
+    assert acked
+    assert acked <= stored
 
 
 async def test_a_journal_of_another_version_is_not_read(opened: Opener, tmp_path: Path) -> None:

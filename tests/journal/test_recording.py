@@ -1,5 +1,7 @@
 """Recording: numbers, duplicates, flags, and what is stored."""
 
+from typing import Any
+
 import pytest
 
 from engine.journal.entry import AckOutcome, State
@@ -48,6 +50,30 @@ async def test_another_source_may_use_the_same_control_id(desk: Desk) -> None:
     await desk.record("1", ("s|1",))
     other = await desk.journal.record(desk.entry("1", ("s|1",), source="LAB|RVB"))
     assert (other.duplicate, other.flags) == (False, ())
+
+
+@pytest.mark.parametrize("together", [True, False], ids=["in one transaction", "one after the other"])
+@pytest.mark.parametrize(
+    ("other", "flags"),
+    [
+        pytest.param({"raw": b"MSH|other"}, ("control-id-reused",), id="other bytes"),
+        pytest.param({"source": "LAB|RVB"}, (), id="another source"),
+        pytest.param({"channel": "shadow"}, (), id="another channel"),
+        pytest.param({"channel": "shadow", "raw": b"MSH|other"}, (), id="other bytes on another channel"),
+        pytest.param({"channel": "shadow", "destinations": ("e",)}, (), id="another channel and destination"),
+    ],
+)
+async def test_a_control_id_alone_makes_no_duplicate(
+    desk: Desk, other: dict[str, Any], flags: tuple[str, ...], together: bool
+) -> None:
+    """Channel, source and bytes count beside it; each of the two is known again afterwards, by itself."""
+    given: tuple[dict[str, Any], ...] = ({}, other)
+    calls = [desk.journal.record(desk.entry("1", ("s|1",), **one)) for one in given]
+    first, second = await desk.together(calls) if together else [await call for call in calls]
+    assert (first.duplicate, second.duplicate) == (False, False)
+    assert (first.flags, second.flags) == ((), flags)
+    again = [await desk.journal.record(desk.entry("1", ("s|1",), **one)) for one in given]
+    assert [(one.duplicate, one.seq) for one in again] == [(True, first.seq), (True, second.seq)]
 
 
 async def test_a_message_without_a_control_id_is_never_a_duplicate(desk: Desk) -> None:
