@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.config.service import Environment
+from tests.interchange.chart import put
 from tests.interchange.kit import Running, configuration, conforms, issue, patient, running, secret_file
 from tests.interchange.process import COMMAND, DATABASE, ENVIRONMENT, write_configuration
 
@@ -133,6 +134,11 @@ def test_validate_writes_nothing(tmp_path: Path, base: str) -> None:
             assert refusal.status_code in {400, 422}
             assert told.json() == refusal.json()
         sound = {**observation, "subject": {"reference": f"Patient/{kept['id']}"}}
+        foreign = put(sandbox, "CarePlan", sandbox.create()["id"])
+        linked = {**sound, "basedOn": [{"reference": foreign}]}
+        told = sandbox.ask("POST", f"{base}/Observation/$validate", json=linked)
+        assert told.json() == sandbox.ask("POST", f"{base}/Observation", json=linked).json()
+        assert told.json()["issue"][0]["code"] == "business-rule"
         told = sandbox.ask("POST", f"{base}/Observation/$validate", json=sound).json()
         assert [one["severity"] for one in told["issue"]] == ["information"]
         assert sandbox.ask("GET", f"{base}/Observation?patient={kept['id']}").json()["total"] == 0

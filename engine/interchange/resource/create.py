@@ -6,6 +6,7 @@ from engine.interchange.exchange import Answer, Request
 from engine.interchange.reply import written_answer
 from engine.interchange.resource.catalogue import KEPT
 from engine.interchange.resource.draft import check_chart, check_status, read_draft
+from engine.interchange.resource.links import check_links
 from engine.interchange.resource.precondition import match_condition, parse_condition
 from engine.interchange.resource.rules import check_resource
 from engine.interchange.service import Service
@@ -27,6 +28,7 @@ async def create(service: Service, request: Request) -> Answer:
         draft.judge(transaction)
         check_chart(definition, draft.resource, request.version)
         check_status(definition, draft.resource, request.version)
+        check_links(transaction, request, draft.resource)
         return 201, transaction.create(request.type, new_id, draft.resource)
 
     status, stored = await service.store.write(request.principal.tenant, work)

@@ -7,6 +7,7 @@ from engine.interchange.oauth.role import demand
 from engine.interchange.reply import written_answer
 from engine.interchange.resource.catalogue import KEPT
 from engine.interchange.resource.draft import check_chart, check_status, read_draft
+from engine.interchange.resource.links import check_links
 from engine.interchange.resource.precondition import check_id, check_same_id, parse_expected
 from engine.interchange.resource.rules import check_resource
 from engine.interchange.service import Service
@@ -28,6 +29,7 @@ async def update(service: Service, request: Request) -> Answer:
         expected.check(stored, request.version)
         draft.judge(transaction)
         check_chart(definition, draft.resource, request.version)
+        check_links(transaction, request, draft.resource, stored)
         if stored is None:
             check_status(definition, draft.resource, request.version)
             return 201, transaction.create(request.type, request.id, draft.resource)

@@ -9,6 +9,7 @@ from engine.interchange.outcome import RefusedError, outcome, success
 from engine.interchange.patient.rules import check_patient
 from engine.interchange.resource.catalogue import KEPT
 from engine.interchange.resource.draft import Check, check_chart, check_status, read_draft
+from engine.interchange.resource.links import check_links
 from engine.interchange.resource.rules import check_resource
 from engine.interchange.service import Service
 from engine.interchange.store.transaction import Transaction
@@ -28,6 +29,7 @@ async def validate(service: Service, request: Request) -> Answer:
         draft.judge(transaction)
         check_chart(definition, draft.resource, request.version)
         check_status(definition, draft.resource, request.version)
+        check_links(transaction, request, draft.resource)
 
     try:
         draft = await read_draft(service, request, check)
