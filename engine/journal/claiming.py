@@ -1,6 +1,7 @@
 """Claiming: deliveries that may run now leave in journal order, each heading all its lanes."""
 
 from collections.abc import Sequence
+from contextlib import closing
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
@@ -10,7 +11,8 @@ from engine.errors import ForbiddenMoveError
 from engine.journal import unfinished
 from engine.journal.entry import Claimed, Intent
 from engine.journal.moment import from_micros, to_micros
-from engine.journal.sealing import Sealing, message_at, request_at
+from engine.journal.requests import request_of
+from engine.journal.sealing import Sealing, message_at
 from engine.sqlite import Connection
 
 # The one query that hands out work, in normal running and after a kill.
@@ -43,7 +45,7 @@ UPDATE delivery SET state = CASE WHEN EXISTS (
 WHERE destination = ? AND seq IN (SELECT value FROM json_each(?)) AND state = 'claimed'
 """
 OPEN_INTENT: Final = """
-SELECT number, method, url, headers, body, at FROM attempt AS a WHERE seq = ? AND destination = ?
+SELECT number, method, url, query, headers, body, at FROM attempt AS a WHERE seq = ? AND destination = ?
 AND NOT EXISTS (SELECT 1 FROM answer WHERE attempt = a.id) ORDER BY number DESC LIMIT 1
 """
 NEXT_DUE: Final = """
@@ -95,15 +97,14 @@ class Claims:
         out = self._out.setdefault(destination, {})
         busy = {lane for one in out.values() for lane in one.lanes}
         claims: list[Claimed] = []
-        cursor = self._connection.execute(CLAIM, (destination, to_micros(now)))
-        for row in cursor:
-            lanes = tuple(orjson.loads(row[1]))
-            if out and (row[0] in out or not busy.isdisjoint(lanes)):
-                continue
-            claims.append(self._claimed(destination, row, lanes))
-            if len(claims) >= limit:
-                break
-        cursor.close()
+        with closing(self._connection.execute(CLAIM, (destination, to_micros(now)))) as cursor:
+            for row in cursor:
+                lanes = tuple(orjson.loads(row[1]))
+                if out and (row[0] in out or not busy.isdisjoint(lanes)):
+                    continue
+                claims.append(self._claimed(destination, row, lanes))
+                if len(claims) >= limit:
+                    break
         if claims:
             for claim in claims:
                 self._undo.append((destination, claim.seq, None))
@@ -119,7 +120,7 @@ class Claims:
         ) = row  # fmt: skip
         intent = self._open_intent(seq, destination) if made else None
         if self._sealing is not None:
-            raw = self._sealing.unseal(raw, message_at(seq))
+            raw = self._sealing.legible(raw, message_at(seq))
         return Claimed(
             seq, destination, raw, channel, source, control_id, event, from_micros(received_at), made or 0, tries,
             intent, lanes, bool(replay), bool(forced), bool(released), digest, bool(shadow),
@@ -129,11 +130,8 @@ class Claims:
         row = self._connection.execute(OPEN_INTENT, (seq, destination)).fetchone()
         if row is None:
             return None
-        number, method, url, headers, body, at = row
-        if self._sealing is not None:
-            place = request_at(seq, destination, number)
-            headers, body = (self._sealing.unseal(part, place) for part in (headers, body))
-        return Intent(number, method, url, tuple((n, v) for n, v in orjson.loads(headers)), body, from_micros(at))
+        number, *parts, at = row
+        return request_of(self._sealing, (seq, destination, number), parts, from_micros(at))
 
     def is_out(self, seq: int, destination: str) -> bool:
         """Say whether a delivery is claimed and not yet settled."""

@@ -9,6 +9,7 @@ from typing import Final
 
 import orjson
 
+from engine.errors import SealError
 from engine.journal.entry import KnownIdentity, Settlement, State
 from engine.journal.moment import from_micros, optional_micros
 from engine.journal.sealing import Sealing, message_at, owned_at
@@ -135,8 +136,11 @@ def _inherit(connection: Connection, sealing: Sealing | None, destination: str, 
     places = (destination, f"{gone} ", f"{gone}!")
     for place, source, kept in connection.execute(LISTED, places).fetchall():
         there = f"{survivor} {place.partition(' ')[2]}"
-        listed = _slices(sealing, (destination, place, source), kept)
-        both = {**listed, **owned(connection, sealing, destination, there, source)}
+        try:
+            listed = _slices(sealing, (destination, place, source), kept)
+            both = {**listed, **owned(connection, sealing, destination, there, source)}
+        except (SealError, ValueError):
+            continue  # what the disk changed is not known any more: nothing is taken back for it
         connection.execute(OWN, _owned_row(sealing, (destination, there, source), both))
     connection.execute(DISOWN, places)
 
@@ -177,7 +181,7 @@ def behind(
     """Return channel and bytes of the first entries that wait behind one in its lanes, oldest first."""
     rows = connection.execute(BEHIND, (orjson.dumps(lanes).decode(), destination, seq, most)).fetchall()
     if sealing is not None:
-        rows = [(number, channel, sealing.unseal(raw, message_at(number))) for number, channel, raw in rows]
+        rows = [(number, channel, sealing.legible(raw, message_at(number))) for number, channel, raw in rows]
     return [(channel, bytes(raw)) for _seq, channel, raw in rows]
 
 

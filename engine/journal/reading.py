@@ -16,9 +16,10 @@ from sqlite_utils.utils import sqlite3  # type: ignore[attr-defined]  # pysqlite
 from engine.errors import JournalError, UnknownEntryError
 from engine.journal import counting
 from engine.journal.database import open_reader
-from engine.journal.entry import Intent, Outcome, State
+from engine.journal.entry import Outcome, State
 from engine.journal.moment import from_micros, optional_from_micros
-from engine.journal.sealing import answer_at, configured, message_at, opened, plan_at, request_at, stored_patient
+from engine.journal.requests import request_of
+from engine.journal.sealing import answer_at, configured, message_at, opened, plan_at, stored_patient
 from engine.journal.searching import AMONG, BODY, Search, row_of
 from engine.journal.streams import Stream, walk
 from engine.journal.texts import attach
@@ -38,8 +39,8 @@ SELECT d.destination, d.state, d.reason, d.notes, d.lanes, d.tries, d.due_at, d.
 FROM delivery AS d WHERE d.seq = ? ORDER BY d.destination
 """
 _ATTEMPTS: Final = """
-SELECT a.number, a.method, a.url, a.headers, a.body, a.at, r.status, r.codes, r.failure, r.milliseconds, r.response,
-  a.id
+SELECT a.number, a.method, a.url, a.query, a.headers, a.body, a.at, r.status, r.codes, r.failure, r.milliseconds,
+  r.response, a.id
 FROM attempt AS a LEFT JOIN answer AS r ON r.attempt = a.id WHERE a.seq = ? AND a.destination = ? ORDER BY a.number
 """
 # A body that retention took leaves its acknowledgement, and when it went.
@@ -127,7 +128,7 @@ class Reader:
         )  # fmt: skip
 
     def raw(self, seq: int) -> bytes:
-        """Return the bytes of an entry; empty where there is none, or retention took them."""
+        """Return the bytes of an entry; empty where there is none, retention took them, or they cannot be unsealed."""
         row = self._connection.execute(BODY, (seq,)).fetchone()
         return self._opened(row[0], message_at(seq)) if row else b""
 
@@ -184,20 +185,16 @@ class Reader:
         )  # fmt: skip
 
     def _attempt(self, seq: int, destination: str, row: tuple[Any, ...]) -> AttemptView:
-        number, method, url, headers, body, at, status, codes, failure, milliseconds, response, attempt = row
-        place = request_at(seq, destination, number)
-        listed = tuple((name, value) for name, value in orjson.loads(self._opened(headers, place)))
-        intent = Intent(number, method, url, listed, self._opened(body, place), from_micros(at))
+        number, *parts, at, status, codes, failure, milliseconds, response, attempt = row
+        intent = request_of(self._sealing, (seq, destination, number), parts, from_micros(at))
         if status is None:
             return AttemptView(intent, None)
         answer = self._opened(response or b"", answer_at(attempt))
         return AttemptView(intent, Outcome(number, status, tuple(orjson.loads(codes)), failure, milliseconds, answer))
 
     def _opened(self, content: bytes, place: str) -> bytes:
-        """Return what is stored at a place; what retention emptied is no longer sealed."""
-        return (
-            content if self._sealing is None or not isinstance(content, bytes) else self._sealing.unseal(content, place)
-        )
+        """Return what is stored at a place; empty where the disk changed it."""
+        return content if self._sealing is None else self._sealing.legible(content, place)
 
     @contextmanager
     def _moment(self) -> Iterator[None]:

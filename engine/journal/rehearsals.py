@@ -55,8 +55,8 @@ def shadowed(
             values = (before, destination, channel, event, begin, min(left, PAGE), after)
             rows = connection.execute(SHADOWED, values).fetchall()
             for seq, name, trigger, content in rows:
-                plan = content if sealing is None else sealing.unseal(content, plan_at(seq, name))
-                yield Shadowed(seq, name, trigger, orjson.loads(plan).get("rehearsal") or {})
+                plan = content if sealing is None else sealing.legible(content, plan_at(seq, name))
+                yield Shadowed(seq, name, trigger, orjson.loads(plan or b"{}").get("rehearsal") or {})
             if len(rows) < min(left, PAGE):
                 return
             before, after, left = rows[-1][0], rows[-1][1], left - len(rows)

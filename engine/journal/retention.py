@@ -1,8 +1,8 @@
 """Retention: bodies and, later, whole entries leave the journal by state and age, in small batches.
 
-Nothing unfinished ever leaves. A body is the message, the requests and answers made of it, and its plan; what stays
-says that it was there: the entry, its states, codes, times and acknowledgement. Identities, aliases and ownership are
-not of any entry and are left alone.
+Nothing unfinished ever leaves. A body is the message, the requests (with what their URLs ask by) and answers made of
+it, and its plan; what stays says that it was there: the entry, its states, codes, times and acknowledgement.
+Identities, aliases and ownership are not of any entry and are left alone.
 """
 
 from collections.abc import Callable, Mapping
@@ -40,7 +40,11 @@ BODY: Final[tuple[str, ...]] = (
 UPDATE answer SET response = x'' WHERE attempt IN (
   SELECT a.id FROM json_each(?) AS mine CROSS JOIN attempt AS a WHERE a.seq = mine.value)
 """,
-    "UPDATE attempt SET body = x'', headers = '[]' WHERE seq IN (SELECT value FROM json_each(?))",
+    """
+UPDATE attempt SET body = x'', headers = '[]', query = x'',
+  url = CASE WHEN instr(url, '?') > 0 THEN substr(url, 1, instr(url, '?') - 1) ELSE url END
+WHERE seq IN (SELECT value FROM json_each(?))
+""",
     "UPDATE edit SET changes = '[]' WHERE seq IN (SELECT value FROM json_each(?))",
 )
 WHOLE: Final[tuple[str, ...]] = (

@@ -100,6 +100,13 @@ class Sealing:
         except (InvalidTag, ValueError):
             raise SealError(f"what stands at {place} was changed, or belongs elsewhere") from None
 
+    def legible(self, content: bytes, place: str) -> bytes:
+        """Return what is stored at a place as it was; empty where `unseal` raises SealError."""
+        try:
+            return self.unseal(content, place)
+        except SealError:
+            return b""
+
     def name(self, key: str) -> str:
         """Return a patient's key or a visit number as it is stored; what is empty, or is stored so, stays."""
         if not key or key.startswith(NAMED):
@@ -118,9 +125,15 @@ class Sealing:
             found = self._fetch(number)
             if found is None:
                 raise SealError(f"the key {number} was taken away with the bodies that it sealed")
-            day, wrapped = found
-            cipher = self._ciphers[number] = AESGCM(_unwrap(self._master, wrapped, day))
+            cipher = self._ciphers[number] = AESGCM(self._own(number, *found))
         return cipher
+
+    def _own(self, number: int, day: int, wrapped: bytes) -> bytes:
+        """Return a key; the key file is the right one, as it gave the key of the names when the journal was opened."""
+        try:
+            return _unwrap(self._master, wrapped, day)
+        except JournalUnusableError:
+            raise SealError(f"the key {number} was changed") from None
 
 
 def message_at(seq: int) -> str:
@@ -238,14 +251,23 @@ def sealing_of(connection: Connection, master: bytes | None) -> Sealing | None:
 def key_of(connection: Connection, master: bytes, day: int) -> tuple[int, int, bytes]:
     """Return number, day and wrapped key of a day (since 1970), made where the newest is another day's.
 
-    For the writing connection. A clock that was set back gets a new key as well: an older one serves older entries.
+    For the writing connection. A clock that was set back gets a new key as well: an older one serves older entries. So
+    does a day whose key the disk changed.
     """
     row: tuple[int, int, bytes] | None = connection.execute(NEWEST).fetchone()
-    if row is None or row[1] != day:
+    if row is None or row[1] != day or not _is_whole(master, row):
         connection.execute(END)
         wrapped = _wrap(master, os.urandom(KEY_BYTES), day)
         row = (connection.execute(ADD, (day, wrapped)).fetchone()[0], day, wrapped)
     return row
+
+
+def _is_whole(master: bytes, row: tuple[int, int, bytes]) -> bool:
+    _number, day, wrapped = row
+    try:
+        return bool(_unwrap(master, wrapped, day))
+    except JournalUnusableError:
+        return False
 
 
 def shred(connection: Connection) -> int:

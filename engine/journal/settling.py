@@ -15,7 +15,8 @@ from engine.sqlite import Connection
 
 LAST: Final = "SELECT COALESCE(MAX(id), 0) FROM attempt"
 INTEND: Final = """
-INSERT INTO attempt (id, seq, destination, number, method, url, headers, body, at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO attempt (id, seq, destination, number, method, url, query, headers, body, at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 ATTEMPT: Final = "SELECT id FROM attempt WHERE seq = ? AND destination = ? AND number = ?"
 ANSWER: Final = """
@@ -74,14 +75,15 @@ class Settling:
                 raise ForbiddenMoveError(f"entry {seq} is not claimed for {destination}")
             self._last += 1
             self._attempts[seq, destination, intent.number] = self._last
-            listed, body = orjson.dumps(intent.headers), intent.body
+            url, _, asked = intent.url.partition("?")
+            listed, query, body = orjson.dumps(intent.headers), asked.encode(), intent.body
             headers: str | bytes = listed.decode()
             if self._sealing is not None:
                 self._sealing.prepare(self._connection, intent.at)
                 place = request_at(seq, destination, intent.number)
-                headers, body = self._sealing.seal(listed, place), self._sealing.seal(body, place)
+                headers, query, body = (self._sealing.seal(part, place) for part in (listed, query, body))
             at = to_micros(intent.at)
-            rows.append((self._last, seq, destination, intent.number, intent.method, intent.url, headers, body, at))
+            rows.append((self._last, seq, destination, intent.number, intent.method, url, query, headers, body, at))
         self._connection.executemany(INTEND, rows)
 
     def settle(self, settlements: list[Settlement]) -> list[int]:

@@ -12,7 +12,7 @@ from engine import fault, telemetry
 from engine.config.channel import Mode
 from engine.deliver.destination import Destination
 from engine.deliver.verdict import Verdict, VerdictKind
-from engine.errors import MappingError, MessageError, place_of
+from engine.errors import MappingError, MessageError, SealError, place_of
 from engine.fhir.plan import Merge, Plan
 from engine.hl7.message import Message
 from engine.journal.entry import Claimed, State
@@ -32,6 +32,7 @@ from engine.pipeline.shadow import shadowed
 from engine.pipeline.shared import Shared
 
 MOST_LATER: Final = 20
+DAMAGED: Final = "body-damaged"
 
 _log = telemetry.logger()
 
@@ -53,6 +54,8 @@ class Carrier:
         feed = self.shared.feeds.get(claimed.channel)
         try:
             verdict, plan = await self._carry_out(claimed, feed) if feed else (held("channel-removed"), None)
+        except SealError:
+            verdict, plan = held(DAMAGED), None
         except (MappingError, MessageError) as error:
             verdict, plan = held(error.reason if isinstance(error, MappingError) else "unreadable"), None
         except Exception as error:
@@ -112,7 +115,7 @@ class Carrier:
         message = self.shared.handover.take(claimed.seq)
         if message is None:
             if sha256(claimed.raw).digest() != claimed.digest:
-                raise MappingError("body-damaged")
+                raise MappingError(DAMAGED)
             message = read_message(claimed.raw, feed.channel)
         return message
 

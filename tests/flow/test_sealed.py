@@ -1,6 +1,7 @@
 """A sealed journal: nothing of a patient stands in its files, and everything still works for whoever has the key."""
 
 import asyncio
+import contextlib
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -11,13 +12,24 @@ import orjson
 import pytest
 
 from engine.config.settings import child_environment
+from engine.journal.database import FILE, sqlite3
 from engine.journal.sealing import KEY_FILE_VARIABLE, new_key
 from engine.ops.line import send_messages
 from tests.flow.rig import SECRET, SYSTEM, Rig, running
 from tests.ops.command import command
 
 FAMILY: Final = "Kanarivogel"
-CANARIES: Final = (FAMILY, "Quetzalina", "Pelikanstieg", "KNRMRN1", "KNRMRN2", "KNRVISIT", "19470611", "1947-06-11")
+CANARIES: Final = (
+    FAMILY,
+    "Quetzalina",
+    "Pelikanstieg",
+    "KNRMRN1",
+    "KNRMRN2",
+    "KNRMRN4",
+    "KNRVISIT",
+    "19470611",
+    "1947-06-11",
+)
 
 
 def message(control_id: str, number: str, trigger: str = "A01", born: str = "19470611", more: str = "") -> bytes:
@@ -84,6 +96,17 @@ async def test_no_file_of_the_journal_holds_anything_of_a_patient(rig: Rig) -> N
     for name, content in found.items():
         for canary in CANARIES:
             assert canary.encode() not in content, (name, canary)
+
+
+async def test_a_search_that_failed_is_shown_and_stands_nowhere_in_clear(rig: Rig, key: Path) -> None:
+    """Its URL asks by the patient's number: whoever has the key sees it, no file of the journal does."""
+    await rig.service.kill()
+    await send_messages(*await rig.address(), [message("C5", "KNRMRN4", "A08")])
+    await rig.until(lambda _rows: any(one.seq == 5 and one.method == "GET" for one in rig.attempts()))
+    shown = await told(rig, "messages", "show", "5", key=key)
+    assert "KNRMRN4" in shown["deliveries"][0]["attempts"][0]["url"]
+    assert await rig.engine.stop() == 0
+    assert [name for name, content in files(rig).items() for canary in CANARIES if canary.encode() in content] == []
 
 
 async def test_the_patients_are_as_a_journal_in_clear_would_have_them(rig: Rig) -> None:
@@ -157,3 +180,40 @@ async def test_a_backup_of_a_sealed_journal_is_sealed_and_comes_back(rig: Rig, k
     back = await cli(rig, "journal", "restore", str(saved), "--replace", key=key)
     assert back.returncode == 0, back.stderr
     assert (await told(rig, "messages", "show", "4", key=key))["event"] == "A40"
+
+
+DAMAGE: Final = {
+    "a body": "UPDATE payload SET raw = CAST(substr(raw, 1, 40) || x'0000' || substr(raw, 43) AS BLOB) WHERE seq = 1",
+    "the key of its day": "UPDATE seal_key SET wrapped = CAST(substr(wrapped, 1, 20) || x'00' AS BLOB) WHERE day >= 0",
+}
+
+
+@pytest.mark.parametrize("damaged", DAMAGE)
+async def test_a_body_that_cannot_be_unsealed_holds_its_patient_only(
+    tmp_path: Path, key: Path, monkeypatch: pytest.MonkeyPatch, damaged: str
+) -> None:
+    """The engine starts, holds it by name, delivers everybody else, and shows the entry as not sound."""
+    environment = {KEY_FILE_VARIABLE: str(key)}
+    monkeypatch.setenv(KEY_FILE_VARIABLE, str(key))
+    async with running(tmp_path) as rig:
+        await rig.engine.start(**environment)
+        await rig.engine.line("started")
+        assert "error" not in await rig.ask("destinations.pause", destination="interchange")
+        await send_messages(*await rig.address(), [message("C1", "KNRMRN1"), message("C2", "KNRMRN1", "A08")])
+        assert await rig.engine.stop() == 0
+        with contextlib.closing(sqlite3.connect(tmp_path / "data" / FILE)) as connection:
+            connection.execute(DAMAGE[damaged])
+            connection.commit()
+        await rig.engine.start(**environment)
+        await rig.engine.line("started")
+        assert "error" not in await rig.ask("destinations.resume", destination="interchange")
+        await send_messages(*await rig.address(), [message("C3", "KNRMRN2")])
+        rows = await rig.until(lambda rows: rows[-1].state == "delivered")
+        assert [(row.state, row.reason) for row in rows[:2]] == [("held", "body-damaged"), ("waiting", "")]
+        shown = await told(rig, "messages", "show", "1", key=key)
+        assert (shown["sound"], shown["message"]) == (False, "")
+        assert await rig.engine.stop() == 0
+        await rig.engine.start(**environment)
+        await rig.engine.line("started")
+        assert "error" not in await rig.ask("messages.discard", entry=1, reason="the disk changed it")
+        assert await rig.engine.stop() == 0

@@ -7,6 +7,7 @@ import signal
 import sqlite3 as oracle
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from engine import sqlite
 from engine.errors import JournalUnusableError
 from engine.journal import recording, schema
 from engine.journal.database import FILE, open_reader, open_writer
-from tests.journal.desk import Desk, Opener
+from tests.journal.desk import Desk, Opener, intent
 
 DURABLE = {
     "journal_mode": "wal",
@@ -159,6 +160,10 @@ BACK = {
         "DROP INDEX entry_control",
         "CREATE INDEX entry_control ON entry (control_id, source, fingerprint)",
     ),
+    "0008_requests": (
+        "UPDATE attempt SET url = url || '?' || CAST(query AS TEXT) WHERE query <> x''",
+        "ALTER TABLE attempt DROP COLUMN query",
+    ),
 }
 
 
@@ -175,6 +180,35 @@ async def test_what_an_older_program_recorded_is_known_again_on_its_channel(open
             lambda connection: connection.execute(f"EXPLAIN QUERY PLAN {recording.FIRST}", (None,) * 5).fetchall()[:1]
         )
         assert "control_id=? AND source=? AND channel=? AND fingerprint=?" in plan[3]
+
+
+SEARCH = "http://127.0.0.1/Patient?identifier=s%7C4711"
+
+
+@pytest.mark.parametrize(
+    ("change", "left"),
+    [
+        pytest.param("SELECT 1", SEARCH, id="with its body, in clear"),
+        pytest.param("DELETE FROM payload", SEARCH.partition("?")[0], id="its body is gone"),
+        pytest.param(
+            "INSERT INTO seal_key (day, wrapped) VALUES (-1, x'00')", SEARCH.partition("?")[0], id="a sealed journal"
+        ),
+    ],
+)
+async def test_what_older_urls_asked_by_goes_where_nothing_of_a_patient_may_stand(
+    opened: Opener, tmp_path: Path, change: str, left: str
+) -> None:
+    """As the journal is brought up: bodies that are gone take it along, and a sealed journal has none in clear."""
+    async with opened() as desk:
+        seq = await desk.record("1", ("s|1",))
+        await desk.claim()
+        await desk.journal.intend(seq, "d", replace(intent(), url=SEARCH))
+    older(tmp_path, "0007_duplicates")
+    with contextlib.closing(oracle.connect(tmp_path / FILE)) as file:
+        file.execute(change)
+        file.commit()
+    with contextlib.closing(open_writer(tmp_path)) as connection:
+        assert connection.execute("SELECT url, query FROM attempt").fetchall() == [(left, b"")]
 
 
 @pytest.mark.parametrize("change", ["ALTER TABLE run DROP COLUMN bound", "DROP TABLE run"])

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -13,9 +14,10 @@ from engine import fault
 from engine.journal.database import open_reader
 from engine.journal.entry import AckOutcome, State
 from engine.journal.journal import Journal
+from engine.journal.reading import Reader
 from engine.journal.retention import BATCH, Kept, Pruned, Rules, due, prune
 from engine.journal.verify import faults
-from tests.journal.desk import NOW, Desk, Opener, entry
+from tests.journal.desk import NOW, Desk, Opener, entry, intent, settlement
 
 MONTH = Kept(timedelta(days=30), timedelta(days=365))
 RULES: Rules = {"adt": dict.fromkeys((State.DELIVERED, State.FILTERED, State.REJECTED, State.DISCARDED), MONTH)}
@@ -70,6 +72,23 @@ async def test_a_body_leaves_before_its_entry(desk: Desk) -> None:
     assert rows(desk, "SELECT status, response FROM answer") == [(200, b"")]
     assert rows(desk, "SELECT acknowledgement FROM worn WHERE seq = ?", seq) == [(b"MSA|AA|1",)]
     assert rows(desk, "SELECT state FROM delivery WHERE seq = ?", seq) == [("delivered",)]
+
+
+@pytest.mark.parametrize("older", [False, True], ids=["as it is kept now", "as an older program kept it"])
+async def test_what_a_url_asks_by_leaves_with_the_body(desk: Desk, older: bool) -> None:
+    """A search names a patient by number: where it went stays, whom it asked for does not."""
+    seq = await desk.record("1", ("s|1",))
+    await desk.claim()
+    await desk.journal.intend(seq, "d", replace(intent(), url="http://127.0.0.1/Patient?identifier=s%7C4711"))
+    await desk.journal.settle(settlement(seq))
+    await desk.record("2", ("s|2",))
+    if older:
+        back = "UPDATE attempt SET url = url || '?' || CAST(query AS TEXT), query = x''"
+        await desk.journal.write(lambda connection: connection.execute(back) and None)
+    assert (await pruned(desk, days(30))).bodies == 1
+    assert rows(desk, "SELECT url, query FROM attempt") == [("http://127.0.0.1/Patient", b"")]
+    with Reader(desk.folder) as reader:
+        assert reader.show(seq).deliveries[0].attempts[0].intent.url == "http://127.0.0.1/Patient"
 
 
 async def test_an_entry_leaves_whole_and_what_is_known_of_patients_stays(desk: Desk) -> None:

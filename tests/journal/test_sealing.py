@@ -168,6 +168,30 @@ async def test_what_is_owned_is_sealed_as_well_and_older_journals_are_read(
         assert await desk.journal.owned("d", "Patient/p1", "LAB|RVB") == {"PID-7": ("e",)}
 
 
+async def test_a_list_that_the_disk_changed_ends_no_settlement(
+    opened: Opener, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a merge the survivor inherits what can be read; what cannot is known no more, and the journal goes on."""
+    key = tmp_path / "key"
+    key.write_text(new_key())
+    key.chmod(0o600)
+    monkeypatch.setenv(KEY_FILE_VARIABLE, str(key))
+    places = ("Patient/1 Encounter", "Patient/1 Condition")
+    async with opened() as desk:
+        seq = await desk.record("1", ("s|1",))
+        await desk.claim()
+        owned = tuple(Ownership("d", place, "REG", {"PID-5": ("a",)}) for place in places)
+        await desk.journal.settle(settlement(seq, owned=owned))
+        damage = "UPDATE owned SET slices = CAST(substr(slices, 1, 20) || x'00' AS BLOB) WHERE resource = ?"
+        await desk.journal.write(lambda connection: connection.execute(damage, places[:1]) and None)
+        seq = await desk.record("2", ("s|1",))
+        await desk.claim()
+        await desk.journal.settle(settlement(seq, inherited=(("Patient/1", "Patient/2"),)))
+        assert await desk.journal.owned("d", "Patient/2 Condition", "REG") == {"PID-5": ("a",)}
+        assert await desk.journal.owned("d", "Patient/2 Encounter", "REG") == {}
+    assert not desk.failures
+
+
 @pytest.mark.parametrize(
     ("content", "mode", "said"),
     [

@@ -1,6 +1,7 @@
 """Claims, intents and settlements: the steps of one delivery, and what a kill between them leaves."""
 
 import asyncio
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -226,3 +227,17 @@ async def test_a_shadow_delivery_ends_filtered_and_frees_its_lane(desk: Desk) ->
     assert await desk.claimed() == [second]
     with pytest.raises(ForbiddenMoveError):
         await desk.journal.replay(first, force=True)
+
+
+ASKED = "http://127.0.0.1/Patient?identifier=https%3A%2F%2Fmrn.example%7C4711"
+
+
+async def test_what_a_url_asks_by_is_shown_and_no_part_of_what_is_kept_of_the_url(desk: Desk) -> None:
+    """A failed search names a patient: it stands beside the URL, where bodies do, and is told with it."""
+    seq = await desk.record("1", ("s|1",))
+    await desk.claim()
+    await desk.journal.intend(seq, "d", replace(intent(), url=ASKED))
+    kept = await desk.journal.read(lambda connection: connection.execute("SELECT url, query FROM attempt").fetchone())
+    assert kept == ("http://127.0.0.1/Patient", b"identifier=https%3A%2F%2Fmrn.example%7C4711")
+    with Reader(desk.folder) as reader:
+        assert reader.show(seq).deliveries[0].attempts[0].intent.url == ASKED
