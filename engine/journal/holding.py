@@ -31,6 +31,7 @@ SELECT d.seq, d.destination, d.lanes, d.reason, d.settled_at, e.channel, e.event
 FROM delivery AS d JOIN entry AS e ON e.seq = d.seq
 WHERE d.seq = ? AND d.state IN ('held', 'waiting', 'received', 'claimed') ORDER BY d.state <> 'held', d.destination
 """
+IS_THERE: Final = "SELECT 1 FROM entry WHERE seq = ?"
 BEHIND: Final = """
 SELECT DISTINCT q.seq FROM json_each(?) AS mine CROSS JOIN queue AS q
 WHERE q.destination = ? AND q.lane = mine.value AND q.seq > ? ORDER BY q.seq LIMIT ?
@@ -88,11 +89,13 @@ def held(folder: Path, *, reason: str = "", channel: str = "", destination: str 
 def held_at(folder: Path, seq: int, destination: str = "", limit: int = 200) -> tuple[Held, list[Waiting]]:
     """Return where an unfinished entry stands and what waits behind it, at the destination where it is held.
 
-    UnknownEntryError where it has nothing unfinished there.
+    UnknownEntryError where there is no such entry, or it has nothing unfinished there.
     """
     with _reading(folder) as connection:
         rows = [row for row in connection.execute(HELD_HERE, (seq,)).fetchall() if row[1] == (destination or row[1])]
         if not rows:
+            if connection.execute(IS_THERE, (seq,)).fetchone() is None:
+                raise UnknownEntryError(f"there is no entry {seq}")
             raise UnknownEntryError(f"entry {seq} has nothing unfinished: nothing waits behind it")
         name, lanes = rows[0][1], rows[0][2]
         behind = _behind(connection, seq, name, lanes, limit)

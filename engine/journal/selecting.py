@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import orjson
 
-from engine.errors import UsageError
+from engine.errors import UnknownEntryError, UsageError
 from engine.journal import unfinished
 from engine.journal.database import open_reader
 from engine.journal.entry import State
@@ -25,6 +25,9 @@ CHUNK: Final = 5_000
 
 SELECT: Final = "SELECT e.seq, e.event FROM entry AS e WHERE "
 _NAMED: Final = "e.seq IN (SELECT value FROM json_each(?))"
+_ABSENT: Final = """
+SELECT value FROM json_each(?) WHERE NOT EXISTS (SELECT 1 FROM entry WHERE seq = value) ORDER BY value LIMIT 1
+"""
 _OPEN: Final = f"""
 e.seq IN ({unfinished.NAMES} SELECT d.seq FROM name CROSS JOIN delivery AS d INDEXED BY delivery_open
   ON d.destination = name.destination AND d.state = ? AND d.state <> 'delivered'
@@ -96,10 +99,15 @@ class Selected:
 
 
 def select(folder: Path, selection: Selection) -> Selected:
-    """Return the entries that a selection means, as of one moment; UsageError for more than a million."""
+    """Return the entries that a selection means, as of one moment.
+
+    UsageError for more than a million, UnknownEntryError for a number that is no entry's.
+    """
     connection = open_reader(folder)
     try:
         connection.execute("BEGIN")
+        if absent := connection.execute(_ABSENT, (orjson.dumps(selection.entries).decode(),)).fetchone():
+            raise UnknownEntryError(f"there is no entry {absent[0]}")
         patient = stored_patient(opened(connection, configured()), selection.patient)
         numbers = span(connection, selection.since, selection.until)
         where, values = conditions(replace(selection, patient=patient), *numbers)

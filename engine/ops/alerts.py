@@ -7,10 +7,13 @@ import orjson
 import typer
 
 from engine.ops.options import DATA, Data, Json
+from engine.ops.request import alert_of
 from engine.ops.running import asked
 from engine.ops.table import NEGATIVE, cell, output
 
 app = typer.Typer(help="List and acknowledge alerts.", no_args_is_help=True)
+
+Number = Annotated[int, typer.Argument(metavar="ALERT", parser=alert_of, help="The alert's number.")]
 
 
 @app.command(name="list")
@@ -35,7 +38,7 @@ def list_(
 
 
 @app.command()
-def acknowledge(alert: Annotated[int, typer.Argument(help="The alert's number.", min=1)], data: Data = DATA) -> None:
+def acknowledge(alert: Number, data: Data = DATA) -> None:
     """Say that you have taken care of an alert; what cannot end by itself, such as a new source, is cleared by that.
 
     Example: adt-engine alerts acknowledge 12 --data /var/lib/adt-engine

@@ -13,7 +13,8 @@ from engine.errors import AdtEngineError
 from engine.journal.audited import AuditFilter, AuditReader
 from engine.ops.anchors import Anchors, read_public_key
 from engine.ops.auditing import exported, listed, verified
-from engine.ops.options import DATA, Data, Json
+from engine.ops.options import DATA, Before, Data, Json, Since, Until
+from engine.ops.request import entry_of
 from engine.ops.running import asked_if_running
 from engine.ops.table import NEGATIVE, POSITIVE, cell, errors, output, table
 
@@ -25,10 +26,8 @@ SHOWN_FAULTS: Final = 20
 By = Annotated[str, typer.Option(help="Of this account, token (token:NAME) or user.")]
 ActName = Annotated[str, typer.Option("--act", help="Of this act, or of all below it: users. (with the dot).")]
 Outcome = Annotated[str, typer.Option(help="asked, refused or failed.")]
-Entry = Annotated[int, typer.Option(min=0, help="About this entry.")]
+About = Annotated[int | None, typer.Option("--entry", metavar="ENTRY", parser=entry_of, help="About this entry.")]
 Patient = Annotated[str, typer.Option(help="About this patient: value, or system|value.")]
-Since = Annotated[str, typer.Option(help="Since then, such as 2025-07-01T09:30.")]
-Until = Annotated[str, typer.Option(help="Before then.")]
 
 
 @app.command(name="list")
@@ -36,12 +35,12 @@ def list_rows(
     actor: By = "",
     act: ActName = "",
     outcome: Outcome = "",
-    entry: Entry = 0,
+    entry: About = None,
     patient: Patient = "",
     since: Since = "",
     until: Until = "",
     limit: Annotated[int, typer.Option(min=1, max=1000, help="How many, newest first.")] = 50,
-    before: Annotated[int, typer.Option(min=0, help="Only rows with a smaller number: the next page.")] = 0,
+    before: Before = 0,
     data: Data = DATA,
     as_json: Json = False,
 ) -> None:
@@ -69,7 +68,7 @@ def export(
     actor: By = "",
     act: ActName = "",
     outcome: Outcome = "",
-    entry: Entry = 0,
+    entry: About = None,
     patient: Patient = "",
     since: Since = "",
     until: Until = "",

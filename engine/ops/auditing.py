@@ -14,7 +14,7 @@ from engine.errors import UsageError
 from engine.journal.audited import AuditFault, AuditFilter, AuditReader, AuditRow
 from engine.ops.access.keys import FILE, Keys
 from engine.ops.anchors import Anchors, checked, read_anchors
-from engine.ops.searching import moment_of
+from engine.ops.request import moment_in, number_in, text_in
 from engine.ops.web.table_file import plain
 
 MOST_ROWS: Final = 1000
@@ -29,15 +29,15 @@ def wanted(given: Mapping[str, Any], folder: Path) -> AuditFilter:
 
     `patient` is found by its marks, for which the folder's key is needed.
     """
-    words = {name: str(given.get(name) or "").strip() for name in ("actor", "act", "outcome", "patient")}
+    words = {name: text_in(given, name).strip() for name in ("actor", "act", "outcome", "patient")}
     patient = words.pop("patient")
     marks = _marks(folder, patient) if patient else ()
     return AuditFilter(
         **words,
         entry=number_in(given, "entry") or None,
         marks=marks,
-        since=moment_of(given, "since"),
-        until=moment_of(given, "until"),
+        since=moment_in(given, "since"),
+        until=moment_in(given, "until"),
     )
 
 
@@ -116,14 +116,6 @@ def verified(folder: Path, anchors: Path | None = None, key: Ed25519PublicKey | 
         "anchored_to": max((one.seq for one in witnesses), default=0),
         "faults": [asdict(fault) for fault in (*proof.faults, *faults)],
     }
-
-
-def number_in(given: Mapping[str, Any], name: str) -> int:
-    """Return a number that a request names, 0 for none; UsageError for what is none."""
-    value = given.get(name) or 0
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**62:
-        raise UsageError(f"--{name} is no number")
-    return value
 
 
 def _marks(folder: Path, patient: str) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from engine.hl7.message import parse
 from engine.journal.reading import Reader
 from engine.ops.feed import files_of, messages_of
 from engine.ops.options import DATA, Data, Json
+from engine.ops.request import entry_of
 from engine.ops.table import NEGATIVE, cell, output, table
 from engine.receive.batch import unpack
 
@@ -47,7 +48,10 @@ class Checked:
 
 def check(
     files: Annotated[list[Path] | None, typer.Argument(help="Files, batch files, or folders of *.hl7 files.")] = None,
-    ids: Annotated[list[int] | None, typer.Option("--id", help="An entry of the journal; may be repeated.")] = None,
+    ids: Annotated[
+        list[int] | None,
+        typer.Option("--id", metavar="ENTRY", parser=entry_of, help="An entry of the journal; may be repeated."),
+    ] = None,
     version: Annotated[str, typer.Option(help="HL7 version where MSH-12 is empty.")] = "2.5.1",
     charset: Annotated[str, typer.Option(help="Character set where MSH-18 is empty.")] = "UTF-8",
     errors_only: Annotated[bool, typer.Option("--errors-only", help="Leave warnings out.")] = False,

@@ -24,11 +24,10 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
 
-from engine.errors import UsageError
 from engine.journal.entry import UNFINISHED
 from engine.journal.reading import Reader
 from engine.journal.views import Count, Stats
-from engine.ops.searching import now, time_in
+from engine.ops.request import now, number_in, period_in, text_in
 from engine.ops.view import time_of
 
 DAY: Final = timedelta(days=1)
@@ -48,7 +47,7 @@ def stood(folder: Path) -> dict[str, Any]:
 
 def counted(folder: Path, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return what stands where now, and what came and ended in a time."""
-    since, until = time_in(given, DAY)
+    since, until = period_in(given, DAY)
     with Reader(folder) as reader:
         stats = reader.stats()
         traffic = reader.traffic(since, until, 60 if until - since <= 2 * DAY else 86400)
@@ -81,13 +80,13 @@ def counted(folder: Path, given: Mapping[str, Any]) -> dict[str, Any]:
 
 def passed(folder: Path, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return what came, ended and was answered in a time, as series."""
-    since, until = time_in(given, DAY)
+    since, until = period_in(given, DAY)
     width = _width(given, since, until)
     begin = int(since.timestamp()) // width * width
     at = [datetime.fromtimestamp(second, since.tzinfo) for second in range(begin, int(until.timestamp()) + 1, width)]
     with Reader(folder) as reader:
         traffic = reader.traffic(since, until, width)
-    wanted = str(given.get("channel") or "")
+    wanted = text_in(given, "channel")
     arrived = [one for one in traffic.arrived if not wanted or one.who == wanted]
     answered = [one for one in traffic.answered if not wanted or one.who == wanted]
     ended = _series(traffic.ended, at, lambda one: (one.who, ENDS.get(one.kind, one.kind)))
@@ -118,9 +117,7 @@ def _stats(stats: Stats) -> dict[str, Any]:
 
 def _width(given: Mapping[str, Any], since: datetime, until: datetime) -> int:
     """Return the narrowest width of a bucket with which a time has at most so many points."""
-    points = given.get("points") or POINTS
-    if not isinstance(points, int) or isinstance(points, bool) or not 1 <= points <= MOST_POINTS:
-        raise UsageError(f"--points is a number from 1 to {MOST_POINTS}")
+    points = number_in(given, "points", POINTS, 1, MOST_POINTS)
     least = (until - since).total_seconds() / points
     days = -(-int(least) // WIDTHS[-1])
     return next((width for width in WIDTHS if width >= least), days * WIDTHS[-1])

@@ -7,12 +7,9 @@ import typer
 
 from engine.errors import MessageError, UsageError
 from engine.hl7.message import parse
-from engine.ops.options import DATA, Data
+from engine.ops.options import DATA, Data, Entries, Entry
 from engine.ops.replays import act_on, asked, print_rehearsal, say_what_is_not_foreseen
 from engine.ops.table import output, table
-
-Entry = Annotated[int, typer.Argument(help="The number of an entry.", min=1)]
-Entries = Annotated[list[int], typer.Argument(help="Numbers of entries, as `messages list` shows them.", min=1)]
 
 
 def edit(

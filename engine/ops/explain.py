@@ -25,8 +25,8 @@ from engine.mapping.survey import Survey, name_of
 from engine.mapping.written import written_head
 from engine.ops import admin
 from engine.ops.authored import folders_of, messages_in
-from engine.ops.options import DATA, Data, Json, Mappings
-from engine.ops.view import entry_of
+from engine.ops.options import DATA, Data, Entry, Json, Mappings
+from engine.ops.request import entry_in, text_in
 from engine.pipeline.configuration import Files
 
 
@@ -58,7 +58,7 @@ def explain_(
 
 
 def explain_entry(
-    entry: Annotated[int, typer.Argument(help="The number of an entry.", min=1)],
+    entry: Entry,
     element: Annotated[str, typer.Option(help="Only of this element, such as Patient.birthDate.")] = "",
     field: Annotated[str, typer.Option(help="Only what this field went into, such as PID-7.")] = "",
     data: Data = DATA,
@@ -92,8 +92,8 @@ def explained_entry(files: Files, channels: MappingOf[str, Channel], given: Mapp
     name}], mapping}`; `error` where it cannot be mapped. `mapping` is the hash of the mapping, to be compared with the
     one that a delivery recorded. UsageError where its channel is gone.
     """
-    seq = entry_of(given)
-    element, field = str(given.get("element") or ""), str(given.get("field") or "")
+    seq = entry_in(given)
+    element, field = text_in(given, "element"), text_in(given, "field")
     _check(element, field)
     with Reader(files.data) as reader:
         view = reader.show(seq)

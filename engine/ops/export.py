@@ -17,14 +17,12 @@ from engine.ops.listing import (
     Event,
     Outcome,
     Patient,
-    Since,
     Source,
     State,
     Text,
-    Until,
     Visit,
 )
-from engine.ops.options import DATA, Data
+from engine.ops.options import DATA, Data, Since, Until
 from engine.ops.table import output, progress
 
 FORMS: Final = ("ndjson", "csv", "hl7")

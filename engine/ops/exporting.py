@@ -18,7 +18,8 @@ import orjson
 from engine.errors import UsageError
 from engine.journal.reading import Reader
 from engine.journal.wording import text_of
-from engine.ops.searching import number_in, searched
+from engine.ops.request import number_in
+from engine.ops.searching import searched
 from engine.ops.web.table_file import plain
 
 MOST: Final = 200

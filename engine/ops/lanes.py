@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import orjson
 import typer
 
-from engine.ops.options import DATA, Data, Json
+from engine.ops.options import DATA, Data, Entry, Json
 from engine.ops.replays import asked, watch
 from engine.ops.table import cell, output, table
 
@@ -38,7 +38,7 @@ def list_(
 
 @app.command()
 def show(
-    entry: Annotated[int, typer.Argument(help="The number of an entry that is held, or waits.", min=1)],
+    entry: Entry,
     destination: Place = "",
     data: Data = DATA,
     as_json: Json = False,

@@ -8,7 +8,7 @@ import orjson
 import typer
 
 from engine.ops import admin
-from engine.ops.options import DATA, Data, Json
+from engine.ops.options import DATA, Before, Data, Json, Since, Until
 from engine.ops.reasons import reason_of, told
 from engine.ops.searching import PRIVATE, listed, searched
 from engine.ops.table import NEGATIVE, cell, output, table
@@ -25,8 +25,6 @@ Outcome = Annotated[str, typer.Option(help="With this note, flag or outcome code
 Patient = Annotated[str, typer.Option(help="Naming this identifier: value, or system|value.")]
 Visit = Annotated[str, typer.Option(help="Naming this visit number.")]
 Text = Annotated[str, typer.Option(help="Holding all these words; `word*` for how one begins.")]
-Since = Annotated[str, typer.Option(help="Received since, such as 2025-07-01T09:30, or 12h for 12 hours ago.")]
-Until = Annotated[str, typer.Option(help="Received before, written as --since.")]
 
 
 def list_(
@@ -43,7 +41,7 @@ def list_(
     since: Since = "",
     until: Until = "",
     limit: Annotated[int, typer.Option(min=1, max=1000, help="How many, newest first.")] = 50,
-    before: Annotated[int, typer.Option(min=0, help="Only entries with a smaller number: the next page.")] = 0,
+    before: Before = 0,
     data: Data = DATA,
     as_json: Json = False,
 ) -> None:

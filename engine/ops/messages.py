@@ -9,7 +9,7 @@ from engine.ops.edits import edit, resolve, retry
 from engine.ops.explain import explain_entry
 from engine.ops.export import export
 from engine.ops.listing import list_
-from engine.ops.options import DATA, Data
+from engine.ops.options import DATA, Data, Entries
 from engine.ops.replays import act_on, replay, replays
 from engine.ops.showing import show
 
@@ -27,8 +27,6 @@ app.command()(replays)
 app.command()(edit)
 app.command()(retry)
 app.command()(resolve)
-
-Entries = Annotated[list[int], typer.Argument(help="Numbers of entries, as `messages list` shows them.", min=1)]
 
 
 @app.command()

@@ -5,6 +5,8 @@ from typing import Annotated, Final
 
 import typer
 
+from engine.ops.request import LARGEST, entry_of
+
 DATA: Final = Path("adt-data")
 CHANNELS: Final = Path("channels")
 ADMIN: Final = "127.0.0.1:8081"
@@ -13,6 +15,14 @@ Data = Annotated[Path, typer.Option("--data", help="The engine's data folder (jo
 Channels = Annotated[Path, typer.Option("--channels", help="The folder of channel files.")]
 Mappings = Annotated[Path | None, typer.Option("--mappings", help="A folder of mapping files beside the shipped ones.")]
 Json = Annotated[bool, typer.Option("--json", help="Write JSON.")]
+Entry = Annotated[int, typer.Argument(metavar="ENTRY", parser=entry_of, help="The number of an entry.")]
+Entries = Annotated[
+    list[int],
+    typer.Argument(metavar="ENTRY...", parser=entry_of, help="Numbers of entries, as `messages list` shows them."),
+]
+Since = Annotated[str, typer.Option(help="Received since, such as 2025-07-01T09:30, or 12h for 12 hours ago.")]
+Until = Annotated[str, typer.Option(help="Received before, written as --since.")]
+Before = Annotated[int, typer.Option(min=0, max=LARGEST, help="Only those with a smaller number: the next page.")]
 Admin = Annotated[
     str, typer.Option("--admin", help="HOST:PORT of the operators' pages and the API; beyond loopback only with TLS.")
 ]

@@ -10,7 +10,8 @@ import typer
 
 from engine.errors import AdtEngineError, UsageError
 from engine.ops import admin
-from engine.ops.options import DATA, Data, Json
+from engine.ops.options import DATA, Data, Json, Since, Until
+from engine.ops.request import entry_of, run_of
 from engine.ops.table import NEGATIVE, cell, errors, output, progress, table
 
 POLL_SECONDS: Final = 0.3
@@ -24,13 +25,11 @@ NOT_FORESEEN: Final = (
 
 Some = Annotated[
     list[int] | None,
-    typer.Argument(metavar="[ENTRY...]", help="Numbers of entries, as `messages list` shows them.", min=1),
+    typer.Argument(metavar="[ENTRY...]", parser=entry_of, help="Numbers of entries, as `messages list` shows them."),
 ]
 State = Annotated[str, typer.Option(help="In this state; by default delivered.")]
 Channel = Annotated[str, typer.Option(help="Of one channel.")]
 Event = Annotated[str, typer.Option(help="Of one trigger event, such as A40.")]
-Since = Annotated[str, typer.Option(help="Received since, such as 2025-07-01T09:30.")]
-Until = Annotated[str, typer.Option(help="Received before.")]
 Patient = Annotated[str, typer.Option(help="Naming this identifier: value, or system|value.")]
 Reason = Annotated[str, typer.Option(help="That stand there for this reason.")]
 Place = Annotated[str, typer.Option("--destination", help="Only at this one; a new one is filled.")]
@@ -38,7 +37,9 @@ Force = Annotated[bool, typer.Option("--force", help="Even where something newer
 Rate = Annotated[float, typer.Option(help="Entries a second, of a bulk run.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print each planned call and what would differ; do nothing.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
-Resume = Annotated[int, typer.Option(help="Go on with a bulk run that was stopped, and watch it.")]
+Resume = Annotated[
+    int | None, typer.Option(metavar="RUN", parser=run_of, help="Go on with a bulk run that was stopped, and watch it.")
+]
 
 
 def replay(
@@ -55,7 +56,7 @@ def replay(
     rate: Rate = 200.0,
     dry_run: DryRun = False,
     yes: Yes = False,
-    resume: Resume = 0,
+    resume: Resume = None,
     data: Data = DATA,
 ) -> None:
     """Deliver entries again, in journal order, each in its old place among its patient's messages.
@@ -93,7 +94,9 @@ def replay(
 
 
 def replays(
-    data: Data = DATA, stop: Annotated[int, typer.Option(help="Stop this run.")] = 0, as_json: Json = False
+    data: Data = DATA,
+    stop: Annotated[int | None, typer.Option(metavar="RUN", parser=run_of, help="Stop this run.")] = None,
+    as_json: Json = False,
 ) -> None:
     """List bulk runs, newest first, or stop one; `messages replay --resume N` goes on with it.
 

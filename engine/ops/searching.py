@@ -17,9 +17,7 @@ A row is `{entry, received_at, channel, source, control_id, event, visit, state,
 receipts}`; in messages.list without `visit`, and without the words of whoever discarded it.
 """
 
-import re
-from collections.abc import Callable, Mapping
-from datetime import UTC, datetime, timedelta
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,64 +26,28 @@ from engine.journal.entry import State
 from engine.journal.reading import Reader
 from engine.journal.views import Filters
 from engine.journal.wording import Phrases
+from engine.ops.request import moment_in, number_in, text_in
 from engine.ops.view import row_facts, row_of, time_of
 
 MOST_ROWS: Final = 1000
 PRIVATE: Final = ("patient", "visit", "text")
 WORDS: Final = ("channel", "source", "event", "control_id", "reason", "outcome", "patient", "visit", "text")
-AGO: Final = re.compile(r"(\d{1,6})([smhdw])")
-UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
-
-
-def now() -> datetime:
-    """Return the moment that times such as `12h` count back from."""
-    return datetime.now(UTC)
 
 
 def filters_of(given: Mapping[str, Any]) -> Filters:
     """Return the filters a request names; UsageError for a state or time that is none."""
-    words = {name: str(given.get(name) or "").strip() for name in WORDS}
-    state = str(given.get("state") or "")
+    words = {name: text_in(given, name).strip() for name in WORDS}
+    state = text_in(given, "state")
     if state and state not in list(State):
         raise UsageError(f"--state {state} is none of {', '.join(State)}")
     if words["text"] and not Phrases(words["text"]):
         raise UsageError("--text holds no word to look for: letters and digits, `word*` for how one begins")
     return Filters(
         state=State(state) if state else None,
-        since=moment_of(given, "since"),
-        until=moment_of(given, "until"),
+        since=moment_in(given, "since"),
+        until=moment_in(given, "until"),
         **words,
     )
-
-
-def moment_of(given: Mapping[str, Any], name: str, clock: Callable[[], datetime] = now) -> datetime | None:
-    """Return a moment that a request names, None for none; without an offset it is the local time of this machine.
-
-    `12h` is 12 hours ago. UsageError for what is no time.
-    """
-    text = str(given.get(name) or "").strip()
-    if not text:
-        return None
-    try:
-        if ago := AGO.fullmatch(text):
-            return clock() - timedelta(**{UNITS[ago[2]]: int(ago[1])})
-        return datetime.fromisoformat(text).astimezone(UTC)
-    except (ValueError, OverflowError) as error:
-        raise UsageError(
-            f"--{name} {text} is no time: write 2025-07-01, 2025-07-01T09:30, or 12h for 12 h ago"
-        ) from error
-
-
-def time_in(given: Mapping[str, Any], length: timedelta) -> tuple[datetime, datetime]:
-    """Return the time that `since` and `until` of a request name; so long until now where they do not.
-
-    UsageError for what is no time, or has nothing in between.
-    """
-    until = moment_of(given, "until") or now()
-    since = moment_of(given, "since") or until - length
-    if since >= until:
-        raise UsageError("--since is not before --until: there is nothing in between")
-    return since, until
 
 
 def listed(folder: Path, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -109,11 +71,3 @@ def searched(folder: Path, given: Mapping[str, Any]) -> dict[str, Any]:
         "before": page.before,
         "searched_back_to": time_of(page.searched_back_to),
     }
-
-
-def number_in(given: Mapping[str, Any], name: str) -> int:
-    """Return a number that a request names, 0 for none; UsageError for what is none."""
-    value = given.get(name) or 0
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**62:
-        raise UsageError(f"--{name} is no number of an entry, or of entries")
-    return value

@@ -9,7 +9,7 @@ import typer
 
 from engine.ops import admin
 from engine.ops.listing import show as show_rows
-from engine.ops.options import DATA, Data, Json
+from engine.ops.options import DATA, Data, Entry, Json
 from engine.ops.reasons import reason_of, told
 from engine.ops.table import NEGATIVE, cell, output, table
 from engine.ops.view import shown
@@ -17,8 +17,6 @@ from engine.ops.view import shown
 DISCARDED: Final = "discarded"
 MOST_CHARACTERS: Final = 1000
 Say = Callable[..., None]
-
-Entry = Annotated[int, typer.Argument(help="The number of an entry.", min=1)]
 
 
 def show(

@@ -24,7 +24,7 @@ Journal = Annotated[Path | None, typer.Option("--data", help="Take the messages 
 On = Annotated[Path | None, typer.Option("--channel", help="Map as on the channel of this file; only its entries.")]
 Event = Annotated[str, typer.Option(help="With --data: only of this trigger event.")]
 State = Annotated[str, typer.Option(help="With --data: only in this state.")]
-Since = Annotated[str, typer.Option(help="With --data: only received since, such as 2025-07-01T09:30.")]
+Since = Annotated[str, typer.Option(help="With --data: only received since, such as 2025-07-01T09:30, or 12h.")]
 Patient = Annotated[str, typer.Option(help="With --data: only naming this identifier.")]
 Limit = Annotated[int, typer.Option(min=1, help="With --data: at most so many, the newest.")]
 Values = Annotated[bool, typer.Option("--values", help="With --data: show values, which are a patient's.")]

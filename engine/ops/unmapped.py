@@ -16,7 +16,7 @@ from engine.errors import PathError, UsageError
 from engine.hl7.leaf import NULL
 from engine.hl7.path import Getter, getter, parse_path
 from engine.journal.reading import Reader
-from engine.ops.searching import time_in
+from engine.ops.request import period_in, text_in
 from engine.ops.segments import read
 from engine.ops.view import time_of
 
@@ -27,8 +27,8 @@ MOST_BODIES: Final = 500
 
 def unmapped(folder: Path, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the places of codes that no table has a row for."""
-    since, until = time_in(given, WEEK)
-    channel = str(given.get("channel") or "")
+    since, until = period_in(given, WEEK)
+    channel = text_in(given, "channel")
     with Reader(folder) as reader:
         found = [one for one in reader.noted(UNMAPPED, since, until) if not channel or one.channel == channel]
     codes = [
@@ -47,8 +47,8 @@ def unmapped(folder: Path, given: Mapping[str, Any]) -> dict[str, Any]:
 
 def values(folder: Path, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return what stood at a place of the newest messages whose code there has no mapping; UsageError for no place."""
-    since, until = time_in(given, WEEK)
-    place = str(given.get("place") or "")
+    since, until = period_in(given, WEEK)
+    place = text_in(given, "place")
     try:
         get = getter(parse_path(place))
     except PathError as error:

@@ -24,11 +24,11 @@ from typing import Any, Final
 
 import orjson
 
-from engine.errors import UsageError
 from engine.journal.entry import State
 from engine.journal.lineage import Edit, Replayed, lineage
 from engine.journal.reading import Reader
 from engine.journal.views import AttemptView, DeliveryView, EntryView, Row
+from engine.ops.request import entry_in
 from engine.ops.segments import read, segments_of
 
 NEIGHBOURS: Final = 5
@@ -56,17 +56,9 @@ DELIVERY_FACTS: Final = (
 ATTEMPT_FACTS: Final = ("number", "method", "at", "status", "codes", "failure", "milliseconds")
 
 
-def entry_of(given: Mapping[str, Any]) -> int:
-    """Return the entry that a request names; UsageError where it names none."""
-    seq = given.get("entry")
-    if not isinstance(seq, int) or isinstance(seq, bool) or not 0 < seq < 2**62:
-        raise UsageError("name an entry by its number, as `messages list` shows it")
-    return seq
-
-
 def shown(folder: Path, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return one entry in full; UnknownEntryError where there is none."""
-    seq = entry_of(given)
+    seq = entry_in(given)
     with Reader(folder) as reader:
         view = reader.show(seq)
         before, after = reader.beside(seq, NEIGHBOURS)
@@ -79,7 +71,7 @@ def shown(folder: Path, given: Mapping[str, Any]) -> dict[str, Any]:
 
 def facts(folder: Path, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return what of an entry holds nothing of a patient; UnknownEntryError where there is none."""
-    seq = entry_of(given)
+    seq = entry_in(given)
     with Reader(folder) as reader:
         whole = _entry(reader.show(seq))
     whole["lineage"] |= {"replays": [_replayed(one) for one in lineage(folder, seq)[0]]}

@@ -1,7 +1,6 @@
 """What a request for a list may name, and how it is told where it names something else."""
 
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +8,8 @@ import pytest
 
 from engine.errors import UsageError
 from engine.journal.entry import State
-from engine.ops.searching import filters_of, moment_of, searched, time_in
-from tests.journal.desk import NOW, Desk, open_desk
+from engine.ops.searching import filters_of, searched
+from tests.journal.desk import Desk, open_desk
 
 
 @pytest.fixture
@@ -20,21 +19,6 @@ async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
         for number in range(5):
             await desk.record(f"c{number}", ("s|1",))
         yield desk
-
-
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [
-        pytest.param({"since": "2026-03-01T09:30+01:00"}, datetime(2026, 3, 1, 8, 30, tzinfo=UTC), id="with an offset"),
-        pytest.param({"since": "2026-03-01T09:30Z"}, datetime(2026, 3, 1, 9, 30, tzinfo=UTC), id="in UTC"),
-        pytest.param({"since": "90m"}, NOW - timedelta(minutes=90), id="minutes ago"),
-        pytest.param({"since": "7d"}, NOW - timedelta(days=7), id="days ago"),
-        pytest.param({"since": ""}, None, id="none"),
-    ],
-)
-def test_a_moment_is_a_time_or_so_long_ago(given: dict[str, str], expected: datetime | None) -> None:
-    """As people write them."""
-    assert moment_of(given, "since", lambda: NOW) == expected
 
 
 @pytest.mark.parametrize(
@@ -74,11 +58,3 @@ def test_every_filter_is_taken_over() -> None:
     filters = filters_of({name: f" {name} " for name in words} | {"state": "held"})
     assert [getattr(filters, name) for name in words] == list(words)
     assert filters.state is State.HELD
-
-
-def test_a_time_has_a_beginning_before_its_end() -> None:
-    """Twisted bounds are wrong use; a missing one is so long before the other."""
-    given = {"until": "2026-03-01T00:00Z"}
-    assert time_in(given, timedelta(days=1))[0] == datetime(2026, 2, 28, tzinfo=UTC)
-    with pytest.raises(UsageError, match="before"):
-        time_in(given | {"since": "2026-03-02T00:00Z"}, timedelta(days=1))

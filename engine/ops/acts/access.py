@@ -30,6 +30,7 @@ from engine.ops.access.invitation import VALID_FOR, VALID_FOR_ACCOUNT
 from engine.ops.access.naming import folded
 from engine.ops.acts.act import Act, Actor, Given
 from engine.ops.acts.role import Permission
+from engine.ops.request import number_in
 from engine.pipeline.engine import Engine, now
 from engine.sqlite import Connection
 
@@ -103,16 +104,15 @@ async def _totp(engine: Engine, _actor: Actor, given: Given) -> Any:
 
 
 async def _add_token(engine: Engine, actor: Actor, given: Given) -> Any:
-    channels, days, moment = given.get("channels") or [], given.get("days") or USUAL_DAYS, now()
+    channels, moment = given.get("channels") or [], now()
+    days = number_in(given, "days", USUAL_DAYS, 1, administration.LONGEST.days)
     if not isinstance(channels, list) or not all(isinstance(one, str) for one in channels):
         raise UsageError("channels is a list of names")
     if unknown := sorted(set(channels) - set(engine.feeds)):
         raise UsageError(f"there is no channel {unknown[0]}: `adt-engine channels list` shows them")
-    if not isinstance(days, int):
-        raise UsageError("days is a number")
     row = TokenRow(
         folded(_text(given, "name")), _text(given, "role"), tuple(channels), moment, actor.name,
-        moment + timedelta(days=max(min(days, 10_000), -1)), None, None,
+        moment + timedelta(days=days), None, None,
     )  # fmt: skip
     token = TOKEN_PREFIX + secrets.token_urlsafe(TOKEN_BYTES)
     made = await engine.journal.write(partial(administration.add_token, digest=digest_of(token), row=row))

@@ -1,6 +1,6 @@
 """An act: something a person asks of the running engine, with the permission that it needs."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,12 +11,11 @@ from engine.ops.access.keys import Keys
 from engine.ops.acts.actor import Actor
 from engine.ops.acts.limits import check_limits
 from engine.ops.acts.role import Permission, may
+from engine.ops.request import Given
 from engine.ops.trail import AUDITED, Trail
 from engine.pipeline.engine import Engine, now
 
-__all__ = ["Act", "Actor", "Acts", "Given", "entry_in"]
-
-Given = Mapping[str, Any]
+__all__ = ["Act", "Actor", "Acts", "Given"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +73,3 @@ def _admit(act: Act, actor: Actor, given: Given) -> None:
             f"the role {actor.role} may not do {act.name}: it needs the permission {act.permission}"
         )
     check_limits(act.name, act.permission, actor, given)
-
-
-def entry_in(given: Given) -> int:
-    """Return the entry that a request names; UsageError where it names none."""
-    seq = given.get("entry")
-    if not isinstance(seq, int) or seq < 1:
-        raise UsageError("name an entry by its number, as `messages list` shows it")
-    return seq

@@ -17,23 +17,20 @@ from engine.ops.acts.act import Act, Actor, Given
 from engine.ops.acts.channels import time_of
 from engine.ops.acts.role import Permission
 from engine.ops.reasons import reason_of
+from engine.ops.request import alert_in, number_in
 from engine.pipeline.engine import Engine
 
 MOST: Final = 1_000
 
 
 async def _list(engine: Engine, _actor: Actor, given: Given) -> Any:
-    limit = given.get("limit") or 100
-    if not isinstance(limit, int) or not 1 <= limit <= MOST:
-        raise UsageError(f"limit is a number from 1 to {MOST}")
+    limit = number_in(given, "limit", 100, 1, MOST)
     found = await engine.alerts.latest(limit) if given.get("all") else engine.alerts.open()[:limit]
     return [shown(engine, one) for one in found]
 
 
 async def _acknowledge(engine: Engine, actor: Actor, given: Given) -> Any:
-    number = given.get("alert")
-    if not isinstance(number, int):
-        raise UsageError("name an alert by its number, as `alerts list` shows it")
+    number = alert_in(given)
     found = await engine.alerts.acknowledge(number, engine.now(), actor.name)
     if found is None:
         raise UsageError(f"no alert {number} is open: see `alerts list`")

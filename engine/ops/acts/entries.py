@@ -32,8 +32,9 @@ from engine.errors import EditError, UsageError
 from engine.fhir.patient import carries, current_numbers, person, replaced_by
 from engine.hl7.edit import FieldChange
 from engine.journal.entry import UNFINISHED
-from engine.ops.acts.act import Act, Actor, Given, entry_in
+from engine.ops.acts.act import Act, Actor, Given
 from engine.ops.acts.role import Permission
+from engine.ops.request import entry_in, text_in
 from engine.pipeline import choosing, editing
 from engine.pipeline.engine import Engine
 from engine.pipeline.rehearsing import Rehearsed, rehearse
@@ -102,14 +103,6 @@ async def _resolve(engine: Engine, actor: Actor, given: Given) -> Any:
         raise UsageError("name the Patient that it is, by its id at the server: --patient ID")
     seq, destination = entry_in(given), text_in(given, "destination")
     return {"destinations": await choosing.resolve(engine.desk, seq, destination, named, by=actor.name)}
-
-
-def text_in(given: Given, name: str) -> str:
-    """Return a text of a request, empty where it has none; UsageError where it is something else."""
-    value = given.get(name) or ""
-    if not isinstance(value, str):
-        raise UsageError(f"{name} must be text")
-    return value
 
 
 def rehearsed(seq: int, found: Rehearsed) -> dict[str, Any]:

@@ -14,15 +14,14 @@ import asyncio
 from functools import partial
 from typing import Any, Final
 
-from engine.errors import UsageError
 from engine.journal.entry import State
 from engine.journal.holding import Held, Waiting, held, held_at
 from engine.journal.runs import RunKind
 from engine.journal.selecting import select
-from engine.ops.acts.act import Act, Actor, Given, entry_in
-from engine.ops.acts.entries import text_in
+from engine.ops.acts.act import Act, Actor, Given
 from engine.ops.acts.replays import begun, selection_in
 from engine.ops.acts.role import Permission
+from engine.ops.request import entry_in, number_in, text_in
 from engine.pipeline.engine import Engine, now
 
 MOST_ROWS: Final = 1_000
@@ -30,12 +29,14 @@ MOST_ROWS: Final = 1_000
 
 async def _list(engine: Engine, _actor: Actor, given: Given) -> Any:
     names = {name: text_in(given, name) for name in ("reason", "channel", "destination")}
-    rows = await asyncio.to_thread(partial(held, engine.files.data, limit=_limit_in(given), **names))
+    rows = await asyncio.to_thread(
+        partial(held, engine.files.data, limit=number_in(given, "limit", 200, 1, MOST_ROWS), **names)
+    )
     return [_shown(engine, row) for row in rows]
 
 
 async def _show(engine: Engine, _actor: Actor, given: Given) -> Any:
-    destination, limit = text_in(given, "destination"), _limit_in(given)
+    destination, limit = text_in(given, "destination"), number_in(given, "limit", 200, 1, MOST_ROWS)
     row, waits = await asyncio.to_thread(held_at, engine.files.data, entry_in(given), destination, limit)
     return {**_shown(engine, row), "waits": [_row(one) for one in waits]}
 
@@ -78,13 +79,6 @@ def _row(one: Waiting) -> dict[str, Any]:
         "received_at": one.received_at.isoformat(timespec="milliseconds"),
         "state": str(one.state),
     }
-
-
-def _limit_in(given: Given) -> int:
-    limit = given.get("limit") or 200
-    if not isinstance(limit, int) or not 0 < limit <= MOST_ROWS:
-        raise UsageError(f"limit must be 1 to {MOST_ROWS}")
-    return limit
 
 
 LANES: Final = (

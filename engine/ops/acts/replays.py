@@ -1,7 +1,7 @@
 """Acts on bulk runs: many entries replayed or released in journal order, by the engine itself, at a bounded rate.
 
 Which entries (`plan`, `start`): `entries` (a list of numbers), or a filter of `state` (delivered by default),
-`channel`, `event`, `patient` (value or system|value), `reason`, `since`, `until` (ISO 8601, `until` excluded).
+`channel`, `event`, `patient` (value or system|value), `reason`, `since`, `until` (written as for messages.list).
 `destination`: only there; an entry that was never given to it is given to it now, which fills a new destination.
 `force`: even what was overtaken by newer data. `rate`: entries a second (200).
 
@@ -23,8 +23,6 @@ taken up; a filter by patient is shown as "patient": "named".
 
 import asyncio
 import re
-from collections.abc import Mapping
-from datetime import datetime
 from typing import Any, Final
 
 from engine.errors import UsageError
@@ -32,8 +30,8 @@ from engine.journal.entry import State
 from engine.journal.runs import Run, RunKind, RunState
 from engine.journal.selecting import Selected, Selection, select
 from engine.ops.acts.act import Act, Actor, Given
-from engine.ops.acts.entries import text_in
 from engine.ops.acts.role import Permission
+from engine.ops.request import entries_in, moment_in, number_in, run_in, text_in
 from engine.pipeline.engine import Engine, now
 
 RATE: Final = 200.0
@@ -44,7 +42,8 @@ MOST_RUNS: Final = 200
 # A run keeps that it was about a patient, not about whom; nor what somebody wrote as a reason.
 NAMED: Final = "named"
 CODE: Final = re.compile(r"[a-z0-9-]{1,64}")
-FILTERS: Final = ("state", "channel", "event", "patient", "reason", "destination", "since", "until")
+TIMES: Final = ("since", "until")
+FILTERS: Final = ("state", "channel", "event", "patient", "reason", "destination", *TIMES)
 
 
 async def _plan(engine: Engine, _actor: Actor, given: Given) -> Any:
@@ -67,22 +66,20 @@ async def _start(engine: Engine, actor: Actor, given: Given) -> Any:
 
 
 async def _progress(engine: Engine, _actor: Actor, given: Given) -> Any:
-    return shown(await engine.replays.show(_run_in(given)))
+    return shown(await engine.replays.show(run_in(given)))
 
 
 async def _list(engine: Engine, _actor: Actor, given: Given) -> Any:
-    limit = given.get("limit") or 50
-    if not isinstance(limit, int) or not 0 < limit <= MOST_RUNS:
-        raise UsageError(f"limit must be 1 to {MOST_RUNS}")
+    limit = number_in(given, "limit", 50, 1, MOST_RUNS)
     return [shown(run) for run in await engine.replays.listed(limit)]
 
 
 async def _stop(engine: Engine, _actor: Actor, given: Given) -> Any:
-    return shown(await engine.replays.stop(_run_in(given)))
+    return shown(await engine.replays.stop(run_in(given)))
 
 
 async def _resume(engine: Engine, _actor: Actor, given: Given) -> Any:
-    return shown(await engine.replays.resume(_run_in(given)))
+    return shown(await engine.replays.resume(run_in(given)))
 
 
 async def begun(engine: Engine, actor: Actor, given: Given, kind: RunKind, found: Selected) -> dict[str, Any]:
@@ -90,6 +87,7 @@ async def begun(engine: Engine, actor: Actor, given: Given, kind: RunKind, found
     if not found.seqs:
         raise UsageError("no entry is meant: `messages list` shows what there is")
     asked = {name: given[name] for name in FILTERS if given.get(name)}
+    asked |= {name: moment.isoformat() for name in TIMES if (moment := moment_in(given, name))}  # `12h` is of now
     for name, value in asked.items():
         if name == "patient" or (name == "reason" and not CODE.fullmatch(value)):
             asked[name] = NAMED
@@ -124,22 +122,19 @@ def shown(run: Run) -> dict[str, Any]:
 
 def selection_in(given: Given, *, state: State | None = None) -> Selection:
     """Return which entries a request means; UsageError for a state, a time or a number that is none."""
-    entries = given.get("entries") or ()
-    if not isinstance(entries, list | tuple) or not all(_is_number(one) for one in entries):
-        raise UsageError("entries must be numbers of entries, as `messages list` shows them")
     named = text_in(given, "state")
     if named and named not in list(State):
         raise UsageError(f"--state {named} is none of {', '.join(State)}")
     return Selection(
-        entries=tuple(sorted(set(entries))),
+        entries=entries_in(given),
         state=State(named) if named else state,
         channel=text_in(given, "channel"),
         event=text_in(given, "event"),
         patient=text_in(given, "patient"),
         reason=text_in(given, "reason"),
         destination=text_in(given, "destination"),
-        since=_time_in(given, "since"),
-        until=_time_in(given, "until"),
+        since=moment_in(given, "since"),
+        until=moment_in(given, "until"),
     )
 
 
@@ -150,18 +145,6 @@ async def _selected(engine: Engine, given: Given) -> Selected:
     return await asyncio.to_thread(select, engine.files.data, selection)
 
 
-def _time_in(given: Mapping[str, Any], name: str) -> datetime | None:
-    text = text_in(given, name)
-    try:
-        return datetime.fromisoformat(text).astimezone() if text else None
-    except ValueError as error:
-        raise UsageError(f"--{name} {text} is no time: write 2025-07-01 or 2025-07-01T09:30") from error
-
-
-def _is_number(one: object) -> bool:
-    return isinstance(one, int) and not isinstance(one, bool) and 0 < one < 2**62
-
-
 def _rate_in(given: Given) -> float:
     rate = given.get("rate")
     if rate is None:
@@ -169,13 +152,6 @@ def _rate_in(given: Given) -> float:
     if isinstance(rate, bool) or not isinstance(rate, int | float) or not LEAST_RATE <= rate <= MOST_RATE:
         raise UsageError(f"rate must be entries a second, from {LEAST_RATE} to {MOST_RATE:.0f}")
     return float(rate)
-
-
-def _run_in(given: Given) -> int:
-    run = given.get("run")
-    if not isinstance(run, int) or run < 1:
-        raise UsageError("name a run by its number, as `messages replays` shows it")
-    return run
 
 
 REPLAYS: Final = (

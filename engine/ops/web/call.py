@@ -5,17 +5,18 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from engine.errors import UnconfirmedActError
+from engine.errors import UnconfirmedActError, UsageError
 from engine.ops.access.access import Access
 from engine.ops.acts.act import Acts
 from engine.ops.acts.actor import Actor
 from engine.ops.acts.role import Permission, may
+from engine.ops.request import alert_of, digits_of, entry_of, run_of
 from engine.ops.web.cookies import Cookies
 from engine.ops.web.criteria import Searches
 from engine.ops.web.history import History
@@ -93,10 +94,11 @@ class Call:
 
     def entry(self) -> int:
         """Return the entry that the address names; RefusedRequestError 404 where it is no number of one."""
-        text = str(self.request.path_params.get("entry", ""))
-        if not text.isascii() or not text.isdigit() or len(text) > 15 or int(text) < 1:
-            raise RefusedRequestError(404, "there is no such entry")
-        return int(text)
+        return numbered("entry", self.request.path_params.get("entry"), 404)
+
+    def run(self) -> int:
+        """Return the bulk run that the address names; RefusedRequestError 404 where it is no number of one."""
+        return numbered("run", self.request.path_params.get("run") or self.asked("run"), 404)
 
     def asked(self, name: str) -> str:
         """Return a parameter of the address, '' where it is absent."""
@@ -107,9 +109,10 @@ class Call:
         text = self.asked(name)
         if not text:
             return None
-        if not text.isascii() or not text.isdigit() or len(text) > 15:
+        found = digits_of(text)
+        if found is None:
             raise RefusedRequestError(400, f"{name} is no number")
-        return int(text)
+        return found
 
     async def perform(self, act: str, /, **given: Any) -> Any:
         """Do an act in the name of who asks."""
@@ -144,6 +147,17 @@ class Call:
             "said": said,
             "now": self.desk.clock(),
         }
+
+
+NAMED: Final[Mapping[str, Callable[[object], int]]] = {"entry": entry_of, "run": run_of, "alert": alert_of}
+
+
+def numbered(name: str, text: object, status: int) -> int:
+    """Return the entry, bulk run or alert that a text names; RefusedRequestError with a status where it names none."""
+    try:
+        return NAMED[name](text)
+    except UsageError as error:
+        raise RefusedRequestError(status, str(error)) from error
 
 
 SAID: dict[str, str] = {

@@ -7,11 +7,12 @@ from typing import Any, Final
 import orjson
 from starlette.responses import Response
 
+from engine.ops.request import digits_of
 from engine.ops.web.api.offer import Offer
 from engine.ops.web.api.shape import COUNT, TRUTH, Schema
 from engine.ops.web.api.taken import TAKEN
 from engine.ops.web.body import read_json
-from engine.ops.web.call import Call
+from engine.ops.web.call import NAMED, Call, numbered
 from engine.ops.web.refusal import RefusedRequestError
 
 TYPES: Final[Mapping[str, type | tuple[type, ...]]] = {
@@ -19,7 +20,6 @@ TYPES: Final[Mapping[str, type | tuple[type, ...]]] = {
 }  # fmt: skip
 SWITCHES: Final = {"true": True, "false": False}
 MOST_NAME: Final = 40
-_MOST_DIGITS: Final = 15
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,10 @@ def _is_of(value: Any, schema: Schema) -> bool:
 
 def _value(name: str, text: str, schema: Schema) -> Any:
     if schema is COUNT:
-        if not text.isascii() or not text.isdigit() or len(text) > _MOST_DIGITS:
-            raise RefusedRequestError(404 if name in {"entry", "run"} else 400, f"{name} is no number")
-        return int(text)
+        if name in NAMED:
+            return numbered(name, text, 404)
+        found = digits_of(text)
+        if found is None:
+            raise RefusedRequestError(400, f"{name} is no number")
+        return found
     return SWITCHES.get(text, text) if schema is TRUTH else text

@@ -5,8 +5,7 @@ from typing import Final
 from starlette.responses import Response
 
 from engine.ops.acts.role import Permission
-from engine.ops.web.call import Call, go
-from engine.ops.web.refusal import RefusedRequestError
+from engine.ops.web.call import Call, go, numbered
 from engine.ops.web.route import Route
 
 MOST: Final = 200
@@ -19,10 +18,7 @@ async def _list(call: Call) -> Response:
 
 
 async def _acknowledge(call: Call) -> Response:
-    number = call.form.get("alert", "")
-    if not number.isascii() or not number.isdigit() or len(number) > 15:
-        raise RefusedRequestError(400, "an alert is named by its number")
-    await call.perform("alerts.acknowledge", alert=int(number))
+    await call.perform("alerts.acknowledge", alert=numbered("alert", call.form.get("alert"), 400))
     return go("/alerts", "cleared")
 
 

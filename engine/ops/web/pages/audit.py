@@ -8,7 +8,7 @@ from starlette.responses import Response, StreamingResponse
 
 from engine.ops.acts.role import Permission
 from engine.ops.auditing import exported
-from engine.ops.web.call import Call, go
+from engine.ops.web.call import Call, go, numbered
 from engine.ops.web.refusal import RefusedRequestError
 from engine.ops.web.route import Route
 
@@ -25,9 +25,7 @@ async def _search(call: Call) -> Response:
     criteria: dict[str, Any] = {name: call.form[name].strip() for name in WORDS if call.form.get(name, "").strip()}
     entry = call.form.get("entry", "").strip()
     if entry:
-        if not entry.isascii() or not entry.isdigit() or len(entry) > 15:
-            raise RefusedRequestError(422, "an entry is named by its number")
-        criteria["entry"] = int(entry)
+        criteria["entry"] = numbered("entry", entry, 422)
     return go(f"/audit?search={call.desk.searches.keep(call.owner, criteria)}" if criteria else "/audit")
 
 

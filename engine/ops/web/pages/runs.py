@@ -7,6 +7,7 @@ from starlette.responses import Response
 from engine.errors import UsageError
 from engine.journal.entry import State
 from engine.ops.acts.role import Permission
+from engine.ops.request import digits_of
 from engine.ops.web.call import Call, go
 from engine.ops.web.refusal import RefusedRequestError
 from engine.ops.web.route import Route
@@ -47,9 +48,7 @@ async def _show(call: Call) -> Response:
 
 
 async def _live(call: Call) -> Response:
-    number = call.number("run")
-    if number is None:
-        raise RefusedRequestError(404, "there is no such run")
+    number = call.run()
     await call.perform("replays.progress", run=number)
 
     async def progress() -> str:
@@ -59,13 +58,13 @@ async def _live(call: Call) -> Response:
 
 
 async def _stop(call: Call) -> Response:
-    await call.perform("replays.stop", run=_number(call))
-    return go(f"/runs/{_number(call)}", "stopped")
+    await call.perform("replays.stop", run=call.run())
+    return go(f"/runs/{call.run()}", "stopped")
 
 
 async def _resume(call: Call) -> Response:
-    await call.perform("replays.resume", run=_number(call))
-    return go(f"/runs/{_number(call)}", "run")
+    await call.perform("replays.resume", run=call.run())
+    return go(f"/runs/{call.run()}", "run")
 
 
 async def _form(call: Call, given: dict[str, Any], status: int = 200, alarm: str = "") -> Response:
@@ -78,23 +77,16 @@ async def _form(call: Call, given: dict[str, Any], status: int = 200, alarm: str
 
 
 async def _run(call: Call) -> Any:
-    return await call.perform("replays.progress", run=_number(call))
-
-
-def _number(call: Call) -> int:
-    text = str(call.request.path_params.get("run", ""))
-    if not text.isascii() or not text.isdigit() or len(text) > 15:
-        raise RefusedRequestError(404, "there is no such run")
-    return int(text)
+    return await call.perform("replays.progress", run=call.run())
 
 
 def _given(call: Call) -> dict[str, Any]:
     given: dict[str, Any] = {name: call.form[name].strip() for name in FILTERS if call.form.get(name, "").strip()}
     rate = call.form.get("rate", "").strip()
     if rate:
-        if not rate.isascii() or not rate.isdigit() or len(rate) > 9:
+        given["rate"] = digits_of(rate)
+        if given["rate"] is None:
             raise RefusedRequestError(422, "the rate is a number of entries a second")
-        given["rate"] = int(rate)
     return given
 
 

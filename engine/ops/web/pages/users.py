@@ -8,6 +8,7 @@ from starlette.responses import Response
 
 from engine.ops.access.administration import OF_ACCOUNTS, OF_TOKENS
 from engine.ops.acts.role import Permission
+from engine.ops.request import digits_of
 from engine.ops.web.call import Call, go
 from engine.ops.web.refusal import RefusedRequestError
 from engine.ops.web.route import Route
@@ -57,9 +58,9 @@ async def _change(call: Call) -> Response:
 async def _add_token(call: Call) -> Response:
     channels = [name for name in sorted(call.desk.engine.feeds) if call.form.get(f"channel-{name}") == "yes"]
     days = call.form.get("days", "")
-    if not days.isascii() or not days.isdigit() or len(days) > 4:
+    if digits_of(days) is None:
         raise RefusedRequestError(422, "say for how many days")
-    given = {"name": call.form.get("name", ""), "role": call.form.get("role", ""), "days": int(days)}
+    given = {"name": call.form.get("name", ""), "role": call.form.get("role", ""), "days": digits_of(days)}
     return await _page(call, token=await call.perform("tokens.add", **given, channels=channels))
 
 
