@@ -110,6 +110,18 @@ class ConfigurationError(AdtEngineError):
         self.problems = problems
 
 
+MOST_TOLD = 3
+
+
+def brief(error: AdtEngineError) -> str:
+    """Return an error in a line for whoever is called at night: of authored files the first problems, and how many."""
+    problems = error.problems if isinstance(error, ConfigurationError) else ()
+    if not problems:
+        return str(error)
+    rest = len(problems) - MOST_TOLD
+    return "; ".join(map(str, problems[:MOST_TOLD])) + (f"; and {rest} more" if rest > 0 else "")
+
+
 class MappingError(AdtEngineError):
     """The mapping meets a message that it cannot map; `reason` is a code, never a value of the message."""
 

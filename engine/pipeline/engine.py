@@ -12,7 +12,7 @@ from engine import telemetry
 from engine.config.alerting import Alerting
 from engine.config.destination import Destination as Settings
 from engine.deliver.destination import Destination
-from engine.errors import AdtEngineError, ConfigurationError, Problem, StartError, place_of
+from engine.errors import AdtEngineError, ConfigurationError, Problem, StartError, brief, place_of
 from engine.journal import backlog
 from engine.journal.journal import Journal
 from engine.pipeline.alerts.book import AlertBook
@@ -107,7 +107,7 @@ class Engine:
             try:
                 changed = await self._reload()
             except AdtEngineError as error:
-                self.refused_reload = type(error).__name__
+                self.refused_reload = brief(error)
                 raise
             self.refused_reload = ""
             return changed

@@ -49,10 +49,19 @@ class MergeLimit:
         while len(events) > self._merges * CEILING:
             events.popleft()
 
-    def most(self, now: datetime) -> int:
-        """Return how many merges the busiest source had within the window of real time."""
-        since = now - self._window
-        return max((sum(at > since for at in clock) for clock in self._by_clock.values()), default=0)
+    def used(self, now: datetime) -> tuple[int, int]:
+        """Return how many merges the source nearest to its limit has, as its next one would be counted, of how many.
+
+        That is by event time, or by real time where the ceiling is nearer. 0 once the window of real time is over.
+        """
+        found = [(0, self._merges)]
+        for source, clock in self._by_clock.items():
+            recent = sum(at > now - self._window for at in clock)
+            events = self._by_event[source]
+            expected = events[-1] + (now - clock[-1]) if recent else now
+            near = sum(abs(one - expected) < self._window for one in events) if recent else 0
+            found += [(near, self._merges), (recent, self._merges * CEILING)]
+        return max(found, key=lambda one: one[0] / one[1])
 
 
 class MergeBrake:

@@ -1,6 +1,7 @@
 """Alerts of a whole engine: opened and cleared by what really happens, heard by log and webhook, kept over restarts."""
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -10,6 +11,7 @@ import orjson
 import pytest
 
 from engine import telemetry
+from engine.errors import StartError
 from engine.ops.access.access import Access
 from engine.ops.access.keys import Keys
 from engine.ops.acts.act import Actor, Acts
@@ -163,11 +165,23 @@ async def test_guessing_is_heard_of_once(house: House) -> None:
 async def test_a_refused_reload_is_said_until_a_good_one(house: House) -> None:
     """The engine runs on with the old files, and somebody hears of it."""
     file = house.folder / "channels" / "b.yaml"
-    file.write_text("channel: b\n")
+    file.write_text("channel: b\nauthoritees: {}\nmode: life\ntimezone: Mars\nstale: never\n")
     assert house.engine
     with pytest.raises(Exception, match="listen"):
         await house.engine.reload()
     assert await house.look() == ["reload-failed"]
+    (alert,) = await house.act("alerts.list")
+    assert f"{file}:2:1: authoritees: unknown key; did you mean authorities?" in alert["detail"]
+    assert alert["detail"].endswith(" more")
+    assert alert["detail"].count(str(file)) == 3
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        door = f"channel: b\nlisten: {{mllp: {{port: {port}}}}}\n"
+        file.write_text(f"{door}destinations: [{{name: x, base_url: 'http://127.0.0.1:9'}}]\n")
+        with pytest.raises(StartError):
+            await house.engine.reload()
+    assert await house.look() == ["reload-failed"]
+    assert str(port) in (await house.act("alerts.list"))[0]["detail"]
     file.unlink()
     await house.engine.reload()
     assert await house.look() == []

@@ -108,6 +108,22 @@ def test_every_code_has_a_line() -> None:
     assert sorted(code for code in produced() if not reason_of(code).kinds) == []
 
 
+def test_each_code_has_one_line() -> None:
+    """Of two lines for a code commands would show the last one, whatever was meant."""
+    rows = [line for line in TABLE.read_text().splitlines() if line.startswith("| ")][1:]
+    codes = [row.split("|")[1].strip() for row in rows]
+    assert sorted({code for code in codes if codes.count(code) > 1}) == []
+
+
+def test_lines_name_commands_that_there_are() -> None:
+    """What is to be done next can be typed; a hold of the merge limit ends only after the channel may merge again."""
+    assert "channels allow-merge" in REASONS["merge-limit"].next_step
+    named = {pair for one in REASONS.values() for pair in re.findall(r"`([a-z]+) ([a-z][a-z-]+)[^`]*`", one.next_step)}
+    assert ("messages", "show") in named
+    for pair in sorted(named - {("audit", "not")}):  # a line of the log
+        assert CliRunner().invoke(app, [*pair, "--help"]).exit_code == 0, pair
+
+
 def test_no_line_is_for_a_code_that_nobody_says() -> None:
     """A code that is gone takes its line along."""
     known = produced() | {"lost", "not-kept", "duplicate-mrn"}

@@ -41,6 +41,25 @@ def test_a_message_without_a_time_counts_as_now() -> None:
     assert limit.admit("A|B", None, START + 11 * MINUTE)
 
 
+def test_what_is_used_is_counted_as_the_limit_counts() -> None:
+    """Of the source nearest to its limit; a backlog of merges hours apart has used up next to nothing."""
+    limit = MergeLimit(4, 10 * MINUTE)
+    assert limit.used(START) == (0, 4)
+    for number in range(3):
+        limit.admit("A|B", START + MINUTE * number, START + MINUTE * number)
+    limit.admit("C|D", START, START)
+    assert limit.used(START + 3 * MINUTE) == (3, 4)
+    assert limit.used(START + 11 * MINUTE) == (1, 4)  # two of them are too long ago to count against the next one
+    assert limit.used(START + 30 * MINUTE) == (0, 4)
+    backlog = MergeLimit(4, 10 * MINUTE)
+    for number in range(8):
+        backlog.admit("A|B", START - timedelta(hours=number), START)
+    assert backlog.used(START) == (1, 4)
+    for number in range(8, 39):
+        backlog.admit("A|B", START - timedelta(hours=number), START)
+    assert backlog.used(START) == (39, 4 * CEILING)
+
+
 @pytest.fixture
 def channel() -> Channel:
     """A channel that lets two merges of a source through in ten minutes."""

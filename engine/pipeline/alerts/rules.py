@@ -127,7 +127,7 @@ def _of_channel(
 ) -> Iterator[Condition]:
     yield Condition(AlertKind.CHANNEL_STOPPED, name, facts.stopped)
     yield Condition(AlertKind.MERGE_LIMIT, name, facts.merges_held, "one source went past its limit")
-    used = f"{facts.merges} of {facts.merge_limit} merges"
+    used = f"{facts.merges} of {facts.merge_limit} merges of one source"
     burst = _past(facts.merges, facts.merge_limit * alerting.merge_burst, is_open(AlertKind.MERGE_BURST, name))
     yield Condition(AlertKind.MERGE_BURST, name, burst and facts.merges > 1, used)
     yield from _share(AlertKind.REFUSAL_RATIO, name, facts.refusals, alerting.refusal_ratio, is_open)
