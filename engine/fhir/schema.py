@@ -6,7 +6,6 @@ compiled.
 
 import gzip
 from collections.abc import Iterable, Iterator
-from datetime import date
 from enum import StrEnum
 from functools import cache
 from importlib.resources import files
@@ -16,7 +15,9 @@ from typing import Any, Final, NamedTuple
 import jsonschema_rs
 import orjson
 
+from engine.fhir.beyond import CHOICES, CONTAINED, Names, beyond
 from engine.fhir.bindings import R4_CODES, STU3_CODES, TOLERATED, bound
+from engine.fhir.defect import Defect, Kind
 from engine.fhir.primitives import corrected, dated
 from engine.fhir.required import R4_CHOICES, R4_PRIMITIVES, STU3_CHOICES, STU3_PRIMITIVES
 
@@ -24,42 +25,10 @@ Json = Any
 
 DEFINITIONS: Final = "#/definitions/"
 RESOURCE: Final = "ResourceList"
-CONTAINED: Final = "contained"
 # Defects told of each kind of check, and parts of an invalid resource that are looked at for them.
 MOST: Final = 100
 PARTS_LOOKED_AT: Final = 2_000
-# How a choice is named whose type is a date (`onsetDateTime`).
-DATED: Final = ("Date", "DateTime", "Instant")
-# The elements with a choice of types, in the types that are reached from those kept.
-CHOICES: Final = (
-    "abatement",
-    "age",
-    "allowed",
-    "asNeeded",
-    "author",
-    "born",
-    "bounds",
-    "deceased",
-    "detail",
-    "doseNumber",
-    "due",
-    "effective",
-    "medication",
-    "multipleBirth",
-    "occurred",
-    "occurrence",
-    "onBehalfOf",
-    "onset",
-    "performed",
-    "rate",
-    "reported",
-    "seriesDoses",
-    "start",
-    "timing",
-    "value",
-    "what",
-    "who",
-)
+WHOLE: Final = frozenset({"integer", "positiveInt", "unsignedInt"})
 
 
 class FhirVersion(StrEnum):
@@ -74,14 +43,6 @@ BINDINGS: Final = {FhirVersion.R4: (R4_CODES, {}), FhirVersion.STU3: (STU3_CODES
 REQUIRED_CHOICES: Final = {FhirVersion.R4: R4_CHOICES, FhirVersion.STU3: STU3_CHOICES}
 
 
-class Kind(StrEnum):
-    """What is wrong with an element: its shape, or the value in the right shape."""
-
-    STRUCTURE = "structure"
-    REQUIRED = "required"
-    VALUE = "value"
-
-
 class Element(NamedTuple):
     """What a type says of one element: the name of its type, whether it is a list, its codes where they are a set."""
 
@@ -89,14 +50,6 @@ class Element(NamedTuple):
     many: bool
     required: bool
     codes: frozenset[str] | None
-
-
-class Defect(NamedTuple):
-    """One fault of a resource: where (`Patient.name[0].family`) and of which kind; never the value itself."""
-
-    path: str
-    kind: Kind
-    text: str
 
 
 def defects(resource: dict[str, Json], version: FhirVersion) -> tuple[Defect, ...]:
@@ -108,7 +61,7 @@ def defects(resource: dict[str, Json], version: FhirVersion) -> tuple[Defect, ..
     name = str(resource["resourceType"])
     found = (_defect(error, name) for error in _errors(_validator(version, name), resource))
     contained = _contained(resource.get(CONTAINED, ()), version, name)
-    checks = (found, _beyond(resource, name, _dated(version)), contained)
+    checks = (found, beyond(resource, name, _names(version)), contained)
     return tuple(dict.fromkeys(defect for check in checks for defect in islice(check, MOST)))
 
 
@@ -138,16 +91,6 @@ def definitions(version: FhirVersion) -> dict[str, dict[str, Element]]:
         }
         for name, definition in found.items()
     }
-
-
-def valid_date(text: str) -> bool:
-    """Say whether the date part of a FHIR date or dateTime (YYYY, YYYY-MM, YYYY-MM-DD...) is in the calendar."""
-    parts = text[:10].split("-")
-    try:
-        date(*(int(part) for part in [*parts, "1", "1"][:3]))
-    except ValueError:
-        return False
-    return True
 
 
 def _schema(version: FhirVersion) -> dict[str, Json]:
@@ -202,8 +145,13 @@ def _definitions(version: FhirVersion) -> dict[str, Json]:
 
 
 @cache
-def _dated(version: FhirVersion) -> frozenset[str]:
-    return dated(_schema(version)["definitions"])
+def _names(version: FhirVersion) -> Names:
+    types: dict[str, set[str]] = {}
+    for elements in definitions(version).values():
+        for name, element in elements.items():
+            types.setdefault(name, set()).add(element.type)
+    whole = frozenset(name for name, found in types.items() if found & WHOLE and "decimal" not in found)
+    return Names(dated(_schema(version)["definitions"]), whole)
 
 
 @cache
@@ -280,42 +228,3 @@ def _contained(parts: Json, version: FhirVersion, name: str) -> Iterator[Defect]
         elif isinstance(type_name, str):
             found = defects(part, version)
             yield from (Defect(path + one.path.removeprefix(type_name), one.kind, one.text) for one in found)
-
-
-def _beyond(part: Json, path: str, dated_names: frozenset[str]) -> Iterator[Defect]:
-    """Yield what the schemas let pass: empty objects and lists, two choices of one element, impossible dates."""
-    if isinstance(part, dict):
-        if not part:
-            yield Defect(path, Kind.STRUCTURE, "an empty object")
-        yield from _choices(part, path)
-        for key, value in part.items():
-            if isinstance(value, str):
-                wrong = (key in dated_names or key.endswith(DATED)) and not _in_calendar(value)
-            elif isinstance(value, dict | list):
-                if key != CONTAINED or not value:
-                    yield from _beyond(value, f"{path}.{key}", dated_names)
-                wrong = key in dated_names and not all(map(_in_calendar, value))
-            else:
-                wrong = False
-            if wrong:
-                yield Defect(f"{path}.{key}", Kind.VALUE, "the date is not in the calendar")
-    elif isinstance(part, list):
-        if not part:
-            yield Defect(path, Kind.STRUCTURE, "an empty list")
-        for index, item in enumerate(part):
-            if isinstance(item, dict | list):
-                yield from _beyond(item, f"{path}[{index}]", dated_names)
-
-
-def _in_calendar(value: Json) -> bool:
-    return not isinstance(value, str) or not value[:4].isdigit() or valid_date(value)
-
-
-def _choices(part: dict[str, Json], path: str) -> Iterator[Defect]:
-    chosen = [key for key in part if key.startswith(CHOICES)]
-    if len(chosen) < 2:
-        return
-    for choice in CHOICES:
-        given = [key for key in chosen if key.startswith(choice) and key[len(choice) :][:1].isupper()]
-        if len(given) > 1:
-            yield Defect(f"{path}.{choice}[x]", Kind.STRUCTURE, "more than one choice of the element")

@@ -1,4 +1,4 @@
-"""JSON in and out, with decimals kept digit for digit (FHIR: the precision of a decimal has a meaning)."""
+"""JSON in and out, with numbers kept digit for digit (FHIR: the precision of a decimal has a meaning)."""
 
 import json
 import re
@@ -9,7 +9,8 @@ import orjson
 
 Json = Any
 
-DECIMAL: Final = re.compile(rb"[:\[,]\s*-?\d+[.eE]")
+# A number that orjson would not give back with its digits: a decimal, a minus zero, and one beyond 64 bits.
+EXACT: Final = re.compile(rb'(?:"\s*:|[\[,]|^)\s*(?:-?\d+[.eE]|-?\d{19}|-0)')
 NO_JSON: Final = (ValueError, RecursionError)
 MAX_DEPTH: Final = 100
 # A NUL in a string: no text of FHIR may have one, and PostgreSQL keeps none.
@@ -19,9 +20,10 @@ MAX_DIGITS: Final = 18
 
 
 def read_json(text: bytes) -> Json:
-    """Read JSON; decimals become Decimal. ValueError or RecursionError for what is no JSON."""
-    value = orjson.loads(text)
-    return json.loads(text, parse_float=Decimal) if DECIMAL.search(text) else value
+    """Read JSON; decimals and long numbers become Decimal. ValueError or RecursionError for what is no JSON."""
+    if EXACT.search(text):
+        return json.loads(text, parse_float=_decimal, parse_int=_whole)
+    return orjson.loads(text)
 
 
 def read_strictly(text: bytes) -> Json:
@@ -36,14 +38,14 @@ def read_strictly(text: bytes) -> Json:
     if NUL.search(text):
         raise ValueError("NUL in a string")
     # What comes out as it came in has no key twice, and is what almost all clients send.
-    if DECIMAL.search(text) or orjson.dumps(value) != text:
-        return json.loads(text, parse_float=Decimal, parse_int=_whole, object_pairs_hook=_unique)
+    if EXACT.search(text) or orjson.dumps(value) != text:
+        return json.loads(text, parse_float=_decimal, parse_int=_whole, object_pairs_hook=_unique)
     return value
 
 
 def write_json(value: Json) -> bytes:
     """Write JSON; a Decimal with the digits that it came with, orjson.Fragment as it is."""
-    return orjson.dumps(value, default=_decimal)
+    return orjson.dumps(value, default=_written)
 
 
 def _deep(value: Json) -> bool:
@@ -68,10 +70,20 @@ def _unique(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
 
 
 def _whole(digits: str) -> int | Decimal:
-    return int(digits) if len(digits) <= MAX_DIGITS else Decimal(digits)
+    return int(digits) if len(digits) <= MAX_DIGITS and digits != "-0" else Decimal(digits)
 
 
-def _decimal(value: object) -> orjson.Fragment:
+def _decimal(digits: str) -> Decimal:
+    try:
+        value = Decimal(digits)
+    except ArithmeticError as error:
+        raise ValueError("a number beyond a double") from error
+    if value and not float(digits):
+        raise ValueError("a number beyond a double")
+    return value
+
+
+def _written(value: object) -> orjson.Fragment:
     if isinstance(value, Decimal):
         return orjson.Fragment(str(value).encode())
     raise TypeError

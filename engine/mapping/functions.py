@@ -30,6 +30,8 @@ from engine.mapping.reading import Cells, Reading
 BAD_VALUE: Final = "bad-value"
 MAX_INTEGER: Final = 2_147_483_647
 DECIMAL: Final = re.compile(r"[+-]?(\d{1,15})(\.\d{1,15})?")
+# Significant digits that a double keeps, whatever they are.
+MOST_DIGITS: Final = 15
 
 
 def _date(kit: Kit, _: tuple[str, ...]) -> Made:
@@ -80,7 +82,7 @@ def _integer(least: int) -> Callable[[Kit, tuple[str, ...]], Made]:
 def _decimal(_: Kit, __: tuple[str, ...]) -> Made:
     def made(value: str, reading: Reading) -> int | float | None:
         match = DECIMAL.fullmatch(value)
-        if match is None:
+        if match is None or len(value.replace(".", "").lstrip("+-0")) > MOST_DIGITS:
             reading.warn(BAD_VALUE)
             return None
         return float(value) if match[2] else int(value)
@@ -234,7 +236,7 @@ FUNCTIONS: Final[Mapping[str, Function]] = {
     "boolean": Function(TEXT, "boolean", _boolean, "true or false by the table named", (1, 1)),
     "integer": Function(TEXT, "integer", _integer(0), "a whole number from 0"),
     "positive-integer": Function(TEXT, "positiveInt", _integer(1), "a whole number from 1"),
-    "decimal": Function(TEXT, "decimal", _decimal, "a number"),
+    "decimal": Function(TEXT, "decimal", _decimal, "a number of at most 15 significant digits"),
     "if-past": Function(
         TEXT, "code", _if_past, "the word named, where a date lies before the day of the event", words=1
     ),

@@ -123,6 +123,38 @@ async def test_all_of_a_message(feed):
     assert [one.method for one in feed.writes] == ["PUT"]  # Coverage.order is IN1-1
 
 
+@pytest.mark.parametrize(
+    ("sent", "kept"),
+    [
+        pytest.param("99999999999999999999", "99999999999999999999", id="20 digits"),
+        pytest.param("123456789012345.123456789012345", "123456789012345.123456789012345", id="30 digits"),
+        pytest.param("0.12345678901234567", "0.12345678901234567", id="more than a double has"),
+        pytest.param("1E5", "1E5", id="an exponent"),
+        pytest.param("-0", 0, id="minus zero"),
+        pytest.param("+007.50", 7.5, id="leading zeros"),
+        pytest.param("999999999999999", 999999999999999, id="15 digits"),
+        pytest.param("-123456789.012345", -123456789.012345, id="15 digits with a point"),
+    ],
+)
+async def test_numbers_of_observations(feed, sent, kept):
+    """OBX-5 of type NM is a quantity with the digits that were sent, or where no number of JSON holds them, their text.
+
+    All of the chart is read by both versions afterwards, and the same message writes nothing.
+    """
+    said = f"OBX|1|NM|2345-7^Glucose^LN||{sent}|mg/dL|||||F|||20260301080000"
+    verdict = await feed.say(said)
+    (found,) = feed.listed("Observation")
+    assert found.get("valueString") == kept or found["valueQuantity"]["value"] == kept
+    assert any(note.startswith("bad-value") for note in feed.plan.warnings) == isinstance(kept, str)
+    assert verdict.reason == "created"
+    for base in ("/fhir/R4", "/fhir"):
+        for path in (f"Observation?patient={feed.patient()}", f"Patient/{feed.patient()}/$everything"):
+            assert feed.service.ask("GET", f"{base}/{path}", client="physician").status_code == 200
+    feed.day -= 1
+    await feed.say(said)
+    assert feed.writes == []
+
+
 async def test_a_shorter_list_takes_back(feed):
     """What a new snapshot does not list is in error, cancelled or inactive; what is listed again is as before."""
     await feed.say(*ALL, "IN1|2|HMO|7782|Keswick Health", "NK1|2|Silva^Dora|SIS")

@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 
-from engine.fhir.schema import MOST, FhirVersion, Kind, defects, resource_types, valid_date
+from engine.fhir.beyond import valid_date
+from engine.fhir.defect import Kind
+from engine.fhir.schema import MOST, FhirVersion, defects, resource_types
 
 GOOD: dict[str, Any] = {
     "resourceType": "Patient",

@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 from typing import Any
 
-from engine.fhir.schema import Defect, FhirVersion, Kind, defects
+from engine.fhir.defect import Defect, Kind
+from engine.fhir.schema import FhirVersion, defects
 from engine.fhir.versions.names import name_in
 from engine.interchange.outcome import Category, Issue, RefusedError, refuse
 from engine.interchange.resource.definition import Definition

@@ -1,0 +1,20 @@
+"""What is wrong with a resource: where, and of which kind; never the value itself."""
+
+from enum import StrEnum
+from typing import NamedTuple
+
+
+class Kind(StrEnum):
+    """What is wrong with an element: its shape, or the value in the right shape."""
+
+    STRUCTURE = "structure"
+    REQUIRED = "required"
+    VALUE = "value"
+
+
+class Defect(NamedTuple):
+    """One fault of a resource: where (`Patient.name[0].family`) and of which kind; never the value itself."""
+
+    path: str
+    kind: Kind
+    text: str
