@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 # No example is refused for the time that it took or was drawn in: that tells of the machine.
 settings.register_profile("tests", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# What a planted bug breaks need not be found in its smallest form.
+settings.register_profile("seeded", settings.get_profile("tests"), phases=(Phase.explicit, Phase.generate))
 settings.load_profile("tests")
 # Else every process that a test starts would compile all modules anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

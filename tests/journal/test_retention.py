@@ -105,14 +105,15 @@ async def test_an_entry_leaves_whole_and_what_is_known_of_patients_stays(desk: D
 
 
 async def test_what_is_unfinished_stays_for_ever(desk: Desk) -> None:
-    """Held, waiting and received entries are work, however old."""
+    """Held, waiting and received entries are work, however old, and whatever rules say of them."""
     held = await desk.record("1", ("s|1",))
     await desk.claim()
     await desk.deliver(held, state=State.HELD, reason="http-422")
     await desk.record("2", ("s|1",))
     await desk.record("3", ("s|3",))
     await desk.record("4", ("s|4",))
-    assert await pruned(desk, days(9999)) == Pruned(0, 0, -1, -1)
+    rules = {"adt": dict.fromkeys(State, MONTH)}
+    assert await pruned(desk, days(9999), rules) == Pruned(0, 0, -1, -1)
 
 
 async def test_the_newest_entry_stays_so_that_numbers_go_on(desk: Desk) -> None:

@@ -1,5 +1,6 @@
 """What is sealed is read with its key in its place, and with nothing else."""
 
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -129,6 +130,25 @@ async def test_a_new_key_file_opens_what_the_old_one_sealed(desk: Desk) -> None:
     assert after is not None
     assert after.name("s|1") == name
     assert await desk.journal.read(lambda _connection: after.unseal(sealed, "raw")) == b"PID|1"
+
+
+@pytest.fixture
+async def sealed(opened: Opener, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Desk]:
+    """Give an open journal that is sealed."""
+    key = tmp_path / "key"
+    key.write_text(new_key())
+    key.chmod(0o600)
+    monkeypatch.setenv(KEY_FILE_VARIABLE, str(key))
+    async with opened() as desk:
+        yield desk
+
+
+async def test_a_message_moved_to_another_entry_is_not_read_there(sealed: Desk) -> None:
+    """Whoever can write the file cannot give one patient another one's message: each is bound to its entry."""
+    one, other = await sealed.record("1", ("s|1",)), await sealed.record("2", ("s|2",))
+    swap = "UPDATE payload SET raw = (SELECT raw FROM payload WHERE seq = ?) WHERE seq = ?"
+    await sealed.journal.write(lambda connection: connection.execute(swap, (one, other)) and None)
+    assert [bool(claimed.raw) for claimed in await sealed.claim()] == [True, False]
 
 
 OWNED = {

@@ -9,7 +9,7 @@ import pytest
 from engine.errors import ForbiddenMoveError, UnknownEntryError
 from engine.journal.entry import KnownIdentity, MergeSeen, Outcome, Ownership, State
 from engine.journal.reading import Reader
-from tests.journal.desk import LATE, NOW, Desk, Opener, intent, settlement
+from tests.journal.desk import LATE, NOW, Desk, Opener, entry, intent, settlement
 
 
 async def test_attempts_are_kept_with_request_and_response(desk: Desk) -> None:
@@ -40,6 +40,41 @@ async def test_a_retry_keeps_its_place_until_it_is_due(desk: Desk) -> None:
     await desk.deliver(first)
     assert await desk.claimed() == [second]
     assert await desk.journal.next_due("d") is None
+
+
+async def test_a_merge_waits_for_all_that_is_older_of_either_patient(desk: Desk) -> None:
+    """It heads neither lane before both are empty."""
+    one, other = await desk.record("1", ("s|1",)), await desk.record("2", ("s|2",))
+    merge = await desk.record("3", ("s|1",), ("s|2",))
+    assert await desk.claimed() == [one, other]
+    assert await desk.deliver(one) == 0
+    assert await desk.claimed() == []
+    assert await desk.deliver(other) == 1
+    assert await desk.claimed() == [merge]
+
+
+async def test_what_heads_a_joined_lane_waits_for_a_later_one_that_is_out(desk: Desk) -> None:
+    """Two patients become one while the later message of them is being delivered and the older one waits to retry."""
+    older, later = await desk.record("1", ("s|1",)), await desk.record("2", ("s|2",))
+    assert await desk.claimed() == [older, later]
+    await desk.journal.settle(settlement(older, State.RECEIVED, retry_at=NOW))
+    await desk.record("3", ("s|1",), ("s|2",), unite=True)
+    assert await desk.claimed(now=LATE) == []
+    await desk.deliver(later)
+    assert await desk.claimed(now=LATE) == [older]
+
+
+async def test_a_lane_made_in_a_batch_that_was_undone_is_made_again(opened: Opener) -> None:
+    """What spoils a batch, here an end of something not claimed, leaves no lane behind that only memory knows."""
+    async with opened() as desk:
+        one = await desk.record("1", ("s|1",))
+        calls = (desk.journal.record(entry("2", ("s|2",))), desk.journal.settle(settlement(one)))
+        two, refused = await desk.together(calls, errors=True)
+        assert isinstance(refused, ForbiddenMoveError)
+        three = await desk.record("3", ("s|3",))
+    async with opened() as desk:
+        await desk.record("4", ("s|2",))
+        assert await desk.claimed() == [one, two.seq, three]
 
 
 async def test_a_claim_is_taken_back_after_a_kill(opened: Opener) -> None:

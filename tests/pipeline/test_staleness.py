@@ -47,6 +47,17 @@ async def test_an_event_of_two_patients_is_newer_for_each_of_them(desk: Desk) ->
     assert not await memory.is_stale((3,), plan(0))
 
 
+async def test_a_merge_hands_its_newest_event_on(desk: Desk) -> None:
+    """What was newest for either patient is newest for both from then on, over a restart too."""
+    await applied(desk, DestinationMemory("d", desk.journal), (1,), NOW + timedelta(hours=1))
+    await applied(desk, DestinationMemory("d", desk.journal), (2,), NOW + timedelta(hours=5))
+    merge = await desk.record("merge", ("s|1",), ("s|2",), unite=True)
+    (claimed,) = await desk.claim()
+    assert claimed.seq == merge
+    assert await DestinationMemory("d", desk.journal).is_stale(claimed.lanes, plan(3))
+    assert not await DestinationMemory("d", desk.journal).is_stale(claimed.lanes, plan(6))
+
+
 async def test_what_was_forgotten_is_not_taken_for_the_newest(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """An old event applied by force, after its lane left the memory, hides nothing that is newer in the journal."""
     monkeypatch.setattr("engine.pipeline.memory.REMEMBERED", 1)

@@ -1,0 +1,129 @@
+"""One block in, one reply out, over a real journal: what a sender is told when it matters most."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from engine.config.channel import Channel
+from engine.config.shipped import shipped
+from engine.hl7.message import parse
+from engine.journal.entry import State
+from engine.mapping.case import channel_of
+from engine.mapping.compile import compile_mapping, load
+from engine.pipeline.feed import feeds_of
+from engine.pipeline.handover import Handover
+from engine.pipeline.intake import Intake
+from engine.pipeline.merge_limit import MergeBrake
+from engine.pipeline.outcomes import Outcomes
+from engine.pipeline.pauses import Pauses
+from engine.pipeline.shared import Shared
+from engine.pipeline.tally import Tally
+from engine.receive.block import Block, BlockKind
+from engine.receive.reply import Peer, Reply
+from tests.journal.desk import NOW, Desk, open_desk
+
+# More than any disk has: nothing new is accepted.
+NO_ROOM = 2**60
+
+
+def raw(control_id: str = "M1", asked: str = "", kind: str = "ADT^A08", name: str = "Mustermann") -> bytes:
+    """Return a message; `asked` are MSH-15 and MSH-16."""
+    return (
+        f"MSH|^~\\&|HIS|RVB|||20260301120000||{kind}|{control_id}|P|2.5.1|||{asked}\rEVN||20260301120000\r"
+        f"PID|1||4711^^^RVB^MR||{name}^Max||19700101|M\r"
+    ).encode()
+
+
+def clock() -> datetime:
+    """Return the same moment each time."""
+    return NOW
+
+
+class Door:
+    """An intake over a journal, with the destinations that it woke."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+        self.woken: list[tuple[str, ...]] = []
+        channel: Channel = channel_of({"authorities": {"RVB": "https://mrn.riverbend.example"}})
+        mapping = compile_mapping(load([shipped("mappings")], "adt"), channel)
+        feeds = feeds_of({channel.channel: channel}, {channel.channel: mapping})
+        journal = desk.journal
+        shared = Shared(feeds, Handover(), Outcomes(), Pauses(journal), MergeBrake(journal), clock)
+        self.intake = Intake(channel.channel, journal, shared, self.woken.append, "B", Tally())
+
+    async def ask(self, content: bytes, kind: BlockKind = BlockKind.COMPLETE) -> Reply:
+        """Answer one block."""
+        return await self.intake.answer(Block(content, kind, 0.0, 0.0), Peer("127.0.0.1", 40_000))
+
+
+@pytest.fixture
+async def door(desk: Desk) -> Door:
+    """Give an intake over an open journal."""
+    return Door(desk)
+
+
+@pytest.fixture
+async def full(tmp_path: Path) -> AsyncIterator[Door]:
+    """Give an intake over a journal whose disk has no room."""
+    async with open_desk(tmp_path, reserve_bytes=NO_ROOM) as desk:
+        yield Door(desk)
+
+
+def code_of(reply: Reply) -> str:
+    """Return MSA-1 of a reply."""
+    assert isinstance(reply.now, bytes)
+    code = parse(reply.now).leaf("MSA", 1)
+    assert isinstance(code, str)
+    return code
+
+
+@pytest.mark.parametrize(
+    ("asked", "code"), [pytest.param("", "AR", id="original"), pytest.param("AL|NE", "CE", id="enhanced")]
+)
+async def test_what_could_not_be_stored_is_refused(full: Door, asked: str, code: str) -> None:
+    """A full disk: the sender is told to send again, and nothing is woken."""
+    reply = await full.ask(raw(asked=asked))
+    assert code_of(reply) == code
+    assert (reply.stored, full.woken) == (False, [])
+
+
+async def test_what_could_not_be_stored_and_may_not_be_answered_ends_the_line(full: Door) -> None:
+    """MSH-15 NE: silence would say that it was stored."""
+    reply = await full.ask(raw(asked="NE|NE"))
+    assert (reply.now, reply.close, reply.stored) == (None, True, False)
+
+
+async def test_a_resend_is_answered_with_the_bytes_of_the_first_time(door: Door) -> None:
+    """Its MSH-10 too; nothing is delivered a second time."""
+    first, second = await door.ask(raw()), await door.ask(raw())
+    assert code_of(first) == "AA"
+    assert second.now == first.now
+    assert door.woken == [("nowhere",)]
+    assert await door.desk.claimed(destination="nowhere") == [1]
+
+
+async def test_other_bytes_under_the_same_control_id_are_a_message(door: Door) -> None:
+    """At once in one commit, or one after the other: each is answered for itself, and each is delivered."""
+    replies = await asyncio.gather(door.ask(raw()), door.ask(raw(name="Musterfrau")))
+    replies += [await door.ask(raw(name="Muster"))]
+    assert [code_of(reply) for reply in replies] == ["AA", "AA", "AA"]
+    assert len({reply.now for reply in replies}) == 3
+    assert door.woken == [("nowhere",)] * 3
+
+
+async def test_an_acknowledgement_is_never_answered(door: Door) -> None:
+    """Two engines that face each other would go on for ever; it is kept, and routed nowhere."""
+    reply = await door.ask(raw(kind="ACK^A08"))
+    assert (reply.now, reply.close, door.woken) == (None, False, [])
+    rows = await door.desk.journal.read(lambda connection: connection.execute("SELECT state FROM entry").fetchall())
+    assert rows == [(State.FILTERED.value,)]
+
+
+async def test_a_block_over_the_limit_is_refused_and_the_line_ends(door: Door) -> None:
+    """What follows on it could be the rest of the same message."""
+    reply = await door.ask(raw(), BlockKind.OVERSIZE)
+    assert (code_of(reply), reply.close, reply.stored) == ("AR", True, False)

@@ -1,0 +1,1 @@
+"""Bugs planted on purpose, and the tests that must die of them."""

@@ -1,0 +1,717 @@
+"""The bugs: what each would mean for a patient or a hospital, the text it stands in, and the tests that must fail.
+
+Each is small, plausible, and in a room where a mistake harms somebody. `was` stands exactly once in its file.
+"""
+
+from typing import Final, NamedTuple
+
+
+class Bug(NamedTuple):
+    """One bug: in `file` the text `was` becomes `now`; at least one of `tests` (paths below tests/) must fail."""
+
+    harm: str
+    file: str
+    was: str
+    now: str
+    tests: tuple[str, ...]
+
+
+JOURNAL: Final = (
+    Bug(
+        "the engine answers before what a killed process wrote is on the disk",
+        "journal/database.py",
+        "        barrier(connection)\n    except sqlite3.Error",
+        "    except sqlite3.Error",
+        ("journal/test_database.py",),
+    ),
+    Bug(
+        "a power cut takes what was acknowledged",
+        "sqlite.py",
+        '("synchronous", "FULL", 2)',
+        '("synchronous", "NORMAL", 1)',
+        ("journal/test_durability.py", "journal/test_database.py"),
+    ),
+    Bug(
+        "messages are acknowledged before they are committed",
+        "journal/writer.py",
+        "_LAZY: Final = frozenset({Kind.LOOK, Kind.CLAIM})",
+        "_LAZY: Final = frozenset({Kind.LOOK, Kind.CLAIM, Kind.RECORD})",
+        ("journal/test_durability.py",),
+    ),
+    Bug(
+        "after a disk error the writer goes on, and a later sync lies",
+        "journal/writer.py",
+        "elif is_disk_error(error) or isinstance(error, JournalFailedError):",
+        "elif isinstance(error, JournalFailedError):",
+        ("journal/test_durability.py",),
+    ),
+    Bug(
+        "after a rollback lanes are remembered that the file does not have",
+        "journal/writer.py",
+        "                self._lanes.forget()\n",
+        "",
+        ("journal/test_settling.py",),
+    ),
+    Bug(
+        "other bytes under a used control id are answered AA and lost",
+        "journal/recording.py",
+        "e.fingerprint = ? AND e.sha256 = ?",
+        "(1 OR e.fingerprint = ?) AND (1 OR e.sha256 = ?)",
+        ("journal/test_recording.py",),
+    ),
+    Bug(
+        "other bytes under a control id of the same commit are answered AA and lost",
+        "journal/recording.py",
+        "if other == digest and recorded.state is not State.REJECTED:",
+        "if recorded.state is not State.REJECTED:",
+        ("journal/test_recording.py",),
+    ),
+    Bug(
+        "what was refused once is refused for ever, or answered as if it had been taken",
+        "journal/recording.py",
+        "AND e.state NOT IN ('rejected', 'discarded')\n",
+        "",
+        ("journal/test_recording.py",),
+    ),
+    Bug(
+        "a later message of one patient overtakes an earlier one",
+        "journal/recording.py",
+        "CASE WHEN EXISTS (SELECT 1 FROM queue WHERE destination = ?2 AND lane = ?4 AND seq < ?1)",
+        "CASE WHEN EXISTS (SELECT 1 FROM queue WHERE destination = ?2 AND lane = ?4 AND seq > ?1)",
+        ("journal/test_recording.py", "journal/test_lanes.py"),
+    ),
+    Bug(
+        "a merge overtakes what is under way for one of its patients",
+        "journal/recording.py",
+        "WHERE q.destination = ?2 AND q.lane = mine.value AND q.seq < ?1)",
+        "WHERE q.destination = ?2 AND q.lane = mine.value AND q.seq < 0)",
+        ("journal/test_settling.py",),
+    ),
+    Bug(
+        "the numbers of one patient stay in two lanes after a merge",
+        "journal/lanes.py",
+        "for lane in lanes[1:]:",
+        "for lane in lanes[2:]:",
+        ("journal/test_lanes.py",),
+    ),
+    Bug(
+        "two messages of one patient run at a time after their lanes were joined",
+        "journal/lanes.py",
+        "            execute(DEMOTE, (destination, destination, into, destination, into))\n",
+        "            pass\n",
+        ("journal/test_lanes.py",),
+    ),
+    Bug(
+        "after a merge an older event passes for news",
+        "journal/lanes.py",
+        "        execute(MOVE_APPLIED, (into, lane))\n",
+        "",
+        ("pipeline/test_staleness.py",),
+    ),
+    Bug(
+        "a delivery starts beside another one of its lane that is still out",
+        "journal/claiming.py",
+        "if out and (row[0] in out or not busy.isdisjoint(lanes)):",
+        "if out and row[0] in out:",
+        ("journal/test_settling.py",),
+    ),
+    Bug(
+        "what was under way at a kill is never delivered",
+        "journal/claiming.py",
+        "            self._connection.execute(GIVE_BACK, (destination,))\n",
+        "            pass\n",
+        ("journal/test_durability.py", "journal/test_recording.py", "journal/test_reading.py"),
+    ),
+    Bug(
+        "after a kill in the middle of a write it is not read before it is written again",
+        "journal/claiming.py",
+        "intent = self._open_intent(seq, destination) if made else None",
+        "intent = None",
+        ("journal/test_settling.py", "journal/test_durability.py"),
+    ),
+    Bug(
+        "the next of a lane runs although it waits for another patient, too",
+        "journal/settling.py",
+        "  WHERE q.destination = ?1 AND q.lane = mine.value AND q.seq < delivery.seq)",
+        "  WHERE q.destination = ?1 AND q.lane = mine.value AND q.seq < 0)",
+        ("journal/test_settling.py", "journal/test_lanes.py"),
+    ),
+    Bug(
+        "a held message lets the patient's later ones pass",
+        "journal/settling.py",
+        "(settlement.state is State.HELD and not settlement.keep_lane)",
+        "settlement.state is State.HELD",
+        ("journal/test_settling.py",),
+    ),
+    Bug(
+        "an entry goes from one end to another",
+        "journal/entry.py",
+        "    if after not in MOVES[before]:",
+        "    if after not in MOVES:",
+        ("journal/test_entry.py",),
+    ),
+    Bug(
+        "retention takes messages that were never delivered",
+        "journal/retention.py",
+        " for state, kept in by_state.items() if state not in UNFINISHED}",
+        " for state, kept in by_state.items()}",
+        ("journal/test_retention.py",),
+    ),
+    Bug(
+        "retention gives a number out twice",
+        "journal/retention.py",
+        "seq != newest and ",
+        "",
+        ("journal/test_retention.py",),
+    ),
+    Bug(
+        "a sealed body may be moved from one patient's message to another's",
+        "journal/sealing.py",
+        '    return f"message {seq}"\n',
+        '    return "message"\n',
+        ("journal/test_sealing.py",),
+    ),
+    Bug(
+        "two engines write one journal",
+        "journal/lock.py",
+        "fcntl.LOCK_EX | fcntl.LOCK_NB",
+        "fcntl.LOCK_SH | fcntl.LOCK_NB",
+        ("journal/test_durability.py", "journal/test_database.py", "journal/test_mount.py"),
+    ),
+    Bug(
+        "merges counted before a restart are forgotten, and a runaway feed goes on",
+        "journal/merging.py",
+        "    for number, one in enumerate(merges):",
+        "    for number, one in enumerate(list(merges)[:0]):",
+        ("pipeline/test_merge_limit.py", "flow/test_brakes.py"),
+    ),
+)
+
+AUDIT: Final = (
+    Bug(
+        "rows of the audit trail are changed without a trace",
+        "journal/audit.py",
+        "return sha256(before + canonical(",
+        "return sha256(canonical(",
+        ("journal/test_audit.py",),
+    ),
+    Bug(
+        "rows of the audit trail are taken out without a trace",
+        "journal/audited.py",
+        "    if seq != last + 1:",
+        "    if seq <= last:",
+        ("journal/test_audit.py",),
+    ),
+    Bug(
+        "the end of the audit trail is cut off without a trace",
+        "journal/audited.py",
+        "        if witness.seq > last:",
+        "        if witness.seq > last + 1_000_000:",
+        ("journal/test_audit.py", "ops/test_anchors.py"),
+    ),
+    Bug(
+        "an act is recorded only once it is done",
+        "ops/acts/act.py",
+        "        row = await self._trail.ask(actor, act.name, given)\n        try:\n"
+        "            if act.permission is Permission.OPERATE:\n"
+        '                fault.point("F19")\n'
+        "            return await act.run(self._engine, actor, given)\n",
+        "        row = 0\n        try:\n"
+        "            if act.permission is Permission.OPERATE:\n"
+        '                fault.point("F19")\n'
+        "            done = await act.run(self._engine, actor, given)\n"
+        "            await self._trail.ask(actor, act.name, given)\n"
+        "            return done\n",
+        ("ops/acts",),
+    ),
+    Bug(
+        "whoever is refused leaves no trace",
+        "ops/acts/act.py",
+        "            await self._trail.refuse(actor, name, given, error)\n",
+        "",
+        ("ops/acts",),
+    ),
+    Bug(
+        "what a patient's data was looked at for is not in the trail",
+        "journal/audit.py",
+        "        patients += [mark for entry in entries for key in _keys(connection, entry) for mark in marks(key)]\n",
+        "        patients += []\n",
+        ("ops/acts", "journal/test_audit.py"),
+    ),
+)
+
+INTAKE: Final = (
+    Bug(
+        "what could not be stored is answered AA",
+        "pipeline/intake.py",
+        "        code = mode_of(header, feed.channel.acknowledgement_mode).at_commit((finding,))\n",
+        "        code = mode_of(header, feed.channel.acknowledgement_mode).at_commit(())\n",
+        ("pipeline/test_intake.py",),
+    ),
+    Bug(
+        "a message that comes twice is answered otherwise the second time",
+        "pipeline/intake.py",
+        "        answer = ack if taken_since else recorded.acknowledgement\n",
+        "        answer = ack\n",
+        ("pipeline/test_intake.py",),
+    ),
+    Bug(
+        "an engine of ours acknowledges acknowledgements for ever",
+        "pipeline/judgement.py",
+        "        return self.reason == ACKNOWLEDGEMENT\n",
+        "        return False\n",
+        ("pipeline/test_intake.py",),
+    ),
+    Bug(
+        "the merge limit lets one merge too many through",
+        "pipeline/merge_limit.py",
+        "if near >= self._merges or",
+        "if near > self._merges or",
+        ("pipeline/test_merge_limit.py",),
+    ),
+    Bug(
+        "merges go on although a person has not let them",
+        "pipeline/merge_limit.py",
+        "        if channel.channel in self.held:\n            return False\n",
+        "",
+        ("pipeline/test_merge_limit.py",),
+    ),
+)
+
+DELIVER: Final = (
+    Bug(
+        "a write is sent before it is in the journal",
+        "deliver/exchange.py",
+        "        await self._intend(request)\n        try:\n            answer",
+        "        try:\n            answer",
+        ("deliver/test_upsert.py", "deliver/test_merge.py"),
+    ),
+    Bug(
+        "an OperationOutcome of errors in a 200 passes for success",
+        "deliver/exchange.py",
+        "        if failure is Failure.NONE and outcome.is_fault(answer.json):",
+        "        if False and outcome.is_fault(answer.json):",
+        ("deliver/test_upsert.py", "deliver/test_merge.py", "deliver/test_client.py"),
+    ),
+    Bug(
+        "another system's change of the patient is overwritten",
+        "deliver/upsert.py",
+        '    headers = (("If-Match", patient.tag),) if patient.tag else ()\n    spoken',
+        "    headers = ()\n    spoken",
+        ("deliver/test_upsert.py",),
+    ),
+    Bug(
+        "'unchanged' is said of a record that nobody has read",
+        "deliver/upsert.py",
+        '        if not patient.fresh:\n            return "", await',
+        '        if not patient:\n            return "", await',
+        ("deliver/test_upsert.py",),
+    ),
+    Bug(
+        "a patient deleted at the source comes back with any message",
+        "deliver/upsert.py",
+        "    if interaction.reactivate:\n",
+        "    if interaction:\n",
+        ("deliver/test_upsert.py",),
+    ),
+    Bug(
+        "one of two charts is chosen",
+        "deliver/resolve.py",
+        "    if len(candidates) == 1:\n        return candidates[0]",
+        "    if candidates:\n        return candidates[0]",
+        ("deliver/test_upsert.py",),
+    ),
+    Bug(
+        "another registration's chart is taken for this one's",
+        "deliver/resolve.py",
+        "    return any(number.system == preferred.system and number.value != preferred.value for number in numbers)",
+        "    return False",
+        ("deliver/test_upsert.py",),
+    ),
+    Bug(
+        "a merge that was sent is believed, not seen",
+        "deliver/union.py",
+        '        raise error_of(Failure.AMBIGUOUS, "merge-unverified", 200, ("merge-unverified",))\n',
+        "        pass\n",
+        ("deliver/test_merge.py",),
+    ),
+    Bug(
+        "a patient is merged into itself",
+        "deliver/merge.py",
+        '        raise RejectedDeliveryError("self-merge")\n',
+        '        return "already-merged"\n',
+        ("deliver/test_merge.py",),
+    ),
+    Bug(
+        "an inverse merge is carried out or passed over",
+        "deliver/merge.py",
+        '            raise HeldDeliveryError("merge-cycle")\n',
+        '            return "already-merged"\n',
+        ("deliver/test_merge.py",),
+    ),
+    Bug(
+        "two people are merged whose names and birth dates differ",
+        "deliver/merge.py",
+        '        if exchange.channel.merge_conflict == "hold":\n',
+        '        if exchange.channel.merge_conflict == "never":\n',
+        ("deliver/test_merge.py",),
+    ),
+    Bug(
+        "a chart that was merged elsewhere is merged once more",
+        "deliver/merge.py",
+        "    if source.redirected or _retired(interaction, source):\n"
+        '        raise HeldDeliveryError("source-merged-elsewhere")\n    if target.redirected:',
+        "    if target.redirected:",
+        ("deliver/test_merge.py",),
+    ),
+    Bug(
+        "the source of a merge comes before the survivor, and a crash leaves nobody",
+        "deliver/union.py",
+        '    await revise(exchange, survivor, replaces)\n    fault.point("F18")\n',
+        "    await revise(exchange, source, replaced)\n    await revise(exchange, survivor, replaces)\n",
+        ("deliver/test_merge.py",),
+    ),
+    Bug(
+        "a change of number makes two patients one",
+        "deliver/rename.py",
+        '        raise HeldDeliveryError("would-merge")\n    if target.redirected',
+        "        return source\n    if target.redirected",
+        ("deliver/test_rename.py",),
+    ),
+    Bug(
+        "a visit goes to another patient",
+        "deliver/found.py",
+        '    raise HeldDeliveryError("visit-of-another-patient" if',
+        '    return None and HeldDeliveryError("visit-of-another-patient" if',
+        ("deliver/test_visits.py",),
+    ),
+    Bug(
+        "a second patient is left behind after a race of two creates",
+        "deliver/create.py",
+        "    if others:\n        exchange.server.cache.drop",
+        "    if False:\n        exchange.server.cache.drop",
+        ("deliver/test_upsert.py",),
+    ),
+    Bug(
+        "somebody with the same name and birth date gets this patient's number",
+        "deliver/create.py",
+        " or any(item.system in systems for item in numbers):",
+        ":",
+        ("deliver/test_upsert.py",),
+    ),
+    Bug(
+        "a write without an answer is repeated without a look",
+        "deliver/failure.py",
+        "    500: Failure.AMBIGUOUS,",
+        "    500: Failure.PERMANENT,",
+        ("deliver",),
+    ),
+    Bug(
+        "a server that ignores If-Match passes for one that honours it",
+        "deliver/prove.py",
+        "    if answer.status in _REFUSED:\n",
+        "    if answer.status:\n",
+        ("deliver/test_abilities.py", "deliver/test_upsert.py"),
+    ),
+)
+
+IDENTITY: Final = (
+    Bug(
+        "all zeros are somebody's number",
+        "mapping/identifier.py",
+        'if not bare.strip("0") or (len(bare) >= 3 and not bare.strip("9")):',
+        'if len(bare) >= 3 and not bare.strip("9"):',
+        ("mapping/test_identify.py",),
+    ),
+    Bug(
+        "a dummy social security number joins thousands of charts",
+        "mapping/identifier.py",
+        "if not value or type_ in self.rules.not_identity or self.expired(cells, today):",
+        "if not value or self.expired(cells, today):",
+        ("mapping/test_identify.py",),
+    ),
+    Bug(
+        "a number that has run out still finds its chart",
+        "mapping/identifier.py",
+        "        return until < today[: len(until)]\n",
+        "        return False\n",
+        ("mapping/test_identify.py",),
+    ),
+    Bug(
+        "merges are made on a channel that does not allow them",
+        "mapping/identify.py",
+        "        if not self._setting.allow_merge:\n",
+        "        if self._setting is None:\n",
+        ("mapping/test_identify.py",),
+    ),
+    Bug(
+        "a self-merge passes the door",
+        "mapping/merge.py",
+        "    if found.source.identity == found.target.identity:\n",
+        "    if found.source is found.target:\n",
+        ("mapping/test_identify.py",),
+    ),
+    Bug(
+        "numbers of an authority that nobody has named are merged",
+        "mapping/merge.py",
+        "    if unnamed:\n",
+        "    if not unnamed and len(unnamed):\n",
+        ("mapping/test_identify.py",),
+    ),
+    Bug(
+        "an unlisted authority's numbers pass although the channel refuses them",
+        "mapping/identify.py",
+        "        if not self._setting.refuse_unknown_authority:\n",
+        "        if self._setting:\n",
+        ("mapping/test_identify.py",),
+    ),
+)
+
+OAUTH: Final = (
+    Bug(
+        "a client uses another one's refresh token",
+        "interchange/oauth/vault.py",
+        " or token.client != client:",
+        ":",
+        ("interchange/test_oauth.py",),
+    ),
+    Bug(
+        "a copied refresh token goes on unnoticed",
+        "interchange/oauth/vault.py",
+        "                self.end(connection, token.pair)\n",
+        "                pass\n",
+        ("interchange/test_oauth.py",),
+    ),
+    Bug(
+        "a revoked token goes on opening the service",
+        "interchange/oauth/vault.py",
+        "            if known is None or known.revoked:\n",
+        "            if known is None:\n",
+        ("interchange/test_oauth.py",),
+    ),
+    Bug(
+        "an expired token goes on opening the service",
+        "interchange/http/door.py",
+        "    if service.vault.seconds_left(found) <= 0:\n",
+        "    if service.vault.seconds_left(found) <= -1_000_000_000:\n",
+        ("interchange/test_access.py", "interchange/test_oauth.py"),
+    ),
+    Bug(
+        "a refresh token opens the service",
+        "interchange/http/door.py",
+        " or found.kind != TokenKind.ACCESS:",
+        ":",
+        ("interchange/test_access.py", "interchange/test_oauth.py"),
+    ),
+    Bug(
+        "an authorization code is good twice",
+        "interchange/oauth/code.py",
+        "            connection.execute(USE, (digest,))\n",
+        "",
+        ("interchange/test_sign_in.py",),
+    ),
+    Bug(
+        "a stolen code is exchanged without its verifier",
+        "interchange/oauth/code.py",
+        "        return not given.challenge and not asked.verifier\n",
+        "        return True\n",
+        ("interchange/test_sign_in.py",),
+    ),
+    Bug(
+        "a code goes to another address than the one allowed",
+        "interchange/oauth/code.py",
+        "    if given.redirect_uri != asked.redirect_uri:\n        return False\n",
+        "",
+        ("interchange/test_sign_in.py",),
+    ),
+    Bug(
+        "an assertion made for another server is taken",
+        "interchange/oauth/assertion.py",
+        '    if claims["aud"] not in (expected.audience, [expected.audience]):\n',
+        '    if not claims["aud"]:\n',
+        ("interchange/test_assertion.py",),
+    ),
+    Bug(
+        "an assertion is good twice",
+        "interchange/oauth/assertion.py",
+        "return bool(connection.execute(SPEND, (digest, until)).rowcount == 1)",
+        "return bool(connection.execute(SPEND, (digest, until)).rowcount >= -1)",
+        ("interchange/test_assertion.py",),
+    ),
+    Bug(
+        "who may read may write",
+        "interchange/oauth/scope.py",
+        "    return any(access in one.access and one.type in {ANY, type_name.lower()} for one in rights)",
+        "    return any(one.access and one.type in {ANY, type_name.lower()} for one in rights)",
+        ("interchange/test_roles.py", "interchange/test_walk.py"),
+    ),
+    Bug(
+        "a client is granted more than it is registered for",
+        "interchange/oauth/scope.py",
+        "asked.access <= given.access and given.type in {ANY, asked.type}",
+        "given.type in {ANY, asked.type}",
+        ("interchange/test_oauth.py",),
+    ),
+    Bug(
+        "a nurse prescribes",
+        "interchange/oauth/role.py",
+        "    Action.PRESCRIBE: CLINICIANS - {Role.NURSE},",
+        "    Action.PRESCRIBE: CLINICIANS,",
+        ("interchange/test_roles.py",),
+    ),
+)
+
+TENANTS: Final = (
+    Bug(
+        "one hospital reads another one's patients",
+        "interchange/store/transaction.py",
+        "survivor, body FROM resource WHERE tenant=? AND type=? AND id=?",
+        "survivor, body FROM resource WHERE tenant>=? * 0 AND type=? AND id=?",
+        ("interchange/test_access.py", "interchange/test_walk.py", "interchange/test_store.py"),
+    ),
+    Bug(
+        "a search finds another hospital's patients",
+        "interchange/store/query.py",
+        'LIVE: Final = "tenant = ? AND type = ? AND survivor IS NULL"',
+        'LIVE: Final = "tenant >= ? * 0 AND type = ? AND survivor IS NULL"',
+        ("interchange/test_search.py", "interchange/test_walk.py", "interchange/test_access.py"),
+    ),
+    Bug(
+        "another hospital's record takes a number away",
+        "interchange/store/transaction.py",
+        '"SELECT DISTINCT key FROM identifier_index WHERE tenant=? AND parameter=?',
+        '"SELECT DISTINCT key FROM identifier_index WHERE tenant>=? * 0 AND parameter=?',
+        ("interchange/test_create.py", "interchange/test_access.py"),
+    ),
+    Bug(
+        "two patients carry one medical record number",
+        "interchange/patient/write.py",
+        "        if any(key != own_key for key in holders):\n",
+        "        if False and any(key != own_key for key in holders):\n",
+        ("interchange/test_create.py", "interchange/test_update.py"),
+    ),
+    Bug(
+        "a conditional create takes one of several",
+        "interchange/resource/precondition.py",
+        "    if found.total > 1:\n",
+        "    if found.total > 1_000_000:\n",
+        ("interchange/test_create.py",),
+    ),
+    Bug(
+        "a late update overwrites a newer one",
+        "interchange/resource/precondition.py",
+        "        if self.match is not None and (stored is None or str(stored.version) != self.match):",
+        "        if self.match is not None and stored is None:",
+        ("interchange/test_update.py",),
+    ),
+    Bug(
+        "a refused write of one request is kept with the others of its commit",
+        "interchange/store/writer.py",
+        '            self._connection.execute("ROLLBACK TO job")\n',
+        "",
+        ("interchange/test_store.py", "interchange/test_writes.py", "interchange/test_merge.py"),
+    ),
+    Bug(
+        "after a merge the old number finds nobody",
+        "interchange/store/transaction.py",
+        "        self.connection.execute(MOVE_IDENTIFIERS, (survivor.key, stored.key))\n",
+        "",
+        ("interchange/test_merge.py",),
+    ),
+    Bug(
+        "after a merge a result still hangs on the gone patient",
+        "interchange/store/transaction.py",
+        "        self.connection.execute(REDIRECT, (new, self.tenant, old, *but))\n",
+        "",
+        ("interchange/test_merge_references.py", "interchange/test_merge.py"),
+    ),
+    Bug(
+        "a merged-away patient is written to as if it lived",
+        "interchange/patient/update.py",
+        "    if stored.survivor is not None:\n",
+        "    if stored.survivor is not None and stored.version < 0:\n",
+        ("interchange/test_merge.py", "interchange/test_update.py"),
+    ),
+)
+
+PAGES: Final = (
+    Bug(
+        "a page of somebody else replays messages in an operator's name",
+        "ops/web/gatekeeper.py",
+        '        if not call.cookie or not self.desk.access.is_csrf(call.cookie, call.form.get(FIELD, "")):\n',
+        "        if not call.cookie:\n",
+        ("ops/web/test_csrf.py", "ops/web/test_hostile.py", "ops/web/test_flows.py"),
+    ),
+    Bug(
+        "a form from elsewhere is taken",
+        "ops/web/csrf.py",
+        '    if site is not None and site != "same-origin":\n',
+        '    if site is not None and site == "never":\n',
+        ("ops/web/test_csrf.py",),
+    ),
+    Bug(
+        "a viewer opens pages of administrators",
+        "ops/web/gatekeeper.py",
+        "        if isinstance(self.route.needs, Permission) and not call.may(self.route.needs):\n",
+        "        if isinstance(self.route.needs, Permission) and call.actor is None:\n",
+        ("ops/web/test_http.py", "ops/web/test_flows.py", "ops/web/test_hostile.py"),
+    ),
+    Bug(
+        "a session of somebody who left the desk goes on for days",
+        "ops/access/access.py",
+        "        if row is None or now - row.seen_at > IDLE or now - row.began_at > ABSOLUTE:\n",
+        "        if row is None or now - row.began_at > ABSOLUTE:\n",
+        ("ops/access/test_access.py",),
+    ),
+    Bug(
+        "an API token goes on after it was taken back",
+        "ops/access/access.py",
+        "        if row is None or row.revoked_at is not None or now >= row.expires_at:\n",
+        "        if row is None or now >= row.expires_at:\n",
+        ("ops/access/test_access.py", "ops/access/test_administration.py"),
+    ),
+    Bug(
+        "a one-time code is good twice",
+        "ops/access/entering.py",
+        "    return code_is_good and (not step or accounts.use_step(connection, account.name, step))",
+        "    return code_is_good",
+        ("ops/access/test_access.py", "ops/access/test_totp.py"),
+    ),
+    Bug(
+        "a second factor is not asked for",
+        "ops/access/entering.py",
+        "        code_is_good, step = found is not None, found or 0\n",
+        "        code_is_good, step = True, found or 0\n",
+        ("ops/access/test_access.py",),
+    ),
+    Bug(
+        "old sessions go on after a change of password",
+        "ops/access/entering.py",
+        "        sessions.end_all(connection, account.name)\n",
+        "",
+        ("ops/access/test_access.py",),
+    ),
+    Bug(
+        "passwords are tried without end",
+        "ops/access/throttle.py",
+        "    if over < 0:\n",
+        "    if over < 1_000_000:\n",
+        ("ops/access/test_throttle.py",),
+    ),
+    Bug(
+        "a token of one channel reads another one's messages",
+        "ops/acts/limits.py",
+        ' and (act not in OF_ONE_CHANNEL or given.get("channel") not in actor.channels):\n',
+        " and act not in OF_ONE_CHANNEL:\n",
+        ("ops/acts", "ops/web/test_api.py"),
+    ),
+    Bug(
+        "patients' messages are discarded without the password",
+        "ops/acts/limits.py",
+        "    if not actor.confirmed and needs_confirmation(act, permission, grave=grave):\n",
+        "    if not actor.confirmed and grave:\n",
+        ("ops/acts", "ops/web/test_flows.py"),
+    ),
+)
+
+BUGS: Final = (*JOURNAL, *AUDIT, *INTAKE, *DELIVER, *IDENTITY, *OAUTH, *TENANTS, *PAGES)
