@@ -19,9 +19,10 @@ from engine.journal.acts import Asked
 from engine.journal.entry import AckOutcome, Claimed, Intent, KnownIdentity, NewEntry, Recorded, Settlement
 from engine.journal.lock import FolderLock
 from engine.journal.moment import to_micros
+from engine.journal.operation import Kind, Operation, Result, Rooms, acknowledge
 from engine.journal.reserve import DiskReserve
 from engine.journal.sealing import configured
-from engine.journal.writer import Kind, Operation, Result, Rooms, Writer, acknowledge
+from engine.journal.writer import Writer
 from engine.sqlite import Connection
 
 LAZY_SECONDS: Final = 0.2

@@ -66,12 +66,13 @@ class DiskReserve:
         if self._kept_now or not self._kept:
             return
         path = self._folder / FILE
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            os.posix_fallocate(descriptor, 0, self._kept)
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                os.posix_fallocate(descriptor, 0, self._kept)
+            finally:
+                os.close(descriptor)
             self._kept_now = True
         except OSError:
             path.unlink(missing_ok=True)
             self._short = True
-        finally:
-            os.close(descriptor)

@@ -20,7 +20,7 @@ from engine.journal.acts import Asked
 from engine.journal.database import open_reader
 from engine.journal.entry import NewEntry
 from engine.journal.moment import from_micros, optional_from_micros, to_micros
-from engine.journal.writer import Rooms
+from engine.journal.operation import Rooms
 from engine.sqlite import Connection
 
 _T = TypeVar("_T")

@@ -1,76 +1,41 @@
 """The writer: one thread that owns the connection, and commits what waits as one transaction.
 
 Whatever waits when a commit returns goes into the next one, at most 64 messages; no message waits for a clock. The
-event loop is woken once a batch. After an I/O error nothing is written any more: a later sync could lie.
+event loop is woken once a batch. After an I/O error nothing is written any more: a later sync could lie. A full disk
+is no such error: new messages are refused, and what was accepted waits for room.
 
 Claims, reads and acknowledgement outcomes need not be durable to be answered: a batch of nothing else leaves its
 transaction open, and the next commit takes it along, at the latest after 50 ms without work.
 """
 
 import threading
+import time
 from collections import deque
-from collections.abc import Callable, Mapping
-from enum import IntEnum
+from collections.abc import Callable
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Any, Final, NamedTuple
+from typing import Final
 
 from engine import fault
 from engine.errors import DiskReserveError, JournalError, JournalFailedError
 from engine.journal.acts import Acts
 from engine.journal.claiming import Claims
-from engine.journal.database import LOG_PAGES, PAGE_BYTES, barrier, open_writer, shrink
-from engine.journal.entry import AckOutcome
+from engine.journal.database import LOG_PAGES, PAGE_BYTES, open_writer, shrink
 from engine.journal.lanes import Lanes
+from engine.journal.operation import Kind, Operation, Result, Rooms
 from engine.journal.recording import Recording
 from engine.journal.reserve import DiskReserve
 from engine.journal.sealing import Sealing, sealing_of
 from engine.journal.settling import Settling
-from engine.journal.tallying import ANSWERED
-from engine.sqlite import Connection, is_busy, is_disk_error, is_full
+from engine.sqlite import is_busy, is_disk_error, is_full
 
 MOST_MESSAGES: Final = 64
 MOST_OPERATIONS: Final = 256
 IDLE_SECONDS: Final = 0.05
-
-ACKNOWLEDGE: Final = """
-UPDATE entry SET ack_outcome = ? WHERE seq IN (SELECT value FROM json_each(?))
-"""
-
-
-class Kind(IntEnum):
-    """What is asked of the writer; in a transaction, in this order."""
-
-    RECORD = 0
-    INTEND = 1
-    SETTLE = 2
-    ACT = 3
-    LOOK = 4
-    CLAIM = 5
-    CLOSE = 6
-
+# Between two tries to write on a disk that stays full.
+FULL_SECONDS: Final = 0.2
 
 _LAZY: Final = frozenset({Kind.LOOK, Kind.CLAIM})
-
-
-class Operation(NamedTuple):
-    """One thing asked of the writer; `future` belongs to the event loop and is only handed back."""
-
-    kind: Kind
-    argument: Any
-    future: Any
-
-
-class Rooms(NamedTuple):
-    """What works on the connection, for operations of kind ACT and LOOK."""
-
-    connection: Connection
-    claims: Claims
-    acts: Acts
-    sealing: Sealing | None = None
-
-
-Result = tuple[Operation, Any, BaseException | None]
 
 
 class Writer:
@@ -110,7 +75,7 @@ class Writer:
 
     def _live(self) -> None:
         try:
-            self._open()
+            self._open_with_room()
         except BaseException as error:  # noqa: BLE001 - handed to whoever opens the journal
             self._failed(error)
             return
@@ -120,6 +85,16 @@ class Writer:
                 pass
         except BaseException as error:  # noqa: BLE001 - fail-stop: whatever it was, nothing is written any more
             self._stop(error)
+
+    def _open_with_room(self) -> None:
+        """Open the file; on a disk without room for that with what the reserve has."""
+        try:
+            self._open()
+        except Exception as error:
+            if not is_full(error.__cause__ or error):
+                raise
+            self._reserve.give_up()
+            self._open()
 
     def _open(self) -> None:
         self._connection = connection = open_writer(self._folder, self._reserve.log_pages(PAGE_BYTES, LOG_PAGES))
@@ -147,13 +122,18 @@ class Writer:
         batch = self._under_way = self._batch()
         if batch and batch[-1].kind is Kind.CLOSE:
             self._run(batch[:-1])
-            self._commit()
-            barrier(self._connection)
-            self._connection.close()
-            self._answer([(batch[-1], None, None)])
+            self._close(batch[-1])
             return False
         self._run(batch)
         return True
+
+    def _close(self, closing: Operation) -> None:
+        """Move all into the file, as far as disk and readers let us; what could not be written says so."""
+        self._tidy()
+        self._connection.close()
+        unwritten = JournalError("the journal was closed before the disk had room")
+        self._answer([(operation, None, unwritten) for operation in self._waiting])
+        self._answer([(closing, None, None)])
 
     def _collect(self, *, block: bool) -> None:
         try:
@@ -163,7 +143,7 @@ class Writer:
                 self._waiting.extend(self._inbox.get_nowait())
         except Empty:
             if block and not self._waiting:
-                self._commit()
+                self._while_full(self._commit)
 
     def _batch(self) -> list[Operation]:
         """Take what fits into one transaction, in order of arrival; CLOSE ends it."""
@@ -208,8 +188,21 @@ class Writer:
     def _shrink_at_times(self) -> None:
         """Give the log's room back to a disk that is short of it, at most once a second."""
         if self._reserve.should_shrink():
-            self._commit()
-            shrink(self._connection)
+            self._tidy()
+
+    def _tidy(self) -> None:
+        """Commit what is not yet durable and give the log's room back, if the disk has the room for that."""
+        self._while_full(self._commit)
+        self._while_full(lambda: shrink(self._connection))
+
+    def _while_full(self, work: Callable[[], None]) -> None:
+        """Do what can be left undone on a full disk: nothing that was answered hangs on it."""
+        try:
+            work()
+        except Exception as error:
+            if not is_full(error):
+                raise
+            self._roll_back()
 
     def _transact(self, batch: list[Operation]) -> list[Result]:
         kinds = {operation.kind for operation in batch}
@@ -225,7 +218,7 @@ class Writer:
             self._uncommitted |= kinds
             self.operations += len(batch)
             if not kinds <= _LAZY:
-                self._commit()
+                self._while_full(self._commit)
         except BaseException:
             self._roll_back()
             raise
@@ -303,7 +296,7 @@ class Writer:
         self._waiting.extendleft(one for one in reversed(batch) if one.kind is not Kind.RECORD)
 
     def _full(self, batch: list[Operation], error: Exception) -> None:
-        """Refuse what is new, and make room for the outcomes: first from the log, then from the reserve; else stop."""
+        """Refuse what is new, and make room for the outcomes: first from the log, then from the reserve; then wait."""
         refusal = DiskReserveError()
         refusal.__cause__ = error
         self._answer([(one, None, refusal) for one in batch if one.kind is Kind.RECORD])
@@ -311,22 +304,11 @@ class Writer:
         self._times_full += 1
         if self._times_full == 2:
             self._reserve.give_up()
-        if self._times_full > 3:
-            raise error
-        try:
-            shrink(self._connection)
-        except Exception as fault_of_log:
-            if not is_full(fault_of_log):
-                raise
+        self._tidy()
+        if self._times_full > 2:
+            time.sleep(FULL_SECONDS)
 
 
 _NONE: Final = (None,) * MOST_MESSAGES
 
 _AFTER_COMMIT: Final = ((Kind.RECORD, "F05"), (Kind.INTEND, "F11"), (Kind.SETTLE, "F17"), (Kind.CLAIM, "F09"))
-
-
-def acknowledge(rooms: Rooms, outcomes: Mapping[AckOutcome, str], sent: str) -> None:
-    """Store acknowledgement outcomes, JSON lists of entry numbers by outcome, and how long the senders waited."""
-    rooms.connection.execute(ANSWERED, (sent,))
-    for outcome, seqs in outcomes.items():
-        rooms.connection.execute(ACKNOWLEDGE, (outcome.value, seqs))

@@ -8,8 +8,8 @@ from engine.errors import ForbiddenMoveError, MappingError, MessageError, UsageE
 from engine.fhir.plan import Plan
 from engine.journal.entry import State
 from engine.journal.memory import choose
+from engine.journal.operation import Rooms
 from engine.journal.views import DeliveryView, EntryView
-from engine.journal.writer import Rooms
 from engine.pipeline.desk import Desk
 from engine.pipeline.judgement import read_message
 from engine.pipeline.memory import DestinationMemory

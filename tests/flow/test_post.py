@@ -1,6 +1,7 @@
 """The HTTP door of a channel, within the test: the same judgement, the same journal, and HTTP's own refusals."""
 
 import asyncio
+import errno
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -137,3 +138,23 @@ async def test_health_says_what_can_be_taken(door: Door) -> None:
     assert (await door.post(message("X1")))[0] == 503
     engine.failed.set()
     assert livez(engine)[0] == 503
+
+
+async def test_without_room_on_the_disk_the_answer_is_ar_and_the_engine_goes_on(
+    door: Door, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not even the log can be moved into the file: the sender is told to send again later, and then it is taken."""
+
+    def full(_connection: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    reserve = door.engine.journal._writer._reserve
+    kept = reserve.free_bytes
+    monkeypatch.setattr("engine.journal.writer.shrink", full)
+    for turn in range(2):
+        reserve.free_bytes = 1 << 60
+        status, _, ack = await door.post(message(f"F{turn}"))
+        assert (status, b"MSA|AR|" in ack, b"|207^" in ack) == (200, True, True)
+        reserve.free_bytes = kept
+        assert b"MSA|AA|" in (await door.post(message(f"F{turn}")))[2]
+    assert not door.engine.failed.is_set()

@@ -1,6 +1,8 @@
 """What was answered is on the disk: kills at every step, I/O errors by real means, a full disk."""
 
+import asyncio
 import contextlib
+import errno
 import os
 import shutil
 import signal
@@ -187,6 +189,27 @@ def small_disk(tmp_path: Path) -> Path:
     pytest.skip("no mount namespaces here")
 
 
+@pytest.mark.parametrize(
+    ("stop", "steps"),
+    [
+        pytest.param("", ["refused", "waiting", "went on", "closed 0"], id="until there is room again"),
+        pytest.param("stop", ["refused", "waiting", "closed 0"], id="until it is stopped"),
+    ],
+)
+def test_a_disk_without_one_free_byte_refuses_messages_and_stops_nothing(
+    stop: str, steps: list[str], small_disk: Path
+) -> None:
+    """Whatever else fills it, the reserve too: outcomes wait for room, and the next life opens what was stored."""
+    life = f"{sys.executable} -m tests.journal.starved {small_disk} {stop}"
+    again = f"rm -f {small_disk}/others && {sys.executable} -m tests.journal.lives {small_disk} 0 1"
+    script = f"mount -t tmpfs -o size=24m tmpfs {small_disk} && {life} && {again}"
+    done = subprocess.run(
+        ["unshare", "-rm", "sh", "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=100, check=False
+    )
+    assert done.returncode == 0, (done.stdout, done.stderr[-3000:])
+    assert done.stdout.splitlines()[: len(steps)] == steps
+
+
 def test_a_full_disk_refuses_what_is_new_and_ends_what_was_accepted(small_disk: Path) -> None:
     """Messages are refused below the reserve; every accepted one is still delivered, and nothing stops."""
     life = f"{sys.executable} -m tests.journal.lives {small_disk} 0 20000"
@@ -199,6 +222,32 @@ def test_a_full_disk_refuses_what_is_new_and_ends_what_was_accepted(small_disk: 
     assert done.returncode == 0, (done.stderr[-2000:], lines[-1])
     assert kinds["refused"]
     assert kinds["ack"] == kinds["done"]
+
+
+@pytest.mark.parametrize("end", [False, True], ids=["while idle", "at the close"])
+async def test_a_commit_that_nobody_waits_for_may_find_the_disk_full(
+    opened: Opener, monkeypatch: pytest.MonkeyPatch, end: bool
+) -> None:
+    """A claim is made durable once there is nothing else to do: where it cannot be, the journal goes on without it."""
+    async with opened() as desk:
+        seq = await desk.record("1", ("s|1",))
+        writer, struck = desk.journal._writer, asyncio.Event()
+        commit, loop = writer._commit, asyncio.get_running_loop()
+
+        def full() -> None:
+            monkeypatch.setattr(writer, "_commit", commit)
+            loop.call_soon_threadsafe(struck.set)
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        monkeypatch.setattr(writer, "_commit", full)
+        assert await desk.claimed() == [seq]
+        if end:
+            await desk.journal.close()
+        await struck.wait()
+        assert end or await desk.deliver(seq) == 0
+    assert desk.failures == []
+    with Reader(desk.folder) as reader:
+        assert reader.show(seq).row.state is (State.RECEIVED if end else State.DELIVERED)
 
 
 async def test_a_disk_short_of_room_refuses_only_messages(opened: Opener) -> None:

@@ -17,13 +17,13 @@ from engine.journal import (
     holding,
     lanes,
     memory,
+    operation,
     recording,
     runs,
     selecting,
     settling,
     spans,
     tallying,
-    writer,
 )
 from engine.journal.database import open_writer
 from engine.journal.entry import State
@@ -31,7 +31,7 @@ from engine.journal.searching import Search
 from engine.journal.selecting import Selection, conditions
 from engine.journal.views import Filters
 
-HOT = (recording, claiming, settling, memory, lanes, acts, runs, holding, tallying, spans, writer, backlog)
+HOT = (recording, claiming, settling, memory, lanes, acts, runs, holding, tallying, spans, operation, backlog)
 # A run is a row for thousands of entries, and is listed newest first.
 KNOWN_SCANS = re.compile(r"SCAN (json_each|run|i|mine|sent|name|place|CONSTANT ROW|\(subquery-\d\))( |$)")
 
