@@ -37,10 +37,14 @@ Url = Annotated[str, AfterValidator(_url)]
 
 
 class Retry(Frozen):
-    """Backoff with full jitter between the first and the longest wait."""
+    """Backoff with full jitter between the first and the longest wait; what is held instead of tried for ever."""
 
     first_seconds: float = Field(1, gt=0, description="the first wait after a failure that may pass")
     max_seconds: float = Field(60, gt=0, description="the longest wait")
+    hold_after_tries: int = Field(
+        8, ge=0, description="failures of one entry, while others succeed, that hold it as server-error; 0 never"
+    )
+    hold_after_seconds: float = Field(300, ge=0, description="the least time from the first of these failures")
 
     @model_validator(mode="after")
     def _ordered(self) -> "Retry":

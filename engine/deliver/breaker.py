@@ -1,6 +1,7 @@
 """The breaker of a destination: a pure value; a clock's reading is an argument.
 
-closed --failures in a row, or one of the whole destination--> open --time--> half-open --one probe--> closed | open
+closed --failures in a row of several entries, or one of the whole destination--> open
+open --time--> half-open --one probe, of the entry tried least--> closed | open
 """
 
 from dataclasses import dataclass, replace
@@ -25,10 +26,14 @@ class Gate(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Breaker:
-    """How a destination has been doing; `until` is a reading of the monotonic clock, in seconds."""
+    """How a destination has been doing; `until` is a reading of the monotonic clock, in seconds.
+
+    `failing`: the entries that failed in a row; each heads a lane of its own.
+    """
 
     gate: Gate = Gate.CLOSED
     failures: int = 0
+    failing: frozenset[int] = frozenset()
     openings: int = 0
     until: float = 0.0
 
@@ -46,18 +51,27 @@ class Breaker:
         """Return the breaker after the destination answered, whatever it thought of the request."""
         return self if self == Breaker() else Breaker()
 
-    def failed(self, failure: Failure, now: float, retry_after_seconds: float = 0.0) -> "Breaker":
+    def unasked(self, now: float) -> "Breaker":
+        """Return the breaker after a delivery that asked nothing of the destination: a probe so spent is repeated."""
+        return replace(self, gate=Gate.OPEN, until=now) if self.gate is Gate.HALF_OPEN else self
+
+    def failed(
+        self, failure: Failure, now: float, retry_after_seconds: float = 0.0, *, entry: int | None = None
+    ) -> "Breaker":
         """Return the breaker after a failed delivery; permanent failures are answers and do not count.
 
-        What was under way when it opened fails for the same reason, and does not make the pause longer.
+        `entry`: the one that may be the cause itself; failures of one alone do not open, and what they ask to wait is
+        for itself. What was under way when it opened fails for the same reason, and does not make the pause longer.
         """
         if failure in {Failure.NONE, Failure.PERMANENT}:
             return self.answered()
         if self.gate is Gate.OPEN:
             return replace(self, until=max(self.until, now + retry_after_seconds))
-        failures = self.failures + 1
-        opens = failure is Failure.DESTINATION or self.gate is not Gate.CLOSED or failures >= FAILURES_TO_OPEN
-        if not opens and not retry_after_seconds:
-            return replace(self, failures=failures)
+        failures, failing = self.failures + 1, self.failing if entry is None else self.failing | {entry}
+        alone = entry is not None and failing == {entry}
+        many = failures >= FAILURES_TO_OPEN and not alone
+        opens = failure is Failure.DESTINATION or self.gate is not Gate.CLOSED or many
+        if not opens and (alone or not retry_after_seconds):
+            return replace(self, failures=failures, failing=failing)
         pause = min(OPEN_SECONDS * 2 ** min(self.openings, 8), MOST_OPEN_SECONDS) if opens else 0.0
-        return Breaker(Gate.OPEN, failures, self.openings + 1, now + max(pause, retry_after_seconds))
+        return Breaker(Gate.OPEN, failures, failing, self.openings + 1, now + max(pause, retry_after_seconds))

@@ -297,6 +297,7 @@ def _verdict(
         tuple(exchange.merges),
         applied,
         tuple(exchange.inherited),
+        unasked=not exchange.heard,
     )
 
 

@@ -32,7 +32,8 @@ class Exchange:
 
     `tried`: an earlier try of this delivery wrote, or was about to. `references`: the resources of the plan that are
     resolved, by local name; `waiting` those that are resolved once something refers to them; `trusted` those of them
-    about which the server was not asked. `again`: this is a further try, and no replay, of a delivery.
+    about which the server was not asked. `again`: this is a further try, and no replay, of a delivery. `heard`: the
+    server has answered something.
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class Exchange:
         self.merges: list[Merged] = []
         self.inherited: list[Inherited] = []
         self.deleted = False
+        self.heard = False
         self.references: dict[str, str] = {}
         self.formerly: dict[Identity, Identity] = {}
         self.waiting: dict[str, Keep] = {}
@@ -150,6 +152,7 @@ class Exchange:
         except DeliveryError as error:
             self._account(request, error, changes=changes)
             raise self._reclassed(error, write=changes) from error
+        self.heard = True
         failure = failure_of(answer.status, write=changes)
         codes = outcome.codes(answer.json)
         if failure is Failure.NONE and outcome.is_fault(answer.json):
@@ -182,6 +185,7 @@ class Exchange:
             request = await self._after_the_fact(url)
             self._account(request, error, changes=False)
             raise self._reclassed(error, write=False) from error
+        self.heard = True
         failure = failure_of(answer.status, write=False)
         if failure is Failure.NONE or answer.status in spoken:
             return answer

@@ -100,7 +100,8 @@ class Verdict:
 
     `known`, `owned`, `merges` and `inherited` are to be remembered whatever the kind: they tell of steps that were
     carried out.
-    `told`: what a rehearsal told, as JSON, of what was only rehearsed (filtered).
+    `told`: what a rehearsal told, as JSON, of what was only rehearsed (filtered). `unasked`: it was reached without an
+    answer of the destination, and says nothing of it.
     """
 
     kind: VerdictKind
@@ -115,6 +116,14 @@ class Verdict:
     applied: bool = False
     inherited: tuple[Inherited, ...] = ()
     told: bytes = b""
+    unasked: bool = False
+
+    @property
+    def wrote(self) -> bool:
+        """Whether the destination has taken a write for it, or all that may be asked of it was answered (a shadow)."""
+        if self.kind is VerdictKind.FILTERED:
+            return not self.unasked
+        return self.kind is VerdictKind.DELIVERED and any(one.failure is Failure.NONE for one in self.attempts)
 
     def noting(self, *codes: str) -> "Verdict":
         """Return the verdict with more notes, each once."""

@@ -118,11 +118,16 @@ class Journal:
         if self._lazy is None:
             self._lazy = self._loop.call_later(LAZY_SECONDS, self._flush)
 
-    async def claim(self, destination: str, limit: int, now: datetime) -> tuple[Claimed, ...]:
-        """Return up to `limit` deliveries that may run now, oldest first, each heading all its lanes."""
+    async def claim(
+        self, destination: str, limit: int, now: datetime, *, least_tried: bool = False
+    ) -> tuple[Claimed, ...]:
+        """Return up to `limit` deliveries that may run now, oldest first, each heading all its lanes.
+
+        `least_tried`: of those tried least; looks at all that wait, which is for probes now and then.
+        """
         if limit < 1:
             return ()
-        return cast("tuple[Claimed, ...]", await self._submit(Kind.CLAIM, (destination, limit, now)))
+        return cast("tuple[Claimed, ...]", await self._submit(Kind.CLAIM, (destination, limit, now, least_tried)))
 
     async def intend(self, seq: int, destination: str, intent: Intent) -> None:
         """Write what is about to be sent; ForbiddenMoveError where the delivery is not claimed."""

@@ -33,6 +33,7 @@ from engine.pipeline.shared import Shared
 
 MOST_LATER: Final = 20
 DAMAGED: Final = "body-damaged"
+SKIPPED: Final = Verdict(VerdictKind.DELIVERED, "stale-skipped", unasked=True)
 
 _log = telemetry.logger()
 
@@ -52,6 +53,7 @@ class Carrier:
     async def carry(self, claimed: Claimed) -> bool:
         """Carry one entry to its settlement; say whether it is to be tried again. Errors of the journal pass."""
         feed = self.shared.feeds.get(claimed.channel)
+        begun = self.pace.now()
         try:
             verdict, plan = await self._carry_out(claimed, feed) if feed else (held("channel-removed"), None)
         except SealError:
@@ -69,7 +71,7 @@ class Carrier:
                 point=place_of(error),
             )
             verdict, plan = held("engine-error"), None
-        return await self._settle(claimed, feed, verdict, plan)
+        return await self._settle(claimed, feed, self.pace.heard(claimed.seq, verdict, begun), plan)
 
     async def _carry_out(self, claimed: Claimed, feed: Feed) -> tuple[Verdict, Plan | None]:
         plan = feed.mapping.plan(self._message(claimed, feed))
@@ -79,7 +81,7 @@ class Carrier:
             return shadowed(await self.destination.rehearse(plan, self.memory, at=now, channel=feed.channel)), plan
         stale = await self.memory.is_stale(claimed.lanes, plan)
         if stale and (policy := feed.channel.stale) != "apply" and not claimed.forced:
-            return held("stale") if policy == "hold" else Verdict(VerdictKind.DELIVERED, "stale-skipped"), plan
+            return held("stale") if policy == "hold" else SKIPPED, plan
         if not await self._merges_admitted(claimed, feed, plan):
             return held("merge-limit"), plan
         verdict = await self._delivered(claimed, feed, plan)
@@ -132,7 +134,7 @@ class Carrier:
 
     async def _settle(self, claimed: Claimed, feed: Feed | None, verdict: Verdict, plan: Plan | None) -> bool:
         now = self.shared.clock()
-        retry_at = self.pace.settled(verdict, claimed.tries + 1, now)
+        retry_at = self.pace.retry_at(verdict, claimed.tries + 1, now)
         mapping = feed.mapping.hash if feed else ""
         keep_lane = self.destination.settings.on_held == "hold-lane"
         result = settlement(claimed, verdict, plan, mapping, retry_at, now, keep_lane=keep_lane)

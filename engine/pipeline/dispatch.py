@@ -14,7 +14,6 @@ from typing import Final
 
 from engine import telemetry
 from engine.config.destination import Destination as Settings
-from engine.deliver.breaker import Gate
 from engine.deliver.destination import Destination
 from engine.errors import DeliveryError, DestinationError
 from engine.journal.entry import Claimed
@@ -60,6 +59,7 @@ class Dispatch:
         self._checked = False
         self._checks = 0
         self._may_be_due = True
+        self._probing = False
 
     def wake(self) -> None:
         """Say that there may be something to claim."""
@@ -95,7 +95,7 @@ class Dispatch:
             return Condition.FAILING
         if not self._checked:
             return Condition.UNREACHABLE
-        return Condition.READY if self.pace.breaker.gate is Gate.CLOSED else Condition.OPEN
+        return Condition.OPEN if self.pace.open else Condition.READY
 
     @property
     def under_way(self) -> int:
@@ -148,19 +148,29 @@ class Dispatch:
                 abilities = await self.destination.check()
             except DeliveryError as error:
                 self.conduct.failing = str(error) if isinstance(error, DestinationError) else ""
+                self.pace.unreachable()
                 _log.warning(
                     "destination does not answer", destination=self.name, attempt=self._checks, error=str(error)
                 )
                 return False
             self._checked, self.conduct.failing = True, ""
+            self.pace.reached()
             _log.info("destination ready", destination=self.name, codes=list(abilities.missing()))
         return True
 
     async def _claim(self) -> None:
-        """Keep as much claimed in advance as may be under way at once, and ask only when half of that is gone."""
+        """Keep as much claimed in advance as may be under way at once, and ask only when half of that is gone.
+
+        A probe is the entry that was tried least: were it the oldest, one that always fails would be every probe.
+        """
+        probing = self.pace.open
+        if probing and not self._probing:
+            await self._give_back()
+        self._probing = probing
         wanted = self.pace.ahead()
         if len(self._ready) * 2 < wanted:
-            self._ready.extend(await self._journal.claim(self.name, wanted - len(self._ready), self._clock()))
+            missing = wanted - len(self._ready)
+            self._ready.extend(await self._journal.claim(self.name, missing, self._clock(), least_tried=probing))
 
     def _start(self) -> None:
         while self._ready and not self._stopping and not self.halted and self.pace.admit(len(self._under_way)):

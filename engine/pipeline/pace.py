@@ -1,18 +1,26 @@
 """The pace of one destination: how many deliveries at once, when to pause, when to try again."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Final
 
 from engine import telemetry
 from engine.config.destination import Retry
 from engine.deliver.backoff import wait_seconds
 from engine.deliver.breaker import Breaker, Gate
+from engine.deliver.client import CONNECTING
+from engine.deliver.suspicion import Blame, Suspicion
 from engine.deliver.verdict import Failure, Verdict, VerdictKind
 from engine.deliver.window import window
 
+HELD: Final = "server-error"
+# Failures that no entry can be the cause of: nothing was sent, or the server asks everybody to wait.
+OF_NO_ENTRY: Final = frozenset({"http-429", *(reason for _, _, reason in CONNECTING)})
+
 
 class Pace:
-    """Breaker, window and backoff of a destination, moved on by each verdict.
+    """Breaker, window, suspicion and backoff of a destination, moved on by each verdict.
 
     `monotonic` reads a clock that never jumps; `draw` gives a random number from 0 up to 1.
     """
@@ -26,6 +34,7 @@ class Pace:
         draw: Callable[[], float],
     ) -> None:
         self.breaker = Breaker()
+        self.suspicion = Suspicion(retry.hold_after_tries, retry.hold_after_seconds)
         self._name = name
         self._window = window(concurrency)
         self._retry = retry
@@ -34,13 +43,13 @@ class Pace:
 
     def allowed(self, under_way: int) -> int:
         """Return how many more deliveries may start now."""
-        if self.breaker.gate is Gate.CLOSED:
+        if not self.open:
             return max(self._window.limit - under_way, 0)
         return 1 if under_way == 0 and self.breaker.admits(self._monotonic()) else 0
 
     def ahead(self) -> int:
         """Return how many deliveries to have at hand beside those under way; one while the breaker lets probes only."""
-        if self.breaker.gate is Gate.CLOSED:
+        if not self.open:
             return self._window.limit
         return 1 if self.breaker.admits(self._monotonic()) else 0
 
@@ -51,23 +60,79 @@ class Pace:
         self.breaker = self.breaker.admitted(self._monotonic())
         return True
 
+    @property
+    def open(self) -> bool:
+        """Whether nothing but probes may start."""
+        return self.breaker.gate is not Gate.CLOSED
+
+    def now(self) -> float:
+        """Return the reading of the monotonic clock."""
+        return self._monotonic()
+
     def pause_seconds(self) -> float:
         """Return how long the breaker still keeps the destination closed; 0 where it does not."""
-        return 0.0 if self.breaker.gate is Gate.CLOSED else max(self.breaker.until - self._monotonic(), 0.05)
+        return max(self.breaker.until - self._monotonic(), 0.0) if self.open else 0.0
 
-    def settled(self, verdict: Verdict, attempt: int, now: datetime) -> datetime | None:
-        """Move on by a verdict; return when to try the delivery again, None where it is not tried again by itself."""
-        was = self.breaker.gate
-        if verdict.failure in {Failure.NONE, Failure.PERMANENT}:
-            self.breaker = self.breaker.answered()
-            took = max((attempt.milliseconds for attempt in verdict.attempts), default=0.0)
-            if took:
-                self._window = self._window.answered(took)
+    def down_seconds(self) -> float:
+        """Return for how long the destination has failed without an answer in between; 0 where it is well."""
+        since = self.suspicion.down_since
+        return 0.0 if since is None else max(self._monotonic() - since, 0.0)
+
+    def unreachable(self) -> None:
+        """Note that the destination did not say what it can do."""
+        self.suspicion.down(self._monotonic())
+
+    def reached(self) -> None:
+        """Note that the destination has said what it can do."""
+        self.suspicion.down_since = None
+
+    def heard(self, entry: int, verdict: Verdict, begun: float) -> Verdict:
+        """Move on by the verdict on an entry whose delivery began then, and return it.
+
+        One that failed again and again while others succeeded comes back as held, with its last failure as a note.
+        """
+        was = self.open
+        if verdict.failure not in {Failure.NONE, Failure.PERMANENT}:
+            verdict = self._failed(entry, verdict)
+        elif verdict.unasked:
+            self.breaker = self.breaker.unasked(self._monotonic())
         else:
-            self.breaker = self.breaker.failed(verdict.failure, self._monotonic(), verdict.retry_after_seconds)
-            self._window = self._window.failed()
-        if self.breaker.gate is not was:
-            telemetry.BREAKER.labels(self._name).set(self.breaker.gate is not Gate.CLOSED)
+            self._answered(entry, verdict, begun)
+        if self.open is not was:
+            telemetry.BREAKER.labels(self._name).set(self.open)
+        return verdict
+
+    def _answered(self, entry: int, verdict: Verdict, begun: float) -> None:
+        self.breaker = self.breaker.answered()
+        if verdict.wrote:
+            self.suspicion.succeeded(entry, begun, self._monotonic())
+        else:
+            self.suspicion.answered(entry)
+        took = max((attempt.milliseconds for attempt in verdict.attempts), default=0.0)
+        if took:
+            self._window = self._window.answered(took)
+
+    def _failed(self, entry: int, verdict: Verdict) -> Verdict:
+        now = self._monotonic()
+        own = verdict.failure is not Failure.DESTINATION and verdict.reason not in OF_NO_ENTRY
+        blame = self.suspicion.failed(entry, now) if own else Blame.UNKNOWN
+        if not own:
+            self.suspicion.down(now)
+        if blame is not Blame.UNKNOWN:
+            self.breaker = self.breaker.unasked(now)
+            return verdict if blame is Blame.ENTRY else self._held(verdict)
+        alone = own and self.breaker.failing <= {entry}
+        self.breaker = self.breaker.failed(
+            verdict.failure, now, verdict.retry_after_seconds, entry=entry if own else None
+        )
+        self._window = self._window if alone else self._window.failed()
+        return verdict
+
+    def _held(self, verdict: Verdict) -> Verdict:
+        return replace(verdict, kind=VerdictKind.HELD, reason=HELD).noting(verdict.reason)
+
+    def retry_at(self, verdict: Verdict, attempt: int, now: datetime) -> datetime | None:
+        """Return when to try a delivery again after so many attempts; None where it is not tried again by itself."""
         if verdict.kind is not VerdictKind.RETRY:
             return None
         return now + timedelta(seconds=max(self.backoff_seconds(attempt), verdict.retry_after_seconds))

@@ -66,7 +66,7 @@ ALWAYS_KEEP_LANE: Final = frozenset(
 
 def held(reason: str) -> Verdict:
     """Return the verdict on an entry that is held before anything was asked of the destination."""
-    return Verdict(VerdictKind.HELD, reason)
+    return Verdict(VerdictKind.HELD, reason, unasked=True)
 
 
 def intent_of(request: Request) -> Intent:

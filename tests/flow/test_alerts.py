@@ -109,6 +109,18 @@ async def test_a_queue_that_grows_old_opens_an_alert_until_it_is_gone(house: Hou
     assert await house.look() == []
 
 
+async def test_a_destination_that_is_down_while_work_waits_opens_an_alert(house: House) -> None:
+    """Half a minute after it was last known to answer; nothing is wrong while nothing waits."""
+    assert house.engine
+    pace = house.engine.dispatches["interchange"].pace
+    pace.suspicion.down_since = pace.now() - 31
+    assert await house.look() == []
+    await house.receive(message(1))
+    assert await house.look() == ["destination-down"]
+    await house.act("messages.discard", entry=1, reason="a test")
+    assert await house.look() == []
+
+
 async def test_a_pause_is_one_alert_and_outlives_a_restart(house: House) -> None:
     """Opened once; the next life finds it open and clears it once."""
     await house.act("destinations.pause", destination="interchange")

@@ -16,6 +16,7 @@ from engine.errors import ForbiddenMoveError
 from engine.journal.entry import UNFINISHED, AckOutcome, NewEntry, Settlement, State
 from engine.journal.journal import Journal
 from engine.journal.reading import Reader
+from tests.journal.desk import Desk, settlement
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 DUE = NOW + timedelta(minutes=30)
@@ -230,3 +231,17 @@ Lanes.TestCase.settings = settings(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
 test_order_is_kept_per_patient_whatever_happens = Lanes.TestCase
+
+
+async def test_a_probe_is_the_entry_that_was_tried_least(desk: Desk) -> None:
+    """Of those that head their lanes and are due; the oldest among equals, and none that is out already."""
+    one, two, three, four = [await desk.record(f"c{key}", (f"s|{key}",)) for key in "abcd"]
+    await desk.record("c2", ("s|c",))
+    for seq, tries in ((one, 2), (two, 1), (four, 1)):
+        for _ in range(tries):
+            await desk.journal.claim("d", 9, NOW)
+            await desk.journal.settle(settlement(seq, State.RECEIVED, retry_at=NOW))
+            await desk.journal.give_back("d", [other for other in (one, two, three, four) if other != seq])
+    claimed = [(await desk.journal.claim("d", 1, NOW, least_tried=True))[0].seq for _ in range(4)]
+    assert claimed == [three, two, four, one]
+    assert await desk.journal.claim("d", 1, NOW, least_tried=True) == ()

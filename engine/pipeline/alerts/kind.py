@@ -10,6 +10,7 @@ class AlertKind(StrEnum):
     HOLD_STORM = "hold-storm"
     DESTINATION_PAUSED = "destination-paused"
     DESTINATION_FAILURE = "destination-failure"
+    DESTINATION_DOWN = "destination-down"
     QUEUE_AGE = "queue-age"
     QUEUE_DEPTH = "queue-depth"
     NO_TRAFFIC = "no-traffic"

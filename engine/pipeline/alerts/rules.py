@@ -19,6 +19,7 @@ from engine.pipeline.alerts.traffic import is_silent
 
 WINDOW: Final = timedelta(minutes=15)
 LEAST_OF_A_SHARE: Final = 20
+DOWN_SECONDS: Final = 30.0
 ENGINE: Final = "engine"
 
 IsOpen = Callable[[AlertKind, str], bool]
@@ -53,12 +54,13 @@ class ChannelFacts:
 
 @dataclass(frozen=True, slots=True)
 class DestinationFacts:
-    """What is known of a destination now."""
+    """What is known of a destination now; `down_seconds` is for how long it has failed without an answer."""
 
     pause: Pause | None
     failing: str
     backlog: Backlog
     errors: Share
+    down_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +114,10 @@ def _of_destination(
     yield Condition(AlertKind.HOLD_STORM, name, storm, detail)
     yield Condition(AlertKind.DESTINATION_PAUSED, name, pause is not None and not storm, detail)
     yield Condition(AlertKind.DESTINATION_FAILURE, name, bool(facts.failing), facts.failing)
+    # What has an alert of its own, a pause or a fault of the destination as a whole, opens no second one.
+    down = facts.down_seconds >= DOWN_SECONDS and backlog.depth > 0 and not facts.failing and pause is None
+    waits = f"no answer to a delivery for {facts.down_seconds:.0f} seconds, {backlog.depth} wait"
+    yield Condition(AlertKind.DESTINATION_DOWN, name, down, waits)
     held = f"{backlog.held} held, {backlog.waiting} wait behind something older"
     yield Condition(AlertKind.HELD_LANES, name, backlog.held >= alerting.held_lanes, held)
     deep = _past(backlog.depth, alerting.queue_depth, is_open(AlertKind.QUEUE_DEPTH, name))

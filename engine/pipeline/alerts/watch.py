@@ -193,9 +193,11 @@ class Watch:
         )
 
     def _destination(self, name: str, backlog: Backlog, now: datetime) -> DestinationFacts:
-        conduct = self._engine.dispatches[name].conduct
+        dispatch = self._engine.dispatches[name]
+        conduct = dispatch.conduct
         share = self._destinations.setdefault(name, Window()).share(now, conduct.failures, conduct.settled)
-        return DestinationFacts(self._engine.pauses.of(name), conduct.failing, backlog, share)
+        pause, down = self._engine.pauses.of(name), dispatch.pace.down_seconds()
+        return DestinationFacts(pause, conduct.failing, backlog, share, down)
 
     def _certificates(self, channel: Channel, memory: _Memory, now: datetime) -> tuple[tuple[Path, datetime], ...]:
         tls = channel.listen.mllp.tls if channel.listen.mllp else None

@@ -62,6 +62,7 @@ STORM = replace(PAUSE, reason="hold-storm", detail="http-422")
         (of_destination(pause=PAUSE), AlertKind.DESTINATION_PAUSED),
         (of_destination(pause=STORM), AlertKind.HOLD_STORM),
         (of_destination(failing="token-refused"), AlertKind.DESTINATION_FAILURE),
+        (of_destination(down_seconds=30.0, backlog=Backlog(1, 0, NOW, 0, None)), AlertKind.DESTINATION_DOWN),
         (of_destination(errors=Share(10, 40, whole=False)), AlertKind.ERROR_RATIO),
         (backlog(held=1, held_since=NOW), AlertKind.HELD_LANES),
         (backlog(depth=10_000), AlertKind.QUEUE_DEPTH),

@@ -1,0 +1,78 @@
+"""Suspicion: whether a failure is the destination's trouble or that of one entry, which fails while others succeed.
+
+unknown --another delivery, begun after its failure, succeeds--> of the entry --so often, for so long--> proven
+
+An entry that fails while nobody succeeds proves nothing: it may be an outage. So its count begins anew with each
+failure until a write of another entry, begun after it, has succeeded, and again when an entry without suspicion fails
+later than the last success. Clocks are monotonic, in seconds; what is known lasts as long as the process.
+"""
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+MOST_TALLIES: Final = 10_000
+
+
+class Blame(StrEnum):
+    """Whose trouble a failure is; `proven`: the entry has failed so often, for so long, that it is to be held."""
+
+    UNKNOWN = "unknown"
+    ENTRY = "entry"
+    PROVEN = "proven"
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """How often an entry has failed in a row, and since when."""
+
+    count: int
+    since: float
+
+
+class Suspicion:
+    """What the failures at one destination say; `tries` and `seconds` are what proves an entry, 0 tries never does.
+
+    `down_since`: the first failure that may be the destination's since it last answered; None where it is well.
+    """
+
+    def __init__(self, tries: int, seconds: float) -> None:
+        self.down_since: float | None = None
+        self._tries = tries
+        self._seconds = seconds
+        self._tallies: dict[int, Tally] = {}
+        self._success_begun = self._success_at = self._doubt_at = -math.inf
+
+    def succeeded(self, entry: int, begun: float, now: float) -> None:
+        """Note that an entry, whose delivery began then, was written."""
+        self._success_begun, self._success_at = max(self._success_begun, begun), now
+        self.answered(entry)
+
+    def answered(self, entry: int) -> None:
+        """Note that the destination answered an entry, whatever it thought of it."""
+        self._tallies.pop(entry, None)
+        self.down_since = None
+
+    def down(self, now: float) -> None:
+        """Note a failure that cannot be one entry's: no connection, no token, too many requests."""
+        self._doubt_at = now
+        self.down_since = now if self.down_since is None else self.down_since
+
+    def failed(self, entry: int, now: float) -> Blame:
+        """Note that the destination failed on an entry; return whose trouble that is."""
+        tally = self._tallies.pop(entry, None)
+        if tally is None or tally.since >= self._success_begun or self._doubt_at > self._success_at:
+            self.down(now)
+            self._keep(entry, Tally(1, now))
+            return Blame.UNKNOWN
+        tally = Tally(tally.count + 1, tally.since)
+        if 0 < self._tries <= tally.count and now - tally.since >= self._seconds:
+            return Blame.PROVEN
+        self._keep(entry, tally)
+        return Blame.ENTRY
+
+    def _keep(self, entry: int, tally: Tally) -> None:
+        if len(self._tallies) >= MOST_TALLIES:
+            self._tallies.pop(next(iter(self._tallies)))
+        self._tallies[entry] = tally
