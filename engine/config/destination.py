@@ -1,5 +1,6 @@
 """One FHIR server that a channel keeps true: address, credentials, policies of delivery."""
 
+import re
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
@@ -10,6 +11,7 @@ from engine.config.frozen import Frozen
 from engine.config.name import check_name
 from engine.config.secret import Secret
 
+_OPERATION = re.compile(r"[A-Za-z][A-Za-z0-9._-]{0,99}")
 _NEEDED_BY_AUTH = {
     "none": (),
     "bearer": ("token",),
@@ -30,6 +32,14 @@ def _url(text: str) -> str:
 
 def _url_or_empty(text: str) -> str:
     return _url(text) if text else text
+
+
+def _operation(text: str) -> str:
+    """Return an operation's name without its `$`."""
+    name = text.removeprefix("$")
+    if text and not _OPERATION.fullmatch(name):
+        raise ValueError("write an operation's name, such as merge or hapi.fhir.merge")
+    return name
 
 
 Name = Annotated[str, AfterValidator(check_name)]
@@ -100,4 +110,7 @@ class Destination(Frozen):
     carry_over: tuple[str, ...] = Field((), description="elements taken over from a merged record")
     merge_strategy: Literal["auto", "merge", "link", "notify-only"] = Field(
         "auto", description="how records are merged; auto asks the CapabilityStatement"
+    )
+    merge_operation: Annotated[str, AfterValidator(_operation)] = Field(
+        "", description="the merge's name, such as hapi.fhir.merge; empty: as the CapabilityStatement lists it"
     )

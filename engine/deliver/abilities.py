@@ -1,27 +1,48 @@
 """What a destination can do, as its CapabilityStatement says."""
 
-from dataclasses import dataclass
-from typing import Any
+import re
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+NAMES: Final = frozenset({"merge", "$merge"})
+# As HAPI lists its own: `hapi.fhir.merge`, to be called as `Patient/$hapi.fhir.merge`.
+ENDING: Final = ".merge"
+CANONICALS: Final = frozenset({"patient-merge", "patient-i-merge"})
+VERSIONED: Final = frozenset({"versioned", "versioned-update"})
+_OPERATION: Final = re.compile(r"[A-Za-z][A-Za-z0-9._-]{0,99}")
 
 
 @dataclass(frozen=True, slots=True)
 class Abilities:
     """What delivery may rely on; `stated` is False where the server gave no CapabilityStatement.
 
-    `provable`: the server keeps versions and does not say whether it honours If-Match, which can be tried. `types`:
-    the resource types that it lists.
+    `server`: its name and version, empty where it does not say. `operation`: how its merge is called, without the `$`,
+    empty where it has none. `versioned`: the server keeps versions; whether it honours If-Match is tried once, as none
+    tells that for certain: `provable` until then, `if_match` where the trial has shown it. `types`: the resource types
+    that it lists.
     """
 
     stated: bool = False
-    merge: bool = False
+    server: str = ""
+    operation: str = ""
     if_match: bool = True
+    versioned: bool = True
     provable: bool = False
     conditional_create: bool = True
     types: frozenset[str] = frozenset()
 
+    @property
+    def merge(self) -> bool:
+        """Whether the server can merge."""
+        return bool(self.operation)
+
     def keeps(self, type_: str) -> bool:
         """Say whether the server keeps a type, as far as it says which it keeps."""
         return not self.types or type_ in self.types
+
+    def proven(self, if_match: bool | None) -> "Abilities":
+        """Return the abilities once it is known whether If-Match is honoured; the same where that is not known."""
+        return self if if_match is None else replace(self, provable=False, if_match=if_match)
 
     def missing(self) -> tuple[str, ...]:
         """Return codes for what cannot be relied on, for the operator."""
@@ -34,33 +55,75 @@ class Abilities:
         return tuple(code for code, lacking in lacks.items() if lacking)
 
 
+class Proofs:
+    """Whether If-Match is honoured, by name and version of the server, as trials have shown."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, bool] = {}
+        self._new: list[tuple[str, bool]] = []
+
+    def add(self, server: str, if_match: bool) -> None:
+        """Note what a trial has shown; of a server that does not say what it is, nothing is to be kept."""
+        if server:
+            self.known[server] = if_match
+            self._new.append((server, if_match))
+
+    def take_new(self) -> list[tuple[str, bool]]:
+        """Return what was shown since this was asked last, to be kept: server, and whether it honours."""
+        new, self._new = self._new, []
+        return new
+
+
 def abilities_of(statement: Any) -> Abilities:
     """Return what a CapabilityStatement says of Patient; nothing can be relied on where it is none.
 
     `versioning` absent is read as no promise; `conditionalCreate` absent as none, too.
     """
     if not isinstance(statement, dict) or statement.get("resourceType") != "CapabilityStatement":
-        return Abilities(stated=False, if_match=False, conditional_create=False)
+        return Abilities(if_match=False, versioned=False, conditional_create=False)
     rest = next(iter(_dicts(statement.get("rest"))), {})
     listed = _dicts(rest.get("resource"))
     patient = next((item for item in listed if item.get("type") == "Patient"), {})
+    versioned = patient.get("versioning") in VERSIONED
     return Abilities(
         stated=True,
-        merge=any(_merges(item, ("merge", "$merge")) for item in _dicts(patient.get("operation")))
-        or any(_merges(item, ()) for item in _dicts(rest.get("operation"))),
-        if_match=patient.get("versioning") == "versioned-update",
-        provable=patient.get("versioning") == "versioned",
+        server=_server(statement.get("software")),
+        operation=_operation(_dicts(patient.get("operation")), _dicts(rest.get("operation"))),
+        if_match=False,
+        versioned=versioned,
+        provable=versioned,
         conditional_create=patient.get("conditionalCreate") is True,
         types=frozenset(str(item["type"]) for item in listed if "type" in item),
     )
 
 
-def _merges(operation: dict[str, Any], names: tuple[str, ...]) -> bool:
+def _server(software: Any) -> str:
+    said = software if isinstance(software, dict) else {}
+    return " ".join(str(said[name])[:100] for name in ("name", "version") if said.get(name))
+
+
+def _operation(of_patient: list[dict[str, Any]], of_server: list[dict[str, Any]]) -> str:
+    """Return by which name the merge of Patients is called; the standard's own where several are listed."""
+    found = [_name(item) for item in of_patient if _is_named_so(item) or _is_defined_so(item)]
+    found += [_name(item) for item in of_server if _is_defined_so(item)]
+    known = [name for name in found if _OPERATION.fullmatch(name)]
+    return "merge" if "merge" in known else next(iter(known), "")
+
+
+def _name(operation: dict[str, Any]) -> str:
+    return str(operation.get("name") or "merge").removeprefix("$")
+
+
+def _is_named_so(operation: dict[str, Any]) -> bool:
+    name = operation.get("name")
+    return isinstance(name, str) and (name in NAMES or name.endswith(ENDING))
+
+
+def _is_defined_so(operation: dict[str, Any]) -> bool:
     definition = operation.get("definition")
     if isinstance(definition, dict):
         definition = definition.get("reference")
-    canonical = definition.rsplit("/", 1)[-1].lower() if isinstance(definition, str) else ""
-    return operation.get("name") in names or canonical in {"patient-merge", "patient-i-merge"}
+    return isinstance(definition, str) and definition.rsplit("/", 1)[-1].lower() in CANONICALS
 
 
 def _dicts(value: Any) -> list[dict[str, Any]]:

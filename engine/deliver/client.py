@@ -135,8 +135,10 @@ def _strike(place: str) -> None:
 def _verified(ca_file: str | None) -> ssl.SSLContext:
     try:
         context = ssl.create_default_context(cafile=ca_file)
-    except (OSError, ssl.SSLError) as error:
+    except ssl.SSLError as error:
         raise StartError(f"{ca_file} holds no certificates that can be used; give a PEM file") from error
+    except OSError as error:
+        raise StartError(f"{ca_file} cannot be read ({error.strerror}); mend ca_file") from error
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     return context
 

@@ -102,6 +102,7 @@ class Destination:
         )
         client = Client(request_seconds=settings.timeout_seconds, ca_file=settings.ca_file)
         self._server = Server(settings, client, tokens, Cache(cache_patients))
+        self.proofs = self._server.proofs
 
     @property
     def abilities(self) -> Abilities:
@@ -118,7 +119,8 @@ class Destination:
         failure = failure_of(answer.status, write=False)
         if failure is Failure.TRANSIENT:
             raise error_of(failure, f"http-{answer.status}", answer.status, codes(answer.json))
-        self._server.abilities = abilities_of(answer.json if failure is Failure.NONE else None)
+        abilities = abilities_of(answer.json if failure is Failure.NONE else None)
+        self._server.abilities = abilities.proven(self.proofs.known.get(abilities.server))
         self._checked = True
         return self._server.abilities
 

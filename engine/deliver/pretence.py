@@ -61,7 +61,7 @@ class Pretence(Server):
             await self._know(path)
             self._pretended[path] = None
             return _answer(204, None)
-        if path.endswith("$merge"):
+        if "/$" in path:
             return await self._merge(content)
         return await self._create(path, content, dict(headers).get("If-None-Exist", ""))
 
@@ -167,7 +167,7 @@ def _answer(status: int, content: Any) -> Answer:
 
 
 def _previews(path: str, content: Any) -> bool:
-    parameters = content.get("parameter") or () if path.endswith("$merge") else ()
+    parameters = content.get("parameter") or () if "/$" in path else ()
     return any(one.get("name") == "preview" and one.get("valueBoolean") for one in parameters)
 
 

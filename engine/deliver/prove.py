@@ -20,14 +20,15 @@ async def prove(exchange: Exchange, patient: Stored) -> bool:
     """
     server = exchange.server
     abilities = server.abilities
-    server.abilities = replace(abilities, provable=False)
+    server.abilities = replace(abilities, provable=False)  # not tried twice while the answer is on its way
     headers = (("If-Match", NEVER_A_VERSION),)
     try:
         answer = await exchange.write_patient("PUT", patient.reference, patient.body, headers, _REFUSED | _UNSURE)
     except DeliveryError:
         server.abilities = abilities
         raise
-    if answer.status in _REFUSED:
-        server.abilities = replace(abilities, provable=False, if_match=True)
-        exchange.note("if-match-proven")
+    if answer.status not in _UNSURE:
+        honoured = answer.status in _REFUSED
+        server.prove(honoured)
+        exchange.note("if-match-proven" if honoured else "if-match-ignored")
     return answer.status >= 300

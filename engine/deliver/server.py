@@ -3,7 +3,7 @@
 from typing import Any
 
 from engine.config.destination import Destination as Settings
-from engine.deliver.abilities import Abilities
+from engine.deliver.abilities import Abilities, Proofs
 from engine.deliver.client import Answer, Client
 from engine.deliver.oauth import Tokens
 from engine.deliver.stored import Body, Cache
@@ -24,6 +24,7 @@ class Server:
         self.abilities = Abilities()
         self.client = client
         self.tokens = tokens
+        self.proofs = Proofs()
         self._stu3 = settings.fhir == "STU3"
 
     async def ask(self, method: str, url: str, headers: tuple[tuple[str, str], ...], body: bytes = b"") -> Answer:
@@ -33,6 +34,11 @@ class Server:
         if answer.status == 401 and self.tokens.refused(authorization):
             answer = await self._send(method, url, headers, body, await self.tokens.header())
         return answer
+
+    def prove(self, if_match: bool) -> None:
+        """Note what a trial of If-Match has shown, for this version of the server."""
+        self.abilities = self.abilities.proven(if_match)
+        self.proofs.add(self.abilities.server, if_match)
 
     def cache_of(self, type_: str) -> Cache:
         """Return the cache of the resources of a type beside the Patient."""

@@ -14,7 +14,6 @@ from engine.deliver.verdict import Failure
 from engine.errors import HeldDeliveryError
 from engine.fhir.patient import links, replaced_by
 
-OPERATION: Final = "Patient/$merge"
 MOST_NOTES: Final = 50
 _PATH: Final = re.compile(r"Patient(\.[A-Za-z]{1,40}(\[\d{1,4}\])?){1,6}")
 
@@ -27,21 +26,28 @@ async def unite(exchange: Exchange, source: Stored, survivor: Stored) -> str:
     does not tell whether it can merge and the settings do not say either, AmbiguousDeliveryError where it says that it
     merged and the source does not show it.
     """
-    strategy = exchange.server.settings.merge_strategy
-    if strategy == "auto" and not exchange.server.abilities.stated:
+    settings, abilities = exchange.server.settings, exchange.server.abilities
+    can = abilities.merge or bool(settings.merge_operation)
+    if settings.merge_strategy == "auto" and not (abilities.stated or can):
         raise HeldDeliveryError("merge-strategy-unknown")
-    if strategy == "link" or (strategy == "auto" and not exchange.server.abilities.merge):
+    if settings.merge_strategy == "link" or (settings.merge_strategy == "auto" and not can):
         await _link(exchange, source, survivor)
         return "linked"
     await _preview(exchange, source, survivor)
     fault.point("F18")
-    await exchange.write("POST", OPERATION, _parameters(source, survivor, preview=False))
+    await exchange.write("POST", _operation(exchange), _parameters(source, survivor, preview=False))
     fault.point("F18")
     after = await exchange.read(source.logical_id)
     if after is not None and replaced_by(after.body) != survivor.logical_id and after.body.get("active") is not False:
         raise error_of(Failure.AMBIGUOUS, "merge-unverified", 200, ("merge-unverified",))
     exchange.wrote(survivor.reference)
     return "merged"
+
+
+def _operation(exchange: Exchange) -> str:
+    """Return the path of the server's merge: as the settings name it, else as the server lists it."""
+    settings, abilities = exchange.server.settings, exchange.server.abilities
+    return f"Patient/${settings.merge_operation or abilities.operation or 'merge'}"
 
 
 def _parameters(source: Stored, survivor: Stored, *, preview: bool) -> bytes:
@@ -55,7 +61,9 @@ def _parameters(source: Stored, survivor: Stored, *, preview: bool) -> bytes:
 
 
 async def _preview(exchange: Exchange, source: Stored, survivor: Stored) -> None:
-    answer = await exchange.write("POST", OPERATION, _parameters(source, survivor, preview=True), changes=False)
+    answer = await exchange.write(
+        "POST", _operation(exchange), _parameters(source, survivor, preview=True), changes=False
+    )
     listed = answer.json.get("parameter") if isinstance(answer.json, dict) else None
     names = [item.get("name") for item in listed if isinstance(item, dict)] if isinstance(listed, list) else []
     paths = [name for name in names if isinstance(name, str) and _PATH.fullmatch(name)]

@@ -75,7 +75,7 @@ async def _update(exchange: Exchange, interaction: Upsert, found: Resolution) ->
             return "", await _again(exchange, interaction, patient)
         _remember(exchange, record, found, patient, result)
         return "unchanged", None
-    if patient.fresh and exchange.server.abilities.provable and patient.tag and not await prove(exchange, patient):
+    if await _is_to_be_tried(exchange, patient) and not await prove(exchange, patient):
         return "", await _again(exchange, interaction, patient)
     headers = (("If-Match", patient.tag),) if patient.tag else ()
     spoken = _STALE | _LOST if patient.fresh else _STALE | _LOST | {400, 422}
@@ -93,6 +93,13 @@ async def _update(exchange: Exchange, interaction: Upsert, found: Resolution) ->
     if answer.status == 410 and patient.fresh:
         raise HeldDeliveryError("deleted-at-server", status=410)
     return "", await _again(exchange, interaction, patient)
+
+
+async def _is_to_be_tried(exchange: Exchange, patient: Stored) -> bool:
+    """Say whether this is the record on which If-Match is tried: one just read, of which this feed has written."""
+    if not (patient.fresh and patient.tag and exchange.server.abilities.provable):
+        return False
+    return bool(await exchange.owned_slices(patient))
 
 
 async def _deleted(exchange: Exchange, record: PatientRecord, found: Resolution) -> str:

@@ -11,7 +11,7 @@ from sqlite_utils import Database, Migrations
 from sqlite_utils.utils import sqlite3  # type: ignore[attr-defined]  # pysqlite3 where it is installed
 
 from engine.errors import JournalUnusableError
-from engine.journal.tables import access, care, duplicates, messages, operations, replays, requests, search
+from engine.journal.tables import access, care, duplicates, messages, operations, proofs, replays, requests, search
 
 NAME: Final = "adt-engine-journal"
 
@@ -35,6 +35,7 @@ STEPS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("0006_care", care.STATEMENTS),
     ("0007_duplicates", duplicates.STATEMENTS),
     ("0008_requests", requests.STATEMENTS),
+    ("0009_proofs", proofs.STATEMENTS),
 )
 
 

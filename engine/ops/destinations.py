@@ -59,7 +59,7 @@ def _row(row: Mapping[str, Any]) -> tuple[object, ...]:
     return (
         row["destination"],
         cell(row["state"], POSITIVE if row["state"] == "ready" else NEGATIVE),
-        " ".join(filter(None, (row["reason"], row["detail"]))),
+        " ".join(filter(None, (row["reason"], row["detail"], *row["lacks"]))),
         _short(row["since"]),
         row["by"],
         row["waiting"],

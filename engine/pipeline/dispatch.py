@@ -10,12 +10,14 @@ import asyncio
 import contextlib
 from collections import deque
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from engine import telemetry
 from engine.config.destination import Destination as Settings
 from engine.deliver.destination import Destination
 from engine.errors import DeliveryError, DestinationError
+from engine.journal import proving
 from engine.journal.entry import Claimed
 from engine.journal.journal import Journal
 from engine.pipeline.carrying import Carrier
@@ -98,6 +100,11 @@ class Dispatch:
         return Condition.OPEN if self.pace.open else Condition.READY
 
     @property
+    def lacks(self) -> tuple[str, ...]:
+        """What the destination was found not to do, as codes; empty while it has not been asked."""
+        return self.destination.abilities.missing() if self._checked else ()
+
+    @property
     def under_way(self) -> int:
         """How many deliveries are being carried out."""
         return len(self._under_way)
@@ -144,6 +151,7 @@ class Dispatch:
         """Ask the destination what it can do, once; until it answers nothing is claimed for it."""
         if not self._checked:
             self._checks += 1
+            self.destination.proofs.known |= await self._journal.read(partial(proving.proofs, destination=self.name))
             try:
                 abilities = await self.destination.check()
             except DeliveryError as error:
@@ -205,3 +213,7 @@ class Dispatch:
     async def _deliver(self, claimed: Claimed) -> None:
         if await self._carrier.carry(claimed):
             self._may_be_due = True
+        for server, honoured in self.destination.proofs.take_new():
+            await self._journal.write(
+                partial(proving.keep, destination=self.name, server=server, honoured=honoured, now=self._clock())
+            )

@@ -37,7 +37,7 @@ class Certificates:
             raise StartError(
                 f"TLS cannot start with certificate {tls.certificate}, key {tls.key}"
                 + (f", client_ca {tls.client_ca}" if tls.client_ca else "")
-                + ": a file is missing, unreadable or does not fit the others; correct the paths in the channel file"
+                + f": {_unreadable(self._files)}; correct the paths in the channel file"
             ) from error
 
     def context(self) -> SSL.Context:
@@ -54,6 +54,16 @@ class Certificates:
 
     def _stamps(self) -> Stamp:
         return tuple(_stamp(path) for path in self._files)
+
+
+def _unreadable(files: list[Path]) -> str:
+    """Say which of the files is missing or cannot be read, or that they do not fit one another."""
+    for path in files:
+        try:
+            path.open("rb").close()
+        except OSError as error:
+            return f"{path} cannot be read ({error.strerror})"
+    return "one is no PEM, or does not fit the others"
 
 
 def _stamp(path: Path) -> tuple[int, int, int]:

@@ -46,6 +46,9 @@ class FakeFhir:
         self.unique_mrn = True
         self.honours_if_match = True
         self.versioning = "versioned-update"
+        self.software: dict[str, str] = {}
+        self.operations = ["merge"]
+        self.merge_paths = {"Patient/$merge"}
         self.media_type = JSON
         self.tokens = 0
         self.token_answers: deque[tuple[int, Any]] = deque()
@@ -139,7 +142,7 @@ class FakeFhir:
     def _answer(self, request: web.Request, path: str, body: bytes) -> web.Response:
         if path == "metadata":
             return answer_json(200, self._statement())
-        if path == "Patient/$merge":
+        if path in self.merge_paths:
             return self._merge(orjson.loads(body))
         if path == "Patient":
             if request.method == "POST":
@@ -164,7 +167,12 @@ class FakeFhir:
         return web.Response(status=204)
 
     def _statement(self) -> dict[str, Any]:
-        operations = [{"name": "merge", "definition": "http://hl7.org/fhir/OperationDefinition/Patient-merge"}]
+        operations = [
+            {"name": name, "definition": f"{self.base}/OperationDefinition/Patient-it-{name}"}
+            if "." in name
+            else {"name": name, "definition": f"http://hl7.org/fhir/OperationDefinition/Patient-{name}"}
+            for name in self.operations
+        ]
         patient = {
             "type": "Patient",
             "versioning": self.versioning,
@@ -173,6 +181,7 @@ class FakeFhir:
         }
         return {
             "resourceType": "CapabilityStatement",
+            "software": self.software,
             "fhirVersion": "4.0.1",
             "rest": [{"mode": "server", "resource": [patient]}],
         }

@@ -156,6 +156,7 @@ def older(folder: Path, last: str) -> None:
 
 
 BACK = {
+    "0009_proofs": ("DROP TABLE proof",),
     "0007_duplicates": (
         "DROP INDEX entry_control",
         "CREATE INDEX entry_control ON entry (control_id, source, fingerprint)",

@@ -6,8 +6,9 @@
 
 DESTINATION: {"destination", "state": "ready" | "paused" | "failing" | "open" | "unreachable", "reason", "detail",
 "since", "by", "under_way", "waiting", "oldest_received_at", "held", "held_since", "fhir", "concurrency", "channels":
-[names]}. `failing`: as a whole it cannot be used (`reason`: token, permission, TLS), and is tried again by itself;
-`open`: too many failures in a row, the same; `unreachable`: it has not answered since the start.
+[names], "lacks": [codes]}. `failing`: as a whole it cannot be used (`reason`: token, permission, TLS), and is tried
+again by itself; `open`: too many failures in a row, the same; `unreachable`: it has not answered since the start;
+`lacks`: what its server does not do, such as honour If-Match.
 """
 
 import asyncio
@@ -65,6 +66,7 @@ def _one(engine: Engine, name: str, backlog: Backlog) -> dict[str, Any]:
         "held_since": time_of(backlog.held_since),
         "fhir": dispatch.settings.fhir,
         "concurrency": dispatch.settings.concurrency,
+        "lacks": list(dispatch.lacks),
         "channels": sorted(one for one, feed in engine.feeds.items() if name in feed.destinations),
     }
 

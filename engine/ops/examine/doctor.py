@@ -10,17 +10,15 @@ import orjson
 import typer
 
 from engine.config.channel import Channel
-from engine.config.destination import Destination as Settings
-from engine.deliver.destination import Destination
 from engine.errors import AdtEngineError, ConfigurationError
 from engine.ops import admin
 from engine.ops.examine.certificates import certificates
-from engine.ops.examine.check import Check, Standing, check
+from engine.ops.examine.check import Check, Standing
+from engine.ops.examine.destinations import destinations, secrets
 from engine.ops.examine.machine import machine
 from engine.ops.options import CHANNELS, DATA, Channels, Data, Json, Mappings
 from engine.ops.table import NEGATIVE, POSITIVE, cell, output, table
-from engine.pipeline.configuration import Configuration, Files, configure
-from engine.pipeline.engine import destination_of
+from engine.pipeline.configuration import Files, configure
 
 STYLES: Final = {Standing.GOOD: POSITIVE, Standing.LOOK: "yellow", Standing.MEND: NEGATIVE}
 
@@ -44,7 +42,7 @@ def doctor(
         if not _running(data):
             raise AdtEngineError(f"no engine answers on {data}")
         return
-    checks = list(_checks(Files(channels, mappings, data)))
+    checks = list(_checks(Files(channels, mappings, data.resolve())))
     if as_json:
         rows = [{"what": one.what, "standing": str(one.standing), "found": one.found, "do": one.do} for one in checks]
         typer.echo(orjson.dumps(rows, option=orjson.OPT_INDENT_2))
@@ -74,7 +72,8 @@ def _checks(files: Files) -> Iterator[Check]:
     yield Check("files", Standing.GOOD, f"mappings compiled, channels: {len(configuration.channels)}")
     for channel in channels:
         yield from _doors(channel, running=running)
-    yield from asyncio.run(_destinations(configuration))
+    yield from secrets(configuration)
+    yield from asyncio.run(destinations(configuration, files.data))
 
 
 def _running(data: Path) -> bool:
@@ -104,27 +103,3 @@ def _doors(channel: Channel, *, running: bool) -> Iterator[Check]:
             yield Check(name, Standing.MEND, found, "choose another port, or end what holds it")
             return
     yield Check(name, Standing.GOOD, f"{mllp.host}:{mllp.port} free")
-
-
-async def _destinations(configuration: Configuration) -> list[Check]:
-    found = []
-    for settings in configuration.destinations.values():
-        destination = destination_of(settings, configuration)
-        found.append(await _destination(settings, destination))
-        await destination.close()
-    return found
-
-
-async def _destination(settings: Settings, destination: Destination) -> Check:
-    name = f"destination {settings.name}"
-    try:
-        abilities = await destination.check()
-    except AdtEngineError as error:
-        return Check(name, Standing.MEND, f"{settings.base_url}: {error}", "start it, or mend base_url and auth")
-    lacks = [word for word, has in (("$merge", abilities.merge), ("If-Match", abilities.if_match)) if not has]
-    return check(
-        name,
-        f"{settings.base_url}" + (f" lacks {', '.join(lacks)}" if lacks else ""),
-        good=not lacks,
-        do="see merge_strategy; without If-Match every update reads first",
-    )

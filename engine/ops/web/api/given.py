@@ -137,7 +137,7 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
     "Destination": thing(
         destination=TEXT, state=TEXT, reason=TEXT, detail=TEXT, since=or_null(TIME), by=TEXT, under_way=COUNT,
         waiting=COUNT, oldest_received_at=or_null(TIME), held=COUNT, held_since=or_null(TIME), fhir=TEXT,
-        concurrency=COUNT, channels=_TEXTS,
+        concurrency=COUNT, channels=_TEXTS, lacks=_TEXTS,
     ),
     "Alert": thing(
         id=COUNT, kind=TEXT, subject=TEXT, detail=TEXT, opened_at=TIME, cleared_at=or_null(TIME),

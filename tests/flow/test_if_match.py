@@ -1,0 +1,55 @@
+"""Whether the service honours If-Match is tried once, kept in the journal, and told offline."""
+
+import asyncio
+import os
+import subprocess
+import sys
+
+import orjson
+
+from tests.flow.feed import FeedMessage
+from tests.flow.rig import SECRET, Rig
+from tests.flow.test_brakes import person, the, up
+
+
+def again(name: str, street: bytes) -> FeedMessage:
+    """Return a later message of the first person, with an address."""
+    raw = person(1, name).raw.replace(b"|F\r", b"|F|||%s\r" % street)
+    return FeedMessage(name, 1, raw, "")
+
+
+def doctor(rig: Rig) -> dict[str, str]:
+    """Return what the doctor says of the service."""
+    done = subprocess.run(
+        [sys.executable, "-m", "engine", "doctor", "--json", "--channels", "channels", "--data", "data"],
+        cwd=rig.folder,
+        env=dict(os.environ) | {"ENGINE_SECRET": SECRET},
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    found: dict[str, str] = {one["what"]: one for one in orjson.loads(done.stdout)}["destination interchange"]
+    return found
+
+
+def trials(rig: Rig) -> int:
+    """Return how often an update was sent with a version that never was."""
+    return sum(call.headers.get("If-Match") == 'W/"0"' for call in rig.proxy.calls)
+
+
+async def test_the_shipped_service_has_nothing_to_mend(rig: Rig) -> None:
+    """Tried with the first update and never again, over a restart; whoever asks offline hears what came of it."""
+    before = await asyncio.to_thread(doctor, rig)
+    assert before["standing"] == "ok", before
+    assert "If-Match is tried with the first update" in before["found"]
+    await up(rig)
+    await rig.sender([person(1), again("U1", b"1 Elm St"), again("U2", b"2 Elm St")], 1).run()
+    await rig.drained()
+    assert trials(rig) == 1
+    assert (await the(rig, "destinations.list"))["lacks"] == []
+    assert await rig.engine.stop() == 0
+    assert "honours If-Match, as was tried" in (await asyncio.to_thread(doctor, rig))["found"]
+    await up(rig)
+    await rig.sender([again("U3", b"3 Elm St")], 1).run()
+    await rig.drained()
+    assert trials(rig) == 1
