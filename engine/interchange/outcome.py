@@ -88,6 +88,11 @@ def refuse(category: Category, diagnostics: str, *, location: str = "", detail: 
     return RefusedError(category, (Issue(diagnostics, location, detail),))
 
 
+def repeatable(name: str) -> str:
+    """Return a name from the address as it may be repeated in an answer."""
+    return "".join(character for character in name[:40] if character.isalnum() or character in "-_.:$")
+
+
 def outcome(refusal: RefusedError, version: FhirVersion, system: str) -> dict[str, Json]:
     """Return the OperationOutcome of a refusal; `system` is the service's identifier system.
 

@@ -16,10 +16,13 @@ def resource_answer(stored: Stored, request: Request) -> Answer:
 
 
 def written_answer(status: int, stored: Stored, request: Request, *, location: bool) -> Answer:
-    """Return the answer to a write: the resource, nothing, or an outcome, as the client prefers."""
-    headers, name = version_headers(stored), name_in(request.version, stored.type)
-    if location:
-        headers = (("location", f"{request.base}/{name}/{stored.id}"), *headers)
+    """Return the answer to a write: the resource, nothing, or an outcome, as the client prefers.
+
+    `location`: where the resource is, is new to the client; else the address only says whose content it is.
+    """
+    name = name_in(request.version, stored.type)
+    place = "location" if location else "content-location"
+    headers = ((place, f"{request.base}/{name}/{stored.id}"), *version_headers(stored))
     if request.prefer.returns is Return.MINIMAL:
         return Answer(status, b"", headers)
     if request.prefer.returns is Return.OUTCOME:

@@ -103,6 +103,11 @@ async def serving(bounds: Bounds = WIDE) -> AsyncIterator[Hall]:
         pytest.param(
             GET[:-2] % b"" + b"x: " + b"a" * 1_000_000, HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, id="endless"
         ),
+        pytest.param(b"GET /a HTTP/1.1\r\n\r\n", HTTPStatus.BAD_REQUEST, id="no Host"),
+        pytest.param(b"GET /a HTTP/1.1\r\nx-host: x\r\n\r\n", HTTPStatus.BAD_REQUEST, id="no Host, but another"),
+        pytest.param(b"GET /a HTTP/1.1\r\nHost: x\r\nHost: x\r\n\r\n", HTTPStatus.BAD_REQUEST, id="two Hosts"),
+        pytest.param(b"GET /a HTTP/1.0\r\nhost: x\r\nHOST: y\r\n\r\n", HTTPStatus.BAD_REQUEST, id="two in HTTP/1.0"),
+        pytest.param(b"POST /a HTTP/1.1\r\ncontent-length: 1\r\n\r\nx", HTTPStatus.BAD_REQUEST, id="no Host, a body"),
     ],
 )
 async def test_a_head_that_is_refused(sent: bytes, status: HTTPStatus) -> None:
@@ -189,3 +194,11 @@ def test_a_port_in_use_is_an_error_of_the_system() -> None:
     """Who binds says what to do about it."""
     with bind("127.0.0.1", 0, backlog=1) as taken, pytest.raises(OSError, match="in use"):
         bind("127.0.0.1", taken.getsockname()[1], backlog=1)
+
+
+async def test_who_needs_no_host() -> None:
+    """C-016: HTTP/1.0 knows no Host; each request of a connection has its own (RFC 9112, 3.2)."""
+    async with serving() as hall:
+        assert (await hall.heard(b"GET /old HTTP/1.0\r\n\r\n")).endswith(b"/old")
+        said = await hall.heard(GET % b"first" + GET % b"second" + b"GET /third HTTP/1.1\r\n\r\n")
+        assert (said.count(b"HTTP/1.1 200"), b"/second" in said, b"/third" in said) == (2, True, False)

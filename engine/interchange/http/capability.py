@@ -84,7 +84,7 @@ def _resource(name: str, served: list[Interaction], version: FhirVersion) -> dic
         "readHistory": False,
         "updateCreate": "update" in codes,
         "conditionalCreate": "create" in codes,
-        "conditionalRead": "not-supported",
+        "conditionalRead": "not-match",
         "conditionalUpdate": False,
         "conditionalDelete": "not-supported",
         "searchParam": [

@@ -17,7 +17,7 @@ from engine.interchange.oauth.account import principal_of
 from engine.interchange.oauth.role import demand
 from engine.interchange.oauth.scope import ANY, allows
 from engine.interchange.oauth.vault import Principal, TokenKind
-from engine.interchange.outcome import Category, Issue, RefusedError, outcome, refuse
+from engine.interchange.outcome import Category, Issue, RefusedError, outcome, refuse, repeatable
 from engine.interchange.service import Service
 
 Json = Any
@@ -25,6 +25,9 @@ Json = Any
 MAX_PARAMETERS: Final = 100
 # Larger bodies are read and checked in a thread.
 LARGE_BYTES: Final = 262_144
+# Interactions that read their parameters themselves, and the parameters that every other one takes.
+QUERIED: Final = frozenset({"search-type", "create", "everything"})
+PLAIN: Final = frozenset({"_format", "_pretty"})
 WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})
 
 
@@ -71,6 +74,7 @@ async def _interact(service: Service, address: Address, call: Call) -> Answer:
     _negotiate(call)
     _authorise(service, principal, route.interaction)
     query = _query(call)
+    _check_parameters(route.interaction, query)
     text = await _body(service, call)
     request = Request(
         version=address.version,
@@ -122,6 +126,15 @@ def _query(call: Call) -> list[tuple[str, str]]:
     if any("\0" in name or "\0" in value for name, value in query):
         raise refuse(Category.BAD_VALUE, "The query holds a NUL.", location="http.query")
     return query
+
+
+def _check_parameters(interaction: Interaction, query: list[tuple[str, str]]) -> None:
+    """Refuse parameters of an interaction that takes none: to leave one out may answer another question."""
+    unknown = next((name for name, _ in query if name not in PLAIN), None)
+    if unknown is not None and interaction.code not in QUERIED:
+        name = repeatable(unknown)
+        text = f"The parameter {name} is not supported here."
+        raise refuse(Category.UNSUPPORTED, text, location=f"http.{name}")
 
 
 def _negotiate(call: Call) -> None:

@@ -18,7 +18,9 @@ from engine.interchange.search.parse import parse_search
 from engine.interchange.store.query import find
 from engine.interchange.store.transaction import Stored, Transaction
 
-IF_MATCH: Final = re.compile(r'(?:W/)?"([^"]*)"')
+TAG: Final = re.compile(r'(?:W/)?"([^"]*)"')
+TAGS: Final = re.compile(rf"{TAG.pattern}(?:\s*,\s*{TAG.pattern})*")
+ANY: Final = "*"
 
 
 def check_id(resource_id: str) -> None:
@@ -37,10 +39,13 @@ def check_same_id(request: Request) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What a write expects of the kept version: to be that of If-Match, and none of If-None-Match; None for any."""
+    """What a write expects of the kept version: to be one of If-Match, and none of If-None-Match; None for any.
 
-    match: str | None
-    none_match: str | None
+    `*` stands for every version that there is.
+    """
+
+    match: frozenset[str] | None
+    none_match: frozenset[str] | None
 
     def check(self, stored: Stored | None, version: FhirVersion) -> None:
         """Refuse the write where the kept version is another than expected.
@@ -48,26 +53,45 @@ class Expected:
         For If-Match with 412, in STU3 409. For If-None-Match with 412, also where it is `*` and there is one: clients
         send that to create and never replace (RFC 9110, 13.1.2).
         """
-        if self.match is not None and (stored is None or str(stored.version) != self.match):
+        if self.match is not None and not _among(self.match, stored):
             category = Category.PRECONDITION if version is FhirVersion.R4 else Category.CONFLICT
             now = f"version {stored.version}" if stored else "absent"
-            raise refuse(category, f"The resource is {now}, not version {self.match[:20]}.", location="http.If-Match")
-        if self.none_match is None or stored is None:
-            return
-        if self.none_match.strip() == "*" or str(stored.version) in IF_MATCH.findall(self.none_match):
+            wanted = " or ".join(sorted(tag[:20] for tag in self.match))
+            raise refuse(category, f"The resource is {now}, not version {wanted[:100]}.", location="http.If-Match")
+        if stored is not None and self.none_match is not None and _among(self.none_match, stored):
             text = f"The resource exists, as version {stored.version}."
             raise refuse(Category.PRECONDITION, text, location="http.If-None-Match")
 
 
 def parse_expected(request: Request) -> Expected:
-    """Return what a write expects; RefusedError for a malformed If-Match."""
-    header, none_match = request.headers.get("if-match"), request.headers.get("if-none-match")
-    if header is None:
-        return Expected(None, none_match)
-    match = IF_MATCH.fullmatch(header.strip())
-    if match is None:
-        raise refuse(Category.BAD_VALUE, 'If-Match must be of the form W/"3".', location="http.If-Match")
-    return Expected(match[1], none_match)
+    """Return what a write expects; RefusedError for a header that cannot be read: passing it over might overwrite."""
+    found: list[frozenset[str] | None] = []
+    for name in ("If-Match", "If-None-Match"):
+        header = request.headers.get(name.lower())
+        tags = None if header is None else read_tags(header)
+        if header is not None and tags is None:
+            text = f'{name} must be of the form W/"3", "3", a list of these, or *.'
+            raise refuse(Category.BAD_VALUE, text, location=f"http.{name}")
+        found.append(tags)
+    return Expected(*found)
+
+
+def read_tags(header: str) -> frozenset[str] | None:
+    """Return the versions that a list of entity tags names, weak or strong; None for what is no such list."""
+    text = header.strip()
+    if text == ANY:
+        return frozenset({ANY})
+    return frozenset(TAG.findall(text)) if TAGS.fullmatch(text) else None
+
+
+def is_known(request: Request, stored: Stored) -> bool:
+    """Say whether a client has the kept version already (If-None-Match); False for a header that cannot be read."""
+    header = request.headers.get("if-none-match")
+    return header is not None and _among(read_tags(header) or frozenset(), stored)
+
+
+def _among(tags: frozenset[str], stored: Stored | None) -> bool:
+    return stored is not None and not tags.isdisjoint({ANY, str(stored.version)})
 
 
 def parse_condition(request: Request, parameters: Mapping[str, Parameter], base_url: str) -> Search | None:
@@ -83,7 +107,7 @@ def parse_condition(request: Request, parameters: Mapping[str, Parameter], base_
         text = "Name the criteria in If-None-Exist only."
         raise refuse(Category.BAD_VALUE, text, location="http.query")
     if header is not None:
-        pairs = _pairs(header)
+        pairs = _pairs(header, request)
     if not pairs:
         raise refuse(Category.BAD_VALUE, "If-None-Exist names no criterion.", location="http.If-None-Exist")
     if any(name.partition(":")[0] not in parameters for name, _ in pairs):
@@ -95,15 +119,24 @@ def parse_condition(request: Request, parameters: Mapping[str, Parameter], base_
         raise RefusedError(Category.BAD_VALUE, refusal.issues) from refusal
 
 
-def _pairs(header: str) -> tuple[tuple[str, str], ...]:
+def _pairs(header: str, request: Request) -> tuple[tuple[str, str], ...]:
     """Return the criteria in If-None-Exist; RefusedError where they cannot be read: a lost one makes duplicates.
 
-    A header may hold UTF-8 as it is, or ISO-8859-1, as which all of them were read (RFC 9110, 5.5).
+    They stand alone, or as HAPI's client sends them behind the type or its address. A header may hold UTF-8 as it is,
+    or ISO-8859-1, as which all of them were read (RFC 9110, 5.5).
     """
     with suppress(UnicodeError):
         header = header.encode("latin-1").decode()
+    address, mark, query = header.strip().partition("?")
+    if not mark or "=" in address:
+        query = header.strip()
+    elif address:
+        name = name_in(request.version, request.type)
+        if address not in {name, f"/{name}", f"{request.base}/{name}"}:
+            text = f"The criteria of If-None-Exist are not of {name}."
+            raise refuse(Category.BAD_VALUE, text, location="http.If-None-Exist")
     try:
-        return tuple(parse_qsl(header.strip().removeprefix("?"), keep_blank_values=True, errors="strict"))
+        return tuple(parse_qsl(query, keep_blank_values=True, errors="strict"))
     except ValueError as error:
         raise refuse(Category.BAD_VALUE, "If-None-Exist cannot be read.", location="http.If-None-Exist") from error
 

@@ -4,6 +4,7 @@ from engine.fhir.versions.names import name_in
 from engine.interchange.exchange import Answer, Request
 from engine.interchange.outcome import Category, refuse
 from engine.interchange.reply import resource_answer, version_headers
+from engine.interchange.resource.precondition import is_known
 from engine.interchange.service import Service
 
 
@@ -13,6 +14,6 @@ async def read(service: Service, request: Request) -> Answer:
     if stored is None:
         name = name_in(request.version, request.type)
         raise refuse(Category.NOT_FOUND, f"{name}/{request.id[:64]} does not exist.", location="http.id")
-    if request.headers.get("if-none-match") == f'W/"{stored.version}"':
+    if is_known(request, stored):
         return Answer(304, b"", version_headers(stored))
     return resource_answer(stored, request)

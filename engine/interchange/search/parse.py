@@ -8,7 +8,7 @@ from engine.fhir.schema import FhirVersion
 from engine.fhir.versions.addresses import system_in_r4
 from engine.fhir.versions.codes import CODES
 from engine.fhir.versions.direction import Direction
-from engine.interchange.outcome import Category, RefusedError, refuse
+from engine.interchange.outcome import Category, RefusedError, refuse, repeatable
 from engine.interchange.references import relative
 from engine.interchange.search.criterion import Criterion, Kind, Parameter, Rank, Search
 from engine.interchange.search.date import Span, span
@@ -51,7 +51,7 @@ def parse_search(
         name, _, modifier = key.partition(":")
         parameter = parameters.get(name)
         if parameter is None:
-            raise _refuse(Category.UNSUPPORTED, name, f"The search parameter {_safe(name)} is not supported.")
+            raise _refuse(Category.UNSUPPORTED, name, f"The search parameter {repeatable(name)} is not supported.")
         if name in seen and not parameter.repeatable:
             raise _refuse(Category.BAD_VALUE, name, f"The search parameter {name} is given more than once.")
         seen.add(name)
@@ -72,7 +72,7 @@ def _criterion(parameter: Parameter, modifier: str, value: str, base_url: str, v
         raise _refuse(
             Category.UNSUPPORTED,
             parameter.name,
-            f"The modifier {_safe(modifier)} is not supported on {parameter.name}.",
+            f"The modifier {repeatable(modifier)} is not supported on {parameter.name}.",
         )
     if parameter.kind is Kind.STRING:
         rank = Rank.MANY if modifier == "contains" else parameter.rank
@@ -178,9 +178,4 @@ def _empty(parameter: Parameter) -> RefusedError:
 
 
 def _refuse(category: Category, name: str, diagnostics: str) -> RefusedError:
-    return refuse(category, diagnostics, location=f"http.{_safe(name)}")
-
-
-def _safe(name: str) -> str:
-    """Return a name from the address as it may be repeated in an answer."""
-    return "".join(character for character in name[:40] if character.isalnum() or character in "-_.:$")
+    return refuse(category, diagnostics, location=f"http.{repeatable(name)}")
