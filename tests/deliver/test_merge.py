@@ -42,6 +42,20 @@ async def test_merge_is_previewed_sent_once_and_verified(site, server, two, merg
     ]
 
 
+async def test_a_merge_that_the_records_do_not_show_is_not_believed(site, server, two, merging):
+    """The server says that it merged, and the source stands there as before: not delivered, and read again first."""
+    await opened(site)
+    server.script.append(Step("POST", path="$merge"))  # the preview goes through
+    server.script.append(Step("POST", 200, body=b'{"resourceType": "Parameters"}', path="$merge"))
+    verdict = await site.send(merging("1", "2"))
+    assert (verdict.kind, verdict.failure, verdict.reason) == (
+        VerdictKind.RETRY, Failure.AMBIGUOUS, "merge-unverified",
+    )  # fmt: skip
+    assert (verdict.known, verdict.merges, server.effects) == ((), (), [])
+    assert (await site.send(merging("1", "2"), ambiguous=True)).reason == "merged"
+    assert server.effects == ["merge a into b"]
+
+
 async def test_merge_twice_is_one_merge(site, server, two, merging):
     """The same merge again is a success without a call."""
     await (await opened(site)).send(merging("1", "2"))

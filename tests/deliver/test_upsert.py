@@ -119,6 +119,26 @@ async def test_other_number_of_the_same_system_is_another_registration(site, ser
     assert server.effects == ["create p1"]
 
 
+async def test_other_number_of_the_same_system_is_never_attached(site, server, patient):
+    """Nor where the site attaches what other systems registered: it is somebody's registration here."""
+    server.add("a", identifier=[identifier_of("77")], **_demographics())
+    verdict = await site.open(on_demographic_match="attach").send(Upsert(patient("1")))
+    assert (verdict.reason, server.effects) == ("created", ["create p1"])
+
+
+async def test_a_record_found_by_a_second_number_with_another_first_one_is_held(site, server, patient):
+    """The enterprise number leads to a record that carries another current number of ours: whose is it?"""
+    enterprise = "https://empi.riverbend.example"
+    server.add("a", identifier=[identifier_of("77"), identifier_of("E1", enterprise)], **PERSON)
+    record = patient("1")
+    both = record._replace(
+        identities=(*record.identities, Identity(enterprise, "E1")),
+        identifiers=(*record.identifiers, identifier_of("E1", enterprise)),
+    )
+    verdict = await site.open().send(Upsert(both))
+    assert (verdict.kind, verdict.reason, server.effects) == (VerdictKind.HELD, "identity-conflict", [])
+
+
 async def test_match_of_another_system_follows_the_policy(site, server, patient):
     """A match that another system registered is created anew by default, held where the site says so."""
     server.add("a", identifier=[identifier_of("77", "https://elsewhere.example")], **_demographics())
