@@ -19,6 +19,7 @@ AdtEngineError
 │   ├── ForbiddenMoveError             a state move that is not in the table
 │   ├── UnknownEntryError              no such entry
 │   ├── UnknownRunError                no such bulk run
+│   ├── ClockAheadError                retention that would go by a clock far ahead
 │   ├── BackupError                    a backup that cannot be made, or has no place
 │   │   └── UnsoundBackupError             one that does not prove sound
 │   └── SealError                      a sealed body that was changed, or whose key is gone
@@ -157,6 +158,16 @@ class UnknownEntryError(JournalError):
 
 class UnknownRunError(JournalError):
     """There is no such bulk run in the journal."""
+
+
+class ClockAheadError(JournalError):
+    """The clock is so many days beyond all that the journal knows: by it, what is not old would be taken away."""
+
+    def __init__(self, days: int) -> None:
+        super().__init__(
+            f"the clock is {days} days beyond the last time that is known, so nothing is taken away: mend it, or "
+            "acknowledge the alert `clock-ahead` if it is right (the engine was off for long)"
+        )
 
 
 class BackupError(JournalError):

@@ -11,7 +11,18 @@ from sqlite_utils import Database, Migrations
 from sqlite_utils.utils import sqlite3  # type: ignore[attr-defined]  # pysqlite3 where it is installed
 
 from engine.errors import JournalUnusableError
-from engine.journal.tables import access, care, duplicates, messages, operations, proofs, replays, requests, search
+from engine.journal.tables import (
+    access,
+    care,
+    clock,
+    duplicates,
+    messages,
+    operations,
+    proofs,
+    replays,
+    requests,
+    search,
+)
 
 NAME: Final = "adt-engine-journal"
 
@@ -36,6 +47,7 @@ STEPS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("0007_duplicates", duplicates.STATEMENTS),
     ("0008_requests", requests.STATEMENTS),
     ("0009_proofs", proofs.STATEMENTS),
+    ("0010_clock", clock.STATEMENTS),
 )
 
 

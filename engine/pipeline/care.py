@@ -11,7 +11,8 @@ from engine import telemetry
 from engine.config.channel import Channel
 from engine.config.retention import Kept as Days
 from engine.config.retention import Retention
-from engine.errors import place_of
+from engine.errors import ClockAheadError, place_of
+from engine.journal import clocks
 from engine.journal.entry import State
 from engine.journal.journal import Journal
 from engine.journal.retention import Kept, Rules, prune
@@ -30,7 +31,13 @@ def rules_of(channels: Mapping[str, Channel]) -> Rules:
 
 
 async def prune_all(journal: Journal, channels: Mapping[str, Channel], now: datetime) -> dict[str, int]:
-    """Walk the journal once; return how many bodies and how many whole entries left it."""
+    """Walk the journal once; return how many bodies and how many whole entries left it.
+
+    ClockAheadError where the clock is days beyond all that is known: what is not old would leave.
+    """
+    beyond = await journal.write(partial(clocks.believe, now=now))
+    if beyond:
+        raise ClockAheadError(beyond.days)
     rules = rules_of(channels)
     body = whole = bodies = entries = 0
     while body >= 0 or whole >= 0:
@@ -58,6 +65,8 @@ async def _care(journal: Journal, feeds: Feeds, clock: Callable[[], datetime]) -
     while True:
         try:
             await prune_all(journal, {name: feed.channel for name, feed in feeds.items()}, clock())
+        except ClockAheadError as error:
+            _log.error("not pruned", reason="clock-ahead", error=str(error))
         except Exception as error:  # noqa: BLE001 - the last resort: it is tried again, or the disk would fill unseen
             if journal.failed:
                 return

@@ -51,6 +51,7 @@ class Dispatch:
         self._next: tuple[Destination, Pace] | None = None
         self._journal = journal
         self._clock = shared.clock
+        self._time = shared.time
         memory = DestinationMemory(name, journal)
         self._carrier = Carrier(name, destination, pace, journal, memory, self.conduct, shared)
         self._ready: deque[Claimed] = deque()
@@ -71,6 +72,7 @@ class Dispatch:
         """Claim and deliver until `stop` is called; a failure of the journal ends it."""
         while not self._stopping:
             self._wake.clear()
+            await self._time.mind()
             await self._swap_when_idle()
             if self.halted:
                 await self._give_back()

@@ -30,6 +30,7 @@ from engine.pipeline.pauses import Pauses
 from engine.pipeline.replaying import Replays
 from engine.pipeline.shared import Shared
 from engine.pipeline.tally import Tallies, Tally
+from engine.pipeline.timekeeping import Timekeeper
 
 _log = telemetry.logger()
 
@@ -43,7 +44,12 @@ class Engine:
     """One running engine on one data folder: doors, journal, dispatch."""
 
     def __init__(
-        self, files: Files, journal: Journal, failed: asyncio.Event, clock: Callable[[], datetime] = now
+        self,
+        files: Files,
+        journal: Journal,
+        failed: asyncio.Event,
+        clock: Callable[[], datetime] = now,
+        steady: Callable[[], float] = time.monotonic,
     ) -> None:
         self.files = files
         self.journal = journal
@@ -60,16 +66,19 @@ class Engine:
         self.started_at = clock()
         self.stopping = False
         self.refused_reload = ""
+        self.time = Timekeeper(journal, clock, steady)
         self._tasks: dict[asyncio.Future[None], str] = {}
         self._reloading = asyncio.Lock()
         self._marks: frozenset[str] = frozenset()
-        self._shared = Shared(self.feeds, Handover(), Outcomes(), self.pauses, self.merges, clock)
+        self._shared = Shared(self.feeds, Handover(), Outcomes(), self.pauses, self.merges, clock, self.time)
         self.desk = Desk(files.data, journal, self.feeds, self.dispatches, clock)
         self.replays = Replays(self.desk)
 
     @classmethod
-    async def start(cls, files: Files, clock: Callable[[], datetime] = now) -> "Engine":
-        """Start an engine; `clock` tells the time of day.
+    async def start(
+        cls, files: Files, clock: Callable[[], datetime] = now, steady: Callable[[], float] = time.monotonic
+    ) -> "Engine":
+        """Start an engine; `clock` tells the time of day, `steady` seconds that go on whatever becomes of the clock.
 
         ConfigurationError, StartError or JournalUnusableError say why it cannot.
         """
@@ -77,8 +86,9 @@ class Engine:
         _make_folder(files)
         failed = asyncio.Event()
         journal = await Journal.open(files.data, clock=clock, fail=partial(_fail, failed))
-        engine = cls(files, journal, failed, clock)
+        engine = cls(files, journal, failed, clock, steady)
         try:
+            await engine.time.open()
             await engine.pauses.open(configuration.destinations)
             await engine.merges.open()
             await engine.doors.recall()

@@ -9,6 +9,7 @@ from engine.pipeline.handover import Handover
 from engine.pipeline.merge_limit import MergeBrake
 from engine.pipeline.outcomes import Outcomes
 from engine.pipeline.pauses import Pauses
+from engine.pipeline.timekeeping import Timekeeper
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,3 +22,4 @@ class Shared:
     pauses: Pauses
     merges: MergeBrake
     clock: Callable[[], datetime]
+    time: Timekeeper

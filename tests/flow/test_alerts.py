@@ -50,13 +50,18 @@ class House:
         """Tell the test's time."""
         return self.now
 
+    def steady(self) -> float:
+        """Tell seconds that go on with the test's time."""
+        return self.now.timestamp()
+
     async def start(self) -> Engine:
         """Start an engine whose destination does not answer."""
         (self.folder / "channels").mkdir(exist_ok=True)
         channel = channel_file("http://127.0.0.1:9") | {"contact": "desk 7"}
         channel["destinations"][0]["auth"] = {"type": "none"}
         (self.folder / "channels" / "a.yaml").write_bytes(orjson.dumps(channel))
-        self.engine = await Engine.start(Files(self.folder / "channels", None, self.folder / "data"), self.clock)
+        files = Files(self.folder / "channels", None, self.folder / "data")
+        self.engine = await Engine.start(files, self.clock, self.steady)
         keys = Keys.of(self.engine.files.data)
         self.access = access = Access(self.engine.journal, keys, self.clock)
         self.watch = Watch(self.engine, turned_away=lambda: turned_away(access))

@@ -3,6 +3,7 @@
 import contextlib
 import fcntl
 import os
+import re
 import signal
 import sqlite3 as oracle
 import subprocess
@@ -145,11 +146,12 @@ async def test_an_older_schema_is_migrated_with_its_entries(
 
 def older(folder: Path, last: str) -> None:
     """Take a journal back to the tables that it had after a migration, as an older program left it."""
-    names = [name for name, _statements in schema.STEPS]
-    later = [name for name in names if name > last]
     with contextlib.closing(oracle.connect(folder / FILE)) as file:
-        for name in later:
-            for statement in BACK[name]:
+        for name, statements in schema.STEPS:
+            if name <= last:
+                continue
+            made = (table[1] for one in statements if (table := re.search(r"CREATE TABLE (\w+)", one)))
+            for statement in BACK.get(name, [f"DROP TABLE {table}" for table in made]):
                 file.execute(statement)
             file.execute("DELETE FROM _sqlite_migrations WHERE name = ?", (name,))
         file.commit()

@@ -12,6 +12,7 @@ from engine.journal import (
     acts,
     backlog,
     claiming,
+    clocks,
     counting,
     filtering,
     holding,
@@ -31,7 +32,7 @@ from engine.journal.searching import Search
 from engine.journal.selecting import Selection, conditions
 from engine.journal.views import Filters
 
-HOT = (recording, claiming, settling, memory, lanes, acts, runs, holding, tallying, spans, operation, backlog)
+HOT = (recording, claiming, settling, memory, lanes, acts, runs, holding, tallying, spans, operation, backlog, clocks)
 # A run is a row for thousands of entries, and is listed newest first.
 KNOWN_SCANS = re.compile(r"SCAN (json_each|run|i|mine|sent|name|place|CONSTANT ROW|\(subquery-\d\))( |$)")
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import structlog.testing
 
+from engine.journal import clocks
 from engine.pipeline import care
 from tests.journal.desk import NOW, Desk, open_desk
 
@@ -28,6 +29,7 @@ async def test_a_round_that_fails_is_said_and_tried_again(desk: Desk, monkeypatc
         seq = await desk.record(number, ("s|1",))
         await desk.claim()
         await desk.deliver(seq)
+    await desk.journal.write(lambda connection: clocks.trust(connection, LATER))
     spoil, mend = ("UPDATE entry SET patients = ? WHERE seq = 1", ("[1",)), ("UPDATE entry SET patients = '[1]'", ())
     await desk.journal.write(lambda connection: connection.execute(*spoil) and None)
     with structlog.testing.capture_logs() as lines:
@@ -38,3 +40,18 @@ async def test_a_round_that_fails_is_said_and_tried_again(desk: Desk, monkeypatc
             while not any(line["event"] == "pruned" for line in lines):  # noqa: ASYNC110
                 await asyncio.sleep(0)
     assert desk.failures == []
+
+
+async def test_what_a_clock_far_ahead_calls_old_stays_and_that_is_said(desk: Desk) -> None:
+    """No round fails silently: the log has the reason, and how far the clock is ahead."""
+    for number in ("1", "2"):
+        seq = await desk.record(number, ("s|1",))
+        await desk.claim()
+        await desk.deliver(seq)
+    with structlog.testing.capture_logs() as lines:
+        async with asyncio.timeout(30), care.cared(desk.journal, {}, lambda: LATER):
+            while not lines:  # noqa: ASYNC110 - the log says so
+                await asyncio.sleep(0)
+    assert [(line["event"], line["reason"]) for line in lines] == [("not pruned", "clock-ahead")]
+    kept = await desk.journal.read(lambda connection: connection.execute("SELECT COUNT(*) FROM payload").fetchone())
+    assert kept == (2,)

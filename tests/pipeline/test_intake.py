@@ -21,6 +21,7 @@ from engine.pipeline.outcomes import Outcomes
 from engine.pipeline.pauses import Pauses
 from engine.pipeline.shared import Shared
 from engine.pipeline.tally import Tally
+from engine.pipeline.timekeeping import Timekeeper
 from engine.receive.block import Block, BlockKind
 from engine.receive.reply import Peer, Reply
 from tests.journal.desk import NOW, Desk, open_desk
@@ -52,7 +53,9 @@ class Door:
         mapping = compile_mapping(load([shipped("mappings")], "adt"), channel)
         feeds = feeds_of({channel.channel: channel}, {channel.channel: mapping})
         journal = desk.journal
-        shared = Shared(feeds, Handover(), Outcomes(), Pauses(journal), MergeBrake(journal), clock)
+        shared = Shared(
+            feeds, Handover(), Outcomes(), Pauses(journal), MergeBrake(journal), clock, Timekeeper(journal, clock)
+        )
         self.intake = Intake(channel.channel, journal, shared, self.woken.append, "B", Tally())
 
     async def ask(self, content: bytes, kind: BlockKind = BlockKind.COMPLETE) -> Reply:

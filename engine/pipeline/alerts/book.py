@@ -13,7 +13,9 @@ from engine.journal.journal import Journal
 from engine.pipeline.alerts.kind import AlertKind
 
 # Something that happened rather than something that is: these stay open until a person has seen them.
-UNTIL_SEEN: Final = frozenset({AlertKind.NEW_SOURCE, AlertKind.UNKNOWN_AUTHORITY, AlertKind.LANE_CROWDED})
+UNTIL_SEEN: Final = frozenset(
+    {AlertKind.NEW_SOURCE, AlertKind.UNKNOWN_AUTHORITY, AlertKind.LANE_CROWDED, AlertKind.CLOCK_WENT_BACK}
+)
 
 Heard = Callable[[Alert], None]
 _log = telemetry.logger()
@@ -48,6 +50,11 @@ class AlertBook:
     def is_open(self, kind: AlertKind, subject: str) -> bool:
         """Say whether an alert is open."""
         return (kind, subject) in self._open
+
+    def acknowledged(self, kind: AlertKind, subject: str) -> bool:
+        """Say whether an alert is open and somebody has acknowledged it."""
+        found = self._open.get((kind, subject))
+        return found is not None and found.acknowledged_at is not None
 
     async def settle(self, conditions: Iterable[Condition], now: datetime) -> None:
         """Open and clear by what was looked at; what was not looked at stays as it is."""

@@ -13,13 +13,14 @@ from typing import Final
 from engine import telemetry
 from engine.config.channel import Channel
 from engine.errors import place_of
-from engine.journal import alerting
+from engine.journal import alerting, clocks
 from engine.journal.backlog import Backlog, backlogs
 from engine.journal.database import FILE
 from engine.journal.reserve import free_bytes_kept
 from engine.pipeline.alerts.book import Condition
 from engine.pipeline.alerts.kind import AlertKind
 from engine.pipeline.alerts.rules import (
+    ENGINE,
     WINDOW,
     ChannelFacts,
     DestinationFacts,
@@ -113,7 +114,7 @@ class Watch:
         self._count_traffic(now)
         found = await asyncio.to_thread(backlogs, engine.files.data, tuple(engine.dispatches))
         facts = self._facts(now, found)
-        await engine.alerts.settle(await self._sights(now), now)
+        await engine.alerts.settle([*await self._sights(now), *await self._clock(now)], now)
         settled = list(conditions(facts, engine.alerting, engine.alerts.is_open))
         await engine.alerts.settle([*settled, *self._gone(settled)], now)
         self._gauge(facts)
@@ -150,6 +151,19 @@ class Watch:
             strangers = sights[1:] if first and sights[0].kind == "source" else sights
             found += [Condition(KINDS[one.kind], channel, wrong=True, detail=f"entry {one.seq}") for one in strangers]
         return found
+
+    async def _clock(self, now: datetime) -> list[Condition]:
+        """Return what is wrong with the clock; whoever acknowledges that it is ahead says that it is right."""
+        engine = self._engine
+        await engine.time.mind()
+        step = engine.time.step().total_seconds()
+        beyond = await engine.journal.read(partial(clocks.ahead, now=now))
+        if beyond and engine.alerts.acknowledged(AlertKind.CLOCK_AHEAD, ENGINE):
+            await engine.journal.write(partial(clocks.trust, now=now))
+            beyond = timedelta()
+        told = [Condition(AlertKind.CLOCK_AHEAD, ENGINE, bool(beyond), f"{beyond.days} days beyond what was known")]
+        back = Condition(AlertKind.CLOCK_WENT_BACK, ENGINE, wrong=True, detail=f"by {step:.0f} seconds")
+        return [*told, back] if step else told
 
     def _facts(self, now: datetime, found: dict[str, Backlog]) -> Facts:
         engine = self._engine
@@ -210,7 +224,7 @@ class Watch:
     def _gone(self, settled: list[Condition]) -> Iterator[Condition]:
         """Yield that nothing is wrong with channels and destinations that are no more."""
         engine = self._engine
-        known = {*engine.feeds, *engine.dispatches, "engine", *(one.subject for one in settled)}
+        known = {*engine.feeds, *engine.dispatches, ENGINE, *(one.subject for one in settled)}
         for alert in engine.alerts.open():
             if alert.subject not in known:
                 yield Condition(AlertKind(alert.kind), alert.subject, wrong=False)
