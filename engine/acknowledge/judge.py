@@ -20,7 +20,7 @@ def judge_header(
 ) -> tuple[Finding, ...]:
     """Return everything that the header gives cause to refuse a message for; empty where nothing does."""
     return (
-        *_kind(header, known_trigger),
+        *_kind(header, channel, known_trigger),
         *_processing(header, channel),
         *_version(header),
         *_control_id(header),
@@ -44,10 +44,12 @@ def judge_parts(message: Message) -> tuple[Finding, ...]:
     )
 
 
-def _kind(header: Header, known_trigger: Callable[[str], bool]) -> Iterator[Finding]:
+def _kind(header: Header, channel: Channel, known_trigger: Callable[[str], bool]) -> Iterator[Finding]:
     if not header.message_type:
         yield Finding(ErrorCode.REQUIRED_MISSING, "no-message-type", ("MSH-9.1",), "The message type is missing")
     elif header.message_type != MESSAGE_TYPE:
+        if channel.unhandled_messages == "filter":
+            return
         yield Finding(
             ErrorCode.UNSUPPORTED_MESSAGE, "unsupported-message", ("MSH-9.1",), "Only ADT messages are taken here"
         )

@@ -177,6 +177,9 @@ class Channel(Frozen):
     unhandled_events: Literal["filter", "refuse"] = Field(
         "filter", description="events without a rule: accepted and not routed, or AR 201"
     )
+    unhandled_messages: Literal["refuse", "filter"] = Field(
+        "refuse", description="messages other than ADT, such as ORU: AR 200, or accepted and not routed"
+    )
     retention: Retention = Field(Retention(), description="how long messages that ended are kept")
     contact: str = Field("", description="whom to call about this feed")
 

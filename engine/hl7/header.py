@@ -1,6 +1,7 @@
 """The header of a message, MSH, as bytes: what can be answered even when the message cannot be decoded."""
 
 import dataclasses
+import re
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,6 +12,8 @@ from engine.hl7.iso2022 import ESCAPE, without_double_runs
 from engine.hl7.lines import LEADING_BYTES, first_segment
 
 CHARACTER_SET: Final = 18
+# Versions in which MSH-9 may be the message type alone: the event is then said in EVN-1, which was required.
+EVENT_IN_EVN: Final = frozenset({"2.1", "2.2"})
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -18,13 +21,15 @@ class Header:
     """MSH as it came in; `fields[n]` is MSH-n (`fields[0]` is `MSH`).
 
     `delimiters` is MSH-1 and MSH-2 as sent. `wide` names the codec of a UTF-16 or UTF-32 message: its bytes stand here
-    in UTF-8, so that an answer has to be encoded back; '' for all others.
+    in UTF-8, so that an answer has to be encoded back; '' for all others. `event` is EVN-1, where a message before 2.3
+    says its event there alone.
     """
 
     fields: tuple[bytes, ...]
     delimiters: bytes
     declared: Delimiters
     wide: str = ""
+    event: str = ""
     _parts: dict[int, str] = dataclasses.field(default_factory=dict, init=False, compare=False)
 
     def field(self, number: int) -> bytes:
@@ -49,8 +54,8 @@ class Header:
 
     @property
     def trigger(self) -> str:
-        """MSH-9.2, `A01`."""
-        return self.component(9, 2)
+        """MSH-9.2, `A01`; EVN-1 where that is empty in a message of 2.1 or 2.2."""
+        return self.component(9, 2) or self.event
 
     @property
     def control_id(self) -> bytes:
@@ -102,7 +107,18 @@ def read_header(raw: bytes) -> Header | None:
     fields = _split(first_segment(body, separator), separator)
     encoding = fields[1] if len(fields) > 1 else b""
     declared = _declared(separator, encoding)
-    return Header((fields[0], separator, *fields[1:]), separator + encoding, declared, wide)
+    header = Header((fields[0], separator, *fields[1:]), separator + encoding, declared, wide)
+    if header.trigger or header.message_type != "ADT" or header.version not in EVENT_IN_EVN:
+        return header
+    return dataclasses.replace(header, event=_event(body, separator, declared))
+
+
+def _event(body: bytes, separator: bytes, declared: Delimiters) -> str:
+    """Return EVN-1 as text; '' where there is none."""
+    found = re.search(rb"[\r\n]EVN%s([^\r\n]*)" % re.escape(separator), body)
+    text = found[1].split(separator, 1)[0].decode("ascii", "backslashreplace") if found else ""
+    part = text.split(declared.repetition, 1)[0].split(declared.component, 1)[0].strip()
+    return "" if part == '""' else part
 
 
 def character_set(raw: bytes) -> tuple[bytes, bytes]:

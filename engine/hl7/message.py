@@ -7,7 +7,7 @@ from engine.errors import MessageLimitError, UnreadableMessageError
 from engine.hl7.charset import coding_of, decode
 from engine.hl7.delimiters import Delimiters, delimiters_of
 from engine.hl7.events import structure
-from engine.hl7.header import character_set
+from engine.hl7.header import EVENT_IN_EVN, character_set
 from engine.hl7.leaf import Leaf
 from engine.hl7.lines import LEADING, TRAILING, segment_texts
 from engine.hl7.repetition import Repetition, dialect_of
@@ -135,8 +135,12 @@ class Message:
 
     @property
     def trigger(self) -> str:
-        """MSH-9.2, `A01`."""
-        return self._header(9, 2)
+        """MSH-9.2, `A01`; EVN-1 where that is empty in a message of 2.1 or 2.2."""
+        return self._header(9, 2) or self._event_of_old()
+
+    def _event_of_old(self) -> str:
+        event = self.leaf("EVN", 1) if self.message_type == "ADT" and self.version in EVENT_IN_EVN else None
+        return event.strip() if isinstance(event, str) else ""
 
     @property
     def structure(self) -> str:

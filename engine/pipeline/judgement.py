@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from engine import fault
-from engine.acknowledge.judge import judge_header, judge_parts
+from engine.acknowledge.judge import MESSAGE_TYPE, judge_header, judge_parts
 from engine.config.channel import Channel
 from engine.errors import MessageError, MessageLimitError, UndecodableMessageError
 from engine.hl7.conformance.check import check
@@ -46,6 +46,8 @@ def judge(raw: bytes, header: Header, channel: Channel, mapping: Mapping) -> Jud
     findings = judge_header(header, channel)
     if findings:
         return _refused(findings)
+    if header.message_type != MESSAGE_TYPE:
+        return Judgement(State.FILTERED, "unhandled-message")
     message = _read(raw, channel)
     if isinstance(message, Judgement):
         return message

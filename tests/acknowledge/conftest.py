@@ -15,7 +15,7 @@ MakeHeader = Callable[..., Header]
 def header() -> MakeHeader:
     """Make the header of a message from MSH fields by number."""
 
-    def make(separator: str = "|", **fields: str) -> Header:
+    def make(separator: str = "|", evn_1: str = "", **fields: str) -> Header:
         values = {
             2: "^~\\&",
             3: "EPIC",
@@ -28,7 +28,7 @@ def header() -> MakeHeader:
             12: "2.5.1",
         } | {int(name.removeprefix("msh_")): value for name, value in fields.items()}
         text = separator.join(["MSH", *(values.get(number, "") for number in range(2, 21))])
-        made = read_header(text.encode("latin-1") + b"\rEVN\r")
+        made = read_header(text.encode("latin-1") + f"\rEVN|{evn_1}\r".encode())
         assert made is not None
         return made
 

@@ -21,6 +21,10 @@ from engine.hl7.message import parse
         pytest.param({"msh_12": "2.1"}, [], "AA", id="2.1"),
         pytest.param({"msh_12": "2.9"}, [], "AA", id="2.9"),
         pytest.param({"msh_9": "ORU^R01"}, [(200, "MSH-9.1")], "AR", id="message-type"),
+        pytest.param({"msh_9": "ADT", "msh_12": "2.1", "evn_1": "A01"}, [], "AA", id="2.1-event-in-EVN"),
+        pytest.param({"msh_9": "ADT", "msh_12": "2.2", "evn_1": "Z9X"}, [(201, "MSH-9.2")], "AR", id="2.2-no-event"),
+        pytest.param({"msh_9": "ADT", "msh_12": "2.1"}, [(101, "MSH-9.2")], "AE", id="2.1-event-nowhere"),
+        pytest.param({"msh_9": "ADT", "msh_12": "2.3", "evn_1": "A01"}, [(101, "MSH-9.2")], "AE", id="2.3-needs-it"),
         pytest.param({"msh_9": "ADT^Z9X"}, [(201, "MSH-9.2")], "AR", id="event"),
         pytest.param({"msh_9": "ADT"}, [(101, "MSH-9.2")], "AE", id="no-event"),
         pytest.param({"msh_9": ""}, [(101, "MSH-9.1")], "AE", id="no-message-type"),
@@ -43,6 +47,16 @@ def test_findings(
     findings = judge_header(header(**fields), channel())
     assert [(int(finding.code), finding.locations[0]) for finding in findings] == found
     assert code_for(findings) == code
+
+
+def test_a_mixed_feed_is_taken_where_the_channel_says_so(
+    header: Callable[..., Any], channel: Callable[..., Any]
+) -> None:
+    """The type is no fault then; all else of the header is judged as ever."""
+    taken = channel(unhandled_messages="filter")
+    assert judge_header(header(msh_9="ORU^R01"), taken) == ()
+    assert [one.reason for one in judge_header(header(msh_9="ORU^R01", msh_11="T"), taken)] == ["processing-id"]
+    assert [one.reason for one in judge_header(header(msh_9=""), taken)] == ["no-message-type"]
 
 
 @pytest.mark.parametrize(

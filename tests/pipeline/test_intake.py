@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,7 @@ from engine.pipeline.tally import Tally
 from engine.pipeline.timekeeping import Timekeeper
 from engine.receive.block import Block, BlockKind
 from engine.receive.reply import Peer, Reply
+from engine.sqlite import Connection
 from tests.journal.desk import NOW, Desk, open_desk
 
 # More than any disk has: nothing new is accepted.
@@ -46,10 +48,12 @@ def clock() -> datetime:
 class Door:
     """An intake over a journal, with the destinations that it woke."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: Desk, **policies: str) -> None:
         self.desk = desk
         self.woken: list[tuple[str, ...]] = []
-        channel: Channel = channel_of({"authorities": {"RVB": "https://mrn.riverbend.example"}})
+        channel: Channel = channel_of({"authorities": {"RVB": "https://mrn.riverbend.example"}}).model_copy(
+            update=policies
+        )
         mapping = compile_mapping(load([shipped("mappings")], "adt"), channel)
         feeds = feeds_of({channel.channel: channel}, {channel.channel: mapping})
         journal = desk.journal
@@ -130,3 +134,34 @@ async def test_a_block_over_the_limit_is_refused_and_the_line_ends(door: Door) -
     """What follows on it could be the rest of the same message."""
     reply = await door.ask(raw(), BlockKind.OVERSIZE)
     assert (code_of(reply), reply.close, reply.stored) == ("AR", True, False)
+
+
+async def test_a_mixed_feed_is_accepted_and_filtered_by_name(desk: Desk) -> None:
+    """AA, and nothing is delivered; refused with AR where the channel does not say so."""
+    door = Door(desk, unhandled_messages="filter")
+    reply = await door.ask(raw("R1", kind="ORU^R01"))
+    assert code_of(reply) == "AA"
+    assert code_of(await Door(desk).ask(raw("R2", kind="ORU^R01"))) == "AR"
+    filtered, refused = [await desk.journal.read(partial(told, seq=seq)) for seq in (1, 2)]
+    assert filtered == ("filtered", "unhandled-message", "R01")
+    assert refused == ("rejected", "unsupported-message", "R01")
+    assert door.woken == []
+
+
+@pytest.mark.parametrize("version", ["2.1", "2.2"])
+async def test_an_old_sender_says_its_event_in_evn(desk: Desk, version: str) -> None:
+    """`ADT` alone in MSH-9 and A08 in EVN-1: taken, told and mapped as A08."""
+    old = raw("V1", kind="ADT").replace(b"|2.5.1|", b"|%s|" % version.encode()).replace(b"EVN||", b"EVN|A08|")
+    door = Door(desk)
+    assert code_of(await door.ask(old)) == "AA"
+    assert (await desk.journal.read(partial(told, seq=1))) == ("received", "", "A08")
+    assert parse(old).trigger == "A08"
+    assert len(door.woken) == 1
+
+
+def told(connection: Connection, seq: int) -> tuple[str, ...]:
+    """Return how an entry stands, why, and its event."""
+    found: tuple[str, ...] = connection.execute(
+        "SELECT state, reason, event FROM entry WHERE seq = ?", (seq,)
+    ).fetchone()
+    return found
