@@ -13,10 +13,11 @@ from engine.deliver.exchange import Exchange
 from engine.deliver.inherit import adopt, inherit
 from engine.deliver.relink import relink
 from engine.deliver.rename import renumbered
+from engine.deliver.repoint import repoint
 from engine.deliver.resolve import Resolution, head_of, replaced_with, resolve
 from engine.deliver.revise import revise
 from engine.deliver.stored import Body, Stored
-from engine.deliver.union import unite
+from engine.deliver.union import by_links, unite
 from engine.deliver.upsert import check_person
 from engine.deliver.verdict import Inherited, Known, Merged
 from engine.errors import HeldDeliveryError, RejectedDeliveryError
@@ -74,6 +75,8 @@ async def _one_record(exchange: Exchange, interaction: Merge, source: Resolution
     if how == "old" or source.redirected or await replaced_with(exchange, patient, (interaction.source,)):
         if source.tombstone is not None and not await exchange.memory.merged(interaction.source, interaction.target):
             await relink(exchange, source.tombstone, patient)
+            if by_links(exchange):
+                await repoint(exchange, source.tombstone, patient)
         _remember(exchange, interaction, source.tombstone, patient)
         return "already-merged"
     raise HeldDeliveryError("identity-unproven")

@@ -8,6 +8,7 @@ import orjson
 from engine import fault
 from engine.deliver.exchange import Exchange
 from engine.deliver.failure import error_of
+from engine.deliver.repoint import repoint
 from engine.deliver.revise import revise
 from engine.deliver.stored import Body, Stored
 from engine.deliver.verdict import Failure
@@ -26,12 +27,11 @@ async def unite(exchange: Exchange, source: Stored, survivor: Stored) -> str:
     does not tell whether it can merge and the settings do not say either, AmbiguousDeliveryError where it says that it
     merged and the source does not show it.
     """
-    settings, abilities = exchange.server.settings, exchange.server.abilities
-    can = abilities.merge or bool(settings.merge_operation)
-    if settings.merge_strategy == "auto" and not (abilities.stated or can):
+    if exchange.server.settings.merge_strategy == "auto" and not (exchange.server.abilities.stated or _can(exchange)):
         raise HeldDeliveryError("merge-strategy-unknown")
-    if settings.merge_strategy == "link" or (settings.merge_strategy == "auto" and not can):
+    if by_links(exchange):
         await _link(exchange, source, survivor)
+        await repoint(exchange, source, survivor)
         return "linked"
     await _preview(exchange, source, survivor)
     fault.point("F18")
@@ -42,6 +42,16 @@ async def unite(exchange: Exchange, source: Stored, survivor: Stored) -> str:
         raise error_of(Failure.AMBIGUOUS, "merge-unverified", 200, ("merge-unverified",))
     exchange.wrote(survivor.reference)
     return "merged"
+
+
+def by_links(exchange: Exchange) -> bool:
+    """Say whether records are merged there by links: as the settings say, or where the server has no merge."""
+    strategy = exchange.server.settings.merge_strategy
+    return strategy == "link" or (strategy == "auto" and not _can(exchange))
+
+
+def _can(exchange: Exchange) -> bool:
+    return exchange.server.abilities.merge or bool(exchange.server.settings.merge_operation)
 
 
 def _operation(exchange: Exchange) -> str:
