@@ -1,6 +1,8 @@
 """Who may use the interchange service: clients with what proves them, users, and the roles of both."""
 
 import re
+from base64 import urlsafe_b64decode
+from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
@@ -11,11 +13,16 @@ from pydantic_core import PydanticCustomError
 
 from engine.config.frozen import Frozen
 from engine.config.secret import Secret
+from engine.config.text import Line, UriOrEmpty, Word
+from engine.config.wording import Placed
 
 CLIENT_CREDENTIALS: Final = "client_credentials"
 REFRESH_TOKEN: Final = "refresh_token"  # noqa: S105 - the name of a grant
 AUTHORIZATION_CODE: Final = "authorization_code"
 JWT_BEARER: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+SHORTEST_RSA_BITS: Final = 2048
+_UNFIT: Final = "does not fit together"
+_PROVABLE: Final = "a public key of RSA (2048 bits or more, with n and e) or of EC (crv P-384, with x and y)"
 # What a client may do that holds nothing to prove itself with (RFC 6749 section 2.1, "public").
 PUBLIC_GRANTS: Final = frozenset({AUTHORIZATION_CODE, REFRESH_TOKEN})
 
@@ -57,11 +64,22 @@ def _hash(text: str) -> str:
     return text
 
 
+def provable(key: dict[str, Any]) -> bool:
+    """Say whether a JWK can prove a client: RSA of 2048 bits or more, or EC on P-384."""
+    try:
+        if key.get("kty") == "RSA":
+            modulus, _exponent = (urlsafe_b64decode(key[part] + "==") for part in ("n", "e"))
+            return int.from_bytes(modulus).bit_length() >= SHORTEST_RSA_BITS
+        return (key.get("kty"), key.get("crv")) == ("EC", "P-384") and bool(key["x"] and key["y"])
+    except (KeyError, TypeError, ValueError):
+        return False
+
+
 class PublicKeys(Frozen):
     """The public keys of a client (JWKS, RFC 7517): `keys` in place, or in a `file` that is read on each use."""
 
     keys: tuple[dict[str, Any], ...] = Field((), description="public keys that prove it, as JWK")
-    file: str = Field("", description="a JWKS file instead, read at each use")
+    file: Line = Field("", description="a JWKS file instead, read at each use")
 
     @model_validator(mode="after")
     def _one(self) -> "PublicKeys":
@@ -70,6 +88,26 @@ class PublicKeys(Frozen):
         if any(_PRIVATE_PARTS & key.keys() for key in self.keys):
             raise PydanticCustomError("literal_secret", "the public key only; the client keeps the private one")
         return self
+
+    def conflicts(self) -> Iterator[Placed]:
+        """Yield keys of which none can prove anything."""
+        if self.keys and not any(map(provable, self.keys)):
+            yield ("keys", 0), "a key that proves nothing", _PROVABLE
+
+    def warnings(self) -> Iterator[Placed]:
+        """Yield the keys that prove nothing beside one that does."""
+        if any(map(provable, self.keys)):
+            for number, key in enumerate(self.keys):
+                if not provable(key):
+                    yield ("keys", number), "a key that proves nothing", _PROVABLE
+
+    def unavailable(self) -> Iterator[Placed]:
+        """Yield why a file gives no key that proves anything."""
+        try:
+            if self.file and not any(map(provable, self.read())):
+                yield ("file",), f"{self.file} holds no key that proves anything", _PROVABLE
+        except LookupError as error:
+            yield ("file",), str(error), "a JWKS file that the user who runs the service can read"
 
     def read(self) -> tuple[dict[str, Any], ...]:
         """Return the keys as JWK; LookupError where the file holds none that can be read."""
@@ -93,19 +131,21 @@ class Client(Frozen):
     With neither `secret` nor `jwks` it is public: it sends people to sign in, and proves itself by PKCE.
     """
 
-    tenant: str = Field(description="whose patients it sees")
+    tenant: Word = Field(description="whose patients it sees", examples=["unnamed"])
     secret: Secret | None = Field(None, description="what proves it: {env: NAME} or {file: PATH}")
     jwks: PublicKeys | None = None
-    name: str = Field("", description="shown to people who sign in")
-    uri: str = Field("", description="issuer of its assertions (jwt-bearer)")
+    name: Line = Field("", description="shown to people who sign in")
+    uri: UriOrEmpty = Field("", description="issuer of its assertions (jwt-bearer)", examples=["https://app.example"])
     redirect_uris: tuple[Annotated[str, AfterValidator(_redirect)], ...] = Field(
-        (), description="where people return to after signing in, compared letter by letter"
+        (),
+        description="where people return to after signing in, compared letter by letter",
+        examples=[["https://app.example/back"]],
     )
     grants: tuple[Grant, ...] = Field(
         ("client_credentials",),
         description="client_credentials, refresh_token, authorization_code, jwt-bearer (its urn)",
     )
-    scopes: tuple[str, ...] = Field((), description="what its tokens may be granted at most")
+    scopes: tuple[Word, ...] = Field((), description="what its tokens may be granted at most")
     role: Role = Field(Role.SYSTEM_INTEGRATION, description="physician, nurse, administrative, system-integration")
 
     @property
@@ -130,29 +170,30 @@ class Client(Frozen):
         clear = [one.startswith("http:") and not _LOOPBACK.fullmatch(one) for one in self.redirect_uris]
         return tuple(place for place, one in enumerate(clear) if one)
 
-    @model_validator(mode="after")
-    def _provable(self) -> "Client":
+    def conflicts(self) -> Iterator[Placed]:
+        """Yield what its grants need and is not there."""
         if self.secret is not None and self.jwks is not None:
-            raise ValueError("give secret or jwks, not both")
+            yield (), _UNFIT, "give secret or jwks, not both"
         if self.public and not PUBLIC_GRANTS.issuperset(self.grants):
             allowed = " and ".join(sorted(PUBLIC_GRANTS))
-            raise ValueError(f"give a secret or jwks; without them a client may only have the grants {allowed}")
+            yield (), _UNFIT, f"give a secret or jwks; without them a client may only have the grants {allowed}"
         if AUTHORIZATION_CODE in self.grants and not self.redirect_uris:
-            raise ValueError("the grant authorization_code needs redirect_uris")
+            yield (), _UNFIT, "the grant authorization_code needs redirect_uris"
         if JWT_BEARER in self.grants and (self.secret is None or not self.uri):
-            raise ValueError("the grant jwt-bearer needs a secret, which signs, and a uri, which is the issuer")
-        return self
+            yield (), _UNFIT, "the grant jwt-bearer needs a secret, which signs, and a uri, which is the issuer"
 
 
 class User(Frozen):
     """One person who may sign in; the password is an argon2id hash, `!` for none that would do."""
 
-    tenant: str = Field(description="the tenant of the clients that they sign in through")
-    role: Role = Field(description="as of clients; decides over the client's when a person signed in")
+    tenant: Word = Field(description="the tenant of the clients that they sign in through", examples=["unnamed"])
+    role: Role = Field(
+        description="as of clients; decides over the client's when a person signed in", examples=["nurse"]
+    )
     password_hash: Annotated[str, AfterValidator(_hash)] = Field(
         "!", repr=False, description="argon2id; ! lets nobody sign in with a password"
     )
-    name: str = Field("", description="shown by /oauth/userinfo")
+    name: Line = Field("", description="shown by /oauth/userinfo")
 
     @property
     def may_sign_in(self) -> bool:
@@ -163,4 +204,4 @@ class User(Frozen):
 class Auth(Frozen):
     """How people sign in. `auto_login_user`: a sandbox signs this user in without asking, for tests."""
 
-    auto_login_user: str = Field("", description="signed in without being asked, in a sandbox only")
+    auto_login_user: Line = Field("", description="signed in without being asked, in a sandbox only")

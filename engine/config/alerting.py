@@ -1,5 +1,6 @@
 """`alerts.yaml` beside the channel files: when somebody has to hear of something, and where it is sent."""
 
+from collections.abc import Iterator
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Final
@@ -7,18 +8,26 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field
 
+from engine.config import pem
 from engine.config.frozen import Frozen
 from engine.config.network import is_loopback
 from engine.config.secret import Secret
-from engine.config.source import read, validate
+from engine.config.source import Looked, Source, look, scan
+from engine.config.text import Word, is_host
+from engine.config.wording import Placed, nearest
+from engine.errors import ConfigurationError, Problem
 
 FILE: Final = "alerts.yaml"
+_YEAR: Final = 525_600
 
 
 def _hook(text: str) -> str:
     """Return a webhook's URL; ValueError unless it is https, or http on this machine, and of no reserved address."""
-    parts = urlsplit(text)
-    host = parts.hostname or ""
+    try:
+        parts = urlsplit(text)
+        host, _port = parts.hostname or "", parts.port
+    except ValueError as error:
+        raise ValueError("write a whole https URL, its port at most 65535") from error
     try:
         address = ip_address(host)
     except ValueError:
@@ -26,7 +35,7 @@ def _hook(text: str) -> str:
     here = is_loopback(host)
     if parts.scheme != "https" and not (parts.scheme == "http" and here):
         raise ValueError("write an https URL; http is for this machine only")
-    if not host or parts.username is not None or any(mark in text for mark in "# \t"):
+    if not is_host(host) or parts.username is not None or not text.isprintable() or any(mark in text for mark in "# "):
         raise ValueError("write a whole URL without user, password or fragment; a token goes into `token`")
     if address is not None and not here and (address.is_link_local or address.is_multicast or address.is_unspecified):
         raise ValueError("no alert is sent to such an address")
@@ -36,37 +45,54 @@ def _hook(text: str) -> str:
 class Webhook(Frozen):
     """Where alerts are sent as JSON, without anything of a patient; redirects are not followed."""
 
-    url: Annotated[str, AfterValidator(_hook)] = Field(description="https URL that takes a POST")
+    url: Annotated[str, AfterValidator(_hook)] = Field(
+        description="https URL that takes a POST", examples=["https://alerts.example"]
+    )
     token: Secret | None = Field(None, description="sent as a bearer token")
-    ca_file: str | None = Field(None, description="PEM file of a private authority; TLS is always verified")
+    ca_file: Word | None = Field(None, description="PEM file of a private authority; TLS is always verified")
     timeout_seconds: float = Field(10, gt=0, le=60, description="longest wait for one answer")
+
+    def unavailable(self) -> Iterator[Placed]:
+        """Yield an authority that cannot be read."""
+        if self.ca_file is not None:
+            yield from pem.authority("ca_file", self.ca_file)
 
 
 class ChannelAlerts(Frozen):
     """What is otherwise for one channel."""
 
-    no_traffic_minutes: float | None = Field(None, ge=0, description="silence that alerts here; 0 never")
-    no_sender_minutes: float | None = Field(None, ge=0, description="time without a connection that alerts; 0 never")
+    no_traffic_minutes: float | None = Field(None, ge=0, le=_YEAR, description="silence that alerts here; 0 never")
+    no_sender_minutes: float | None = Field(
+        None, ge=0, le=_YEAR, description="time without a connection that alerts; 0 never"
+    )
 
 
 class Alerting(Frozen):
     """When an alert opens; each opens once and clears once."""
 
     webhook: Webhook | None = Field(None, description="where alerts are sent; without it they are logged and shown")
-    held_lanes: int = Field(1, ge=1, description="held patients of a destination")
-    queue_age_minutes: float = Field(15, gt=0, description="age of the oldest message that waits for a destination")
-    queue_depth: int = Field(10_000, ge=1, description="messages that wait for a destination")
-    no_traffic_minutes: float | None = Field(
-        None, ge=0, description="silence of a channel; empty: as learnt for this hour of the week; 0 never"
+    held_lanes: int = Field(1, ge=1, le=1_000_000, description="held patients of a destination")
+    queue_age_minutes: float = Field(
+        15, gt=0, le=_YEAR, description="age of the oldest message that waits for a destination"
     )
-    no_sender_minutes: float = Field(60, ge=0, description="time without any connection to a channel; 0 never")
+    queue_depth: int = Field(10_000, ge=1, le=1_000_000_000, description="messages that wait for a destination")
+    no_traffic_minutes: float | None = Field(
+        None, ge=0, le=_YEAR, description="silence of a channel; empty: as learnt for this hour of the week; 0 never"
+    )
+    no_sender_minutes: float = Field(
+        60, ge=0, le=_YEAR, description="time without any connection to a channel; 0 never"
+    )
     error_ratio: float = Field(0.25, gt=0, le=1, description="share of deliveries that fail or are held, in 15 minutes")
     refusal_ratio: float = Field(0.25, gt=0, le=1, description="share of messages refused at the door, in 15 minutes")
-    certificate_days: float = Field(30, gt=0, description="days before a listener's certificate ends")
-    disk_reserves: float = Field(2, ge=1, description="free disk as a multiple of the reserve")
+    certificate_days: float = Field(30, gt=0, le=3650, description="days before a listener's certificate ends")
+    disk_reserves: float = Field(2, ge=1, le=1_000_000, description="free disk as a multiple of the reserve")
     merge_burst: float = Field(0.5, gt=0, le=1, description="share of `merge_limit` that one source has used up")
-    log_in_failures: int = Field(20, ge=1, description="log-ins that are refused, of all accounts, in 15 minutes")
-    token_failures: int = Field(20, ge=1, description="calls with a token that is none or has ended, in 15 minutes")
+    log_in_failures: int = Field(
+        20, ge=1, le=1_000_000, description="log-ins that are refused, of all accounts, in 15 minutes"
+    )
+    token_failures: int = Field(
+        20, ge=1, le=1_000_000, description="calls with a token that is none or has ended, in 15 minutes"
+    )
     channels: dict[str, ChannelAlerts] = Field({}, description="what is otherwise for single channels")
 
     def no_traffic_of(self, channel: str) -> float | None:
@@ -80,7 +106,27 @@ class Alerting(Frozen):
         return self.no_sender_minutes if own is None else own
 
 
+def look_at_alerting(folder: Path) -> Looked[Alerting]:
+    """Read a folder's `alerts.yaml` with every problem in it; without one, the defaults."""
+    path = folder / FILE
+    if not path.exists():
+        return Looked(Source(str(path), None, {}), Alerting(), (), frozenset())
+    try:
+        return look(scan(path), Alerting)
+    except ConfigurationError as error:
+        return Looked(Source(str(path), None, {}), None, error.problems, frozenset())
+
+
+def unknown_channels(looked: Looked[Alerting], names: frozenset[str]) -> Iterator[Problem]:
+    """Yield the channels of an `alerts.yaml` that no channel file describes."""
+    for name in looked.value.channels if looked.value else ():
+        if name not in names:
+            yield looked.source.problem(("channels", name), f"no channel {name!r}", nearest(name, names))
+
+
 def load_alerting(folder: Path) -> Alerting:
     """Read a folder's `alerts.yaml`; without one, the defaults. ConfigurationError holds every problem in it."""
-    path = folder / FILE
-    return validate(read(path), Alerting) if path.exists() else Alerting()
+    looked = look_at_alerting(folder)
+    if looked.problems or looked.value is None:
+        raise ConfigurationError(looked.problems)
+    return looked.value

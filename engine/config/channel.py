@@ -1,17 +1,21 @@
 """A channel file as a frozen value: one feed, its door, its policies and its destinations."""
 
+from collections.abc import Iterable, Iterator
 from datetime import timedelta
+from difflib import get_close_matches
 from enum import StrEnum
 from typing import Annotated, Any, Final, Literal
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from engine.config.destination import Destination, Name
 from engine.config.door import Limits, Listen
 from engine.config.frozen import Frozen
 from engine.config.network import Network, is_loopback
 from engine.config.retention import Retention
+from engine.config.text import Line, Uri, Word
+from engine.config.wording import Placed
 
 
 class Mode(StrEnum):
@@ -35,27 +39,35 @@ class Acknowledge(Frozen):
 
     when: Literal["stored", "delivered"] = Field("stored", description="after the commit, or after the destinations")
     within_seconds: float = Field(
-        20, gt=0, description="with delivered: past this the answer is AE, stored all the same"
+        20, gt=0, le=86_400, description="with delivered: past this the answer is AE, stored all the same"
     )
 
 
 class MergeLimit(Frozen):
     """How many merges one source may send in how many minutes of event time."""
 
-    merges: int = Field(20, ge=1, description="merges of one source; past it the channel's merges are held")
-    minutes: float = Field(10, gt=0, description="of event time")
+    merges: int = Field(
+        20, ge=1, le=1_000_000_000, description="merges of one source; past it the channel's merges are held"
+    )
+    minutes: float = Field(10, gt=0, le=525_600, description="of event time")
+
+
+def _did_you_mean(word: str, names: Iterable[str]) -> str:
+    near = get_close_matches(word, list(names), n=1)
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 def _zone(name: str) -> str:
     try:
         ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-        raise ValueError(f"{name!r} is no time zone; use a name such as America/New_York") from error
+        hint = _did_you_mean(name, available_timezones()) or "; use a name such as America/New_York"
+        raise ValueError(f"{name!r} is no time zone{hint}") from error
     return name
 
 
 def _source(text: str) -> str:
-    if text.count("|") > 1 or not text or text.startswith("|"):
+    if text.count("|") > 1 or not text.isprintable() or text != text.strip() or text.startswith("|") or not text:
         raise ValueError(
             "write a source as MSH-3|MSH-4, such as 'REGISTRATION|RIVERBEND', or MSH-3 for all its facilities"
         )
@@ -67,6 +79,9 @@ _TABLE_0211: Final = frozenset(
     {"UNICODE", "UNICODE UTF-8", "ISO IR14", "ISO IR87", "ISO IR159", "GB 18030-2000", "KS X 1001", "BIG-5"}
 ) | frozenset(f"8859/{part}" for part in (*range(1, 10), 15))
 
+# Names of Python codecs that feeds use, for hints.
+_PYTHON: Final = ("UTF-8", "ASCII", "ISO-8859-1", "ISO-8859-15", "cp1252", "UTF-16")
+
 
 def _charset(name: str) -> str:
     try:
@@ -74,7 +89,14 @@ def _charset(name: str) -> str:
     except (LookupError, UnicodeError):
         known = False
     if not known:
-        raise ValueError(f"{name!r} is no character set; use a name of table 0211 such as '8859/1', or UTF-8")
+        hint = _did_you_mean(name, (*_TABLE_0211, *_PYTHON)) or "; use a name of table 0211 such as '8859/1', or UTF-8"
+        raise ValueError(f"{name!r} is no character set{hint}")
+    return name
+
+
+def _authority(name: str) -> str:
+    if not name.isprintable() or name != name.strip() or any(mark in name for mark in "&~|") or name.count("^") > 1:
+        raise ValueError("CX.4.1 or CX.4.2 alone, such as RVB or 2.16.840.1; RVB^VN for numbers of one type")
     return name
 
 
@@ -91,11 +113,13 @@ Version = Literal[
 class Channel(Frozen):
     """One configured feed, as its file says."""
 
-    channel: Name = Field(description="the feed's name")
-    listen: Listen = Field(description="where it listens")
-    allow: tuple[Network, ...] = Field((), description="networks that may connect, as CIDR")
+    channel: Name = Field(description="the feed's name", examples=["unnamed"])
+    listen: Listen = Field(description="where it listens", examples=[{"mllp": {"port": 0}}])
+    allow: tuple[Network, ...] = Field((), description="networks that may connect, as CIDR", examples=[["127.0.0.0/8"]])
     insecure: Literal["accepted"] | None = Field(
-        None, description="says that a listener beyond loopback without tls or allow is meant"
+        None,
+        description="says that a listener beyond loopback without tls or allow is meant",
+        examples=["accepted"],
     )
     acknowledge: Annotated[Acknowledge, BeforeValidator(_acknowledge)] = Field(
         Acknowledge(), description="when the application acknowledgement goes out"
@@ -110,19 +134,21 @@ class Channel(Frozen):
     processing_ids: tuple[ProcessingId, ...] = Field(
         ("P",), min_length=1, description="MSH-11 taken here; empty counts as P"
     )
-    mapping: str = Field("adt", description="name of the mapping")
+    mapping: Word = Field("adt", description="name of the mapping")
     timezone: Annotated[str, AfterValidator(_zone)] = Field(
         "UTC", description="time zone of timestamps without an offset"
     )
-    authorities: dict[str, str] = Field(
+    authorities: dict[Annotated[str, AfterValidator(_authority)], Uri] = Field(
         {}, description='assigning authority (CX.4) to identifier system; "" where CX.4 is empty'
     )
     unknown_authority: Literal["base-uri", "refuse"] = Field(
         "base-uri", description="an authority that is not listed gets a system made of base_uri, or AE 204"
     )
-    base_uri: str = Field("urn:adt-engine:authority:", description="start of the system of unlisted authorities")
+    base_uri: Uri = Field("urn:adt-engine:authority:", description="start of the system of unlisted authorities")
     limits: Limits = Field(Limits(), description="bounds of the listener")
-    destinations: tuple[Destination, ...] = Field(min_length=1, description="FHIR servers")
+    destinations: tuple[Destination, ...] = Field(
+        min_length=1, description="FHIR servers", examples=[[{"name": "unnamed", "base_url": "https://fhir.example"}]]
+    )
     mode: Mode = Field(
         Mode.LIVE,
         description="shadow: everything but the writes; load: an initial load, without merge_limit and look-ups",
@@ -171,7 +197,7 @@ class Channel(Frozen):
     demographics: Literal["replace", "fill"] = Field(
         "replace", description="fill writes only what is empty, of patient and visit"
     )
-    placeholder_identifiers: tuple[str, ...] = Field(
+    placeholder_identifiers: tuple[Word, ...] = Field(
         (), description="further numbers that stand for nobody (whole values)"
     )
     unhandled_events: Literal["filter", "refuse"] = Field(
@@ -181,19 +207,18 @@ class Channel(Frozen):
         "refuse", description="messages other than ADT, such as ORU: AR 200, or accepted and not routed"
     )
     retention: Retention = Field(Retention(), description="how long messages that ended are kept")
-    contact: str = Field("", description="whom to call about this feed")
+    contact: Line = Field("", description="whom to call about this feed")
 
-    @model_validator(mode="after")
-    def _safe(self) -> "Channel":
+    def conflicts(self) -> Iterator[Placed]:
+        """Yield two destinations of one name, and a listener that others reach unprotected."""
         names = [destination.name for destination in self.destinations]
-        if len(set(names)) != len(names):
-            raise ValueError("two destinations have the same name; rename one")
+        for number, name in enumerate(names):
+            if name in names[:number]:
+                yield ("destinations", number, "name"), f"the name {name} again", "two destinations; rename one"
         if self.open_to_all and self.insecure is None:
             host = self.listen.mllp.host if self.listen.mllp else ""
-            raise ValueError(
-                f"listening on {host} needs tls and an allow list, or 'insecure: accepted' where that is meant"
-            )
-        return self
+            expected = f"listening on {host} needs tls and an allow list, or 'insecure: accepted' where that is meant"
+            yield ("listen", "mllp", "host"), f"found {host!r}", expected
 
     @property
     def open_to_all(self) -> bool:

@@ -1,70 +1,111 @@
 """The folder of channel files: read whole, or refused with every problem of every file."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from ipaddress import ip_address
 from pathlib import Path
+from typing import Any
 
 from engine.config.alerting import FILE as ALERTS
 from engine.config.channel import Channel
-from engine.config.source import Source, read, validate
+from engine.config.destination import Destination
+from engine.config.source import Looked, look, scan
+from engine.config.wording import Placed, Step
 from engine.errors import ConfigurationError, Problem
 
-_Read = tuple[Source, Channel]
+Read = Looked[Channel]
 
 
 def load_channels(folder: Path) -> tuple[Channel, ...]:
     """Read every `*.yaml` of a folder but `alerts.yaml`, in order of file name.
 
-    ConfigurationError holds every problem of every file: what a file gets wrong by itself, two channels of one name
-    or on one port, a folder that is absent or holds no channel, and `.yml` files, which would be overlooked.
+    ConfigurationError holds every problem of every file: what a file gets wrong by itself, what two files say of one
+    name, port or destination, a folder that is absent or holds no channel, and `.yml` files, which would be overlooked.
     """
-    problems: list[Problem] = []
-    channels: list[_Read] = []
-    for path in _files(folder, problems):
-        try:
-            source = read(path)
-            channels.append((source, validate(source, Channel)))
-        except ConfigurationError as error:
-            problems.extend(error.problems)
-    problems.extend(_clashes(channels))
+    read, problems = read_channels(folder)
     if problems:
-        raise ConfigurationError(tuple(problems))
-    return tuple(channel for _, channel in channels)
+        raise ConfigurationError(problems)
+    return tuple(one.value for one in read if one.value is not None)
 
 
-def _files(folder: Path, problems: list[Problem]) -> Sequence[Path]:
+def read_channels(folder: Path) -> tuple[tuple[Read, ...], tuple[Problem, ...]]:
+    """Return every channel file of a folder that can be read, mended where it is wrong, and every problem of all."""
+    files, problems = _files(folder)
+    read: list[Read] = []
+    for path in files:
+        try:
+            read.append(look(scan(path), Channel))
+            problems += read[-1].problems
+        except ConfigurationError as error:
+            problems += error.problems
+    for number, one in enumerate(read):
+        for earlier in read[:number]:
+            problems += one.told(_clashes(one, earlier))
+    return tuple(read), tuple(problems)
+
+
+def channel_files(folder: Path) -> tuple[Path, ...]:
+    """Return the channel files of a folder, in order of name."""
+    return tuple(sorted(path for path in folder.glob("*.yaml") if path.name != ALERTS))
+
+
+def _files(folder: Path) -> tuple[Sequence[Path], list[Problem]]:
     if not folder.is_dir():
-        problems.append(Problem(str(folder), 1, 1, "", "no such folder", "make it, or name another with --channels"))
-        return ()
-    files = sorted(path for path in folder.glob("*.yaml") if path.name != ALERTS)
+        return (), [Problem(str(folder), 1, 1, "", "no such folder", "make it, or name another with --channels")]
+    files = channel_files(folder)
     misnamed = sorted(folder.glob("*.yml"))
-    problems.extend(Problem(str(path), 1, 1, "", "would not be read", "rename it to .yaml") for path in misnamed)
+    problems = [Problem(str(path), 1, 1, "", "would not be read", "rename it to .yaml") for path in misnamed]
     if not files and not misnamed:
-        problems.append(
-            Problem(str(folder), 1, 1, "", "no channel file", "write one, such as riverbend-adt.yaml (see README)")
-        )
-    return files
+        expected = "write one, such as riverbend-adt.yaml (see README)"
+        problems.append(Problem(str(folder), 1, 1, "", "no channel file", expected))
+    return files, problems
 
 
-def _clashes(channels: Sequence[_Read]) -> Iterator[Problem]:
-    for index, (source, channel) in enumerate(channels):
-        for earlier, other in channels[:index]:
-            if channel.channel == other.channel:
-                yield source.problem(
-                    ("channel",),
-                    f"the name {channel.channel} again",
-                    f"it names the channel in {earlier.file}; rename one",
-                )
-            port = _shared_port(channel, other)
-            if port:
-                yield source.problem(
-                    ("listen", "mllp", "port"), f"port {port} again", f"{other.channel} listens there ({earlier.file})"
-                )
-            path = channel.listen.http.path if channel.listen.http else ""
-            if path and other.listen.http and path == other.listen.http.path:
-                yield source.problem(
-                    ("listen", "http", "path"), f"the path {path} again", f"{other.channel} has it ({earlier.file})"
-                )
+def _clashes(one: Read, earlier: Read) -> Iterator[Placed]:
+    """Yield what a channel says that does not go together with what an earlier one says."""
+    channel, other, file = one.value, earlier.value, earlier.source.file
+    if channel is None or other is None:
+        return
+    same = f"{other.channel} ({file})"
+    if channel.channel == other.channel:
+        expected = f"it names the channel in {file}; rename one"
+        yield from _agreed(earlier, ("channel",), f"the name {channel.channel} again", expected)
+    if port := _shared_port(channel, other):
+        place = ("listen", "mllp", "port")
+        yield from _agreed(earlier, place, f"port {port} again", f"another one: {same} listens there")
+    path = channel.listen.http.path if channel.listen.http else ""
+    if path and other.listen.http and path == other.listen.http.path:
+        yield from _agreed(earlier, ("listen", "http", "path"), f"the path {path} again", f"another one: {same} has it")
+    for number, destination in enumerate(channel.destinations):
+        for there, twin in enumerate(other.destinations):
+            if twin.name == destination.name:
+                yield from _differences(earlier, number, there, destination, twin)
+
+
+def _agreed(earlier: Read, path: tuple[Step, ...], found: str, expected: str) -> Iterator[Placed]:
+    """Yield a clash, unless what it clashes with is a guess."""
+    if any(earlier.told([(path, found, expected)])):
+        yield path, found, expected
+
+
+def _differences(
+    earlier: Read, number: int, there: int, destination: Destination, twin: Destination
+) -> Iterator[Placed]:
+    """Yield the keys by which two files describe one destination otherwise."""
+    for path in _otherwise(destination.model_dump(), twin.model_dump()):
+        found = f"the destination {destination.name} again, with another {path[-1]}"
+        expected = f"one name is one destination: as in {earlier.source.file}, or another name"
+        clash = ("destinations", there, *path), found, expected
+        if any(earlier.told([clash])):
+            yield ("destinations", number, *path), found, expected
+
+
+def _otherwise(one: Mapping[str, Any], other: Mapping[str, Any]) -> Iterator[tuple[Step, ...]]:
+    for key, value in one.items():
+        there = other.get(key)
+        if isinstance(value, dict) and isinstance(there, dict):
+            yield from ((key, *path) for path in _otherwise(value, there))
+        elif value != there:
+            yield (key,)
 
 
 def _shared_port(one: Channel, other: Channel) -> int:
@@ -72,12 +113,14 @@ def _shared_port(one: Channel, other: Channel) -> int:
     first, second = one.listen.mllp, other.listen.mllp
     if first is None or second is None or first.port != second.port:
         return 0
-    same = first.host == second.host or _everywhere(first.host) or _everywhere(second.host)
-    return first.port if same else 0
+    hosts = {_address(first.host), _address(second.host)}
+    return first.port if len(hosts) == 1 or "" in hosts else 0
 
 
-def _everywhere(host: str) -> bool:
+def _address(host: str) -> str:
+    """Return the address that a host is, so that two can be compared; empty for one that stands for all."""
     try:
-        return ip_address(host).is_unspecified
+        address = ip_address("127.0.0.1" if host == "localhost" else host)
     except ValueError:
-        return host == ""
+        return host.lower()
+    return "" if address.is_unspecified else str(address)

@@ -1,37 +1,48 @@
 """One FHIR server that a channel keeps true: address, credentials, policies of delivery."""
 
 import re
-from typing import Annotated, Literal
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Final, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import AfterValidator, Field
 
+from engine.config import pem
+from engine.config.criteria import check_criteria, unknown_parameters
 from engine.config.frozen import Frozen
 from engine.config.name import check_name
+from engine.config.network import is_loopback
 from engine.config.secret import Secret
+from engine.config.text import Line, Url, UrlOrEmpty, Word
+from engine.config.wording import Placed, nearest
 
-_OPERATION = re.compile(r"[A-Za-z][A-Za-z0-9._-]{0,99}")
-_NEEDED_BY_AUTH = {
+_OPERATION: Final = re.compile(r"[A-Za-z][A-Za-z0-9._-]{0,99}")
+_NEEDED_BY_AUTH: Final[Mapping[str, tuple[str, ...]]] = {
     "none": (),
     "bearer": ("token",),
     "client_credentials": ("token_url", "client_id", "client_secret"),
     "private_key_jwt": ("token_url", "client_id", "private_key"),
     "refresh_token": ("token_url", "client_id", "refresh_token"),
 }
+# What may stand beside that.
+_ALSO_BY_AUTH: Final[Mapping[str, tuple[str, ...]]] = {
+    "client_credentials": ("scope",),
+    "private_key_jwt": ("key_id", "scope", "client_secret"),
+    "refresh_token": ("client_secret", "scope"),
+}
+# Elements of Patient in R4 and STU3, but those that every merge sees to by itself.
+_CARRIED: Final = """
+address animal birthDate communication contact deceasedBoolean deceasedDateTime extension gender generalPractitioner
+implicitRules language managingOrganization maritalStatus modifierExtension multipleBirthBoolean multipleBirthInteger
+name photo telecom
+"""
+CARRIED: Final = frozenset(_CARRIED.split())
 
 
-def _url(text: str) -> str:
-    parts = urlsplit(text)
-    if parts.scheme not in {"http", "https"} or not parts.hostname or any(mark in text for mark in "?# \t"):
-        raise ValueError("write a whole URL without a query, such as https://fhir.example/R4")
-    if parts.username is not None or parts.password is not None:
-        raise PydanticCustomError("literal_secret", "a URL holds no user name or password; use auth")
-    return text
-
-
-def _url_or_empty(text: str) -> str:
-    return _url(text) if text else text
+def _carried(name: str) -> str:
+    if name.removeprefix("_") not in CARRIED:
+        raise ValueError(f"an element of Patient; {nearest(name, CARRIED)}")
+    return name
 
 
 def _operation(text: str) -> str:
@@ -43,24 +54,35 @@ def _operation(text: str) -> str:
 
 
 Name = Annotated[str, AfterValidator(check_name)]
-Url = Annotated[str, AfterValidator(_url)]
+
+
+def in_the_clear(key: str, url: str) -> Iterator[Placed]:
+    """Yield a URL that sends to another machine without TLS."""
+    parts = urlsplit(url)
+    if parts.scheme == "http" and not is_loopback(parts.hostname or ""):
+        yield (key,), f"{url} sends patients' data or credentials in the clear", "https:// where others share the line"
 
 
 class Retry(Frozen):
     """Backoff with full jitter between the first and the longest wait; what is held instead of tried for ever."""
 
-    first_seconds: float = Field(1, gt=0, description="the first wait after a failure that may pass")
-    max_seconds: float = Field(60, gt=0, description="the longest wait")
+    first_seconds: float = Field(1, gt=0, le=86_400, description="the first wait after a failure that may pass")
+    max_seconds: float = Field(60, gt=0, le=86_400, description="the longest wait")
     hold_after_tries: int = Field(
-        8, ge=0, description="failures of one entry, while others succeed, that hold it as server-error; 0 never"
+        8,
+        ge=0,
+        le=1_000_000,
+        description="failures of one entry, while others succeed, that hold it as server-error; 0 never",
     )
-    hold_after_seconds: float = Field(300, ge=0, description="the least time from the first of these failures")
+    hold_after_seconds: float = Field(
+        300, ge=0, le=86_400, description="the least time from the first of these failures"
+    )
 
-    @model_validator(mode="after")
-    def _ordered(self) -> "Retry":
+    def conflicts(self) -> Iterator[Placed]:
+        """Yield a longest wait that is shorter than the first."""
         if self.max_seconds < self.first_seconds:
-            raise ValueError("max_seconds is less than first_seconds; make it at least as long")
-        return self
+            found = f"{self.max_seconds:g}, which is less than first_seconds"
+            yield ("max_seconds",), found, f"at least {self.first_seconds:g}"
 
 
 class Auth(Frozen):
@@ -69,37 +91,47 @@ class Auth(Frozen):
     type: Literal["none", "bearer", "client_credentials", "private_key_jwt", "refresh_token"] = Field(
         "none", description="which credentials are used"
     )
-    token_url: Annotated[str, AfterValidator(_url_or_empty)] = Field("", description="the token endpoint")
-    client_id: str = Field("", description="the engine's name at the token endpoint")
+    token_url: UrlOrEmpty = Field("", description="the token endpoint", examples=["https://auth.example/token"])
+    client_id: Line = Field("", description="the engine's name at the token endpoint", examples=["engine"])
     client_secret: Secret | None = Field(None, description="for client_credentials")
     token: Secret | None = Field(None, description="for bearer")
     refresh_token: Secret | None = Field(None, description="for refresh_token")
     private_key: Secret | None = Field(None, description="PEM or JWK, for private_key_jwt")
-    key_id: str = Field("", description="`kid` of the private key")
-    scope: str = Field("", description="scopes asked for, separated by spaces")
+    key_id: Line = Field("", description="`kid` of the private key")
+    scope: Line = Field("", description="scopes asked for, separated by spaces")
 
-    @model_validator(mode="after")
-    def _complete(self) -> "Auth":
-        missing = [name for name in _NEEDED_BY_AUTH[self.type] if not getattr(self, name)]
-        if missing:
-            raise ValueError(f"auth of type {self.type} needs {', '.join(missing)}")
-        return self
+    def conflicts(self) -> Iterator[Placed]:
+        """Yield what the type needs and is not there, and what is there and would not be used."""
+        needed = _NEEDED_BY_AUTH[self.type]
+        for name in needed:
+            if not getattr(self, name):
+                yield (name,), "missing", f"auth of type {self.type} needs {name}"
+        used = {"type", *needed, *_ALSO_BY_AUTH.get(self.type, ())}
+        given = [name for name in type(self).model_fields if name not in used and getattr(self, name)]
+        if given:
+            types = [one for one, names in _NEEDED_BY_AUTH.items() if given[0] in names]
+            hint = f"type: {types[0]}" if types else "a type that uses it"
+            yield ("type",), f"{self.type} with {given[0]}, which it does not use", f"{hint}, or leave {given[0]} out"
+
+    def warnings(self) -> Iterator[Placed]:
+        """Yield a token endpoint that is asked in the clear."""
+        yield from in_the_clear("token_url", self.token_url)
 
 
 class Destination(Frozen):
     """One FHIR server that a channel keeps true."""
 
-    name: Name = Field(description="name in states, metrics and pages")
+    name: Name = Field(description="name in states, metrics and pages", examples=["unnamed"])
     fhir: Literal["R4", "STU3"] = Field("R4", description="FHIR version spoken there")
-    base_url: Url = Field(description="FHIR base URL")
+    base_url: Url = Field(description="FHIR base URL", examples=["https://fhir.example/R4"])
     auth: Auth = Field(Auth(), description="credentials")
-    if_none_exist: str = Field(
+    if_none_exist: Annotated[str, AfterValidator(check_criteria)] = Field(
         "identifier", description="criteria of a conditional create: identifier, demographics, or a template"
     )
     concurrency: int = Field(16, ge=1, le=1024, description="deliveries at once, each of another patient")
     retry: Retry = Field(Retry(), description="backoff")
-    timeout_seconds: float = Field(30, gt=0, description="longest wait for one answer")
-    ca_file: str | None = Field(None, description="PEM file of a private authority; TLS is always verified")
+    timeout_seconds: float = Field(30, gt=0, le=3600, description="longest wait for one answer")
+    ca_file: Word | None = Field(None, description="PEM file of a private authority; TLS is always verified")
     on_demographic_match: Literal["create", "attach", "hold"] = Field(
         "create", description="when a record of another system has the same demographics"
     )
@@ -107,10 +139,24 @@ class Destination(Frozen):
         "hold-lane", description="whether a held entry holds what follows for its patient"
     )
     required: bool = Field(default=True, description="whether `acknowledge: delivered` waits for it")
-    carry_over: tuple[str, ...] = Field((), description="elements taken over from a merged record")
+    carry_over: tuple[Annotated[str, AfterValidator(_carried)], ...] = Field(
+        (), description="elements taken over from a merged record"
+    )
     merge_strategy: Literal["auto", "merge", "link", "notify-only"] = Field(
         "auto", description="how records are merged; auto asks the CapabilityStatement"
     )
     merge_operation: Annotated[str, AfterValidator(_operation)] = Field(
         "", description="the merge's name, such as hapi.fhir.merge; empty: as the CapabilityStatement lists it"
     )
+
+    def warnings(self) -> Iterator[Placed]:
+        """Yield an address without TLS, and criteria that a server may ignore."""
+        yield from in_the_clear("base_url", self.base_url)
+        for name in unknown_parameters(self.if_none_exist):
+            found = f"{name!r}, which is no search parameter of Patient"
+            yield ("if_none_exist",), found, "a server that ignores it takes anybody for this patient; use another"
+
+    def unavailable(self) -> Iterator[Placed]:
+        """Yield an authority that cannot be read."""
+        if self.ca_file is not None:
+            yield from pem.authority("ca_file", self.ca_file)

@@ -1,35 +1,67 @@
 """The doors of a channel: where it listens, with which certificates, and the bounds that hold there."""
 
-from typing import Annotated
+import re
+from collections.abc import Iterator
+from typing import Annotated, Final
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field
 
+from engine.config import pem
 from engine.config.frozen import Frozen
 from engine.config.name import check_name
+from engine.config.text import Host, Word
+from engine.config.wording import Placed
+
+_FINGERPRINT: Final = re.compile(r"sha256:[0-9a-f]{64}")
+_DAY: Final = 86_400
+# More than any machine takes; what is larger is a slip of the pen.
+_MANY: Final = 1_000_000
 
 
 class Tls(Frozen):
     """Server certificate, key, and the authority whose client certificates are asked for."""
 
-    certificate: str = Field(description="PEM file of the server's certificate chain")
-    key: str = Field(description="PEM file of the server's private key")
-    client_ca: str | None = Field(None, description="PEM file of the authority whose client certificates are required")
-    client_names: dict[str, str] = Field({}, description="certificate subject name to source name")
+    certificate: Word = Field(description="PEM file of the server's certificate chain", examples=["server.pem"])
+    key: Word = Field(description="PEM file of the server's private key", examples=["server.key"])
+    client_ca: Word | None = Field(
+        None, description="PEM file of the authority whose client certificates are required", examples=["clients.pem"]
+    )
+    client_names: dict[Word, Word] = Field({}, description="certificate subject name to source name")
+
+    def conflicts(self) -> Iterator[Placed]:
+        """Yield names of certificates that nobody asks for, and fingerprints that are none."""
+        if self.client_names and not self.client_ca:
+            yield ("client_names",), "found without client_ca", "client_ca too: without it no certificate is asked for"
+        for name in self.client_names:
+            if name.startswith("sha256:") and not _FINGERPRINT.fullmatch(name):
+                yield ("client_names", name), f"found {name!r}", "sha256: and 64 hexadecimal digits in lower case"
+
+    def unavailable(self) -> Iterator[Placed]:
+        """Yield files that cannot be read or do not fit each other."""
+        yield from pem.pair(self.certificate, self.key)
+        if self.client_ca is not None:
+            yield from pem.authority("client_ca", self.client_ca)
 
 
 class Mllp(Frozen):
     """Where a channel listens; port 0 takes a free one."""
 
-    host: str = Field("127.0.0.1", description="address to listen on; beyond loopback needs tls and allow")
-    port: int = Field(ge=0, le=65535, description="TCP port; 0 takes a free one")
-    tls: Tls | None = Field(None, description="certificates; without them the line is plain")
+    host: Host = Field("127.0.0.1", description="address to listen on; beyond loopback needs tls and allow")
+    port: int = Field(ge=0, le=65535, description="TCP port; 0 takes a free one", examples=[0])
+    tls: Tls | None = Field(
+        None,
+        description="certificates; without them the line is plain",
+        examples=[{"certificate": "server.pem", "key": "server.key"}],
+    )
     commit_bytes: bool = Field(default=False, description="answer each block with the commit byte of MLLP release 2")
 
 
 class Http(Frozen):
     """The HTTP door of a channel: `POST /hl7/v2/<path>` on the address of the operators' pages, for API tokens."""
 
-    path: Annotated[str, AfterValidator(check_name)] = Field(description="the last part of the URL")
+    path: Annotated[str, AfterValidator(check_name)] = Field(
+        description="the last part of the URL", examples=["unnamed"]
+    )
 
 
 class Listen(Frozen):
@@ -38,26 +70,27 @@ class Listen(Frozen):
     mllp: Mllp | None = Field(None, description="the MLLP listener")
     http: Http | None = Field(None, description="the HTTP door, beside it or alone")
 
-    @model_validator(mode="after")
-    def _some(self) -> "Listen":
+    def conflicts(self) -> Iterator[Placed]:
+        """Yield a channel without any door."""
         if self.mllp is None and self.http is None:
-            raise ValueError("a channel listens by mllp, by http, or by both")
-        return self
+            yield (), "found neither mllp nor http", "a channel listens by mllp, by http, or by both"
 
 
 class Limits(Frozen):
     """Bounds that hold whatever comes in."""
 
     block_bytes: int = Field(1_048_576, ge=1024, le=268_435_456, description="largest block taken")
-    block_seconds: float = Field(30, gt=0, description="longest time from the first to the last byte of a block")
-    idle_seconds: float = Field(0, ge=0, description="close a connection that is silent so long; 0 never")
-    connections: int = Field(64, ge=1, description="connections at once")
-    connections_per_address: int = Field(8, ge=1, description="connections at once from one address")
-    segments: int = Field(10_000, ge=1, description="segments of one message")
-    repetitions: int = Field(100_000, ge=1, description="repetitions in one message")
+    block_seconds: float = Field(
+        30, gt=0, le=_DAY, description="longest time from the first to the last byte of a block"
+    )
+    idle_seconds: float = Field(0, ge=0, le=_DAY, description="close a connection that is silent so long; 0 never")
+    connections: int = Field(64, ge=1, le=_MANY, description="connections at once")
+    connections_per_address: int = Field(8, ge=1, le=_MANY, description="connections at once from one address")
+    segments: int = Field(10_000, ge=1, le=_MANY, description="segments of one message")
+    repetitions: int = Field(100_000, ge=1, le=_MANY, description="repetitions in one message")
     unread_reply_bytes: int = Field(
-        65_536, ge=1024, description="replies that the sender has not read before reading stops"
+        65_536, ge=1024, le=268_435_456, description="replies that the sender has not read before reading stops"
     )
     in_flight: int = Field(
-        256, ge=1, description="messages of one connection that await their reply before reading stops"
+        256, ge=1, le=_MANY, description="messages of one connection that await their reply before reading stops"
     )

@@ -1,9 +1,11 @@
 """The service's configuration read again while it runs: what may change, and what is refused by name."""
 
+from collections.abc import Iterator
 from typing import Final
 
 from engine.config.service import ServiceConfiguration
-from engine.config.source import Source, validate
+from engine.config.source import Source, look
+from engine.config.wording import Placed
 from engine.errors import ConfigurationError
 
 # Read anew at each request. All else is bound at the start: addresses, identifiers that were given, sockets, lifetimes.
@@ -28,18 +30,19 @@ def reread(source: Source, running: ServiceConfiguration) -> ServiceConfiguratio
 
     ConfigurationError: it is not valid, changes what is bound at the start, or lacks a tenant that is being served.
     """
-    new = validate(source, ServiceConfiguration)
-    bound = [name for name in ServiceConfiguration.model_fields if name not in LIVE]
-    problems = [
-        source.problem((name,), "changed while running", RESTART)
-        for name in bound
-        if getattr(new, name) != getattr(running, name)
-    ]
-    problems += [
-        source.problem(("tenants",), f"the tenant {name!r} is served and cannot go while running", RESTART)
-        for name in running.tenants
-        if name not in new.tenants
-    ]
-    if problems:
+    looked = look(source, ServiceConfiguration)
+    new = looked.value
+    problems = [*looked.problems, *(looked.told(_bound(new, running)) if new is not None else ())]
+    if problems or new is None:
         raise ConfigurationError(tuple(problems))
     return new
+
+
+def _bound(new: ServiceConfiguration, running: ServiceConfiguration) -> Iterator[Placed]:
+    """Yield what a running service cannot change."""
+    for name in ServiceConfiguration.model_fields:
+        if name not in LIVE and getattr(new, name) != getattr(running, name):
+            yield (name,), "changed while running", RESTART
+    for name in running.tenants:
+        if name not in new.tenants:
+            yield ("tenants",), f"the tenant {name!r} is served and cannot go while running", RESTART

@@ -1,22 +1,29 @@
 """Secrets: references to the environment or to a file, read when used, never shown."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import model_validator
 from pydantic_core import PydanticCustomError
 
+from engine.config.frozen import Frozen
 from engine.config.settings import environment
+from engine.config.text import Word
+from engine.config.wording import Placed
+
+_MENDS: Final = {
+    "env": "set it for the process that reads it; elsewhere check with --offline",
+    "file": "a file that only the user who reads it can read: check as that user, elsewhere with --offline",
+}
 
 
-class Secret(BaseModel):
+class Secret(Frozen):
     """A reference to a secret: `{env: NAME}` or `{file: PATH}`; its text is read on each use, so that it can rotate."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    env: str | None = None
-    file: str | None = None
+    env: Word | None = None
+    file: Word | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -30,6 +37,14 @@ class Secret(BaseModel):
         if (self.env is None) == (self.file is None):
             raise ValueError("give either env or file")
         return self
+
+    def unavailable(self) -> Iterator[Placed]:
+        """Yield why the secret cannot be read now; never the secret."""
+        try:
+            self.read()
+        except LookupError as error:
+            key = "env" if self.env is not None else "file"
+            yield (key,), str(error), _MENDS[key]
 
     def read(self) -> str:
         """Return the secret's text; LookupError names the reference, never the secret."""

@@ -6,14 +6,21 @@ from enum import StrEnum
 from typing import Annotated, Any, Final, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field
 
+from engine.config import pem
 from engine.config.account import Auth, Client, User
 from engine.config.frozen import Frozen
-from engine.config.wording import Placed, nearest, placed
+from engine.config.network import is_loopback
+from engine.config.text import Word, is_host
+from engine.config.wording import Placed, nearest
 
 ONLY_SANDBOX: Final = "it needs environment: sandbox"
 _ADDRESS: Final = re.compile(r"https?://[^\s?#]*[^\s?#/]")
+_URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:\S+")
+_SEGMENT: Final = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
+_MANY: Final = 1_000_000
+_TEN_YEARS: Final = 315_576_000
 
 # Keys that a file may hold although the rooms which obey them are not built; `unheeded` names those in use.
 NOT_YET: Final = ("webhooks",)
@@ -33,7 +40,10 @@ def _address(text: str) -> str:
     try:
         parts = urlsplit(text)
         right = (
-            _ADDRESS.fullmatch(text) is not None and bool(parts.hostname) and (parts.port is None or parts.port >= 0)
+            _ADDRESS.fullmatch(text) is not None
+            and is_host(parts.hostname or "")
+            and parts.username is None
+            and (parts.port is None or parts.port >= 0)
         )
     except ValueError:
         right = False
@@ -43,8 +53,14 @@ def _address(text: str) -> str:
 
 
 def _unbroken(text: str) -> str:
-    if not text or any(one.isspace() for one in text):
+    if not _URI.fullmatch(text):
         raise ValueError("an address or a urn, without blanks")
+    return text
+
+
+def _alias(text: str) -> str:
+    if not _SEGMENT.fullmatch(text) or text == "R4":
+        raise ValueError("one part of a path other than R4, such as STU3: letters, digits, - and _")
     return text
 
 
@@ -67,79 +83,101 @@ ApiVersion = Literal["2023-01-01", "2025-06-01"]
 class Tenant(Frozen):
     """One organization whose patients nobody else sees."""
 
-    duplicate_patient_limit: int = Field(10, ge=1, description="patients with the same demographics before 409")
+    duplicate_patient_limit: int = Field(
+        10, ge=1, le=_MANY, description="patients with the same demographics before 409"
+    )
     scope_enforcement: Literal["strict", "off"] = Field("strict", description="off: roles alone decide")
     rest_api_version: ApiVersion = Field("2025-06-01", description="of tokens that ask for none")
     network_mode: Literal["mocked", "real"] = Field("mocked", description=LATER)
     leading_indicator: bool = Field(default=False, description=LATER)
     clinical_alerts: dict[str, Any] = Field(default_factory=dict, description=LATER)
     adt: dict[str, Any] = Field(default_factory=dict, description=LATER)
-    active_subscription_limit: int = Field(30, ge=1, description=LATER)
-    licensed_networks: tuple[str, ...] = Field((), description=LATER)
-    webhook_allow: tuple[str, ...] = Field((), description=LATER)
+    active_subscription_limit: int = Field(30, ge=1, le=_MANY, description=LATER)
+    licensed_networks: tuple[Word, ...] = Field((), description=LATER)
+    webhook_allow: tuple[Word, ...] = Field((), description=LATER)
 
 
 class RateLimit(Frozen):
     """How many FHIR calls one client may make: so many a minute, and `burst` at once (null: a minute's worth)."""
 
-    per_client_per_minute: int = Field(ge=1, description="FHIR calls of one client, else 429; no limit by default")
-    burst: int | None = Field(None, ge=1, description="calls at once; by default a minute's worth")
+    per_client_per_minute: int = Field(
+        ge=1, le=_MANY, description="FHIR calls of one client, else 429; no limit by default", examples=[600]
+    )
+    burst: int | None = Field(None, ge=1, le=_MANY, description="calls at once; by default a minute's worth")
 
 
 class Tls(Frozen):
     """The PEM files by which the service itself speaks TLS, 1.2 or newer."""
 
-    certificate: str = Field(description="PEM file of the certificate chain")
-    key: str = Field(description="PEM file of the private key")
+    certificate: Word = Field(description="PEM file of the certificate chain", examples=["server.pem"])
+    key: Word = Field(description="PEM file of the private key", examples=["server.key"])
+
+    def unavailable(self) -> Iterator[Placed]:
+        """Yield files that cannot be read or do not fit each other."""
+        yield from pem.pair(self.certificate, self.key)
 
 
 class ServiceConfiguration(Frozen):
     """The whole configuration of one interchange service."""
 
-    environment: Environment = Field(description="sandbox or production; a database stays with its first")
+    environment: Environment = Field(
+        description="sandbox or production; a database stays with its first", examples=["sandbox"]
+    )
     base_url: Annotated[str, AfterValidator(_address)] = Field(
-        description="the address that clients call; stands in links"
+        description="the address that clients call; stands in links", examples=["https://cdis.example"]
     )
     auth_url: Annotated[str, AfterValidator(lambda text: text and _address(text))] = Field(
         "", description="the same for /oauth; base_url by default"
     )
     service_identifier_system: Annotated[str, AfterValidator(_unbroken)] = Field(
-        description="system of the id that each patient gets; start of the service's own codes"
+        description="system of the id that each patient gets; start of the service's own codes",
+        examples=["https://cdis.example"],
     )
-    tenants: dict[str, Tenant] = Field(min_length=1, description="organizations, by name")
-    clients: dict[str, Client] = Field(default_factory=dict, description="programs, by client_id")
-    users: dict[str, User] = Field(default_factory=dict, description="people, by login")
-    stu3_path_aliases: tuple[str, ...] = Field((), description="further names of the STU3 base, such as STU3")
-    max_body_bytes: int = Field(10_485_760, ge=1024, description="largest body, else 413")
-    request_timeout_s: float = Field(60, gt=0, description="longest a request may take, else 504")
-    access_token_lifetime_s: int = Field(3600, ge=1, description="life of an access token")
-    refresh_token_lifetime_s: int = Field(2_592_000, ge=1, description="life of a refresh token, anew at each rotation")
+    tenants: dict[Word, Tenant] = Field(min_length=1, description="organizations, by name", examples=[{"unnamed": {}}])
+    clients: dict[Word, Client] = Field(default_factory=dict, description="programs, by client_id")
+    users: dict[Word, User] = Field(default_factory=dict, description="people, by login")
+    stu3_path_aliases: tuple[Annotated[str, AfterValidator(_alias)], ...] = Field(
+        (), description="further names of the STU3 base, such as STU3"
+    )
+    max_body_bytes: int = Field(10_485_760, ge=1024, le=1_073_741_824, description="largest body, else 413")
+    request_timeout_s: float = Field(60, gt=0, le=3600, description="longest a request may take, else 504")
+    access_token_lifetime_s: int = Field(3600, ge=1, le=_TEN_YEARS, description="life of an access token")
+    refresh_token_lifetime_s: int = Field(
+        2_592_000, ge=1, le=_TEN_YEARS, description="life of a refresh token, anew at each rotation"
+    )
     test_hooks: bool = Field(default=False, description="POST /_test/...: clock, slow, fail; in a sandbox only")
-    cursor_validity_s: int = Field(300, ge=1, description="how long a next link holds")
+    cursor_validity_s: int = Field(300, ge=1, le=_TEN_YEARS, description="how long a next link holds")
     rate_limit: RateLimit | None = None
-    max_connections: int = Field(512, ge=1, description="connections at once, beyond them 503")
-    drain_s: float = Field(0, ge=0, description="after SIGTERM: how long /readyz says 503 before the door closes")
+    max_connections: int = Field(512, ge=1, le=_MANY, description="connections at once, beyond them 503")
+    drain_s: float = Field(
+        0, ge=0, le=86_400, description="after SIGTERM: how long /readyz says 503 before the door closes"
+    )
     tls: Tls | None = None
     behind_proxy: bool = Field(
         default=False, description="a proxy in front speaks TLS; production then listens beyond loopback"
     )
-    webhooks: dict[str, str] = Field(default_factory=dict, description=LATER)
+    webhooks: dict[Word, Word] = Field(default_factory=dict, description=LATER)
     feature_flags: tuple[Feature, ...] = Field((), description="what is on trial, in a sandbox only: validate")
     auth: Auth = Auth()
 
-    @model_validator(mode="after")
-    def _whole(self) -> "ServiceConfiguration":
-        faults = [*self._strays(), *self._unsafe()]
+    def conflicts(self) -> Iterator[Placed]:
+        """Yield what breaks a rule over several keys."""
+        yield from self._strays()
+        yield from self._unsafe()
         if self.tls is not None and not self.base_url.startswith("https:"):
-            faults.append((("base_url",), f"found {self.base_url!r}", "with tls it begins with https:"))
+            yield ("base_url",), f"found {self.base_url!r}", "with tls it begins with https:"
         login = self.auth.auto_login_user
         if login and login not in self.users:
-            faults.append(
-                (("auth", "auto_login_user"), f"found {login!r}", f"one of users; {nearest(login, self.users)}")
-            )
-        if faults:
-            raise placed(faults)
-        return self
+            yield ("auth", "auto_login_user"), f"found {login!r}", f"one of users; {nearest(login, self.users)}"
+
+    def warnings(self) -> Iterator[Placed]:
+        """Yield addresses of a production service that clients call in the clear, and keys that nothing obeys."""
+        for key in ("base_url", "auth_url") if self.environment is Environment.PRODUCTION else ():
+            parts = urlsplit(getattr(self, key))
+            if parts.scheme == "http" and not is_loopback(parts.hostname or ""):
+                yield (key,), "clients call it in the clear", "https://, with tls or behind a proxy that speaks it"
+        for written in self.unheeded:
+            yield tuple(written.split(".")), "nothing obeys it here", "leave it out until it is in force"
 
     def _strays(self) -> Iterator[Placed]:
         """Yield the accounts of tenants that are not named."""

@@ -5,19 +5,26 @@ tags, tabs, too much nesting and too large files are refused, each with file, li
 """
 
 import re
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from operator import methodcaller
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from engine.config.wording import Step, telling, words
+from engine.config.frozen import told
+from engine.config.mending import Mended
+from engine.config.wording import UNKNOWN, Placed, Step, telling, words
 from engine.errors import ConfigurationError, Problem
 
 MAX_BYTES: Final = 1_048_576
 MAX_DEPTH: Final = 40
+# How often what is left of a file is looked at again: each look mends all that it found.
+LOOKS: Final = 12
 ALIAS: Final = "an alias"
+TWICE: Final = "duplicate key"
 TAB: Final = "a tab, which cannot start anything"
 _STANDARD: Final = "tag:yaml.org,2002:"
 _PLAIN_TAGS: Final = frozenset({"str", "int", "float", "bool", "null", "timestamp", "merge", "value", "map", "seq"})
@@ -30,11 +37,15 @@ Place = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One authored file: its name as given, its plain value, and the line and column of every path in it."""
+    """One authored file: its name as given, its plain value, and the line and column of every path in it.
+
+    `problems`: what its YAML must not hold (a key twice, an alias, a tag) and was left out of the value.
+    """
 
     file: str
     value: Any
     places: dict[tuple[Step, ...], Place]
+    problems: tuple[Problem, ...] = ()
 
     def place(self, path: tuple[Step, ...]) -> Place:
         """Return line and column of a path, or of its nearest ancestor that is in the file."""
@@ -50,6 +61,11 @@ class Source:
 
 def read(path: Path) -> Source:
     """Read one YAML file; ConfigurationError holds every problem found."""
+    return _flawless(scan(path))
+
+
+def scan(path: Path) -> Source:
+    """Read one YAML file, also with what it must not hold; ConfigurationError where it is no YAML at all."""
     try:
         size = path.stat().st_size
         text = path.read_bytes() if size <= MAX_BYTES else b""
@@ -61,11 +77,21 @@ def read(path: Path) -> Source:
         raise ConfigurationError(
             (Problem(str(path), 1, 1, "", f"{size} bytes", f"a file of at most {MAX_BYTES} bytes"),)
         )
-    return parse(text, str(path))
+    return _parse(text, str(path))
 
 
 def parse(text: bytes | str, file: str) -> Source:
     """Read YAML text that stands for `file`; ConfigurationError holds every problem found."""
+    return _flawless(_parse(text, file))
+
+
+def _flawless(source: Source) -> Source:
+    if source.problems:
+        raise ConfigurationError(source.problems)
+    return source
+
+
+def _parse(text: bytes | str, file: str) -> Source:
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
         deep, alias = _refusable(text, loader)
@@ -83,29 +109,77 @@ def parse(text: bytes | str, file: str) -> Source:
         raise ConfigurationError((Problem(file, *deep, "", "nesting too deep", f"at most {MAX_DEPTH} levels"),))
     walk = _Walk(file, alias)
     value = walk.plain(node, (), set()) if node is not None else None
-    if walk.problems:
-        raise ConfigurationError(tuple(walk.problems))
-    return Source(file, value, walk.places)
+    return Source(file, value, walk.places, tuple(walk.problems))
+
+
+@dataclass(frozen=True, slots=True)
+class Looked(Generic[Model]):
+    """A file as one model reads it: every problem in it, and what it says, mended where it is wrong.
+
+    `value`: None where nothing can be made of the file. `source` knows the places of mended keys, too.
+    """
+
+    source: Source
+    value: Model | None
+    problems: tuple[Problem, ...]
+    guessed: frozenset[tuple[Step, ...]]
+
+    def told(self, faults: Iterable[Placed]) -> Iterator[Problem]:
+        """Yield faults as problems of the file, but those of what was guessed."""
+        for path, found, expected in faults:
+            if not any(path[:end] in self.guessed for end in range(len(path) + 1)):
+                yield self.source.problem(path, found, expected)
+
+    def ask(self, question: str) -> Iterator[Problem]:
+        """Yield what every block of the file answers to a question: `conflicts`, `warnings` or `unavailable`."""
+        return self.told(told(self.value, methodcaller(question)))
+
+
+def look(source: Source, model: type[Model]) -> Looked[Model]:
+    """Read a source as a model, going on after each mistake with what was most likely meant."""
+    mended = Mended(source.value, source.places, model)
+    problems, value = list(source.problems), None
+    # What was left out of the value is no more missing than wrong.
+    refused = {problem.path for problem in source.problems if problem.found != TWICE}
+    for _ in range(LOOKS):
+        value, faults = _made(mended.value, model)
+        now = Source(source.file, mended.value, mended.places)
+        new = [(_location(fault, now), fault) for fault in telling(faults)]
+        found = [now.problem(path, *words(fault, model)) for path, fault in new if not mended.guesses(path)]
+        problems += [problem for problem in found if problem.path not in refused]
+        # Misspelt keys first: what is called missing may be one of them.
+        misspelt = [fault["loc"] for fault in faults if fault["type"] == UNKNOWN]
+        wrong = [path for path, fault in new if fault["type"] != UNKNOWN]
+        mended.rename(misspelt)
+        if not faults or not mended.replace(wrong):
+            break
+    looked = Looked(Source(source.file, mended.value, mended.places), value, (), frozenset(mended.guessed))
+    problems += looked.ask("conflicts")
+    return replace(looked, problems=tuple(sorted(problems, key=lambda problem: (problem.line, problem.column))))
 
 
 def validate(source: Source, model: type[Model]) -> Model:
-    """Make a pydantic model of a source; ConfigurationError holds every fault with its place."""
+    """Make a model of a source; ConfigurationError holds every fault with its place."""
+    looked = look(source, model)
+    if looked.problems or looked.value is None:
+        raise ConfigurationError(looked.problems)
+    return looked.value
+
+
+def _made(value: Any, model: type[Model]) -> tuple[Model | None, list[Any]]:
+    """Return a model of a plain value, or what keeps it from being one."""
     try:
-        return model.model_validate(source.value)
+        return model.model_validate(value), []
     except ValidationError as error:
-        faults = telling(error.errors(include_url=False))
-    # Not chained: pydantic's own text shows values, and a value may be a secret written in the wrong place.
-    problems = [problem for fault in faults for problem in _problems(source, fault, model)]
-    raise ConfigurationError(tuple(sorted(problems, key=lambda problem: (problem.line, problem.column))))
+        # Never passed on: pydantic's own text shows values, and a value may be a secret written in the wrong place.
+        return None, error.errors(include_url=False)
 
 
-def _problems(source: Source, fault: Any, model: type[BaseModel]) -> list[Problem]:
+def _location(fault: Any, source: Source) -> tuple[Step, ...]:
     location = tuple(step for step in fault["loc"] if isinstance(step, str | int))
-    if fault["type"] == "placed":
-        return [source.problem((*location, *path), *said) for path, *said in fault["ctx"]["faults"]]
     while location and location not in source.places and location[:-1] in source.places and fault["type"] != "missing":
         location = location[:-1]
-    return [source.problem(location, *words(fault, model))]
+    return location
 
 
 def _refusable(text: bytes | str, loader: Any) -> tuple[Place | None, Place | None]:
@@ -194,7 +268,7 @@ class _Walk:
                         self.file,
                         *place,
                         ".".join(map(str, (*path, key))),
-                        "duplicate key",
+                        TWICE,
                         f"it stands already in line {first}",
                     )
                 )

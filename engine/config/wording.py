@@ -6,7 +6,7 @@ from types import UnionType
 from typing import Annotated, Any, Final, Union, get_args, get_origin
 
 from pydantic import BaseModel
-from pydantic_core import PydanticCustomError
+from pydantic.fields import FieldInfo
 
 Step = str | int
 Placed = tuple[tuple[Step, ...], str, str]
@@ -17,7 +17,9 @@ _EXPECTED: Final[Mapping[str, str]] = {
     "int_parsing": "a whole number",
     "int_type": "a whole number",
     "int_from_float": "a whole number",
+    "int_parsing_size": "a smaller number",
     "float_parsing": "a number",
+    "finite_number": "a number",
     "float_type": "a number",
     "bool_parsing": "true or false",
     "bool_type": "true or false",
@@ -37,6 +39,8 @@ _EXPECTED: Final[Mapping[str, str]] = {
     "enum": "one of {expected}",
 }
 
+# The kind of a key that a model does not have.
+UNKNOWN: Final = "extra_forbidden"
 # Kinds of our own whose value is never shown: it may be a secret.
 _UNSHOWN: Final = {"literal_secret": "a secret written in the file", "no_hash": "no argon2id hash"}
 # Where a block belongs, a plain value is not shown: `auth: …` may hold a secret.
@@ -48,7 +52,7 @@ def words(fault: Mapping[str, Any], model: type[BaseModel]) -> tuple[str, str]:
     kind, location = fault["type"], fault["loc"]
     if kind == "missing":
         return "missing", _EXPECTED[kind]
-    if kind == "extra_forbidden":
+    if kind == UNKNOWN:
         return "unknown key", nearest(str(location[-1]), keys_at(model, location[:-1]))
     if kind in _UNSHOWN:
         return _UNSHOWN[kind], str(fault["msg"])
@@ -59,25 +63,19 @@ def words(fault: Mapping[str, Any], model: type[BaseModel]) -> tuple[str, str]:
     return f"found {_shown(fault.get('input'))}", _expected(fault)
 
 
-def placed(faults: Sequence[Placed]) -> PydanticCustomError:
-    """Return the error of a rule over a whole block: for each fault its path, what was found, and what would do."""
-    said = "; ".join(f"{'.'.join(map(str, path))}: {found}; {expected}" for path, found, expected in faults)
-    return PydanticCustomError("placed", "{said}", {"said": said, "faults": tuple(faults)})
-
-
 def telling(faults: Sequence[Any]) -> list[Any]:
     """Return the faults that say something new.
 
     Left out are a list that is called too short only because its items were refused, a key that is called missing
     where a misspelt one stands beside it, and the rest of a hash that was cut at its commas for want of quotes.
     """
-    unknown = {fault["loc"] for fault in faults if fault["type"] == "extra_forbidden"}
+    unknown = {fault["loc"] for fault in faults if fault["type"] == UNKNOWN}
     cut = {fault["loc"][:-1] for fault in faults if fault["type"] == "no_hash"}
     return [fault for fault in faults if not _echo(fault, unknown, cut)]
 
 
 def _echo(fault: Any, unknown: set[tuple[Step, ...]], cut: set[tuple[Step, ...]]) -> bool:
-    if fault["type"] == "extra_forbidden":
+    if fault["type"] == UNKNOWN:
         return fault["loc"][:-1] in cut and "=" in str(fault["loc"][-1])
     if fault["type"] == "too_short":
         return len(fault["input"]) >= int(fault["ctx"]["min_length"])
@@ -103,6 +101,16 @@ def keys_at(model: type[BaseModel], location: tuple[Step, ...]) -> tuple[str, ..
     return tuple(_written(found)) if found else ()
 
 
+def field_at(model: type[BaseModel], location: tuple[Step, ...]) -> FieldInfo | None:
+    """Return the field that a path of a model's file stands for; None where it is none, as an item of a list."""
+    kind: Any = model
+    for step in location[:-1]:
+        kind = _inside(kind, step)
+    found = inner_model(kind)
+    fields = found.model_fields.items() if found else ()
+    return next((field for name, field in fields if (field.alias or name) == location[-1]), None)
+
+
 def inner_model(kind: Any) -> type[BaseModel] | None:
     """Return the model that a field's annotation holds, alone or as an alternative; None where none does."""
     kind = _bare(kind)
@@ -112,7 +120,7 @@ def inner_model(kind: Any) -> type[BaseModel] | None:
 
 
 def _expected(fault: Mapping[str, Any]) -> str:
-    context = fault.get("ctx", {})
+    context = {name: f"{one:.15g}" if isinstance(one, float) else one for name, one in fault.get("ctx", {}).items()}
     if fault["type"] == "value_error":
         return str(context.get("error", fault["msg"]))
     text = _EXPECTED.get(fault["type"])

@@ -1,0 +1,77 @@
+"""Kinds of text in authored files: words, lines, addresses; each refusal says what would do."""
+
+import re
+from ipaddress import ip_address
+from typing import Annotated, Final
+
+from pydantic import AfterValidator
+from pydantic_core import PydanticCustomError
+
+_LABEL: Final = re.compile(r"(?!-)[A-Za-z0-9_-]{1,63}(?<!-)", re.ASCII)
+_PORT: Final = 65_535
+# RFC 3986 without query and fragment: what follows is written behind it.
+_URL: Final = re.compile(
+    r"(?:https?)://(\[[0-9A-Fa-f:.]+\]|[^\s/:?#@\[\]]+)(?::(\d{1,5}))?(?:/[\w.~%!$&'()*+,;=:@/-]*)?", re.ASCII
+)
+_USER: Final = re.compile(r"\w+://[^/?#]*@")
+_URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[!-~]{1,500}")
+
+
+def is_host(text: str) -> bool:
+    """Say whether a text is an IP address, or a name that could be a machine's."""
+    try:
+        ip_address(text)
+    except ValueError:
+        labels = text.removesuffix(".").split(".")
+        return len(text) < 254 and not labels[-1].isdigit() and all(map(_LABEL.fullmatch, labels))
+    return True
+
+
+def _word(text: str) -> str:
+    if not text or not text.isprintable() or text != text.strip():
+        raise ValueError("a word or a text, without blanks around it")
+    return text
+
+
+def _line(text: str) -> str:
+    if not text.isprintable():
+        raise ValueError("one line of text, without control characters")
+    return text
+
+
+def _host(text: str) -> str:
+    if not is_host(text):
+        raise ValueError("an address such as 127.0.0.1 or ::1, or a host's name")
+    return text
+
+
+def _uri(text: str) -> str:
+    if not _URI.fullmatch(text):
+        raise ValueError("an absolute URI without blanks, such as https://mrn.hospital.example or urn:oid:1.2.3")
+    return text
+
+
+def _uri_or_empty(text: str) -> str:
+    return _uri(text) if text else text
+
+
+def _url(text: str) -> str:
+    if _USER.match(text):
+        raise PydanticCustomError("literal_secret", "a URL holds no user name or password; use auth")
+    match = _URL.fullmatch(text)
+    if match is None or not is_host(match[1].strip("[]")) or int(match[2] or 0) > _PORT:
+        raise ValueError("write a whole URL without a query, such as https://fhir.example/R4")
+    return text
+
+
+def _url_or_empty(text: str) -> str:
+    return _url(text) if text else text
+
+
+Word = Annotated[str, AfterValidator(_word)]
+Line = Annotated[str, AfterValidator(_line)]
+Host = Annotated[str, AfterValidator(_host)]
+Uri = Annotated[str, AfterValidator(_uri)]
+UriOrEmpty = Annotated[str, AfterValidator(_uri_or_empty)]
+Url = Annotated[str, AfterValidator(_url)]
+UrlOrEmpty = Annotated[str, AfterValidator(_url_or_empty)]

@@ -1,0 +1,329 @@
+"""Every value of every key is checked: one wrong value a key, told with its place, what was found and what would do.
+
+The keys come from the models: one without a row fails here.
+"""
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from pydantic import BaseModel
+
+from engine.config.alerting import FILE, Alerting, look_at_alerting
+from engine.config.channel import Channel
+from engine.config.channels import read_channels
+from engine.config.reference import setting_rows
+from engine.config.service import ServiceConfiguration
+from engine.config.source import look, parse
+from engine.errors import Problem
+from engine.pipeline.configuration import Files, examine
+from engine.pipeline.provisions import lacking
+
+SECRET: Final = {"env": "ADT_ENGINE_TEST_SECRET"}
+CHANNEL: Final[dict[str, Any]] = {
+    "channel": "riverbend",
+    "listen": {
+        "mllp": {"host": "127.0.0.1", "port": 2575, "tls": {"certificate": "", "key": ""}},
+        "http": {"path": "r"},
+    },
+    "destinations": [
+        {
+            "name": "interchange",
+            "base_url": "http://127.0.0.1:8080/fhir/R4",
+            "auth": {"type": "bearer", "token": SECRET},
+        }
+    ],
+}
+CREDENTIALS: Final = {
+    "type": "client_credentials",
+    "token_url": "https://auth.example/token",
+    "client_id": "engine",
+    "client_secret": SECRET,
+}
+BY_KEY: Final = {name: value for name, value in CREDENTIALS.items() if name != "client_secret"} | {
+    "type": "private_key_jwt",
+    "private_key": SECRET,
+}
+BY_REFRESH: Final = {**CREDENTIALS, "type": "refresh_token", "refresh_token": SECRET}
+# What else must stand there for a row: another form of the credentials.
+BESIDE: Final[dict[str, tuple[str, Any]]] = {
+    "destinations[].auth.token_url": ("destinations[].auth", CREDENTIALS),
+    "destinations[].auth.client_id": ("destinations[].auth", CREDENTIALS),
+    "destinations[].auth.client_secret": ("destinations[].auth", CREDENTIALS),
+    "destinations[].auth.scope": ("destinations[].auth", CREDENTIALS),
+    "destinations[].auth.private_key": ("destinations[].auth", BY_KEY),
+    "destinations[].auth.key_id": ("destinations[].auth", BY_KEY),
+    "destinations[].auth.refresh_token": ("destinations[].auth", BY_REFRESH),
+}
+NO_FILE: Final = "name a file that the user who runs the engine can read"
+
+# Key, wrong value, what is said to be found, what would do; the place is that of the key, or of what follows it.
+CHANNEL_ROWS: Final = (
+    ("channel", "river bend", "found 'river bend'", "letters, digits"),
+    ("listen.mllp.host", "127.0.0.300", "found '127.0.0.300'", "an address such as 127.0.0.1"),
+    ("listen.mllp.port", 70000, "found '70000'", "at most 65535"),
+    ("listen.mllp.tls.certificate", "/no/such.pem", "No such file", NO_FILE),
+    ("listen.mllp.tls.key", "/no/such.key", "No such file", NO_FILE),
+    ("listen.mllp.tls.client_ca", "/no/such.ca", "No such file", NO_FILE),
+    ("listen.mllp.tls.client_names", {"lab": "LAB"}, "without client_ca", "client_ca too"),
+    ("listen.mllp.commit_bytes", "perhaps", "found 'perhaps'", "true or false"),
+    ("listen.http.path", "a/b", "found 'a/b'", "letters, digits"),
+    ("allow", ["10.1.2.3/8"], "found '10.1.2.3/8'", "beyond its mask"),
+    ("insecure", "acceptd", "found 'acceptd'", "'accepted'"),
+    ("acknowledge.when", "delivred", "found 'delivred'", "did you mean delivered?"),
+    ("acknowledge.within_seconds", "inf", "found 'inf'", "a number"),
+    ("acknowledgement_mode", "enhansed", "found 'enhansed'", "did you mean enhanced?"),
+    ("allow_merge", "perhaps", "found 'perhaps'", "true or false"),
+    ("merge_limit.merges", 0, "found '0'", "at least 1"),
+    ("merge_limit.minutes", 1e300, "found '1e+300'", "at most"),
+    ("processing_ids", ["Q"], "found 'Q'", "'P'"),
+    ("mapping", "adtt", "no mapping 'adtt'", "did you mean adt?"),
+    ("timezone", "Amerika/New_York", "found 'Amerika/New_York'", "did you mean America/New_York?"),
+    ("authorities", {"RVB": "riverbend"}, "found 'riverbend'", "an absolute URI"),
+    ("unknown_authority", "refus", "found 'refus'", "did you mean refuse?"),
+    ("base_uri", "authority", "found 'authority'", "an absolute URI"),
+    ("limits.block_bytes", 12, "found '12'", "at least 1024"),
+    ("limits.block_seconds", 0, "found '0'", "above 0"),
+    ("limits.idle_seconds", -1, "found '-1'", "at least 0"),
+    ("limits.connections", 0, "found '0'", "at least 1"),
+    ("limits.connections_per_address", 10**30, "found '1000", "at most"),
+    ("limits.segments", "many", "found 'many'", "a whole number"),
+    ("limits.repetitions", 0, "found '0'", "at least 1"),
+    ("limits.unread_reply_bytes", 1, "found '1'", "at least 1024"),
+    ("limits.in_flight", 0, "found '0'", "at least 1"),
+    ("destinations[].name", "a b", "found 'a b'", "letters, digits"),
+    ("destinations[].fhir", "R5", "found 'R5'", "'R4'"),
+    ("destinations[].base_url", "http://127.0.0.1:80800/fhir", "80800", "a whole URL"),
+    ("destinations[].auth.type", "bearr", "found 'bearr'", "did you mean bearer?"),
+    ("destinations[].auth.token_url", "auth.example/token", "found 'auth.example/token'", "a whole URL"),
+    ("destinations[].auth.client_id", "", "missing", "needs client_id"),
+    ("destinations[].auth.client_secret", {"env": "NO_SUCH_SECRET"}, "variable NO_SUCH_SECRET is not set", "--offline"),
+    ("destinations[].auth.token", {"file": "/no/such/secret"}, "/no/such/secret cannot be read", "--offline"),
+    ("destinations[].auth.refresh_token", {"env": "NO_SUCH_SECRET"}, "NO_SUCH_SECRET is not set", "--offline"),
+    ("destinations[].auth.private_key", SECRET, "no private key", "PEM or JWK"),
+    ("destinations[].auth.key_id", "a\tb", "found 'a\\tb'", "one line"),
+    ("destinations[].auth.scope", ["system/*.*"], "found a list", "a word or a text"),
+    ("destinations[].if_none_exist", "demographic", "found 'demographic'", "did you mean demographics?"),
+    ("destinations[].concurrency", 0, "found '0'", "at least 1"),
+    ("destinations[].retry.first_seconds", "nan", "found 'nan'", "a number"),
+    ("destinations[].retry.max_seconds", 0.5, "less than first_seconds", "at least 1"),
+    ("destinations[].retry.hold_after_tries", "never", "found 'never'", "a whole number"),
+    ("destinations[].retry.hold_after_seconds", "inf", "found 'inf'", "a number"),
+    ("destinations[].timeout_seconds", 0, "found '0'", "above 0"),
+    ("destinations[].ca_file", "/no/such.pem", "No such file", NO_FILE),
+    ("destinations[].on_demographic_match", "attachs", "found 'attachs'", "did you mean attach?"),
+    ("destinations[].on_held", "hold", "found 'hold'", "did you mean hold-lane?"),
+    ("destinations[].required", "maybe", "found 'maybe'", "true or false"),
+    ("destinations[].carry_over", ["telcom"], "found 'telcom'", "did you mean telecom?"),
+    ("destinations[].merge_strategy", "links", "found 'links'", "did you mean link?"),
+    ("destinations[].merge_operation", "$merge it", "found '$merge it'", "an operation's name"),
+    ("mode", "lvie", "found 'lvie'", "did you mean live?"),
+    ("sources", ["|RVB"], "found '|RVB'", "MSH-3|MSH-4"),
+    ("version", "2.10", "found '2.10'", "did you mean 2.1?"),
+    ("charset", "8859-1", "found '8859-1'", ""),
+    ("undecodable", "holds", "found 'holds'", "did you mean hold?"),
+    ("conformance", "wran", "found 'wran'", "did you mean warn?"),
+    ("validate", "refuze", "found 'refuze'", "did you mean refuse?"),
+    ("stale", "applys", "found 'applys'", "did you mean apply?"),
+    ("merge_conflict", "flags", "found 'flags'", "did you mean flag?"),
+    ("another_person", "hld", "found 'hld'", "did you mean hold?"),
+    ("unknown_source", "reject it", "found 'reject it'", "did you mean reject?"),
+    ("unknown_survivor", "renames", "found 'renames'", "did you mean rename?"),
+    ("merged_identifier", "followw", "found 'followw'", "did you mean follow?"),
+    ("visit_reuse", "reopn", "found 'reopn'", "did you mean reopen?"),
+    ("retire", "deleted", "found 'deleted'", "did you mean delete?"),
+    ("deleted_person", "inactivee", "found 'inactivee'", "did you mean inactive?"),
+    ("demographics", "replaces", "found 'replaces'", "did you mean replace?"),
+    ("placeholder_identifiers", ["UNKNOWN "], "found 'UNKNOWN '", "without blanks"),
+    ("unhandled_events", "filtr", "found 'filtr'", "did you mean filter?"),
+    ("retention.delivered.bodies_days", -1, "found '-1'", "at least 0"),
+    ("retention.delivered.entries_days", 1, "less than bodies_days", "at least 30"),
+    ("retention.filtered.bodies_days", 1e300, "found '1e+300'", "at most"),
+    ("retention.filtered.entries_days", "for ever", "found 'for ever'", "a number"),
+    ("retention.rejected.bodies_days", "inf", "found 'inf'", "a number"),
+    ("retention.rejected.entries_days", -1, "found '-1'", "at least 0"),
+    ("retention.discarded.bodies_days", -1, "found '-1'", "at least 0"),
+    ("retention.discarded.entries_days", 1, "less than bodies_days", "at least 90"),
+    ("contact", "desk\x1b[2J", "found", "one line"),
+)
+
+ALERT_ROWS: Final = (
+    ("webhook.url", "http://alerts.example/hook", "found 'http://alerts", "write an https URL"),
+    ("webhook.token", {"env": "NO_SUCH_SECRET"}, "NO_SUCH_SECRET is not set", "--offline"),
+    ("webhook.ca_file", "/no/such.pem", "No such file", NO_FILE),
+    ("webhook.timeout_seconds", 61, "found '61'", "at most 60"),
+    ("held_lanes", 0, "found '0'", "at least 1"),
+    ("queue_age_minutes", 0, "found '0'", "above 0"),
+    ("queue_depth", 0, "found '0'", "at least 1"),
+    ("no_traffic_minutes", -1, "found '-1'", "at least 0"),
+    ("no_sender_minutes", "inf", "found 'inf'", "a number"),
+    ("error_ratio", 25, "found '25'", "at most 1"),
+    ("refusal_ratio", 0, "found '0'", "above 0"),
+    ("certificate_days", 0, "found '0'", "above 0"),
+    ("disk_reserves", 0.5, "found '0.5'", "at least 1"),
+    ("merge_burst", 2, "found '2'", "at most 1"),
+    ("log_in_failures", 0, "found '0'", "at least 1"),
+    ("token_failures", 1.5, "found '1.5'", "a whole number"),
+    ("channels.NAME.no_traffic_minutes", -1, "found '-1'", "at least 0"),
+    ("channels.NAME.no_sender_minutes", "soon", "found 'soon'", "a number"),
+)
+
+SERVICE: Final[dict[str, Any]] = {
+    "environment": "sandbox",
+    "base_url": "https://cdis.example",
+    "service_identifier_system": "https://cdis.example",
+    "tenants": {"NAME": {}},
+    "clients": {"NAME": {"tenant": "NAME", "secret": SECRET}},
+    "users": {"NAME": {"tenant": "NAME", "role": "nurse"}},
+}
+P256: Final = {"kty": "EC", "crv": "P-256", "x": "x", "y": "y"}
+SERVICE_ROWS: Final = (
+    ("environment", "prodution", "found 'prodution'", "did you mean production?"),
+    ("base_url", "https://cdis.example/", "found 'https://cdis.example/'", "no slash at the end"),
+    ("auth_url", "ftp://cdis.example", "found 'ftp://cdis.example'", "http:// or https://"),
+    ("service_identifier_system", "cdis", "found 'cdis'", "an address or a urn"),
+    ("tenants.NAME.duplicate_patient_limit", 0, "found '0'", "at least 1"),
+    ("tenants.NAME.scope_enforcement", "of", "found 'of'", "did you mean off?"),
+    ("tenants.NAME.rest_api_version", "2025-06", "found '2025-06'", "did you mean 2025-06-01?"),
+    ("tenants.NAME.network_mode", "mock", "found 'mock'", "did you mean mocked?"),
+    ("tenants.NAME.leading_indicator", "perhaps", "found 'perhaps'", "true or false"),
+    ("tenants.NAME.clinical_alerts", "all", "found a plain value", "a block of keys"),
+    ("tenants.NAME.adt", ["A01"], "found a list", "a block of keys"),
+    ("tenants.NAME.active_subscription_limit", 0, "found '0'", "at least 1"),
+    ("tenants.NAME.licensed_networks", "carequality", "found 'carequality'", "a list"),
+    ("tenants.NAME.webhook_allow", [""], "found ''", "a word"),
+    ("clients.NAME.tenant", "NAMES", "found 'NAMES'", "did you mean NAME?"),
+    ("clients.NAME.secret", {"env": "NO_SUCH_SECRET"}, "NO_SUCH_SECRET is not set", "--offline"),
+    ("clients.NAME.jwks.keys", [P256], "a key that proves nothing", "P-384"),
+    ("clients.NAME.jwks.file", "/no/such.json", "cannot be read", "a JWKS file"),
+    ("clients.NAME.name", "a\nb", "found 'a\\nb'", "one line"),
+    ("clients.NAME.uri", "engine", "found 'engine'", "an absolute URI"),
+    ("clients.NAME.redirect_uris", ["/back"], "found '/back'", "an absolute https address"),
+    ("clients.NAME.grants", ["client_credential"], "found 'client_credential'", "did you mean client_credentials?"),
+    ("clients.NAME.scopes", ["system/*.* "], "found 'system/*.* '", "without blanks"),
+    ("clients.NAME.role", "nurs", "found 'nurs'", "did you mean nurse?"),
+    ("users.NAME.tenant", "lakeside", "found 'lakeside'", "valid here: NAME"),
+    ("users.NAME.role", "doctor", "found 'doctor'", "one of"),
+    ("users.NAME.password_hash", "letmein", "no argon2id hash", "adt-engine interchange password"),
+    ("users.NAME.name", ["Osei"], "found a list", "a word or a text"),
+    ("stu3_path_aliases", ["R4"], "found 'R4'", "other than R4"),
+    ("max_body_bytes", 10, "found '10'", "at least 1024"),
+    ("request_timeout_s", 0, "found '0'", "above 0"),
+    ("access_token_lifetime_s", 10**12, "found '1000", "at most"),
+    ("refresh_token_lifetime_s", 0, "found '0'", "at least 1"),
+    ("test_hooks", "perhaps", "found 'perhaps'", "true or false"),
+    ("cursor_validity_s", 0, "found '0'", "at least 1"),
+    ("rate_limit.per_client_per_minute", 0, "found '0'", "at least 1"),
+    ("rate_limit.burst", 0, "found '0'", "at least 1"),
+    ("max_connections", 0, "found '0'", "at least 1"),
+    ("drain_s", -1, "found '-1'", "at least 0"),
+    ("tls.certificate", "/no/such.pem", "No such file", NO_FILE),
+    ("tls.key", "/no/such.key", "No such file", NO_FILE),
+    ("behind_proxy", "perhaps", "found 'perhaps'", "true or false"),
+    ("webhooks", {"adt": ""}, "found ''", "a word"),
+    ("feature_flags", ["validat"], "found 'validat'", "'validate'"),
+    ("auth.auto_login_user", "NAMES", "found 'NAMES'", "did you mean NAME?"),
+)
+
+
+def placed(base: dict[str, Any], key: str, value: Any) -> tuple[str, str, int]:
+    """Return a file with one value set, the path of that value, and the line where it stands; one line a key."""
+    written = json.loads(json.dumps(base))
+    steps: list[str | int] = [int(step) if step.isdigit() else step for step in key.replace("[]", ".0").split(".")]
+    inner = written
+    for step in steps[:-1]:
+        inner = inner[step] if isinstance(step, int) else inner.setdefault(step, {})
+    inner[steps[-1]] = value
+    text = json.dumps(written, indent=1)
+    source = parse(text, "")
+    return text, ".".join(map(str, steps)), source.place(tuple(steps))[0]
+
+
+def channel_for(key: str) -> dict[str, Any]:
+    """Return the channel file that a wrong value of a key is written into."""
+    written: dict[str, Any] = json.loads(json.dumps(CHANNEL))
+    if "tls" not in key:
+        del written["listen"]["mllp"]["tls"]
+    if key in BESIDE:
+        written["destinations"][0]["auth"] = BESIDE[key][1]
+    return written
+
+
+def the_one(problems: tuple[Problem, ...], path: str, line: int) -> Problem:
+    """Return the problem at a path or below it, and see that it stands in the file's line or below."""
+    found = [one for one in problems if f"{one.path}.".startswith(f"{path}.")]
+    assert found, problems
+    assert found[0].line >= line
+    assert found[0].column > 1
+    return found[0]
+
+
+@pytest.fixture(autouse=True)
+def secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is no private key, and does for a password."""
+    monkeypatch.setenv("ADT_ENGINE_TEST_SECRET", "swordfish")
+
+
+@pytest.mark.parametrize(
+    ("model", "rows"), [(Channel, CHANNEL_ROWS), (Alerting, ALERT_ROWS), (ServiceConfiguration, SERVICE_ROWS)]
+)
+def test_every_key_has_a_wrong_value(model: type[BaseModel], rows: tuple[tuple[str, Any, str, str], ...]) -> None:
+    """A key that is added to a model needs a value that is refused here."""
+    assert [key for key, *_ in rows] == [row.name for row in setting_rows(model)]
+
+
+@pytest.mark.parametrize(("key", "value", "found", "expected"), CHANNEL_ROWS, ids=[row[0] for row in CHANNEL_ROWS])
+def test_a_wrong_value_of_a_channel(tmp_path: Path, key: str, value: Any, found: str, expected: str) -> None:
+    """`channels check` and the start name the value with its place, and what would do."""
+    text, path, line = placed(channel_for(key), key, value)
+    (tmp_path / "a.yaml").write_text(text)
+    if key == "mapping":
+        problems = examine(Files(tmp_path, None, tmp_path)).problems
+    else:
+        (looked,), problems = read_channels(tmp_path)
+        problems += tuple(lacking(looked))
+    problem = the_one(problems, path, line)
+    assert problem.file == str(tmp_path / "a.yaml")
+    assert found in problem.found
+    assert expected in problem.expected
+    assert "swordfish" not in str(problem)
+
+
+@pytest.mark.parametrize(("key", "value", "found", "expected"), ALERT_ROWS, ids=[row[0] for row in ALERT_ROWS])
+def test_a_wrong_value_of_the_alerts(tmp_path: Path, key: str, value: Any, found: str, expected: str) -> None:
+    """The file beside the channels is held to the same."""
+    base = {"webhook": {"url": "https://alerts.example"}} if key.startswith("webhook") else {}
+    text, path, line = placed(base, key.replace("NAME", "riverbend"), value)
+    (tmp_path / FILE).write_text(text)
+    looked = look_at_alerting(tmp_path)
+    problem = the_one((*looked.problems, *lacking(looked)), path, line)
+    assert problem.file == str(tmp_path / FILE)
+    assert found in problem.found
+    assert expected in problem.expected
+
+
+@pytest.mark.parametrize(("key", "value", "found", "expected"), SERVICE_ROWS, ids=[row[0] for row in SERVICE_ROWS])
+def test_a_wrong_value_of_the_service(key: str, value: Any, found: str, expected: str) -> None:
+    """The service's own file is held to the same."""
+    base = json.loads(json.dumps(SERVICE))
+    if "jwks" in key:
+        del base["clients"]["NAME"]["secret"]
+    if key.startswith("tls"):
+        base["tls"] = {"certificate": "/no/such.pem", "key": "/no/such.key"}
+    if key.endswith("burst"):
+        base["rate_limit"] = {"per_client_per_minute": 60}
+    text, path, line = placed(base, key, value)
+    looked = look(parse(text, "interchange.yaml"), ServiceConfiguration)
+    problem = the_one((*looked.problems, *looked.ask("unavailable")), path, line)
+    assert found in problem.found
+    assert expected in problem.expected
+    assert "swordfish" not in str(problem)
+
+
+@pytest.mark.parametrize("model", [Channel, Alerting, ServiceConfiguration])
+def test_examples_of_required_keys_are_valid(model: type[BaseModel]) -> None:
+    """What stands in for a wrong value of a required key makes a model, so that the rest is checked."""
+    looked = look(parse("zzz: key", "a.yaml"), model)
+    assert looked.value is not None
+    assert all(problem.found in {"missing", "unknown key"} for problem in looked.problems)
