@@ -16,7 +16,7 @@ from engine.mapping.attest import compile_attestations
 from engine.mapping.beside import Beside
 from engine.mapping.check_table import check_table
 from engine.mapping.document import Document, Documents, Problems, read_documents
-from engine.mapping.events import Doing, Rule, make_event_table
+from engine.mapping.events import Doing, People, Rule, make_event_table
 from engine.mapping.group import NO_GROUP, MergeGroup, merge_groups, patient_segments, visit_segments
 from engine.mapping.identifier import Identifiers
 from engine.mapping.identify import Identities, SubjectReader
@@ -98,20 +98,24 @@ def _compile(
     for name, document in documents.datatypes.items():
         compiler.datatype(name, Scope(document))
     resource = documents.resources.get(PATIENT)
-    if resource is None:
-        if not problems.found:
-            expected = "map the Patient, or extend the shipped mapping"
-            problems.add(documents.events, (), "no resources/patient.yaml", expected)
-        return None
-    slices = Slices(compiler, resource, PATIENT)
-    writers, own, merged = slices.writers(), slices.identifiers(), slices.identifiers("merged")
-    patient = PatientMapping(writers, own, merged, table.people)
+    if resource is None and not problems.found:
+        expected = "map the Patient, or extend the shipped mapping"
+        problems.add(documents.events, (), "no resources/patient.yaml", expected)
+    patient = _patient(compiler, resource, table.people) if resource is not None else None
     resources = compile_resources(compiler, documents.resources, identifiers, tables)
     lists = Lists(compile_lists(compiler, documents.resources, setting.base_uri), table.sent)
     attestations = compile_attestations(compiler, documents.resources, setting.base_uri)
     check_acts(table, resources, lists.types, attestations.keys(), documents.events, problems)
+    if patient is None:
+        return None
     beside = Beside(resources, lists, attestations, table.sent)
     return Compiled(patient, beside, SubjectReader(table, identifiers, setting, stamps))
+
+
+def _patient(compiler: Compiler, resource: Document, people: People) -> PatientMapping:
+    slices = Slices(compiler, resource, PATIENT)
+    writers, own, merged = slices.writers(), slices.identifiers(), slices.identifiers("merged")
+    return PatientMapping(writers, own, merged, people)
 
 
 class Mapping:

@@ -1,16 +1,16 @@
 """Authored mapping files: found in their folders, extended where they say so, with the place of everything kept."""
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 
-from engine.config.source import Source, read
+from engine.config.source import Source, scan
 from engine.errors import ConfigurationError, Problem
 from engine.mapping.entry import slice_of
-from engine.mapping.reference import nearest
+from engine.mapping.reference import elements, nearest
 
 Key = str | int
 ADD: Final = "add"
@@ -22,6 +22,19 @@ SECTIONS: Final = {"elements": "birthDate: PID-7 | date", "merged": "identifier:
 # Sections whose entries hold maps of single lines in turn: what a segment makes, element by element.
 LEVELS: Final = {"segments": 2}
 PATIENT_KEYS: Final = frozenset({"resource", "extends", "elements", "merged"})
+
+
+def _resource_of(stem: str) -> str:
+    return {name.lower(): name for name in elements()}.get(stem.lower(), stem)
+
+
+# What a file says it is, by its name, where it does not say so itself.
+NAMED: Final[Mapping[str, Callable[[str], str]]] = {
+    "mapping": str,
+    "resource": _resource_of,
+    "datatype": str.upper,
+    "table": str,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,20 +119,26 @@ class Problems:
             raise ConfigurationError(tuple(sorted(self.found)))
 
 
+def mapping_names(folders: Sequence[Path]) -> list[str]:
+    """Return the mappings that folders hold, as channels name them."""
+    return sorted({path.stem for folder in folders for path in folder.glob("*.yaml")})
+
+
 def read_documents(folders: Sequence[Path], name: str, problems: Problems) -> Documents:
     """Read the mapping `name`: each file from the first folder that has it; the last folder is the shipped one.
 
     ConfigurationError where there is no event table; what else is wrong goes to `problems`.
     """
     events = _find(folders, Path(f"{name}.yaml"), "mapping", problems)
-    if events is None:
-        problems.refuse()
-        places = ", ".join(str(folder) for folder in folders)
-        names = [path.stem for folder in folders for path in sorted(folder.glob("*.yaml"))]
+    if events is None and not problems.found:
+        places, names = ", ".join(str(folder) for folder in folders), mapping_names(folders)
         raise ConfigurationError((Problem(f"{name}.yaml", 1, 1, "", f"not found in {places}", nearest(name, names)),))
     for folder in folders[:-1]:
         _unread(folder, problems)
     groups = {kind: _group(folders, kind, problems) for kind in KINDS}
+    if events is None:
+        # Told already; the other files are checked all the same.
+        events = Document(Source(f"{name}.yaml", {}, {}), {})
     return Documents(events, groups["resources"], groups["datatypes"], groups["tables"])
 
 
@@ -199,16 +218,26 @@ def _astray(own: str, below: str, path: Path, folders: Sequence[Path]) -> tuple[
 
 
 def _read(path: Path, key: str, problems: Problems) -> Document | None:
+    """Return a file, named as its file where it does not say what it is, so that the rest of it is checked, too."""
     try:
-        source = read(path)
+        source = scan(path)
     except ConfigurationError as error:
         problems.found.extend(error.problems)
         return None
-    value = source.value
-    if not isinstance(value, dict) or not isinstance(value.get(key), str):
-        problems.found.append(source.problem((), f"no line '{key}: NAME'", f"a {key} file says what it is"))
+    problems.found.extend(source.problems)
+    value, known = source.value, NAMED[key](path.stem)
+    named = isinstance(value, dict) and isinstance(value.get(key), str)
+    if not named:
+        expected = f"a {key} file says what it is, such as {key}: {known}"
+        problems.found.append(source.problem((), f"no line '{key}: NAME'", expected))
+    elif key == "resource" and value[key] not in elements() and known in elements() and "extends" not in value:
+        problems.found.append(
+            source.problem((key,), f"unknown resource {value[key]!r}", nearest(value[key], elements()))
+        )
+        named = False
+    if not isinstance(value, dict):
         return None
-    return Document(source, value)
+    return Document(source, value if named else {**value, key: known})
 
 
 def _merged(

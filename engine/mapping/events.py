@@ -113,7 +113,7 @@ def make_event_table(document: Document, problems: Problems) -> EventTable:
     _known(value, TOP_KEYS, document, (), problems)
     events = _map(value, "events", document, problems)
     rules = {event: rule for event in events if (rule := _rule(event, events[event], document, problems))}
-    if not rules:
+    if not rules and value:
         problems.add(document, ("events",), "no events", "map at least one event")
     others = Rule(str(value.get("others") or "unknown-event"), Doing.UNHANDLED)
     identity, people = _identity(document, problems), _people(document, problems)

@@ -19,6 +19,7 @@ Author = Callable[..., Path]
 Make = Callable[..., Message]
 PATIENT = "resource: Patient\nextends: shipped/patient\n"
 HEAD = f"{PATIENT}elements:\n"
+FAULT = "birthDate: PID-99 | date"
 
 
 def _problems(folder: Path) -> list[str]:
@@ -176,9 +177,9 @@ def test_a_fault_in_a_resource_file(author: Author, text: str, told: str) -> Non
         ),
         pytest.param(
             "tables__own",
-            "table: own\nsource: x\nlicence: x\ncodes:\n  A: &a [b, b]\n  B: &b [*a, *a]\n  C: [*b, *b]\n",
-            "tables/own.yaml:6:10: codes.B.0: an alias; write the value out; anchors and aliases are not allowed",
-            id="an alias bomb",
+            "table: own\nsource: x\nlicence: x\ncodes:\n  A: &a b\n  B: *a\n  C: *a\n",
+            "tables/own.yaml:6:6: codes.B: an alias; write the value out; anchors and aliases are not allowed",
+            id="aliases",
         ),
         pytest.param(
             "tables__administrative-sex",
@@ -319,6 +320,59 @@ def test_all_problems_are_told_at_once(author: Author) -> None:
     problems = _problems(folder)
     assert len(problems) == 5
     assert problems == sorted(problems)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "told"),
+    [
+        pytest.param(
+            "resources__patient",
+            f"elements: {{{FAULT}}}\n",
+            "1:1: no line 'resource: NAME'; a resource file says what it is, such as resource: Patient",
+            id="no line that says what it is",
+        ),
+        pytest.param(
+            "resources__patient",
+            f"resource: Pateint\nelements: {{{FAULT}}}\n",
+            "1:1: resource: unknown resource 'Pateint'; did you mean 'Patient'?",
+            id="an unknown resource",
+        ),
+        pytest.param(
+            "resources__patient",
+            f"resource: Patient\nelements: {{{FAULT}}}\nelements: {{}}\n",
+            "3:1: elements: duplicate key; it stands already in line 2",
+            id="a key twice",
+        ),
+        pytest.param(
+            "resources__patient",
+            f"{PATIENT}elements: {{{FAULT}, language: &a en, gender: *a}}\n",
+            "3:63: elements.gender: an alias; write the value out; anchors and aliases are not allowed",
+            id="an alias",
+        ),
+    ],
+)
+def test_a_mistake_of_a_whole_file_hides_no_other(author: Author, name: str, text: str, told: str) -> None:
+    """What is wrong further down in the file, and in other files, is told with it."""
+    visit = "resource: Encounter\nextends: shipped/encounter\nelements: {lengthh: PV1-2}\n"
+    problems = _problems(author(**{name: text}, resources__encounter=visit))
+    assert any(f"resources/patient.yaml:{told}" == one for one in problems)
+    assert any("PID-99" in one for one in problems)
+    assert any("has no element 'lengthh'; did you mean 'length'?" in one for one in problems)
+    assert len(problems) == 3
+
+
+def test_an_event_table_that_is_no_yaml_hides_no_other_file(author: Author) -> None:
+    """The event table stops nothing: the resource files are checked without it."""
+    problems = _problems(author(adt="mapping: adt\n\tevents:\n", resources__patient=f"{HEAD}  {FAULT}\n"))
+    assert [one.split(":")[0] for one in problems] == ["adt.yaml", "resources/patient.yaml"]
+
+
+def test_a_broken_event_table_of_its_own_hides_no_other_file(author: Author) -> None:
+    """Neither does one that nothing ships for."""
+    folder = author(own="mapping: own\n\tevents:\n", resources__patient=f"{HEAD}  {FAULT}\n")
+    with pytest.raises(ConfigurationError) as caught:
+        load([folder, shipped("mappings")], "own")
+    assert [Path(one.file).name for one in caught.value.problems] == ["own.yaml", "patient.yaml"]
 
 
 def test_an_unknown_mapping_names_the_nearest(author: Author) -> None:
