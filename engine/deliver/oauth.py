@@ -127,7 +127,7 @@ class Tokens:
         return form
 
     def _assertion(self) -> str:
-        key, algorithm = _key(_secret(self._auth.private_key))
+        key, algorithm = signing_key(_secret(self._auth.private_key))
         header = {"alg": algorithm, "typ": "JWT"} | ({"kid": self._auth.key_id} if self._auth.key_id else {})
         now = int(self._clock().timestamp())
         claims = {
@@ -174,13 +174,22 @@ def _secret(reference: Any) -> str:
         raise DestinationError("secret-unreadable", codes=("secret-unreadable",)) from error
 
 
-def _key(pem: str) -> tuple[RSAKey | ECKey, str]:
-    try:
-        return RSAKey.import_key(pem), "RS384"
-    except (JoseError, ValueError, TypeError):
-        pass
-    try:
-        key = ECKey.import_key(pem)
-        return key, _CURVES[key.curve_name]
-    except (JoseError, ValueError, TypeError, KeyError) as error:
-        raise DestinationError("private-key-unusable", codes=("private-key-unusable",)) from error
+def signing_key(text: str) -> tuple[RSAKey | ECKey, str]:
+    """Return a private key (PEM or JWK) and the algorithm it signs by; DestinationError where it is none."""
+    for read in (_rsa, _ec):
+        try:
+            key, algorithm = read(text)
+        except (JoseError, ValueError, TypeError, KeyError):
+            continue
+        if key.is_private:
+            return key, algorithm
+    raise DestinationError("private-key-unusable", codes=("private-key-unusable",))
+
+
+def _rsa(text: str) -> tuple[RSAKey, str]:
+    return RSAKey.import_key(text), "RS384"
+
+
+def _ec(text: str) -> tuple[ECKey, str]:
+    key = ECKey.import_key(text)
+    return key, _CURVES[key.curve_name]

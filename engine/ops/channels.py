@@ -8,13 +8,13 @@ from typing import Annotated, Any, Final
 import orjson
 import typer
 
-from engine.config.alerting import load_alerting
 from engine.config.channel import Channel
 from engine.config.channels import load_channels
 from engine.errors import AdtEngineError
-from engine.ops.options import CHANNELS, DATA, Channels, Data, Json
+from engine.ops.options import CHANNELS, DATA, Channels, Data, Json, Mappings, Offline, Strict, conclude
 from engine.ops.running import asked, asked_if_running
 from engine.ops.table import NEGATIVE, POSITIVE, cell, errors, output, table
+from engine.pipeline.configuration import Files, examine
 
 app = typer.Typer(help="Check, list, start, stop and drain channels.", no_args_is_help=True)
 
@@ -26,14 +26,20 @@ Name = Annotated[str, typer.Argument(help="The channel's name.")]
 
 
 @app.command()
-def check(channels: Channels = CHANNELS) -> None:
-    """Check every channel file of a folder, and its alerts.yaml; each problem is listed, exit is 2 if there is one.
+def check(
+    channels: Channels = CHANNELS, mappings: Mappings = None, offline: Offline = False, strict: Strict = False
+) -> None:
+    """Check every channel file of a folder, its alerts.yaml and the mappings they name, as a start and a reload do.
+
+    All problems at once, each with file, line and column; exit 2 if there is one. Warnings do not fail without
+    --strict. Run it as the engine's user, where the engine runs; elsewhere with --offline.
 
     Example: adt-engine channels check --channels channels
     """
-    found = load_channels(channels)
-    load_alerting(channels)
-    output().print(f"{len(found)} channel{'s' if len(found) > 1 else ''} in {channels}: no problems", soft_wrap=True)
+    examined = examine(Files(channels, mappings, DATA), machine=not offline)
+    ended = conclude(examined.problems, examined.warnings, strict=strict)
+    count = len(examined.usable().channels)
+    output().print(f"{count} channel{'s' if count > 1 else ''} in {channels}: {ended}", soft_wrap=True)
 
 
 @app.command(name="list")

@@ -1,6 +1,7 @@
 """`adt-engine interchange`: the Clinical Data Interchange Service as a process, and tokens for its administrators."""
 
 import sys
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Final
@@ -11,18 +12,23 @@ import typer
 
 from engine.config.reload import reread
 from engine.config.service import Environment, ServiceConfiguration
-from engine.config.source import read, validate
+from engine.config.source import look, scan, validate
+from engine.config.wording import Placed, nearest
 from engine.errors import UsageError
 from engine.interchange.http.app import new_token, wall_clock
 from engine.interchange.http.process import serve
 from engine.interchange.oauth.endpoint import token_answer
 from engine.interchange.oauth.local import issue_locally
 from engine.interchange.oauth.password import SHORTEST_PASSWORD, hash_password
+from engine.interchange.oauth.scope import FLAGS, WILDCARDS, right
 from engine.interchange.resource.catalogue import INDEXERS
 from engine.interchange.store.connection import database_path
 from engine.interchange.store.verify import verify
+from engine.ops.options import Offline, Strict, conclude
 from engine.telemetry import configure
 
+# Without its certificate the service does not start; without a client's secret it does.
+TLS: Final = "tls."
 DATABASE: Final = "sqlite:///adt-data/interchange.db"
 
 Config = Annotated[Path | None, typer.Option("--config", help="The service's configuration (YAML or JSON).")]
@@ -95,7 +101,33 @@ def token(
 
 
 def _reread(config: Path | None, running: ServiceConfiguration) -> ServiceConfiguration:
-    return running if config is None else reread(read(config), running)
+    return running if config is None else reread(scan(config), running)
+
+
+@app.command("check")
+def check_configuration(config: Config = None, offline: Offline = False, strict: Strict = False) -> None:
+    """Check the service's configuration as its start does, and warn of what it would start without.
+
+    All problems at once, each with file, line and column; exit 2 if there is one. Warnings (a client whose secret
+    cannot be read, a scope that is none, a key that nothing obeys) do not fail without --strict. Run it as the
+    service's user, where the service runs; elsewhere with --offline.
+
+    Example: adt-engine interchange check --config interchange.yaml
+    """
+    looked = look(scan(_named(config)), ServiceConfiguration)
+    missing = () if offline else tuple(looked.ask("unavailable"))
+    problems = (*looked.problems, *(one for one in missing if one.path.startswith(TLS)))
+    warnings = [*looked.ask("warnings"), *looked.told(_no_scopes(looked.value))]
+    ended = conclude(problems, [*warnings, *(one for one in missing if not one.path.startswith(TLS))], strict=strict)
+    typer.echo(f"{config}: {ended}")
+
+
+def _no_scopes(configuration: ServiceConfiguration | None) -> Iterator[Placed]:
+    for name, client in configuration.clients.items() if configuration else ():
+        for number, scope in enumerate(client.scopes):
+            if right(scope) is None:
+                expected = f"it grants nothing; {nearest(scope, {*WILDCARDS, *FLAGS})}"
+                yield ("clients", name, "scopes", number), f"no scope {scope!r}", expected
 
 
 @app.command()
@@ -134,6 +166,10 @@ def verify_database(database: Database = DATABASE) -> None:
 
 def load(config: Path | None) -> ServiceConfiguration:
     """Return the configuration in a file; ConfigurationError lists every problem in it."""
+    return validate(scan(_named(config)), ServiceConfiguration)
+
+
+def _named(config: Path | None) -> Path:
     if config is None:
         raise UsageError("name the configuration: --config FILE")
-    return validate(read(config), ServiceConfiguration)
+    return config

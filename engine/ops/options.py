@@ -1,11 +1,14 @@
 """Options that several commands share, and how a command ends."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 
+from engine.errors import ConfigurationError, Problem
 from engine.ops.request import LARGEST, entry_of
+from engine.ops.table import errors
 
 DATA: Final = Path("adt-data")
 CHANNELS: Final = Path("channels")
@@ -34,3 +37,20 @@ AdminAllow = Annotated[
     typer.Option("--admin-allow", help="A network (CIDR) that may open the pages; all that reach them without it."),
 ]
 AdminKey = Annotated[Path | None, typer.Option("--admin-key", help="The private key of that certificate (PEM).")]
+Offline = Annotated[
+    bool, typer.Option("--offline", help="Leave out what only the machine it is for has: secrets, certificates.")
+]
+Strict = Annotated[bool, typer.Option("--strict", help="Take warnings for errors.")]
+
+
+def conclude(problems: Sequence[Problem], warnings: Sequence[Problem], *, strict: bool) -> str:
+    """Print warnings and say in a few words how a check ended; ConfigurationError holds every problem.
+
+    `strict`: warnings are problems, too.
+    """
+    for warning in () if strict else warnings:
+        errors().print(f"warning: {warning}", markup=False, soft_wrap=True)
+    wrong = (*problems, *(warnings if strict else ()))
+    if wrong:
+        raise ConfigurationError(wrong)
+    return f"warnings: {len(warnings)}" if warnings else "no problems"

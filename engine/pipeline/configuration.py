@@ -4,16 +4,21 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from engine.config.alerting import Alerting, load_alerting
+from engine.config.alerting import Alerting, look_at_alerting, unknown_channels
 from engine.config.channel import Channel
-from engine.config.channels import load_channels
+from engine.config.channels import channel_files, read_channels
 from engine.config.destination import Destination
 from engine.config.shipped import shipped
+from engine.config.source import Looked
+from engine.config.wording import nearest
 from engine.errors import ConfigurationError, Problem
 from engine.mapping.case import cases_of, run_cases
 from engine.mapping.compile import Mapping as CompiledMapping
 from engine.mapping.compile import MappingSource, compile_mapping, load
+from engine.mapping.document import mapping_names
+from engine.pipeline.provisions import lacking
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,47 +44,96 @@ class Configuration:
     marks: frozenset[str]
 
 
-def configure(files: Files, *, in_force: frozenset[str] | None = None) -> Configuration:
-    """Read and compile everything; ConfigurationError holds every problem of every file.
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """Everything authored, with every problem and every warning of all files; `configuration` None: it cannot be used.
+
+    `destinations`: those that the channel files name; None where one of them does not tell.
+    """
+
+    configuration: Configuration | None
+    problems: tuple[Problem, ...]
+    warnings: tuple[Problem, ...]
+    destinations: frozenset[str] | None
+
+    def usable(self) -> Configuration:
+        """Return the configuration; ConfigurationError holds every problem."""
+        if self.configuration is None:
+            raise ConfigurationError(self.problems)
+        return self.configuration
+
+
+def configure(files: Files, *, in_force: frozenset[str] | None = None, machine: bool = True) -> Configuration:
+    """Read and compile everything; ConfigurationError holds every problem of every file. Arguments as of `examine`."""
+    return examine(files, in_force=in_force, machine=machine).usable()
+
+
+def examine(files: Files, *, in_force: frozenset[str] | None = None, machine: bool = True) -> Examined:
+    """Read, check and compile everything: what `channels check`, a start and a reload say of the files is this.
 
     `in_force`: the marks of what this would replace; the cases beside mappings of other marks are run as well, and one
-    that differs is a problem. None: no case is run.
+    that differs is a problem. None: no case is run. `machine`: also look whether this machine has what the files name:
+    secrets, certificates, variables of the environment.
     """
-    channels = load_channels(files.channels)
-    problems: list[Problem] = []
-    mappings: dict[str, CompiledMapping] = {}
-    destinations: dict[str, Destination] = {}
-    sources = _sources(files, channels, problems)
+    read, found = read_channels(files.channels)
+    alerting = look_at_alerting(files.channels)
+    problems = [*found, *alerting.problems]
+    channels = [one.value for one in read if one.value is not None]
+    problems += unknown_channels(alerting, frozenset(channel.channel for channel in channels))
+    sources = _sources(files, read, problems)
     marks = _marks(files, sources)
-    if in_force is not None and not problems:
+    if in_force is not None:
         problems += _failures(files, {name: one for name, one in sources.items() if marks.get(name) not in in_force})
+    mappings = _compiled(channels, sources, problems)
+    looked: tuple[Looked[Any], ...] = (*read, alerting)
+    if machine:
+        problems += [problem for one in looked for problem in lacking(one)]
+    warnings = tuple(warning for one in looked for warning in one.ask("warnings"))
+    destinations = {one.name: one for channel in channels for one in channel.destinations}
+    whole = None
+    if not problems and alerting.value is not None:
+        by_name = {channel.channel: channel for channel in channels}
+        whole = Configuration(by_name, mappings, destinations, alerting.value, frozenset(marks.values()))
+    sure = len(channels) == len(channel_files(files.channels)) and not any(map(_names_guessed, read))
+    named = frozenset(destinations) if sure else None
+    return Examined(whole, tuple(sorted(set(problems))), warnings, named)
+
+
+def _names_guessed(read: Looked[Channel]) -> bool:
+    """Say whether a file's destinations are not known by name."""
+    return any(path[:1] == ("destinations",) and path[2:] in {(), ("name",)} for path in read.guessed)
+
+
+def _compiled(
+    channels: Sequence[Channel], sources: Mapping[str, MappingSource], problems: list[Problem]
+) -> dict[str, CompiledMapping]:
+    """Return the mapping of each channel whose files are sound; what its own values make wrong goes to `problems`."""
+    mappings: dict[str, CompiledMapping] = {}
     for channel in channels:
-        source = sources.get(channel.mapping)
-        if source is not None:
-            mappings[channel.channel] = compile_mapping(source, channel)
-        for destination in channel.destinations:
-            if destinations.setdefault(destination.name, destination) != destination:
-                problems.append(_differs(files.channels, channel, destination))
-    if problems:
-        raise ConfigurationError(tuple(problems))
-    return Configuration(
-        {channel.channel: channel for channel in channels},
-        mappings,
-        destinations,
-        load_alerting(files.channels),
-        frozenset(marks.values()),
-    )
+        if channel.mapping in sources:
+            try:
+                mappings[channel.channel] = compile_mapping(sources[channel.mapping], channel)
+            except ConfigurationError as error:
+                problems += error.problems
+    return mappings
 
 
-def _sources(files: Files, channels: Sequence[Channel], problems: list[Problem]) -> dict[str, MappingSource]:
+def _sources(files: Files, read: Sequence[Looked[Channel]], problems: list[Problem]) -> dict[str, MappingSource]:
     """Return every mapping that a channel names, read once."""
     folders = [folder for folder in (files.mappings, shipped("mappings")) if folder is not None]
     sources: dict[str, MappingSource] = {}
-    for name in dict.fromkeys(channel.mapping for channel in channels):
-        try:
-            sources[name] = load(folders, name)
-        except ConfigurationError as error:
-            problems.extend(problem for problem in error.problems if problem not in problems)
+    seen: set[str] = set()
+    for looked in read:
+        name = looked.value.mapping if looked.value is not None else ""
+        names = mapping_names(folders)
+        if name and name not in names:
+            problems += looked.told([(("mapping",), f"no mapping {name!r}", nearest(name, names))])
+        elif name and name not in seen:
+            seen.add(name)
+            try:
+                sources[name] = load(folders, name)
+            except ConfigurationError as error:
+                problems += error.problems
     return sources
 
 
@@ -107,14 +161,3 @@ def _failures(files: Files, sources: Mapping[str, MappingSource]) -> Iterator[Pr
                 found = f"the case differs in {where}"
                 expected = "see `adt-engine mappings test`"
                 yield Problem(case.source.file, case.line, 1, f"tests.{case.number}", found, expected)
-
-
-def _differs(folder: Path, channel: Channel, destination: Destination) -> Problem:
-    return Problem(
-        str(folder),
-        1,
-        1,
-        f"{channel.channel}.destinations.{destination.name}",
-        "another channel describes this destination otherwise",
-        "one name is one destination: make both alike, or rename one",
-    )

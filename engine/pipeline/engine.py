@@ -4,7 +4,7 @@ import asyncio
 import random
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Set
 from datetime import UTC, datetime
 from functools import partial
 
@@ -16,7 +16,7 @@ from engine.errors import AdtEngineError, ConfigurationError, Problem, StartErro
 from engine.journal import backlog
 from engine.journal.journal import Journal
 from engine.pipeline.alerts.book import AlertBook
-from engine.pipeline.configuration import Configuration, Files, configure
+from engine.pipeline.configuration import Configuration, Examined, Files, examine
 from engine.pipeline.desk import Desk
 from engine.pipeline.dispatch import Dispatch
 from engine.pipeline.doors import Doors
@@ -82,7 +82,9 @@ class Engine:
 
         ConfigurationError, StartError or JournalUnusableError say why it cannot.
         """
-        configuration = configure(files)
+        examined = examine(files)
+        configuration = examined.usable()
+        _tell_of_warnings(examined)
         _make_folder(files)
         failed = asyncio.Event()
         journal = await Journal.open(files.data, clock=clock, fail=partial(_fail, failed))
@@ -123,9 +125,14 @@ class Engine:
             return changed
 
     async def _reload(self) -> tuple[str, ...]:
-        configuration = await asyncio.to_thread(configure, self.files, in_force=self._marks)
-        gone = self.dispatches.keys() - configuration.destinations.keys()
-        await self._refuse_unfinished(gone)
+        examined = await asyncio.to_thread(examine, self.files, in_force=self._marks)
+        named = examined.destinations
+        gone = self.dispatches.keys() - named if named is not None else set()
+        problems = (*examined.problems, *await self._unfinished(gone))
+        if problems:
+            raise ConfigurationError(problems)
+        configuration = examined.usable()
+        _tell_of_warnings(examined)
         fresh = self._new_destinations(configuration)
         feeds = dict(self.feeds)
         before = {name: feed.channel for name, feed in feeds.items()}
@@ -168,15 +175,12 @@ class Engine:
         for name in await self.journal.read(partial(backlog.unknown_destinations, names)):
             _log.error("work without a destination", destination=name)
 
-    async def _refuse_unfinished(self, gone: set[str]) -> None:
-        """Raise ConfigurationError where a destination that goes still has work to do."""
+    async def _unfinished(self, gone: Set[str]) -> tuple[Problem, ...]:
+        """Return a problem for each destination that goes and still has work to do."""
         left = [name for name in sorted(gone) if await self.journal.read(partial(backlog.has_unfinished, name))]
-        if left:
-            expected = "let it deliver, or discard its entries, before you remove it"
-            folder = str(self.files.channels)
-            raise ConfigurationError(
-                tuple(Problem(folder, 1, 1, f"destinations.{name}", "has unfinished work", expected) for name in left)
-            )
+        expected = "let it deliver, or discard its entries, before you remove it"
+        folder = str(self.files.channels)
+        return tuple(Problem(folder, 1, 1, f"destinations.{name}", "has unfinished work", expected) for name in left)
 
     def _new_destinations(self, configuration: Configuration) -> dict[str, Destination]:
         """Return the clients of destinations that are new or described anew; StartError where one cannot be made."""
@@ -233,6 +237,11 @@ def destination_of(settings: Settings, configuration: Configuration) -> Destinat
 
 def _pace(settings: Settings) -> Pace:
     return Pace(settings.name, settings.concurrency, settings.retry, time.monotonic, random.random)
+
+
+def _tell_of_warnings(examined: Examined) -> None:
+    for one in examined.warnings:
+        _log.warning("configuration doubtful", file=f"{one.file}:{one.line}:{one.column}", error=str(one))
 
 
 def _make_folder(files: Files) -> None:

@@ -102,3 +102,29 @@ def test_an_address_that_cannot_be_had(tmp_path: Path) -> None:
         arguments = ("--config", str(file), "--database", f"sqlite:///{tmp_path}/s.db")
         assert f"cannot listen on 127.0.0.1:{port} (Address already in use): stop the program" in said(*arguments)
     assert "name an address of this machine with --host" in said(*arguments, "--host", "192.0.2.7")
+
+
+def test_the_service_is_checked_without_a_start(tmp_path: Path) -> None:
+    """What the service would refuse is an error; what it would start without is a warning, unless --strict says no."""
+    file = tmp_path / "interchange.yaml"
+    file.write_text(SERVICE.format(port=0).replace("ENGINE_SECRET", "NO_SUCH_SECRET").replace("system/*.*", "all"))
+    arguments = [*INTERCHANGE, "check", "--config", str(file)]
+    done = subprocess.run(arguments, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, f"{file}: warnings: 2\n")
+    assert f"warning: {file}:6:" in done.stderr
+    assert "clients.engine.secret.env: the environment variable NO_SUCH_SECRET is not set" in done.stderr
+    assert "clients.engine.scopes.0: no scope 'all'" in done.stderr
+    assert said("check", "--config", str(file), "--strict", "--offline").startswith(f"{file}:6:")
+
+
+def test_all_that_is_wrong_with_the_service_comes_at_once(tmp_path: Path) -> None:
+    """A misspelt key hides neither a tenant that is none nor a certificate that is not there."""
+    text = (
+        SERVICE.format(port=0).replace("environment", "environments").replace("tenant: riverbend", "tenant: lakeside")
+    )
+    file = tmp_path / "interchange.yaml"
+    file.write_text(f"{text}tls: {{certificate: /no/s.pem, key: /no/s.key}}\nmax_body_bytes: 1\n")
+    done = subprocess.run([*INTERCHANGE, "check", "--config", str(file)], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    for path in ("environments", "base_url", "clients.engine.tenant", "tls.certificate", "tls.key", "max_body_bytes"):
+        assert f" {path}: " in done.stderr

@@ -59,7 +59,8 @@ def _row(one: Check) -> tuple[object, ...]:
 
 def _checks(files: Files) -> Iterator[Check]:
     try:
-        configuration = configure(files)
+        # What this machine lacks is looked at one by one below.
+        configuration = configure(files, machine=False)
     except ConfigurationError as error:
         yield from machine(files.data, 0)
         for problem in error.problems:
