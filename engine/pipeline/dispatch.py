@@ -209,6 +209,8 @@ class Dispatch:
         if due is None:
             self._may_be_due = False
             return IDLE_SECONDS
+        if await self._time.mind():
+            return 0.0
         wait = (due - self._clock()).total_seconds()
         return min(max(wait, self.pace.pause_seconds(), 0.0), IDLE_SECONDS)
 

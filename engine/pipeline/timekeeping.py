@@ -34,11 +34,13 @@ class Timekeeper:
         newest = await self._journal.read(clocks.newest)
         await self._mend(newest - now if newest else timedelta())
 
-    async def mind(self) -> None:
-        """Look whether the clock was set back since the last time; costs nothing where it was not."""
+    async def mind(self) -> bool:
+        """Say whether the clock was set back since the last look, and mend what waits; a glance where it was not."""
         before, self._began = self._began, self._beginning()
-        if before - self._began > STEP:
+        back = before - self._began > STEP
+        if back:
             await self._mend(before - self._began)
+        return back
 
     def step(self) -> timedelta:
         """Return how far the clock went back since this was last asked; zero where it did not."""
