@@ -4,12 +4,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from engine.deliver.absorbed import head_of
 from engine.deliver.client import Answer
-from engine.deliver.criteria import criteria, lacks_required
+from engine.deliver.criteria import IDENTIFIER, criteria, lacks_required
 from engine.deliver.exchange import Exchange
 from engine.deliver.failure import error_of
 from engine.deliver.remember import remember
-from engine.deliver.resolve import head_of
 from engine.deliver.stored import Body, Stored, id_of, stored
 from engine.deliver.verdict import Failure, Known
 from engine.errors import HeldDeliveryError
@@ -60,20 +60,24 @@ def resource_of(exchange: Exchange, record: PatientRecord, base: Body | None = N
 
 
 async def create(exchange: Exchange, record: PatientRecord, *, base: Body | None = None) -> Creation:
-    """Create the patient of a record; `base` as for `resource_of`, and then without a condition.
+    """Create the patient of a record; `base` as for `resource_of`, and then never on condition of demographics.
 
-    `taken`: the number belongs to somebody; resolve again. Raises HeldDeliveryError: `missing-required`,
-    `multiple-matches`, `demographic-match`, `duplicate-after-create`.
+    `taken`: the number belongs to somebody, or did until that record was merged away; resolve again. Raises
+    HeldDeliveryError: `missing-required`, `multiple-matches`, `demographic-match`, `duplicate-after-create`.
     """
     body = resource_of(exchange, record, base)
     who = person(created(record.changes).body)
     condition = ""
-    if base is None:
-        template = exchange.server.settings.if_none_exist
+    template = exchange.server.settings.if_none_exist
+    if base is None or template == IDENTIFIER:
         condition = criteria(template, record.identities[0], who, stand_in=record.placeholder)
     answer = await _post(exchange, body, (("If-None-Exist", condition),) if condition else ())
     if answer.status == 200:
         match = await _matched(exchange, answer)
+        if replaced_by(match.body):
+            if carries_any(match.body, record.identities):
+                return Creation(How.TAKEN, None)
+            match = await head_of(exchange, match)
         kind = _judged(exchange, record, match)
         if kind is not _Match.OTHERS:
             return Creation(How.FOUND, match)
@@ -136,7 +140,7 @@ async def _matched(exchange: Exchange, answer: Answer) -> Stored:
         match = await exchange.read(logical_id) if logical_id else None
     if match is None:
         raise error_of(Failure.AMBIGUOUS, "no-patient-in-answer", answer.status, ("no-patient-in-answer",))
-    return await head_of(exchange, match) if replaced_by(match.body) else match
+    return match
 
 
 def _judged(exchange: Exchange, record: PatientRecord, match: Stored) -> _Match:

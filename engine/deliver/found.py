@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from typing import Final
 from urllib.parse import quote
 
+from engine.deliver.absorbed import head_of
 from engine.deliver.exchange import Exchange, escaped
-from engine.deliver.resolve import head_of
 from engine.deliver.stored import Body, Stored
+from engine.deliver.unseen import hidden
 from engine.deliver.verdict import Known
 from engine.errors import HeldDeliveryError
 from engine.fhir.patient import carries
@@ -65,8 +66,13 @@ def held_by(body: Body, holder: str) -> str:
 
 def remembered_as(type_: str, identity: Identity, logical_id: str) -> tuple[Identity, Known]:
     """Return an identity of a resource beside the Patient as it is remembered: its type parts it from the others."""
-    key = Identity(f"{type_} {identity.system}", identity.value)
+    (key,) = _keys(type_, (identity,))
     return key, Known(key, logical_id)
+
+
+def _keys(type_: str, identities: Sequence[Identity]) -> dict[Identity, Identity]:
+    """Return identities by what they are remembered as."""
+    return {Identity(f"{type_} {identity.system}", identity.value): identity for identity in identities}
 
 
 def search_kept(identities: Sequence[Identity]) -> str:
@@ -82,7 +88,7 @@ async def _remembered(exchange: Exchange, interaction: Keep, identities: Sequenc
         cached = cache.find((identity,))
         if cached is not None and standing(cached):
             return cached
-    keys = {Identity(f"{type_} {identity.system}", identity.value): identity for identity in identities}
+    keys = _keys(type_, identities)
     known = await exchange.memory.known(tuple(keys))
     for key, identity in keys.items():
         if key not in known:
@@ -106,6 +112,7 @@ async def _searched(exchange: Exchange, interaction: Keep, identities: Sequence[
     for holder in _holders(exchange, interaction):
         if not matches or interaction.merges:
             matches += await exchange.search(f"{holder}{search_kept(identities)}", record.type)
+    matches += await hidden(exchange, record.type, _keys(record.type, identities), matches)
     meant = [one for one in matches if standing(one)] or list(matches)
     by_new = [one for one in meant if any(carries(one.body, item) for item in record.identities)]
     by_old = [one for one in meant if any(carries(one.body, item) for item in record.retired)]

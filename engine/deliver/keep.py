@@ -60,6 +60,8 @@ async def keep(exchange: Exchange, interaction: Keep, at: datetime | None, *, re
         return "already-merged"
     await refer(exchange, record.changes, remembered=remembered)
     for _ in range(MOST_ROUNDS):
+        if found is None and not interaction.create:
+            return interaction.absent
         ending, found = await (keeping.make() if found is None else keeping.update(found))
         if ending:
             return ending
@@ -82,7 +84,9 @@ async def refer(exchange: Exchange, changes: Iterable[ElementChange], *, remembe
         if interaction is None or name in exchange.references:
             continue
         await refer(exchange, interaction.record.changes, remembered=remembered)
+        deleted = exchange.deleted
         found = await found_by(exchange, interaction, remembered=remembered)
+        exchange.deleted = deleted  # a place that was deleted is made again
         if found is None:
             await _Keeping(exchange, interaction, None).make()
             continue
@@ -146,7 +150,12 @@ class _Keeping:
 
     async def update(self, found: Stored) -> tuple[str, Stored | None]:
         exchange, interaction = self.exchange, self.interaction
-        body, owned, flags = await self._revised(found)
+        try:
+            body, owned, flags = await self._revised(found)
+        except HeldDeliveryError:
+            if found.fresh:
+                raise
+            return "", await self._again(found)  # what holds is the resource as it is now
         if body == found.body:
             if not found.fresh:
                 return "", await self._again(found)
@@ -166,10 +175,7 @@ class _Keeping:
             await self._distrust()
         if answer.status == 410 and found.fresh:
             raise HeldDeliveryError("deleted-at-server", status=410)
-        fresh = await self._again(found)
-        if fresh is None and not interaction.create:
-            return interaction.absent, None
-        return "", fresh
+        return "", await self._again(found)
 
     def _spoken(self, statuses: frozenset[int]) -> frozenset[int]:
         """Return the refusals to deal with: while references were not asked about, they may be what is refused."""

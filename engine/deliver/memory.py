@@ -21,3 +21,6 @@ class Memory(Protocol):
 
     async def merged(self, source: Identity, survivor: Identity) -> bool:
         """Say whether this merge was carried out before."""
+
+    async def survivor(self, logical_id: str) -> str:
+        """Return the id of the Patient that one was merged into; empty where that was never told."""

@@ -8,18 +8,19 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from engine import fault
+from engine.deliver.absorbed import head_of, replaced_with
 from engine.deliver.create import How, create, resource_of
 from engine.deliver.exchange import Exchange
 from engine.deliver.inherit import adopt, inherit
 from engine.deliver.relink import relink
 from engine.deliver.rename import renumbered
 from engine.deliver.repoint import repoint
-from engine.deliver.resolve import Resolution, head_of, replaced_with, resolve
+from engine.deliver.resolve import Resolution, resolve
 from engine.deliver.revise import revise
 from engine.deliver.stored import Body, Stored
 from engine.deliver.union import by_links, unite
 from engine.deliver.upsert import check_person
-from engine.deliver.verdict import Inherited, Known, Merged
+from engine.deliver.verdict import MERGED_AWAY, Inherited, Known, Merged
 from engine.errors import HeldDeliveryError, RejectedDeliveryError
 from engine.fhir.changes import OTHER_CHOICE, created, grow
 from engine.fhir.patient import another_person, carries, person
@@ -55,6 +56,10 @@ async def merge(exchange: Exchange, interaction: Merge) -> str:
         return await _without_source(exchange, interaction, target)
     if target is None:
         return await _without_survivor(exchange, interaction, source)
+    return await _both_known(exchange, interaction, source, target)
+
+
+async def _both_known(exchange: Exchange, interaction: Merge, source: Resolution, target: Resolution) -> str:
     if source.patient.logical_id == target.patient.logical_id:
         return await _one_record(exchange, interaction, source, target)
     if source.redirected or _retired(interaction, source):
@@ -138,7 +143,9 @@ async def _without_survivor(exchange: Exchange, interaction: Merge, source: Reso
     if policy == "rename" or _too_thin(exchange, interaction):
         return await _rename(exchange, interaction, source.patient)
     creation = await create(exchange, interaction.survivor, base=inherited)
-    if creation.how is not How.CREATED or creation.patient is None:
+    if creation.how is How.FOUND and creation.patient is not None:
+        return await _both_known(exchange, interaction, source, Resolution(creation.patient))
+    if creation.patient is None:
         raise HeldDeliveryError("duplicate-identifier", status=409)
     await inherit(exchange, interaction, source.patient, creation.patient)
     fault.point("F18")
@@ -228,7 +235,7 @@ def _remember(exchange: Exchange, interaction: Merge, tombstone: Stored | None, 
     for identity in interaction.sources:
         if carries(survivor.body, identity) != "current":
             logical_id = tombstone.logical_id if tombstone else survivor.logical_id
-            exchange.known[identity] = Known(identity, logical_id, "merged-away", survivor.logical_id)
+            exchange.known[identity] = Known(identity, logical_id, MERGED_AWAY, survivor.logical_id)
     for identity in interaction.survivor.identities:
         if carries(survivor.body, identity):
             exchange.known[identity] = Known(identity, survivor.logical_id)

@@ -6,6 +6,7 @@ from enum import StrEnum
 from engine.deliver.criteria import criteria
 from engine.deliver.exchange import Exchange
 from engine.deliver.stored import Stored
+from engine.deliver.unseen import search_patients
 from engine.errors import PermanentDeliveryError
 from engine.fhir.changes import created
 from engine.fhir.patient import carries_any, person, replaced_by
@@ -40,7 +41,8 @@ async def question(exchange: Exchange, plan: Plan, named: str = "") -> Question:
     """
     first = None
     for identities, record in _sides(plan):
-        matches = await exchange.find(identities)
+        found = await search_patients(exchange, identities)
+        matches = (*found.shown, *found.hidden)
         if not matches and record is not None:
             matches = await _alike(exchange, record)
         asked = Question(identities, matches)

@@ -7,8 +7,8 @@ merged record keeps its links: they are its history.
 from typing import Any
 
 from engine import fault
+from engine.deliver.absorbed import head_of
 from engine.deliver.exchange import Exchange
-from engine.deliver.resolve import head_of
 from engine.deliver.revise import revise
 from engine.deliver.stored import Body, Stored
 from engine.fhir.patient import links, parted, seen_also

@@ -1,18 +1,17 @@
 """Resolving: which record of the server a message's identifiers stand for, never by choosing."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
 
+from engine.deliver.absorbed import Absorbed, head_of, replaced_with
 from engine.deliver.exchange import Exchange
+from engine.deliver.recall import recall
 from engine.deliver.stored import Stored
-from engine.deliver.verdict import Known
+from engine.deliver.unseen import search_patients
+from engine.deliver.verdict import CHOSEN, MERGED_AWAY, Known
 from engine.errors import HeldDeliveryError
-from engine.fhir.patient import carries, carries_any, current_numbers, links, replaced_by
+from engine.fhir.patient import carries, carries_any, current_numbers, replaced_by
 from engine.fhir.plan import Identity
-
-MOST_HOPS: Final = 8
-CHOSEN: Final = "chosen"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,24 +30,22 @@ class Resolution:
 async def resolve(exchange: Exchange, identities: Sequence[Identity], *, remembered: bool = True) -> Resolution | None:
     """Return the record that the identifiers stand for, None where the server has none.
 
-    The preferred identity comes first. `remembered` False: ask the server, whatever the cache and the journal know.
+    The preferred identity comes first. `remembered` False: ask the server, whatever the cache and the journal know;
+    what the engine wrote and a search does not show is read by id all the same.
     Where it would be held, the record counts that an operator chose for the identifiers, if any.
-    Raises HeldDeliveryError: `ambiguous-identity`, `identity-conflict`, `identity-unproven`, `merge-loop`.
+    Raises HeldDeliveryError: `ambiguous-identity`, `identity-conflict`, `identity-unproven`, `merge-loop`,
+    `survivor-missing`.
     """
+    looked: dict[str, Stored | None] = {}
     if remembered:
-        found = await _remembered(exchange, identities)
+        found = await _remembered(exchange, identities, looked)
         if found is not None:
             return found
-    matches = await exchange.find(identities)
-    resolutions: dict[str, Resolution] = {}
-    for match in matches:
-        resolution = await _followed(exchange, match, identities)
-        if resolution is not None and not _better(resolutions.get(resolution.patient.logical_id), resolution):
-            resolutions[resolution.patient.logical_id] = resolution
+    resolutions = await _resolutions(exchange, identities, looked)
     if not resolutions:
         return None if remembered else await _chosen(exchange, identities)
     chosen = await _chosen(exchange, identities) if len(resolutions) > 1 else None
-    found = chosen or _only(tuple(resolutions.values()), identities)
+    found = chosen or _only(resolutions, identities)
     if (
         not chosen
         and _another_registration(found, identities[0])
@@ -60,48 +57,19 @@ async def resolve(exchange: Exchange, identities: Sequence[Identity], *, remembe
     return found
 
 
-async def head_of(exchange: Exchange, patient: Stored) -> Stored:
-    """Follow `replaced-by` to the record that nobody replaced; bounded, and held where it runs in a circle."""
-    seen = {patient.logical_id}
-    while following := replaced_by(patient.body):
-        if following in seen or len(seen) > MOST_HOPS:
-            raise HeldDeliveryError("merge-loop")
-        seen.add(following)
-        survivor = await exchange.read(following)
-        if survivor is None:
-            raise HeldDeliveryError("survivor-missing")
-        patient = survivor
-    return patient
-
-
-async def replaced_with(exchange: Exchange, survivor: Stored, identities: Sequence[Identity]) -> Stored | None:
-    """Return the merged-away record with one of the identifiers that a survivor replaced, directly or through others.
-
-    None where no such record can be read; at most `MOST_HOPS` records are read.
-    """
-    waiting, seen = list(links(survivor.body, "replaces")), {survivor.logical_id}
-    while waiting and len(seen) <= MOST_HOPS:
-        logical_id = waiting.pop(0)
-        if logical_id in seen:
-            continue
-        seen.add(logical_id)
-        record = await exchange.read(logical_id)
-        if record is not None:
-            if carries_any(record.body, identities):
-                return record
-            waiting += links(record.body, "replaces")
-    return None
-
-
-async def _remembered(exchange: Exchange, identities: Sequence[Identity]) -> Resolution | None:
+async def _remembered(
+    exchange: Exchange, identities: Sequence[Identity], looked: dict[str, Stored | None]
+) -> Resolution | None:
+    """Return the record that the cache or the journal knows for all of the identifiers; `looked`: what was read."""
     cached = exchange.server.cache.find(identities)
     if cached is not None:
         return Resolution(cached)
-    known = await exchange.memory.known(identities)
+    known = await recall(exchange, identities)
     records = {known[identity].logical_id for identity in identities if identity in known}
     if len(records) != 1 or not all(_certain(known.get(identity)) for identity in identities):
         return None
-    patient = await exchange.read(records.pop())
+    logical_id = records.pop()
+    patient = looked[logical_id] = await exchange.read(logical_id)
     if patient is None or replaced_by(patient.body):
         return None
     if not all(known[item].status == CHOSEN or carries(patient.body, item) for item in identities):
@@ -109,34 +77,60 @@ async def _remembered(exchange: Exchange, identities: Sequence[Identity]) -> Res
     return Resolution(patient)
 
 
+async def _resolutions(
+    exchange: Exchange, identities: Sequence[Identity], looked: Mapping[str, Stored | None]
+) -> tuple[Resolution, ...]:
+    """Return what the identifiers lead to at the server, each record once.
+
+    A match that nothing shows to have one of them is held, unless records that the search hides have them all: it is
+    one of a while ago then, and shows who had them.
+    """
+    matches = await search_patients(exchange, identities, looked)
+    had = all(any(carries(match.body, identity) for match in matches.hidden) for identity in identities)
+    found: dict[str, Resolution] = {}
+    for match in (*matches.shown, *matches.hidden):
+        resolution = await _followed(exchange, match, identities)
+        if resolution is None and not had and not replaced_by(match.body):
+            raise HeldDeliveryError("identity-unproven")
+        if resolution is not None and not _better(found.get(resolution.patient.logical_id), resolution):
+            found[resolution.patient.logical_id] = resolution
+    return tuple(found.values())
+
+
 async def _chosen(exchange: Exchange, identities: Sequence[Identity]) -> Resolution | None:
     """Return the record that an operator chose, while it is there and was not merged away."""
-    known = await exchange.memory.known(identities)
+    known = await recall(exchange, identities)
     records = {one.logical_id for one in known.values() if one.status == CHOSEN}
     patient = await exchange.read(records.pop()) if len(records) == 1 else None
     return None if patient is None or replaced_by(patient.body) else Resolution(patient)
 
 
 def _certain(known: Known | None) -> bool:
-    return known is not None and known.status != "merged-away"
+    return known is not None and known.status != MERGED_AWAY
 
 
 async def _followed(exchange: Exchange, match: Stored, identities: Sequence[Identity]) -> Resolution | None:
+    """Return whom a match leads to, None where nothing shows that it has to do with the identifiers."""
     if replaced_by(match.body):
         if not carries_any(match.body, identities):
             return None
         return Resolution(await head_of(exchange, match), redirected=True, tombstone=match)
     if carries_any(match.body, identities):
         return Resolution(match)
-    tombstone = await replaced_with(exchange, match, identities)
-    if tombstone is None and not await _known_survivor(exchange, match, identities):
-        raise HeldDeliveryError("identity-unproven")
-    return Resolution(match, redirected=True, tombstone=tombstone)
+    absorbed = await replaced_with(exchange, match, identities)
+    if absorbed is None:
+        return None
+    return Resolution(match, redirected=True, tombstone=await _tombstone(exchange, absorbed, match, identities))
 
 
-async def _known_survivor(exchange: Exchange, match: Stored, identities: Sequence[Identity]) -> bool:
-    known = await exchange.memory.known(identities)
-    return any(item.status == "merged-away" and item.survivor == match.logical_id for item in known.values())
+async def _tombstone(
+    exchange: Exchange, absorbed: Absorbed, survivor: Stored, identities: Sequence[Identity]
+) -> Stored | None:
+    """Return the merged-away record itself, None where the server does not show it."""
+    if absorbed.record is not None or absorbed.logical_id in {"", survivor.logical_id}:
+        return absorbed.record
+    record = await exchange.read(absorbed.logical_id)
+    return record if record is not None and carries_any(record.body, identities) else None
 
 
 def _better(held: Resolution | None, other: Resolution) -> bool:

@@ -1,6 +1,6 @@
 """One FHIR server as the engine speaks to it: address, authorization and version; one request, one answer."""
 
-from typing import Any
+from typing import Any, Final
 
 from engine.config.destination import Destination as Settings
 from engine.deliver.abilities import Abilities, Proofs
@@ -11,6 +11,8 @@ from engine.fhir.versions.direction import Direction
 from engine.fhir.versions.turn import turned
 
 MEDIA_TYPE = "application/fhir+json"
+# Some servers answer a search as they answered it a minute ago, which hides what was written since.
+FRESH: Final = ("Cache-Control", "no-cache")
 
 
 class Server:
@@ -65,6 +67,8 @@ class Server:
         self, method: str, url: str, headers: tuple[tuple[str, str], ...], body: bytes, authorization: str
     ) -> Answer:
         names = [("Accept", MEDIA_TYPE), ("User-Agent", "adt-engine"), *headers]
+        if method == "GET":
+            names.append(FRESH)
         if authorization:
             names.append(("Authorization", authorization))
         return await self.client.send(method, url, names, body)

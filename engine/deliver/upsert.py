@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from engine.deliver.absorbed import replaced_with
 from engine.deliver.claim import applied
 from engine.deliver.create import How, create
 from engine.deliver.criteria import required_by
@@ -10,9 +11,9 @@ from engine.deliver.exchange import Exchange
 from engine.deliver.failure import error_of
 from engine.deliver.prove import prove
 from engine.deliver.remember import remember
-from engine.deliver.resolve import Resolution, replaced_with, resolve
+from engine.deliver.resolve import Resolution, resolve
 from engine.deliver.stored import Body, Stored
-from engine.deliver.verdict import Failure, Known
+from engine.deliver.verdict import MERGED_AWAY, Failure, Known
 from engine.errors import HeldDeliveryError
 from engine.fhir.changes import Applied, grow
 from engine.fhir.patient import carries, carries_any, links, overlays, replaced_by
@@ -29,6 +30,7 @@ async def upsert(exchange: Exchange, interaction: Upsert, *, remembered: bool = 
     `remembered` False: start from what the server says now. Raises HeldDeliveryError and the errors of a delivery.
     """
     record = interaction.patient
+    exchange.deleted = False
     found = await resolve(exchange, record.identities, remembered=remembered)
     for _ in range(MOST_ROUNDS):
         if found is None:
@@ -159,12 +161,11 @@ async def _numbers(exchange: Exchange, record: PatientRecord, found: Resolution)
         return list(record.identifiers)
     old: set[tuple[str, str]] = set()
     for identity in missing:
-        tombstone = found.tombstone if found.tombstone and carries(found.tombstone.body, identity) else None
-        if tombstone or await replaced_with(exchange, patient, (identity,)):
+        gone = found.tombstone if found.tombstone and carries(found.tombstone.body, identity) else None
+        absorbed = gone or await replaced_with(exchange, patient, (identity,))
+        if absorbed is not None:
             old.add(identity)
-            exchange.known[identity] = Known(
-                identity, tombstone.logical_id if tombstone else "", "merged-away", patient.logical_id
-            )
+            exchange.known[identity] = Known(identity, absorbed.logical_id, MERGED_AWAY, patient.logical_id)
     return [item for item in record.identifiers if (item.get("system"), item.get("value")) not in old]
 
 
@@ -207,4 +208,4 @@ def _remember(exchange: Exchange, record: PatientRecord, found: Resolution, pati
 def _redirected(exchange: Exchange, identities: tuple[Identity, ...], tombstone: Stored, survivor: Stored) -> None:
     for identity in identities:
         if carries(tombstone.body, identity) and not carries(survivor.body, identity):
-            exchange.known[identity] = Known(identity, tombstone.logical_id, "merged-away", survivor.logical_id)
+            exchange.known[identity] = Known(identity, tombstone.logical_id, MERGED_AWAY, survivor.logical_id)

@@ -4,8 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
+from typing import Final
 
 from engine.fhir.plan import Identity
+
+# What an identifier is to the record that it stands for, beside `current` and `old`.
+MERGED_AWAY: Final = "merged-away"
+CHOSEN: Final = "chosen"
 
 
 class VerdictKind(StrEnum):

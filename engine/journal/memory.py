@@ -24,6 +24,11 @@ SET logical_id = excluded.logical_id, survivor = excluded.survivor,
 """
 CHOSEN: Final = "chosen"
 KNOWN: Final = "SELECT logical_id, status, survivor FROM known WHERE destination = ? AND system = ? AND value = ?"
+# The status as it stands in the index, which has merged-away ones only.
+SURVIVOR: Final = """
+SELECT survivor FROM known
+WHERE destination = ? AND logical_id = ? AND status = 'merged-away' AND survivor <> logical_id LIMIT 1
+"""
 OWN: Final = """
 INSERT INTO owned (destination, resource, source, slices) VALUES (?, ?, ?, ?)
 ON CONFLICT (destination, resource, source) DO UPDATE SET slices = excluded.slices
@@ -191,6 +196,12 @@ def merged(
     """Say whether a destination has carried out this merge."""
     keys = _keys(sealing, source_key, survivor_key)
     return connection.execute(MERGED, (destination, *keys)).fetchone() is not None
+
+
+def survivor(connection: Connection, destination: str, logical_id: str) -> str:
+    """Return the id of the record that one was merged into; empty where that was never told."""
+    row = connection.execute(SURVIVOR, (destination, logical_id)).fetchone()
+    return "" if row is None else row[0]
 
 
 def last_applied(connection: Connection, destination: str, lanes: Sequence[int], source: str) -> datetime | None:

@@ -16,6 +16,7 @@ from engine.journal.tables import (
     care,
     clock,
     duplicates,
+    merges,
     messages,
     operations,
     proofs,
@@ -48,6 +49,7 @@ STEPS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("0008_requests", requests.STATEMENTS),
     ("0009_proofs", proofs.STATEMENTS),
     ("0010_clock", clock.STATEMENTS),
+    ("0011_merges", merges.STATEMENTS),
 )
 
 

@@ -9,6 +9,7 @@ from engine.deliver.verdict import Known
 from engine.fhir.plan import Identity, Plan
 from engine.journal.entry import Settlement
 from engine.journal.journal import Journal
+from engine.journal.memory import survivor
 from engine.mapping.subject import lane_key
 
 REMEMBERED: Final = 50_000
@@ -54,6 +55,10 @@ class DestinationMemory:
     async def merged(self, source: Identity, survivor: Identity) -> bool:
         """Say whether this merge was carried out before."""
         return await self._journal.merged(self._destination, lane_key(source), lane_key(survivor))
+
+    async def survivor(self, logical_id: str) -> str:
+        """Return the id of the record that one was merged into; empty where that was never told."""
+        return await self._journal.read(lambda connection: survivor(connection, self._destination, logical_id))
 
     async def is_stale(self, lanes: tuple[int, ...], plan: Plan) -> bool:
         """Say whether something newer of the same source was applied to these lanes, at the coarser precision."""

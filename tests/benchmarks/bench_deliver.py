@@ -51,6 +51,10 @@ class Forgetful:
         """Know no merge."""
         return False
 
+    async def survivor(self, _logical_id: str) -> str:
+        """Know no survivor."""
+        return ""
+
 
 def record(number: int, turn: int) -> PatientRecord:
     """Return what a typical A08 says: a dozen changes, of which one differs each turn."""

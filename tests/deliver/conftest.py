@@ -55,6 +55,11 @@ class Remembered:
         """As Memory says."""
         return (source, survivor) in self.pairs
 
+    async def survivor(self, logical_id: str) -> str:
+        """As Memory says."""
+        gone = (one for one in self.identities.values() if one.status == "merged-away")
+        return next((one.survivor for one in gone if one.logical_id == logical_id != one.survivor), "")
+
 
 class Site:
     """A destination, its server and what was journaled; `send` delivers interactions as one entry."""

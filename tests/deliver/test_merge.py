@@ -387,6 +387,7 @@ class Blank:
     async def owned(self, resource, source): return {}
     async def claimed(self, resource, source): return frozenset()
     async def merged(self, source, survivor): return False
+    async def survivor(self, logical_id): return ""
 async def intend(request): pass
 async def main():
     channel = Channel.model_validate({"channel": "c", "listen": {"mllp": {"port": 0}}, "destinations": [

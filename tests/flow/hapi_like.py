@@ -25,7 +25,7 @@ class HapiLike(FakeChart):
 
     `cache_seconds`: how long the ids that a search found are answered again; the resources are shown as they are now.
     `honours_no_cache`: whether a request may ask for a search of its own. `searches`: each search with whether it was
-    answered from the cache. A conditional create always searches anew.
+    answered from the cache. `conditional`: whether it creates on condition, and says so; that always searches anew.
     """
 
     def __init__(self) -> None:
@@ -34,6 +34,7 @@ class HapiLike(FakeChart):
         self.survivor_for_old_numbers = False
         self.cache_seconds = CACHE_SECONDS
         self.honours_no_cache = True
+        self.conditional = True
         self.time = 0.0
         self.searches: list[tuple[str, bool]] = []
         self._given = itertools.count(1000)
@@ -43,6 +44,10 @@ class HapiLike(FakeChart):
         """Let a resource never have been, as a database does that was killed before it wrote it."""
         type_, _, logical_id = reference.partition("/")
         del (self.patients if type_ == "Patient" else self.chart)[logical_id if type_ == "Patient" else reference]
+
+    def cached(self, search: str, *ids: str) -> None:
+        """Let a search (`Patient?identifier=...`) have found these a moment ago."""
+        self._cached[search] = (self.time, ids)
 
     def numbered(self, value: str) -> list[dict[str, Any]]:
         """Return the Patients that carry a number, in whatever use."""
@@ -69,6 +74,12 @@ class HapiLike(FakeChart):
     def _new_id(self, _type: str) -> str:
         return str(next(self._given))
 
+    def _create(self, body: dict[str, Any], condition: str | None) -> web.Response:
+        return super()._create(body, condition if self.conditional else None)
+
+    def _made(self, type_: str, body: dict[str, Any], condition: str | None) -> web.Response:
+        return super()._made(type_, body, condition if self.conditional else None)
+
     def _update(self, logical_id: str, body: dict[str, Any], tag: str | None) -> web.Response:
         if logical_id not in self.patients and logical_id.isdigit():
             return outcome_of(400, "processing")  # HAPI-0960: an id that only the server gives
@@ -93,7 +104,9 @@ class HapiLike(FakeChart):
 
     def _statement(self) -> dict[str, Any]:
         statement = super()._statement()
-        statement["rest"][0]["resource"] += [{"type": type_, "conditionalCreate": True} for type_ in TYPES]
+        statement["rest"][0]["resource"] += [{"type": type_} for type_ in TYPES]
+        for resource in statement["rest"][0]["resource"]:
+            resource["conditionalCreate"] = self.conditional
         return statement
 
 

@@ -167,6 +167,7 @@ BACK = {
         "UPDATE attempt SET url = url || '?' || CAST(query AS TEXT) WHERE query <> x''",
         "ALTER TABLE attempt DROP COLUMN query",
     ),
+    "0011_merges": ("DROP INDEX known_gone",),
 }
 
 

@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 
 from engine.errors import ForbiddenMoveError, UnknownEntryError
+from engine.journal import memory
 from engine.journal.entry import KnownIdentity, MergeSeen, Outcome, Ownership, State
 from engine.journal.reading import Reader
 from tests.journal.desk import LATE, NOW, Desk, Opener, entry, intent, settlement
@@ -212,6 +213,9 @@ async def test_what_was_seen_of_a_destination_is_remembered(opened: Opener) -> N
         assert {key: one.logical_id for key, one in known.items()} == {("s", "1"): "p1", ("s", "0"): "p0"}
         assert known["s", "0"].survivor == "p1"
         assert await journal.known("e", [("s", "1")]) == {}
+        asked = [("d", "p0"), ("d", "p1"), ("d", "none"), ("e", "p0")]
+        told = await journal.read(lambda connection: [memory.survivor(connection, *one) for one in asked])
+        assert told == ["p1", "", "", ""]
         assert await journal.owned("d", "Patient/p1", "ADT|RVB") == {"PID-5": ("x", "y")}
         assert await journal.owned("d", "Patient/p1", "LAB|RVB") == {}
         assert await journal.merged("d", "s|0", "s|1")

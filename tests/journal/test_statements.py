@@ -57,6 +57,13 @@ def test_no_hot_statement_scans_a_table(statement: str, tmp_path: Path) -> None:
     assert [step for step in plan if step.startswith("SCAN") and not KNOWN_SCANS.match(step)] == []
 
 
+def test_whom_a_record_was_merged_into_is_found_by_the_record(tmp_path: Path) -> None:
+    """By an index of the merged-away ones alone, as a destination knows millions of numbers."""
+    with contextlib.closing(open_writer(tmp_path)) as connection:
+        plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {memory.SURVIVOR}", ("d", "1"))]
+    assert plan == ["SEARCH known USING COVERING INDEX known_gone (destination=? AND logical_id=?)"]
+
+
 STREAMS = [param for param in statements((filtering,)) if str(param.values[0]).rstrip().endswith(filtering.BELOW)]
 UNSORTED = {"filtering.CONTROL"}
 
