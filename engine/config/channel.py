@@ -183,7 +183,7 @@ class Channel(Frozen):
         "create", description="a merge whose surviving number is unknown"
     )
     merged_identifier: Literal["follow", "hold"] = Field(
-        "follow", description="an event that names a merged-away number"
+        "follow", description="an event that names a number out of use: merged away, or an old one of its record"
     )
     visit_reuse: Literal["reopen", "hold"] = Field(
         "reopen", description="an admission under the number of a visit that is over"

@@ -9,7 +9,9 @@ from engine.deliver.client import Answer
 from engine.deliver.criteria import IDENTIFIER, criteria, lacks_required
 from engine.deliver.exchange import Exchange
 from engine.deliver.failure import error_of
+from engine.deliver.overlay import check_found
 from engine.deliver.remember import remember
+from engine.deliver.resolve import Resolution
 from engine.deliver.stored import Body, Stored, id_of, stored
 from engine.deliver.verdict import Failure, Known
 from engine.errors import HeldDeliveryError
@@ -63,7 +65,8 @@ async def create(exchange: Exchange, record: PatientRecord, *, base: Body | None
     """Create the patient of a record; `base` as for `resource_of`, and then never on condition of demographics.
 
     `taken`: the number belongs to somebody, or did until that record was merged away; resolve again. Raises
-    HeldDeliveryError: `missing-required`, `multiple-matches`, `demographic-match`, `duplicate-after-create`.
+    HeldDeliveryError: `missing-required`, `multiple-matches`, `demographic-match`, `duplicate-after-create`, and those
+    of a record that was found by its number (`merged-identifier-reused` ...).
     """
     body = resource_of(exchange, record, base)
     who = person(created(record.changes).body)
@@ -145,6 +148,7 @@ async def _matched(exchange: Exchange, answer: Answer) -> Stored:
 
 def _judged(exchange: Exchange, record: PatientRecord, match: Stored) -> _Match:
     if carries_any(match.body, record.identities):
+        check_found(exchange, record, Resolution(match))
         return _Match.OURS
     ours = person(resource_of(exchange, record))
     numbers = current_numbers(match.body)

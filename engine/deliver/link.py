@@ -8,6 +8,7 @@ from engine.deliver.create import How, create, resource_of
 from engine.deliver.exchange import Exchange
 from engine.deliver.failure import error_of
 from engine.deliver.inherit import adopt
+from engine.deliver.overlay import check_found
 from engine.deliver.resolve import Resolution, resolve
 from engine.deliver.revise import revise
 from engine.deliver.stored import Body, Stored
@@ -35,6 +36,9 @@ async def link(exchange: Exchange, interaction: Link) -> str:
     sides = (interaction.one, interaction.other)
     exchange.server.cache.forget(identity for side in sides for identity in side.identities)
     one, other = [await resolve(exchange, side.identities, remembered=False) for side in sides]
+    for side, found in zip(sides, (one, other), strict=True):
+        if found is not None:
+            check_found(exchange, side, found)
     if interaction.undo:
         return await _part(exchange, one, other)
     for side, found in zip(sides, (one, other), strict=True):
@@ -46,8 +50,6 @@ async def link(exchange: Exchange, interaction: Link) -> str:
     other = other or await _made(exchange, interaction.other)
     if one.patient.logical_id == other.patient.logical_id:
         return _one_record(interaction, one, other)
-    if one.redirected or other.redirected:
-        exchange.note("redirected-to-survivor")
     return await _both_ways(exchange, (one.patient, other.patient), seen_also, ("linked", "already-linked"))
 
 

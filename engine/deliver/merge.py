@@ -12,6 +12,7 @@ from engine.deliver.absorbed import head_of, replaced_with
 from engine.deliver.create import How, create, resource_of
 from engine.deliver.exchange import Exchange
 from engine.deliver.inherit import adopt, inherit
+from engine.deliver.overlay import check_found, check_person, out_of_use
 from engine.deliver.relink import relink
 from engine.deliver.rename import renumbered
 from engine.deliver.repoint import repoint
@@ -19,7 +20,6 @@ from engine.deliver.resolve import Resolution, resolve
 from engine.deliver.revise import revise
 from engine.deliver.stored import Body, Stored
 from engine.deliver.union import by_links, unite
-from engine.deliver.upsert import check_person
 from engine.deliver.verdict import MERGED_AWAY, Inherited, Known, Merged
 from engine.errors import HeldDeliveryError, RejectedDeliveryError
 from engine.fhir.changes import OTHER_CHOICE, created, grow
@@ -62,10 +62,9 @@ async def merge(exchange: Exchange, interaction: Merge) -> str:
 async def _both_known(exchange: Exchange, interaction: Merge, source: Resolution, target: Resolution) -> str:
     if source.patient.logical_id == target.patient.logical_id:
         return await _one_record(exchange, interaction, source, target)
-    if source.redirected or _retired(interaction, source):
+    if _retired(interaction, source):
         raise HeldDeliveryError("source-merged-elsewhere")
-    if target.redirected:
-        exchange.note("redirected-to-survivor")
+    check_found(exchange, interaction.survivor, target)
     return await _two_records(exchange, interaction, Sides(source.patient, target.patient))
 
 
@@ -97,6 +96,7 @@ async def _without_source(exchange: Exchange, interaction: Merge, target: Resolu
         raise RejectedDeliveryError("unknown-source")
     if target is None:
         return await _neither(exchange, interaction)
+    check_found(exchange, interaction.survivor, target)
     await _retire(exchange, interaction, target.patient)
     return "source-absent"
 
@@ -135,7 +135,7 @@ async def _retire(exchange: Exchange, interaction: Merge, survivor: Stored, curr
 
 async def _without_survivor(exchange: Exchange, interaction: Merge, source: Resolution) -> str:
     policy = exchange.channel.unknown_survivor
-    if source.redirected or _retired(interaction, source):
+    if _retired(interaction, source):
         raise HeldDeliveryError("source-merged-elsewhere")
     if policy == "hold":
         raise HeldDeliveryError("unknown-survivor")
@@ -163,7 +163,8 @@ def _too_thin(exchange: Exchange, interaction: Merge) -> bool:
 async def _rename(exchange: Exchange, interaction: Merge, source: Stored) -> str:
     """Change the source's identifier to the survivor's, as an A47 does (IHE ITI-30)."""
     retired = [item | {"use": "old"} for item in interaction.source_identifiers if _is(item, interaction.source)]
-    _check(exchange, interaction, source)
+    hold = exchange.channel.another_person == "hold"
+    check_person(exchange, interaction.survivor, source, "overlay-suspected", hold)
 
     def change(body: Body) -> Body:
         return renumbered(body, retired, interaction.survivor.identifiers)
@@ -176,7 +177,6 @@ async def _rename(exchange: Exchange, interaction: Merge, source: Stored) -> str
 
 
 async def _two_records(exchange: Exchange, interaction: Merge, sides: Sides) -> str:
-    _check(exchange, interaction, sides.survivor)
     if another_person(person(sides.source.body), person(sides.survivor.body)):
         if exchange.channel.merge_conflict == "hold":
             raise HeldDeliveryError("merge-conflict")
@@ -188,12 +188,6 @@ async def _two_records(exchange: Exchange, interaction: Merge, sides: Sides) -> 
     await relink(exchange, sides.source, survivor)
     _remember(exchange, interaction, sides.source, survivor)
     return ending
-
-
-def _check(exchange: Exchange, interaction: Merge, patient: Stored) -> None:
-    """Note, or hold, a PID that speaks of another person than the record which is to have its number."""
-    hold = exchange.channel.another_person == "hold"
-    check_person(exchange, interaction.survivor, patient, "overlay-suspected", hold)
 
 
 async def _carry_over(exchange: Exchange, sides: Sides) -> Stored:
@@ -242,8 +236,9 @@ def _remember(exchange: Exchange, interaction: Merge, tombstone: Stored | None, 
 
 
 def _retired(interaction: Merge, source: Resolution) -> bool:
-    """Say whether the merged number is out of use: whoever has it as such now is not the record that it names."""
-    return carries(source.patient.body, interaction.source) == "old"
+    """Say whether the merged side's number is out of use: whoever has it as such is not the record that it names."""
+    old = carries(source.patient.body, interaction.source) == "old"
+    return old or source.redirected or out_of_use(source.patient, interaction.sources)
 
 
 def _is(item: object, identity: Identity) -> bool:

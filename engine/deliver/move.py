@@ -12,10 +12,10 @@ from engine import fault
 from engine.deliver.create import create, resource_of
 from engine.deliver.exchange import Exchange
 from engine.deliver.failure import error_of
+from engine.deliver.overlay import check_found
 from engine.deliver.resolve import Resolution, resolve
 from engine.deliver.revise import revise
 from engine.deliver.stored import Body, Stored
-from engine.deliver.upsert import check_person
 from engine.deliver.verdict import Failure, Known
 from engine.errors import HeldDeliveryError, RejectedDeliveryError
 from engine.fhir.changes import grow
@@ -38,9 +38,7 @@ async def move(exchange: Exchange, interaction: Move) -> str:
     source = await _source(exchange, interaction, found, holders)
     if found is None:
         return await _without_target(exchange, interaction, source)
-    if found.redirected:
-        exchange.note("redirected-to-survivor")
-    check_person(exchange, record, found.patient, "overlay-suspected", exchange.channel.another_person == "hold")
+    check_found(exchange, record, found)
     if source is not None:
         return await _two_records(exchange, interaction, source, found.patient)
     if all(holder is not None for holder in holders.values()):

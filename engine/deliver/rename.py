@@ -8,10 +8,10 @@ from engine.deliver.create import How, create, resource_of
 from engine.deliver.exchange import Exchange
 from engine.deliver.failure import error_of
 from engine.deliver.inherit import adopt
+from engine.deliver.overlay import check_found
 from engine.deliver.resolve import Resolution, resolve
 from engine.deliver.revise import revise
 from engine.deliver.stored import Body, Stored
-from engine.deliver.upsert import check_person
 from engine.deliver.verdict import Failure, Known
 from engine.errors import HeldDeliveryError
 from engine.fhir.changes import grow
@@ -41,7 +41,7 @@ async def rename(exchange: Exchange, interaction: Rename) -> str:
         return await _create(exchange, interaction)
     await adopt(exchange, record, found.patient)
     await _check_rest(exchange, interaction, found)
-    check_person(exchange, record, found.patient, "overlay-suspected", exchange.channel.another_person == "hold")
+    check_found(exchange, record, found, (*interaction.old, *interaction.new))
     return await _renumber(exchange, interaction, found)
 
 
@@ -105,8 +105,6 @@ async def _check_rest(exchange: Exchange, interaction: Rename, found: Resolution
 
 async def _renumber(exchange: Exchange, interaction: Rename, found: Resolution) -> str:
     patient, record = found.patient, interaction.patient
-    if found.redirected:
-        exchange.note("redirected-to-survivor")
     issued = () if found.redirected else interaction.issued
     others = () if found.redirected else record.identifiers
 

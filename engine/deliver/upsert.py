@@ -9,6 +9,7 @@ from engine.deliver.criteria import required_by
 from engine.deliver.delete import delete
 from engine.deliver.exchange import Exchange
 from engine.deliver.failure import error_of
+from engine.deliver.overlay import check_found
 from engine.deliver.prove import prove
 from engine.deliver.remember import remember
 from engine.deliver.resolve import Resolution, resolve
@@ -16,7 +17,7 @@ from engine.deliver.stored import Body, Stored
 from engine.deliver.verdict import MERGED_AWAY, Failure, Known
 from engine.errors import HeldDeliveryError
 from engine.fhir.changes import Applied, grow
-from engine.fhir.patient import carries, carries_any, links, overlays, replaced_by
+from engine.fhir.patient import carries, carries_any, links, replaced_by
 from engine.fhir.plan import Identity, PatientRecord, Upsert
 
 MOST_ROUNDS: Final = 4
@@ -68,9 +69,7 @@ async def _update(exchange: Exchange, interaction: Upsert, found: Resolution) ->
     record, patient = interaction.patient, found.patient
     if interaction.inactivate and (ending := await _deleted(exchange, record, found)):
         return ending, None
-    _check_redirect(exchange, record, found)
-    if not found.redirected:
-        check_person(exchange, record, patient, "overlay-suspected", exchange.channel.another_person == "hold")
+    check_found(exchange, record, found)
     result = await _applied(exchange, interaction, found)
     if not result.changed:
         if not patient.fresh:
@@ -178,24 +177,6 @@ def _active(exchange: Exchange, interaction: Upsert, body: Body) -> bool | None:
         return True
     exchange.note("inactive")
     return None
-
-
-def _check_redirect(exchange: Exchange, record: PatientRecord, found: Resolution) -> None:
-    if not found.redirected:
-        return
-    if exchange.channel.merged_identifier == "hold":
-        raise HeldDeliveryError("merged-identifier")
-    check_person(exchange, record, found.patient, "merged-identifier-reused", hold=True)
-    exchange.note("redirected-to-survivor")
-
-
-def check_person(exchange: Exchange, record: PatientRecord, patient: Stored, code: str, hold: bool) -> None:
-    """Note `code`, or hold for it, where a message speaks of another person than the record that it was found by."""
-    if not overlays(record, patient.body):
-        return
-    if hold:
-        raise HeldDeliveryError(code)
-    exchange.note(code)
 
 
 def _remember(exchange: Exchange, record: PatientRecord, found: Resolution, patient: Stored, result: Applied) -> None:

@@ -120,9 +120,13 @@ class HapiRig(Rig):
         self.hapi = HapiLike()
         await self.hapi.start()
         await self.proxy.start(self.hapi.base.removesuffix("/fhir/R4"))
+        self.configure(**channel)
+        return self
+
+    def configure(self, **channel: Any) -> None:
+        """Write the channel file; keywords override keys of the channel."""
         own = {"destinations": [destination(self.proxy.url, auth={"type": "none"}, if_none_exist="identifier")]}
         write(self.folder / "channels" / "riverbend-adt.yaml", channel_file(self.proxy.url) | own | channel)
-        return self
 
     async def close(self) -> None:
         """End the engine and close every socket."""

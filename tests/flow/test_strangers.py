@@ -149,6 +149,27 @@ async def test_what_the_server_lost_in_a_kill_is_made_again_once(rig: HapiRig, r
     assert (encounter["subject"]["reference"], encounter["status"]) == (f"Patient/{patient['id']}", "finished")
 
 
+@pytest.mark.parametrize("released", [False, True], ids=["at once", "released"])
+async def test_a_number_that_was_given_out_again_overwrites_nobody(rig: HapiRig, released: bool) -> None:
+    """A merge retires a number that nobody knew, at once or after the merge limit held it; then it is another's."""
+    wally = "Wrong^Wally||20030101|M"
+    other = [("A28", [pid("G1")], ""), ("A40", [pid("G1"), mrg("G2")], "")]
+    kims = [("A28", [pid("F1")], ""), ("A40", [pid("F1"), mrg("F2")], "")]
+    wallys = [("A28", [pid("F2", wally)], ""), ("A01", [pid("F2", wally), visit("V-F2")], "")]
+    rig.configure(merge_limit={"merges": 1 if released else 9, "minutes": 10})
+    await rig.engine.start()
+    await rig.sender([message for message, _reason in feed([[*other, *kims, *wallys]])], 1).run()
+    if released:
+        rows = await rig.until(lambda rows: [row.state for row in rows][3:] == ["held", "waiting", "waiting"])
+        assert rows[3].reason == "merge-limit"
+        await rig.ask("channels.allow-merge", channel="riverbend-adt")
+        await rig.ask("messages.release", entry=rows[3].seq)
+    rows = await rig.until(lambda rows: [row.state for row in rows][4:] == ["held", "waiting"])
+    assert [row.reason for row in rows[2:5]] == ["created", "source-absent", "merged-identifier-reused"]
+    (kim,) = rig.hapi.numbered("F2")
+    assert (kim["name"][0]["family"], kim["birthDate"], rig.hapi.chart) == ("Kim", "1954-03-03", {})
+
+
 @pytest.fixture
 async def hapi() -> AsyncIterator[HapiLike]:
     """The scripted server alone."""

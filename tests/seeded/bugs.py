@@ -359,10 +359,31 @@ DELIVER: Final = (
     Bug(
         "a chart that was merged elsewhere is merged once more",
         "deliver/merge.py",
-        "    if source.redirected or _retired(interaction, source):\n"
-        '        raise HeldDeliveryError("source-merged-elsewhere")\n    if target.redirected:',
-        "    if target.redirected:",
+        "    if _retired(interaction, source):\n"
+        '        raise HeldDeliveryError("source-merged-elsewhere")\n    check_found',
+        "    check_found",
         ("deliver/test_merge.py",),
+    ),
+    Bug(
+        "a number given out again overwrites the chart that had it before",
+        "deliver/overlay.py",
+        "    if not (found.redirected or out_of_use(found.patient, (*record.identities, *named))):",
+        "    if not found.redirected:",
+        ("deliver/test_overlay.py",),
+    ),
+    Bug(
+        "a search of a minute ago is believed against what was written since",
+        "deliver/unseen.py",
+        "    known = await recall(exchange, identities)\n",
+        "    known: dict[Identity, Known] = {}\n",
+        ("deliver/test_unseen.py",),
+    ),
+    Bug(
+        "the journal's knowledge of merges ends after one",
+        "deliver/absorbed.py",
+        "        following = _told(exchange, following) or await exchange.memory.survivor(following)\n",
+        '        following = ""\n',
+        ("deliver/test_absorbed.py",),
     ),
     Bug(
         "the source of a merge comes before the survivor, and a crash leaves nobody",
