@@ -238,7 +238,7 @@ class SubjectReader:
         return self._sides.keep_if_again(key, self._read(segment, fields, today)) if side is None else side
 
     def _read(self, segment: Segment, fields: Sequence[tuple[str, int, str]], today: str) -> Identities:
-        found: list[Found] = []
+        known: dict[Identity, Found] = {}
         placeholders = 0
         identifiers = self._identifiers
         for _, number, place in fields:
@@ -248,9 +248,9 @@ class SubjectReader:
                     continue
                 if identifiers.placeholder(one.identity.value):
                     placeholders += 1
-                elif all(one.identity != other.identity for other in found):
-                    found.append(one)
-        found.sort(key=_rank)
+                elif one.identity not in known or _rank(one) < _rank(known[one.identity]):
+                    known[one.identity] = one
+        found = sorted(known.values(), key=_rank)
         return Identities(tuple(found), placeholders, self._refusals(found))
 
     def _refusals(self, found: Sequence[Found]) -> tuple[Finding, ...]:

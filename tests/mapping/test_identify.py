@@ -3,8 +3,10 @@
 from collections.abc import Callable
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from engine.fhir.plan import Identity
+from engine.fhir.plan import Identity, Merge
 from engine.hl7.finding import ErrorCode
 from engine.hl7.message import Message, parse
 from engine.mapping.case import channel_of
@@ -111,3 +113,66 @@ def test_by_position_where_systems_and_types_differ(source: MappingSource, messa
     plan = mapping.plan(message("A40", "PID|1||1^^^A^PT~2^^^B^MR", "MRG|3^^^C^XX~4^^^D^PN"))
     merge = plan.interactions[0]
     assert (merge.target.value, merge.source.value) == ("2", "4")  # type: ignore[union-attr]
+
+
+NUMBERS = st.lists(
+    st.builds(
+        "{}^^^{}{}".format,
+        st.sampled_from("ABCD"),
+        st.sampled_from(["RVB", "ENT"]),
+        st.sampled_from(["", "^MR", "^PI"]),
+    ),
+    min_size=1,
+    max_size=4,
+)
+
+
+@given(listed=NUMBERS, merged=NUMBERS, data=st.data())
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_the_order_of_a_list_changes_no_verdict(
+    mapping: Mapping, message: Make, listed: list[str], merged: list[str], data: st.DataObject
+) -> None:
+    """However PID-3 and MRG-1 are ordered: refused for the same reasons, or the same sides merged."""
+
+    def verdict(numbers: list[str], gone: list[str]) -> tuple[object, ...]:
+        made = message("A40", f"PID|1||{'~'.join(numbers)}", f"MRG|{'~'.join(gone)}")
+        subject = mapping.identify(made)
+        if subject.findings:
+            return tuple(finding.reason for finding in subject.findings)
+        (merge,) = mapping.plan(made).interactions
+        assert isinstance(merge, Merge)
+        assert merge.source != merge.target
+        return frozenset(merge.sources), frozenset(merge.survivor.identities)
+
+    shuffled = verdict(data.draw(st.permutations(listed)), data.draw(st.permutations(merged)))
+    assert shuffled == verdict(listed, merged)
+
+
+@pytest.mark.parametrize("listed", ["D^^^RVB~C^^^RVB", "C^^^RVB~D^^^RVB"])
+@pytest.mark.parametrize("merged", ["D^^^RVB", "D^^^RVB^MR", "E^^^RVB~D^^^RVB", "D^^^RVB~E^^^RVB"])
+def test_a_number_listed_on_both_sides_is_no_self_merge(
+    mapping: Mapping, message: Make, listed: str, merged: str
+) -> None:
+    """D is merged into C wherever PID-3 lists D, too; where MRG lists another, that one is."""
+    made = message("A40", f"PID|1||{listed}", f"MRG|{merged}")
+    assert mapping.identify(made).findings == ()
+    (merge,) = mapping.plan(made).interactions
+    assert isinstance(merge, Merge)
+    assert (merge.source.value, merge.target.value) == ("E" if "E" in merged else "D", "C")
+
+
+@pytest.mark.parametrize(
+    ("listed", "merged"),
+    [
+        ("D^^^RVB", "D^^^RVB"),
+        ("C^^^RVB~D^^^RVB", "D^^^RVB~C^^^RVB"),
+        ("D^^^RVB^MR~C^^^RVB^PI", "D^^^RVB^MR"),
+        ("D^^^RVB^MR~C^^^RVB^PI", "E^^^RVB^PI~D^^^RVB^MR"),
+    ],
+)
+def test_the_same_preferred_number_on_both_sides_is_a_self_merge(
+    mapping: Mapping, message: Make, listed: str, merged: str
+) -> None:
+    """Where nothing of its kind tells the sides apart, the message is refused (205)."""
+    subject = mapping.identify(message("A40", f"PID|1||{listed}", f"MRG|{merged}"))
+    assert [(one.code, one.reason) for one in subject.findings] == [(ErrorCode.DUPLICATE_KEY, "self-merge")]
