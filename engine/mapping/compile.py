@@ -18,7 +18,7 @@ from engine.mapping.check_table import check_table
 from engine.mapping.document import Document, Documents, Problems, read_documents
 from engine.mapping.events import Doing, People, Rule, make_event_table
 from engine.mapping.group import NO_GROUP, MergeGroup, merge_groups, patient_segments, visit_segments
-from engine.mapping.identifier import Identifiers
+from engine.mapping.identifier import Found, Identifiers
 from engine.mapping.identify import Identities, SubjectReader
 from engine.mapping.kit import Kit
 from engine.mapping.lists import Lists, compile_lists
@@ -170,6 +170,7 @@ class Mapping:
         sides = self._reader.sides(rule, message, moment)
         _refuse_faults(tuple(finding for side in sides for finding in side.findings))
         warnings += [f"{NOT_SENT} {name}" for name in rule.unsent]
+        warnings += [flag for side in sides for flag in side.flags]
         if rule.moves:
             return self._moves(rule, sides, message, moment, warnings)
         if rule.merges:
@@ -196,15 +197,21 @@ class Mapping:
     def _moves(
         self, rule: Rule, sides: Sequence[Identities], message: Message, moment: Moment, warnings: list[str]
     ) -> tuple[Interaction, ...]:
-        """Return what is asked where resources go from the patients of the MRG segments to that of the PID."""
-        reading = Reading(message, message.groups, moment.offset, moment.day)
-        target = self._patient.record(sides[0].found, reading)
-        warnings += reading.warnings
-        interactions: list[Interaction] = [Upsert(target, rule.create, thin=True)]
-        for number, (segments, side) in enumerate(zip(visit_segments(message), sides[1:], strict=True)):
+        """Return what is asked where resources go from the patients of the MRG segments to those of their PIDs."""
+        interactions: list[Interaction] = []
+        targets: dict[tuple[Found, ...], PatientRecord] = {}
+        groups = merge_groups(message) or NO_GROUP
+        for number, (group, to, of) in enumerate(zip(groups, sides[::2], sides[1::2], strict=True)):
             suffix = f"-{number + 1}" if number else ""
-            interactions += self._source(side, target, suffix)
-            reading = Reading(message, by_name(segments), moment.offset, moment.day)
+            target = targets.get(to.found)
+            if target is None:
+                reading = self._reading(MergeGroup(group.pid, None), message, moment)
+                target = self._patient.record(to.found, reading)
+                target = targets[to.found] = target._replace(local=target.local + suffix)
+                warnings += reading.warnings
+                interactions.append(Upsert(target, rule.create, thin=True))
+            interactions += self._source(of, target, suffix)
+            reading = Reading(message, by_name(visit_segments(message, group)), moment.offset, moment.day)
             for act in rule.acts:
                 interactions += self._beside.resources[act.type_].keeps(act, rule.clears, reading, suffix, target.local)
             warnings += reading.warnings

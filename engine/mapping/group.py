@@ -14,6 +14,7 @@ class MergeGroup(NamedTuple):
 
 # What a message without PID and MRG has in their place.
 NO_GROUP: Final = (MergeGroup(None, None),)
+_LEADING: Final = frozenset({"PID", "MRG"})
 
 
 def merge_groups(message: Message) -> tuple[MergeGroup, ...]:
@@ -42,12 +43,15 @@ def merge_groups(message: Message) -> tuple[MergeGroup, ...]:
     return tuple(groups)
 
 
-def visit_segments(message: Message) -> tuple[tuple[Segment, ...], ...]:
-    """Return for each MRG the segments that speak of what is moved: it and those up to the next MRG, then the head."""
+def visit_segments(message: Message, group: MergeGroup) -> tuple[Segment, ...]:
+    """Return the segments that speak of what is moved: MRG and what follows, then the same of its PID, the header."""
     segments = message.segments
-    at = [index for index, segment in enumerate(segments) if segment.name == "MRG"]
-    ends = [*at[1:], len(segments)]
-    return tuple((*segments[start:end], *segments[: at[0]]) for start, end in zip(at, ends, strict=True))
+    at = [index for index, segment in enumerate(segments) if segment.name in _LEADING] or [len(segments)]
+    ends = dict(zip(at, [*at[1:], len(segments)], strict=True))
+    found = [
+        index for one in (group.mrg, group.pid) for index in at if index < len(segments) and segments[index] is one
+    ]
+    return (*(segment for index in found for segment in segments[index : ends[index]]), *segments[: at[0]])
 
 
 def patient_segments(message: Message, pid: Segment | None) -> tuple[Segment, ...]:

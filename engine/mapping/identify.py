@@ -22,16 +22,19 @@ from engine.mapping.subject import Action, Subject
 
 MAX_KEPT: Final = 4096
 UNKNOWN_AUTHORITY: Final = "unknown-authority"
+SEVERAL_PATIENTS: Final = "several-patients"
+PATIENT_REPEATED: Final = "patient-repeated"
 # The fields of MRG whose numbers a change of identifier may take out of use.
 RENAMED: Final = (1, 2, 4)
 
 
 class Identities(NamedTuple):
-    """The identities of one side, the preferred first; how many numbers were placeholders, and findings."""
+    """The identities of one side, the preferred first; how many numbers were placeholders, findings and flags."""
 
     found: tuple[Found, ...]
     placeholders: int
     findings: tuple[Finding, ...]
+    flags: tuple[str, ...] = ()
 
 
 # What a mark of the past changes: an event about who somebody is speaks of no movement.
@@ -100,7 +103,8 @@ class SubjectReader:
         groups = [side.found for side in sides]
         if rule.thin and not rule.moves:
             groups += self._also_named(message, moment, groups)
-        return _subject(rule, message, moment, groups, _faults([sides]))
+        flags = tuple([flag for side in sides for flag in side.flags])
+        return _subject(rule, message, moment, groups, _faults([sides]), flags)
 
     def _also_named(
         self, message: Message, moment: Moment, groups: Sequence[Sequence[Found]]
@@ -113,19 +117,39 @@ class SubjectReader:
     def sides(self, rule: Rule, message: Message, moment: Moment) -> tuple[Identities, ...]:
         """Return the identities of each patient whom an event speaks of, with the findings that forbid to map it.
 
-        One, or that of each PID, or (moves) that of the PID and of each MRG whom something is moved from.
+        One, or that of each PID, or (moves) for each MRG that of its PID and of whom something is moved from.
         """
         if rule.merges:
             found = [self.side(group.pid, message, moment) for group in merge_groups(message) or NO_GROUP]
             return tuple(side._replace(findings=side.findings or _unidentified(side)) for side in found)
-        if not rule.each and not rule.moves:
-            side = self.side(message.first("PID"), message, moment)
-            return (side if side.findings or side.found else side._replace(findings=_unidentified(side)),)
-        pids = message.named("PID") if rule.each else (message.first("PID"),)
-        sides = [(self.side(pid, message, moment), "PID-3") for pid in pids or (None,)]
         if rule.moves:
-            sides += [(self.merged_side(mrg, message, moment), "MRG-1") for mrg in message.named("MRG") or (None,)]
+            groups = merge_groups(message) or NO_GROUP
+            sides = [
+                one
+                for group in groups
+                for one in (
+                    (self.side(group.pid, message, moment), "PID-3"),
+                    (self.merged_side(group.mrg, message, moment), "MRG-1"),
+                )
+            ]
+        elif rule.each:
+            sides = [(self.side(pid, message, moment), "PID-3") for pid in message.named("PID") or (None,)]
+        else:
+            return (self._alone(message, moment),)
         return tuple(side._replace(findings=side.findings or _unidentified(side, place)) for side, place in sides)
+
+    def _alone(self, message: Message, moment: Moment) -> Identities:
+        """Return the identities of the one patient of an event; a PID of somebody else forbids to map it."""
+        pids = message.named("PID")
+        if len(pids) < 2:
+            side = self.side(pids[0] if pids else None, message, moment)
+            return side if side.findings or side.found else side._replace(findings=_unidentified(side))
+        side, *others = [self.side(pid, message, moment) for pid in pids]
+        strangers = tuple(f"PID({number})" for number, one in enumerate(others, 2) if not _same_person(side, one))
+        text = "the event speaks of one patient, and a further PID does not name the same"
+        several = (Finding(ErrorCode.SEGMENT_SEQUENCE, SEVERAL_PATIENTS, strangers, text),) if strangers else ()
+        flags = tuple(f"{PATIENT_REPEATED} PID({number})" for number in range(2, len(pids) + 1))
+        return side._replace(findings=(*side.findings, *_unidentified(side), *several), flags=flags)
 
     def _merge(self, rule: Rule, message: Message) -> Subject:
         moment = self.moment(message)
@@ -280,16 +304,27 @@ def _keys(found: Sequence[Found]) -> tuple[Identity, ...]:
     return tuple(dict.fromkeys(one.identity for one in found))
 
 
+def _same_person(one: Identities, other: Identities) -> bool:
+    """Say whether two PIDs name one patient: the number that either puts first is among those of the other."""
+    listed = [{found.identity for found in side.found} for side in (one, other)]
+    return any(side.found and side.found[0].identity in listed[at] for at, side in ((1, one), (0, other)))
+
+
 def _subject(
-    rule: Rule, message: Message, moment: Moment, groups: Sequence[Sequence[Found]], findings: tuple[Finding, ...]
+    rule: Rule,
+    message: Message,
+    moment: Moment,
+    groups: Sequence[Sequence[Found]],
+    findings: tuple[Finding, ...],
+    flags: tuple[str, ...] = (),
 ) -> Subject:
     return Subject(
         rule.name,
         Action.REFUSE if findings else Action.DELIVER,
-        tuple(_keys(group) for group in groups if group),
+        tuple(dict.fromkeys([_keys(group) for group in groups if group])),
         visit=_visit(message),
         findings=findings,
-        flags=(*moment.flags, *(flag for group in groups for flag in _unknown(group))),
+        flags=(*moment.flags, *flags, *dict.fromkeys(flag for group in groups for flag in _unknown(group))),
         event_at=moment.at,
     )
 
