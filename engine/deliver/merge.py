@@ -43,11 +43,11 @@ async def merge(exchange: Exchange, interaction: Merge) -> str:
 
     `merged`, `linked`, `already-merged`, `source-absent`, `renamed`, `nothing-to-merge` or `notify-only`. Raises
     RejectedDeliveryError (`self-merge`, `unknown-source`) and HeldDeliveryError: `merge-cycle`, `merge-conflict`,
-    `source-merged-elsewhere`, `unknown-source`, `unknown-survivor`, and those of resolving.
+    `merge-lists-several`, `source-merged-elsewhere`, `unknown-source`, `unknown-survivor`, and those of resolving.
     """
     exchange.server.cache.forget((*interaction.sources, *interaction.survivor.identities))
     target = await resolve(exchange, interaction.survivor.identities, remembered=False)
-    source = await resolve(exchange, interaction.sources, remembered=False)
+    source = await _merged_side(exchange, interaction)
     if target is not None:
         merged = None if source is None else source.tombstone or source.patient
         if await adopt(exchange, interaction.survivor, target.patient) and merged is not None:
@@ -66,6 +66,16 @@ async def _both_known(exchange: Exchange, interaction: Merge, source: Resolution
         raise HeldDeliveryError("source-merged-elsewhere")
     check_found(exchange, interaction.survivor, target)
     return await _two_records(exchange, interaction, Sides(source.patient, target.patient))
+
+
+async def _merged_side(exchange: Exchange, interaction: Merge) -> Resolution | None:
+    """Return the record that MRG stands for; held by a reason of its own where its list names several patients."""
+    try:
+        return await resolve(exchange, interaction.sources, remembered=False)
+    except HeldDeliveryError as error:
+        if error.reason != "identity-conflict":
+            raise
+        raise HeldDeliveryError("merge-lists-several") from error
 
 
 async def _one_record(exchange: Exchange, interaction: Merge, source: Resolution, target: Resolution) -> str:

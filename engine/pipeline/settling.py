@@ -38,6 +38,7 @@ ALWAYS_KEEP_LANE: Final = frozenset(
         "multiple-matches",
         "merge-cycle",
         "merge-conflict",
+        "merge-lists-several",
         "would-merge",
         "merged-identifier-reused",
         "merge-limit",

@@ -64,7 +64,7 @@ STORIES: Final[dict[str, list[Step]]] = {
         born("F1"),
         born("F2"),
         born("F3"),
-        ("A40", [pid("F1"), mrg("F2", "F3")], HELD, "identity-conflict"),
+        ("A40", [pid("F1"), mrg("F2", "F3")], HELD, "merge-lists-several"),
     ],
     "several numbers of one record in MRG, and a literal null": [
         born("G1", who="Grantham"),
