@@ -23,7 +23,7 @@ from engine.deliver.found import (
 from engine.deliver.stored import Body, Slices, Stored, id_of, stored
 from engine.deliver.verdict import Failure, Owned
 from engine.errors import HeldDeliveryError
-from engine.fhir.changes import created, grow
+from engine.fhir.changes import alone, created, grow
 from engine.fhir.digest import digest
 from engine.fhir.moves import Moved, moved, remember_former, restate, settle, settled
 from engine.fhir.patient import carries
@@ -243,7 +243,8 @@ class _Keeping:
             return found.body, dict(mine), (step.note,)
         gone = () if kept_out else (*interaction.clears, *(move.forgets if move and step.reopened else ()))
         left = move.forgets if move and kept_out and step.status not in move.ended else ()
-        said = [one for one in self._changes(step.status) if one.element not in (*interaction.clears, *left)]
+        spoken = alone(self._changes(step.status), mine)
+        said = [one for one in spoken if one.element not in (*interaction.clears, *left)]
         if move and move.trail and not fill:
             said = traced(found.body, said, mine, move.trail, self.at)
         said += _revived(interaction.revives, said, mine)

@@ -4,7 +4,7 @@ Ownership is digests by slice: what this source wrote last. An item that equals 
 other item without a record stays, and the slice is flagged.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -15,6 +15,8 @@ NOT_SHOWN_TO_BE_OURS: Final = "not-shown-to-be-ours"
 REQUIRED_KEPT: Final = "required-kept"
 EXTENSION: Final = "extension"
 DOT: Final = "."
+# The slice `DG1 *`: all that this source owns of `DG1`, but for what stands beside it.
+OTHERS: Final = "*"
 # A mere indicator and the element that says more: a resource has one of them, and `true` takes no value away.
 INDICATORS: Final = {"deceasedBoolean": "deceasedDateTime", "multipleBirthBoolean": "multipleBirthInteger"}
 OTHER_CHOICE: Final = INDICATORS | {value: name for name, value in INDICATORS.items()}
@@ -64,6 +66,22 @@ def apply(
     return Applied(
         _lowered(work.body, roots), work.changed, work.owned, tuple(dict.fromkeys(work.flags)), frozenset(work.dropped)
     )
+
+
+def alone(changes: Sequence[ElementChange], owned: Slices) -> Sequence[ElementChange]:
+    """Return changes with a deletion of every slice that one of OTHERS stands for."""
+    if not any(change.slice.endswith(OTHERS) for change in changes):
+        return changes
+    told = {change.slice for change in changes}
+    found: list[ElementChange] = []
+    for change in changes:
+        kind, _, own = change.slice.rpartition(" ")
+        if own != OTHERS:
+            found.append(change)
+            continue
+        names = (name for name in owned if name not in told and (name == kind or name.startswith(f"{kind} ")))
+        found += [ElementChange(change.element, name, (), many=True) for name in names]
+    return found
 
 
 def created(changes: Iterable[ElementChange]) -> Applied:
@@ -232,7 +250,8 @@ class _Work:
 
     def _occupied(self, change: ElementChange, current: list[Any]) -> bool:
         if change.element != EXTENSION:
-            return True
+            kind, _, own = change.slice.partition(" ")
+            return not (own and any(name.startswith(f"{kind} ") for name in self.owned))
         return any(_url(item) == change.slice for item in current)
 
 

@@ -39,6 +39,8 @@ from engine.mapping.warning import unmapped_in
 
 PATIENT = "Patient"
 NOT_SENT = "not-sent"
+# Segments of which the first is read, and no other.
+ALONE = ("PV1", "PV2", "PD1")
 MakeCompiler = Callable[[Kit, dict[str, Document], Problems], Compiler]
 
 
@@ -189,7 +191,7 @@ class Mapping:
             interactions.append(Upsert(record, rule.create, rule.reactivate, delete, rule.ignore, rule.thin))
             historic = self._reader.is_historic(rule)
             interactions += self._beside.interactions(rule, record, interactions, reading, suffix, historic=historic)
-            warnings += reading.warnings
+            warnings += (*reading.warnings, *_further(reading))
         if self._reader.is_historic(rule):
             warnings.append(rule.name)
         return _once(interactions)
@@ -325,6 +327,17 @@ def _once(interactions: list[Interaction]) -> tuple[Interaction, ...]:
             known.add(one.record.local)
         kept.append(one)
     return tuple(kept)
+
+
+def _further(reading: Reading) -> list[str]:
+    """Return a warning for each further segment of a kind of which a patient has one, where it differs."""
+    groups = [(name, reading.all.get(name, ())) for name in ALONE]
+    return [
+        f"segment-left-out {name}({number})"
+        for name, group in groups
+        for number, one in enumerate(group[1:], 2)
+        if one.text != group[0].text
+    ]
 
 
 def _without(record: PatientRecord, gone: set[Identity]) -> PatientRecord:

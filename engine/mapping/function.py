@@ -196,7 +196,10 @@ class _Source:
             self.line(f"{segment} = reading.first.get({self.name(node.segment)})")
         with self.under(f"if {segment} is not None and {segment}.field({node.field}):"):
             self.line(f"reading.place = {self.name(node.place)}")
-            self.line(f"{to} = {segment}.leaf({', '.join(map(str, node[3:]))})")
+            if not node.mere:
+                with self.under(f"if reading.repeat in {segment}.field({node.field}):"):
+                    self.line(f"reading.once.append({self.name(node.place)})")
+            self.line(f"{to} = {segment}.leaf({', '.join(map(str, node[3:7]))})")
             with self.under(f"if {to}:"):
                 self.line(f"{to} = {to}.strip() or None")
 
@@ -244,6 +247,9 @@ class _Source:
             for name, word in words:
                 self.line(f"{item}[{name}] = {word}")
             self.line(f"{to} = {item}" if node.content else f"{to} = {item} or None")
+        if node.told and node.needs and node.content:
+            with self.under(f"elif {item}:"):
+                self.line(f"reading.warnings.append({self.name(node.told)})")
 
     def _single(self, content: tuple[str, Masked], words: list[tuple[str, str]], to: str) -> None:
         name, (node, mask) = content

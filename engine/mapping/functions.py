@@ -29,6 +29,8 @@ from engine.mapping.reading import Cells, Reading
 
 BAD_VALUE: Final = "bad-value"
 MAX_INTEGER: Final = 2_147_483_647
+# The end of a timestamp without a time of day, or padded with zeros; an offset says nothing of the time.
+MIDNIGHT: Final = re.compile(r"(0+(\.0*)?)?([+-].*)?")
 DECIMAL: Final = re.compile(r"[+-]?(\d{1,15})(\.\d{1,15})?")
 # Significant digits that a double keeps, whatever they are.
 MOST_DIGITS: Final = 15
@@ -44,7 +46,11 @@ def _datetime(kit: Kit, _: tuple[str, ...]) -> Made:
 
 def _birth_time(kit: Kit, _: tuple[str, ...]) -> Made:
     made = _datetime(kit, ())
-    return lambda value, reading: made(value, reading) if len(value) > 8 and value[8].isdigit() else None
+    return lambda value, reading: made(value, reading) if MIDNIGHT.fullmatch(value[8:]) is None else None
+
+
+def _left_out(_: Kit, __: tuple[str, ...]) -> Made:
+    return lambda _, reading: reading.warn("left-out")
 
 
 def _timed(kit: Kit, shape: Callable[[Timestamp], str]) -> Made:
@@ -226,7 +232,7 @@ FUNCTIONS: Final[Mapping[str, Function]] = {
     "date": Function(TEXT, "date", _date, "the date of a timestamp, never shifted, as precise as it came"),
     "datetime": Function(TEXT, "dateTime", _datetime, "a timestamp with offset, as precise as it came"),
     "birth-time": Function(
-        TEXT, "dateTime", _birth_time, "a timestamp that has a time of day; nothing for a mere date"
+        TEXT, "dateTime", _birth_time, "a timestamp that has a time of day; nothing for a mere date or midnight exactly"
     ),
     "instant": Function(TEXT, "instant", instant, "a timestamp that has a time of day; nothing for a mere date"),
     "minutes-after": Function(
@@ -321,6 +327,9 @@ FUNCTIONS: Final[Mapping[str, Function]] = {
         "the media type in the component of that number and the next",
         words=1,
         reads=(2, 3, 4),
+    ),
+    "left-out": Function(
+        TEXT, "string", _left_out, "nothing, and the warning `left-out`: nothing else had a use for it"
     ),
     "url": Function(TEXT, "url", url, "an address: a text without blanks"),
     "binary": Function(TEXT, "base64Binary", binary, "Base64 without blanks"),

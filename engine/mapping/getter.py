@@ -26,7 +26,7 @@ def field_node(path: Field, takes: Takes, segment_at_hand: str) -> Node:
     if path.where:
         return Asked(_chosen_text(path, find))
     parts = (path.component or 1, path.subcomponent or 1, path.repetition or 1)
-    return Text(path.segment, at_hand, f"{path.segment}-{path.field}", path.field, *parts)
+    return Text(path.segment, at_hand, f"{path.segment}-{path.field}", path.field, *parts, mere=bool(path.repetition))
 
 
 def part_node(path: Part, takes: Takes) -> Node:
@@ -48,6 +48,7 @@ def _term(term: Term, segment_at_hand: str) -> Compared:
     source: Node | str
     if isinstance(term.source, Field):
         source = field_node(term.source, Takes.TEXT, segment_at_hand)
+        source = source._replace(mere=True) if isinstance(source, Text) else source
     elif isinstance(term.source, Part):
         source = part_node(term.source, Takes.TEXT)
     else:
@@ -76,7 +77,7 @@ def _chosen_text(path: Field, find: Callable[[Any, Reading], Segment | None]) ->
 
 def _cells(path: Field, find: Callable[[Any, Reading], Segment | None]) -> Step:
     number, place, choose = path.field, f"{path.segment}-{path.field}", _chooser(path)
-    component = path.component
+    component, chosen = path.component, bool(path.repetition or path.where)
 
     def step(scope: Any, reading: Reading) -> Any:
         segment = find(scope, reading)
@@ -86,6 +87,8 @@ def _cells(path: Field, find: Callable[[Any, Reading], Segment | None]) -> Step:
         cells = choose(segment)
         if cells is None:
             return None
+        if not chosen and len(segment.cells(number)) > 1:
+            reading.once.append(place)
         if component:
             cells = cells.subcomponents(component)
             if not any(cells.first) and NULL not in cells.first:
@@ -118,6 +121,8 @@ def _all(path: Field, find: Callable[[Any, Reading], Segment | None]) -> Step:
             return None
         reading.place = place
         every = segment.cells(number)
+        if len(every) > 1:
+            reading.whole.append(place)
         return NULL if all(_deleted(cells) for cells in every) else every
 
     return step

@@ -12,6 +12,7 @@ from hashlib import blake2b
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
+from engine.fhir.changes import OTHERS
 from engine.fhir.plan import ElementChange, Identity, Keep, ResourceRecord, Retire
 from engine.hl7.leaf import NULL
 from engine.hl7.message import Segment
@@ -29,6 +30,7 @@ KEY_BYTES: Final = 12
 DELETE: Final = "D"
 NO_CHANGE: Final = "X"
 NOBODY: Final = Identity("", "")
+LISTED_TWICE: Final = "listed-twice"
 # Table 0206, segment action code, and table 0287, problem/goal action code, in its words.
 ACTIONS: Final = {code: code for code in ("A", DELETE, "U", NO_CHANGE)} | {
     "AD": "A", "CO": "U", "DE": DELETE, "LI": "A", "UC": NO_CHANGE, "UN": DELETE, "UP": "U"
@@ -139,9 +141,10 @@ class Listing:
         kept: dict[Identity, Keep | None] = {}
         needed: dict[str, Keep] = {}
         marks: dict[Identity, str] = {}
+        firsts: dict[Identity, Member] = {}
         deleted: list[Identity] = []
         by_action, nothing = False, False
-        named: list[Any] = []
+        named: list[ElementChange] = []
         for number, group in enumerate(groups):
             key = (group[0].text if len(group) == 1 else tuple([one.text for one in group]), elsewhere)
             member = shelf.get(key) or shelf.keep_if_again(key, self._read(reading, group))
@@ -156,18 +159,22 @@ class Listing:
             marks[identity] = member.mark
             if member.action == DELETE:
                 deleted.append(identity)
+                named += self._named(member, ())
             elif identity in kept or member.action == NO_CHANGE:
                 same = kept.setdefault(identity, None)
                 earlier[local] = same.record.local if same else ""
+                if same is not None and _differs(member, firsts[identity]):
+                    reading.warnings.append(f"{LISTED_TWICE} {rules.segment}")
             else:
                 changes = (
                     pointed(member.changes, member.refers, place, suffix, earlier) if member.refers else member.changes
                 )
                 kept[identity] = self._keep(identity, member.identifiers, changes, local, patient)
+                firsts[identity] = member
                 earlier[local] = local
                 needed.update(member.made)
                 if member.visit is not None:
-                    named.append(resolved(member.visit, place, suffix, earlier))
+                    named += self._named(member, (resolved(member.visit, place, suffix, earlier),))
         if rules.segment in SINGLE and not (kept or deleted or nothing):
             return []
         complete = nothing or (rules.complete and not by_action)
@@ -185,15 +192,23 @@ class Listing:
             tuple([marks[identity] for identity in kept]),
             tuple([marks[identity] for identity in deleted]),
         )
-        visit = [self._visit(owner.visit, named)] if owner.visit and rules.on_visit and complete else []
+        visit = self._visit(owner.visit, named, complete) if owner.visit and (complete or named) else []
         return [retire, *needed.values(), *(one for one in kept.values() if one is not None), *visit]
 
-    def _visit(self, visit: ResourceRecord, items: list[Any]) -> Keep:
-        """Return what the visit says of the things of a whole list."""
-        name, segment = self.rules.on_visit[0] if self.rules.on_visit else "", self.rules.segment
-        change = ElementChange(name, segment, tuple(items), many=True)
-        local = f"{visit.local}.{segment}"
-        return Keep(visit._replace(local=local, identifiers=(), changes=(change,), retired=()), create=False, more=True)
+    def _named(self, member: Member, items: tuple[Any, ...]) -> list[ElementChange]:
+        """Return what the visit says of one thing: a slice of its own, so that each may come and go alone."""
+        if self.rules.on_visit is None:
+            return []
+        return [ElementChange(self.rules.on_visit[0], f"{self.rules.segment} {member.mark}", items, many=True)]
+
+    def _visit(self, visit: ResourceRecord, named: list[ElementChange], complete: bool) -> list[Keep]:
+        """Return what the visit says of the things listed; of a whole list, that it names no others."""
+        if self.rules.on_visit is None:
+            return []
+        others = [ElementChange(self.rules.on_visit[0], f"{self.rules.segment} {OTHERS}", (), many=True)]
+        changes = (*(others if complete else ()), *named)
+        local = f"{visit.local}.{self.rules.segment}"
+        return [Keep(visit._replace(local=local, identifiers=(), changes=changes, retired=()), create=False, more=True)]
 
     def _identity(self, system: str, owner: Owner, key: tuple[str, ...], kept: dict[Identity, Keep | None]) -> Identity:
         """Return the identity of a key; where things of one key are told apart, the next that is free."""
@@ -308,6 +323,11 @@ def _groups(reading: Reading, name: str, with_: tuple[str, ...]) -> Iterator[tup
             group.append(segment)
     if group:
         yield tuple(group)
+
+
+def _differs(one: Member, other: Member) -> bool:
+    """Say whether two things of one key differ in what they say."""
+    return (one.changes, one.identifiers, one.visit) != (other.changes, other.identifiers, other.visit)
 
 
 def _digest(owner: Identity, key: Sequence[str]) -> str:

@@ -30,7 +30,7 @@ class Cell(NamedTuple):
 class Text(NamedTuple):
     """A leaf of a field, without blanks around it: of the segment at hand, or of the first of its name.
 
-    `place` names the field, and is noted where it holds anything.
+    `place` names the field, and is noted where it holds anything; so is, unless `mere` (a condition), that it repeats.
     """
 
     segment: str
@@ -40,6 +40,7 @@ class Text(NamedTuple):
     component: int
     subcomponent: int
     repetition: int
+    mere: bool = False
 
 
 class Asked(NamedTuple):
@@ -91,12 +92,14 @@ class Joined(NamedTuple):
 class Object(NamedTuple):
     """An object: nothing without content, or without any of what it needs.
 
-    What is `fixed` is added to content, and makes no object by itself.
+    What is `fixed` is added to content, and makes no object by itself. `told`: the warning where content is there and
+    what it needs is not; empty for none.
     """
 
     content: tuple[tuple[str, Masked], ...]
     fixed: tuple[tuple[str, "Node"], ...]
     needs: frozenset[str]
+    told: str = ""
 
 
 class Term(NamedTuple):

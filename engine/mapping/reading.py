@@ -11,6 +11,7 @@ from engine.hl7.message import Message, Segment
 __all__ = ["EVERYTHING", "Cells", "Reading", "Sources", "by_name"]
 
 EVERYTHING: Final = -1
+REPETITION_LEFT_OUT: Final = "repetition-left-out"
 Sources = tuple[tuple[str, int], ...]
 
 
@@ -23,9 +24,24 @@ class Reading:
     `dialect`: what a field's meaning depends on beside its text and, for some, the event: how the message writes, and
     who sends it.
     `made`: the resources that what was read refers to, by local name, each after those that it refers to itself.
+    `once`: repeated fields of which one repetition was read, `whole`: those of which all were; `repeat` parts them.
     """
 
-    __slots__ = ("all", "dialect", "event", "first", "made", "message", "offset", "place", "today", "warnings")
+    __slots__ = (
+        "all",
+        "dialect",
+        "event",
+        "first",
+        "made",
+        "message",
+        "offset",
+        "once",
+        "place",
+        "repeat",
+        "today",
+        "warnings",
+        "whole",
+    )
 
     def __init__(
         self, message: Message, groups: Mapping[str, Sequence[Segment]], offset: tzinfo | None, today: str
@@ -37,6 +53,9 @@ class Reading:
         self.dialect: Hashable = (message.dialect, offset, message.facility)
         self.place = ""
         self.warnings: list[str] = []
+        self.repeat = message.dialect.cuts[0]
+        self.once: list[str] = []
+        self.whole: list[str] = []
         self.made: dict[str, Keep] = {}
         self.all = groups
         self.first: dict[str, Segment] = {name: group[0] for name, group in groups.items()}
@@ -68,6 +87,11 @@ class Reading:
             found = self.first.get(name)
             return found.field(number) if found is not None else ""
         return "\r".join([segment.text for segment in self.all.get(name, ())])
+
+    def tell_left_out(self) -> None:
+        """Warn of repetitions that nothing has read."""
+        places = dict.fromkeys(place for place in self.once if place not in self.whole)
+        self.warnings += [f"{REPETITION_LEFT_OUT} {place}" for place in places]
 
     def warn(self, reason: str) -> Any:
         """Note that something at the present place could not be used; always None, what a function then returns."""

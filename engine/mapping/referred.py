@@ -87,7 +87,11 @@ def referred(
             return below
         shown = levels[0].display
         text = shown(cells, reading) if shown else None
-        return {"display": text} if isinstance(text, str) else NULL if NULL in cells.first else None
+        if isinstance(text, str):
+            return {"display": text}
+        if any(cells.first):
+            reading.warn("not-whole")
+        return NULL if NULL in cells.first else None
 
     return made
 
@@ -144,7 +148,10 @@ def _made(
     """Return the local name of a level's resource, its identity, its elements and how it is shown; None without one."""
     values = [step(cells, reading) for step in level.values]
     last = values[-1]
-    if not isinstance(last, str) or (len(values) == 1 and identifiers.placeholder(last)):
+    if not isinstance(last, str):
+        return None
+    if len(values) == 1 and identifiers.placeholder(last):
+        reading.warn("placeholder-identifier")
         return None
     texts = [one for one in values if isinstance(one, str)]
     type_ = level.type_(cells, reading)

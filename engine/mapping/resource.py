@@ -127,7 +127,10 @@ class ResourceMapping:
                 continue
             for cells in segment.cells(number.field):
                 value = cells.first[0] if cells.first else ""
-                if isinstance(value, Null) or not value or self._identifiers.placeholder(value):
+                if isinstance(value, Null) or not value:
+                    continue
+                if self._identifiers.placeholder(value):
+                    reading.warnings.append(f"placeholder-identifier {number.segment}-{number.field}")
                     continue
                 parts = [cells.leaf(4, part) for part in (1, 2, 3)]
                 authority = Authority(*(part if isinstance(part, str) else "" for part in parts))

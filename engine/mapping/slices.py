@@ -151,7 +151,7 @@ class Slices:
 
     def _writer(self, write: Write, entry: Any, *, always: bool) -> Writer:
         refers = self._compiler.types_refer or NAME in repr(entry)
-        return Writer(write, _sources(entry), always, refers, self._by_event(entry))
+        return Writer(_telling(write), _sources(entry), always, refers, self._by_event(entry))
 
     def _by_event(self, entry: Any) -> bool:
         return self._compiler.types_by_event or may_ask_event(entry)
@@ -184,6 +184,19 @@ def _sources(entry: Any) -> Sources:
         return tuple(dict.fromkeys(source for part in entry for source in _sources(part)))
     found = FIELD.finditer(entry) if isinstance(entry, str) else ()
     return tuple(dict.fromkeys((match[1], int(match[2])) for match in found))
+
+
+def _telling(write: Write) -> Write:
+    """Return what writes the same and warns of repetitions that were read by nothing of it."""
+
+    def written(reading: Reading, changes: list[ElementChange]) -> None:
+        if reading.once or reading.whole:
+            reading.once, reading.whole = [], []
+        write(reading, changes)
+        if reading.once:
+            reading.tell_left_out()
+
+    return written
 
 
 def _write_single(name: str, step: Step) -> Write:

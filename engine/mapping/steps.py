@@ -44,11 +44,11 @@ def guarded(node: Node, checks: list[tuple[Check, bool]]) -> Node:
     return node
 
 
-def object_of(made: list[tuple[str, Made]], needs: frozenset[str], *, held: bool) -> Node:
-    """Return a node for an object; words come last in it."""
+def object_of(made: list[tuple[str, Made]], needs: frozenset[str], told: str, *, held: bool) -> Node:
+    """Return a node for an object; words come last in it. `told`: the warning where it lacks what it needs."""
     content = tuple((name, _masked(one, held=held)) for name, one in made if not one.fixed)
     fixed = [(name, one.node) for name, one in made if one.fixed]
-    return Object(content, tuple(sorted(fixed, key=lambda one: isinstance(one[1], Word))), needs)
+    return Object(content, tuple(sorted(fixed, key=lambda one: isinstance(one[1], Word))), needs, told)
 
 
 def joined(made: tuple[Made, ...], *, held: bool) -> Node:
@@ -77,6 +77,8 @@ def each_field(head: Field, segment_at_hand: str, item: Step, also: tuple[Step, 
             return NULL
         items: list[Any] = []
         null: Null | None = None
+        if reading.repeat in text:
+            reading.whole.append(place)
         for cells in segment.cells(number):
             value = item(cells, reading)
             if value is NULL:
@@ -115,6 +117,8 @@ def each_segment(name: str, item: Step, *, refers: bool = False) -> Step:
                 null = NULL
             elif value is not None:
                 items.append(placed(value, f"{name}-{number}") if refers else value)
+        if items and null is not None:
+            reading.warnings.append(f"deletion-within-list {name}")
         return items or null
 
     return step

@@ -190,7 +190,8 @@ class Compiler:
                 continue
             name, _, rest = key.partition(".")
             made.append((name, self._element(name, rest, part, scope.at(key), type_)))
-        node = object_of(made, self._needs(value, scope, known), held=scope.held)
+        told = f"not-whole {scope.at_hand}" if scope.at_hand and scope.at_hand == str(value.get("each")) else ""
+        node = object_of(made, self._needs(value, scope, known), told, held=scope.held)
         content = [one for _, one in made if not one.fixed]
         names, always = frozenset(name for name, _ in made), not content or any(one.always for one in content)
         node = guarded(node, self.guards(value, scope))

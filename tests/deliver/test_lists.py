@@ -297,3 +297,23 @@ async def test_a_change_of_number_makes_nothing_anew(feed):
     assert feed.writes == []
     await feed.say(*segments, 'NK1|""', event="A31")
     assert states(feed, "RelatedPerson") == {"Bruno": "False"}
+
+
+async def test_a_diagnosis_by_action_code_stands_in_the_visit(feed):
+    """With DG1-21 the visit names each diagnosis with use and rank, changed alone and taken away alone."""
+
+    def dg1(key, rank, action):
+        return f"DG1|{rank}||I20.{key}^D{key}^SCT|||A|||||||||{rank}|||||DX{key}^RVB|{action}"
+
+    def ranks():
+        (visit,) = feed.listed("Encounter")
+        return {one["condition"]["display"]: one["rank"] for one in visit.get("diagnosis", ())}
+
+    await feed.say(*ALL[:1], dg1(1, 1, "A"), dg1(2, 2, "A"))
+    assert ranks() == {"D1": 1, "D2": 2}
+    await feed.say(*ALL[:1], dg1(2, 1, "U"))
+    assert ranks() == {"D1": 1, "D2": 1}
+    await feed.say(*ALL[:1], dg1(1, 1, "D"))
+    assert ranks() == {"D2": 1}
+    await feed.say(*ALL[:1], dg1(3, 4, ""))  # a whole list: nobody else is named any more
+    assert ranks() == {"D3": 4}

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.fhir.changes import NOT_SHOWN_TO_BE_OURS, REQUIRED_KEPT, apply, created, grow
+from engine.fhir.changes import NOT_SHOWN_TO_BE_OURS, REQUIRED_KEPT, alone, apply, created, grow
 from engine.fhir.digest import digest
 from engine.fhir.plan import ElementChange
 
@@ -160,3 +160,21 @@ def test_new_resource_is_owned_whole():
     result = created([one("gender", "female"), one("birthDate"), says("PID-13", HOME), says("PID-14", WORK)])
     assert result.body == {"gender": "female", "telecom": [HOME, WORK]}
     assert set(result.owned) == {"gender", "PID-13", "PID-14"}
+
+
+def test_others_stand_for_all_that_is_not_told() -> None:
+    """`DG1 *` deletes the slices of DG1 that stand beside it nowhere, and nothing of another segment."""
+    kept = ElementChange("diagnosis", "DG1 a", ({"rank": 1},), many=True)
+    told = [ElementChange("diagnosis", "DG1 *", (), many=True), kept]
+    owned = {"DG1": ("1",), "DG1 a": ("2",), "DG1 b": ("3",), "DG10 c": ("4",), "PV1-3": ("5",)}
+    assert [(one.slice, one.items) for one in alone(told, owned)] == [("DG1", ()), ("DG1 b", ()), ("DG1 a", kept.items)]
+
+
+def test_fill_writes_all_slices_of_one_family() -> None:
+    """Where a source may fill an empty list, each thing of it is filled in, not only the first."""
+    told = [
+        ElementChange("diagnosis", f"DG1 {name}", ({"rank": rank},), many=True) for rank, name in ((1, "a"), (2, "b"))
+    ]
+    filled = apply({}, told, {}, fill=True)
+    assert filled.body["diagnosis"] == [{"rank": 1}, {"rank": 2}]
+    assert apply({"diagnosis": [{"rank": 9}]}, told, {}, fill=True).body == {"diagnosis": [{"rank": 9}]}
