@@ -6,7 +6,7 @@ expected map is a fragment: what it does not name may be anything. A list must m
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -28,6 +28,7 @@ CASE_KEYS: Final = frozenset(
         "case",
         "channel",
         "event",
+        "assume",
         "resources",
         "message",
         "file",
@@ -114,6 +115,7 @@ class Case:
     expect: dict[str, Any]
     mapping: str = ""
     resources: tuple[str, ...] = ()
+    assume: dict[str, Any] = field(default_factory=dict)
 
     @property
     def line(self) -> int:
@@ -155,7 +157,7 @@ def run_cases(cases: Sequence[Case], mapping: MappingSource) -> tuple[Result, ..
     compiled: dict[str, Mapping] = {}
     results = []
     for case in cases:
-        key = repr((sorted(case.channel.items()), case.resources))
+        key = repr((sorted(case.channel.items()), case.resources, sorted(case.assume.items())))
         if key not in compiled:
             compiled[key] = _compiled(case, mapping)
         found = _found(case, compiled[key])
@@ -170,6 +172,7 @@ def _compiled(case: Case, mapping: MappingSource) -> Mapping:
             path = ("tests", case.number, "resources")
             raise ConfigurationError((case.source.problem(path, f"found {type_!r}", nearest(type_, known)),))
     sent = sending(mapping, case.resources) if case.resources else mapping
+    sent = _told(sent, "assume", case.assume) if case.assume else sent
     return compile_mapping(sent, channel_of(case.channel))
 
 
@@ -189,8 +192,13 @@ def _found(case: Case, mapping: Mapping) -> dict[str, Any]:
 
 def sending(mapping: MappingSource, types: Sequence[str]) -> MappingSource:
     """Return a mapping that sends resources of these types, as a site's own `resources` would say."""
+    return _told(mapping, "resources", list(types))
+
+
+def _told(mapping: MappingSource, key: str, value: Any) -> MappingSource:
+    """Return a mapping whose event table says something else for a key."""
     events = mapping.documents.events
-    told = replace(events, value={**events.value, "resources": list(types)})
+    told = replace(events, value={**events.value, key: value})
     documents = replace(mapping.documents, events=told)
     return MappingSource(mapping.name, documents, documents.digest)
 
@@ -249,18 +257,19 @@ def _cases(source: Source, problems: list[Problem]) -> Iterator[Case]:
         if not isinstance(value, dict) or not isinstance(value.get("message") or value.get("file"), str):
             problems.append(source.problem(path, "no message", "give case, message (or file) and expect"))
             continue
-        expect, channel = value.get("expect") or {}, value.get("channel") or {}
+        expect, channel, assume = (value.get(key) or {} for key in ("expect", "channel", "assume"))
         faults = [
             *_unknown(source, value, path, CASE_KEYS),
             *_unknown(source, expect, (*path, "expect"), EXPECT_KEYS),
             *_unknown(source, channel, (*path, "channel"), CHANNEL_KEYS),
+            *_unknown(source, assume, (*path, "assume"), frozenset(assume)),
             *_unusable(source, value, path),
         ]
         problems += faults
         if not faults:
             sent = tuple(str(one) for one in _list(value.get("resources") or []))
             name, mapping = str(value.get("case") or number), str(source.value.get("mapping") or "")
-            yield Case(source, number, name, _raw(source, value), channel, expect, mapping, sent)
+            yield Case(source, number, name, _raw(source, value), channel, expect, mapping, sent, assume)
 
 
 def _unknown(source: Source, given: Any, path: tuple[str | int, ...], keys: frozenset[str]) -> list[Problem]:

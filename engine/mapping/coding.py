@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 from engine.errors import MappingError
 from engine.hl7.leaf import NULL, Null
-from engine.mapping.identifier import URI
+from engine.mapping.identifier import OID, URI
 from engine.mapping.kept import Kept
 from engine.mapping.kit import Kit, Made
 from engine.mapping.reading import Cells, Reading
@@ -14,6 +14,8 @@ from engine.mapping.table import V2_SYSTEM, Table, Unmapped
 from engine.mapping.warning import UnmappedWarning
 
 UNMAPPED_CODE: Final = "unmapped-code"
+# How names of coding systems begin that are local by their meaning (table 0396, 99zzz).
+LOCAL_NAMES: Final = "99"
 LOCAL_CODES: Final = "urn:adt-engine:code-system:"
 MAX_KEPT: Final = 1024
 
@@ -96,7 +98,7 @@ def unmapped(kit: Kit, names: tuple[str, ...]) -> Made:
 def coded(kit: Kit, names: tuple[str, ...]) -> Made:
     """Return the CodeableConcept of a CWE: first code by the table, alternate code and text kept."""
     table = kit.tables[names[0]] if names else None
-    as_sent = _sender(_namer(kit))
+    as_sent = _sender(coding_system(kit, ()))
     known: Kept[tuple[str | Null, ...], dict[str, Any]] = Kept(MAX_KEPT)
 
     def made(cells: Cells, reading: Reading) -> Any:
@@ -112,7 +114,7 @@ def coded(kit: Kit, names: tuple[str, ...]) -> Made:
     return made
 
 
-Sender = Callable[[str, str, str, str], dict[str, Any]]
+Sender = Callable[[str, str, str, str, Reading], dict[str, Any]]
 
 
 def _concept_of(
@@ -124,20 +126,20 @@ def _concept_of(
     )
     codings = []
     if code:
-        codings.append(_mapped(table, code, system, reading) or as_sent(code, display, system, version))
+        codings.append(_mapped(table, code, system, reading) or as_sent(code, display, system, version, reading))
     if other:
-        codings.append(as_sent(other, other_display, other_system, other_version))
+        codings.append(as_sent(other, other_display, other_system, other_version, reading))
     text = text or display or (_shown(codings[0]) if codings else "")
     if not codings:
         return {"text": text} if text else None
     return {"coding": codings, "text": text}
 
 
-def _sender(uri_of: Callable[[str], str]) -> Sender:
-    def as_sent(code: str, display: str, system: str, version: str) -> dict[str, Any]:
+def _sender(uri_of: Made) -> Sender:
+    def as_sent(code: str, display: str, system: str, version: str, reading: Reading) -> dict[str, Any]:
         coding = {"code": code}
         if system:
-            coding["system"] = uri_of(system)
+            coding["system"] = uri_of(system, reading)
             if version:
                 coding["version"] = version
         if display:
@@ -166,26 +168,33 @@ def _mapped(table: Table | None, code: str, system: str, reading: Reading) -> di
 
 
 def coding_system(kit: Kit, _: tuple[str, ...]) -> Made:
-    """Return the URI of a coding system's name."""
-    uri_of = _namer(kit)
-    return lambda value, _: uri_of(value)
-
-
-def _namer(kit: Kit) -> Callable[[str], str]:
+    """Return the URI of a coding system's name; of one that nobody knows a local one, with a warning."""
     table = kit.tables.get("coding-system")
     known: Kept[str, str] = Kept(MAX_KEPT)
-    return lambda name: known[name] if name in known else known.keep(name, _system_uri(table, name))
+
+    def made(name: str, reading: Reading) -> str:
+        uri = known.get(name) or _system_uri(table, name)
+        if uri:
+            return known.keep(name, uri)
+        if table is not None:
+            table.key(name)
+            _unknown(table, reading)
+        return LOCAL_CODES + quote(name, safe="")
+
+    return made
 
 
 def _system_uri(table: Table | None, name: str) -> str:
-    key = table.key(name) if table else None
-    target = table.codes[key] if table and key is not None else None
-    if target:
-        return target.code
+    """Return the URI of a coding system's name, local where the table has none for it; empty where it is unknown."""
+    if table is not None and (name in table.codes or name.casefold() in table.folded):
+        target = table.codes[table.key(name) or name]
+        return target.code if target else LOCAL_CODES + quote(name, safe="")
     digits = name[3:]
     if name[:3].upper() == "HL7" and digits.isascii() and digits.isdigit() and 3 <= len(digits) <= 5:
         return V2_SYSTEM + digits[-4:].zfill(4)
-    return name if URI.fullmatch(name) else LOCAL_CODES + quote(name, safe="")
+    if OID.fullmatch(name):
+        return f"urn:oid:{name}"
+    return name if URI.fullmatch(name) else LOCAL_CODES + quote(name, safe="") if name.startswith(LOCAL_NAMES) else ""
 
 
 def texts(kit: Kit, names: tuple[str, ...]) -> Made:

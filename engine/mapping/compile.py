@@ -12,12 +12,13 @@ from engine.fhir.plan import Identity, Interaction, Keep, Link, Merge, Move, Pat
 from engine.hl7.finding import Finding
 from engine.hl7.message import Message
 from engine.mapping.asking import SOURCE
+from engine.mapping.assume import assumed
 from engine.mapping.attest import compile_attestations
 from engine.mapping.beside import Beside
 from engine.mapping.check_table import check_table
 from engine.mapping.document import Document, Documents, Problems, read_documents
 from engine.mapping.events import Doing, People, Rule, make_event_table
-from engine.mapping.group import NO_GROUP, MergeGroup, merge_groups, patient_segments, visit_segments
+from engine.mapping.group import NO_GROUP, MergeGroup, further, merge_groups, patient_segments, visit_segments
 from engine.mapping.identifier import Found, Identifiers
 from engine.mapping.identify import Identities, SubjectReader
 from engine.mapping.kit import Kit
@@ -39,8 +40,6 @@ from engine.mapping.warning import unmapped_in
 
 PATIENT = "Patient"
 NOT_SENT = "not-sent"
-# Segments of which the first is read, and no other.
-ALONE = ("PV1", "PV2", "PD1")
 MakeCompiler = Callable[[Kit, dict[str, Document], Problems], Compiler]
 
 
@@ -94,6 +93,7 @@ def _compile(
         name: make_table(name, document.value if check_table(document, problems) else {})
         for name, document in documents.tables.items()
     }
+    tables = assumed(tables, table, documents.events, problems)
     identifiers = Identifiers(table.identity, setting)
     stamps = Stamps(setting.zone)
     compiler = make_compiler(Kit(setting, tables, identifiers, stamps, documents.tables), documents.datatypes, problems)
@@ -191,7 +191,7 @@ class Mapping:
             interactions.append(Upsert(record, rule.create, rule.reactivate, delete, rule.ignore, rule.thin))
             historic = self._reader.is_historic(rule)
             interactions += self._beside.interactions(rule, record, interactions, reading, suffix, historic=historic)
-            warnings += (*reading.warnings, *_further(reading))
+            warnings += (*reading.warnings, *further(reading.all))
         if self._reader.is_historic(rule):
             warnings.append(rule.name)
         return _once(interactions)
@@ -327,17 +327,6 @@ def _once(interactions: list[Interaction]) -> tuple[Interaction, ...]:
             known.add(one.record.local)
         kept.append(one)
     return tuple(kept)
-
-
-def _further(reading: Reading) -> list[str]:
-    """Return a warning for each further segment of a kind of which a patient has one, where it differs."""
-    groups = [(name, reading.all.get(name, ())) for name in ALONE]
-    return [
-        f"segment-left-out {name}({number})"
-        for name, group in groups
-        for number, one in enumerate(group[1:], 2)
-        if one.text != group[0].text
-    ]
 
 
 def _without(record: PatientRecord, gone: set[Identity]) -> PatientRecord:

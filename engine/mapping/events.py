@@ -1,7 +1,8 @@
 """The event table: which trigger event does what, and by which named rule."""
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from enum import StrEnum
 from typing import Any, Final
@@ -13,7 +14,7 @@ from engine.mapping.identifier import MERGED, URI, IdentityRules, Preference
 from engine.mapping.reference import nearest
 
 TOP_KEYS: Final = frozenset(
-    {"mapping", "extends", "identity", "placeholder_people", "historic", "resources", "events", "others"},
+    {"mapping", "extends", "assume", "identity", "placeholder_people", "historic", "resources", "events", "others"},
 )
 RULE_KEYS: Final = frozenset({"rule", "do", "if_absent", "reactivate", "clears", "each", "skip", "unhandled"})
 IDENTITY_KEYS: Final = frozenset({"from", "untyped", "not_identity", "prefer", "placeholders", "systems"})
@@ -97,7 +98,10 @@ class People:
 
 @dataclass(frozen=True, slots=True)
 class EventTable:
-    """Everything the event file says; `sent`: the types of resources that go out, empty: all that the events name."""
+    """Everything the event file says; `sent`: the types of resources that go out, empty: all that the events name.
+
+    `assume`: names of coding systems, and what this feed means by them.
+    """
 
     rules: dict[str, Rule]
     others: Rule
@@ -105,6 +109,7 @@ class EventTable:
     people: People
     historic: Historic | None = None
     sent: frozenset[str] = frozenset()
+    assume: Mapping[str, str] = field(default_factory=dict)
 
 
 def make_event_table(document: Document, problems: Problems) -> EventTable:
@@ -118,7 +123,9 @@ def make_event_table(document: Document, problems: Problems) -> EventTable:
     others = Rule(str(value.get("others") or "unknown-event"), Doing.UNHANDLED)
     identity, people = _identity(document, problems), _people(document, problems)
     sent = frozenset(_strings(value.get("resources")))
-    return EventTable(rules, others, identity, people, _historic(document, problems), sent)
+    return EventTable(
+        rules, others, identity, people, _historic(document, problems), sent, _map(value, "assume", document, problems)
+    )
 
 
 def _rule(event: str, value: Any, document: Document, problems: Problems) -> Rule | None:

@@ -50,7 +50,7 @@ def _birth_time(kit: Kit, _: tuple[str, ...]) -> Made:
 
 
 def _left_out(_: Kit, __: tuple[str, ...]) -> Made:
-    return lambda _, reading: reading.warn("left-out")
+    return lambda _, reading: reading.warn("value-left-out")
 
 
 def _timed(kit: Kit, shape: Callable[[Timestamp], str]) -> Made:
@@ -329,7 +329,7 @@ FUNCTIONS: Final[Mapping[str, Function]] = {
         reads=(2, 3, 4),
     ),
     "left-out": Function(
-        TEXT, "string", _left_out, "nothing, and the warning `left-out`: nothing else had a use for it"
+        TEXT, "string", _left_out, "nothing, and the warning `value-left-out`: nothing else had a use for it"
     ),
     "url": Function(TEXT, "url", url, "an address: a text without blanks"),
     "binary": Function(TEXT, "base64Binary", binary, "Base64 without blanks"),

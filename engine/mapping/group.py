@@ -1,5 +1,6 @@
 """Groups of segments: which PID belongs to which MRG, and which segments speak of the same patient."""
 
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from engine.hl7.message import Message, Segment
@@ -14,6 +15,9 @@ class MergeGroup(NamedTuple):
 
 # What a message without PID and MRG has in their place.
 NO_GROUP: Final = (MergeGroup(None, None),)
+SEGMENT_LEFT_OUT: Final = "segment-left-out"
+# Segments of which the first of a patient is read, and no other.
+ALONE: Final = ("PV1", "PV2", "PD1")
 _LEADING: Final = frozenset({"PID", "MRG"})
 
 
@@ -63,3 +67,14 @@ def patient_segments(message: Message, pid: Segment | None) -> tuple[Segment, ..
     start = next(index for index in pids if segments[index] is pid)
     end = next((index for index in pids if index > start), len(segments))
     return (*segments[: pids[0]], *segments[start:end])
+
+
+def further(segments: Mapping[str, Sequence[Segment]]) -> list[str]:
+    """Return a warning for each further segment of a kind of which a patient has one, where it differs."""
+    groups = [(name, segments.get(name, ())) for name in ALONE]
+    return [
+        f"{SEGMENT_LEFT_OUT} {name}({number})"
+        for name, group in groups
+        for number, one in enumerate(group[1:], 2)
+        if one.text != group[0].text
+    ]

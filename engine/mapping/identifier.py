@@ -7,6 +7,7 @@ record numbers: it gets a system of its own (`systems` in the mapping, `RVB^AN` 
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 from urllib.parse import quote
@@ -211,6 +212,12 @@ class Identifiers:
             return System(uri, configured=uri in self._configured, known=True)
         name = namespace or universal or "default"
         return System(self._setting.base_uri + quote(name, safe=""), configured=False, known=False)
+
+
+def same_person(one: Sequence[Found], other: Sequence[Found]) -> bool:
+    """Say whether two PIDs name one patient: the number that either puts first is among those of the other."""
+    listed = [{found.identity for found in side} for side in (other, one)]
+    return any(side and side[0].identity in among for side, among in zip((one, other), listed, strict=True))
 
 
 def universal_uri(universal: str, kind: str) -> str:

@@ -9,7 +9,7 @@ from engine.hl7.finding import ErrorCode, Finding
 from engine.hl7.message import Message, Segment
 from engine.mapping.events import Doing, EventTable, Rule
 from engine.mapping.group import NO_GROUP, MergeGroup, merge_groups
-from engine.mapping.identifier import MERGED, Found, Identifiers
+from engine.mapping.identifier import MERGED, Found, Identifiers, same_person
 from engine.mapping.kept import Kept
 from engine.mapping.merge import Pair, judge, pair
 from engine.mapping.moment import Moment, moment_of
@@ -124,14 +124,10 @@ class SubjectReader:
             return tuple(side._replace(findings=side.findings or _unidentified(side)) for side in found)
         if rule.moves:
             groups = merge_groups(message) or NO_GROUP
-            sides = [
-                one
-                for group in groups
-                for one in (
-                    (self.side(group.pid, message, moment), "PID-3"),
-                    (self.merged_side(group.mrg, message, moment), "MRG-1"),
-                )
-            ]
+            sides: list[tuple[Identities, str]] = []
+            for pid, mrg in groups:
+                sides.append((self.side(pid, message, moment), "PID-3"))
+                sides.append((self.merged_side(mrg, message, moment), "MRG-1"))
         elif rule.each:
             sides = [(self.side(pid, message, moment), "PID-3") for pid in message.named("PID") or (None,)]
         else:
@@ -145,7 +141,9 @@ class SubjectReader:
             side = self.side(pids[0] if pids else None, message, moment)
             return side if side.findings or side.found else side._replace(findings=_unidentified(side))
         side, *others = [self.side(pid, message, moment) for pid in pids]
-        strangers = tuple(f"PID({number})" for number, one in enumerate(others, 2) if not _same_person(side, one))
+        strangers = tuple(
+            f"PID({number})" for number, one in enumerate(others, 2) if not same_person(side.found, one.found)
+        )
         text = "the event speaks of one patient, and a further PID does not name the same"
         several = (Finding(ErrorCode.SEGMENT_SEQUENCE, SEVERAL_PATIENTS, strangers, text),) if strangers else ()
         flags = tuple(f"{PATIENT_REPEATED} PID({number})" for number in range(2, len(pids) + 1))
@@ -302,12 +300,6 @@ def _visit(message: Message) -> str:
 
 def _keys(found: Sequence[Found]) -> tuple[Identity, ...]:
     return tuple(dict.fromkeys(one.identity for one in found))
-
-
-def _same_person(one: Identities, other: Identities) -> bool:
-    """Say whether two PIDs name one patient: the number that either puts first is among those of the other."""
-    listed = [{found.identity for found in side.found} for side in (one, other)]
-    return any(side.found and side.found[0].identity in listed[at] for at, side in ((1, one), (0, other)))
 
 
 def _subject(

@@ -60,3 +60,10 @@ def test_outcomes_are_counted(source: MappingSource, message: Make) -> None:
     """Each event with what became of it."""
     found = _covered(source, message("A31", PID), message("A31", PID), message("A20"))
     assert found.outcomes == {("A31", "deliver", "update-person"): 2, ("A20", "filter", "bed-status"): 1}
+
+
+def test_a_coding_system_that_nobody_knows_is_counted(source: MappingSource, message: Make) -> None:
+    """Its name (CWE.3) is the code that the table lacks; a name with a row, HL7nnnn and local ones are none."""
+    made = message("A31", "PID|1||1^^^RVB|||||||||||||||||||||||USA^^ISO3166_1~X^^HL70171~Y^^99RVB~Z^^NOWHERE")
+    found = _covered(source, made, made)
+    assert found.codes == {Unmapped("coding-system", "NOWHERE", "PID-26"): 2}

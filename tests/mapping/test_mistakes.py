@@ -274,3 +274,14 @@ def test_each_is_told_once_where_it_stands(
     (problem,) = map(str, caught.value.problems)
     assert f"{name.replace('__', '/')}.yaml:{place}: " in problem
     assert told in problem
+
+
+def test_what_a_feed_assumes_is_checked(author: Callable[..., Path]) -> None:
+    """`assume` names a coding system of the table, the last part of a URI, or a URI; anything else is told."""
+    good = author(adt=EVENTS + "assume: {I10: icd-10-cm, i9: I9C, DX: 'urn:oid:1.2.3'}\n")
+    load([good, shipped("mappings")], "adt")
+    wrong = author(adt=EVENTS + "assume:\n  I10: icd-10-cmm\n")
+    with pytest.raises(ConfigurationError) as caught:
+        load([wrong, shipped("mappings")], "adt")
+    assert "adt.yaml:4:" in str(caught.value)
+    assert "found 'icd-10-cmm'; did you mean 'icd-10-cm'?" in str(caught.value)
