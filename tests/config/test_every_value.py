@@ -137,6 +137,7 @@ CHANNEL_ROWS: Final = (
     ("demographics", "replaces", "found 'replaces'", "did you mean replace?"),
     ("placeholder_identifiers", ["UNKNOWN "], "found 'UNKNOWN '", "without blanks"),
     ("unhandled_events", "filtr", "found 'filtr'", "did you mean filter?"),
+    ("unhandled_messages", "filtr", "found 'filtr'", "did you mean filter?"),
     ("retention.delivered.bodies_days", -1, "found '-1'", "at least 0"),
     ("retention.delivered.entries_days", 1, "less than bodies_days", "at least 30"),
     ("retention.filtered.bodies_days", 1e300, "found '1e+300'", "at most"),

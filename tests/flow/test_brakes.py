@@ -180,6 +180,11 @@ async def test_a_destination_with_unfinished_work_is_not_removed(rig: Rig) -> No
     await up(rig)
     await rig.ask("destinations.pause", destination="second")
     await rig.sender([person(1)], 1).run()
+    file.write_bytes(orjson.dumps(channel_file(rig.proxy.url) | {"stale": "never", "mapping": "adtt"}))
+    error = (await rig.ask("reload"))["error"]
+    assert "second: has unfinished work" in error
+    assert "stale: found 'never'" in error  # all at once, not one after the other
+    assert "mapping: no mapping 'adtt'; did you mean adt?" in error
     file.write_bytes(orjson.dumps(channel_file(rig.proxy.url)))
     assert "second: has unfinished work" in (await rig.ask("reload"))["error"]
     await rig.ask("destinations.resume", destination="second")
