@@ -11,12 +11,18 @@ DEFINITIONS: Final = "#/definitions/"
 ID: Final = re.compile(r"[A-Za-z0-9\-.]{1,64}")
 LARGEST: Final = 2**31 - 1
 WHOLE: Final = {"type": "number", "multipleOf": 1, "maximum": LARGEST}
-URI: Final = {"type": "string", "pattern": r"^\S+$"}
+# No text has control characters but tab, line feed and carriage return; HL7's patterns let all of them pass.
+TEXT: Final = {"type": "string", "pattern": r"^[^\x00-\x08\x0B\x0C\x0E-\x1F]+$"}
+URI: Final = {"type": "string", "pattern": r"^[^\s\x00-\x1F]+$"}
 # HL7 gives numbers a pattern, which binds no number, and lets a URI be empty.
 CORRECTED: Final[dict[str, Json]] = {
     "positiveInt": {**WHOLE, "minimum": 1},
     "unsignedInt": {**WHOLE, "minimum": 0},
     "integer": {**WHOLE, "minimum": -LARGEST - 1},
+    "string": TEXT,
+    "markdown": TEXT,
+    "xhtml": TEXT,
+    "code": {"type": "string", "pattern": r"^[^\s\x00-\x1F]+( [^\s\x00-\x1F]+)*$"},
     "uri": URI,
     "url": URI,
     "canonical": URI,
@@ -33,7 +39,8 @@ def corrected(definitions: dict[str, Json], r4: dict[str, Json]) -> dict[str, Js
 
     STU3's patterns may match anywhere in a value, or are empty: what R4 says of a type holds for both.
     """
-    values = {name: CORRECTED.get(name, one) for name, one in r4.items() if "properties" not in one and "type" in one}
+    known: dict[str, Json] = {name: CORRECTED.get(name, one) for name, one in r4.items() if "properties" not in one}
+    values = {name: one for name, one in known.items() if "type" in one}
     return {name: values.get(name) or _referring(one, values) for name, one in {**definitions, **values}.items()}
 
 

@@ -5,6 +5,7 @@ compiled.
 """
 
 import gzip
+import re
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from functools import cache
@@ -18,6 +19,7 @@ import orjson
 from engine.fhir.beyond import CHOICES, CONTAINED, Names, beyond
 from engine.fhir.bindings import R4_CODES, STU3_CODES, TOLERATED, bound
 from engine.fhir.defect import Defect, Kind
+from engine.fhir.padding import filled
 from engine.fhir.primitives import corrected, dated
 from engine.fhir.required import R4_CHOICES, R4_PRIMITIVES, STU3_CHOICES, STU3_PRIMITIVES
 
@@ -25,6 +27,8 @@ Json = Any
 
 DEFINITIONS: Final = "#/definitions/"
 RESOURCE: Final = "ResourceList"
+# What may be the name of an element, and so may be told.
+NAME: Final = re.compile(r"_?[A-Za-z][A-Za-z0-9]{0,63}")
 # Defects told of each kind of check, and parts of an invalid resource that are looked at for them.
 MOST: Final = 100
 PARTS_LOOKED_AT: Final = 2_000
@@ -59,7 +63,7 @@ def defects(resource: dict[str, Json], version: FhirVersion) -> tuple[Defect, ..
     one. KeyError: the version has no such resource type.
     """
     name = str(resource["resourceType"])
-    found = (_defect(error, name) for error in _errors(_validator(version, name), resource))
+    found = (one for error in _errors(_validator(version, name), resource) for one in _defects(error, name))
     contained = _contained(resource.get(CONTAINED, ()), version, name)
     checks = (found, beyond(resource, name, _names(version)), contained)
     return tuple(dict.fromkeys(defect for check in checks for defect in islice(check, MOST)))
@@ -161,7 +165,7 @@ def _types(version: FhirVersion) -> frozenset[str]:
 
 def _errors(validator: jsonschema_rs.Draft6Validator, resource: Json) -> Iterable[Any]:
     """Return what is wrong at the beginning of a resource, else the first fault; telling one takes 40 microseconds."""
-    if validator.is_valid(resource):
+    if validator.is_valid(resource) or validator.is_valid(resource := filled(resource)):
         return ()
     found = list(validator.iter_errors(_beginning(resource, count())))
     if found:
@@ -196,15 +200,24 @@ def _references(part: Json) -> Iterator[str]:
             yield from _references(item)
 
 
-def _defect(error: Any, name: str) -> Defect:
+def _defects(error: Any, name: str) -> Iterator[Defect]:
     path = name + "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.instance_path)
+    if isinstance(error.kind, jsonschema_rs.ValidationErrorKind.AdditionalProperties):
+        text = "an element that this type does not have"
+        yield from (
+            Defect(f"{path}.{one}" if NAME.fullmatch(one) else path, Kind.STRUCTURE, text)
+            for one in error.kind.unexpected
+        )
+    else:
+        yield _defect(error, path)
+
+
+def _defect(error: Any, path: str) -> Defect:
     kind = error.kind
     if isinstance(kind, jsonschema_rs.ValidationErrorKind.Required):
         return Defect(f"{path}.{kind.property}", Kind.REQUIRED, "a required element is missing")
     if isinstance(kind, jsonschema_rs.ValidationErrorKind.AnyOf):
         return Defect(f"{path}.{_either(error)}", Kind.REQUIRED, "a required element is missing")
-    if isinstance(kind, jsonschema_rs.ValidationErrorKind.AdditionalProperties):
-        return Defect(path, Kind.STRUCTURE, "an element that this type does not have")
     # A code is text: what is none has another shape, although the schema only tells that it is no code.
     no_code = isinstance(kind, jsonschema_rs.ValidationErrorKind.Enum) and not isinstance(error.instance, str)
     if no_code or isinstance(kind, jsonschema_rs.ValidationErrorKind.Type):

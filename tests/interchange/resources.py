@@ -31,6 +31,7 @@ PRIMITIVES: Final[dict[str, tuple[Any, ...]]] = {
     "uuid": ("urn:uuid:53fefa32-fcbb-4ff8-8a92-55ee120877b7",),
     "xhtml": ('<div xmlns="http://www.w3.org/1999/xhtml">a</div>',),
 }
+BESIDE: Final = {"extension": [{"url": "http://example.org/beside", "valueString": "b"}]}
 # Required by FHIR, not by its schemas: always there.
 ALWAYS: Final = frozenset(
     {
@@ -72,9 +73,23 @@ def _part(draw: st.DrawFn, type_name: str, version: FhirVersion, depth: int) -> 
         simple = elements[name].type[0].islower()
         if elements[name].required or must or (group in wanted and (depth > 0 or simple)):
             made[name] = _value(draw, elements[name], version, depth - 1)
+            if simple and elements[name].many:
+                _pad(draw, name, made)
     if type_name == "Extension":
         made.pop("extension" if len(made) > 2 else "", None)
     return made if made.keys() - {"id"} else {**made, "extension": [{"url": "http://example.org/x", "valueInteger": 1}]}
+
+
+def _pad(draw: st.DrawFn, name: str, made: dict[str, Any]) -> None:
+    """Let something stand beside some values of a list of primitives, or in their place; nulls keep the places."""
+    beside = [draw(st.sampled_from((None, None, BESIDE))) for _ in made[name]]
+    if any(beside):
+        made[f"_{name}"] = beside
+        made[name] = [
+            None if other and draw(st.booleans()) else one for one, other in zip(made[name], beside, strict=True)
+        ]
+        if not any(one is not None for one in made[name]):
+            del made[name]
 
 
 def _value(draw: st.DrawFn, element: Element, version: FhirVersion, depth: int) -> Any:

@@ -82,7 +82,7 @@ def test_prefer(service: Running, base: str) -> None:
         pytest.param({"resourceType": "Observation"}, 400, "structure", ["Patient.resourceType"], id="C-108 type"),
         pytest.param({"name": "Quintero"}, 400, "structure", ["Patient.name"], id="C-108 name"),
         pytest.param({"name": ["Quintero"]}, 400, "structure", ["Patient.name[0]"], id="C-108 name item"),
-        pytest.param({"shoeSize": 44}, 400, "structure", ["Patient"], id="unknown element"),
+        pytest.param({"shoeSize": 44}, 400, "structure", ["Patient.shoeSize"], id="unknown element"),
         pytest.param({"address": []}, 400, "structure", ["Patient.address"], id="empty list"),
         pytest.param(
             {"identifier": [{"value": "1"}]}, 400, "required", ["Patient.identifier[0].system"], id="C-125 system"

@@ -127,4 +127,4 @@ def _listed(old: str, new: str) -> Turn:
 
 def _first(old: str, new: str) -> Turn:
     names = {old: new, f"_{old}": f"_{new}"}
-    return lambda part: {names[name]: value[0] for name, value in part.items() if value}
+    return lambda part: {names[name]: value[0] for name, value in part.items() if value and value[0] is not None}

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
+from json import JSONDecodeError
 from typing import Any, Final
 from urllib.parse import parse_qsl
 
@@ -173,7 +174,9 @@ async def _read(text: bytes) -> Json:
     try:
         return await asyncio.to_thread(read_strictly, text) if len(text) > LARGE_BYTES else read_strictly(text)
     except NO_JSON as error:
-        raise refuse(Category.STRUCTURE, "The body is no JSON that can be read.", location="http.body") from error
+        place = f" (line {error.lineno}, column {error.colno})" if isinstance(error, JSONDecodeError) else ""
+        told = f"The body is no JSON that can be read{place}."
+        raise refuse(Category.STRUCTURE, told, location="http.body") from error
 
 
 def _metadata(service: Service, version: FhirVersion, call: Call) -> Answer:

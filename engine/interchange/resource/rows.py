@@ -55,7 +55,9 @@ def spans(value: Json) -> Iterator[Span]:
     elif isinstance(value, dict):
         low, high = span(value.get("start", "")), span(value.get("end", ""))
         if low or high:
-            yield (low[0] if low else NEVER, high[1] if high else EVER)
+            first, last = (low[0] if low else NEVER), (high[1] if high else EVER)
+            # One that ends before it begins covers what lies between: nobody else would find it.
+            yield min(first, last), max(first, last)
         for inner in (*value.get("event", ()), value.get("repeat", {}).get("boundsPeriod")):
             yield from spans(inner)
 

@@ -1,0 +1,34 @@
+"""Nulls in lists of primitives: they keep the places of values and of what stands beside these (FHIR JSON, 2.6.2)."""
+
+from typing import Any, Final
+
+Json = Any
+
+STAND_IN: Final = {"id": "padding"}
+
+
+def filled(part: Json) -> Json:
+    """Return a part of a resource with something in the place of each null that pads a list.
+
+    Schemas know no such null. One beside which nothing stands is no padding, and stays.
+    """
+    if isinstance(part, list):
+        return [filled(one) for one in part]
+    if not isinstance(part, dict):
+        return part
+    made = {name: filled(value) for name, value in part.items()}
+    for name, value in part.items():
+        other = part.get(name[1:] if name[:1] == "_" else f"_{name}")
+        if isinstance(value, list) and isinstance(other, list) and None in value:
+            made[name] = [
+                _stand_in(name, value) if one is None and other[index : index + 1] not in ([], [None]) else one
+                for index, one in enumerate(made[name])
+            ]
+            # Of which there are only places: nothing of it can be wrong.
+            if name[:1] != "_" and value.count(None) == len(value) and None not in made[name]:
+                del made[name]
+    return made
+
+
+def _stand_in(name: str, values: list[Json]) -> Json:
+    return STAND_IN if name[:1] == "_" else next((one for one in values if one is not None), "")
