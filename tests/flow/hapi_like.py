@@ -26,12 +26,19 @@ class HapiLike(FakeChart):
     `cache_seconds`: how long the ids that a search found are answered again; the resources are shown as they are now.
     `honours_no_cache`: whether a request may ask for a search of its own. `searches`: each search with whether it was
     answered from the cache. `conditional`: whether it creates on condition, and says so; that always searches anew.
+    Its merge is called `$hapi.fhir.merge`. `breaks_on_chains`: a merge whose source is the survivor of another one is
+    answered 500, each time. `broken`: numbers of which every write is answered 500.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.unique_mrn = False
         self.survivor_for_old_numbers = False
+        self.software = {"name": "HAPI FHIR Server", "version": "8.8.0"}
+        self.operations = ["hapi.fhir.merge", "hapi.fhir.undo-merge"]
+        self.merge_paths = {"Patient/$hapi.fhir.merge"}
+        self.breaks_on_chains = False
+        self.broken: set[str] = set()
         self.cache_seconds = CACHE_SECONDS
         self.honours_no_cache = True
         self.conditional = True
@@ -56,6 +63,8 @@ class HapiLike(FakeChart):
     def _answer(self, request: web.Request, path: str, body: bytes) -> web.Response:
         if request.method == "GET" and path in {"Patient", *TYPES}:
             return self._searched(request, path)
+        if request.method in {"PUT", "POST"} and any(f'"{one}"'.encode() in body for one in self.broken):
+            return outcome_of(500, "exception")
         return super()._answer(request, path, body)
 
     def _searched(self, request: web.Request, type_: str) -> web.Response:
@@ -86,8 +95,11 @@ class HapiLike(FakeChart):
         return super()._update(logical_id, body, tag)
 
     def _merge(self, parameters: dict[str, Any]) -> web.Response:
-        answer = super()._merge(parameters)
         given = {item["name"]: item for item in parameters["parameter"]}
+        merged = self.patients[given["source-patient"]["valueReference"]["reference"].removeprefix("Patient/")]
+        if self.breaks_on_chains and any(link["type"] == "replaces" for link in merged.get("link", ())):
+            return outcome_of(500, "exception")  # ClassCastException
+        answer = super()._merge(parameters)
         if answer.status == 200 and "preview" not in given:
             source, target = (given[f"{side}-patient"]["valueReference"]["reference"] for side in ("source", "target"))
             self._take_over(source, target)

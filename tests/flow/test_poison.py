@@ -9,6 +9,7 @@ import orjson
 import pytest
 
 from tests.flow.feed import FeedMessage
+from tests.flow.hapi_like import HapiRig
 from tests.flow.proxy import PATIENT, Call, Fault
 from tests.flow.rig import Rig, Row, channel_file, destination, running
 from tests.flow.test_brakes import merge, person, the, up
@@ -25,7 +26,8 @@ HANG: Final = Fault(status=504, wait_seconds=1.2)
 def described(rig: Rig, **retry: Any) -> None:
     """Describe a destination that holds after eight failures within a second, so that no test waits for minutes."""
     waits = {"first_seconds": 0.05, "max_seconds": 0.4, "hold_after_tries": 8, "hold_after_seconds": 1.0} | retry
-    one = destination(rig.proxy.url, retry=waits, timeout_seconds=1)
+    other = {"auth": {"type": "none"}, "if_none_exist": "identifier"} if isinstance(rig, HapiRig) else {}
+    one = destination(rig.proxy.url, retry=waits, timeout_seconds=1, **other)
     content = channel_file(rig.proxy.url) | {"destinations": [one]}
     (rig.folder / "channels" / "riverbend-adt.yaml").write_bytes(orjson.dumps(content))
 
@@ -140,3 +142,33 @@ async def test_an_outage_holds_nobody(tmp_path: Path) -> None:
         assert not [row for row in rig.rows() if row.state == "held"]
         rig.proxy.script = lambda _call: None
         await rig.until(_all_delivered, 90.0)
+
+
+async def test_a_chain_of_merges_that_a_server_never_carries_out(tmp_path: Path) -> None:
+    """HAPI answers 500 for ever to some: held in its own lanes, and one write that fails so, too; others flow."""
+    rig = HapiRig(tmp_path)
+    try:
+        await rig.open()
+        described(rig, hold_after_tries=4)
+        rig.hapi.breaks_on_chains, rig.hapi.broken = True, {"RB-40"}
+        await up(rig)
+        await rig.sender([person(1), person(2), person(3), merge(2), merge(1), person(40)], 1).run()
+        await rig.until(lambda rows: [row.reason for row in rows[4:]] == ["http-500"] * 2)
+        await rig.sender([person(number) for number in range(60, 60 + OTHERS)], 8).run()
+        rows = await rig.until(lambda rows: len(_ended(rows)) == len(rows) == OTHERS + 6, 2 * FLOWS_SECONDS)
+        assert {row.control_id: (row.state, row.reason) for row in rows if row.state == "held"} == {
+            "M1": HELD,
+            "P40": HELD,
+        }
+        assert {call.path for call in rig.proxy.calls if "$" in call.path} == {f"{PATIENT}/$hapi.fhir.merge"}
+        rig.hapi.breaks_on_chains, rig.hapi.broken = False, set()
+        for name in ("M1", "P40"):
+            await rig.ask("messages.release", entry=_of(rows, name).seq)
+        await rig.until(_all_delivered)
+        assert len(rig.hapi.numbered("RB-40")) == 1
+    finally:
+        await rig.close()
+
+
+def _ended(rows: list[Row]) -> list[Row]:
+    return [row for row in rows if row.state in {"delivered", "held"}]
