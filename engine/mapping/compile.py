@@ -137,6 +137,10 @@ class Mapping:
         """Return whom the message speaks of, what is to be done with it, and what forbids that."""
         return self._reader.subject(message)
 
+    def names(self, trigger: str) -> bool:
+        """Say whether the event table has a row for a trigger event, whatever the standard knows of it."""
+        return trigger in self._reader.events
+
     def plan(self, message: Message) -> Plan:
         """Return what the message asks of a FHIR server; no interactions for a filtered one.
 

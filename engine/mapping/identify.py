@@ -48,7 +48,7 @@ class SubjectReader:
     def __init__(self, table: EventTable, identifiers: Identifiers, setting: Setting, stamps: Stamps) -> None:
         self._stamps = stamps
         self._sides: Kept[Hashable, Identities] = Kept(MAX_KEPT)
-        self._table = table
+        self._table, self.events = table, frozenset(table.rules)
         self._identifiers = identifiers
         self._setting = setting
         self._fields = tuple((name[:3], int(name[4:]), name) for name in table.identity.fields)
