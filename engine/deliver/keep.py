@@ -27,6 +27,7 @@ from engine.fhir.changes import alone, created, grow
 from engine.fhir.digest import digest
 from engine.fhir.moves import Moved, moved, remember_former, restate, settle, settled
 from engine.fhir.patient import carries
+from engine.fhir.period import REVERSED, keep_forward
 from engine.fhir.places import begun, traced
 from engine.fhir.plan import ElementChange, Identity, Keep, ResourceRecord, StatusMove
 from engine.fhir.references import local_names, resolved
@@ -217,6 +218,8 @@ class _Keeping:
             body[move.element] = self._created()
         said = created(self._first()).body
         body |= created(self.interaction.defaults).body | said
+        if keep_forward(body, {}, {}, {}):
+            self.exchange.note(REVERSED)
         if record.holder:
             body[record.holder] = _holding(record, self.exchange.references[record.patient])
         return body
@@ -265,6 +268,7 @@ class _Keeping:
             if fill and not kept_out:
                 owned[move.element] = (digest(step.status),)
             remember_former(body, found.body, move, self.at)
+        turned = (REVERSED,) if keep_forward(body, found.body, owned, mine) else ()
         body["identifier"] = _numbers(body.get("identifier") or [], record)
         if not body["identifier"]:
             del body["identifier"]
@@ -273,7 +277,7 @@ class _Keeping:
             reference = self.exchange.references[record.patient]
             if held_by(body, record.holder) != reference:
                 body[record.holder] = _holding(record, reference)
-        return body, owned, (*result.flags, *((step.note,) if step.note else ()))
+        return body, owned, (*result.flags, *turned, *((step.note,) if step.note else ()))
 
     def _remember(self, resource: Stored, owned: dict[str, tuple[str, ...]]) -> None:
         exchange, record = self.exchange, self.record

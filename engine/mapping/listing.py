@@ -13,13 +13,14 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
 from engine.fhir.changes import OTHERS
+from engine.fhir.period import REVERSED, without_reversed
 from engine.fhir.plan import ElementChange, Identity, Keep, ResourceRecord, Retire
 from engine.hl7.leaf import NULL
 from engine.hl7.message import Segment
 from engine.mapping.kept import Kept
 from engine.mapping.node import Step
 from engine.mapping.patient import made_identifiers
-from engine.mapping.pointing import Refers, names_in, pointed, resolved
+from engine.mapping.pointing import Refers, names_in, pointed, referring, resolved
 from engine.mapping.reading import Reading, Sources
 from engine.mapping.shape import Shapes
 from engine.mapping.slices import Identifiers, Writer
@@ -278,6 +279,10 @@ class Listing:
             return NOTHING
         action = self._action(reading)
         changes, refers = self._changes(reading)
+        if any(change.element.endswith(".end") for change in changes):
+            changes, turned = without_reversed(changes)
+            refers = referring(changes) if turned else refers
+            reading.warnings += [f"{REVERSED} {rules.segment}"] if turned else []
         if not any(key) or (action != DELETE and rules.needs and not rules.needs <= _given(changes)):
             reading.place = rules.segment
             reading.warn("not-whole")

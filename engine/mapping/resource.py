@@ -5,6 +5,7 @@ As with the Patient, what a slice says depends on the text of its fields alone, 
 
 from typing import Any, Final, NamedTuple
 
+from engine.fhir.period import REVERSED, without_reversed
 from engine.fhir.plan import ElementChange, Identity, Keep, ResourceRecord
 from engine.hl7.leaf import Null
 from engine.mapping.identifier import Authority, Identifiers
@@ -117,7 +118,9 @@ class ResourceMapping:
                 reading.warnings += said.warnings
             if said.made:
                 reading.made.update(said.made)
-        return tuple(changes)
+        kept, turned = without_reversed(changes)
+        reading.warnings += [f"{REVERSED} {self.type_}.{name}" for name in turned]
+        return kept
 
     def _found(self, reading: Reading, numbers: tuple[Number, ...]) -> tuple[tuple[Identity, dict[str, Any]], ...]:
         found: dict[Identity, dict[str, Any]] = {}

@@ -2,6 +2,7 @@
 
 from typing import Any, Final, NamedTuple
 
+from engine.fhir.period import REVERSED, is_reversed
 from engine.hl7.leaf import NULL, Null
 from engine.mapping.expression import Field
 from engine.mapping.function import function_of
@@ -135,6 +136,16 @@ def defaulted(item: Step, default: Made) -> Step:
             if isinstance(extra, dict):
                 return {**extra, **found}
         return found
+
+    return step
+
+
+def forward(period: Step) -> Step:
+    """Return a step that makes no period which ends before it begins, with a warning."""
+
+    def step(scope: Any, reading: Reading) -> Any:
+        found = period(scope, reading)
+        return reading.warn(REVERSED) if is_reversed(found) else found
 
     return step
 

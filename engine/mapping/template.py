@@ -35,6 +35,7 @@ from engine.mapping.steps import (
     each_segment,
     filled,
     first_of,
+    forward,
     guarded,
     joined,
     object_of,
@@ -42,6 +43,7 @@ from engine.mapping.steps import (
 
 RESERVED: Final = frozenset({"each", "as", "when", "unless", "needs", "default", "fill", "slice"})
 EXTENSION: Final = "Extension"
+PERIOD: Final = "Period"
 TYPE_KEYS: Final = frozenset({"datatype", "extends", "to", "needs", "elements", "value", "also"})
 
 
@@ -194,6 +196,8 @@ class Compiler:
         node = object_of(made, self._needs(value, scope, known), told, held=scope.held)
         content = [one for _, one in made if not one.fixed]
         names, always = frozenset(name for name, _ in made), not content or any(one.always for one in content)
+        if type_ == PERIOD:
+            node = Asked(forward(function_of(node)))
         node = guarded(node, self.guards(value, scope))
         return Made(node, not content, any_mask(content), names=names, always=always)
 

@@ -487,3 +487,19 @@ async def test_swap_of_beds(ward):
     patient = ward.find("Patient", MRN, other)
     body = ward.find("Encounter", VISITS, two, f"&patient={patient['id']}")
     assert body["location"][0]["location"]["display"] == "3W 312 A"
+
+
+async def test_no_period_ends_before_it_begins(ward):
+    """A discharge before the stored admission leaves the period as it was, and no place with a reversed one."""
+    visit = f"{ward.name}-V"
+    await ward.say("A01", pv1(visit, begin="20260305080000"), at="20260305080000")
+    before = ward.visit(visit)["period"]
+    verdict = await ward.say("A03", pv1(visit, end="20260302080000"), at="20260306080000")
+    assert "period-reversed" in verdict.notes
+    body = ward.visit(visit)
+    assert (body["status"], body["period"]) == ("finished", before)
+    assert all(
+        one.get("period", {}).get("end", "9") > one.get("period", {}).get("start", "") for one in body["location"]
+    )
+    await ward.say("A03", pv1(visit, end="20260309080000"), at="20260309080000")
+    assert ward.visit(visit)["period"]["end"] == "2026-03-09T08:00:00+00:00"

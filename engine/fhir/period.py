@@ -1,0 +1,73 @@
+"""Periods: none is written that ends before it begins, whichever message told which end of it."""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from engine.fhir.digest import digest
+from engine.fhir.moves import PERIOD, Body, Slices
+from engine.fhir.plan import ElementChange
+
+REVERSED: Final = "period-reversed"
+DATE: Final = len("2026-03-01")
+PARTS: Final = ("start", "end")
+
+
+def is_reversed(period: Any) -> bool:
+    """Say whether a period ends before it begins, by the coarser of its two precisions; one end alone is none."""
+    start, end = (str(period.get(part) or "") for part in PARTS) if isinstance(period, dict) else ("", "")
+    if not (start and end):
+        return False
+    width = min(len(start), len(end), DATE)
+    if len(start) <= DATE or len(end) <= DATE:
+        return start[:width] > end[:width]
+    try:
+        return datetime.fromisoformat(start) > datetime.fromisoformat(end)
+    except (ValueError, TypeError):
+        return False
+
+
+def without_reversed(changes: Iterable[ElementChange]) -> tuple[tuple[ElementChange, ...], tuple[str, ...]]:
+    """Return changes without both ends of what one message tells the wrong way round, and which elements these are."""
+    changes = tuple(changes)
+    told: dict[str, dict[str, Any]] = {}
+    for one in changes:
+        root, _, part = one.element.partition(".")
+        if part in PARTS and one.items:
+            told.setdefault(root, {})[part] = one.items[0]
+    roots = tuple(root for root, period in told.items() if is_reversed(period))
+    names = {f"{root}.{part}" for root in roots for part in PARTS}
+    return (tuple(one for one in changes if one.element not in names) if roots else changes), roots
+
+
+def keep_forward(body: Body, before: Body, owned: Slices, mine: Mapping[str, tuple[str, ...]]) -> bool:
+    """Leave in place what a period was, and parts of lists without theirs, where they would be reversed.
+
+    `owned` is what the source owns of the body, `mine` what it owned before. Say whether anything was.
+    """
+    found = False
+    if is_reversed(body.get(PERIOD)) and body[PERIOD] != before.get(PERIOD):
+        found = True
+        body.pop(PERIOD)
+        body |= {PERIOD: before[PERIOD]} if PERIOD in before else {}
+        for part in PARTS:
+            owned.pop(f"{PERIOD}.{part}", None)
+        owned |= {name: mine[name] for part in PARTS if (name := f"{PERIOD}.{part}") in mine}
+    marks: dict[str, str] = {}
+    for name, items in body.items():
+        if isinstance(items, list) and any(_turned(item, before.get(name)) for item in items):
+            plain = [_plain(item) if _turned(item, before.get(name)) else item for item in items]
+            marks |= {digest(item): digest(bare) for item, bare in zip(items, plain, strict=True) if item is not bare}
+            body[name] = plain
+    for name, held in owned.items():
+        if not marks.keys().isdisjoint(held):
+            owned[name] = tuple(marks.get(mark, mark) for mark in held)
+    return found or bool(marks)
+
+
+def _turned(item: Any, before: Any) -> bool:
+    return isinstance(item, dict) and is_reversed(item.get(PERIOD)) and item not in (before or ())
+
+
+def _plain(item: Body) -> Body:
+    return {name: value for name, value in item.items() if name != PERIOD}
