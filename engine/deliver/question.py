@@ -5,6 +5,7 @@ from enum import StrEnum
 
 from engine.deliver.criteria import criteria
 from engine.deliver.exchange import Exchange
+from engine.deliver.recall import recall
 from engine.deliver.stored import Stored
 from engine.deliver.unseen import search_patients
 from engine.errors import PermanentDeliveryError
@@ -41,7 +42,7 @@ async def question(exchange: Exchange, plan: Plan, named: str = "") -> Question:
     """
     first = None
     for identities, record in _sides(plan):
-        found = await search_patients(exchange, identities)
+        found = await search_patients(exchange, identities, await recall(exchange, identities), {})
         matches = (*found.shown, *found.hidden)
         if not matches and record is not None:
             matches = await _alike(exchange, record)

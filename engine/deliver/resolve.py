@@ -1,13 +1,13 @@
 """Resolving: which record of the server a message's identifiers stand for, never by choosing."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.deliver.absorbed import Absorbed, head_of, replaced_with
 from engine.deliver.exchange import Exchange
 from engine.deliver.recall import recall
 from engine.deliver.stored import Stored
-from engine.deliver.unseen import search_patients
+from engine.deliver.unseen import Facts, Looked, search_patients
 from engine.deliver.verdict import CHOSEN, MERGED_AWAY, Known
 from engine.errors import HeldDeliveryError
 from engine.fhir.patient import carries, carries_any, current_numbers, replaced_by
@@ -36,35 +36,34 @@ async def resolve(exchange: Exchange, identities: Sequence[Identity], *, remembe
     Raises HeldDeliveryError: `ambiguous-identity`, `identity-conflict`, `identity-unproven`, `merge-loop`,
     `survivor-missing`.
     """
-    looked: dict[str, Stored | None] = {}
-    if remembered:
-        found = await _remembered(exchange, identities, looked)
-        if found is not None:
-            return found
-    resolutions = await _resolutions(exchange, identities, looked)
+    cached = exchange.server.cache.find(identities) if remembered else None
+    if cached is not None:
+        return Resolution(cached)
+    looked: Looked = {}
+    known = await recall(exchange, identities)
+    found = await _remembered(exchange, identities, known, looked) if remembered else None
+    if found is not None:
+        return found
+    resolutions = await _resolutions(exchange, identities, known, looked)
     if not resolutions:
-        return None if remembered else await _chosen(exchange, identities)
-    chosen = await _chosen(exchange, identities) if len(resolutions) > 1 else None
+        return None if remembered else await _chosen(exchange, known)
+    chosen = await _chosen(exchange, known) if len(resolutions) > 1 else None
     found = chosen or _only(resolutions, identities)
     if (
         not chosen
         and _another_registration(found, identities[0])
         and not await replaced_with(exchange, found.patient, identities[:1])
     ):
-        found = await _chosen(exchange, identities)
+        found = await _chosen(exchange, known)
         if found is None:
             raise HeldDeliveryError("identity-conflict")
     return found
 
 
 async def _remembered(
-    exchange: Exchange, identities: Sequence[Identity], looked: dict[str, Stored | None]
+    exchange: Exchange, identities: Sequence[Identity], known: Facts, looked: Looked
 ) -> Resolution | None:
-    """Return the record that the cache or the journal knows for all of the identifiers; `looked`: what was read."""
-    cached = exchange.server.cache.find(identities)
-    if cached is not None:
-        return Resolution(cached)
-    known = await recall(exchange, identities)
+    """Return the record that all of the identifiers are known to stand for; `looked` gets what was read."""
     records = {known[identity].logical_id for identity in identities if identity in known}
     if len(records) != 1 or not all(_certain(known.get(identity)) for identity in identities):
         return None
@@ -78,14 +77,14 @@ async def _remembered(
 
 
 async def _resolutions(
-    exchange: Exchange, identities: Sequence[Identity], looked: Mapping[str, Stored | None]
+    exchange: Exchange, identities: Sequence[Identity], known: Facts, looked: Looked
 ) -> tuple[Resolution, ...]:
     """Return what the identifiers lead to at the server, each record once.
 
     A match that nothing shows to have one of them is held, unless records that the search hides have them all: it is
     one of a while ago then, and shows who had them.
     """
-    matches = await search_patients(exchange, identities, looked)
+    matches = await search_patients(exchange, identities, known, looked)
     had = all(any(carries(match.body, identity) for match in matches.hidden) for identity in identities)
     found: dict[str, Resolution] = {}
     for match in (*matches.shown, *matches.hidden):
@@ -97,9 +96,8 @@ async def _resolutions(
     return tuple(found.values())
 
 
-async def _chosen(exchange: Exchange, identities: Sequence[Identity]) -> Resolution | None:
+async def _chosen(exchange: Exchange, known: Facts) -> Resolution | None:
     """Return the record that an operator chose, while it is there and was not merged away."""
-    known = await recall(exchange, identities)
     records = {one.logical_id for one in known.values() if one.status == CHOSEN}
     patient = await exchange.read(records.pop()) if len(records) == 1 else None
     return None if patient is None or replaced_by(patient.body) else Resolution(patient)

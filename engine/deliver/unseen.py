@@ -16,7 +16,8 @@ from engine.errors import HeldDeliveryError
 from engine.fhir.patient import carries, carries_any, replaced_by
 from engine.fhir.plan import Identity
 
-Looked = Mapping[str, Stored | None]
+Facts = Mapping[Identity, Known]
+Looked = dict[str, Stored | None]
 
 
 class Matches(NamedTuple):
@@ -26,19 +27,18 @@ class Matches(NamedTuple):
     hidden: tuple[Stored, ...]
 
 
-async def search_patients(exchange: Exchange, identities: Sequence[Identity], looked: Looked | None = None) -> Matches:
+async def search_patients(exchange: Exchange, identities: Sequence[Identity], known: Facts, looked: Looked) -> Matches:
     """Return the Patients that the identifiers stand for.
 
-    `looked`: records that were read already, by id. Raises HeldDeliveryError `survivor-missing` where all that is known
-    is a merge into a record that is not there.
+    `known`: what is known of them. `looked`: records that were read already, by id. Raises HeldDeliveryError
+    `survivor-missing` where all that is known is a merge into a record that is not there.
     """
     shown = await exchange.find(identities)
-    known = await recall(exchange, identities)
     found = {match.logical_id: match for match in shown}
     for one in known.values():
         if _carried(shown, one.identity) and one.status != CHOSEN:
             continue
-        patient = await (_survivor if one.status == MERGED_AWAY else _holder)(exchange, one, found, looked or {})
+        patient = await (_survivor if one.status == MERGED_AWAY else _holder)(exchange, one, found, looked)
         if patient is not None and patient.logical_id not in found and _stands(patient, one, identities):
             found[patient.logical_id] = patient
     return Matches(shown, tuple(found.values())[len(shown) :])
@@ -70,7 +70,7 @@ def _stands(patient: Stored, known: Known, identities: Sequence[Identity]) -> bo
     return known.status == MERGED_AWAY or carries_any(patient.body, identities)
 
 
-async def _holder(exchange: Exchange, known: Known, found: Looked, looked: Looked) -> Stored | None:
+async def _holder(exchange: Exchange, known: Known, found: Mapping[str, Stored], looked: Looked) -> Stored | None:
     """Return the record that an identifier is known to stand for; the one it was merged into where that has it now."""
     if known.logical_id in found:
         return None
@@ -80,7 +80,7 @@ async def _holder(exchange: Exchange, known: Known, found: Looked, looked: Looke
     return await head_of(exchange, patient)
 
 
-async def _survivor(exchange: Exchange, known: Known, found: Looked, looked: Looked) -> Stored | None:
+async def _survivor(exchange: Exchange, known: Known, found: Mapping[str, Stored], looked: Looked) -> Stored | None:
     """Return the record that an identifier is known to have been merged into."""
     trail = await trail_of(exchange, known)
     if not trail or any(logical_id in found for logical_id in trail):
