@@ -88,6 +88,7 @@ class Limits(Frozen):
     connections_per_address: int = Field(8, ge=1, le=_MANY, description="connections at once from one address")
     segments: int = Field(10_000, ge=1, le=_MANY, description="segments of one message")
     repetitions: int = Field(100_000, ge=1, le=_MANY, description="repetitions in one message")
+    identities: int = Field(500, ge=1, le=_MANY, description="numbers of patients in one message")
     unread_reply_bytes: int = Field(
         65_536, ge=1024, le=268_435_456, description="replies that the sender has not read before reading stops"
     )

@@ -170,13 +170,13 @@ class Claims:
             self.returned(seq, destination)
         self._connection.execute(GIVE_SOME_BACK, (destination, orjson.dumps(list(seqs)).decode()))
 
-    def joined(self, lane: int, into: int) -> None:
-        """Note that a lane went into another one."""
+    def joined(self, gone: frozenset[int], into: int) -> None:
+        """Note that lanes went into another one."""
         for destination, out in self._out.items():
             for seq, one in out.items():
-                if lane in one.lanes:
+                if not gone.isdisjoint(one.lanes):
                     self._undo.append((destination, seq, one))
-                    lanes = tuple(sorted({into if each == lane else each for each in one.lanes}))
+                    lanes = tuple(sorted({into if each in gone else each for each in one.lanes}))
                     out[seq] = Out(lanes, one.ambiguous)
 
     def next_due(self, destination: str) -> datetime | None:

@@ -19,18 +19,18 @@ REMEMBERED: Final = 100_000
 FIND: Final = "SELECT identity, lane FROM lane_of WHERE key = ?"
 ADD: Final = "INSERT INTO lane_of (identity, key, lane) VALUES (?, ?, ?)"
 MEMBERS: Final = "SELECT COUNT(*) FROM (SELECT 1 FROM lane_of WHERE lane = ? LIMIT ?)"
-REPOINT: Final = "UPDATE lane_of SET lane = ? WHERE lane = ?"
+REPOINT: Final = "UPDATE lane_of SET lane = ? WHERE lane IN (SELECT value FROM json_each(?))"
 LANES_OF: Final = """
 SELECT DISTINCT lane FROM lane_of WHERE identity IN (SELECT value FROM json_each(?)) ORDER BY lane
 """
-MOVED_KEYS: Final = "SELECT key FROM lane_of WHERE lane = ?"
+MOVED_KEYS: Final = "SELECT key FROM lane_of WHERE lane IN (SELECT value FROM json_each(?))"
 
 NEXT_DESTINATION: Final = "SELECT MIN(destination) FROM queue WHERE destination > ?"
 QUEUED: Final = """
-SELECT q.seq, d.lanes FROM queue AS q JOIN delivery AS d ON d.seq = q.seq AND d.destination = q.destination
-WHERE q.destination = ? AND q.lane = ?
+SELECT DISTINCT d.seq, d.lanes FROM json_each(?2) AS place CROSS JOIN queue AS q CROSS JOIN delivery AS d
+WHERE q.destination = ?1 AND q.lane = place.value AND d.seq = q.seq AND d.destination = q.destination
 """
-LEAVE: Final = "DELETE FROM queue WHERE destination = ? AND lane = ? AND seq = ?"
+LEAVE: Final = "DELETE FROM queue WHERE destination = ? AND lane IN (SELECT value FROM json_each(?))"
 ENTER: Final = "INSERT INTO queue (destination, lane, seq) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
 RENAME_LANES: Final = "UPDATE delivery SET lanes = ? WHERE seq = ? AND destination = ?"
 
@@ -43,13 +43,13 @@ AND seq IN (SELECT seq FROM queue WHERE destination = ? AND lane = ?)
 
 MOVE_APPLIED: Final = """
 INSERT INTO applied (destination, lane, source, event_at, seq)
-SELECT destination, ?, source, event_at, seq FROM applied WHERE lane = ? AND true
+SELECT destination, ?, source, event_at, seq FROM applied WHERE lane IN (SELECT value FROM json_each(?)) AND true
 ON CONFLICT (destination, lane, source) DO UPDATE SET
   event_at = CASE WHEN applied.event_at IS NULL OR excluded.event_at > applied.event_at
              THEN COALESCE(excluded.event_at, applied.event_at) ELSE applied.event_at END,
   seq = CASE WHEN excluded.seq > applied.seq THEN excluded.seq ELSE applied.seq END
 """
-FORGET_APPLIED: Final = "DELETE FROM applied WHERE lane = ?"
+FORGET_APPLIED: Final = "DELETE FROM applied WHERE lane IN (SELECT value FROM json_each(?))"
 
 
 class Placed(NamedTuple):
@@ -68,12 +68,12 @@ class _Spot(NamedTuple):
 class Lanes:
     """Looks lanes up, makes and unites them; lives in the writer thread, inside its transactions.
 
-    `joining` is called before lanes are joined, so that what is not yet written can be; `joined` is told of every
-    lane that went into another one, as (lane, into).
+    `joining` is called before lanes are joined, so that what is not yet written can be; `joined` is told of the
+    lanes that went into another one, as (lanes, into). Joining many costs as much as there are of them.
     """
 
     def __init__(
-        self, connection: Connection, joined: Callable[[int, int], None], sealing: Sealing | None = None
+        self, connection: Connection, joined: Callable[[frozenset[int], int], None], sealing: Sealing | None = None
     ) -> None:
         self._connection = connection
         self._sealing = sealing
@@ -139,36 +139,36 @@ class Lanes:
         """Make all keys one lane, the oldest; say whether anything changed."""
         spots = {key: self._spot(key) for key in keys}
         lanes = sorted({spot.lane for spot in spots.values()})
-        for lane in lanes[1:]:
-            self._join(lanes[0], lane)
+        if len(lanes) > 1:
+            self._join(lanes[0], frozenset(lanes[1:]))
         for key, spot in spots.items():
             self._remember(key, _Spot(spot.identity, lanes[0]))
         return len(lanes) > 1
 
-    def _join(self, into: int, lane: int) -> None:
+    def _join(self, into: int, gone: frozenset[int]) -> None:
         self.joining()
         execute = self._connection.execute
-        for (key,) in execute(MOVED_KEYS, (lane,)).fetchall():
+        lanes = orjson.dumps([*gone]).decode()
+        for (key,) in execute(MOVED_KEYS, (lanes,)).fetchall():
             spot = self._spots.get(key)
             if spot is not None:
                 self._spots[key] = _Spot(spot.identity, into)
-        execute(REPOINT, (into, lane))
+        execute(REPOINT, (into, lanes))
         destination = ""
         while destination := execute(NEXT_DESTINATION, (destination,)).fetchone()[0]:
-            self._join_queue(destination, into, lane)
-        execute(MOVE_APPLIED, (into, lane))
-        execute(FORGET_APPLIED, (lane,))
-        self._joined(lane, into)
+            self._join_queue(destination, into, gone, lanes)
+        execute(MOVE_APPLIED, (into, lanes))
+        execute(FORGET_APPLIED, (lanes,))
+        self._joined(gone, into)
 
-    def _join_queue(self, destination: str, into: int, lane: int) -> None:
-        execute = self._connection.execute
-        rows = execute(QUEUED, (destination, lane)).fetchall()
-        for seq, lanes in rows:
-            renamed = sorted({into if one == lane else one for one in orjson.loads(lanes)})
-            execute(RENAME_LANES, (orjson.dumps(renamed).decode(), seq, destination))
-            execute(LEAVE, (destination, lane, seq))
-            execute(ENTER, (destination, into, seq))
+    def _join_queue(self, destination: str, into: int, gone: frozenset[int], lanes: str) -> None:
+        execute, many = self._connection.execute, self._connection.executemany
+        rows = execute(QUEUED, (destination, lanes)).fetchall()
         if rows:
+            renamed = [(sorted({into if one in gone else one for one in orjson.loads(old)}), seq) for seq, old in rows]
+            many(RENAME_LANES, [(orjson.dumps(new).decode(), seq, destination) for new, seq in renamed])
+            execute(LEAVE, (destination, lanes))
+            many(ENTER, [(destination, into, seq) for seq, _old in rows])
             execute(DEMOTE, (destination, destination, into, destination, into))
 
     def _is_crowded(self, lane: int) -> bool:

@@ -8,7 +8,7 @@ Whatever comes in gets a row, even what cannot be parsed; an acknowledgement lea
 import asyncio
 import itertools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Final
 
@@ -38,7 +38,12 @@ FAULT: Final = Finding(
     ErrorCode.APPLICATION, "engine-error", (), "The message could not be judged; call the engine's operator"
 )
 
+# Messages of one batch that are judged and wait for the journal at a time; others come in between.
+OF_A_BATCH: Final = 32
+
 GOOD: Final = frozenset({AckCode.AA, AckCode.CA})
+
+_Replying = Callable[[], Coroutine[None, None, Reply]]
 
 _log = telemetry.logger()
 
@@ -92,10 +97,20 @@ class Intake:
             _log.error("not stored", channel=self._name, error=type(error).__name__)
             return self._not_stored(block, feed, error)
 
-    async def _message(self, raw: bytes, peer: Peer, feed: Feed, batch: str = "") -> Reply:
+    async def _message(self, raw: bytes, peer: Peer, feed: Feed) -> Reply:
+        reply = await self._taken(raw, peer, feed)
+        return await reply()
+
+    async def _of_batch(self, raw: bytes, peer: Peer, feed: Feed, name: str) -> "asyncio.Future[Reply]":
+        """Judge and record a message of a batch; return its reply, which may wait for its delivery."""
+        reply = await self._taken(raw, peer, feed, name)
+        return asyncio.ensure_future(reply())
+
+    async def _taken(self, raw: bytes, peer: Peer, feed: Feed, batch: str = "") -> _Replying:
+        """Judge and record a message; return what waits for its reply, to be called at once."""
         header = read_header(raw)
         if header is None:
-            return await self._no_header(raw, peer, feed)
+            return partial(_now, await self._no_header(raw, peer, feed))
         judged = self._judged(raw, header, feed)
         mode = mode_of(header, feed.channel.acknowledgement_mode)
         speech = self._speech(header, judged, feed)
@@ -109,8 +124,8 @@ class Intake:
         self._tally.count(entry, recorded, feed.channel.base_uri)
         self._recorded(recorded, judged, feed)
         if on_delivery:
-            return await self._on_delivery(recorded, mode, speech, feed)
-        return self._stored(recorded, mode, judged, speech, ack)
+            return partial(self._on_delivery, recorded, mode, speech, feed)
+        return partial(_now, self._stored(recorded, mode, judged, speech, ack))
 
     def _judged(self, raw: bytes, header: Header, feed: Feed) -> Judgement:
         try:
@@ -160,7 +175,11 @@ class Intake:
         for warning in batch.warnings:
             _log.warning("batch", channel=self._name, reason=warning)
         name = batch.control_id.decode("ascii", "replace")
-        replies = await asyncio.gather(*(self._message(raw, peer, feed, name) for raw in batch.messages))
+        waiting: list[asyncio.Future[Reply]] = []
+        for at in range(0, len(batch.messages), OF_A_BATCH):
+            some = batch.messages[at : at + OF_A_BATCH]
+            waiting += await asyncio.gather(*(self._of_batch(raw, peer, feed, name) for raw in some))
+        replies = await asyncio.gather(*waiting)
         acks = tuple(reply.now if isinstance(reply.now, bytes) else b"" for reply in replies)
         told = tuple(reply.written for reply in replies if reply.written)
 
@@ -210,6 +229,10 @@ class Intake:
 
     def _sent(self, seq: int, arrived: bool) -> None:
         self._journal.acknowledged(seq, AckOutcome.SENT if arrived else AckOutcome.UNSENT)
+
+
+async def _now(reply: Reply) -> Reply:
+    return reply
 
 
 async def _at_once(content: bytes) -> bytes:

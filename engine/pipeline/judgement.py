@@ -55,7 +55,7 @@ def judge(raw: bytes, header: Header, channel: Channel, mapping: Mapping) -> Jud
     findings = judge_parts(message)
     if findings:
         return _refused(findings)
-    judged = _of_subject(message, mapping.identify(message))
+    judged = _of_subject(message, mapping.identify(message), channel.limits.identities)
     return judged if channel.conformance == "off" else _held_to_the_standard(judged, message, channel)
 
 
@@ -86,7 +86,9 @@ def read_message(raw: bytes, channel: Channel) -> Message:
     )
 
 
-def _of_subject(message: Message, subject: Subject) -> Judgement:
+def _of_subject(message: Message, subject: Subject, most: int) -> Judgement:
+    if sum(len(group) for group in subject.patients) > most:
+        return _refused((_finding("too-many-identities", "more patient numbers than this channel allows", "PID-3"),))
     if subject.findings:
         return Judgement(State.REJECTED, subject.findings[0].reason, subject.findings, message, subject)
     state = State.FILTERED if subject.action == "filter" else State.RECEIVED

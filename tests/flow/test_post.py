@@ -14,6 +14,7 @@ from engine.pipeline.configuration import Files
 from engine.pipeline.engine import Engine, now
 from engine.pipeline.pauses import Pause
 from engine.pipeline.post import HL7, PostDoors
+from engine.receive.block import Block, BlockKind
 from engine.receive.reply import Peer
 from tests.flow.rig import channel_file
 
@@ -158,3 +159,39 @@ async def test_without_room_on_the_disk_the_answer_is_ar_and_the_engine_goes_on(
         reserve.free_bytes = kept
         assert b"MSA|AA|" in (await door.post(message(f"F{turn}")))[2]
     assert not door.engine.failed.is_set()
+
+
+async def test_a_large_batch_lets_other_senders_through(tmp_path: Path) -> None:
+    """Whoever sends one message while thousands of another sender's come in one block is answered among the first."""
+    engine = await opened(tmp_path)
+    intake = engine.doors.intakes["riverbend-adt"]
+    count = 2000
+    block = b"BHS|^~\\&|REG|RIVERBEND|X|Y|||||77\r" + b"".join(message(f"B{at}") for at in range(count)) + b"BTS|\r"
+    batch = asyncio.ensure_future(intake.answer(Block(block, BlockKind.COMPLETE, 0.0, 0.0), HERE))
+    while engine.journal.counts[0] < 2:  # noqa: ASYNC110 - until the first messages of the batch are stored
+        await asyncio.sleep(0)
+    reply = await intake.answer(Block(message("ONE"), BlockKind.COMPLETE, 0.0, 0.0), HERE)
+    assert b"MSA|AA|ONE" in reply.now
+    stored = await engine.journal.read(lambda connection: connection.execute("SELECT MAX(seq) FROM entry").fetchone())
+    assert stored[0] < count // 2
+    acks = (await batch).now
+    assert acks.count(b"MSA|AA|B") == count
+    order = await engine.journal.read(
+        lambda connection: connection.execute("SELECT control_id FROM entry ORDER BY seq").fetchall()
+    )
+    assert [name for (name,) in order if name != "ONE"] == [f"B{at}" for at in range(count)]
+    await engine.stop()
+
+
+@pytest.mark.parametrize(("numbers", "code"), [(20, b"AA"), (21, b"AE")])
+async def test_a_message_may_name_so_many_patients_and_no_more(tmp_path: Path, numbers: int, code: bytes) -> None:
+    """Each number costs the journal a place and the server a search: past the limit the message is refused by name."""
+    engine = await opened(tmp_path, limits={"identities": 20})
+    listed = "~".join(f"{at + 1}^^^RVB^MR" for at in range(numbers))
+    raw = message("N1", pid=f"PID|1||{listed}||Quint^Ada||19840229|F\r")
+    status, _, ack = await Door(engine).post(raw)
+    assert (status, b"MSA|" + code in ack) == (200, True)
+    query = "SELECT state, reason FROM entry"
+    kept = await engine.journal.read(lambda connection: connection.execute(query).fetchone())
+    assert kept == (("received", "") if code == b"AA" else ("rejected", "too-many-identities"))
+    await engine.stop()

@@ -16,7 +16,7 @@ from engine.errors import ForbiddenMoveError
 from engine.journal.entry import UNFINISHED, AckOutcome, NewEntry, Settlement, State
 from engine.journal.journal import Journal
 from engine.journal.reading import Reader
-from tests.journal.desk import Desk, settlement
+from tests.journal.desk import Desk, Opener, settlement
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 DUE = NOW + timedelta(minutes=30)
@@ -245,3 +245,26 @@ async def test_a_probe_is_the_entry_that_was_tried_least(desk: Desk) -> None:
     claimed = [(await desk.journal.claim("d", 1, NOW, least_tried=True))[0].seq for _ in range(4)]
     assert claimed == [three, two, four, one]
     assert await desk.journal.claim("d", 1, NOW, least_tried=True) == ()
+
+
+@pytest.mark.parametrize("known", [False, True], ids=["never seen", "each in a lane of its own, with work"])
+async def test_naming_many_costs_as_much_as_there_are(opened: Opener, tmp_path: Path, known: bool) -> None:
+    """Twice as many numbers are twice the work of the writer, not four times: counted in steps of SQLite."""
+    steps = []
+    for many in (150, 300, 600):
+        folder = tmp_path / str(many)
+        folder.mkdir()
+        async with opened(folder) as desk:
+            keys = tuple(f"s|{number}" for number in range(many))
+            if known:
+                await desk.together([desk.journal.record(desk.entry(key, (key,))) for key in keys])
+            counted = [0]
+
+            def count(counted: list[int] = counted) -> None:
+                counted[0] += 1
+
+            await desk.journal.read(lambda connection, count=count: connection.set_progress_handler(count, 100))
+            await desk.record("all", keys)
+            await desk.journal.read(lambda connection: connection.set_progress_handler(None, 0))
+            steps.append(counted[0])
+    assert steps[2] - steps[1] < 3 * (steps[1] - steps[0])

@@ -90,8 +90,8 @@ JOURNAL: Final = (
     Bug(
         "the numbers of one patient stay in two lanes after a merge",
         "journal/lanes.py",
-        "for lane in lanes[1:]:",
-        "for lane in lanes[2:]:",
+        "self._join(lanes[0], frozenset(lanes[1:]))",
+        "self._join(lanes[0], frozenset(lanes[2:]))",
         ("journal/test_lanes.py",),
     ),
     Bug(
@@ -104,7 +104,7 @@ JOURNAL: Final = (
     Bug(
         "after a merge an older event passes for news",
         "journal/lanes.py",
-        "        execute(MOVE_APPLIED, (into, lane))\n",
+        "        execute(MOVE_APPLIED, (into, lanes))\n",
         "",
         ("pipeline/test_staleness.py",),
     ),
