@@ -661,7 +661,7 @@ PAGES: Final = (
         "ops/web/gatekeeper.py",
         '        if not call.cookie or not self.desk.access.is_csrf(call.cookie, call.form.get(FIELD, "")):\n',
         "        if not call.cookie:\n",
-        ("ops/web/test_csrf.py", "ops/web/test_hostile.py", "ops/web/test_flows.py"),
+        ("ops/web/test_http.py",),
     ),
     Bug(
         "a form from elsewhere is taken",
