@@ -123,3 +123,21 @@ def test_one_of_many_updates_wins(service: Running) -> None:
         codes = sorted(one.result().status_code for one in work)
     assert codes == [200] + [412] * 15
     assert service.ask("GET", path).json()["meta"]["versionId"] == "2"
+
+
+def test_a_forged_replacement(service: Running, base: str) -> None:
+    """C-162: only $merge says of a record that another took its place; of a live one nobody else may."""
+    survivor = service.create(base)["id"]
+    link = [{"other": {"reference": f"Patient/{survivor}"}, "type": "replaced-by"}]
+    made = service.create(base)
+    for body in (patient(link=link), patient(link=link, active=False)):
+        refused = service.ask("POST", f"{base}/Patient", json=body, headers={"prefer": "create-always"})
+        assert issue(refused, 422, "business-rule")["location"] == ["Patient.link[0].type"]
+        path = f"{base}/Patient/{made['id']}"
+        issue(service.ask("PUT", path, json={**body, "id": made["id"]}), 422, "business-rule")
+        new = {"json": {**body, "id": "forged"}, "headers": {"prefer": "create-always"}}
+        issue(service.ask("PUT", f"{base}/Patient/forged", **new), 422, "business-rule")
+    assert service.ask("GET", f"{base}/Patient/{made['id']}").json() == made
+    for kind in ("seealso", "refer"):
+        other = [{"other": {"reference": f"Patient/{survivor}"}, "type": kind}]
+        assert service.ask("PUT", f"{base}/Patient/{made['id']}", json={**made, "link": other}).status_code == 200

@@ -23,6 +23,12 @@ ENCOUNTER = {"reference": "Encounter/e"}
 SOMEONE = {"reference": "Practitioner/p"}
 TEXT = {"text": "words"}
 
+RECORD = {
+    "type": {"coding": [{"system": "http://terminology.hl7.org/CodeSystem/v2-0203", "code": "MR"}]},
+    "system": "urn:x",
+    "value": "1",
+}
+
 
 def coded(system: str, code: str, **more: Any) -> dict[str, Any]:
     """Return a concept of one of HL7's code systems."""
@@ -142,8 +148,8 @@ RULES = [
     differing("MedicationStatement", {"status": "active", "taken": "unk"}, {"status": "unknown"}),
     differing(
         "MedicationStatement",
-        {"reasonNotTaken": [TEXT], "context": ENCOUNTER},
-        {"statusReason": [TEXT], "context": ENCOUNTER},
+        {"status": "active", "taken": "n", "reasonNotTaken": [TEXT], "context": ENCOUNTER},
+        {"status": "not-taken", "statusReason": [TEXT], "context": ENCOUNTER},
     ),
     differing(
         "ServiceRequest",
@@ -170,7 +176,7 @@ RULES = [
             "notGiven": True,
             "date": "2025",
             "practitioner": [{"role": TEXT, "actor": SOMEONE}],
-            "explanation": {"reason": [TEXT], "reasonNotGiven": [TEXT]},
+            "explanation": {"reasonNotGiven": [TEXT]},
             "vaccinationProtocol": [
                 {"doseStatus": ABSENT, "targetDisease": [TEXT], "doseSequence": 2, "seriesDoses": 3}
             ],
@@ -180,10 +186,14 @@ RULES = [
             "primarySource": True,
             "occurrenceDateTime": "2025",
             "performer": [{"function": TEXT, "actor": SOMEONE}],
-            "reasonCode": [TEXT],
             "statusReason": TEXT,
             "protocolApplied": [{"targetDisease": [TEXT], "doseNumberPositiveInt": 2, "seriesDosesPositiveInt": 3}],
         },
+    ),
+    differing(
+        "Immunization",
+        {"date": "2025", "explanation": {"reason": [TEXT]}},
+        {"primarySource": True, "occurrenceDateTime": "2025", "reasonCode": [TEXT]},
     ),
     differing(
         "Immunization",
@@ -625,3 +635,51 @@ def test_names() -> None:
     """ServiceRequest is the one kept type that has two names."""
     assert (stu3_name("ServiceRequest"), r4_name("ProcedureRequest")) == ("ProcedureRequest", "ServiceRequest")
     assert (stu3_name("Patient"), r4_name("Patient")) == ("Patient", "Patient")
+
+
+@pytest.mark.parametrize(
+    ("type_name", "elements", "absent"),
+    [
+        pytest.param(
+            "MedicationStatement", {"status": "stopped", "statusReason": [TEXT]}, "reasonNotTaken", id="mst-1"
+        ),
+        pytest.param(
+            "MedicationStatement", {"status": "unknown", "statusReason": [TEXT]}, "reasonNotTaken", id="unknown"
+        ),
+        pytest.param("Procedure", {"status": "stopped", "statusReason": TEXT}, "notDoneReason", id="stopped"),
+        pytest.param("Procedure", {"status": "on-hold", "statusReason": TEXT}, "notDoneReason", id="on hold"),
+        pytest.param("Immunization", {"status": "completed", "statusReason": TEXT}, "explanation", id="imm-1"),
+        pytest.param("Immunization", {"status": "not-done", "reasonCode": [TEXT]}, "explanation", id="imm-2"),
+    ],
+)
+def test_no_meaning_is_invented(type_name: str, elements: dict[str, Any], absent: str) -> None:
+    """C-112: a reason of a status is no reason why something was not done; it is an extension, and comes back."""
+    resource = least(type_name, "p", **elements)
+    other = turned(resource, Direction.TO_STU3)
+    assert absent not in other
+    assert defects(other, FhirVersion.STU3) == ()
+    assert "extension" in other
+    assert turned(other, Direction.TO_R4) == resource
+
+
+def test_code_systems_in_the_form_of_the_base() -> None:
+    """C-112: tables of HL7 have each version's own address, but for the type of a medical record number."""
+
+    def coding(form: str, table: str, code: str) -> dict[str, Any]:
+        start = {"v2": "http://hl7.org/fhir/v2/", "v3": "http://hl7.org/fhir/v3/"}[table[:2]]
+        later = "http://terminology.hl7.org/CodeSystem/"
+        return {"system": later + table if form == "R4" else start + table[3:], "code": code}
+
+    def made(form: str) -> dict[str, Any]:
+        numbers = [
+            {"type": {"coding": [coding(form, "v2-0203", code)]}, "system": "urn:x", "value": code}
+            for code in ("DL", "VN")
+        ]
+        marital = {"coding": [coding(form, "v3-MaritalStatus", "M")]}
+        return {"resourceType": "Patient", "identifier": [*numbers, RECORD], "maritalStatus": marital}
+
+    assert turned(made("R4"), Direction.TO_STU3) == made("STU3")
+    assert turned(made("STU3"), Direction.TO_R4) == made("R4")
+    # What a client of STU3 writes in STU3's form is told in the specification's.
+    old = {"resourceType": "Patient", "identifier": [{**RECORD, "type": {"coding": [coding("STU3", "v2-0203", "MR")]}}]}
+    assert turned(turned(old, Direction.TO_R4), Direction.TO_STU3)["identifier"] == [RECORD]

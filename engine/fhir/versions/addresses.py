@@ -2,20 +2,21 @@
 
 import re
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from engine.fhir.versions.direction import Direction
 from engine.fhir.versions.names import R4_NAMES, STU3_NAMES
+
+# How a text turns, beside what it stands.
+Text = Callable[[str, dict[str, Any]], str]
 
 # HL7's tables of v2 and v3; each is followed by the table's name.
 TABLES: Final = (
     ("http://hl7.org/fhir/v2/", "http://terminology.hl7.org/CodeSystem/v2-"),
     ("http://hl7.org/fhir/v3/", "http://terminology.hl7.org/CodeSystem/v3-"),
 )
-# What every patient carries is written in one form on both bases: the specification's for identifier types.
-ONE_FORM: Final = frozenset(
-    {"http://terminology.hl7.org/CodeSystem/v2-0203", "http://terminology.hl7.org/CodeSystem/v3-MaritalStatus"}
-)
+# The type of a medical record number has one form on both bases: the specification shows it so.
+ONE_FORM: Final = ("http://terminology.hl7.org/CodeSystem/v2-0203", "MR")
 
 
 def system_in_r4(system: str) -> str:
@@ -29,9 +30,18 @@ def system_in_r4(system: str) -> str:
 def system_in_stu3(system: str) -> str:
     """Return the address that a code system has in STU3."""
     for stu3, r4 in TABLES:
-        if system.startswith(r4) and system not in ONE_FORM:
+        if system.startswith(r4):
             return stu3 + system[len(r4) :]
     return system
+
+
+def _of_coding(turned: Callable[[str], str]) -> Text:
+    """Return how the system of a coding turns, whose code may say that it stays."""
+    return lambda system, coding: system if (system, coding.get("code")) == ONE_FORM else turned(system)
+
+
+def _alone(turned: Callable[[str], str]) -> Text:
+    return lambda text, _: turned(text)
 
 
 def _renaming(names: dict[str, str]) -> Callable[[str], str]:
@@ -45,17 +55,17 @@ def _renaming(names: dict[str, str]) -> Callable[[str], str]:
     return turned
 
 
-TEXTS: Final = {
+TEXTS: Final[dict[Direction, dict[tuple[str, str], Text]]] = {
     Direction.TO_R4: {
-        ("Coding", "system"): system_in_r4,
-        ("Identifier", "system"): system_in_r4,
-        ("Quantity", "system"): system_in_r4,
-        ("Reference", "reference"): _renaming(R4_NAMES),
+        ("Coding", "system"): _alone(system_in_r4),
+        ("Identifier", "system"): _alone(system_in_r4),
+        ("Quantity", "system"): _alone(system_in_r4),
+        ("Reference", "reference"): _alone(_renaming(R4_NAMES)),
     },
     Direction.TO_STU3: {
-        ("Coding", "system"): system_in_stu3,
-        ("Identifier", "system"): system_in_stu3,
-        ("Quantity", "system"): system_in_stu3,
-        ("Reference", "reference"): _renaming(STU3_NAMES),
+        ("Coding", "system"): _of_coding(system_in_stu3),
+        ("Identifier", "system"): _alone(system_in_stu3),
+        ("Quantity", "system"): _alone(system_in_stu3),
+        ("Reference", "reference"): _alone(_renaming(STU3_NAMES)),
     },
 }

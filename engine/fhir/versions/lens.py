@@ -20,11 +20,25 @@ class Lens:
     """The names of the elements on both sides, and how one side is made of the other.
 
     A turn is given those elements that are there (`_name` too), with values still of the version they come from, and
-    returns the other side's.
+    returns the other side's. With a `case`, a lens turns so in that case only.
     """
 
     stu3: tuple[str, ...]
     r4: tuple[str, ...]
+    to_r4: Turn
+    to_stu3: Turn
+    case: "Case | None" = None
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What a resource must say for a lens to turn as it does: an element and its value, as STU3 and as R4 have it.
+
+    It is asked once the lenses before have made the target's element of it. Else the turns are `to_r4` and `to_stu3`.
+    """
+
+    stu3: tuple[str, Json]
+    r4: tuple[str, Json]
     to_r4: Turn
     to_stu3: Turn
 
@@ -32,12 +46,16 @@ class Lens:
 class Side:
     """A lens as one direction uses it."""
 
-    __slots__ = ("_back", "_forth", "_source", "_target", "touched")
+    __slots__ = ("_back", "_case", "_forth", "_others", "_source", "_target", "touched")
 
     def __init__(self, lens: Lens, direction: Direction) -> None:
-        turned = (lens.stu3, lens.r4, lens.to_r4, lens.to_stu3)
+        turned, case = (lens.stu3, lens.r4, lens.to_r4, lens.to_stu3), lens.case
+        self._case = case.r4 if case else None
+        self._others = (case.to_r4, case.to_stu3) if case else (nothing, nothing)
         if direction is Direction.TO_STU3:
             turned = (lens.r4, lens.stu3, lens.to_stu3, lens.to_r4)
+            self._case = case.stu3 if case else None
+            self._others = self._others[::-1]
         self._source, self._target = _with_companions(turned[0]), _with_companions(turned[1])
         self._forth, self._back = turned[2:]
         self.touched = frozenset((*self._source, *self._target))
@@ -51,18 +69,26 @@ class Side:
         original = {name: home.pop(name) for name in self._target if name in home}
         if not given and not original:
             return {}
-        made = original if original and self._back(original) == given else self._forth(given)
+        forth, back = self._forth, self._back
+        if self._case is not None and part.get(self._case[0]) != self._case[1]:
+            forth, back = self._others
+        made = original if original and back(original) == given else forth(given)
         part.update(made)
-        return {} if self._back(made) == given else given
+        return {} if back(made) == given else given
+
+
+def nothing(_: Part) -> Part:
+    """Turn into nothing, so that what is given is parked."""
+    return {}
 
 
 def _with_companions(names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(one for name in names for one in (name, f"_{name}"))
 
 
-def renamed(stu3: str, r4: str) -> Lens:
+def renamed(stu3: str, r4: str, case: Case | None = None) -> Lens:
     """Return the lens of an element that has two names."""
-    return Lens((stu3,), (r4,), _renaming(stu3, r4), _renaming(r4, stu3))
+    return Lens((stu3,), (r4,), _renaming(stu3, r4), _renaming(r4, stu3), case)
 
 
 def first_of(stu3: str, r4: str) -> Lens:

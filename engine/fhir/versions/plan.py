@@ -8,7 +8,7 @@ from typing import Any, Final
 from engine.fhir.schema import Element, FhirVersion, definitions, resource_types
 from engine.fhir.versions import administration, clinical, datatypes, treatment
 from engine.fhir.versions.absent import fillings
-from engine.fhir.versions.addresses import TEXTS
+from engine.fhir.versions.addresses import TEXTS, Text
 from engine.fhir.versions.codes import CODES, Codes, CodeTurn
 from engine.fhir.versions.direction import MODIFIERS, Direction, address, stem
 from engine.fhir.versions.lens import Lens, Side, first_of, first_of_stu3, only_if
@@ -44,7 +44,7 @@ class Plan:
     clears: dict[str, Json] = field(default_factory=dict)
     fillings: dict[str, Json] = field(default_factory=dict)
     parts: dict[str, "Plan"] = field(default_factory=dict)
-    texts: dict[str, Callable[[str], str]] = field(default_factory=dict)
+    texts: dict[str, Text] = field(default_factory=dict)
     codes: dict[str, CodeTurn] = field(default_factory=dict)
     places: dict[str, Place] = field(default_factory=dict)
     changes: bool = False

@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from engine.fhir.versions.absent import ABSENT
-from engine.fhir.versions.lens import Lens, Part, Turn, context, renamed
+from engine.fhir.versions.lens import Case, Lens, Part, Turn, context, nothing, renamed
 
 Json = Any
 
@@ -93,17 +93,28 @@ def _not_given(part: Part) -> Part:
 
 
 def _explained(part: Part) -> Part:
-    explanation = part.get("explanation", {})
-    made: Part = {"reasonCode": explanation["reason"]} if "reason" in explanation else {}
-    reasons = explanation.get("reasonNotGiven", [])
-    return {**made, "statusReason": reasons[0]} if reasons else made
+    reasons = part.get("explanation", {}).get("reasonNotGiven", [])
+    return {"statusReason": reasons[0]} if reasons else {}
 
 
 def _explanation(part: Part) -> Part:
-    made: Part = {"reason": part["reasonCode"]} if "reasonCode" in part else {}
-    if "statusReason" in part:
-        made["reasonNotGiven"] = [part["statusReason"]]
-    return {"explanation": made} if made else {}
+    return {"explanation": {"reasonNotGiven": [part["statusReason"]]}} if "statusReason" in part else {}
+
+
+def _why_given(part: Part) -> Part:
+    reasons = part.get("explanation", {}).get("reason")
+    return {"reasonCode": reasons} if reasons else {}
+
+
+def _reason_given(part: Part) -> Part:
+    return {"explanation": {"reason": part["reasonCode"]}} if "reasonCode" in part else {}
+
+
+# Where STU3 lets a reason stand why something was not done (its rules mst-1, imm-1 and imm-2, and the element's own
+# words): elsewhere R4's reason of a status says something else.
+NOT_TAKING: Final = Case(("taken", "n"), ("status", NOT_TAKEN), nothing, nothing)
+NOT_DOING: Final = Case(("notDone", True), ("status", NOT_DONE), nothing, nothing)
+NOT_GIVING: Final = Case(("notGiven", True), ("status", NOT_DONE), _why_given, _reason_given)
 
 
 def _applied(part: Part) -> Part:
@@ -137,7 +148,7 @@ LENSES: Final = {
         Lens(("status", "notGiven"), ("status",), _immunization_status, _not_given),
         renamed("date", "occurrenceDateTime"),
         _with_names("practitioner", "performer", {"role": "function"}),
-        Lens(("explanation",), ("reasonCode", "statusReason"), _explained, _explanation),
+        Lens(("explanation",), ("reasonCode", "statusReason"), _explained, _explanation, NOT_GIVING),
         Lens(("vaccinationProtocol",), ("protocolApplied",), _applied, _protocol),
     ),
     "MedicationRequest": (context(), REQUESTER),
@@ -146,12 +157,12 @@ LENSES: Final = {
     ),
     "MedicationStatement": (
         Lens(("status", "taken"), ("status",), _statement_status, _statement_taken),
-        renamed("reasonNotTaken", "statusReason"),
+        renamed("reasonNotTaken", "statusReason", NOT_TAKING),
     ),
     "Procedure": (
         context(),
         Lens(("status", "notDone"), ("status",), _procedure_status, _procedure_not_done),
-        renamed("notDoneReason", "statusReason"),
+        renamed("notDoneReason", "statusReason", NOT_DOING),
     ),
     "Procedure_Performer": (renamed("role", "function"),),
     "ServiceRequest": (context(), REQUESTER),

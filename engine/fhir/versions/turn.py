@@ -82,7 +82,7 @@ class Turn:
                     [self._part(inner, one) for one in value] if isinstance(value, list) else self._part(inner, value)
                 )
             elif name in plan.texts and isinstance(value, str):
-                made[name] = plan.texts[name](value)
+                made[name] = plan.texts[name](value, part)
             elif name in plan.codes:
                 self._code(plan.codes[name], name, part, made)
             elif name[0] == "_" and name[1:] in plan.codes:

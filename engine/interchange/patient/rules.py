@@ -19,7 +19,16 @@ def check_patient(patient: Json, version: FhirVersion) -> RefusedError | None:
     absent = (*_missing(patient), *issues(missing))
     if absent:
         raise RefusedError(Category.REQUIRED, absent)
-    return wrong
+    forged = tuple(_forged(patient))
+    return wrong or (RefusedError(Category.RULE, forged) if forged else None)
+
+
+def _forged(patient: dict[str, Json]) -> Iterator[Issue]:
+    """Yield the links by which a live record would say that another took its place: that only $merge says."""
+    for index, link in enumerate(patient.get("link", [])):
+        if link.get("type") == "replaced-by":
+            text = "A patient is replaced by $merge only."
+            yield Issue(text, f"Patient.link[{index}].type", "replaced-by")
 
 
 def _missing(patient: dict[str, Json]) -> Iterator[Issue]:
