@@ -25,6 +25,7 @@ REASONS: Final = {
     "pre-admission": "PV1-5 stays as a second number of the visit, by which its pre-admission is found",
     "pre-admission-class": "a patient of class P (pre-admit) is not in progress: planned",
     "reference": "the payor is shown by name and number; the origin refers to an Organization of its own",
+    "reversed": "PV1-45 lies before PV1-44: no period that ends before it begins is written",
     "severity": "AL1-4 tells both of the reaction's severity and of criticality; the origin takes one of them",
     "stand-in": "the origin writes `Place Holder` where AL1-5 says how it shows",
     "summary": "the origin shows the resource in summary mode: what is there is a part",
@@ -41,7 +42,7 @@ class Row(NamedTuple):
 
 
 TABLE: Final = """
-adt_a01                        agreed 30
+adt_a01                        agreed 29
 adt_a01                        AllergyIntolerance.category         4 0 guessed
 adt_a01                        AllergyIntolerance.criticality      0 2 severity
 adt_a01                        AllergyIntolerance.manifestation    4 4 stand-in
@@ -50,7 +51,8 @@ adt_a01                        Condition.onset                     2 0 another-m
 adt_a01                        Condition.text                      2 0 another-message
 adt_a01                        Condition.verificationStatus        2 0 another-message
 adt_a01                        Encounter.identifier                0 1 pre-admission
-adt_a01                        Encounter.period.start              1 1 another-message
+adt_a01                        Encounter.period.end                1 0 reversed
+adt_a01                        Encounter.period.start              1 0 reversed
 adt_a01                        Patient.address                     1 1 district
 adt_a01                        Patient.deceased                    1 1 moment
 adt_a01                        Patient.name                        0 2 nickname
