@@ -11,13 +11,14 @@ from typing import Final
 from engine.hl7 import iso2022
 from engine.hl7.charset import decode_bytes
 from engine.hl7.delimiters import USUAL, Delimiters
+from engine.hl7.legible import ILLEGAL
 
 MAXIMUM_SPACES: Final = 100
 _SHAPE: Final = re.compile(r"[A-Z.][A-Za-z0-9.+\-]*")
 _HEXADECIMAL: Final = re.compile(r"X((?:[0-9A-Fa-f]{2})+)")
 _SWITCH: Final = re.compile(r"C(?:[0-9A-Fa-f]{2}){2}|M(?:[0-9A-Fa-f]{2}){2,3}")
 _SPACES: Final = re.compile(r"\.sp[+]?([0-9]{0,3})")
-_CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
+_CONTROL: Final = re.compile(ILLEGAL)
 _LETTERS: Final = "FSRETP"
 _USUAL_OF: Final = dict(zip(_LETTERS, f"|{USUAL}#", strict=True))
 _HIGHLIGHTING: Final = frozenset({"H", "N"})

@@ -9,6 +9,7 @@ from engine.hl7.delimiters import Delimiters, delimiters_of
 from engine.hl7.events import structure
 from engine.hl7.header import EVENT_IN_EVN, character_set
 from engine.hl7.leaf import Leaf
+from engine.hl7.legible import illegible, legible, may_be_illegible
 from engine.hl7.lines import LEADING, TRAILING, segment_texts
 from engine.hl7.repetition import Repetition, dialect_of
 from engine.hl7.segment import Segment, kind_of
@@ -66,6 +67,18 @@ class Message:
         if not self._groups:
             self._make()
         return self._groups
+
+    def legible(self) -> "Message":
+        """Return the message without the characters that no FHIR text holds; itself where it has none of them."""
+        if not may_be_illegible(self.raw, self.text):
+            return self
+        texts = legible(self._texts, self.delimiters)
+        return self if texts == self._texts else Message(self.raw, self.text, self.charset, texts, self.delimiters)
+
+    @property
+    def illegible(self) -> tuple[str, ...]:
+        """Names of the segments that hold a character that no FHIR text holds, '' for what is no name."""
+        return illegible(self._texts)
 
     def _make(self) -> None:
         """Make every segment that nobody asked for yet."""

@@ -3,7 +3,7 @@
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from engine.config.channel import Channel
@@ -40,6 +40,7 @@ from engine.mapping.warning import unmapped_in
 
 PATIENT = "Patient"
 NOT_SENT = "not-sent"
+CONTROL = "control-characters"
 MakeCompiler = Callable[[Kit, dict[str, Document], Problems], Compiler]
 
 
@@ -135,7 +136,12 @@ class Mapping:
 
     def identify(self, message: Message) -> Subject:
         """Return whom the message speaks of, what is to be done with it, and what forbids that."""
-        return self._reader.subject(message)
+        told = message.legible()
+        subject = self._reader.subject(told)
+        if told is message:
+            return subject
+        flags = tuple(f"{CONTROL} {name}".rstrip() for name in message.illegible)
+        return replace(subject, flags=(*subject.flags, *flags))
 
     def names(self, trigger: str) -> bool:
         """Say whether the event table has a row for a trigger event, whatever the standard knows of it."""
@@ -147,6 +153,7 @@ class Mapping:
         The values in it are shared between plans: nobody changes them in place. Raises MappingError for what cannot
         be mapped: no identity, a self-merge, a code that a table refuses.
         """
+        message = message.legible()
         rule = self._reader.rule(message)
         moment = self._reader.moment(message)
         warnings: list[str] = [f"{flag}" for flag in moment.flags]
