@@ -65,8 +65,8 @@ class Document:
         return self.moved.get(path, path)
 
     def _source(self, path: tuple[Key, ...]) -> Source:
-        """Return the file of the longest part of a path; what a file writes anew it writes whole."""
-        if self.below is None:
+        """Return the file that says what stands at a path, or the longest part of it; entries are replaced whole."""
+        if self.below is None or _says(self.source.value, path):
             return self.source
         for end in range(len(path), 0, -1):
             for source in (self.source, self.below):
@@ -155,6 +155,18 @@ def _group(folders: Sequence[Path], kind: str, problems: Problems) -> dict[str, 
             problems.add(document, (KEYS[kind],), f"{own!r} a second time", "one file for each")
         group[own] = document
     return group
+
+
+def _says(value: Any, path: tuple[Key, ...]) -> bool:
+    """Say whether a file replaces the entry in which a path stands: then no part of it is in the file below."""
+    whole = 2 + LEVELS.get(str(path[0]), 0) if path else 0
+    for step in path[:whole]:
+        if not isinstance(value, dict):
+            return True
+        if step not in value:
+            return False
+        value = value[step]
+    return True
 
 
 def _shape(document: Document, problems: Problems) -> None:
