@@ -16,6 +16,15 @@ _REPLY_LIMIT_BYTES: Final = 16 * 1_048_576
 _GRACE_SECONDS: Final = 0.3
 _CLOSING_SECONDS: Final = 0.005  # an engine that refuses a block may close the line right after its answer
 _AHEAD: Final = 64
+# What a TLS server answers to what is no TLS: an alert, or a part of a handshake (RFC 8446, section 5.1).
+_TLS_RECORDS: Final = (b"\x15", b"\x16")
+_NO_TLS: Final = frozenset({"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG"})
+CLOSED: Final = "the connection was closed without an answer"
+SPEAKS_TLS: Final = "the other end speaks TLS"
+MAY_BE_FULL: Final = (
+    "the other end may be full, of this address (connections_per_address) or altogether (connections), or may not let "
+    "this address in (allow): its log, and `refused-full` of `adt_mllp_events_total`, tell"
+)
 _NEVER: Final = frozenset({b"NE", b""})
 
 
@@ -128,6 +137,7 @@ class _Line:
         self._host, self._port, self._timeout, self._tls = host, port, timeout_seconds, tls
         self._reader: Any = None
         self._writer: Any = None
+        self._answered = False
 
     async def open(self) -> None:
         where = f"{self._host}:{self._port}"
@@ -137,7 +147,11 @@ class _Line:
                     self._host, self._port, limit=_REPLY_LIMIT_BYTES, ssl=self._tls
                 )
         except ssl.SSLError as error:
+            if error.reason in _NO_TLS:
+                raise UnreachableError(f"{where} does not speak TLS: leave --tls-ca out") from error
             raise UnreachableError(f"{where} does not prove who it is ({error.reason}); see --tls-ca") from error
+        except ConnectionResetError as error:
+            raise UnreachableError(f"{where}: {CLOSED}; {MAY_BE_FULL}") from error
         except TimeoutError as error:
             raise UnreachableError(f"{where} does not answer within {self._timeout:g} seconds") from error
         except OSError as error:
@@ -184,13 +198,22 @@ class _Line:
         except TimeoutError:
             await self.close()
             return f"no answer within {self._timeout:g} seconds"
-        except (OSError, asyncio.IncompleteReadError):
+        except (OSError, asyncio.IncompleteReadError) as error:
             await self.close()
-            return "the connection was closed without an answer"
+            return self._unanswered(error)
         except (InvalidBlockError, ValueError):
             await self.close()
             return "the answer is no MLLP block"
         return ""
+
+    def _unanswered(self, error: Exception) -> str:
+        """Say what a line that was closed without an answer may mean, by what had come before."""
+        begun = error.partial if isinstance(error, asyncio.IncompleteReadError) else b""
+        if self._tls is None and begun[:1] in _TLS_RECORDS:
+            return f"{SPEAKS_TLS}: name its authority with --tls-ca"
+        if self._answered:
+            return CLOSED
+        return f"{CLOSED}; {MAY_BE_FULL}" if self._tls else f"{CLOSED}; {MAY_BE_FULL}, or it speaks TLS (--tls-ca)"
 
     async def _replies(self, message: bytes, header: tuple[bytes, ...], replies: list[bytes]) -> None:
         accept, application = part(header, 15), part(header, 16)
@@ -211,6 +234,7 @@ class _Line:
             async with asyncio.timeout(self._timeout if sure else min(_GRACE_SECONDS, self._timeout)):
                 while True:
                     reply: bytes = await self._reader.readblock()
+                    self._answered = True
                     if any(part(msa, 2) in asked for msa in fields(reply, b"MSA")):
                         return reply
         except TimeoutError:

@@ -1,25 +1,44 @@
 """What the terminal shows: tables, progress and errors, safe for any text that came from outside."""
 
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Any, Final
 
-from rich.console import Console
+from rich.console import Console, JustifyMethod
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
 POSITIVE: Final = "green"
 NEGATIVE: Final = "red"
+PIPED: Final = 100_000
+BETWEEN: Final = 2
+
+
+class Whole(Console):
+    """A console that breaks no word: a pipe has lines of any length, and a narrow terminal wraps what is wider."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(highlight=False, **options)
+        if not self.is_terminal:
+            self.width = PIPED
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """Print; a table as wide as its longest words ask."""
+        tables = [one.columns for one in objects if isinstance(one, Table)]
+        least = [sum((column.min_width or 0) + BETWEEN for column in columns) for columns in tables]
+        before, self.width = self.width, max(self.width, *least, 0)
+        super().print(*objects, **options)
+        self.width = before
 
 
 def output() -> Console:
     """Return a console on standard output, for what the command is asked for."""
-    return Console(highlight=False, soft_wrap=False)
+    return Whole()
 
 
 def errors() -> Console:
     """Return a console on standard error, for progress and for what went wrong."""
-    return Console(stderr=True, highlight=False)
+    return Whole(stderr=True)
 
 
 def cell(value: object, style: str = "") -> Text:
@@ -31,10 +50,15 @@ def cell(value: object, style: str = "") -> Text:
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: str = "") -> Table:
     """Return a table of rows; a cell that is no rich Text is made one."""
     made = Table(title=title or None, title_justify="left", box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        made.add_column(column, justify="right" if column.endswith((" ms", "#")) else "left", overflow="fold")
-    for row in rows:
-        made.add_row(*(part if isinstance(part, Text) else cell(part) for part in row))
+    told = [[part if isinstance(part, Text) else cell(part) for part in row] for row in rows]
+    for number, column in enumerate(columns):
+        texts = [column, *(row[number].plain for row in told)]
+        whole = all(len(text.split()) < 2 for text in texts[1:])
+        longest = max(len(part) for text in texts for part in ([text] if whole else [*text.split(), ""]))
+        justify: JustifyMethod = "right" if column.endswith((" ms", "#")) else "left"
+        made.add_column(column, justify=justify, overflow="fold", no_wrap=whole, min_width=longest)
+    for parts in told:
+        made.add_row(*parts)
     return made
 
 

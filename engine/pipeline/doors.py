@@ -1,6 +1,7 @@
 """Doors: where the channels listen; opened, closed, changed and stopped without dropping anybody else's connection."""
 
 import asyncio
+import time
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import partial
@@ -19,6 +20,9 @@ from engine.receive.tls import Certificates
 
 DRAIN_SECONDS: Final = 5.0
 STALL_SECONDS: Final = 10.0
+# Who is turned away before a byte is read: said in the log, but not more often than this.
+TURNED_AWAY: Final = frozenset({"refused-full", "refused-address"})
+SILENCE_SECONDS: Final = 60.0
 
 _log = telemetry.logger()
 
@@ -92,7 +96,7 @@ class Doors:
                 await old.drain(DRAIN_SECONDS)
             return
         if after is not None and after.listen.mllp is not None and after.listen.mllp.tls is not None:
-            Certificates(after.listen.mllp.tls, partial(_observe, name))
+            Certificates(after.listen.mllp.tls, Observed(name))
         await self.leave(name)
         if after is not None:
             await self.enter(after)
@@ -142,7 +146,7 @@ class Doors:
     async def _listen(self, channel: Channel, mllp: Mllp, intake: Intake) -> Listening:
         stall = channel.acknowledge.within_seconds + STALL_SECONDS
         door = Door(channel.channel, mllp, channel.limits, channel.allow, stall_seconds=stall)
-        return await listen(door, intake.answer, partial(_observe, channel.channel))
+        return await listen(door, intake.answer, Observed(channel.channel))
 
 
 def _door(channel: Channel | None) -> tuple[object, ...]:
@@ -169,5 +173,17 @@ def _at_port(channel: Channel, port: int | None) -> Channel:
     return channel.model_copy(update={"listen": listen})
 
 
-def _observe(channel: str, kind: str) -> None:
-    telemetry.BLOCKS.labels(channel, kind).inc()
+class Observed:
+    """What happens on a channel's connections: counted, and where somebody is turned away, said once a minute."""
+
+    def __init__(self, channel: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._channel = channel
+        self._clock = clock
+        self._said: dict[str, float] = {}
+
+    def __call__(self, kind: str) -> None:
+        """Hear of one event."""
+        telemetry.BLOCKS.labels(self._channel, kind).inc()
+        if kind in TURNED_AWAY and self._clock() - self._said.get(kind, -SILENCE_SECONDS) >= SILENCE_SECONDS:
+            self._said[kind] = self._clock()
+            _log.warning("connections refused", channel=self._channel, reason=kind)

@@ -17,12 +17,16 @@ import typer
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.config.door import Tls
 from engine.errors import UnreachableError, UsageError
 from engine.ops.answer import Ack, read_acks
 from engine.ops.feed import deal, read_messages, split_messages
 from engine.ops.line import send_messages
 from engine.ops.send import send
 from tests.ops.command import invoked
+from tests.receive.conftest import OpenDoor, open_door
+
+__all__ = ["open_door"]
 
 Reply = Callable[[bytes], list[bytes] | None]
 
@@ -178,7 +182,7 @@ async def test_a_closed_line_is_opened_again_for_the_next_message() -> None:
     """A line that closes without an answer fails its message only."""
     with engine(lambda block: None if b"|C1|" in block else [ack(block)]) as peer:
         first, second = await send_messages("127.0.0.1", peer.port, [message("C1"), message("C2")])
-    assert first.failure == "the connection was closed without an answer"
+    assert first.failure.startswith("the connection was closed without an answer")
     assert not first.positive
     assert second.positive
 
@@ -305,6 +309,66 @@ async def test_tls_is_verified() -> None:
         assert answer.positive
         with pytest.raises(UnreachableError, match="does not prove who it is"):
             await send_messages("127.0.0.1", peer.port, [message()], tls=ssl.create_default_context())
+
+
+async def test_a_port_that_speaks_tls_is_told_apart(open_door: OpenDoor, tmp_path: Path) -> None:
+    """The engine's own door with TLS: --tls-ca is named, whatever the door answers to what is no TLS."""
+    leaf = trustme.CA().issue_cert("127.0.0.1")
+    (tmp_path / "server.pem").write_bytes(b"".join(pem.bytes() for pem in leaf.cert_chain_pems))
+    leaf.private_key_pem.write_to_path(tmp_path / "server.key")
+    tls = Tls(certificate=str(tmp_path / "server.pem"), key=str(tmp_path / "server.key"))
+    heard = await open_door(tls=tls)
+    (answer,) = await send_messages("127.0.0.1", heard.listening.port, [message()])
+    assert "--tls-ca" in answer.failure
+    assert not heard.blocks
+
+
+async def test_a_tls_alert_names_what_is_missing() -> None:
+    """A server that answers with an alert, as OpenSSL does."""
+
+    class Alerting(Peer):
+        def serve(self, stream: socket.socket) -> None:
+            stream.recv(65536)
+            stream.sendall(b"\x15\x03\x01\x00\x02\x02\x46")
+            stream.close()
+
+    with Alerting(lambda _: []).listening() as peer:
+        (answer,) = await send_messages("127.0.0.1", peer.port, [message()])
+    assert answer.failure == "the other end speaks TLS: name its authority with --tls-ca"
+
+
+async def test_a_port_without_tls_is_told_apart(open_door: OpenDoor) -> None:
+    """The other way round: --tls-ca is to be left out."""
+    heard = await open_door()
+    with pytest.raises(UnreachableError, match=r"leave --tls-ca out|closed without an answer"):
+        await send_messages(
+            "127.0.0.1", heard.listening.port, [message()], tls=ssl.create_default_context(), timeout_seconds=3
+        )
+
+
+@pytest.mark.parametrize("encrypted", [False, True])
+async def test_a_full_door_is_named_as_what_it_may_be(open_door: OpenDoor, *, encrypted: bool, tmp_path: Path) -> None:
+    """The limit of one address is reached: nobody can be answered, so the client says what that may mean."""
+    authority, options = trustme.CA(), {}
+    trusting = ssl.create_default_context() if encrypted else None
+    if trusting:
+        leaf = authority.issue_cert("127.0.0.1")
+        (tmp_path / "server.pem").write_bytes(b"".join(pem.bytes() for pem in leaf.cert_chain_pems))
+        leaf.private_key_pem.write_to_path(tmp_path / "server.key")
+        authority.configure_trust(trusting)
+        options = {"tls": Tls(certificate=str(tmp_path / "server.pem"), key=str(tmp_path / "server.key"))}
+    heard = await open_door(limits={"connections_per_address": 1}, **options)
+    _reader, writer = await asyncio.open_connection("127.0.0.1", heard.listening.port)
+    try:
+        (answer,) = await send_messages("127.0.0.1", heard.listening.port, [message()], tls=trusting)
+        told = answer.failure
+    except UnreachableError as error:
+        told = str(error)
+    writer.close()
+    await writer.wait_closed()
+    assert "connections_per_address" in told
+    assert "nobody listens" not in told
+    assert heard.events["refused-full"]
 
 
 app = typer.Typer()

@@ -9,6 +9,7 @@ import orjson
 import pytest
 
 from engine.errors import ConfigurationError, StartError
+from engine.ops.line import send_messages
 from engine.pipeline.configuration import Files
 from engine.pipeline.engine import Engine
 from tests.flow.rig import channel_file
@@ -34,6 +35,24 @@ async def engine(tmp_path: Path) -> AsyncIterator[Engine]:
     await opened.stop()
 
 
+async def test_who_is_turned_away_is_in_the_log_and_told_to_the_sender(
+    engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One connection too many of one address: a line a minute in the log, and a hint where `send` gets no answer."""
+    write(tmp_path, "a", limits={"connections_per_address": 1})
+    await engine.reload()
+    port = ports(engine)["a"]
+    _reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    for _ in range(3):
+        (answer,) = await send_messages("127.0.0.1", port, [b"MSH|^~\\&|A|B|C|D|1||ADT^A08|C1|P|2.5.1\r"])
+        assert "connections_per_address" in answer.failure
+    writer.close()
+    await writer.wait_closed()
+    said = [line for line in capsys.readouterr().out.splitlines() if "connections refused" in line]
+    assert len(said) == 1
+    assert "refused-full" in said[0]
+
+
 def ports(engine: Engine) -> dict[str, int]:
     """Return where the channels listen."""
     return {name: door.port for name, door in engine.doors.open.items()}
@@ -51,7 +70,7 @@ async def test_a_door_that_was_changed_before_the_failure_goes_back_to_its_port(
     assert ports(engine) == before
     assert engine.doors.open["a"].door.limits.connections == 256
     assert engine.feeds["a"].channel.limits.connections == 256
-    assert str(taken) in engine.refused_reload
+    assert f":{taken}: the port is in use" in engine.refused_reload
     server.close()
     await server.wait_closed()
     assert set(await engine.reload()) == {"a", "b"}
