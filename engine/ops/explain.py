@@ -48,7 +48,7 @@ def explain_(
     _check(element, field)
     on = validate(read_file(channel), Channel) if channel else channel_of({})
     source = load(folders_of(mappings), name or on.mapping)
-    made = [_explained(source, on, raw, element, field) for raw in messages_in(file)]
+    made = [{"file": str(file), **_explained(source, on, raw, element, field)} for raw in messages_in(file)]
     if as_json:
         typer.echo(orjson.dumps(made, option=orjson.OPT_INDENT_2, default=_plain))
     else:

@@ -8,10 +8,12 @@ import orjson
 import typer
 from rich.console import Console
 
+from engine.acknowledge.code import code_for
 from engine.config.channel import Channel
 from engine.config.source import read, validate
 from engine.errors import ConfigurationError, MessageError, UsageError
-from engine.hl7.message import parse
+from engine.hl7.header import read_header
+from engine.journal.entry import State
 from engine.mapping.case import Case, Result, cases_of, channel_of, read_cases, run_cases
 from engine.mapping.compile import Mapping as CompiledMapping
 from engine.mapping.compile import compile_mapping, load
@@ -20,6 +22,7 @@ from engine.mapping.outcome import outcome
 from engine.ops.authored import folders_of, messages_in
 from engine.ops.lazily import Lazily
 from engine.ops.options import Json, Mappings
+from engine.pipeline.judgement import Judgement, judge, read_message
 
 ABSENT: Final = "\N{EM DASH}"
 # By what an interaction is known, and what belongs to that; how it is joined, where not by its own name.
@@ -88,20 +91,20 @@ def try_(
     name: Annotated[str, typer.Option("--name", help="The mapping; by default the channel's own.")] = "",
     as_json: Json = False,
 ) -> None:
-    """Show what a mapping makes of messages: subject, plan and resource. Nothing is sent.
+    """Show what the door would say to messages, and what a mapping makes of them: plan and resource. Nothing is sent.
 
-    The output holds patient data. Exit 0 if every message could be mapped or is filtered, 1 otherwise.
+    The output holds patient data. Exit 0 if every message would be taken and could be mapped, or is filtered; else 1.
 
     Example: adt-engine mappings try samples/a01.hl7 --channel channels/riverbend-adt.yaml
     """
     on = validate(read(channel), Channel) if channel else channel_of({})
     mapping = compile_mapping(load(folders_of(mappings), name or on.mapping), on)
-    made = [_made(mapping, raw) for file in files for raw in messages_in(file)]
+    made = [_made(mapping, on, file, raw) for file in files for raw in messages_in(file)]
     if as_json:
         _print_json(made)
     else:
         typer.echo("\n\n".join("\n".join(_told(one)) for one in made))
-    if any("error" in one or one["action"] == "refuse" for one in made):
+    if any("error" in one or one["door"]["state"] == State.REJECTED for one in made):
         raise typer.Exit(1)
 
 
@@ -169,16 +172,28 @@ def _failure(result: Result) -> dict[str, Any]:
     return {"file": case.source.file, "line": case.line, "case": case.name, "differences": list(result.told)}
 
 
-def _made(mapping: CompiledMapping, raw: bytes) -> dict[str, Any]:
+def _made(mapping: CompiledMapping, channel: Channel, file: Path, raw: bytes) -> dict[str, Any]:
+    """Return what the door of a channel would say to a message, and what is made of it where it can be read."""
+    header = read_header(raw)
+    judged = judge(raw, header, channel, mapping) if header else Judgement(State.REJECTED, "no-header")
+    door = {
+        "state": str(judged.state),
+        "ack": str(code_for(judged.findings)) if header and not judged.silent else "",
+        "reason": judged.reason,
+        "findings": [f"{one.code.value} {one.reason} {' '.join(one.locations)}".rstrip() for one in judged.findings],
+    }
+    named = {"file": str(file), "door": door}
     try:
-        message = parse(raw)
+        message = judged.message or read_message(raw, channel)
     except MessageError as error:
-        return {"rule": "", "action": "refuse", "error": str(error)}
-    return {"event": message.trigger, "control_id": message.control_id, **outcome(mapping, message)}
+        return {**named, "rule": "", "action": "refuse", "error": str(error)}
+    return {**named, "event": message.trigger, "control_id": message.control_id, **outcome(mapping, message)}
 
 
 def _told(made: dict[str, Any]) -> Iterator[str]:
     yield f"{made.get('event') or 'message'} {made.get('control_id', '')}: {made['action']} ({made['rule'] or ABSENT})"
+    yield f"  {'file':<12} {made['file']}"
+    yield f"  {'door':<12} {_at_door(made['door'])}"
     for name in ("patients", "visit", "event_at", "findings", "flags", "error", "warnings"):
         value = made.get(name)
         if value:
@@ -192,6 +207,12 @@ def _told(made: dict[str, Any]) -> Iterator[str]:
         body = one.get("patient") or one.get("resource") or one.get("retired")
         text = orjson.dumps(body, option=orjson.OPT_INDENT_2).decode() if isinstance(body, dict) else ""
         yield from (f"    {line}" for line in text.splitlines())
+
+
+def _at_door(door: dict[str, Any]) -> str:
+    told = f"{door['state']} {door['reason']}".rstrip()
+    why = f" ({'; '.join(door['findings'])})" if door["findings"] else ""
+    return f"{told}, answered {door['ack']}{why}" if door["ack"] else f"{told}, not answered"
 
 
 def _asked(one: dict[str, Any]) -> str:

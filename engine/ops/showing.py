@@ -1,5 +1,6 @@
 """`adt-engine messages show`: one entry in sections, as an operator reads it."""
 
+from base64 import b64decode
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Annotated, Any, Final
@@ -7,11 +8,13 @@ from typing import Annotated, Any, Final
 import orjson
 import typer
 
+from engine.errors import UsageError
 from engine.ops import admin
 from engine.ops.listing import show as show_rows
 from engine.ops.options import DATA, Data, Entry, Json
 from engine.ops.reasons import reason_of, told
 from engine.ops.table import NEGATIVE, cell, output, table
+from engine.ops.view import raw as raw_of
 from engine.ops.view import shown
 
 DISCARDED: Final = "discarded"
@@ -22,17 +25,26 @@ Say = Callable[..., None]
 def show(
     entry: Entry,
     fields: Annotated[bool, typer.Option("--fields", help="Each field with its name in the standard.")] = False,
+    raw: Annotated[bool, typer.Option("--raw", help="Nothing but the exact bytes that came in.")] = False,
     data: Data = DATA,
     as_json: Json = False,
 ) -> None:
     """Show one entry in full: message, acknowledgement, where it stands, every request made for it, its patient's lane.
 
     Example: adt-engine messages show 37 --data /var/lib/adt-engine
+
+    Example: adt-engine messages show 37 --raw --data /var/lib/adt-engine > entry-37.hl7
     """
+    if raw and (fields or as_json):
+        raise UsageError("--raw writes bytes: leave --fields and --json out")
+    act, read = ("messages.raw", raw_of) if raw else ("messages.show", shown)
     try:
-        found = admin.ask(data, "messages.show", {"entry": entry})
+        found = admin.ask(data, act, {"entry": entry})
     except ConnectionError:
-        found = shown(data, {"entry": entry})
+        found = read(data, {"entry": entry})
+    if raw:
+        typer.echo(b64decode(found["base64"]), nl=False)
+        return
     if as_json:
         typer.echo(orjson.dumps(found, option=orjson.OPT_INDENT_2))
         return

@@ -8,6 +8,7 @@ import orjson
 import typer
 
 from engine.ops.access.administration import OF_ACCOUNTS, OF_TOKENS
+from engine.ops.access.passwords import SHORTEST, SHORTEST_WITH_TOTP
 from engine.ops.options import DATA, Data, Json
 from engine.ops.running import asked
 from engine.ops.table import NEGATIVE, POSITIVE, cell, errors, output, table
@@ -168,7 +169,11 @@ def _invite(made: Mapping[str, Any], as_json: bool) -> None:
         return
     output().print(made["token"], soft_wrap=True, markup=False)
     whose = made["name"] or "the first administrator"
-    _aside(f"for {whose}, good once until {_moment(made['expires_at'])}: use it at /set-up of the engine's pages")
+    until = f"{_moment(made['expires_at'])} UTC"
+    _aside(
+        f"for {whose}, good once until {until}: open /set-up of the engine's pages, give it there, and choose a "
+        f"password of {SHORTEST} characters or more ({SHORTEST_WITH_TOTP} where one-time codes are asked for)"
+    )
 
 
 def _account(row: Mapping[str, Any]) -> tuple[object, ...]:

@@ -13,10 +13,13 @@ mapping, batch, parent, message, acknowledgement, deliveries`, and
 A delivery is `{destination, state, reason, notes, waits_for, tries, due_at, settled_at, mapping, replay, by, plan,
 attempts}`, an attempt `{number, method, url, headers, body, at, status, codes, failure, milliseconds, answer}`.
 
+`messages.raw` is `{entry, base64}`, the exact bytes that came in.
+
 `messages.facts` is the same of what holds nothing of a patient: no message, acknowledgement, segments, lane, visit,
 digest, plan, bodies, headers, addresses, nor what an operator wrote.
 """
 
+from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
@@ -24,6 +27,7 @@ from typing import Any, Final
 
 import orjson
 
+from engine.errors import JournalError
 from engine.journal.entry import State
 from engine.journal.lineage import Edit, Replayed, lineage
 from engine.journal.reading import Reader
@@ -80,6 +84,19 @@ def facts(folder: Path, given: Mapping[str, Any]) -> dict[str, Any]:
         for delivery in map(_unsaid, whole["deliveries"])
     ]
     return row_facts(whole) | _only(whole, ENTRY_FACTS) | {"deliveries": deliveries}
+
+
+def raw(folder: Path, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `{entry, base64}`: the exact bytes that came in; UnknownEntryError where there is no entry.
+
+    JournalError where retention took them.
+    """
+    seq = entry_in(given)
+    with Reader(folder) as reader:
+        view = reader.show(seq)
+    if view.worn_at is not None:
+        raise JournalError(f"the bytes of entry {seq} left the journal on {view.worn_at:%Y-%m-%d} (`retention`)")
+    return {"entry": seq, "base64": b64encode(view.raw).decode()}
 
 
 def row_of(row: Row) -> dict[str, Any]:

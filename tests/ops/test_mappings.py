@@ -137,6 +137,58 @@ def test_try_ends_with_one_where_a_message_is_refused(tmp_path: Path) -> None:
     assert "204 placeholder-identity PID-3" in result.stdout
 
 
+DOOR = (
+    "channel: c\nlisten: {{mllp: {{port: 2575}}}}\nauthorities: {{RVB: https://mrn.example}}\n{more}"
+    "destinations: [{{name: d, base_url: http://127.0.0.1:1}}]\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("more", "message", "state", "ack", "reason"),
+    [
+        pytest.param("", "A01|1|P|2.5.1\r" + PID, "received", "AA", "", id="taken"),
+        pytest.param("", "A20|1|P|2.5.1\rNPU|1", "filtered", "AA", "bed-status", id="filtered"),
+        pytest.param("", "A01|1|T|2.5.1\r" + PID, "rejected", "AR", "processing-id", id="a test message"),
+        pytest.param("", "A01||P|2.5.1\r" + PID, "rejected", "AE", "no-control-id", id="no control id"),
+        pytest.param(
+            "", "A40|1|P|2.5.1\rPID|1||1^^^RVB\rMRG|2^^^RVB", "rejected", "AR", "merge-not-allowed", id="merge"
+        ),
+        pytest.param(
+            "allow_merge: true\n", "A40|1|P|2.5.1\rPID|1||1^^^RVB\rMRG|1^^^RVB", "rejected", "AE", "self-merge",
+            id="self-merge",
+        ),
+        pytest.param(
+            "unknown_authority: refuse\n", "A01|1|P|2.5.1\rPID|1||1^^^XYZ||A^B", "rejected", "AE", "unknown-authority",
+            id="unknown authority",
+        ),
+        pytest.param(
+            "sources: [LAB]\n", "A01|1|P|2.5.1\r" + PID, "rejected", "AE", "unlisted-source", id="unlisted source"
+        ),
+        pytest.param(
+            "conformance: refuse\n", "A01|1|P|2.5.1\r" + PID, "rejected", "AE", "conformance-segment-missing", id="conformance"
+        ),
+    ],
+)  # fmt: skip
+def test_try_says_what_the_door_says(
+    tmp_path: Path, more: str, message: str, state: str, ack: str, reason: str
+) -> None:
+    """State, acknowledgement code and reason are those of intake on that channel; the file is named."""
+    channel, file = tmp_path / "c.yaml", tmp_path / "m.hl7"
+    channel.write_text(DOOR.format(more=more))
+    file.write_bytes(b"MSH|^~\\&|H|R|||20250701093000||ADT^" + message.encode())
+    done = RUNNER.invoke(app, ["try", str(file), "--channel", str(channel), "--json"])
+    (made,) = json.loads(done.stdout)
+    assert made["file"] == str(file)
+    told = (made["door"]["state"], made["door"]["ack"], made["door"]["reason"].partition(":")[0])
+    assert told == (state, ack, reason)
+    assert done.exit_code == (state == "rejected")
+    said = RUNNER.invoke(app, ["try", str(file), "--channel", str(channel)]).stdout
+    assert f"{state} {reason}".rstrip() in said
+    assert f"answered {ack}" in said
+    (explained,) = json.loads(RUNNER.invoke(app, ["explain", str(file), "--channel", str(channel), "--json"]).stdout)
+    assert explained["file"] == str(file)
+
+
 def test_try_of_what_is_no_message(tmp_path: Path) -> None:
     """A file without a message is no crash."""
     path = tmp_path / "no.hl7"

@@ -6,9 +6,11 @@ import orjson
 import pytest
 from typer.testing import CliRunner
 
+from engine.errors import UnknownEntryError, UsageError
 from engine.journal.entry import Intent, Outcome, State
 from engine.ops.messages import app
 from tests.journal.desk import NOW, Desk, open_desk, settlement
+from tests.ops.command import invoked
 
 HOSTILE = "MSH|^~\\&|REG|RVB|||1||ADT^A08|c1|P|2.5.1\rPID|1||1^^^RVB^MR||<script>^[red]\x1b[31m\u202egnp\r"
 OUTCOME = {
@@ -64,3 +66,18 @@ async def test_what_a_message_holds_is_inert(desk: Desk, options: tuple[str, ...
     assert "<script>" in said
     assert "[red]" in said
     assert not {"\x1b", "\u202e"} & set(said)
+
+
+RAW = b"\x00MSH|^~\\&|REG|RVB|||1||ADT^A08|c1|P|2.5.1\r\nPID|1||1^^^RVB^MR||Qu\xefn\x1b[31mtero\x00\n\n\r"
+
+
+async def test_the_exact_bytes_are_written_and_nothing_else(tmp_path: Path) -> None:
+    """Whatever they are: no line end, no character and no escape is changed."""
+    async with open_desk(tmp_path) as desk:
+        await desk.record("c1", ("s|1",), raw=RAW)
+    done = CliRunner().invoke(app, ["show", "1", "--raw", "--data", str(tmp_path)])
+    assert (done.exit_code, done.stdout_bytes) == (0, RAW)
+    with pytest.raises(UsageError, match="--raw writes bytes"):
+        invoked(app, "show", "1", "--raw", "--json", "--data", str(tmp_path))
+    with pytest.raises(UnknownEntryError, match="there is no entry 9"):
+        invoked(app, "show", "9", "--raw", "--data", str(tmp_path))

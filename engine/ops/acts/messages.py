@@ -1,6 +1,6 @@
 """Acts that only look: lists, one entry, why it came out so, counts.
 
-What is given and returned: ops/searching.py (list, search), ops/view.py (show, facts), ops/explain.py (explain),
+What is given and returned: ops/searching.py (list, search), ops/view.py (show, raw, facts), ops/explain.py (explain),
 ops/exporting.py (export), ops/counts.py (counts, throughput), ops/unmapped.py (codes).
 """
 
@@ -16,7 +16,7 @@ from engine.ops.explain import explained_entry
 from engine.ops.exporting import exported
 from engine.ops.searching import listed, searched
 from engine.ops.unmapped import unmapped, values
-from engine.ops.view import facts, shown
+from engine.ops.view import facts, raw, shown
 from engine.pipeline.engine import Engine
 
 
@@ -42,6 +42,7 @@ MESSAGES: Final = (
     Act("messages.list", Permission.METADATA, _read(listed)),
     Act("messages.search", Permission.PHI, _read(searched)),
     Act("messages.show", Permission.PHI, _read(shown)),
+    Act("messages.raw", Permission.PHI, _read(raw)),
     Act("messages.facts", Permission.METADATA, _read(facts)),
     Act("messages.explain", Permission.PHI, _explain),
     Act("messages.export", Permission.PHI, _read(exported)),

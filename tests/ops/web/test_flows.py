@@ -5,11 +5,15 @@ import re
 import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import closing
+from datetime import timedelta
 
 import pytest
 
+from engine.ops.access.invitation import VALID_FOR, VALID_FOR_ACCOUNT
+from engine.ops.access.passwords import SHORTEST, SHORTEST_WITH_TOTP
 from engine.ops.line import send_messages
 from tests.flow.rig import free_port, running
+from tests.ops.command import command
 from tests.ops.web.conftest import Site, alike, message, start
 from tests.ops.web.person import PASSWORD, Person
 
@@ -332,3 +336,21 @@ async def test_rows_leave_only_after_the_password(site: Site) -> None:
     saved = await one.post("/messages/export", search | {"confirm_password": PASSWORD})
     assert saved.headers["content-type"].startswith("text/csv")
     assert saved.text.startswith("entry,received_at")
+
+
+async def test_pages_and_terminal_say_the_same_of_one_time_tokens(site: Site) -> None:
+    """How long one is good, what a password must have, where it is chosen; a token is printed, no link."""
+    person = await site.stranger()
+    shown = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", "", (await person.get("/log-in")).text))
+    assert "adt-engine users add NAME --role ROLE" in shown
+    assert "adt-engine users setup" in shown
+    assert "one-time token" in shown
+    assert 'href="/set-up"' in person.page
+    shown = (await person.get("/set-up")).text
+    assert f"{VALID_FOR_ACCOUNT // timedelta(hours=1)} hours, or {VALID_FOR // timedelta(minutes=1)} minutes" in shown
+    assert f"{SHORTEST} characters or more, {SHORTEST_WITH_TOTP} where one-time codes" in shown
+    done = await command("users", "add", "bea", "--role", "viewer", data=site.rig.folder / "data")
+    assert f"{SHORTEST} characters or more ({SHORTEST_WITH_TOTP} where one-time codes" in done.stderr
+    assert "UTC: open /set-up" in done.stderr
+    rows = await site.act("users.list")
+    assert "bea" in [row["name"] for row in rows]

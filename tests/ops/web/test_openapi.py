@@ -31,6 +31,7 @@ CALLS: tuple[tuple[str, str, Mapping[str, Any]], ...] = (
     ("operator", "messages.show", {"entry": WAITING}),
     ("operator", "messages.show", {"entry": REFUSED}),
     ("viewer", "messages.facts", {"entry": HELD}),
+    ("viewer-phi", "messages.raw", {"entry": HELD}),
     ("operator", "messages.explain", {"entry": DELIVERED}),
     ("operator", "messages.explain", {"entry": REFUSED, "field": "PID-5"}),
     ("operator", "messages.export", {"reason": "ticket 4711", "filter": {"state": "delivered"}}),

@@ -154,6 +154,7 @@ GIVEN: Final[Mapping[str, Schema]] = {
     "messages.list": _page(ref("RowFacts")),
     "messages.search": _page(ref("Row")),
     "messages.show": ref("Entry"),
+    "messages.raw": thing(entry=COUNT, base64=TEXT),
     "messages.facts": ref("EntryFacts"),
     # What could not be mapped has `error`, and what could not be read nothing else; `rules` where a field was named.
     "messages.explain": {**_EXPLAINED, "required": ["entry"]},

@@ -30,6 +30,7 @@ TABLE: Final = (
     Offer("GET", "/messages/counts", "messages.counts", PERIOD),
     Offer("GET", "/messages/throughput", "messages.throughput", (*PERIOD, "channel", "points")),
     Offer("GET", "/messages/{entry}", "messages.show"),
+    Offer("GET", "/messages/{entry}/raw", "messages.raw"),
     Offer("GET", "/messages/{entry}/facts", "messages.facts"),
     Offer("GET", "/messages/{entry}/explain", "messages.explain", ("element", "field")),
     Offer("GET", "/messages/{entry}/matches", "messages.matches", ("destination",)),

@@ -38,6 +38,7 @@ TAKEN: Final[Mapping[str, Taken]] = {
     "messages.list": _LIST,
     "messages.search": _SEARCH,
     "messages.show": _ENTRY,
+    "messages.raw": _ENTRY,
     "messages.facts": _ENTRY,
     "messages.explain": {**_ENTRY, "element": TEXT, "field": TEXT},
     "messages.export": {"filter": optional(_SEARCH), "reason": TEXT, **_PAGE},

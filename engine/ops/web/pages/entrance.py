@@ -2,10 +2,13 @@
 
 import re
 import secrets
+from datetime import timedelta
 from typing import Any, Final
 
 from starlette.responses import Response
 
+from engine.ops.access.invitation import VALID_FOR, VALID_FOR_ACCOUNT
+from engine.ops.access.passwords import SHORTEST, SHORTEST_WITH_TOTP
 from engine.ops.access.session import Refusal, Session
 from engine.ops.acts.role import Permission
 from engine.ops.web.call import Call, go
@@ -13,6 +16,13 @@ from engine.ops.web.cookies import SESSION, VISITOR
 from engine.ops.web.refusal import RefusedRequestError
 from engine.ops.web.route import Free, Route
 
+# What `users add` prints and `weakness` asks, as the set-up page says it.
+RULES: Final = {
+    "hours": VALID_FOR_ACCOUNT // timedelta(hours=1),
+    "minutes": VALID_FOR // timedelta(minutes=1),
+    "shortest": SHORTEST,
+    "shortest_with_totp": SHORTEST_WITH_TOTP,
+}
 # Where to go after the log-in: a page of ours and nothing else.
 _PLACE: Final = re.compile(r"/[a-z0-9-]+(/[a-z0-9-]+)*")
 
@@ -91,7 +101,7 @@ def _for_visitor(call: Call, template: str, status: int = 200, **values: Any) ->
     """Answer with a form for somebody who is not signed in, bound to a cookie of the browser."""
     made = "" if call.cookie else secrets.token_urlsafe(24)
     call.cookie = call.cookie or made
-    answer = call.page(template, status, exposed=call.desk.exposed, **values)
+    answer = call.page(template, status, exposed=call.desk.exposed, **RULES, **values)
     if made:
         call.desk.cookies.set(answer, VISITOR, made)
     return answer
