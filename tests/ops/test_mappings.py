@@ -165,7 +165,8 @@ DOOR = (
             "sources: [LAB]\n", "A01|1|P|2.5.1\r" + PID, "rejected", "AE", "unlisted-source", id="unlisted source"
         ),
         pytest.param(
-            "conformance: refuse\n", "A01|1|P|2.5.1\r" + PID, "rejected", "AE", "conformance-segment-missing", id="conformance"
+            "conformance: refuse\n", "A01|1|P|2.5.1\r" + PID, "rejected", "AE", "conformance-segment-missing",
+            id="conformance",
         ),
     ],
 )  # fmt: skip
