@@ -27,9 +27,9 @@ EVENTS = "mapping: adt\nextends: shipped/adt\n"
         ),
         pytest.param(
             "resources__patient",
-            ELEMENTS + "  multipleBirth[x]: {multipleBirthInteger: PID-25 | intger}\n",
+            ELEMENTS + "  multipleBirth[x]: {multipleBirthInteger: PID-25 | intexer}\n",
             "4:3",
-            "unknown function 'intger'; did you mean 'integer'?",
+            "unknown function 'intexer'; did you mean 'integer'?",
             id="a choice without the list that the shipped file has",
         ),
         pytest.param(
