@@ -3,7 +3,7 @@
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from engine.config.channel import Channel
@@ -33,14 +33,13 @@ from engine.mapping.scope import Scope
 from engine.mapping.setting import Setting, setting_of
 from engine.mapping.slices import Slices
 from engine.mapping.stamp import Stamps
-from engine.mapping.subject import Subject
+from engine.mapping.subject import Subject, flagged
 from engine.mapping.table import make_table
 from engine.mapping.template import Compiler
 from engine.mapping.warning import unmapped_in
 
 PATIENT = "Patient"
 NOT_SENT = "not-sent"
-CONTROL = "control-characters"
 MakeCompiler = Callable[[Kit, dict[str, Document], Problems], Compiler]
 
 
@@ -138,10 +137,7 @@ class Mapping:
         """Return whom the message speaks of, what is to be done with it, and what forbids that."""
         told = message.legible()
         subject = self._reader.subject(told)
-        if told is message:
-            return subject
-        flags = tuple(f"{CONTROL} {name}".rstrip() for name in message.illegible)
-        return replace(subject, flags=(*subject.flags, *flags))
+        return subject if told is message else flagged(subject, message.illegible)
 
     def names(self, trigger: str) -> bool:
         """Say whether the event table has a row for a trigger event, whatever the standard knows of it."""

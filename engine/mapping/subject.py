@@ -1,11 +1,15 @@
 """The subject of a message: whom it speaks of and what is to be done with it, as far as intake has to know."""
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
+from typing import Final
 
 from engine.fhir.plan import Identity
 from engine.hl7.finding import Finding
+
+CONTROL: Final = "control-characters"
 
 
 class Action(StrEnum):
@@ -34,6 +38,12 @@ class Subject:
     findings: tuple[Finding, ...] = ()
     flags: tuple[str, ...] = ()
     event_at: datetime | None = None
+
+
+def flagged(subject: Subject, segments: Iterable[str]) -> Subject:
+    """Return a subject that tells in which segments no FHIR text could hold all that stood there; '' is no name."""
+    flags = tuple(f"{CONTROL} {name}".rstrip() for name in segments)
+    return replace(subject, flags=(*subject.flags, *flags))
 
 
 def lane_key(identity: Identity) -> str:
