@@ -1,5 +1,6 @@
 """The lock on a data folder: one engine writes, a second is refused."""
 
+import contextlib
 import fcntl
 import os
 from pathlib import Path
@@ -18,30 +19,55 @@ def give_to_owner(descriptor: int, folder: Path) -> None:
 
 
 class FolderLock:
-    """An exclusive lock which the kernel drops with the process, however it ends."""
+    """An exclusive lock which the kernel drops with the process, however it ends.
+
+    It is on a file that names the process, and on the folder itself: who removes the file lets no second engine in.
+    """
 
     def __init__(self, folder: Path) -> None:
         """Take the lock; JournalUnusableError where somebody else holds it or the folder cannot be written."""
-        path = folder / FILE
+        self._folder = _locked(folder, folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
-            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            self._descriptor = _locked(folder, folder / FILE, os.O_RDWR | os.O_CREAT)
+        except BaseException:
+            os.close(self._folder)
+            raise
+        with contextlib.suppress(OSError):  # on a full disk nobody is named
             give_to_owner(self._descriptor, folder)
-        except OSError as error:
-            raise JournalUnusableError(
-                f"the data folder {folder} cannot be written ({error.strerror}): mend its owner and permissions, "
-                "or choose another with --data"
-            ) from error
-        try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            holder = os.read(self._descriptor, 32).decode("ascii", "replace").strip() or "unknown"
-            os.close(self._descriptor)
-            raise JournalUnusableError(
-                f"another engine (process {holder}) writes the journal in {folder}: stop it, or choose another --data"
-            ) from error
-        os.ftruncate(self._descriptor, 0)
-        os.pwrite(self._descriptor, f"{os.getpid()}\n".encode(), 0)
+            os.ftruncate(self._descriptor, 0)
+            os.pwrite(self._descriptor, f"{os.getpid()}\n".encode(), 0)
 
     def release(self) -> None:
         """Give the lock back."""
         os.close(self._descriptor)
+        os.close(self._folder)
+
+
+def _locked(folder: Path, path: Path, flags: int) -> int:
+    try:
+        descriptor = os.open(path, flags | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise _unusable(folder, error) from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(descriptor)
+        raise _held(folder) from error
+    return descriptor
+
+
+def _held(folder: Path) -> JournalUnusableError:
+    holder = ""
+    with contextlib.suppress(OSError):
+        holder = (folder / FILE).read_text("ascii", "replace").strip()
+    return JournalUnusableError(
+        f"another engine (process {holder or 'unknown'}) writes the journal in {folder}: stop it, "
+        "or choose another --data"
+    )
+
+
+def _unusable(folder: Path, error: OSError) -> JournalUnusableError:
+    return JournalUnusableError(
+        f"the data folder {folder} cannot be written ({error.strerror}): mend its owner and permissions, "
+        "or choose another with --data"
+    )

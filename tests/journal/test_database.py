@@ -68,6 +68,19 @@ async def test_a_second_writer_is_refused_by_name(desk: Desk, opened: Opener) ->
     assert await desk.record("1", ("s|1",))
 
 
+async def test_a_second_writer_is_refused_though_somebody_removed_the_lock_file(desk: Desk, opened: Opener) -> None:
+    """The lock is on the folder, too; the first one goes on, and gives it back at its end."""
+    (desk.folder / "journal.lock").unlink()
+    for _time in range(2):
+        with pytest.raises(JournalUnusableError, match="another engine"):
+            async with opened():
+                pass
+    assert await desk.record("1", ("s|1",))
+    await desk.journal.close()
+    async with opened() as again:
+        assert await again.record("2", ("s|1",))
+
+
 async def test_the_folder_is_free_after_a_close(opened: Opener) -> None:
     """And after an attempt that failed."""
     async with opened() as desk:
