@@ -14,6 +14,7 @@ from engine.interchange.http.wire import Body
 from engine.interchange.oauth import endpoint, grants
 from engine.interchange.oauth.authentication import Caller, claimed
 from engine.interchange.oauth.fault import OAuthError
+from engine.interchange.oauth.proofs import Proofs
 from engine.interchange.service import Service
 from engine.telemetry import logger
 
@@ -26,14 +27,20 @@ PRAGMA: Final = {"pragma": "no-cache"}
 
 def token_routes(service: Service, meter: Meter) -> list[Route]:
     """Return the routes of the token endpoints."""
+    proofs = Proofs(service.clock)
 
     async def token(request: Request) -> Json:
         fields = endpoint.parse_fields(request.headers.get("content-type", ""), await read_form(request))
         authorization = request.headers.get("authorization", "")
+        caller = claimed(service, fields, authorization)
+        whose = (caller.name if caller else "", request.client.host if request.client else "")
         try:
+            _check(proofs.wait(*whose))
             issued = await grants.token(service, fields, authorization)
         except OAuthError as error:
-            _tell(error, claimed(service, fields, authorization))
+            if error.unproven:
+                proofs.fail(*whose)
+            _tell(error, caller)
             raise
         meter.issued(fields["grant_type"])
         return endpoint.token_answer(issued)
@@ -54,6 +61,12 @@ def token_routes(service: Service, meter: Meter) -> list[Route]:
         Route("/oauth/cancel", partial(_answer, cancel), methods=["GET"]),
         Route("/oauth/userinfo", partial(_answer, user_info), methods=["GET"]),
     ]
+
+
+def _check(wait: int) -> None:
+    if wait:
+        text = f"Too many wrong secrets or signatures; try again in {wait} seconds."
+        raise OAuthError("temporarily_unavailable", text, wait=wait)
 
 
 async def read_form(request: Request) -> bytes | None:

@@ -43,6 +43,10 @@ class RefusedAssertionError(ServiceError):
     """An assertion does not prove what it says; the text names the claim, never its value."""
 
 
+class ForgedAssertionError(RefusedAssertionError):
+    """An assertion is not signed by the client's key."""
+
+
 @dataclass(frozen=True, slots=True)
 class Assertion:
     """What a verified assertion says; `id` is its `jti`, '' for none."""
@@ -121,7 +125,7 @@ def _signed(text: str, client: Client) -> dict[str, Json]:
                     return claims
     except (*UNREADABLE, LookupError) as error:
         raise RefusedAssertionError("it cannot be read or checked") from error
-    raise RefusedAssertionError("the signature is not of this client's registered key and its algorithm")
+    raise ForgedAssertionError("the signature is not of this client's registered key and its algorithm")
 
 
 def _signs(text: str, key: Key, algorithm: str) -> bool:

@@ -11,7 +11,7 @@ from urllib.parse import unquote_plus
 from engine.config.account import Client
 from engine.config.secret import Secret
 from engine.interchange.oauth import assertion
-from engine.interchange.oauth.assertion import Expected, RefusedAssertionError
+from engine.interchange.oauth.assertion import Expected, ForgedAssertionError, RefusedAssertionError
 from engine.interchange.oauth.fault import OAuthError
 from engine.interchange.service import Service
 
@@ -42,7 +42,7 @@ async def authenticated(service: Service, fields: Fields, authorization: str) ->
         raise OAuthError("invalid_request", "client_id and client_secret are missing.")
     client = service.configuration.clients.get(name)
     if client is None or not _proves(client, secret):
-        raise OAuthError("invalid_client", "Client id or secret is wrong.", basic=basic)
+        raise OAuthError("invalid_client", "Client id or secret is wrong.", basic=basic, unproven=True)
     return Caller(name, client)
 
 
@@ -80,7 +80,8 @@ async def _by_assertion(service: Service, fields: Fields) -> Caller:
     try:
         read = assertion.verify(text, client, expected, service.clock())
     except RefusedAssertionError as error:
-        raise OAuthError("invalid_client", f"The client assertion is refused: {error}.") from error
+        forged = isinstance(error, ForgedAssertionError)
+        raise OAuthError("invalid_client", f"The client assertion is refused: {error}.", unproven=forged) from error
     if read.subject != name or not read.id:
         raise OAuthError("invalid_client", "The client assertion is refused: sub is the client, and jti is needed.")
     if not await assertion.spend(service.store, service.clock, name, read):

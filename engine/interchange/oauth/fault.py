@@ -8,12 +8,27 @@ BEARER_STATUS: Final = {"invalid_token": 401, "insufficient_scope": 403}
 
 
 class OAuthError(ServiceError):
-    """A token endpoint refuses; `code` is one of the RFC's. A failed HTTP Basic or bearer token is challenged."""
+    """A token endpoint refuses; `code` is one of the RFC's. A failed HTTP Basic or bearer token is challenged.
 
-    def __init__(self, code: str, description: str, *, basic: bool = False, bearer: bool = False) -> None:
+    `unproven`: what should prove the client does not. `wait`: so many seconds nothing more is heard of it (429).
+    """
+
+    def __init__(
+        self,
+        code: str,
+        description: str,
+        *,
+        basic: bool = False,
+        bearer: bool = False,
+        unproven: bool = False,
+        wait: int = 0,
+    ) -> None:
         super().__init__(code)
         self.code = code
         self.description = description
         self.status = 401 if basic else BEARER_STATUS[code] if bearer else 400
         challenge = 'Basic realm="interchange"' if basic else f'Bearer error="{code}"' if bearer else ""
         self.headers = {"WWW-Authenticate": challenge} if challenge else {}
+        self.unproven = unproven
+        if wait:
+            self.status, self.headers = 429, {"Retry-After": str(wait)}

@@ -7,7 +7,7 @@ from engine.config import account
 from engine.config.account import Client
 from engine.interchange.oauth import assertion
 from engine.interchange.oauth.account import principal_of
-from engine.interchange.oauth.assertion import Expected, RefusedAssertionError
+from engine.interchange.oauth.assertion import Expected, ForgedAssertionError, RefusedAssertionError
 from engine.interchange.oauth.authentication import Caller, Fields, authenticated, named, token_endpoint
 from engine.interchange.oauth.code import Exchange
 from engine.interchange.oauth.fault import OAuthError
@@ -93,7 +93,8 @@ async def _jwt_bearer(service: Service, fields: Fields, authorization: str) -> I
     try:
         read = assertion.verify(text, caller.client, expected, service.clock())
     except RefusedAssertionError as error:
-        raise OAuthError("invalid_grant", f"The assertion is refused: {error}.") from error
+        forged = isinstance(error, ForgedAssertionError)
+        raise OAuthError("invalid_grant", f"The assertion is refused: {error}.", unproven=forged) from error
     user = service.configuration.users.get(read.subject)
     if user is None or user.tenant != caller.client.tenant:
         raise OAuthError("invalid_grant", "The assertion is refused: sub is no user of the client's tenant.")

@@ -1,0 +1,44 @@
+"""Wrong proofs of clients, secrets and signatures: counted by client and address, refused for a while after too many.
+
+A client at one address locks no other out, nor itself elsewhere. Secrets of programs are random, so that a minute is
+enough: whoever mends a wrong one at night does not wait.
+"""
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from hashlib import sha256
+from typing import Final
+
+MOST: Final = 20
+WINDOW: Final = timedelta(minutes=1)
+CAPACITY: Final = 10_000
+
+
+class Proofs:
+    """The wrong proofs of the last minute, in memory: the latest 10,000 counts; `client` is '' for an unknown one."""
+
+    def __init__(self, clock: Callable[[], datetime]) -> None:
+        self._clock = clock
+        self._counts: dict[bytes, tuple[int, datetime]] = {}
+
+    def wait(self, client: str, address: str) -> int:
+        """Return 0; where the limit is reached, the seconds until it ends, 1 or more."""
+        number, since = self._of(client, address)
+        left = since + WINDOW - self._clock()
+        return max(1, -(-left // timedelta(seconds=1))) if number >= MOST else 0
+
+    def fail(self, client: str, address: str) -> None:
+        """Count a wrong proof."""
+        number, since = self._of(client, address)
+        self._counts[_key(client, address)] = number + 1, since
+        while len(self._counts) > CAPACITY:
+            del self._counts[next(iter(self._counts))]
+
+    def _of(self, client: str, address: str) -> tuple[int, datetime]:
+        now = self._clock()
+        number, since = self._counts.get(_key(client, address), (0, now))
+        return (number, since) if now - since < WINDOW else (0, now)
+
+
+def _key(client: str, address: str) -> bytes:
+    return sha256(f"{len(address)}:{address}{client}".encode("utf-8", "replace")).digest()
