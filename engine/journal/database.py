@@ -25,6 +25,8 @@ PAGE_BYTES: Final = 4096
 # Moving the log into the file keeps whoever waits for a commit waiting, some 10 ms a thousand pages: at 6 to 10 pages a
 # message this length lets it happen to fewer than one message in a hundred where 8 senders wait at a time.
 LOG_PAGES: Final = 16_000
+# Up to this size a file is looked through at every start, in less than a second.
+SMALL_BYTES: Final = 64 * 1024 * 1024
 STATEMENTS_CACHED: Final = 512
 
 _WRITER: Final[tuple[Setting, ...]] = (
@@ -46,7 +48,8 @@ _READER: Final[tuple[Setting, ...]] = (
 def open_writer(folder: Path, log_pages: int = LOG_PAGES) -> Connection:
     """Open the one writing connection in this thread, migrate the schema, and pass the start-up barrier.
 
-    `log_pages`: at this length the write-ahead log is moved into the file.
+    `log_pages`: at this length the write-ahead log is moved into the file; twice of it is what it keeps of a longer
+    one, which a reader made it grow to. A small file is looked through for damage first.
 
     The barrier moves all that the write-ahead log holds into the file and syncs it, so that nothing is answered for
     which is not on the disk. JournalUnusableError says what to mend.
@@ -61,7 +64,10 @@ def open_to_write(path: Path, log_pages: int = LOG_PAGES) -> Connection:
     connection = sqlite3.connect(str(path), isolation_level=None, cached_statements=STATEMENTS_CACHED)
     try:
         connection.execute(f"PRAGMA page_size = {PAGE_BYTES}").fetchall()
-        _apply(connection, (*_WRITER, ("wal_autocheckpoint", log_pages, log_pages)))
+        room = 2 * log_pages * PAGE_BYTES
+        log: tuple[Setting, ...] = (("wal_autocheckpoint", log_pages, log_pages), ("journal_size_limit", room, room))
+        _apply(connection, (*_WRITER, *log))
+        _check_small(connection, path)
         migrate(Database(connection, execute_plugins=False, recursive_triggers=False))
         barrier(connection)
     except sqlite3.Error as error:
@@ -139,6 +145,16 @@ def shrink(connection: Connection) -> None:
 def _check_library() -> None:
     if fault := library_fault():
         raise JournalUnusableError(fault)
+
+
+def _check_small(connection: Connection, path: Path) -> None:
+    if path.stat().st_size > SMALL_BYTES:
+        return
+    if connection.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
+        raise JournalUnusableError(
+            f"the journal in {path.parent} is damaged: keep a copy of the folder as it is, see `journal verify`, and "
+            "restore the last good backup; senders keep their messages until then"
+        )
 
 
 def _apply(connection: Connection, settings: tuple[Setting, ...]) -> None:

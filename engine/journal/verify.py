@@ -4,11 +4,14 @@ Each rule is one query of the rows that break it; a query sees one moment, so a 
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from hashlib import sha256
+from pathlib import Path
 from typing import Any, Final
 
 from engine.errors import SealError
+from engine.journal.database import open_reader
 from engine.journal.sealing import Sealing, message_at
 from engine.sqlite import Connection, SqliteError, failure_of
 
@@ -68,6 +71,10 @@ RULES: Final[tuple[tuple[str, str, str], ...]] = (
 )
 
 
+TABLES: Final = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name"
+STEPS: Final = 10_000  # of SQLite's machine between two looks whether to stop
+
+
 @dataclass(frozen=True, slots=True)
 class Fault:
     """What is wrong: the rule that is broken, the number of the entry (0: the file itself), and what it means."""
@@ -75,6 +82,24 @@ class Fault:
     rule: str
     entry: int
     meaning: str
+
+
+def damage_of(folder: Path, stop: Callable[[], bool]) -> str:
+    """Return the first table of a journal whose pages are damaged, empty where none is; beside a running engine.
+
+    Looks at one table after the other, so that no moment is kept for longer than one takes. `stop` ends it; what was
+    not looked at then counts as sound.
+    """
+    with closing(open_reader(folder)) as connection:
+        connection.set_progress_handler(stop, STEPS)
+        for (table,) in connection.execute(TABLES).fetchall():
+            try:
+                found = connection.execute(f"PRAGMA quick_check('{table}')").fetchone()[0]
+            except SqliteError as error:
+                found = "ok" if stop() else str(failure_of(error))
+            if found != "ok":
+                return f"table {table}"
+    return ""
 
 
 def faults(

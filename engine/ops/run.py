@@ -39,6 +39,7 @@ from engine.ops.watching import watching
 from engine.ops.web.serve import pages
 from engine.ops.web.server import Doorway, bind, doorway
 from engine.pipeline.care import cared
+from engine.pipeline.checking import checked
 from engine.pipeline.configuration import Files
 from engine.pipeline.engine import Engine, now
 from engine.receive.reactor import install
@@ -115,6 +116,7 @@ async def _serve(files: Files, where: Doorway, listening: socket.socket, stop: a
         pages(engine, acts, access, where, listening),
         watched(trail, anchoring),
         cared(engine.journal, engine.feeds, now),
+        checked(engine),
         watching(engine, access, anchoring),
         indexed(files.data),
     ):

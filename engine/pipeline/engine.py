@@ -66,6 +66,7 @@ class Engine:
         self.started_at = clock()
         self.stopping = False
         self.refused_reload = ""
+        self.damage = ""
         self.time = Timekeeper(journal, clock, steady)
         self._tasks: dict[asyncio.Future[None], str] = {}
         self._reloading = asyncio.Lock()

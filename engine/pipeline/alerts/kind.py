@@ -25,6 +25,8 @@ class AlertKind(StrEnum):
     UNKNOWN_AUTHORITY = "unknown-authority"
     LANE_CROWDED = "lane-crowded"
     RELOAD_FAILED = "reload-failed"
+    JOURNAL_DAMAGED = "journal-damaged"
+    LOG_GROWS = "log-grows"
     CLOCK_WENT_BACK = "clock-went-back"
     CLOCK_AHEAD = "clock-ahead"
     WEBHOOK_FAILED = "webhook-failed"

@@ -12,6 +12,7 @@ from typing import Final
 
 from engine.config.alerting import Alerting
 from engine.journal.backlog import Backlog
+from engine.journal.database import LOG_PAGES, PAGE_BYTES
 from engine.journal.pausing import Pause
 from engine.pipeline.alerts.book import Condition
 from engine.pipeline.alerts.kind import AlertKind, PauseReason
@@ -21,6 +22,8 @@ WINDOW: Final = timedelta(minutes=15)
 LEAST_OF_A_SHARE: Final = 20
 DOWN_SECONDS: Final = 30.0
 ENGINE: Final = "engine"
+# Eight times what the write-ahead log is moved into the file at: somebody reads one moment for very long.
+LONG_LOG_BYTES: Final = 8 * LOG_PAGES * PAGE_BYTES
 
 IsOpen = Callable[[AlertKind, str], bool]
 
@@ -68,7 +71,8 @@ class Facts:
     """What is known of the engine now.
 
     `hook_failing` says whether alerts cannot be sent, `entrance` who was turned away from pages and API, by kind, and
-    `unanchored` why the audit trail cannot be anchored, empty where it can.
+    `unanchored` why the audit trail cannot be anchored, empty where it can. `damage`: what of the journal's file is
+    damaged. `log_bytes`: the length of its write-ahead log.
     """
 
     now: datetime
@@ -81,6 +85,8 @@ class Facts:
     hook_failing: bool
     entrance: Mapping[AlertKind, Share] = field(default_factory=dict)
     unanchored: str = ""
+    damage: str = ""
+    log_bytes: int = 0
 
 
 def conditions(facts: Facts, alerting: Alerting, is_open: IsOpen) -> Iterator[Condition]:
@@ -94,6 +100,9 @@ def conditions(facts: Facts, alerting: Alerting, is_open: IsOpen) -> Iterator[Co
     yield Condition(AlertKind.DISK_RESERVE, ENGINE, low, free)
     yield Condition(AlertKind.RELOAD_FAILED, ENGINE, bool(facts.refused_reload), facts.refused_reload)
     yield Condition(AlertKind.WEBHOOK_FAILED, ENGINE, facts.hook_failing)
+    yield Condition(AlertKind.JOURNAL_DAMAGED, ENGINE, bool(facts.damage), facts.damage)
+    long = _past(facts.log_bytes, LONG_LOG_BYTES, is_open(AlertKind.LOG_GROWS, ENGINE))
+    yield Condition(AlertKind.LOG_GROWS, ENGINE, long, f"{facts.log_bytes // 2**20} MiB")
     yield Condition(AlertKind.AUDIT_GAP, ENGINE, bool(facts.unanchored), facts.unanchored)
     limits = {
         AlertKind.LOG_IN_FAILURES: alerting.log_in_failures,

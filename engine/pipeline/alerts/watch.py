@@ -182,6 +182,8 @@ class Watch:
                 for kind, count in self._turned_away().items()
             },
             self._unanchored(),
+            engine.damage,
+            _size(engine.files.data / f"{FILE}-wal"),
         )
 
     def _channel(self, name: str, channel: Channel, now: datetime) -> ChannelFacts:
@@ -249,7 +251,8 @@ class Watch:
         self._commits, self._operations = commits, operations
         telemetry.ALERTS_OPEN.set(len(self._engine.alerts.open()))
         telemetry.DISK_FREE.set(facts.free_bytes)
-        journal = self._engine.files.data / FILE
-        telemetry.JOURNAL_BYTES.set(
-            sum(path.stat().st_size for path in (journal, journal.with_name(f"{FILE}-wal")) if path.exists())
-        )
+        telemetry.JOURNAL_BYTES.set(_size(self._engine.files.data / FILE) + facts.log_bytes)
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0

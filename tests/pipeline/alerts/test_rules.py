@@ -53,12 +53,15 @@ def test_nothing_is_wrong_with_a_quiet_engine() -> None:
 
 
 PAUSE = Pause("fhir", "by-operator", "upgrade", NOW, "root")
+LOG = 8 * 16_000 * 4096
 STORM = replace(PAUSE, reason="hold-storm", detail="http-422")
 
 
 @pytest.mark.parametrize(
     ("facts", "kind"),
     [
+        pytest.param(replace(FACTS, damage="table entry"), AlertKind.JOURNAL_DAMAGED, id="a damaged journal"),
+        pytest.param(replace(FACTS, log_bytes=LOG), AlertKind.LOG_GROWS, id="a log that a reader keeps"),
         (of_destination(pause=PAUSE), AlertKind.DESTINATION_PAUSED),
         (of_destination(pause=STORM), AlertKind.HOLD_STORM),
         (of_destination(failing="token-refused"), AlertKind.DESTINATION_FAILURE),
