@@ -9,8 +9,9 @@ import orjson
 
 Json = Any
 
-# A number that orjson would not give back with its digits: a decimal, a minus zero, and one beyond 64 bits.
-EXACT: Final = re.compile(rb'(?:"\s*:|[\[,]|^)\s*(?:-?\d+[.eE]|-?\d{19}|-0)')
+# A number that orjson would not give back with its digits: a decimal, a minus zero, and one beyond 64 bits. It begins
+# with two characters that are found fast; FHIR has no lists of decimals.
+EXACT: Final = re.compile(rb'":\s*(?:-?\d+[.eE]|-?\d{19}|-0)')
 NO_JSON: Final = (ValueError, RecursionError)
 MAX_DEPTH: Final = 100
 # A NUL in a string: no text of FHIR may have one, and PostgreSQL keeps none.

@@ -137,10 +137,18 @@ def test_what_was_stored_before_is_read(inside: Inside) -> None:
 
 def test_texts_that_look_like_numbers() -> None:
     """What is read and written again is the same, wherever digits stand."""
-    for text in (b'{"a":"1:2.5,3.50"}', b'{"a":"\\":1.50"}', b'[-0,1.0,{"a" : -0.0}]', b"[1,[2.50]]", b"-0", b"1.0"):
+    texts = (
+        b'{"a":"1:2.5,3.50"}',
+        b'{"a":"\\":1.50"}',
+        b'{"a":-0,"b":{"c": -0.0}}',
+        b'{"a":[{"b":2.50}]}',
+        b'{"a":1.0}',
+    )
+    for text in texts:
         compact = text.replace(b" ", b"")
         assert write_json(read_json(text)) == compact
         assert write_json(read_strictly(text)) == compact
+    assert write_json(read_strictly(b'{"a" :1.50,"b":[ 2.50]}')) == b'{"a":1.50,"b":[2.50]}'
 
 
 # A number for each kind of element, as text.
