@@ -133,7 +133,7 @@ class Pretence(Server):
 
     async def _merge(self, content: Any) -> Answer:
         """Make the survivor replace the source, as `Patient/$merge` does."""
-        source, target = (_reference(content, name) for name in ("source-patient", "target-patient"))
+        source, target = (_reference(content, side) for side in ("source-", "target-"))
         for mine, theirs, kind in ((source, target, "replaced-by"), (target, source, "replaces")):
             body = await self._know(mine)
             link = {"other": {"reference": theirs}, "type": kind}
@@ -171,8 +171,9 @@ def _previews(path: str, content: Any) -> bool:
     return any(one.get("name") == "preview" and one.get("valueBoolean") for one in parameters)
 
 
-def _reference(content: Any, name: str) -> str:
-    return next(str(one["valueReference"]["reference"]) for one in content["parameter"] if one["name"] == name)
+def _reference(content: Any, side: str) -> str:
+    named = (one for one in content["parameter"] if one["name"].startswith(side))
+    return next(str(one["valueReference"]["reference"]) for one in named)
 
 
 def _is_match(entry: Any) -> bool:

@@ -16,6 +16,9 @@ from engine.errors import HeldDeliveryError
 from engine.fhir.patient import links, replaced_by
 
 MOST_NOTES: Final = 50
+# What the merged and the surviving side are called; HAPI's own operation serves every type.
+SIDES: Final = {"hapi.fhir.merge": ("source-resource", "target-resource")}
+SIDES_OF_PATIENT: Final = ("source-patient", "target-patient")
 _PATH: Final = re.compile(r"Patient(\.[A-Za-z]{1,40}(\[\d{1,4}\])?){1,6}")
 
 
@@ -35,7 +38,7 @@ async def unite(exchange: Exchange, source: Stored, survivor: Stored) -> str:
         return "linked"
     await _preview(exchange, source, survivor)
     fault.point("F18")
-    await exchange.write("POST", _operation(exchange), _parameters(source, survivor, preview=False))
+    await exchange.write("POST", _path(exchange), _parameters(exchange, source, survivor, preview=False))
     fault.point("F18")
     after = await exchange.read(source.logical_id)
     if after is not None and replaced_by(after.body) != survivor.logical_id and after.body.get("active") is not False:
@@ -55,15 +58,19 @@ def _can(exchange: Exchange) -> bool:
 
 
 def _operation(exchange: Exchange) -> str:
-    """Return the path of the server's merge: as the settings name it, else as the server lists it."""
-    settings, abilities = exchange.server.settings, exchange.server.abilities
-    return f"Patient/${settings.merge_operation or abilities.operation or 'merge'}"
+    """Return how the server's merge is called: as the settings name it, else as the server lists it."""
+    return exchange.server.settings.merge_operation or exchange.server.abilities.operation or "merge"
 
 
-def _parameters(source: Stored, survivor: Stored, *, preview: bool) -> bytes:
+def _path(exchange: Exchange) -> str:
+    return f"Patient/${_operation(exchange)}"
+
+
+def _parameters(exchange: Exchange, source: Stored, survivor: Stored, *, preview: bool) -> bytes:
+    names = SIDES.get(_operation(exchange), SIDES_OF_PATIENT)
     parameter: list[dict[str, Any]] = [
-        {"name": "source-patient", "valueReference": {"reference": source.reference}},
-        {"name": "target-patient", "valueReference": {"reference": survivor.reference}},
+        {"name": name, "valueReference": {"reference": one.reference}}
+        for name, one in zip(names, (source, survivor), strict=True)
     ]
     if preview:
         parameter.append({"name": "preview", "valueBoolean": True})
@@ -71,9 +78,8 @@ def _parameters(source: Stored, survivor: Stored, *, preview: bool) -> bytes:
 
 
 async def _preview(exchange: Exchange, source: Stored, survivor: Stored) -> None:
-    answer = await exchange.write(
-        "POST", _operation(exchange), _parameters(source, survivor, preview=True), changes=False
-    )
+    asked = _parameters(exchange, source, survivor, preview=True)
+    answer = await exchange.write("POST", _path(exchange), asked, changes=False)
     listed = answer.json.get("parameter") if isinstance(answer.json, dict) else None
     names = [item.get("name") for item in listed if isinstance(item, dict)] if isinstance(listed, list) else []
     paths = [name for name in names if isinstance(name, str) and _PATH.fullmatch(name)]

@@ -20,7 +20,7 @@ def codes(body: Any) -> tuple[str, ...]:
     """Return the codes of the issues that are errors, each once, `details` codes after their issue's code.
 
     An issue's code is told if FHIR knows it, one of its details if it has the form of a code. Empty where the body is
-    no OperationOutcome.
+    neither an OperationOutcome nor the Parameters of an operation that has one among them.
     """
     found: dict[str, None] = {}
     for issue in _faults(body):
@@ -29,17 +29,25 @@ def codes(body: Any) -> tuple[str, ...]:
 
 
 def is_fault(body: Any) -> bool:
-    """Say whether a body is an OperationOutcome with an error, whatever the HTTP status says."""
+    """Say whether a body is, or holds as the result of an operation, an error, whatever the HTTP status says."""
     return bool(_faults(body))
 
 
 def _faults(body: Any) -> list[dict[str, Any]]:
-    if not isinstance(body, dict) or body.get("resourceType") != "OperationOutcome":
+    if not isinstance(body, dict):
         return []
-    issues = body.get("issue")
+    if body.get("resourceType") == "Parameters":
+        listed = body.get("parameter")
+        results = [one.get("resource") for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+        return [issue for one in results if _is_outcome(one) for issue in _faults(one)]
+    issues = body.get("issue") if _is_outcome(body) else None
     if not isinstance(issues, list):
         return []
     return [issue for issue in issues if isinstance(issue, dict) and issue.get("severity") in _FAULTS]
+
+
+def _is_outcome(body: Any) -> bool:
+    return isinstance(body, dict) and body.get("resourceType") == "OperationOutcome"
 
 
 def _codes_of(issue: dict[str, Any]) -> list[str]:

@@ -49,6 +49,7 @@ class FakeFhir:
         self.software: dict[str, str] = {}
         self.operations = ["merge"]
         self.merge_paths = {"Patient/$merge"}
+        self.merge_sides = ("source-patient", "target-patient")
         self.media_type = JSON
         self.tokens = 0
         self.token_answers: deque[tuple[int, Any]] = deque()
@@ -249,8 +250,11 @@ class FakeFhir:
         if not self.merges:
             return outcome_of(404, "not-supported")
         given = {item["name"]: item for item in parameters["parameter"]}
-        source = self.patients[given["source-patient"]["valueReference"]["reference"].removeprefix("Patient/")]
-        target = self.patients[given["target-patient"]["valueReference"]["reference"].removeprefix("Patient/")]
+        if not given.keys() >= set(self.merge_sides):
+            outcome = {"resourceType": "OperationOutcome", "issue": [{"severity": "error", "code": "required"}]}
+            result = [{"name": "outcome", "resource": outcome}]
+            return answer_json(400, {"resourceType": "Parameters", "parameter": result})
+        source, target = (self._side(given[name]) for name in self.merge_sides)
         if _replaced_by(source) or source is target:
             return outcome_of(422, "business-rule")
         if given.get("preview", {}).get("valueBoolean"):
@@ -266,6 +270,9 @@ class FakeFhir:
         return answer_json(
             200, {"resourceType": "Parameters", "parameter": [{"name": "info", "valueString": "merged"}]}
         )
+
+    def _side(self, parameter: dict[str, Any]) -> dict[str, Any]:
+        return self.patients[parameter["valueReference"]["reference"].removeprefix("Patient/")]
 
     def _patient(self, status: int, body: dict[str, Any]) -> web.Response:
         answer = answer_json(status, body)

@@ -75,19 +75,23 @@ async def test_a_server_is_tried_once_per_version(site, server, patient):
 
 
 @pytest.mark.parametrize(
-    ("listed", "settings", "path"),
+    ("listed", "settings", "path", "kind"),
     [
-        (["hapi.fhir.merge"], {}, "Patient/$hapi.fhir.merge"),
-        (["hapi.fhir.merge", "hapi.fhir.undo-merge", "merge"], {}, "Patient/$merge"),
-        (["hapi.fhir.undo-merge"], {"merge_operation": "$hapi.fhir.merge"}, "Patient/$hapi.fhir.merge"),
-        (["merge"], {"merge_operation": "site.merge"}, "Patient/$site.merge"),
+        (["hapi.fhir.merge"], {}, "Patient/$hapi.fhir.merge", "resource"),
+        (["hapi.fhir.merge", "hapi.fhir.undo-merge", "merge"], {}, "Patient/$merge", "patient"),
+        (["hapi.fhir.undo-merge"], {"merge_operation": "$hapi.fhir.merge"}, "Patient/$hapi.fhir.merge", "resource"),
+        (["merge"], {"merge_operation": "site.merge"}, "Patient/$site.merge", "patient"),
     ],
 )
 async def test_a_merge_is_called_as_the_server_lists_it_or_as_the_site_says(
-    site, server, patient, merging, listed, settings, path
+    site, server, patient, merging, listed, settings, path, kind
 ):
-    """HAPI lists `hapi.fhir.merge`; the standard's own name is preferred, and the site's before all."""
+    """HAPI lists `hapi.fhir.merge`; the standard's own name is preferred, and the site's before all.
+
+    HAPI's own takes resources of any type, and its parameters are called so.
+    """
     server.operations, server.merge_paths = listed, {path}
+    server.merge_sides = (f"source-{kind}", f"target-{kind}")
     await site.open(**settings).destination.check()
     await site.send(Upsert(patient("1", birthDate="1984-02-29")))
     await site.send(Upsert(patient("2", birthDate="1984-02-29")))

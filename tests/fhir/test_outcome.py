@@ -25,6 +25,15 @@ def test_what_is_no_code_is_not_told():
     assert codes(outcome(code="invalid", details={"coding": [{"code": "MSG_NO_MATCH"}]})) == ("invalid", "MSG_NO_MATCH")
 
 
+def test_the_outcome_among_the_results_of_an_operation_is_told():
+    """HAPI answers a merge with Parameters, of which `outcome` says what was wrong."""
+    wrong, well = outcome(code="required"), outcome(severity="information", code="informational")
+    results = [{"name": "input", "resource": {"resourceType": "Parameters"}}, {"name": "outcome", "resource": wrong}]
+    assert codes({"resourceType": "Parameters", "parameter": results}) == ("required",)
+    assert is_fault({"resourceType": "Parameters", "parameter": results})
+    assert not is_fault({"resourceType": "Parameters", "parameter": [{"name": "outcome", "resource": well}]})
+
+
 @pytest.mark.parametrize("severity", ["information", "warning"])
 def test_information_is_no_fault(severity):
     """An outcome without an error is none."""

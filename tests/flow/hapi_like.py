@@ -26,8 +26,9 @@ class HapiLike(FakeChart):
     `cache_seconds`: how long the ids that a search found are answered again; the resources are shown as they are now.
     `honours_no_cache`: whether a request may ask for a search of its own. `searches`: each search with whether it was
     answered from the cache. `conditional`: whether it creates on condition, and says so; that always searches anew.
-    Its merge is called `$hapi.fhir.merge`. `breaks_on_chains`: a merge whose source is the survivor of another one is
-    answered 500, each time. `broken`: numbers of which every write is answered 500.
+    Its merge is called `$hapi.fhir.merge`, and the sides of that otherwise than in the standard's. `breaks_on_chains`:
+    a merge whose source is the survivor of another one is answered 500, each time. `broken`: numbers of which every
+    write is answered 500.
     """
 
     def __init__(self) -> None:
@@ -37,6 +38,7 @@ class HapiLike(FakeChart):
         self.software = {"name": "HAPI FHIR Server", "version": "8.8.0"}
         self.operations = ["hapi.fhir.merge", "hapi.fhir.undo-merge"]
         self.merge_paths = {"Patient/$hapi.fhir.merge"}
+        self.merge_sides = ("source-resource", "target-resource")
         self.breaks_on_chains = False
         self.broken: set[str] = set()
         self.cache_seconds = CACHE_SECONDS
@@ -96,13 +98,14 @@ class HapiLike(FakeChart):
 
     def _merge(self, parameters: dict[str, Any]) -> web.Response:
         given = {item["name"]: item for item in parameters["parameter"]}
-        merged = self.patients[given["source-patient"]["valueReference"]["reference"].removeprefix("Patient/")]
+        if not given.keys() >= set(self.merge_sides):
+            return super()._merge(parameters)
+        merged, kept = (self._side(given[name]) for name in self.merge_sides)
         if self.breaks_on_chains and any(link["type"] == "replaces" for link in merged.get("link", ())):
             return outcome_of(500, "exception")  # ClassCastException
         answer = super()._merge(parameters)
         if answer.status == 200 and "preview" not in given:
-            source, target = (given[f"{side}-patient"]["valueReference"]["reference"] for side in ("source", "target"))
-            self._take_over(source, target)
+            self._take_over(f"Patient/{merged['id']}", f"Patient/{kept['id']}")
         return answer
 
     def _take_over(self, source: str, target: str) -> None:
