@@ -53,26 +53,34 @@ class Names(NamedTuple):
 
 def beyond(part: Json, path: str, names: Names) -> Iterator[Defect]:
     """Yield the faults of a resource, or of a part of one, that no schema tells; contained ones are not looked into."""
-    if isinstance(part, dict):
-        if not part:
-            yield Defect(path, Kind.STRUCTURE, "an empty object")
-        yield from _choices(part, path)
-        for key, value in part.items():
-            if isinstance(value, dict | list) and (key != CONTAINED or not value):
+    if isinstance(part, list):
+        yield from _beyond_list(part, path, names)
+        return
+    if not part:
+        yield Defect(path, Kind.STRUCTURE, "an empty object")
+    yield from _choices(part, path)
+    for key, value in part.items():
+        fault = ""
+        if isinstance(value, str):
+            if key in names.dated or key.endswith(DATED):
+                fault = _fault(value)
+        elif isinstance(value, dict | list):
+            if key != CONTAINED or not value:
                 yield from beyond(value, f"{path}.{key}", names)
-            if isinstance(value, list):
-                faults = (fault for item in value if (fault := _fault(key, item, names)))
-                fault = next(faults, "")
-            else:
-                fault = _fault(key, value, names)
-            if fault:
-                yield Defect(f"{path}.{key}", Kind.VALUE, fault)
-    elif isinstance(part, list):
-        if not part:
-            yield Defect(path, Kind.STRUCTURE, "an empty list")
-        for index, item in enumerate(part):
-            if isinstance(item, dict | list):
-                yield from beyond(item, f"{path}[{index}]", names)
+            if key in names.dated or key in names.whole:
+                fault = next(filter(None, map(_fault, value)), "")
+        elif key in names.whole:
+            fault = _fault(value)
+        if fault:
+            yield Defect(f"{path}.{key}", Kind.VALUE, fault)
+
+
+def _beyond_list(items: list[Json], path: str, names: Names) -> Iterator[Defect]:
+    if not items:
+        yield Defect(path, Kind.STRUCTURE, "an empty list")
+    for index, item in enumerate(items):
+        if isinstance(item, dict | list):
+            yield from beyond(item, f"{path}[{index}]", names)
 
 
 def valid_date(text: str) -> bool:
@@ -85,12 +93,11 @@ def valid_date(text: str) -> bool:
     return True
 
 
-def _fault(key: str, value: Json, names: Names) -> str:
+def _fault(value: Json) -> str:
+    """Return what is wrong with the value of a date or a whole number; '' for nothing, and for another shape."""
     if isinstance(value, str):
-        wrong = (key in names.dated or key.endswith(DATED)) and value[:4].isdigit() and not valid_date(value)
-        return "the date is not in the calendar" if wrong else ""
-    wrong = isinstance(value, Decimal | float) and key in names.whole
-    return "a whole number of 32 bits is written in digits alone" if wrong else ""
+        return "the date is not in the calendar" if value[:4].isdigit() and not valid_date(value) else ""
+    return "a whole number of 32 bits is written in digits alone" if isinstance(value, Decimal | float) else ""
 
 
 def _choices(part: dict[str, Json], path: str) -> Iterator[Defect]:
