@@ -108,7 +108,7 @@ def moment_in(given: Given, name: str, clock: Callable[[], datetime] = now) -> d
             return clock() - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
         return datetime.fromisoformat(text).astimezone(UTC)
     except (ValueError, OverflowError) as error:
-        raise UsageError(f"--{name} {text[:_SHOWN]} is no time: write {TIMES}") from error
+        raise UsageError(f"--{name} is no time: write {TIMES}") from error
 
 
 def period_in(given: Given, length: timedelta) -> tuple[datetime, datetime]:

@@ -16,7 +16,7 @@ from engine.ops.access.access import Access
 from engine.ops.acts.act import Acts
 from engine.ops.acts.actor import Actor
 from engine.ops.acts.role import Permission, may
-from engine.ops.request import alert_of, digits_of, entry_of, run_of
+from engine.ops.request import Given, alert_in, digits_of, entry_in, run_in
 from engine.ops.web.cookies import Cookies
 from engine.ops.web.criteria import Searches
 from engine.ops.web.history import History
@@ -149,13 +149,16 @@ class Call:
         }
 
 
-NAMED: Final[Mapping[str, Callable[[object], int]]] = {"entry": entry_of, "run": run_of, "alert": alert_of}
+NAMED: Final[Mapping[str, Callable[[Given], int]]] = {"entry": entry_in, "run": run_in, "alert": alert_in}
 
 
 def numbered(name: str, text: object, status: int) -> int:
-    """Return the entry, bulk run or alert that a text names; RefusedRequestError with a status where it names none."""
+    """Return the entry, bulk run or alert that a text names; RefusedRequestError with a status where it names none.
+
+    The text is not repeated: somebody may have pasted a patient's number there.
+    """
     try:
-        return NAMED[name](text)
+        return NAMED[name]({name: digits_of(text)})
     except UsageError as error:
         raise RefusedRequestError(status, str(error)) from error
 
