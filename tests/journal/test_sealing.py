@@ -133,12 +133,17 @@ async def test_a_new_key_file_opens_what_the_old_one_sealed(desk: Desk) -> None:
 
 
 @pytest.fixture
-async def sealed(opened: Opener, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Desk]:
+def key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let journals of this test be sealed."""
+    path = tmp_path / "key"
+    path.write_text(new_key())
+    path.chmod(0o600)
+    monkeypatch.setenv(KEY_FILE_VARIABLE, str(path))
+
+
+@pytest.fixture
+async def sealed(key: None, opened: Opener) -> AsyncIterator[Desk]:
     """Give an open journal that is sealed."""
-    key = tmp_path / "key"
-    key.write_text(new_key())
-    key.chmod(0o600)
-    monkeypatch.setenv(KEY_FILE_VARIABLE, str(key))
     async with opened() as desk:
         yield desk
 
@@ -158,14 +163,8 @@ OWNED = {
 }
 
 
-async def test_what_is_owned_is_sealed_as_well_and_older_journals_are_read(
-    opened: Opener, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_what_is_owned_is_sealed_as_well_and_older_journals_are_read(key: None, opened: Opener) -> None:
     """Digests of a birth date can be guessed, and slices name visits: neither stands in the file, nor is it lost."""
-    key = tmp_path / "key"
-    key.write_text(new_key())
-    key.chmod(0o600)
-    monkeypatch.setenv(KEY_FILE_VARIABLE, str(key))
     slices = [Ownership("d", resource, source, marks) for (resource, source), marks in OWNED.items()]
     async with opened() as desk:
         seq = await desk.record("1", ("s|1",))
@@ -188,14 +187,8 @@ async def test_what_is_owned_is_sealed_as_well_and_older_journals_are_read(
         assert await desk.journal.owned("d", "Patient/p1", "LAB|RVB") == {"PID-7": ("e",)}
 
 
-async def test_a_list_that_the_disk_changed_ends_no_settlement(
-    opened: Opener, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_list_that_the_disk_changed_ends_no_settlement(key: None, opened: Opener) -> None:
     """After a merge the survivor inherits what can be read; what cannot is known no more, and the journal goes on."""
-    key = tmp_path / "key"
-    key.write_text(new_key())
-    key.chmod(0o600)
-    monkeypatch.setenv(KEY_FILE_VARIABLE, str(key))
     places = ("Patient/1 Encounter", "Patient/1 Condition")
     async with opened() as desk:
         seq = await desk.record("1", ("s|1",))
