@@ -143,7 +143,8 @@ class Destination(Frozen):
         (), description="elements taken over from a merged record"
     )
     merge_strategy: Literal["auto", "merge", "link", "notify-only"] = Field(
-        "auto", description="how records are merged; auto asks the CapabilityStatement"
+        "auto",
+        description="how records are merged; auto asks the CapabilityStatement; the shipped service takes no link",
     )
     merge_operation: Annotated[str, AfterValidator(_operation)] = Field(
         "", description="the merge's name, such as hapi.fhir.merge; empty: as the CapabilityStatement lists it"
