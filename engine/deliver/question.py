@@ -33,6 +33,11 @@ class Question:
     matches: tuple[Stored, ...]
     refusal: Refusal | None = None
 
+    @property
+    def left(self) -> int:
+        """How many of the records were not merged into another one."""
+        return sum(not replaced_by(match.body) for match in self.matches)
+
 
 async def question(exchange: Exchange, plan: Plan, named: str = "") -> Question:
     """Return the first question of a plan to which the server has several answers, else its first one.

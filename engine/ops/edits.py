@@ -9,7 +9,7 @@ from engine.errors import MessageError, UsageError
 from engine.hl7.message import parse
 from engine.ops.options import DATA, Data, Entries, Entry
 from engine.ops.replays import act_on, asked, print_rehearsal, say_what_is_not_foreseen
-from engine.ops.table import output, table
+from engine.ops.table import cell, output, table
 
 
 def edit(
@@ -71,7 +71,8 @@ def resolve(
 ) -> None:
     """Say which record of the server an ambiguous patient is, and let the entry go on; nothing is merged.
 
-    Without --patient the records are listed that it may be. The choice is checked at the server, kept and audited.
+    Without --patient the records are listed that it may be, and whether a release is enough by now.
+    The choice is checked at the server, kept and audited.
 
     Example: adt-engine messages resolve 37 --data /var/lib/adt-engine
 
@@ -90,7 +91,7 @@ def resolve(
     )  # fmt: skip
     output().print(table(headings, rows))
     if not patient:
-        output().print("choose one: --patient ID")
+        output().print(cell(told["next_step"] or "choose one: --patient ID"), soft_wrap=True)
         return
     if not yes and not typer.confirm(f"the patient of entry {entry} is Patient {patient}, from now on?"):
         return

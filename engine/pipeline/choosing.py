@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from engine.deliver.question import Question, Refusal
+from engine.deliver.verdict import VerdictKind
 from engine.errors import ForbiddenMoveError, MappingError, MessageError, UsageError
 from engine.fhir.plan import Plan
 from engine.journal.entry import State
@@ -27,11 +28,15 @@ REFUSALS: Final = {
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Asked:
-    """A question about an entry that is held at a destination, and why it is."""
+    """A question about an entry that is held at a destination, and why it is.
+
+    `settled`: at most one record is left to choose from, and a release would be delivered.
+    """
 
     destination: str
     reason: str
     question: Question
+    settled: bool = False
 
 
 async def ask(desk: Desk, seq: int, destination: str = "", named: str = "") -> Asked:
@@ -46,7 +51,13 @@ async def ask(desk: Desk, seq: int, destination: str = "", named: str = "") -> A
     async with desk.room:
         server = desk.dispatch(held.destination).destination
         question = await server.question(plan, memory, at=desk.clock(), named=named)
-    return Asked(held.destination, held.reason, question)
+        if named or question.left > 1:
+            return Asked(held.destination, held.reason, question)
+        # Other than several records can hold it (a visit, another registration): only a rehearsal shows that none does.
+        channel = desk.live(view.row.channel).channel
+        rehearsal = await server.rehearse(plan, memory, at=desk.clock(), channel=channel)
+    settled = rehearsal.verdict.kind is VerdictKind.DELIVERED
+    return Asked(held.destination, held.reason, question, settled)
 
 
 async def resolve(desk: Desk, seq: int, destination: str, named: str, *, by: str) -> int:

@@ -5,7 +5,7 @@ import pytest
 from engine.deliver.verdict import Known, VerdictKind
 from engine.errors import PermanentDeliveryError
 from engine.fhir.plan import Identity, Plan, Upsert
-from tests.deliver.conftest import AT, MRN
+from tests.deliver.conftest import AT, MRN, THIN
 
 PERSON = {"name": [{"family": "Quintero", "given": ["Marisol"]}], "gender": "female", "birthDate": "1984-02-29"}
 NUMBER = Identity(MRN, "1")
@@ -42,6 +42,20 @@ async def test_the_matches_are_shown(several, server, patient):
 async def test_an_answer_is_checked_at_the_server(several, patient, named, refusal):
     """It must be there, not merged away, and match or carry the number."""
     assert (await asked(several, Upsert(patient("1")), named=named)).refusal == refusal
+
+
+async def test_records_that_are_left_are_counted(several, server, patient):
+    """Merged-away ones are shown and count no more, deleted ones are not there."""
+    server.survivor_for_old_numbers = False
+    server.touch("gone", identifier=server.patients["a"]["identifier"])
+    told = await asked(several, Upsert(patient("1")))
+    assert ({one.logical_id for one in told.matches}, told.left) == ({"a", "b", "gone"}, 2)
+    server.touch("b", active=False, link=server.patients["gone"]["link"])
+    assert (await asked(several, Upsert(patient("1")))).left == 1
+    for logical_id in ("a", "b", "gone"):
+        server.patients.pop(logical_id)
+    told = await asked(several, Upsert(patient("1", **THIN)))
+    assert (told.matches, told.left) == ((), 0)
 
 
 async def test_what_was_chosen_is_delivered_and_stays_chosen(several, server, patient):

@@ -83,3 +83,33 @@ def ended(*states: str, reasons: Sequence[str] = ()) -> Any:
         return [row.state for row in rows] == list(states) and (not reasons or told == list(reasons))
 
     return condition
+
+
+async def alike(rig: Rig, family: str = "Alike", **elements: Any) -> str:
+    """Make a Patient at the service as another system would, and return its id."""
+    body = {
+        "resourceType": "Patient",
+        "name": [{"family": family, "given": ["Marisol"]}],
+        "gender": "female",
+        "birthDate": "1984-02-29",
+    }
+    return str((await asked(rig, "POST", "Patient", body | elements))["id"])
+
+
+async def asked(rig: Rig, method: str, path: str, body: Any = None) -> Any:
+    """Ask the service as another system would, and return its answer, None where it has no body."""
+    token = await rig._new_token()
+    assert rig._session is not None
+    url = f"http://127.0.0.1:{rig.service_port}/fhir/R4/{path}"
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/fhir+json"}
+    content = None if body is None else orjson.dumps(body)
+    async with rig._session.request(method, url, data=content, headers=headers) as answer:
+        assert answer.status < 300, await answer.text()
+        return orjson.loads(await answer.read() or b"null")
+
+
+async def merged(rig: Rig, source: str, target: str) -> None:
+    """Merge two records at the service as another system would."""
+    sides = (("source-patient", source), ("target-patient", target))
+    pairs = [{"name": name, "valueReference": {"reference": f"Patient/{one}"}} for name, one in sides]
+    await asked(rig, "POST", "Patient/$merge", {"resourceType": "Parameters", "parameter": pairs})

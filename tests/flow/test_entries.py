@@ -4,9 +4,9 @@ import asyncio
 
 import orjson
 
-from tests.flow.operator import configured, done, ended, message, refused, sent, started
+from tests.flow.operator import alike, asked, configured, done, ended, merged, message, refused, sent, started
 from tests.flow.proxy import Fault
-from tests.flow.rig import SECRET, Rig
+from tests.flow.rig import Rig, destination
 
 
 async def test_a_refused_message_is_judged_anew_once_its_channel_is_mended(rig: Rig) -> None:
@@ -114,7 +114,7 @@ async def test_an_edit_waits_behind_its_original(rig: Rig) -> None:
     """Held, the original stays before it until somebody releases or discards it; the answer says so."""
     await started(rig)
     for _ in range(2):
-        await _alike(rig)
+        await alike(rig)
     await sent(rig, message("C1", "RB-1", event="A28", family="Alike"))
     await rig.until(ended("held"))
     made = await done(rig, "messages.edit", entry=1, set={"PID-5.1": "Unlike"})
@@ -165,13 +165,13 @@ def _slow(rig: Rig) -> dict[str, object]:
 async def test_an_ambiguous_patient_is_resolved_by_choosing(rig: Rig) -> None:
     """The matches are shown, one is chosen and checked, and the entry and what follows go to that record."""
     await started(rig)
-    first, second = [await _alike(rig) for _ in range(2)]
+    first, second = [await alike(rig) for _ in range(2)]
     await sent(rig, message("C1", "RB-7", event="A28", family="Alike"))
     await rig.until(ended("held", reasons=["multiple-matches"]))
     asked = await done(rig, "messages.matches", entry=1)
     assert {one["patient"] for one in asked["matches"]} == {first, second}
     assert {one["name"] for one in asked["matches"]} == {"Alike, Marisol"}
-    other = await _alike(rig, family="Else")
+    other = await alike(rig, family="Else")
     assert "neither carries" in await refused(rig, "messages.resolve", entry=1, patient=other)
     assert "no Patient" in await refused(rig, "messages.resolve", entry=1, patient="0" * 24)
     assert await done(rig, "messages.resolve", entry=1, patient=second) == {"destinations": 1}
@@ -182,19 +182,35 @@ async def test_an_ambiguous_patient_is_resolved_by_choosing(rig: Rig) -> None:
     assert "not held" in await refused(rig, "messages.matches", entry=1)
 
 
-async def _alike(rig: Rig, family: str = "Alike") -> str:
-    """Make a Patient at the service as another system would, and return its id."""
-    body = {
-        "resourceType": "Patient",
-        "name": [{"family": family, "given": ["Marisol"]}],
-        "gender": "female",
-        "birthDate": "1984-02-29",
-    }
-    token = await rig._new_token()
-    assert rig._session is not None
-    assert SECRET
-    url = f"http://127.0.0.1:{rig.service_port}/fhir/R4/Patient"
-    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/fhir+json"}
-    async with rig._session.post(url, data=orjson.dumps(body), headers=headers) as answer:
-        assert answer.status == 201, await answer.text()
-        return str((await answer.json(content_type=None))["id"])
+async def test_one_record_that_is_left_is_said_and_a_release_takes_it(rig: Rig) -> None:
+    """Of two, nothing is said; once they were merged there, the next step is the release, and it is delivered."""
+    await started(rig)
+    first, second = [await alike(rig) for _ in range(2)]
+    await sent(rig, message("C1", "RB-7", event="A28", family="Alike"))
+    await rig.until(ended("held", reasons=["multiple-matches"]))
+    assert (await done(rig, "messages.matches", entry=1))["next_step"] == ""
+    await merged(rig, first, second)
+    told = (await done(rig, "messages.matches", entry=1))["next_step"]
+    assert told == "one record is left: release the entry (adt-engine messages release 1)"
+    assert [row.state for row in rig.rows()] == ["held"]
+    assert await done(rig, "messages.release", entry=1) == {"destinations": 1}
+    await rig.until(ended("delivered"))
+    assert [body["id"] for body in await rig.numbered("RB-7")] == [second]
+
+
+async def test_no_release_is_named_where_it_would_be_held_again(rig: Rig) -> None:
+    """One record all along, which a person must judge: no release is named until it is gone."""
+    await started(rig)
+    policy = destination(rig.proxy.url, on_demographic_match="hold")
+    await configured(rig, destinations=[policy])
+    only = await alike(rig, identifier=[{"system": "https://elsewhere.example", "value": "9"}])
+    await sent(rig, message("C1", "RB-7", event="A28", family="Alike"))
+    await rig.until(ended("held", reasons=["demographic-match"]))
+    told = await done(rig, "messages.matches", entry=1)
+    assert ([one["patient"] for one in told["matches"]], told["next_step"]) == ([only], "")
+    body = await asked(rig, "GET", f"Patient/{only}")
+    await asked(rig, "PUT", f"Patient/{only}", body | {"name": [{"family": "Else", "given": ["Marisol"]}]})
+    told = await done(rig, "messages.matches", entry=1)
+    assert told["next_step"] == "no record is left: release the entry (adt-engine messages release 1)"
+    await done(rig, "messages.release", entry=1)
+    await rig.until(ended("delivered", reasons=["created"]))

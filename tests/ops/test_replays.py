@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from engine.__main__ import app
 from engine.errors import AdtEngineError, UsageError
-from tests.flow.operator import configured, ended, message, sent, started
+from tests.flow.operator import alike, configured, ended, merged, message, sent, started
 from tests.flow.rig import Rig, running
 
 
@@ -139,6 +139,17 @@ async def test_wrong_use_is_told(rig: Rig) -> None:
     for arguments, told in WRONG.items():
         done = await cli(rig, *arguments)
         assert (done.code, told in done.error) == (2, True), (arguments, done)
+
+
+async def test_resolve_says_where_a_release_is_enough(rig: Rig) -> None:
+    """Of two records one is to be chosen; once they were merged there, the entry is to be released."""
+    pair = [await alike(rig) for _ in range(2)]
+    await sent(rig, message("C5", "RB-7", event="A28", family="Alike"))
+    await rig.until(lambda rows: [row.reason for row in rows[4:]] == ["multiple-matches"])
+    assert (await said(rig, "messages", "resolve", "5")).endswith("choose one: --patient ID\n")
+    await merged(rig, *pair)
+    told = await said(rig, "messages", "resolve", "5")
+    assert told.endswith("\none record is left: release the entry (adt-engine messages release 5)\n")
 
 
 async def test_held_lanes_are_listed_shown_and_released(rig: Rig) -> None:

@@ -11,7 +11,8 @@
                        "original": "held" | "waiting" | ..., "next_step": text or ""}
     messages.matches   {"entry", "destination"} -> {"entry", "destination", "reason", "identities": ["system|value"],
                        "matches": [{"patient": id, "active", "merged", "name", "birthDate", "gender",
-                       "identifiers": ["system|value"], "carries": ["system|value"]}]}
+                       "identifiers": ["system|value"], "carries": ["system|value"]}], "next_step": text, or "" where a
+                       person must choose}
     messages.resolve   {"entry", "destination", "patient": id} -> {"destinations": 1}: chosen, then released
 
 All need OPERATE. `destination` may be left out where there is only one that it can mean.
@@ -42,6 +43,11 @@ from engine.pipeline.shadow import told
 
 MOST_REASON: Final = 1_000
 NEXT_STEP: Final = "the original is unfinished and goes before it: release or discard it"
+# By how many records are left to choose from.
+SETTLED: Final = (
+    "no record is left: release the entry (adt-engine messages release {seq})",
+    "one record is left: release the entry (adt-engine messages release {seq})",
+)
 
 
 async def _replay(engine: Engine, actor: Actor, given: Given) -> Any:
@@ -94,6 +100,7 @@ async def _matches(engine: Engine, _actor: Actor, given: Given) -> Any:
         "reason": asked.reason,
         "identities": ["|".join(one) for one in asked.question.identities],
         "matches": _shown(asked.question),
+        "next_step": SETTLED[asked.question.left].format(seq=seq) if asked.settled else "",
     }
 
 

@@ -12,6 +12,7 @@ import pytest
 from engine.ops.access.invitation import VALID_FOR, VALID_FOR_ACCOUNT
 from engine.ops.access.passwords import SHORTEST, SHORTEST_WITH_TOTP
 from engine.ops.line import send_messages
+from tests.flow import operator
 from tests.flow.rig import free_port, running
 from tests.ops.command import command
 from tests.ops.web.conftest import Site, alike, message, start
@@ -285,10 +286,27 @@ async def test_whoever_is_meant_is_chosen(site: Site) -> None:
     page = (await one.get(f"/messages/{entry}/choose?destination=interchange")).text
     assert all(f'value="{patient}"' in page for patient in (first, second))
     assert "Alike, Marisol" in page
+    assert "record is left" not in page
     chosen = await one.post(f"/messages/{entry}/choose", {"destination": "interchange", "patient": second})
     assert chosen.headers["location"] == f"/messages/{entry}?said=resolved"
     await site.rig.until(lambda rows: rows[entry - 1].state == "delivered")
     assert [body["id"] for body in await site.rig.numbered("FL-7")] == [second]
+
+
+async def test_the_choice_offers_the_release_once_one_record_is_left(site: Site) -> None:
+    """The page says so, its button releases the entry, and the record that is left gets the message."""
+    one = await site.person("operator")
+    first, second = [await operator.alike(site.rig, "Single") for _ in range(2)]
+    entry = len(site.rig.rows()) + 1
+    await send_messages(*await site.rig.address(), [message("LEFT", "FL-17", "Single^Marisol")])
+    await site.rig.until(lambda rows: [row.reason for row in rows[entry - 1 :]] == ["multiple-matches"])
+    await operator.merged(site.rig, first, second)
+    page = (await one.get(f"/messages/{entry}/choose")).text
+    assert f"one record is left: release the entry (adt-engine messages release {entry})" in page
+    assert f'action="/messages/{entry}/release"' in page
+    await one.post(f"/messages/{entry}/release", {})
+    await site.rig.until(lambda rows: rows[entry - 1].state == "delivered")
+    assert [body["id"] for body in await site.rig.numbered("FL-17")] == [second]
 
 
 async def test_what_was_overtaken_is_replayed_by_force_only(site: Site) -> None:

@@ -174,7 +174,7 @@ async def test_what_is_chosen_from_is_the_one_that_is_described(api: Api) -> Non
     await send_messages(*await api.site.rig.address(), [message("TWO", "FL-7", "Alike^Marisol")])
     await api.site.rig.until(lambda rows: [row.reason for row in rows[entry - 1 :]] == ["multiple-matches"])
     found = await api.done("operator", "messages.matches", {"entry": entry})
-    assert {one["patient"] for one in found["matches"]} == set(ids)
+    assert ({one["patient"] for one in found["matches"]}, found["next_step"]) == (set(ids), "")
     given = {"entry": entry, "destination": found["destination"], "patient": ids[0]}
     await api.done("operator", "messages.resolve", given)
 

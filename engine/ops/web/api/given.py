@@ -185,6 +185,7 @@ GIVEN: Final[Mapping[str, Schema]] = {
                 identifiers=_TEXTS, carries=_TEXTS,
             )
         ),
+        next_step=TEXT,
     ),
     "messages.resolve": _DESTINATIONS,
     "stats": _STOOD,
