@@ -13,6 +13,7 @@ from engine.ops.access.invitation import VALID_FOR, VALID_FOR_ACCOUNT
 from engine.ops.access.passwords import SHORTEST, SHORTEST_WITH_TOTP
 from engine.ops.line import send_messages
 from tests.flow import operator
+from tests.flow.proxy import Call, Fault
 from tests.flow.rig import free_port, running
 from tests.ops.command import command
 from tests.ops.web.conftest import Site, alike, message, start
@@ -20,8 +21,13 @@ from tests.ops.web.person import PASSWORD, Person
 
 MICROS = 1_000_000
 
-# A family name that the service refuses (422): nothing but what nobody sees.
-REFUSED = "\ufeff^Ada"
+# A name that the destination refuses (422).
+REFUSED = "Unwelcome^Ada"
+
+
+def refusing(call: Call) -> Fault | None:
+    """Refuse what names whom the destination does not want."""
+    return Fault(status=422) if call.writes and b"Unwelcome" in call.body else None
 
 
 @pytest.fixture(scope="module")
@@ -30,6 +36,7 @@ async def site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
     listen = {"mllp": {"host": "127.0.0.1", "port": free_port()}}  # the same one after a stop and a start
     async with running(tmp_path_factory.mktemp("flows"), listen=listen) as rig:
         made = await start(rig)
+        rig.proxy.script = refusing
         try:
             yield made
         finally:
