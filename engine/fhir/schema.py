@@ -27,6 +27,7 @@ Json = Any
 
 DEFINITIONS: Final = "#/definitions/"
 RESOURCE: Final = "ResourceList"
+TYPED: Final = {"type": "object", "required": ["resourceType"], "properties": {"resourceType": {"type": "string"}}}
 # What may be the name of an element, and so may be told.
 NAME: Final = re.compile(r"_?[A-Za-z][A-Za-z0-9]{0,63}")
 # Defects told of each kind of check, and parts of an invalid resource that are looked at for them.
@@ -118,7 +119,7 @@ def _element(name: str, shape: dict[str, Json], primitives: list[str], *, requir
 @cache
 def _validator(version: FhirVersion, name: str) -> jsonschema_rs.Draft6Validator:
     definitions = _definitions(version)
-    reached: dict[str, Json] = {RESOURCE: {"type": "object", "required": ["resourceType"]}}
+    reached: dict[str, Json] = {RESOURCE: TYPED}
     waiting = [name]
     while waiting:
         current = waiting.pop()

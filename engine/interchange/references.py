@@ -21,7 +21,7 @@ class Reference(NamedTuple):
 
 
 def normalise_references(resource: dict[str, Json], base_url: str) -> tuple[Reference, ...]:
-    """Make absolute references under our own bases relative, in place, and return all that leave the resource.
+    """Make absolute references under our own bases relative, in place, and return all there are.
 
     RefusedError (422) for other hosts, and for `#id` where nothing of this id is contained; `#` alone is the whole
     resource. A URN is no reference to anything here.
@@ -33,9 +33,8 @@ def normalise_references(resource: dict[str, Json], base_url: str) -> tuple[Refe
         reference = relative(holder["reference"], base_url)
         if reference is None:
             wrong.append(Issue("The reference is not to a resource of this service.", f"{path}.reference"))
-        elif reference.startswith("#"):
-            if reference != "#" and reference[1:] not in contained:
-                wrong.append(Issue("The resource contains nothing of this id.", f"{path}.reference"))
+        elif reference.startswith("#") and reference != "#" and reference[1:] not in contained:
+            wrong.append(Issue("The resource contains nothing of this id.", f"{path}.reference"))
         else:
             holder["reference"] = reference
             found.append(Reference(f"{path}.reference", reference))
@@ -49,8 +48,9 @@ def check_references(transaction: Transaction, references: tuple[Reference, ...]
 
     `own_id` is the id of what is written: a survivor keeps its links to the records whose place it took.
     """
-    found = {target: _look_up(transaction, target) for target in {one.target for one in references}}
-    looked_up = [(one, found[one.target]) for one in references]
+    leaving = [one for one in references if not one.target.startswith("#")]
+    found = {target: _look_up(transaction, target) for target in {one.target for one in leaving}}
+    looked_up = [(one, found[one.target]) for one in leaving]
     missing = [
         Issue("The reference names a resource that does not exist.", one.path)
         for one, stored in looked_up
@@ -95,6 +95,12 @@ def relative(reference: str, base_url: str) -> str | None:
 def references_in(resource: dict[str, Json]) -> set[str]:
     """Return every literal reference in a resource, however deep."""
     return {holder["reference"] for _, holder in _holders(resource, "")}
+
+
+def placed_references(resource: dict[str, Json]) -> tuple[Reference, ...]:
+    """Return every literal reference in a resource with its place, as it stands there."""
+    holders = _holders(resource, resource["resourceType"])
+    return tuple(Reference(f"{path}.reference", holder["reference"]) for path, holder in holders)
 
 
 def local_target(reference: str) -> str:

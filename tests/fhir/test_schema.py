@@ -88,6 +88,8 @@ def test_a_good_patient_has_no_defects(version: FhirVersion) -> None:
         ),
         ({"contained": []}, "Patient.contained", Kind.STRUCTURE),
         ({"contained": [{"resourceType": "Nonsense"}]}, "Patient.contained[0].resourceType", Kind.STRUCTURE),
+        ({"contained": [{"resourceType": 5, "id": ["o"]}]}, "Patient.contained[0].resourceType", Kind.STRUCTURE),
+        ({"contained": [{"resourceType": ["Patient"]}]}, "Patient.contained[0].resourceType", Kind.STRUCTURE),
         ({"contained": [{"resourceType": "Organization", "x": 1}]}, "Patient.contained[0].x", Kind.STRUCTURE),
         ({"contained": [{"resourceType": "Location", "name": ""}]}, "Patient.contained[0].name", Kind.VALUE),
         ({"contained": [{"resourceType": "Observation"}]}, "Patient.contained[0].status", Kind.REQUIRED),

@@ -36,5 +36,5 @@ def _replace(service: Service, transaction: Transaction, stored: Stored, draft: 
         raise refuse(Category.RULE, f"The patient was merged into Patient/{stored.survivor}.", location="Patient.id")
     patient = with_global_id(draft.resource, stored.id, service.configuration.service_identifier_system)
     check_record_numbers(transaction, patient, stored.key)
-    draft.judge(transaction, stored.id)
+    draft.judge(transaction, stored)
     return transaction.update(stored, patient)

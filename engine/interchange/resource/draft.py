@@ -11,8 +11,9 @@ from engine.interchange.exchange import Request
 from engine.interchange.outcome import Category, RefusedError, refuse
 from engine.interchange.references import Reference, check_references, normalise_references
 from engine.interchange.resource.definition import Definition
+from engine.interchange.resource.targets import Stray, check_strays, find_strays
 from engine.interchange.service import Service
-from engine.interchange.store.transaction import Transaction
+from engine.interchange.store.transaction import Stored, Transaction
 from engine.interchange.view import kept, tolerated
 
 Json = Any
@@ -26,12 +27,15 @@ class Draft:
     resource: dict[str, Json]
     invalid: RefusedError | None
     references: tuple[Reference, ...]
+    strays: tuple[Stray, ...]
+    version: FhirVersion
 
-    def judge(self, transaction: Transaction, own_id: str = "") -> None:
-        """Raise what makes the body unprocessable (422); `own_id` is the id of the resource that it replaces."""
+    def judge(self, transaction: Transaction, stored: Stored | None = None) -> None:
+        """Raise what makes the body unprocessable (422); `stored` is the resource that it replaces."""
         if self.invalid is not None:
             raise self.invalid
-        check_references(transaction, self.references, own_id)
+        check_references(transaction, self.references, stored.id if stored is not None else "")
+        check_strays(self.strays, stored, self.version)
 
 
 async def read_draft(service: Service, request: Request, check: Check) -> Draft:
@@ -49,7 +53,8 @@ def _draft(service: Service, request: Request, check: Check) -> Draft:
         references = normalise_references(body, service.configuration.base_url)
     except RefusedError as refusal:
         invalid = invalid or refusal
-    return Draft(kept(body, request.version), invalid, references)
+    strays = find_strays(body, references, request.version)
+    return Draft(kept(body, request.version), invalid, references, strays, request.version)
 
 
 def check_chart(definition: Definition, resource: dict[str, Json], version: FhirVersion) -> None:

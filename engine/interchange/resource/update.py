@@ -27,7 +27,7 @@ async def update(service: Service, request: Request) -> Answer:
         if stored is None:
             demand(request.principal.role, definition.creating)
         expected.check(stored, request.version)
-        draft.judge(transaction)
+        draft.judge(transaction, stored)
         check_chart(definition, draft.resource, request.version)
         check_links(transaction, request, draft.resource, stored)
         if stored is None:
