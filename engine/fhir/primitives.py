@@ -28,6 +28,9 @@ CORRECTED: Final[dict[str, Json]] = {
     "canonical": URI,
     "base64Binary": {"type": "string", "pattern": r"^(\s*[0-9a-zA-Z+/=]{4}\s*)+$"},
 }
+# What HL7's schema of R4 forgot: something may stand beside the values of a list of canonical addresses, too.
+CANONICALS: Final = {"$ref": f"{DEFINITIONS}canonical"}
+BESIDE: Final = {"type": "array", "items": {"$ref": f"{DEFINITIONS}Element"}}
 DATES: Final = frozenset({"date", "dateTime", "instant"})
 TEXTS: Final = frozenset({"string", "code", "uri", "url", "canonical", "markdown", "id", "oid", "uuid"})
 # Elements of Period, which are codes and numbers elsewhere.
@@ -68,7 +71,8 @@ def _referring(definition: dict[str, Json], values: dict[str, Json]) -> dict[str
         name: _reference(name, shape, endings) if shape.get("type") in {"string", "number"} else shape
         for name, shape in definition["properties"].items()
     }
-    return {**definition, "properties": properties}
+    beside = {f"_{name}": BESIDE for name, shape in properties.items() if shape.get("items") == CANONICALS}
+    return {**definition, "properties": {**properties, **beside}}
 
 
 def _reference(name: str, shape: dict[str, Json], endings: dict[str, str]) -> dict[str, Json]:

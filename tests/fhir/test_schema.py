@@ -113,6 +113,7 @@ def test_defects(version: FhirVersion, elements: dict[str, Any], path: str | Non
         {"deceasedDateTime": "2024-02-29T10:11:12.123+01:00"},
         {"extension": [{"url": "urn:x", "valueString": "2023-13"}, {"url": "urn:x", "valueTime": "23:59:59"}]},
         {"extension": [{"url": "urn:x", "valueTiming": {"event": ["2021"], "repeat": {"count": 1}}}]},
+        {"meta": {"profile": ["http://x.example/p"], "_profile": [{"id": "p"}]}},
     ],
 )
 def test_what_only_looks_wrong(version: FhirVersion, elements: dict[str, Any]) -> None:
