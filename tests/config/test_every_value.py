@@ -90,6 +90,7 @@ CHANNEL_ROWS: Final = (
     ("limits.connections_per_address", 10**30, "found '1000", "at most"),
     ("limits.segments", "many", "found 'many'", "a whole number"),
     ("limits.repetitions", 0, "found '0'", "at least 1"),
+    ("limits.identities", 0, "found '0'", "at least 1"),
     ("limits.unread_reply_bytes", 1, "found '1'", "at least 1024"),
     ("limits.in_flight", 0, "found '0'", "at least 1"),
     ("destinations[].name", "a b", "found 'a b'", "letters, digits"),
