@@ -37,7 +37,8 @@ NO_CODES: Final = {
     "adt-engine", "adt-engine-journal", "base-uri", "hold-lane", "keep-original", "half-open",
     "content-encoding", "content-length", "transfer-encoding", "retry-after", "create-always", "no-cache",
     "duplicate-patient-limit", "entered-in-error", "merged-away", "patient-i-merge", "patient-merge", "replaced-by",
-    "source-patient", "target-patient", "versioned-update", "latin-1", "utf-8", "coding-system", "identifier-type",
+    "source-patient", "target-patient", "source-resource", "target-resource", "versioned-update", "latin-1", "utf-8",
+    "coding-system", "identifier-type",
 }  # fmt: skip
 
 
