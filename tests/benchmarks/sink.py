@@ -3,8 +3,9 @@
     python tests/benchmarks/sink.py [--port N] [--latency-ms N]
 
 Prints `sink listens on 127.0.0.1:<port>` once it listens. It keeps resources in memory: POST answers 201, PUT 200 with
-ETag and the body, a read or a search by identifier what was written; any other search finds nothing. Writes are not
-checked against If-Match. `GET /count` answers how many writes and requests came in.
+ETag and the body, a read or a search by identifier what was written; any other search finds nothing. Of writes only
+those with a version that never was (`If-Match: W/"0"`, as a trial of it sends) are refused. `GET /count` answers how
+many writes and requests came in.
 """
 
 import argparse
@@ -17,6 +18,8 @@ import orjson
 import uvloop
 
 HEAD = b"HTTP/1.1 %s\r\nContent-Type: application/fhir+json\r\nContent-Length: %d\r\n%s\r\n"
+NEVER = b'W/"0"'
+REFUSED = HEAD % (b"412 Precondition Failed", 2, b"") + b"{}"
 TYPES = ("Patient", "Encounter", "Practitioner", "Location", "Organization")
 STATEMENT = {
     "resourceType": "CapabilityStatement",
@@ -76,6 +79,7 @@ class Connection(asyncio.Protocol):
         self._parser = httptools.HttpRequestParser(self)
         self._url = b""
         self._body = b""
+        self._trial = False
 
     def connection_made(self, transport: Any) -> None:
         """Keep the transport."""
@@ -89,14 +93,19 @@ class Connection(asyncio.Protocol):
         """Take a part of the URL."""
         self._url += url
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Notice a trial of If-Match."""
+        if value == NEVER and name.lower() == b"if-match":
+            self._trial = True
+
     def on_body(self, body: bytes) -> None:
         """Take a part of the body."""
         self._body += body
 
     def on_message_complete(self) -> None:
         """Answer, at once or after the latency."""
-        answer = self._answer(self._parser.get_method(), self._url.decode(), self._body)
-        self._url = self._body = b""
+        answer = REFUSED if self._trial else self._answer(self._parser.get_method(), self._url.decode(), self._body)
+        self._url, self._body, self._trial = b"", b"", False
         if self._latency:
             asyncio.get_running_loop().call_later(self._latency, self._transport.write, answer)
         else:
