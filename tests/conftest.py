@@ -62,6 +62,12 @@ class CorpusFile:
         return self.row["class"]
 
 
+@pytest.fixture
+def full_sweep(pytestconfig: pytest.Config) -> bool:
+    """Whether the long runs were asked for."""
+    return bool(pytestconfig.getoption("--full-sweep"))
+
+
 @pytest.fixture(scope="session")
 def corpus(pytestconfig: pytest.Config) -> tuple[CorpusFile, ...]:
     """All files of the corpus; without `--corpus DIR` the test is skipped."""

@@ -19,9 +19,3 @@ async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
 def seed(pytestconfig: pytest.Config) -> int:
     """The seed of feeds and random choices."""
     return int(pytestconfig.getoption("--seed"))
-
-
-@pytest.fixture
-def full_sweep(pytestconfig: pytest.Config) -> bool:
-    """Whether the long runs were asked for."""
-    return bool(pytestconfig.getoption("--full-sweep"))

@@ -47,11 +47,17 @@ def _one(found: Explanation, element: str) -> Evidence:
     return one
 
 
-def test_every_value_of_every_corpus_plan_is_explained(source: MappingSource, corpus: tuple[CorpusFile, ...]) -> None:
-    """What a Patient or an Encounter holds of its segments is in the evidence, at its place and with its value."""
+def test_every_value_of_a_corpus_plan_is_explained(
+    source: MappingSource, corpus: tuple[CorpusFile, ...], full_sweep: bool
+) -> None:
+    """What a Patient or an Encounter holds of its segments is in the evidence, at its place and with its value.
+
+    A mapping is compiled anew for each message that is explained; all of the corpus is for `--full-sweep`.
+    """
+    files = corpus if full_sweep else corpus[::5]
     missing: list[str] = []
     seen: Counter[str] = Counter()
-    for file in corpus:
+    for file in files:
         try:
             message = parse(file.raw)
         except MessageError:
@@ -68,8 +74,8 @@ def test_every_value_of_every_corpus_plan_is_explained(source: MappingSource, co
             parts = {name: part for name, part in body.items() if name not in left}
             missing += [f"{file.name}: {leaf[0]}" for leaf in _leaves(parts, type_) if leaf not in told]
     assert not missing, "\n".join(missing)
-    assert seen["Patient"] > 100
-    assert seen["Encounter"] > 50
+    assert seen["Patient"] > len(files) / 4
+    assert seen["Encounter"] > len(files) / 8
 
 
 def test_a_value_has_its_rule_its_source_and_what_was_done(source: MappingSource, message: Make) -> None:
