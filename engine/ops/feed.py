@@ -18,10 +18,15 @@ def read_messages(paths: Sequence[Path]) -> tuple[bytes, ...]:
 
     A batch file (FHS or BHS) is one block, as it stands. UsageError names a path that cannot be read or holds nothing.
     """
-    messages = tuple(message for path in paths for file in files_of(path) for message in messages_of(file))
-    if not messages:
+    return tuple(message for _, message in read_placed(paths))
+
+
+def read_placed(paths: Sequence[Path]) -> tuple[tuple[Path, bytes], ...]:
+    """Return each message as `read_messages` does, with the file that holds it."""
+    placed = tuple((file, message) for path in paths for file in files_of(path) for message in messages_of(file))
+    if not placed:
         raise UsageError("nothing to send: the files are empty")
-    return messages
+    return placed
 
 
 def messages_of(file: Path) -> tuple[bytes, ...]:

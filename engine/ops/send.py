@@ -12,12 +12,12 @@ import typer
 
 from engine.errors import UsageError
 from engine.ops.answer import Answer
-from engine.ops.feed import read_messages
+from engine.ops.feed import read_placed
 from engine.ops.line import send_messages
 from engine.ops.options import Json
 from engine.ops.table import NEGATIVE, POSITIVE, cell, output, progress, table
 
-__all__ = ["COLUMNS", "Answer", "far_end", "read_messages", "row_of", "send", "send_messages", "trusted"]
+__all__ = ["COLUMNS", "Answer", "far_end", "row_of", "send", "send_messages", "trusted"]
 
 COLUMNS: Final = ("#", "Control ID", "Event", "ACK", "Error", "Text", "Time ms")
 _ROWS_SHOWN: Final = 60
@@ -41,16 +41,16 @@ def send(
     Example: adt-engine send samples --to 127.0.0.1:2575
     """
     host, port = far_end(to)
-    messages = read_messages(files)
+    placed = read_placed(files)
     context = trusted(tls_ca, tls_certificate)
     started = time.perf_counter()
     with progress(shown=not as_json) as bar:
-        task = bar.add_task("sending", total=len(messages))
+        task = bar.add_task("sending", total=len(placed))
         answers = asyncio.run(
             send_messages(
                 host,
                 port,
-                messages,
+                [message for _, message in placed],
                 connections=connections,
                 rate=rate,
                 timeout_seconds=timeout,
@@ -60,7 +60,7 @@ def send(
         )
     seconds = time.perf_counter() - started
     if as_json:
-        typer.echo(orjson.dumps(_report(answers, seconds), option=orjson.OPT_INDENT_2))
+        typer.echo(orjson.dumps(_report(answers, [file for file, _ in placed], seconds), option=orjson.OPT_INDENT_2))
     else:
         _show(answers, seconds)
     if not all(answer.positive for answer in answers):
@@ -94,10 +94,11 @@ def _totals(answers: list[Answer]) -> dict[str, int]:
     return dict(sorted(codes.items())) | ({"no answer": missing} if missing else {})
 
 
-def _report(answers: list[Answer], seconds: float) -> dict[str, Any]:
+def _report(answers: list[Answer], files: list[Path], seconds: float) -> dict[str, Any]:
     return {
         "messages": [
             {
+                "file": str(files[answer.position]),
                 "control_id": answer.control_id,
                 "event": answer.event,
                 "positive": answer.positive,

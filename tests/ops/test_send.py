@@ -393,13 +393,17 @@ def test_the_command_shows_a_table_and_totals(tmp_path: Path) -> None:
 
 
 def test_the_command_writes_json(tmp_path: Path) -> None:
-    """With --json a program reads the same; exit 0 as all were taken."""
+    """With --json a program reads the same, and which file each message stands in; exit 0 as all were taken."""
     (tmp_path / "a.hl7").write_bytes(message("C1"))
+    (tmp_path / "b.hl7").write_bytes(message("C2") + b"\r\n" + message("C3"))
     with engine() as peer:
-        code, text = run(str(tmp_path / "a.hl7"), "--to", f"127.0.0.1:{peer.port}", "--json")
+        code, text = run(str(tmp_path), "--to", f"127.0.0.1:{peer.port}", "--json")
     report = json.loads(text)
     assert code == 0
-    assert report["totals"] == {"AA": 1}
+    assert report["totals"] == {"AA": 3}
+    assert [(one["control_id"], Path(one["file"]).name) for one in report["messages"]] == [
+        ("C1", "a.hl7"), ("C2", "b.hl7"), ("C3", "b.hl7"),
+    ]  # fmt: skip
     assert report["messages"][0]["acks"] == [{"code": "AA", "control_id": "C1", "errors": []}]
 
 
