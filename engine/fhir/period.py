@@ -11,6 +11,7 @@ from engine.fhir.plan import ElementChange
 REVERSED: Final = "period-reversed"
 DATE: Final = len("2026-03-01")
 PARTS: Final = ("start", "end")
+ENDS: Final = (".start", ".end")
 
 
 def is_reversed(period: Any) -> bool:
@@ -30,10 +31,13 @@ def is_reversed(period: Any) -> bool:
 def without_reversed(changes: Iterable[ElementChange]) -> tuple[tuple[ElementChange, ...], tuple[str, ...]]:
     """Return changes without both ends of what one message tells the wrong way round, and which elements these are."""
     changes = tuple(changes)
+    ends = [one for one in changes if one.element.endswith(ENDS)]
+    if len(ends) < len(ENDS):
+        return changes, ()
     told: dict[str, dict[str, Any]] = {}
-    for one in changes:
+    for one in ends:
         root, _, part = one.element.partition(".")
-        if part in PARTS and one.items:
+        if one.items:
             told.setdefault(root, {})[part] = one.items[0]
     roots = tuple(root for root, period in told.items() if is_reversed(period))
     names = {f"{root}.{part}" for root in roots for part in PARTS}

@@ -29,6 +29,8 @@ class Message:
         "_firsts",
         "_groups",
         "_headers",
+        "_judged",
+        "_legible",
         "_named",
         "_segments",
         "_texts",
@@ -52,6 +54,8 @@ class Message:
         self._headers: dict[int, str] = {}
         self._all: tuple[Segment, ...] = ()
         self._groups: dict[str, tuple[Segment, ...]] = {}
+        self._judged = False
+        self._legible: Message | None = None  # where it is not this one, which would hold itself
 
     @property
     def segments(self) -> tuple[Segment, ...]:
@@ -70,10 +74,13 @@ class Message:
 
     def legible(self) -> "Message":
         """Return the message without the characters that no FHIR text holds; itself where it has none of them."""
-        if not may_be_illegible(self.raw, self.text):
-            return self
-        texts = legible(self._texts, self.delimiters)
-        return self if texts == self._texts else Message(self.raw, self.text, self.charset, texts, self.delimiters)
+        if not self._judged:
+            self._judged = True
+            if may_be_illegible(self.raw, self.text):
+                texts = legible(self._texts, self.delimiters)
+                if texts != self._texts:
+                    self._legible = Message(self.raw, self.text, self.charset, texts, self.delimiters)
+        return self._legible or self
 
     @property
     def illegible(self) -> tuple[str, ...]:

@@ -71,10 +71,10 @@ def patient_segments(message: Message, pid: Segment | None) -> tuple[Segment, ..
 
 def further(segments: Mapping[str, Sequence[Segment]]) -> list[str]:
     """Return a warning for each further segment of a kind of which a patient has one, where it differs."""
-    groups = [(name, segments.get(name, ())) for name in ALONE]
     return [
         f"{SEGMENT_LEFT_OUT} {name}({number})"
-        for name, group in groups
+        for name in ALONE
+        if len(group := segments.get(name, ())) > 1
         for number, one in enumerate(group[1:], 2)
         if one.text != group[0].text
     ]

@@ -299,7 +299,7 @@ def _visit(message: Message) -> str:
 
 
 def _keys(found: Sequence[Found]) -> tuple[Identity, ...]:
-    return tuple(dict.fromkeys(one.identity for one in found))
+    return tuple(dict.fromkeys([one.identity for one in found]))
 
 
 def _subject(
@@ -316,13 +316,13 @@ def _subject(
         tuple(dict.fromkeys([_keys(group) for group in groups if group])),
         visit=_visit(message),
         findings=findings,
-        flags=(*moment.flags, *flags, *dict.fromkeys(flag for group in groups for flag in _unknown(group))),
+        flags=(*moment.flags, *flags, *dict.fromkeys([flag for group in groups for flag in _unknown(group)])),
         event_at=moment.at,
     )
 
 
 def _faults(sides: Sequence[Sequence[Identities]]) -> tuple[Finding, ...]:
-    return tuple(dict.fromkeys(finding for group in sides for side in group for finding in side.findings))
+    return tuple(dict.fromkeys([finding for group in sides for side in group for finding in side.findings]))
 
 
 def _self(side: Identities, apart: tuple[Found, ...]) -> tuple[Finding, ...]:
@@ -337,7 +337,7 @@ def _lists(mrg: Segment, number: int) -> bool:
 
 
 def _unknown(found: Sequence[Found]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(f"{UNKNOWN_AUTHORITY} {one.location}.4" for one in found if not one.system.known))
+    return tuple(dict.fromkeys([f"{UNKNOWN_AUTHORITY} {one.location}.4" for one in found if not one.system.known]))
 
 
 def _unidentified(side: Identities, place: str = "PID-3") -> tuple[Finding, ...]:

@@ -76,16 +76,19 @@ class Reading:
 
     def key(self, sources: Sources) -> Hashable:
         """Return the texts of fields (0: of all segments of the name), by which equal ones are known; None: no text."""
+        first = self.first
         if len(sources) == 1 and sources[0][1]:
-            found = self.first.get(sources[0][0])
+            found = first.get(sources[0][0])
             return found.field(sources[0][1]) or None if found is not None else None
-        texts = tuple([self._text(name, number) for name, number in sources])
+        texts = tuple(
+            [
+                self._texts(name) if not number else found.field(number) if (found := first.get(name)) else ""
+                for name, number in sources
+            ]
+        )
         return texts if any(texts) else None
 
-    def _text(self, name: str, number: int) -> str:
-        if number:
-            found = self.first.get(name)
-            return found.field(number) if found is not None else ""
+    def _texts(self, name: str) -> str:
         return "\r".join([segment.text for segment in self.all.get(name, ())])
 
     def tell_left_out(self) -> None:

@@ -136,7 +136,7 @@ class ResourceMapping:
                     reading.warnings.append(f"placeholder-identifier {number.segment}-{number.field}")
                     continue
                 parts = [cells.leaf(4, part) for part in (1, 2, 3)]
-                authority = Authority(*(part if isinstance(part, str) else "" for part in parts))
+                authority = Authority(*[part if isinstance(part, str) else "" for part in parts])
                 system = self._identifiers.resource_system(authority, number.type_, reading.facility)
                 found.setdefault(Identity(system, value), {"type": number.kind, "system": system, "value": value})
         return tuple(found.items())
