@@ -1,5 +1,5 @@
 """Fixtures of the crash tests: those of the whole engine."""
 
-from tests.flow.conftest import full_sweep, rig, seed
+from tests.flow.conftest import rig, seed
 
-__all__ = ["full_sweep", "rig", "seed"]
+__all__ = ["rig", "seed"]
