@@ -10,7 +10,7 @@ from rich.console import Console
 
 from engine import __version__
 from engine.errors import AdtEngineError, ConfigurationError, UsageError, place_of
-from engine.ops.lazily import Lazily
+from engine.ops.cli.lazily import Lazily
 from engine.sqlite import SqliteError, failure_of
 
 
@@ -18,23 +18,23 @@ class Commands(Lazily):
     """The commands, each read at its first use."""
 
     where: ClassVar[Mapping[str, str]] = {
-        "demo": "engine.ops.demo:demo",
-        "run": "engine.ops.run:run",
-        "send": "engine.ops.send:send",
-        "simulate": "engine.ops.simulate:simulate",
-        "doctor": "engine.ops.examine.doctor:doctor",
-        "deploy": "engine.ops.deploy.printing:app",
-        "messages": "engine.ops.messages:app",
-        "lanes": "engine.ops.lanes:app",
-        "channels": "engine.ops.channels:app",
-        "destinations": "engine.ops.destinations:app",
-        "alerts": "engine.ops.alerts:app",
-        "journal": "engine.ops.journal:app",
-        "mappings": "engine.ops.mappings:app",
-        "users": "engine.ops.users:app",
-        "audit": "engine.ops.audit:app",
-        "reasons": "engine.ops.reasons:reasons",
-        "interchange": "engine.ops.interchange:app",
+        "demo": "engine.ops.demo.demo:demo",
+        "run": "engine.ops.cli.run:run",
+        "send": "engine.ops.cli.send:send",
+        "simulate": "engine.ops.cli.simulate:simulate",
+        "doctor": "engine.ops.cli.examine.doctor:doctor",
+        "deploy": "engine.ops.cli.deploy.printing:app",
+        "messages": "engine.ops.cli.messages:app",
+        "lanes": "engine.ops.cli.lanes:app",
+        "channels": "engine.ops.cli.channels:app",
+        "destinations": "engine.ops.cli.destinations:app",
+        "alerts": "engine.ops.cli.alerts:app",
+        "journal": "engine.ops.cli.journal:app",
+        "mappings": "engine.ops.cli.mappings:app",
+        "users": "engine.ops.cli.users:app",
+        "audit": "engine.ops.cli.audit:app",
+        "reasons": "engine.ops.views.reasons:reasons",
+        "interchange": "engine.ops.cli.interchange:app",
     }
 
 

@@ -9,10 +9,10 @@ from typing import Final
 import orjson
 import pytest
 
-from engine.ops.counts import counted, passed
-from engine.ops.searching import listed
-from engine.ops.unmapped import unmapped
-from engine.ops.view import facts
+from engine.ops.views.counts import counted, passed
+from engine.ops.views.searching import listed
+from engine.ops.views.unmapped import unmapped
+from engine.ops.views.view import facts
 from tests.flow.program import Program
 from tests.flow.proxy import PATIENT, Call, Fault
 from tests.flow.rig import SECRET, Rig, running

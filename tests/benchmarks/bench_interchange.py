@@ -259,7 +259,13 @@ def run(folder: Path, patients: int, count: int, connections: int, charts: int) 
         "clients": {"b": {"tenant": "riverbend", "secret": {"env": "BENCH_SECRET"}, "scopes": ["system/*.*"]}},
     }
     (folder / "b.yaml").write_bytes(orjson.dumps(configuration))
-    command = [sys.executable, "-c", "from engine.ops.interchange import app; app()", "--config", f"{folder}/b.yaml"]
+    command = [
+        sys.executable,
+        "-c",
+        "from engine.ops.cli.interchange import app; app()",
+        "--config",
+        f"{folder}/b.yaml",
+    ]
     command += ["--database", f"sqlite:///{folder}/b.db"]
     started = time.perf_counter()
     with subprocess.Popen(

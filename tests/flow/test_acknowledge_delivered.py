@@ -8,8 +8,8 @@ from typing import Any
 import orjson
 import pytest
 
-from engine.ops.answer import Answer
-from engine.ops.line import send_messages
+from engine.ops.sender.answer import Answer
+from engine.ops.sender.line import send_messages
 from tests.flow.proxy import Fault
 from tests.flow.rig import Rig, channel_file, destination, running
 

@@ -14,10 +14,10 @@ from engine import telemetry
 from engine.errors import StartError
 from engine.ops.access.access import Access
 from engine.ops.access.keys import Keys
-from engine.ops.acts.act import Actor, Acts
-from engine.ops.acts.role import Role
-from engine.ops.acts.table import ALL
-from engine.ops.watching import turned_away
+from engine.ops.access.role import Role
+from engine.ops.background.watching import turned_away
+from engine.ops.operations.act import Actor, Acts
+from engine.ops.operations.table import ALL
 from engine.pipeline.alerts.watch import Watch
 from engine.pipeline.configuration import Files
 from engine.pipeline.engine import Engine

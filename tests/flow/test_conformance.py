@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.ops.line import send_messages
+from engine.ops.sender.line import send_messages
 from tests.flow.rig import running
 
 GOOD = (

@@ -1,6 +1,6 @@
 """A name with a control character, through the whole engine: the patient is not held for it, and nobody is mixed up."""
 
-from engine.ops.line import send_messages
+from engine.ops.sender.line import send_messages
 from tests.flow.operator import done, ended, message, started
 from tests.flow.rig import Rig
 

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 import pytest
 
-from engine.ops.health import livez, metrics, readyz
+from engine.ops.views.health import livez, metrics, readyz
 from engine.pipeline.configuration import Files
 from engine.pipeline.engine import Engine, now
 from engine.pipeline.pauses import Pause

@@ -14,7 +14,7 @@ import pytest
 from engine.config.settings import child_environment
 from engine.journal.database import FILE, sqlite3
 from engine.journal.sealing import KEY_FILE_VARIABLE, new_key
-from engine.ops.line import send_messages
+from engine.ops.sender.line import send_messages
 from tests.flow.rig import SECRET, SYSTEM, Rig, running
 from tests.ops.command import command
 

@@ -3,7 +3,7 @@
 import asyncio
 from pathlib import Path
 
-from engine.ops.line import send_messages
+from engine.ops.sender.line import send_messages
 from tests.flow.rig import running
 
 MESSAGE = (

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, Final
 
-from engine.ops.line import send_messages
+from engine.ops.sender.line import send_messages
 from tests.flow.rig import Rig, running
 
 ADD: Final = (

@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from engine.errors import ConfigurationError, StartError
-from engine.ops.line import send_messages
+from engine.ops.sender.line import send_messages
 from engine.pipeline.configuration import Files
 from engine.pipeline.engine import Engine
 from tests.flow.rig import channel_file

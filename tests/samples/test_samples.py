@@ -6,8 +6,8 @@ from engine.config.channels import load_channels
 from engine.config.samples import EXPECTED, Sample, load_samples
 from engine.config.shipped import shipped
 from engine.errors import ConfigurationError
-from engine.ops.facts import facts_of
-from engine.ops.feed import fields, split_messages
+from engine.ops.demo.facts import facts_of
+from engine.ops.sender.feed import fields, split_messages
 
 FOLDER = shipped("samples")
 SAMPLES = load_samples(FOLDER)

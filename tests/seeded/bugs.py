@@ -207,11 +207,11 @@ AUDIT: Final = (
         "journal/audited.py",
         "        if witness.seq > last:",
         "        if witness.seq > last + 1_000_000:",
-        ("journal/test_audit.py", "ops/test_anchors.py"),
+        ("journal/test_audit.py", "ops/audit/test_anchors.py"),
     ),
     Bug(
         "an act is recorded only once it is done",
-        "ops/acts/act.py",
+        "ops/operations/act.py",
         "        row = await self._trail.ask(actor, act.name, given)\n        try:\n"
         "            if act.permission is Permission.OPERATE:\n"
         '                fault.point("F19")\n'
@@ -222,21 +222,21 @@ AUDIT: Final = (
         "            done = await act.run(self._engine, actor, given)\n"
         "            await self._trail.ask(actor, act.name, given)\n"
         "            return done\n",
-        ("ops/acts",),
+        ("ops/operations",),
     ),
     Bug(
         "whoever is refused leaves no trace",
-        "ops/acts/act.py",
+        "ops/operations/act.py",
         "            await self._trail.refuse(actor, name, given, error)\n",
         "",
-        ("ops/acts",),
+        ("ops/operations",),
     ),
     Bug(
         "what a patient's data was looked at for is not in the trail",
         "journal/audit.py",
         "        patients += [mark for entry in entries for key in _keys(connection, entry) for mark in marks(key)]\n",
         "        patients += []\n",
-        ("ops/acts", "journal/test_audit.py"),
+        ("ops/operations", "journal/test_audit.py"),
     ),
 )
 
@@ -721,17 +721,17 @@ PAGES: Final = (
     ),
     Bug(
         "a token of one channel reads another one's messages",
-        "ops/acts/limits.py",
+        "ops/operations/limits.py",
         ' and (act not in OF_ONE_CHANNEL or given.get("channel") not in actor.channels):\n',
         " and act not in OF_ONE_CHANNEL:\n",
-        ("ops/acts", "ops/web/test_api.py"),
+        ("ops/operations", "ops/web/test_api.py"),
     ),
     Bug(
         "patients' messages are discarded without the password",
-        "ops/acts/limits.py",
+        "ops/operations/limits.py",
         "    if not actor.confirmed and needs_confirmation(act, permission, grave=grave):\n",
         "    if not actor.confirmed and grave:\n",
-        ("ops/acts", "ops/web/test_flows.py"),
+        ("ops/operations", "ops/web/test_flows.py"),
     ),
 )
 

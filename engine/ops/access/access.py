@@ -17,15 +17,15 @@ from engine.journal.audit import AuditRecord
 from engine.journal.journal import Journal
 from engine.journal.sessions import SessionRow
 from engine.ops.access import totp
+from engine.ops.access.actor import Actor
 from engine.ops.access.entering import Attempt, Entry, digest_of, enrol, enter, refuse_known
 from engine.ops.access.invitation import Standing, accept, invited
 from engine.ops.access.keys import Keys
 from engine.ops.access.naming import folded
 from engine.ops.access.passwords import BusyError, Passwords, weakness
+from engine.ops.access.role import Role
 from engine.ops.access.session import ABSOLUTE, CONFIRMED_FOR, IDLE, Enrolment, Reason, Refusal, Session
 from engine.ops.access.throttle import Throttle
-from engine.ops.acts.actor import Actor
-from engine.ops.acts.role import Role
 from engine.sqlite import Connection
 
 # That a session was used is written at most so often: it may end a little early, never late.

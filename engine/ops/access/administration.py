@@ -7,10 +7,10 @@ from engine.errors import AccessError, ForbiddenActError, UsageError
 from engine.journal import accounts, sessions
 from engine.journal.accounts import Account, AccountState
 from engine.journal.sessions import TokenRow
+from engine.ops.access.actor import Actor
 from engine.ops.access.invitation import NOBODY_YET
 from engine.ops.access.naming import RULE, folded, is_name
-from engine.ops.acts.actor import Actor
-from engine.ops.acts.role import Role
+from engine.ops.access.role import Role
 from engine.sqlite import Connection
 
 # The owner is who may open the socket; a sender is a program.

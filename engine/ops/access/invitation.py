@@ -8,7 +8,7 @@ from engine.journal import accounts, sessions
 from engine.journal.accounts import AccountState
 from engine.ops.access.entering import Attempt, record, refuse
 from engine.ops.access.naming import is_name
-from engine.ops.acts.role import Role
+from engine.ops.access.role import Role
 from engine.sqlite import Connection
 
 VALID_FOR: Final = timedelta(minutes=30)

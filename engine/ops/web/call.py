@@ -13,9 +13,9 @@ from starlette.responses import HTMLResponse, Response
 
 from engine.errors import UnconfirmedActError, UsageError
 from engine.ops.access.access import Access
-from engine.ops.acts.act import Acts
-from engine.ops.acts.actor import Actor
-from engine.ops.acts.role import Permission, may
+from engine.ops.access.actor import Actor
+from engine.ops.access.role import Permission, may
+from engine.ops.operations.act import Acts
 from engine.ops.request import Given, alert_in, digits_of, entry_in, run_in
 from engine.ops.web.cookies import Cookies
 from engine.ops.web.criteria import Searches

@@ -7,8 +7,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from engine.errors import UnconfirmedActError
+from engine.ops.access.role import Permission
 from engine.ops.access.session import Refusal
-from engine.ops.acts.role import Permission
 from engine.ops.web.body import read_form
 from engine.ops.web.call import Call, Desk
 from engine.ops.web.cookies import SESSION, VISITOR

@@ -10,7 +10,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from engine import __version__
-from engine.ops.reasons import reason_of
+from engine.ops.views.reasons import reason_of
 from engine.ops.web import wording
 from engine.ops.web.files import address_of
 

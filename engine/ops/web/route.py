@@ -8,7 +8,7 @@ from typing import Any, Literal
 from starlette.responses import Response
 
 from engine.errors import StartError
-from engine.ops.acts.role import Permission
+from engine.ops.access.role import Permission
 
 
 class Free(StrEnum):

@@ -10,7 +10,7 @@ from pathlib import Path
 from engine import telemetry
 from engine.journal.reading import Reader
 from engine.ops.access.access import Access
-from engine.ops.acts.act import Acts
+from engine.ops.operations.act import Acts
 from engine.ops.web.app import App
 from engine.ops.web.call import Desk
 from engine.ops.web.cookies import Cookies

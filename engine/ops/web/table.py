@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from engine.ops.acts.table import ALL
+from engine.ops.operations.table import ALL
 from engine.ops.web.api import machine
 from engine.ops.web.api.routes import api_routes
 from engine.ops.web.pages import (

@@ -15,7 +15,7 @@ from engine.hl7.conformance.check import check
 from engine.hl7.conformance.deviation import CODES, Deviation, Rule
 from engine.hl7.finding import ErrorCode, Severity
 from engine.hl7.message import parse
-from engine.ops.feed import read_messages
+from engine.ops.sender.feed import read_messages
 from engine.simulation.world import simulate
 
 HEAD = "MSH|^~\\&|REG|RVB|ENG|HUB|20260302061604||ADT^A01^ADT_A01|C1|P|2.5.1"
@@ -193,5 +193,5 @@ def test_most_of_what_others_wrote_breaks_a_rule(corpus, capsys: pytest.CaptureF
 
 def test_the_tables_are_not_read_before_they_are_needed() -> None:
     """An engine whose channels check nothing never imports hl7apy."""
-    code = "import sys, engine.ops.run, engine.pipeline.judgement; assert 'hl7apy' not in sys.modules"
+    code = "import sys, engine.ops.cli.run, engine.pipeline.judgement; assert 'hl7apy' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)

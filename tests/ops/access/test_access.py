@@ -11,8 +11,8 @@ from engine import telemetry
 from engine.journal import accounts, sessions
 from engine.journal.accounts import AccountState
 from engine.ops.access.entering import digest_of
+from engine.ops.access.role import Role
 from engine.ops.access.session import Reason, Refusal, Session
-from engine.ops.acts.role import Role
 from tests.ops.access.gate import HERE, PASSWORD, Gate
 
 ELSEWHERE = "198.51.100.3"

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from engine.errors import AccessError, ForbiddenActError, UsageError
+from engine.ops.access.actor import Actor
+from engine.ops.access.role import Role
 from engine.ops.access.session import Session
-from engine.ops.acts import access
-from engine.ops.acts.access import ACCESS
-from engine.ops.acts.act import Acts
-from engine.ops.acts.actor import Actor
-from engine.ops.acts.role import Role
-from engine.ops.trail import Trail
+from engine.ops.audit.trail import Trail
+from engine.ops.operations import access
+from engine.ops.operations.access import ACCESS
+from engine.ops.operations.act import Acts
 from tests.ops.access.gate import HERE, PASSWORD, Gate
 
 OWNER = Actor("root", Role.OWNER, "socket")

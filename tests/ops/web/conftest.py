@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from engine.ops.access.administration import OF_ACCOUNTS
-from engine.ops.line import send_messages
+from engine.ops.sender.line import send_messages
 from tests.flow.rig import Rig, running
 from tests.ops.web.person import Person
 

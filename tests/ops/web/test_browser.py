@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, async_playwright, expect
 
-from engine.ops.line import send_messages
+from engine.ops.sender.line import send_messages
 from tests.flow.rig import running
 from tests.ops.web.conftest import FEED, HELD, HOSTILE, STATES, Site, message, start
 from tests.ops.web.person import PASSWORD

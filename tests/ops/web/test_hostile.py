@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import pytest
 
-from engine.ops.line import send_messages
+from engine.ops.sender.line import send_messages
 from tests.flow.rig import running
 from tests.ops.web.conftest import Site, start
 

@@ -10,9 +10,9 @@ import jsonschema_rs
 import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
-from engine.ops.acts.role import Permission
-from engine.ops.acts.table import ALL
-from engine.ops.line import send_messages
+from engine.ops.access.role import Permission
+from engine.ops.operations.table import ALL
+from engine.ops.sender.line import send_messages
 from engine.ops.web.api.given import GIVEN
 from engine.ops.web.api.offer import offers
 from engine.ops.web.api.openapi import described

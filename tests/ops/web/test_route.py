@@ -6,8 +6,8 @@ import pytest
 from starlette.responses import Response
 
 from engine.errors import StartError
-from engine.ops.acts.role import Permission
-from engine.ops.acts.table import ALL
+from engine.ops.access.role import Permission
+from engine.ops.operations.table import ALL
 from engine.ops.web.api.offer import TABLE, offers
 from engine.ops.web.api.openapi import described
 from engine.ops.web.route import Free, Gate, Route, checked

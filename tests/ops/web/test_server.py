@@ -13,7 +13,7 @@ import pytest
 import trustme
 
 from engine.errors import AdtEngineError, StartError, UsageError
-from engine.ops import admin
+from engine.ops.socket import admin
 from engine.ops.web.route import Free, Gate
 from engine.ops.web.server import Doorway, bind, doorway, tls_context
 from engine.ops.web.table import ROUTES

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from engine.ops.access.administration import OF_TOKENS
-from engine.ops.acts.act import Act
-from engine.ops.acts.role import may
+from engine.ops.access.role import may
+from engine.ops.operations.act import Act
 
 ROOT: Final = "/api/v1"
 PERIOD: Final = ("since", "until")

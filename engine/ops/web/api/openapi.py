@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from engine import __version__
-from engine.ops.acts.act import Act
+from engine.ops.operations.act import Act
 from engine.ops.web.api.given import GIVEN, SCHEMAS
 from engine.ops.web.api.offer import ROOT, Offer
 from engine.ops.web.api.shape import COUNT, TEXT, Schema, optional, ref, thing

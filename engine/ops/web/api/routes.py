@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from starlette.responses import Response
 
-from engine.ops.acts.act import Act
+from engine.ops.operations.act import Act
 from engine.ops.web.api.answer import View, as_json
 from engine.ops.web.api.offer import ROOT, offers
 from engine.ops.web.api.openapi import described

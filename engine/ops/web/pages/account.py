@@ -4,8 +4,8 @@ from typing import Final
 
 from starlette.responses import Response
 
+from engine.ops.access.role import PERMITTED
 from engine.ops.access.session import Refusal
-from engine.ops.acts.role import PERMITTED
 from engine.ops.web.call import Call, go
 from engine.ops.web.cookies import SESSION
 from engine.ops.web.route import Free, Route

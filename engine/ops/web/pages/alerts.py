@@ -4,7 +4,7 @@ from typing import Final
 
 from starlette.responses import Response
 
-from engine.ops.acts.role import Permission
+from engine.ops.access.role import Permission
 from engine.ops.web.call import Call, go, numbered
 from engine.ops.web.route import Route
 

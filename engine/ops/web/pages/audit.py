@@ -6,8 +6,8 @@ from typing import Any, Final
 from starlette.concurrency import iterate_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
-from engine.ops.acts.role import Permission
-from engine.ops.auditing import exported
+from engine.ops.access.role import Permission
+from engine.ops.audit.auditing import exported
 from engine.ops.web.call import Call, go, numbered
 from engine.ops.web.refusal import RefusedRequestError
 from engine.ops.web.route import Route

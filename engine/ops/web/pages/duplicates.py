@@ -4,8 +4,8 @@ from typing import Final
 
 from starlette.responses import Response
 
-from engine.ops.acts.role import Permission
-from engine.ops.reasons import reason_of
+from engine.ops.access.role import Permission
+from engine.ops.views.reasons import reason_of
 from engine.ops.web.call import Call
 from engine.ops.web.route import Route
 

@@ -9,8 +9,8 @@ from starlette.responses import Response
 
 from engine.ops.access.invitation import VALID_FOR, VALID_FOR_ACCOUNT
 from engine.ops.access.passwords import SHORTEST, SHORTEST_WITH_TOTP
+from engine.ops.access.role import Permission
 from engine.ops.access.session import Refusal, Session
-from engine.ops.acts.role import Permission
 from engine.ops.web.call import Call, go
 from engine.ops.web.cookies import SESSION, VISITOR
 from engine.ops.web.refusal import RefusedRequestError

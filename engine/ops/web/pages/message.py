@@ -5,8 +5,8 @@ from typing import Any, Final
 
 from starlette.responses import Response
 
-from engine.ops.acts.role import Permission
-from engine.ops.reasons import Reason, reason_of
+from engine.ops.access.role import Permission
+from engine.ops.views.reasons import Reason, reason_of
 from engine.ops.web.call import Call, go
 from engine.ops.web.route import Route
 

@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from engine.errors import UsageError
 from engine.journal.entry import State
-from engine.ops.acts.role import Permission
+from engine.ops.access.role import Permission
 from engine.ops.web.call import Call, go
 from engine.ops.web.refusal import RefusedRequestError
 from engine.ops.web.route import Route

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from starlette.responses import Response
 
-from engine.ops.acts.role import Permission
+from engine.ops.access.role import Permission
 from engine.ops.web.call import Call, go
 from engine.ops.web.charts import Point, chart
 from engine.ops.web.pages.entrance import home_of

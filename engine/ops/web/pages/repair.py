@@ -5,7 +5,7 @@ from typing import Any, Final
 from starlette.responses import Response
 
 from engine.errors import AdtEngineError, UnconfirmedActError
-from engine.ops.acts.role import Permission
+from engine.ops.access.role import Permission
 from engine.ops.web.call import Call, go
 from engine.ops.web.refusal import RefusedRequestError, status_of
 from engine.ops.web.route import Route

@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 from starlette.responses import Response
 
 from engine.ops.access.administration import OF_ACCOUNTS, OF_TOKENS
-from engine.ops.acts.role import Permission
+from engine.ops.access.role import Permission
 from engine.ops.request import digits_of
 from engine.ops.web.call import Call, go
 from engine.ops.web.refusal import RefusedRequestError

@@ -1,0 +1,1 @@
+"""What runs beside the commands in the engine's process: the watch, webhooks, the index of words."""

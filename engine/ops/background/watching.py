@@ -1,0 +1,39 @@
+"""Watching: the alerts of a running engine, and their way to the webhook, for as long as it runs."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+from engine.journal.alerting import Alert
+from engine.ops.access.access import Access
+from engine.ops.audit.anchoring import Anchoring
+from engine.ops.background.webhook import Hook
+from engine.ops.operations.alerts import shown
+from engine.pipeline.alerts.kind import AlertKind
+from engine.pipeline.alerts.watch import Watch
+from engine.pipeline.engine import Engine
+
+
+def turned_away(access: Access) -> dict[AlertKind, int]:
+    """Return how many were refused at the entrance since the start, by the alert that many of them open."""
+    return {AlertKind.LOG_IN_FAILURES: access.refused_log_ins, AlertKind.TOKEN_FAILURES: access.refused_tokens}
+
+
+@contextlib.asynccontextmanager
+async def watching(engine: Engine, access: Access, anchoring: Anchoring) -> AsyncIterator[Watch]:
+    """Look at an engine now and then until closed; alerts go to the log, to the page and to the webhook."""
+    hook = Hook(lambda: engine.alerting.webhook)
+    watch = Watch(engine, lambda: hook.failing, lambda: turned_away(access), lambda: anchoring.failing)
+
+    def heard(alert: Alert) -> None:
+        hook.put({"event": "cleared" if alert.cleared_at else "opened"} | shown(engine, alert))
+
+    engine.alerts.listeners.append(heard)
+    tasks = [asyncio.create_task(watch.run()), asyncio.create_task(hook.run())]
+    try:
+        yield watch
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        engine.alerts.listeners.remove(heard)

@@ -1,0 +1,68 @@
+"""`adt-engine alerts`: what somebody has to hear of, and who has taken care of it."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import orjson
+import typer
+
+from engine.ops.cli.running import asked
+from engine.ops.request import alert_of
+from engine.ops.terminal.options import DATA, Data, Json
+from engine.ops.terminal.table import NEGATIVE, cell, output
+
+app = typer.Typer(help="List and acknowledge alerts.", no_args_is_help=True)
+
+Number = Annotated[int, typer.Argument(metavar="ALERT", parser=alert_of, help="The alert's number.")]
+
+
+@app.command(name="list")
+def list_(
+    everything: Annotated[bool, typer.Option("--all", help="Cleared ones too, the newest first.")] = False,
+    limit: Annotated[int, typer.Option(min=1, max=1000)] = 100,
+    data: Data = DATA,
+    as_json: Json = False,
+) -> None:
+    """List the alerts that are open: what it is about, since when, and what to do.
+
+    Example: adt-engine alerts list --data /var/lib/adt-engine
+    """
+    rows = asked(data, "alerts.list", {"all": everything, "limit": limit})
+    if as_json:
+        typer.echo(orjson.dumps(rows, option=orjson.OPT_INDENT_2))
+        return
+    for row in rows:
+        _print(row)
+    if not rows:
+        output().print("no alert is open")
+
+
+@app.command()
+def acknowledge(alert: Number, data: Data = DATA) -> None:
+    """Say that you have taken care of an alert; what cannot end by itself, such as a new source, is cleared by that.
+
+    Example: adt-engine alerts acknowledge 12 --data /var/lib/adt-engine
+    """
+    row = asked(data, "alerts.acknowledge", {"alert": alert})
+    output().print(cell(f"{row['kind']} {row['subject']}: {'cleared' if row['cleared_at'] else 'acknowledged'}"))
+
+
+def _print(row: Mapping[str, Any]) -> None:
+    """Write one alert as a few lines, which fit any terminal."""
+    console = output()
+    urgent = not row["cleared_at"] and not row["can_wait"]
+    console.print(
+        cell(f"{row['id']:>4}  {row['kind']}", NEGATIVE if urgent else "bold"),
+        cell(f"  {row['subject']}, since {_short(row['opened_at'])} UTC"),
+        cell(f", cleared {_short(row['cleared_at'])}" if row["cleared_at"] else ""),
+        cell(f", taken care of by {row['acknowledged_by']}" if row["acknowledged_by"] else ""),
+        sep="",
+        soft_wrap=True,
+    )
+    if row["detail"]:
+        console.print(cell(f"      {row['detail']}"), soft_wrap=True)
+    console.print(cell(f"      Next: {row['next_step']}", "dim"), soft_wrap=True)
+
+
+def _short(moment: str | None) -> str:
+    return (moment or "")[5:16].replace("T", " ")

@@ -1,0 +1,170 @@
+"""`adt-engine messages check`: how messages differ from their version of the standard, by place and in its words."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import orjson
+import typer
+
+from engine.errors import MessageError, UsageError
+from engine.hl7.conformance.check import check as deviations_of
+from engine.hl7.conformance.deviation import CODES, Deviation
+from engine.hl7.finding import Severity
+from engine.hl7.header import read_header
+from engine.hl7.message import parse
+from engine.journal.reading import Reader
+from engine.ops.request import entry_of
+from engine.ops.sender.feed import files_of, messages_of
+from engine.ops.terminal.options import DATA, Data, Json
+from engine.ops.terminal.table import NEGATIVE, cell, output, table
+from engine.receive.batch import unpack
+
+COLUMNS: Final = ("Place", "Name", "Rule", "Expected", "Found", "Code")
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """One message that was checked: where it is from, what it is, and what was found; `unreadable` says why not."""
+
+    source: str
+    control_id: str
+    event: str
+    version: str
+    deviations: tuple[Deviation, ...] = ()
+    unreadable: str = ""
+
+    @property
+    def errors(self) -> int:
+        """How many deviations break a rule."""
+        return sum(one.severity is Severity.ERROR for one in self.deviations)
+
+    @property
+    def bad(self) -> bool:
+        """Whether it cannot be read, or breaks a rule."""
+        return bool(self.unreadable or self.errors)
+
+
+def check(
+    files: Annotated[list[Path] | None, typer.Argument(help="Files, batch files, or folders of *.hl7 files.")] = None,
+    ids: Annotated[
+        list[int] | None,
+        typer.Option("--id", metavar="ENTRY", parser=entry_of, help="An entry of the journal; may be repeated."),
+    ] = None,
+    version: Annotated[str, typer.Option(help="HL7 version where MSH-12 is empty.")] = "2.5.1",
+    charset: Annotated[str, typer.Option(help="Character set where MSH-18 is empty.")] = "UTF-8",
+    errors_only: Annotated[bool, typer.Option("--errors-only", help="Leave warnings out.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit 1 where a message breaks a rule.")] = False,
+    data: Data = DATA,
+    as_json: Json = False,
+) -> None:
+    """Compare messages with their version of the standard: structure, required, repetitions, lengths, types, tables.
+
+    Each difference stands under its message with its place and the standard's name of it; no value is shown. A warning
+    is what the standard leaves to sites or to later versions.
+
+    Example: adt-engine messages check samples/01-a28-add-person.hl7
+    """
+    if not files and not ids:
+        raise UsageError("say what to check: files, or --id N of an entry in --data DIR")
+    found = [
+        _checked(source, raw, version, charset, errors_only=errors_only)
+        for source, raw in (*_filed(files or []), *_journaled(data, ids or []))
+    ]
+    if as_json:
+        typer.echo(orjson.dumps([_as_json(one) for one in found], option=orjson.OPT_INDENT_2))
+    else:
+        _show(found)
+    if strict and any(one.bad for one in found):
+        raise typer.Exit(1)
+
+
+def _filed(paths: list[Path]) -> Iterator[tuple[str, bytes]]:
+    for path in paths:
+        for file in files_of(path):
+            raws = [raw for block in messages_of(file) for raw in _unpacked(block)]
+            for at, raw in enumerate(raws, 1):
+                yield (f"{file} message {at}" if len(raws) > 1 else str(file)), raw
+
+
+def _journaled(data: Path, ids: list[int]) -> Iterator[tuple[str, bytes]]:
+    if not ids:
+        return
+    with Reader(data) as reader:
+        for number in ids:
+            yield f"entry {number}", reader.show(number).raw
+
+
+def _unpacked(block: bytes) -> tuple[bytes, ...]:
+    batch = unpack(block)
+    return batch.messages if batch else (block,)
+
+
+def _checked(source: str, raw: bytes, version: str, charset: str, *, errors_only: bool) -> Checked:
+    header = read_header(raw)
+    if header is None:
+        return Checked(source, "", "", "", unreadable="no MSH begins it")
+    control_id = header.control_id.decode("ascii", "backslashreplace")
+    event = "^".join(filter(None, (header.message_type, header.trigger)))
+    try:
+        message = parse(raw, charset=charset)
+    except MessageError as error:
+        return Checked(source, control_id, event, header.version, unreadable=str(error))
+    found = deviations_of(message, version)
+    kept = tuple(one for one in found if not errors_only or one.severity is Severity.ERROR)
+    return Checked(source, control_id, event, header.version or version, kept)
+
+
+def _as_json(one: Checked) -> dict[str, Any]:
+    return {
+        "source": one.source,
+        "control_id": one.control_id,
+        "event": one.event,
+        "version": one.version,
+        "unreadable": one.unreadable,
+        "errors": one.errors,
+        "findings": [
+            {
+                "place": each.place,
+                "rule": str(each.rule),
+                "name": each.name,
+                "expected": each.expected,
+                "found": each.found,
+                "severity": str(each.severity),
+                "code": int(CODES[each.rule]),
+            }
+            for each in one.deviations
+        ],
+    }
+
+
+def _show(found: list[Checked]) -> None:
+    console = output()
+    for one in found:
+        if not one.deviations and not one.unreadable:
+            continue
+        said = one.unreadable or f"{one.errors} errors, {len(one.deviations) - one.errors} warnings"
+        console.print(
+            cell(f"{one.source}: {one.event} {one.control_id} ({one.version}): {said}", "bold"), soft_wrap=True
+        )
+        if one.deviations:
+            console.print(table(COLUMNS, map(_row, one.deviations)))
+        console.print()
+    bad = sum(one.bad for one in found)
+    warned = sum(bool(one.deviations) and not one.bad for one in found)
+    console.print(
+        f"{len(found)} messages: {bad} break a rule, {warned} have warnings, {len(found) - bad - warned} neither"
+    )
+
+
+def _row(one: Deviation) -> tuple[object, ...]:
+    error = one.severity is Severity.ERROR
+    return (
+        one.place,
+        one.name,
+        cell(one.rule, NEGATIVE) if error else str(one.rule),
+        one.expected,
+        one.found,
+        int(CODES[one.rule]) if error else "",
+    )

@@ -1,0 +1,72 @@
+"""`adt-engine deploy`: prints a hardened systemd unit, and a file to build a container from."""
+
+import shutil
+import sys
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from engine import __version__
+from engine.errors import UsageError
+from engine.ops.terminal.table import errors
+
+app = typer.Typer(
+    help="Print files that run the engine as a service: a systemd unit, a container.", no_args_is_help=True
+)
+
+HERE: Final = Path(__file__).parent
+STATE: Final = Path("/var/lib")
+UNSEEN: Final = ("/home/", "/root/", "/run/user/", "/tmp/", "/var/tmp/")  # noqa: S108 - none of them is written
+
+
+@app.command()
+def unit(
+    user: Annotated[str, typer.Option(help="The user that runs it; make one for nothing else.")] = "adt-engine",
+    channels: Annotated[Path, typer.Option(help="The folder of channel files.")] = Path("/etc/adt-engine/channels"),
+    data: Annotated[Path, typer.Option(help="The data folder, on a local ext4 or xfs disk.")] = STATE / "adt-engine",
+    mappings: Annotated[Path | None, typer.Option(help="A folder of mapping files beside the shipped ones.")] = None,
+) -> None:
+    """Print a systemd unit: its own user, nothing writable but the data folder, no privileges, no core dumps.
+
+    Example: adt-engine deploy unit > /etc/systemd/system/adt-engine.service
+    """
+    command = _command()
+    if command.startswith(UNSEEN):
+        errors().print(
+            f"{command} is where the unit may not look (ProtectHome, PrivateTmp): install adt-engine under /opt",
+            soft_wrap=True,
+        )
+    for path in (channels, data, mappings):
+        if path is not None and not path.is_absolute():
+            raise UsageError(f"{path} is relative: a service needs whole paths, such as /etc/adt-engine/channels")
+    _print(
+        "adt-engine.service",
+        user=user,
+        command=command,
+        channels=channels,
+        data=data,
+        mappings=f" --mappings {mappings}" if mappings else "",
+        state=data.relative_to(STATE) if data.is_relative_to(STATE) else "adt-engine",
+    )
+
+
+@app.command()
+def container() -> None:
+    """Print a file to build a container from: two stages, locked packages, no root, read-only.
+
+    Example: adt-engine deploy container > Containerfile
+    """
+    _print("Containerfile")
+
+
+def _print(name: str, **values: object) -> None:
+    text = (HERE / name).read_text(encoding="utf-8")
+    typer.echo(text.format(version=__version__, **values), nl=False)
+
+
+def _command() -> str:
+    """Return the whole path of this command, as systemd looks for none."""
+    beside = Path(sys.executable).with_name("adt-engine")
+    found = str(beside) if beside.exists() else shutil.which("adt-engine")
+    return found or f"{sys.executable} -m engine"

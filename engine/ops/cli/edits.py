@@ -1,0 +1,116 @@
+"""`adt-engine messages edit`, `resolve` and `retry`: entries mended by hand, each step shown before it is done."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from engine.errors import MessageError, UsageError
+from engine.hl7.message import parse
+from engine.ops.cli.replays import act_on, asked, print_rehearsal, say_what_is_not_foreseen
+from engine.ops.terminal.options import DATA, Data, Entries, Entry
+from engine.ops.terminal.table import cell, output, table
+
+
+def edit(
+    entry: Entry,
+    file: Annotated[Path | None, typer.Option(help="The whole message as it is to be.")] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", help="A part, as PID-5.1=Quintero; may come again.")
+    ] = None,
+    discard_original: Annotated[
+        bool, typer.Option("--discard-original", help="End the entry that is edited, where it is unfinished.")
+    ] = False,
+    reason: Annotated[str, typer.Option(help="Why the original is discarded.")] = "",
+    force: Annotated[bool, typer.Option("--force", help="Even where something newer was applied since.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what it would do at the server; do nothing.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    data: Data = DATA,
+) -> None:
+    """Deliver an entry's message in another form: a new entry, judged as if it came in; the original stays.
+
+    Shows what differs and what it would do at the server, asks, and does it. The difference is kept with the new entry.
+
+    Example: adt-engine messages edit 37 --set PID-7=19840229 --set PID-5.1=Quintero --data /var/lib/adt-engine
+
+    Example: adt-engine messages edit 37 --file mended.hl7 --discard-original --reason "typo" --data /var/lib/adt-engine
+    """
+    given: dict[str, Any] = {"entry": entry, **_edited(file, set_ or [])}
+    told = asked(data, "messages.rehearse", given)
+    print_rehearsal(told)
+    say_what_is_not_foreseen()
+    if dry_run or told["refused"]:
+        if told["refused"]:
+            raise typer.Exit(1)
+        return
+    if not yes and not typer.confirm("record and deliver it?"):
+        return
+    more = {"discard_original": discard_original, "reason": reason, "force": force}
+    made = asked(data, "messages.edit", given | {name: value for name, value in more.items() if value})
+    output().print(f"entry {made['entry']} made from {entry}, which is {made['original']}")
+    if made["next_step"]:
+        output().print(made["next_step"])
+
+
+def retry(entries: Entries, data: Data = DATA) -> None:
+    """Try entries now that wait for their next try, or that are held.
+
+    Example: adt-engine messages retry 37 --data /var/lib/adt-engine
+    """
+    act_on(data, "messages.retry", entries, {}, "is tried now")
+
+
+def resolve(
+    entry: Entry,
+    patient: Annotated[str, typer.Option(help="The id of the Patient at the server; without it, the matches.")] = "",
+    destination: Annotated[str, typer.Option(help="Where it is held, if that is several.")] = "",
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    data: Data = DATA,
+) -> None:
+    """Say which record of the server an ambiguous patient is, and let the entry go on; nothing is merged.
+
+    Without --patient the records are listed that it may be, and whether a release is enough by now.
+    The choice is checked at the server, kept and audited.
+
+    Example: adt-engine messages resolve 37 --data /var/lib/adt-engine
+
+    Example: adt-engine messages resolve 37 --patient 6543a1b2c3d4e5f601234567 --data /var/lib/adt-engine
+    """
+    named = {"destination": destination} if destination else {}
+    told = asked(data, "messages.matches", {"entry": entry, **named})
+    output().print(f"held {told['reason']} at {told['destination']} for {', '.join(told['identities'])}")
+    headings = ("Patient", "Name", "Born", "Gender", "Active", "Numbers")
+    rows = (
+        (
+            one["patient"], one["name"], one["birthDate"], one["gender"],
+            "merged away" if one["merged"] else "yes" if one["active"] else "no", ", ".join(one["identifiers"]),
+        )
+        for one in told["matches"]
+    )  # fmt: skip
+    output().print(table(headings, rows))
+    if not patient:
+        output().print(cell(told["next_step"] or "choose one: --patient ID"), soft_wrap=True)
+        return
+    if not yes and not typer.confirm(f"the patient of entry {entry} is Patient {patient}, from now on?"):
+        return
+    asked(data, "messages.resolve", {"entry": entry, "patient": patient, "destination": told["destination"]})
+    output().print(f"{entry} released to Patient {patient}")
+
+
+def _edited(file: Path | None, parts: list[str]) -> dict[str, Any]:
+    """Return what an edit is given; UsageError unless it is a file or parts."""
+    if bool(file) == bool(parts):
+        raise UsageError("give the whole message, or the parts to set: --file FILE, or --set PID-5.1=TEXT")
+    if file is not None:
+        try:
+            return {"message": parse(file.read_bytes()).text}
+        except OSError as error:
+            raise UsageError(f"{file} cannot be read: {error.strerror}") from error
+        except MessageError as error:
+            raise UsageError(f"{file}: {error}") from error
+    pairs = [part.partition("=") for part in parts]
+    if wrong := [path for path, mark, _ in pairs if not mark]:
+        raise UsageError(f"--set {wrong[0]} says no value: write PID-5.1=TEXT, or PID-5.1= to empty it")
+    return {"set": {path: value for path, _, value in pairs}}

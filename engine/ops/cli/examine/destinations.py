@@ -1,0 +1,102 @@
+"""Destinations, and the secrets that channels refer to: what each server can do, and what it ignores."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import BaseModel
+
+from engine.config.destination import Destination as Settings
+from engine.config.secret import Secret
+from engine.deliver.abilities import Abilities
+from engine.errors import AdtEngineError
+from engine.journal.proving import proofs_in
+from engine.ops.cli.examine.check import Check, Standing
+from engine.pipeline.configuration import Configuration
+from engine.pipeline.engine import destination_of
+
+GRAVEST: Final = (Standing.MEND, Standing.LOOK, Standing.GOOD)
+
+Finding = tuple[Standing, str, str]
+
+
+def secrets(configuration: Configuration) -> Iterator[Check]:
+    """Yield the secrets of channels and alerts that cannot be read, each by the name of its reference."""
+    authored = {**configuration.channels, "alerts": configuration.alerting}
+    seen: set[Secret] = set()
+    for name, model in authored.items():
+        for place, secret in _secrets(model, ""):
+            if secret in seen:
+                continue
+            seen.add(secret)
+            try:
+                secret.read()
+            except LookupError as error:
+                yield Check(f"{place} of {name}", Standing.MEND, str(error), "set it, or mend the reference")
+
+
+def _secrets(value: Any, place: str) -> Iterator[tuple[str, Secret]]:
+    if isinstance(value, Secret):
+        yield place, value
+    elif isinstance(value, BaseModel):
+        for name in type(value).model_fields:
+            yield from _secrets(getattr(value, name), f"{place}.{name}".removeprefix("."))
+    elif isinstance(value, tuple | list):
+        for at, item in enumerate(value):
+            yield from _secrets(item, f"{place}[{at}]")
+
+
+async def destinations(configuration: Configuration, data: Path) -> list[Check]:
+    """Ask each destination what it can do; nothing is written there."""
+    return [await _asked(settings, configuration, data) for settings in configuration.destinations.values()]
+
+
+async def _asked(settings: Settings, configuration: Configuration, data: Path) -> Check:
+    name = f"destination {settings.name}"
+    try:
+        destination = destination_of(settings, configuration)
+    except AdtEngineError as error:
+        return Check(name, Standing.MEND, str(error), "mend the file, or ca_file")
+    try:
+        destination.proofs.known |= proofs_in(data, settings.name)
+        abilities = await destination.check()
+    except AdtEngineError as error:
+        return Check(name, Standing.MEND, f"{settings.base_url}: {error}", "start it, or mend base_url and auth")
+    finally:
+        await destination.close()
+    return told(name, settings, abilities)
+
+
+def told(name: str, settings: Settings, abilities: Abilities) -> Check:
+    """Return what a destination's abilities mean for its settings."""
+    server = f"{abilities.server} at {settings.base_url}" if abilities.server else settings.base_url
+    findings = [_merging(settings, abilities), _versions(abilities)]
+    standing = next(one for one in GRAVEST if one in {each for each, _, _ in findings})
+    found = "; ".join((server, *(words for _, words, _ in findings)))
+    return Check(name, standing, found, "; ".join(do for _, _, do in findings if do))
+
+
+def _merging(settings: Settings, abilities: Abilities) -> Finding:
+    """Tell how records are merged there; `merge_operation` names what a server has and does not list."""
+    named, listed = settings.merge_operation, abilities.operation
+    if settings.merge_strategy in {"link", "notify-only"}:
+        return Standing.GOOD, f"merges by {settings.merge_strategy}", ""
+    if named:
+        also = "" if named == listed else f"; the server lists {f'${listed}' if listed else 'none'}"
+        return Standing.GOOD, f"merges by ${named} (merge_operation{also})", ""
+    if listed:
+        return Standing.GOOD, f"merges by ${listed}, as it lists", ""
+    do = "set merge_operation if it has a merge that it does not list, else merge_strategy to link or notify-only"
+    if settings.merge_strategy == "merge" or not abilities.stated:
+        return Standing.MEND, "lists no $merge", do
+    return Standing.LOOK, "lists no $merge: records are linked", do
+
+
+def _versions(abilities: Abilities) -> Finding:
+    """Tell whether If-Match is honoured, as far as it was tried or may be."""
+    if abilities.if_match:
+        return Standing.GOOD, "honours If-Match, as was tried", ""
+    if abilities.provable:
+        return Standing.GOOD, "If-Match is tried with the first update", ""
+    do = "every update reads first, and what others write in between is lost: ask whoever runs the server"
+    return Standing.LOOK, "ignores If-Match" if abilities.versioned else "keeps no versions for If-Match", do

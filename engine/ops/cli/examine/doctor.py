@@ -1,0 +1,106 @@
+"""`adt-engine doctor`: what would keep the engine from running well here, each with the next step."""
+
+import asyncio
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Final
+
+import orjson
+import typer
+
+from engine.config.channel import Channel
+from engine.errors import AdtEngineError, ConfigurationError
+from engine.ops.cli.examine.certificates import certificates
+from engine.ops.cli.examine.check import Check, Standing
+from engine.ops.cli.examine.destinations import destinations, secrets
+from engine.ops.cli.examine.machine import machine
+from engine.ops.socket import admin
+from engine.ops.terminal.options import CHANNELS, DATA, Channels, Data, Json, Mappings
+from engine.ops.terminal.table import NEGATIVE, POSITIVE, cell, output, table
+from engine.pipeline.configuration import Files, configure
+
+STYLES: Final = {Standing.GOOD: POSITIVE, Standing.LOOK: "yellow", Standing.MEND: NEGATIVE}
+
+
+def doctor(
+    channels: Channels = CHANNELS,
+    mappings: Mappings = None,
+    data: Data = DATA,
+    alive: Annotated[
+        bool, typer.Option("--alive", help="Only ask whether the engine runs: exit 0 if it answers.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Check machine, disk, SQLite, clock, files, permissions, certificates, ports and destinations.
+
+    Exit 1 if anything is to be mended. What is marked `look` is for a person to judge.
+
+    Example: adt-engine doctor --channels channels --data /var/lib/adt-engine
+    """
+    if alive:
+        if not _running(data):
+            raise AdtEngineError(f"no engine answers on {data}")
+        return
+    checks = list(_checks(Files(channels, mappings, data.resolve())))
+    if as_json:
+        rows = [{"what": one.what, "standing": str(one.standing), "found": one.found, "do": one.do} for one in checks]
+        typer.echo(orjson.dumps(rows, option=orjson.OPT_INDENT_2))
+    else:
+        output().print(table(("", "What", "Found", "Next step"), (_row(one) for one in checks)))
+    if any(one.standing is Standing.MEND for one in checks):
+        raise typer.Exit(1)
+
+
+def _row(one: Check) -> tuple[object, ...]:
+    word = one.standing.upper() if one.standing is Standing.MEND else str(one.standing)
+    return cell(word, STYLES[one.standing]), one.what, one.found, one.do
+
+
+def _checks(files: Files) -> Iterator[Check]:
+    try:
+        # What this machine lacks is looked at one by one below.
+        configuration = configure(files, machine=False)
+    except ConfigurationError as error:
+        yield from machine(files.data, 0)
+        for problem in error.problems:
+            yield Check("files", Standing.MEND, str(problem), "mend the file")
+        return
+    channels = configuration.channels.values()
+    yield from machine(files.data, sum(channel.limits.connections for channel in channels))
+    running = _running(files.data)
+    yield Check("engine", Standing.GOOD, "running" if running else "not running")
+    yield Check("files", Standing.GOOD, f"mappings compiled, channels: {len(configuration.channels)}")
+    for channel in channels:
+        yield from _doors(channel, running=running)
+    yield from secrets(configuration)
+    yield from asyncio.run(destinations(configuration, files.data))
+
+
+def _running(data: Path) -> bool:
+    try:
+        admin.ask(data, "alive", {})
+    except (ConnectionError, AdtEngineError):
+        return False
+    return True
+
+
+def _doors(channel: Channel, *, running: bool) -> Iterator[Check]:
+    mllp = channel.listen.mllp
+    if mllp is None:
+        return
+    if mllp.tls is not None:
+        yield from certificates(channel.channel, mllp.tls)
+    if running:
+        return
+    name = f"port of {channel.channel}"
+    family = socket.AF_INET6 if ":" in mllp.host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((mllp.host, mllp.port))
+        except OSError as error:
+            found = f"{mllp.host}:{mllp.port} {error.strerror}"
+            yield Check(name, Standing.MEND, found, "choose another port, or end what holds it")
+            return
+    yield Check(name, Standing.GOOD, f"{mllp.host}:{mllp.port} free")

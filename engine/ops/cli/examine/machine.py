@@ -1,0 +1,115 @@
+"""The machine under the engine: SQLite, folder, disk, file system, encryption, clock, limits."""
+
+import ctypes
+import os
+import resource
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from engine.journal.mount import Mount, mount_of
+from engine.journal.reserve import free_bytes_kept
+from engine.ops.cli.examine.check import Check, Standing, check
+from engine.sqlite import library_fault
+
+LOW_DISK_BYTES: Final = 1_073_741_824
+SPARE_FILES: Final = 256
+LOCAL: Final = frozenset({"ext4", "xfs"})
+_UNSYNCHRONISED: Final = 0x0040
+_TIMEX_BYTES: Final = 256
+
+
+def machine(data: Path, connections: int) -> Iterator[Check]:
+    """Yield what the machine offers to a journal in this folder and to so many connections."""
+    yield _sqlite()
+    yield _folder(data)
+    place = _nearest(data)
+    yield _disk(place)
+    mount = mount_of(place)
+    yield _file_system(place, mount)
+    yield _encryption(mount.device)
+    yield _clock()
+    yield _limits(connections)
+
+
+def _nearest(data: Path) -> Path:
+    return next(folder for folder in (data.absolute(), *data.absolute().parents) if folder.exists())
+
+
+def _sqlite() -> Check:
+    if fault := library_fault():
+        return Check("SQLite", Standing.MEND, fault, "install a newer pysqlite3")
+    return Check("SQLite", Standing.GOOD, "new enough for a journal")
+
+
+def _folder(data: Path) -> Check:
+    place = _nearest(data)
+    if not os.access(place, os.W_OK | os.X_OK):
+        return Check("data folder", Standing.MEND, f"{place} is not writable", "mend its owner, or use --data")
+    if data.exists() and data.stat().st_mode & 0o077:
+        return Check("data folder", Standing.MEND, f"{data} is open to others", f"chmod 700 {data}")
+    return Check("data folder", Standing.GOOD, str(data.absolute()))
+
+
+def _disk(place: Path) -> Check:
+    free = shutil.disk_usage(place).free
+    least = max(LOW_DISK_BYTES, 2 * free_bytes_kept(place))
+    return check(
+        "disk", f"{free / 2**30:.1f} GiB free", good=free >= least, do=f"free at least {least / 2**30:.1f} GiB"
+    )
+
+
+def _file_system(place: Path, mount: Mount) -> Check:
+    found = f"{mount.kind or 'unknown'} under {place}"
+    if mount.remote:
+        return Check("file system", Standing.MEND, found, "put the data folder on a local ext4 or xfs disk")
+    return check("file system", found, good=mount.kind in LOCAL, do="ext4 and xfs are tried", otherwise=Standing.LOOK)
+
+
+def _encryption(device: str) -> Check:
+    """Look whether the disk stands on dm-crypt; other ways to encrypt a disk cannot be seen from here."""
+    found = any(_is_crypt(Path("/sys/dev/block") / device, depth=4))
+    return check(
+        "encryption of the disk",
+        "dm-crypt" if found else "not seen",
+        good=found,
+        do="the journal holds patients' data: use LUKS, or an encrypted volume",
+        otherwise=Standing.LOOK,
+    )
+
+
+def _is_crypt(block: Path, depth: int) -> Iterator[bool]:
+    uuid = block / "dm" / "uuid"
+    if uuid.exists():
+        yield uuid.read_text(encoding="ascii", errors="replace").startswith("CRYPT-")
+    if depth and (block / "slaves").is_dir():
+        for slave in (block / "slaves").iterdir():
+            yield from _is_crypt(slave, depth - 1)
+
+
+def _clock() -> Check:
+    """Ask the kernel whether something keeps its clock right (adjtimex; nothing is changed)."""
+    timex = ctypes.create_string_buffer(_TIMEX_BYTES)
+    state = ctypes.CDLL(None).adjtimex(timex)
+    # struct timex: modes, then offset, freq, maxerror, esterror as longs, then status.
+    status = ctypes.c_int.from_buffer(timex, ctypes.sizeof(ctypes.c_long) * 5).value
+    good = state >= 0 and not status & _UNSYNCHRONISED
+    return check(
+        "clock",
+        "synchronised" if good else "not known to be synchronised",
+        good=good,
+        do="run chrony or systemd-timesyncd: tokens and times in the journal depend on the clock",
+        otherwise=Standing.LOOK,
+    )
+
+
+def _limits(connections: int) -> Check:
+    soft, _hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    least = connections + SPARE_FILES
+    return check(
+        "open files",
+        f"{soft} allowed, {least} needed at most",
+        good=soft >= least,
+        do=f"raise it: ulimit -n {least}, or LimitNOFILE={least} in the unit",
+    )

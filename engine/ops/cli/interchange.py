@@ -1,0 +1,175 @@
+"""`adt-engine interchange`: the Clinical Data Interchange Service as a process, and tokens for its administrators."""
+
+import sys
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Final
+from urllib.parse import urlsplit
+
+import orjson
+import typer
+
+from engine.config.reload import reread
+from engine.config.service import Environment, ServiceConfiguration
+from engine.config.source import look, scan, validate
+from engine.config.wording import Placed, nearest
+from engine.errors import UsageError
+from engine.interchange.http.app import new_token, wall_clock
+from engine.interchange.http.process import serve
+from engine.interchange.oauth.endpoint import token_answer
+from engine.interchange.oauth.local import issue_locally
+from engine.interchange.oauth.password import SHORTEST_PASSWORD, hash_password
+from engine.interchange.oauth.scope import FLAGS, WILDCARDS, right
+from engine.interchange.resource.catalogue import INDEXERS
+from engine.interchange.store.connection import database_path
+from engine.interchange.store.verify import verify
+from engine.ops.terminal.options import Offline, Strict, conclude
+from engine.telemetry import configure
+
+# Without its certificate the service does not start; without a client's secret it does.
+TLS: Final = "tls."
+DATABASE: Final = "sqlite:///adt-data/interchange.db"
+
+Config = Annotated[Path | None, typer.Option("--config", help="The service's configuration (YAML or JSON).")]
+Database = Annotated[str, typer.Option("--database", help="Where patients and tokens are kept: sqlite:///PATH.")]
+
+app = typer.Typer(invoke_without_command=True)
+
+
+@app.callback()
+def interchange(
+    context: typer.Context,
+    config: Config = None,
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(min=-1, max=65535, help="-1: the port of base_url, else 8080; 0: a free one.")
+    ] = -1,
+    database: Database = DATABASE,
+) -> None:
+    """Run the Clinical Data Interchange Service until it is stopped; SIGHUP reads its configuration again.
+
+    Log lines are JSON on standard error. Exit 0 after SIGTERM or Ctrl-C, 2 if a file or option is wrong, 1 if it cannot
+    start.
+
+    Example: adt-engine interchange --config interchange.yaml --database sqlite:///adt-data/interchange.db
+    """
+    if context.invoked_subcommand is not None:
+        _refuse_before(context, context.invoked_subcommand)
+        return
+    configuration = load(config)
+    configure()
+    address = urlsplit(configuration.base_url)
+    serve(
+        configuration,
+        host=host,
+        port=(address.port if address.port is not None else 8080) if port < 0 else port,
+        database=database,
+        announce=lambda url: typer.echo(f"interchange ready at {url}"),
+        reread=partial(_reread, config),
+    )
+
+
+def _refuse_before(context: typer.Context, command: str) -> None:
+    """Refuse options before the name of a command, which would not reach it: it would use another database."""
+    for name in ("config", "database", "host", "port"):
+        source = context.get_parameter_source(name)
+        if source is not None and source.name != "DEFAULT":
+            raise UsageError(
+                f"write --{name} after {command}, or leave it out: adt-engine interchange {command} --help"
+            )
+
+
+@app.command()
+def token(
+    client: Annotated[str, typer.Option(help="The client the token is for.")],
+    config: Config = None,
+    scope: Annotated[str, typer.Option(help="Scopes, blank between them; default: all of the client's.")] = "",
+    database: Database = DATABASE,
+    yes: Annotated[bool, typer.Option("--yes", help="Do so outside of a sandbox too.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Write the whole token answer as JSON.")] = False,
+) -> None:
+    """Print an access token of a client, for local administrators.
+
+    Example: adt-engine interchange token --config interchange.yaml --client engine
+    """
+    configuration = load(config)
+    if configuration.environment is not Environment.SANDBOX and not yes:
+        raise UsageError("this is a production service: add --yes if a token is really meant")
+    issued = issue_locally(configuration, database_path(database), client, scope, wall_clock, new_token)
+    typer.echo(orjson.dumps(token_answer(issued)).decode() if as_json else issued.access)
+
+
+def _reread(config: Path | None, running: ServiceConfiguration) -> ServiceConfiguration:
+    return running if config is None else reread(scan(config), running)
+
+
+@app.command("check")
+def check_configuration(config: Config = None, offline: Offline = False, strict: Strict = False) -> None:
+    """Check the service's configuration as its start does, and warn of what it would start without.
+
+    All problems at once, each with file, line and column; exit 2 if there is one. Warnings (a client whose secret
+    cannot be read, a scope that is none, a key that nothing obeys) do not fail without --strict. Run it as the
+    service's user, where the service runs; elsewhere with --offline.
+
+    Example: adt-engine interchange check --config interchange.yaml
+    """
+    looked = look(scan(_named(config)), ServiceConfiguration)
+    missing = () if offline else tuple(looked.ask("unavailable"))
+    problems = (*looked.problems, *(one for one in missing if one.path.startswith(TLS)))
+    warnings = [*looked.ask("warnings"), *looked.told(_no_scopes(looked.value))]
+    ended = conclude(problems, [*warnings, *(one for one in missing if not one.path.startswith(TLS))], strict=strict)
+    typer.echo(f"{config}: {ended}")
+
+
+def _no_scopes(configuration: ServiceConfiguration | None) -> Iterator[Placed]:
+    for name, client in configuration.clients.items() if configuration else ():
+        for number, scope in enumerate(client.scopes):
+            if right(scope) is None:
+                expected = f"it grants nothing; {nearest(scope, {*WILDCARDS, *FLAGS})}"
+                yield ("clients", name, "scopes", number), f"no scope {scope!r}", expected
+
+
+@app.command()
+def password() -> None:
+    """Print the argon2id hash of a password, for `password_hash` of a user in the configuration.
+
+    Asks for it twice at a terminal, without showing it; otherwise takes the first line of standard input.
+
+    Example: adt-engine interchange password
+    """
+    if sys.stdin.isatty():
+        text = typer.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
+    else:
+        text = sys.stdin.readline().rstrip("\r\n")
+    if len(text) < SHORTEST_PASSWORD:
+        raise UsageError(f"a password has at least {SHORTEST_PASSWORD} characters")
+    typer.echo(hash_password(text))
+
+
+@app.command("verify")
+def verify_database(database: Database = DATABASE) -> None:
+    """Compare a database with itself: pages, bodies, and the index rows that its bodies should have; 1 for any fault.
+
+    Reads only, also beside a running service. Counts by kind, and tells nothing of a patient.
+
+    Example: adt-engine interchange verify --database sqlite:///adt-data/interchange.db
+    """
+    found = verify(database_path(database), INDEXERS)
+    typer.echo(f"{found.resources} resources, {sum(found.faults.values())} faults")
+    for kind, number in found.faults.items():
+        typer.echo(f"{kind}: {number}")
+    if found.faults:
+        typer.echo("Stop the service, put this file aside, and restore the last backup that verifies.", err=True)
+        raise typer.Exit(1)
+
+
+def load(config: Path | None) -> ServiceConfiguration:
+    """Return the configuration in a file; ConfigurationError lists every problem in it."""
+    return validate(scan(_named(config)), ServiceConfiguration)
+
+
+def _named(config: Path | None) -> Path:
+    if config is None:
+        raise UsageError("name the configuration: --config FILE")
+    return config

@@ -1,0 +1,113 @@
+"""`adt-engine messages list`: entries that filters choose, newest first, page by page."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import orjson
+import typer
+
+from engine.ops.socket import admin
+from engine.ops.terminal.options import DATA, Before, Data, Json, Since, Until
+from engine.ops.terminal.table import NEGATIVE, cell, output, table
+from engine.ops.views.reasons import reason_of, told
+from engine.ops.views.searching import PRIVATE, listed, searched
+
+BAD: Final = frozenset({"held", "rejected"})
+
+State = Annotated[str, typer.Option(help="received, waiting, delivered, filtered, held, rejected …")]
+Channel = Annotated[str, typer.Option(help="Of one channel.")]
+Source = Annotated[str, typer.Option(help="From this sender: MSH-3|MSH-4.")]
+Event = Annotated[str, typer.Option(help="Of one trigger event, such as A40.")]
+ControlId = Annotated[str, typer.Option(help="With this MSH-10.")]
+Reason = Annotated[str, typer.Option(help="Held, refused, filtered … for this reason.")]
+Outcome = Annotated[str, typer.Option(help="With this note, flag or outcome code, such as possible-duplicate.")]
+Patient = Annotated[str, typer.Option(help="Naming this identifier: value, or system|value.")]
+Visit = Annotated[str, typer.Option(help="Naming this visit number.")]
+Text = Annotated[str, typer.Option(help="Holding all these words; `word*` for how one begins.")]
+
+
+def list_(
+    state: State = "",
+    channel: Channel = "",
+    source: Source = "",
+    event: Event = "",
+    control_id: ControlId = "",
+    reason: Reason = "",
+    outcome: Outcome = "",
+    patient: Patient = "",
+    visit: Visit = "",
+    text: Text = "",
+    since: Since = "",
+    until: Until = "",
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many, newest first.")] = 50,
+    before: Before = 0,
+    data: Data = DATA,
+    as_json: Json = False,
+) -> None:
+    """List entries, newest first; all filters together must be true.
+
+    Example: adt-engine messages list --state held --since 12h --data /var/lib/adt-engine
+    """
+    given = {
+        "state": state,
+        "channel": channel,
+        "source": source,
+        "event": event,
+        "control_id": control_id,
+        "reason": reason,
+        "outcome": outcome,
+        "patient": patient,
+        "visit": visit,
+        "text": text,
+        "since": since,
+        "until": until,
+        "limit": limit,
+        "before": before,
+    }
+    found = asked_or_read(data, given)
+    if as_json:
+        typer.echo(orjson.dumps(found, option=orjson.OPT_INDENT_2))
+        return
+    show(found["entries"])
+    if found["searched_back_to"]:
+        output().print(
+            f"searched back to {found['searched_back_to']}; --before {found['before']} goes on", style="yellow"
+        )
+    elif found["before"]:
+        output().print(f"older ones: --before {found['before']}")
+
+
+def asked_or_read(data: Path, given: Mapping[str, Any]) -> Any:
+    """Ask the running engine for a page, or read the file where none runs; the file is never written here."""
+    private = any(given.get(name) for name in PRIVATE)
+    try:
+        return admin.ask(data, "messages.search" if private else "messages.list", given)
+    except ConnectionError:
+        return searched(data, given) if private else listed(data, given)
+
+
+def show(rows: list[dict[str, Any]]) -> None:
+    """Print rows as a table."""
+    headings = ["Entry #", "Received (UTC)", "Event", "Control ID", "ACK", "State", "Reason"]
+    if len({row["channel"] for row in rows}) > 1:
+        headings.append("Channel")
+    output().print(table(headings, (_row(row)[: len(headings)] for row in rows)))
+    for code in sorted({row["reason"] for row in rows if row["state"] in BAD and row["reason"]}):
+        output().print(cell(f"{code}: {told(reason_of(code))}"), soft_wrap=True)
+
+
+def _row(row: Mapping[str, Any]) -> tuple[object, ...]:
+    state = cell(row["state"], NEGATIVE) if row["state"] in BAD else row["state"]
+    flags = [flag for flag in row["flags"] if not flag.startswith(row["reason"] or "-")]
+    reason = " ".join([row["reason"], *flags]).strip()
+    return (
+        row["entry"],
+        row["received_at"][5:19].replace("T", " "),
+        row["event"],
+        row["control_id"],
+        row["ack"] or "–",
+        state,
+        reason,
+        row["channel"],
+    )

@@ -1,0 +1,56 @@
+"""`adt-engine messages`: entries of the journal, listed, shown, replayed; through the running engine where one runs."""
+
+from typing import Annotated
+
+import typer
+
+from engine.ops.cli.conformance import check
+from engine.ops.cli.edits import edit, resolve, retry
+from engine.ops.cli.explain import explain_entry
+from engine.ops.cli.export import export
+from engine.ops.cli.listing import list_
+from engine.ops.cli.replays import act_on, replay, replays
+from engine.ops.cli.showing import show
+from engine.ops.terminal.options import DATA, Data, Entries
+
+app = typer.Typer(
+    help="List, show, explain, check, export and replay the entries of the journal.", no_args_is_help=True
+)
+
+app.command(name="list")(list_)
+app.command()(show)
+app.command(name="explain")(explain_entry)
+app.command()(export)
+app.command()(check)
+app.command()(replay)
+app.command()(replays)
+app.command()(edit)
+app.command()(retry)
+app.command()(resolve)
+
+
+@app.command()
+def release(
+    entries: Entries,
+    reason: Annotated[str, typer.Option(help="Why; kept in the audit trail.")] = "",
+    force: Annotated[bool, typer.Option("--force", help="Even where something newer was applied since.")] = False,
+    data: Data = DATA,
+) -> None:
+    """Let held entries be tried again, after their cause was mended; `lanes release` does it in bulk.
+
+    Example: adt-engine messages release 37 --data /var/lib/adt-engine
+    """
+    act_on(data, "messages.release", entries, {"force": force, "reason": reason}, "released")
+
+
+@app.command()
+def discard(
+    entries: Entries,
+    reason: Annotated[str, typer.Option(help="Why; kept with the entry.")],
+    data: Data = DATA,
+) -> None:
+    """End unfinished entries for good; what waits behind them goes on.
+
+    Example: adt-engine messages discard 37 --reason "sent by mistake, ticket 4711" --data /var/lib/adt-engine
+    """
+    act_on(data, "messages.discard", entries, {"reason": reason}, "discarded")

@@ -1,0 +1,241 @@
+"""`adt-engine messages replay` and `replays`: entries delivered again by the running engine, one by one or in bulk."""
+
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import orjson
+import typer
+
+from engine.errors import AdtEngineError, UsageError
+from engine.ops.request import entry_of, run_of
+from engine.ops.socket import admin
+from engine.ops.terminal.options import DATA, Data, Json, Since, Until
+from engine.ops.terminal.table import NEGATIVE, cell, errors, output, progress, table
+
+POLL_SECONDS: Final = 0.3
+MOST_REHEARSED: Final = 1_000
+SHOWN: Final = 10
+# What a rehearsal cannot know, said where one reads it.
+NOT_FORESEEN: Final = (
+    "Each for itself, against the server as it is now. Whether it takes a write, only the server can say: a number "
+    "that is taken, or too many patients of the same demographics (409), is not foreseen."
+)
+
+Some = Annotated[
+    list[int] | None,
+    typer.Argument(metavar="[ENTRY...]", parser=entry_of, help="Numbers of entries, as `messages list` shows them."),
+]
+State = Annotated[str, typer.Option(help="In this state; by default delivered.")]
+Channel = Annotated[str, typer.Option(help="Of one channel.")]
+Event = Annotated[str, typer.Option(help="Of one trigger event, such as A40.")]
+Patient = Annotated[str, typer.Option(help="Naming this identifier: value, or system|value.")]
+Reason = Annotated[str, typer.Option(help="That stand there for this reason.")]
+Place = Annotated[str, typer.Option("--destination", help="Only at this one; a new one is filled.")]
+Force = Annotated[bool, typer.Option("--force", help="Even where something newer was applied since.")]
+Rate = Annotated[float, typer.Option(help="Entries a second, of a bulk run.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print each planned call and what would differ; do nothing.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+Resume = Annotated[
+    int | None, typer.Option(metavar="RUN", parser=run_of, help="Go on with a bulk run that was stopped, and watch it.")
+]
+
+
+def replay(
+    entries: Some = None,
+    state: State = "",
+    channel: Channel = "",
+    event: Event = "",
+    since: Since = "",
+    until: Until = "",
+    patient: Patient = "",
+    reason: Reason = "",
+    destination: Place = "",
+    force: Force = False,
+    rate: Rate = 200.0,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    resume: Resume = None,
+    data: Data = DATA,
+) -> None:
+    """Deliver entries again, in journal order, each in its old place among its patient's messages.
+
+    Named entries are replayed at once; what the door refused is judged anew. A filter makes a bulk run, which the
+    engine carries out: shown first, then asked for, resumed after a restart, and left to itself with Ctrl-C. What is
+    already true on the server changes nothing; what was overtaken by newer data is refused without --force.
+
+    Example: adt-engine messages replay 37 41 --dry-run --data /var/lib/adt-engine
+
+    Example: adt-engine messages replay --state rejected --since 2025-07-01 --rate 50 --data /var/lib/adt-engine
+
+    Example: adt-engine messages replay --destination warehouse --yes --data /var/lib/adt-engine
+    """
+    filters = {
+        "state": state, "channel": channel, "event": event, "since": since, "until": until, "patient": patient,
+        "reason": reason,
+    }  # fmt: skip
+    given = {name: value for name, value in filters.items() if value}
+    if resume:
+        watch(data, asked(data, "replays.resume", {"run": resume}))
+        return
+    if entries and given:
+        raise UsageError("name entries, or filter them, not both")
+    if destination:
+        given["destination"] = destination
+    if not entries and not given:
+        raise UsageError("name entries, or a filter such as --since or --state; --state delivered means all of them")
+    if dry_run:
+        _rehearse(data, sorted(set(entries or ())) or _shown(data, given | {"force": force}, rate), destination)
+    elif entries:
+        act_on(data, "messages.replay", entries, {"force": force, "destination": destination}, "replayed")
+    else:
+        _in_bulk(data, given | {"force": force}, rate, sure=yes)
+
+
+def replays(
+    data: Data = DATA,
+    stop: Annotated[int | None, typer.Option(metavar="RUN", parser=run_of, help="Stop this run.")] = None,
+    as_json: Json = False,
+) -> None:
+    """List bulk runs, newest first, or stop one; `messages replay --resume N` goes on with it.
+
+    Example: adt-engine messages replays --data /var/lib/adt-engine
+    """
+    runs = [asked(data, "replays.stop", {"run": stop})] if stop else asked(data, "replays.list", {})
+    if as_json:
+        typer.echo(orjson.dumps(runs, option=orjson.OPT_INDENT_2))
+        return
+    headings = ("Run #", "What", "State", "By", "Started (UTC)", "Taken up", "Outcome")
+    output().print(table(headings, (_row(run) for run in runs)))
+
+
+def asked(data: Path, act: str, given: Mapping[str, Any]) -> Any:
+    """Ask the running engine; AdtEngineError where none runs, with the next step."""
+    try:
+        return admin.ask(data, act, given)
+    except ConnectionError as error:
+        raise AdtEngineError(
+            f"no engine runs on {data}, and only a running engine writes its journal: start it with "
+            f"`adt-engine run --data {data}`, then try again"
+        ) from error
+
+
+def act_on(data: Path, act: str, entries: list[int], given: Mapping[str, Any], done: str) -> None:
+    """Do an act on each entry and say so; AdtEngineError names those that were refused, and why."""
+    failures = []
+    for entry in sorted(set(entries)):
+        try:
+            asked(data, act, {"entry": entry, **{name: value for name, value in given.items() if value}})
+        except UsageError:
+            raise
+        except AdtEngineError as error:
+            if "no engine runs" in str(error):
+                raise
+            failures.append(f"{entry}: {error}")
+        else:
+            output().print(f"{entry} {done}")
+    if failures:
+        raise AdtEngineError("\n".join(failures))
+
+
+def watch(data: Path, run: Mapping[str, Any]) -> None:
+    """Show how a run comes along until it is done; Ctrl-C leaves it to the engine."""
+    with progress(shown=True) as bar:
+        task = bar.add_task(f"run {run['run']}", total=run["total"])
+        try:
+            while run["state"] == "running":
+                bar.update(task, completed=run["position"] - run["counts"].get("under way", 0))
+                time.sleep(POLL_SECONDS)
+                run = asked(data, "replays.progress", {"run": run["run"]})
+        except KeyboardInterrupt:
+            output().print(
+                f"run {run['run']} goes on in the engine; stop it with `messages replays --stop {run['run']}`"
+            )
+            return
+    _report(run)
+
+
+def _in_bulk(data: Path, given: dict[str, Any], rate: float, *, sure: bool) -> None:
+    if not _shown(data, given, rate):
+        return
+    if not sure and not typer.confirm("replay them?"):
+        return
+    watch(data, asked(data, "replays.start", given | {"rate": rate}))
+
+
+def _shown(data: Path, given: Mapping[str, Any], rate: float) -> list[int]:
+    """Say what a bulk run would take up, and return the first of its entries."""
+    plan = asked(data, "replays.plan", given)
+    if plan["count"]:
+        output().print("\n".join(_told(plan, rate, force=bool(given.get("force")))))
+    else:
+        output().print("no entry is meant")
+    first: list[int] = plan["entries"]
+    return first
+
+
+def _told(plan: Mapping[str, Any], rate: float, *, force: bool) -> Iterator[str]:
+    events = ", ".join(f"{count} {event}" for event, count in list(plan["events"].items())[:SHOWN])
+    yield f"{plan['count']} entries, {plan['first']} to {plan['last']}: {events}"
+    yield f"in journal order, {rate:g} a second: about {plan['count'] / rate:.0f} seconds"
+    if plan["overtaken"]:
+        end = "are delivered all the same (--force)" if force else "will be refused without --force"
+        yield f"{plan['overtaken']} were overtaken by newer data of their patients and {end}"
+
+
+def _rehearse(data: Path, entries: list[int], destination: str) -> None:
+    for entry in entries[:MOST_REHEARSED]:
+        given = {"entry": entry} | ({"destination": destination} if destination else {})
+        print_rehearsal(asked(data, "messages.rehearse", given))
+    if len(entries) > MOST_REHEARSED:
+        output().print("and more: name entries to see theirs")
+    if entries:
+        say_what_is_not_foreseen()
+
+
+def print_rehearsal(told: Mapping[str, Any]) -> None:
+    """Print what a replay would do: each planned call, and what would differ."""
+    console = output()
+
+    def say(text: str, style: str = "") -> None:
+        console.print(cell(text, style), soft_wrap=True)
+
+    say(f"Entry {told['entry']}", "bold")
+    for one in told["differences"]:
+        say(f"  edited {one['path']}: {_value(one['before'])} -> {_value(one['after'])}")
+    if told["refused"]:
+        say(f"  would be refused: {told['refused']['reason']}", NEGATIVE)
+        for finding in told["refused"]["findings"]:
+            say(f"    {finding}")
+    for place in told["destinations"]:
+        late = ", but needs --force: something newer was applied" if place["overtaken"] else ""
+        say(f"  {place['destination']}: would be {place['verdict']} {place['reason']}{late}".rstrip())
+        for call in place["calls"]:
+            say(f"    {call['method']} {call['path']}{'' if call['changes'] else ' (preview)'}")
+        for one in place["differences"]:
+            say(f"      {one['resource']} {one['path']}: {_value(one['before'])} -> {_value(one['after'])}")
+
+
+def say_what_is_not_foreseen() -> None:
+    """Say on standard error what a rehearsal leaves open."""
+    errors().print(NOT_FORESEEN, soft_wrap=True)
+
+
+def _value(value: Any) -> str:
+    return "nothing" if value is None else value if isinstance(value, str) else orjson.dumps(value).decode()
+
+
+def _report(run: Mapping[str, Any]) -> None:
+    counts = ", ".join(f"{count} {how}" for how, count in run["counts"].items())
+    output().print(f"run {run['run']} {run['state']}: {run['position']} of {run['total']} taken up: {counts}")
+    for one in run["refusals"][:SHOWN]:
+        output().print(cell(f"  {one['entry']}: {one['why']}"), soft_wrap=True)
+    if len(run["refusals"]) > SHOWN:
+        output().print(f"  and more: `messages replays --json` lists the first {len(run['refusals'])}")
+
+
+def _row(run: Mapping[str, Any]) -> tuple[object, ...]:
+    counts = ", ".join(f"{count} {how}" for how, count in run["counts"].items())
+    started = run["started_at"][:19].replace("T", " ")
+    return run["run"], run["kind"], run["state"], run["by"], started, f"{run['position']} of {run['total']}", counts

@@ -1,0 +1,161 @@
+"""`adt-engine run`: the engine as a process, from start to a graceful stop."""
+
+import asyncio
+import contextlib
+import gc
+import os
+import signal
+import socket
+from typing import Final
+
+import typer
+import uvloop
+
+from engine import fault, telemetry
+from engine.config.settings import FAULT_VARIABLE, environment
+from engine.errors import AdtEngineError, ConfigurationError, JournalFailedError, UsageError, place_of
+from engine.ops.access.access import Access
+from engine.ops.access.keys import Keys
+from engine.ops.audit.anchoring import Anchoring, watched
+from engine.ops.audit.anchors import Anchors
+from engine.ops.audit.trail import Trail
+from engine.ops.background.indexing import indexed
+from engine.ops.background.watching import watching
+from engine.ops.operations.act import Acts
+from engine.ops.operations.table import ALL
+from engine.ops.socket.admin import serving
+from engine.ops.terminal.options import (
+    ADMIN,
+    CHANNELS,
+    DATA,
+    Admin,
+    AdminAllow,
+    AdminCertificate,
+    AdminKey,
+    Channels,
+    Data,
+    Mappings,
+)
+from engine.ops.web.serve import pages
+from engine.ops.web.server import Doorway, bind, doorway
+from engine.pipeline.care import cared
+from engine.pipeline.checking import checked
+from engine.pipeline.configuration import Files
+from engine.pipeline.engine import Engine, now
+from engine.receive.reactor import install
+from engine.sqlite import SqliteError
+
+EXIT_FAILED: Final = 75
+# What a message leaves behind is freed by counting references; cycles are few, and looking for them walks all caches.
+COLLECT_AFTER: Final = (50_000, 20, 50)
+
+_log = telemetry.logger()
+
+
+def run(
+    channels: Channels = CHANNELS,
+    mappings: Mappings = None,
+    data: Data = DATA,
+    admin: Admin = ADMIN,
+    admin_certificate: AdminCertificate = None,
+    admin_key: AdminKey = None,
+    admin_allow: AdminAllow = None,
+) -> None:
+    """Run the engine: listen on every channel, deliver to its destinations, serve the operators' pages, until stopped.
+
+    SIGTERM or Ctrl-C stops it after what is in flight is answered; SIGHUP reads channels and mappings again. Log
+    lines are JSON on standard error. Exit 0 after a stop, 2 if a file or setting is wrong, 75 if the journal failed, 1
+    if something else is in the way (a port, another engine, a journal that cannot be opened): the last line says what.
+
+    Example: adt-engine run --channels channels --data /var/lib/adt-engine
+    """
+    telemetry.configure()
+    telemetry.hush()
+    os.umask(0o077)
+    if specification := environment(FAULT_VARIABLE):
+        try:
+            fault.arm(specification)
+        except ValueError as error:
+            raise UsageError(str(error)) from error
+    where = doorway(admin, admin_certificate, admin_key, admin_allow)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        try:
+            code = runner.run(serve(Files(channels, mappings, data), where))
+        except (JournalFailedError, SqliteError) as error:
+            _log.critical("journal failed", error=type(error).__name__, point=place_of(error))
+            code = EXIT_FAILED
+    if code:
+        raise typer.Exit(code)
+
+
+async def serve(files: Files, where: Doorway) -> int:
+    """Run an engine until a signal or a failure of its journal; return the exit code."""
+    install()
+    loop = asyncio.get_running_loop()
+    telemetry.hush_loop(loop)
+    stop = asyncio.Event()
+    for name in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(name, stop.set)
+    with contextlib.closing(bind(where)) as listening:
+        return await _serve(files, where, listening, stop)
+
+
+async def _serve(files: Files, where: Doorway, listening: socket.socket, stop: asyncio.Event) -> int:
+    loop = asyncio.get_running_loop()
+    engine = await Engine.start(files)
+    gc.freeze()
+    gc.set_threshold(*COLLECT_AFTER)
+    reloads: set[asyncio.Task[None]] = set()
+    trail = await _trail(engine)
+    loop.add_signal_handler(signal.SIGHUP, lambda: reloads.add(loop.create_task(_reload(engine, trail))))
+    anchoring = Anchoring(engine.journal, Anchors.of(files.data), now)
+    access = Access(engine.journal, Keys.of(files.data), now, totp_required=where.exposed)
+    acts = Acts(engine, ALL, trail)
+    async with (
+        serving(files.data, os.getuid(), acts),
+        pages(engine, acts, access, where, listening),
+        watched(trail, anchoring),
+        cared(engine.journal, engine.feeds, now),
+        checked(engine),
+        watching(engine, access, anchoring),
+        indexed(files.data),
+    ):
+        await _note_insecure(engine, trail)
+        _log.info("started", pid=os.getpid(), count=len(engine.doors.intakes))
+        waits = [loop.create_task(stop.wait()), loop.create_task(engine.failed.wait())]
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        for wait in waits:
+            wait.cancel()
+        failed = engine.failed.is_set()
+        _log.info("stopping")
+    await engine.stop()
+    _log.info("stopped")
+    return EXIT_FAILED if failed else 0
+
+
+async def _trail(engine: Engine) -> Trail:
+    """Return the audit trail of an engine; without its key the engine stops again."""
+    try:
+        return Trail(engine.journal, Keys.of(engine.files.data), now)
+    except AdtEngineError:
+        await engine.stop()
+        raise
+
+
+async def _note_insecure(engine: Engine, trail: Trail) -> None:
+    """Write down which channels other machines can reach unprotected, because their files accept that."""
+    for name, feed in sorted(engine.feeds.items()):
+        if feed.channel.open_to_all:
+            _log.warning("channel insecure", channel=name)
+            await trail.note("channel.insecure", channel=name)
+
+
+async def _reload(engine: Engine, trail: Trail) -> None:
+    try:
+        await engine.reload()
+        await _note_insecure(engine, trail)
+    except ConfigurationError as error:
+        for problem in error.problems:
+            _log.error("reload refused", file=f"{problem.file}:{problem.line}:{problem.column}", error=str(problem))
+    except AdtEngineError as error:
+        _log.error("reload failed", error=str(error))

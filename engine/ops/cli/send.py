@@ -1,0 +1,141 @@
+"""`adt-engine send`: the MLLP client, with a table of what was answered."""
+
+import asyncio
+import ssl
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import orjson
+import typer
+
+from engine.errors import UsageError
+from engine.ops.sender.answer import Answer
+from engine.ops.sender.feed import read_placed
+from engine.ops.sender.line import send_messages
+from engine.ops.terminal.options import Json
+from engine.ops.terminal.table import NEGATIVE, POSITIVE, cell, output, progress, table
+
+__all__ = ["COLUMNS", "Answer", "far_end", "row_of", "send", "send_messages", "trusted"]
+
+COLUMNS: Final = ("#", "Control ID", "Event", "ACK", "Error", "Text", "Time ms")
+_ROWS_SHOWN: Final = 60
+
+
+def send(
+    files: Annotated[list[Path], typer.Argument(help="Files, batch files, or folders of *.hl7 files.")],
+    to: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where the engine listens.")] = "127.0.0.1:2575",
+    rate: Annotated[float, typer.Option(min=0, help="Messages a second over all; 0 is no bound.")] = 0,
+    connections: Annotated[int, typer.Option(min=1, max=1024, help="Connections; each patient stays on one.")] = 1,
+    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds to wait for an answer.")] = 30,
+    tls_ca: Annotated[Path | None, typer.Option(help="PEM file of the authority to trust; turns TLS on.")] = None,
+    tls_certificate: Annotated[Path | None, typer.Option(help="PEM file of our certificate and key, for mTLS.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Send HL7 messages over MLLP and show their acknowledgements.
+
+    With one connection the whole order is kept; with several, each patient's messages stay on one of them, in order.
+    Exit 0 if all were answered positively, 1 if some were not, 2 on wrong use.
+
+    Example: adt-engine send samples --to 127.0.0.1:2575
+    """
+    host, port = far_end(to)
+    placed = read_placed(files)
+    context = trusted(tls_ca, tls_certificate)
+    started = time.perf_counter()
+    with progress(shown=not as_json) as bar:
+        task = bar.add_task("sending", total=len(placed))
+        answers = asyncio.run(
+            send_messages(
+                host,
+                port,
+                [message for _, message in placed],
+                connections=connections,
+                rate=rate,
+                timeout_seconds=timeout,
+                tls=context,
+                heard=lambda _: bar.advance(task),
+            )
+        )
+    seconds = time.perf_counter() - started
+    if as_json:
+        typer.echo(orjson.dumps(_report(answers, [file for file, _ in placed], seconds), option=orjson.OPT_INDENT_2))
+    else:
+        _show(answers, seconds)
+    if not all(answer.positive for answer in answers):
+        raise typer.Exit(1)
+
+
+def far_end(text: str) -> tuple[str, int]:
+    """Read HOST:PORT; UsageError for anything else."""
+    host, _, port = text.rpartition(":")
+    if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
+        raise UsageError(f"--to {text} is no HOST:PORT; write one such as 127.0.0.1:2575")
+    return host.strip("[]"), int(port)
+
+
+def trusted(authority: Path | None, certificate: Path | None) -> ssl.SSLContext | None:
+    """Return what TLS trusts and shows, None where neither file is named; UsageError for a file that cannot be used."""
+    if authority is None and certificate is None:
+        return None
+    try:
+        context = ssl.create_default_context(cafile=authority)
+        if certificate:
+            context.load_cert_chain(certificate)
+    except (OSError, ssl.SSLError) as error:
+        raise UsageError(f"{authority or certificate} is no PEM file that can be used ({error.strerror})") from error
+    return context
+
+
+def _totals(answers: list[Answer]) -> dict[str, int]:
+    codes = Counter(ack.code for answer in answers for ack in answer.acks)
+    missing = sum(bool(answer.failure) for answer in answers)
+    return dict(sorted(codes.items())) | ({"no answer": missing} if missing else {})
+
+
+def _report(answers: list[Answer], files: list[Path], seconds: float) -> dict[str, Any]:
+    return {
+        "messages": [
+            {
+                "file": str(files[answer.position]),
+                "control_id": answer.control_id,
+                "event": answer.event,
+                "positive": answer.positive,
+                "acks": [
+                    {"code": ack.code, "control_id": ack.control_id, "errors": [list(error) for error in ack.errors]}
+                    for ack in answer.acks
+                ],
+                "failure": answer.failure,
+                "milliseconds": round(answer.milliseconds, 3),
+            }
+            for answer in answers
+        ],
+        "totals": _totals(answers),
+        "seconds": round(seconds, 3),
+    }
+
+
+def _show(answers: list[Answer], seconds: float) -> None:
+    console = output()
+    telling = answers if len(answers) <= _ROWS_SHOWN else [answer for answer in answers if not answer.positive]
+    if telling:
+        console.print(table(COLUMNS, (row_of(answer) for answer in telling[:_ROWS_SHOWN])))
+    if len(telling) > _ROWS_SHOWN:
+        console.print(f"… and {len(telling) - _ROWS_SHOWN} more that were not taken")
+    totals = ", ".join(f"{count} {code}" for code, count in _totals(answers).items()) or "no answers asked for"
+    console.print(f"{len(answers)} sent in {seconds:.1f} s ({len(answers) / max(seconds, 1e-9):.0f}/s): {totals}")
+
+
+def row_of(answer: Answer) -> tuple[object, ...]:
+    """Return an answer as a row of the table."""
+    codes = " ".join(ack.code for ack in answer.acks) or "–"
+    return (
+        answer.position + 1,
+        answer.control_id,
+        answer.event,
+        cell(codes, POSITIVE if answer.positive else NEGATIVE),
+        " ".join(code for code, _ in answer.errors),
+        answer.failure or "; ".join(text for _, text in answer.errors),
+        f"{answer.milliseconds:.1f}",
+    )

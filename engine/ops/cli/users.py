@@ -1,0 +1,208 @@
+"""`adt-engine users`: accounts and API tokens, through the running engine's admin socket."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Annotated, Any, Final
+
+import orjson
+import typer
+
+from engine.ops.access.administration import OF_ACCOUNTS, OF_TOKENS
+from engine.ops.access.passwords import SHORTEST, SHORTEST_WITH_TOTP
+from engine.ops.cli.running import asked
+from engine.ops.terminal.options import DATA, Data, Json
+from engine.ops.terminal.table import NEGATIVE, POSITIVE, cell, errors, output, table
+
+app = typer.Typer(help="Make accounts and API tokens, change and end them.", no_args_is_help=True)
+token_app = typer.Typer(help="API tokens: add, list, revoke.", no_args_is_help=True)
+app.add_typer(token_app, name="token")
+
+COLUMNS: Final = ("Account", "Role", "State", "Second factor", "Made (UTC)", "By")
+TOKEN_COLUMNS: Final = ("Token", "Role", "Channels", "State", "Expires (UTC)", "Last used (UTC)", "By")
+
+Name = Annotated[str, typer.Argument(help="The account's name.")]
+Role = Annotated[str, typer.Option(help=f"One of {', '.join(OF_ACCOUNTS)}.")]
+
+
+@app.command()
+def setup(data: Data = DATA, as_json: Json = False) -> None:
+    """Print the one-time token with which the first administrator chooses a name and a password.
+
+    It is good for 30 minutes and one use. Refused where there is an administrator already.
+
+    Example: adt-engine users setup --data /var/lib/adt-engine
+    """
+    _invite(asked(data, "users.setup", {}), as_json)
+
+
+@app.command()
+def add(name: Name, role: Role, data: Data = DATA, as_json: Json = False) -> None:
+    """Make an account and print the one-time token with which its person chooses a password.
+
+    Example: adt-engine users add ann --role operator --data /var/lib/adt-engine
+    """
+    _invite(asked(data, "users.add", {"name": name, "role": role}), as_json)
+
+
+@app.command()
+def password(name: Name, data: Data = DATA, as_json: Json = False) -> None:
+    """Void an account's password, end its sessions, and print a one-time token to choose another.
+
+    Example: adt-engine users password ann --data /var/lib/adt-engine
+    """
+    _invite(asked(data, "users.password", {"name": name}), as_json)
+
+
+@app.command(name="list")
+def list_accounts(data: Data = DATA, as_json: Json = False) -> None:
+    """List the accounts.
+
+    Example: adt-engine users list --data /var/lib/adt-engine
+    """
+    rows = asked(data, "users.list", {})
+    if as_json:
+        _json(rows)
+        return
+    output().print(table(COLUMNS, (_account(row) for row in rows)))
+    if not rows:
+        output().print("nobody yet: `adt-engine users setup` invites the first administrator")
+
+
+@app.command()
+def role(name: Name, role: Annotated[str, typer.Argument(help="The new role.")], data: Data = DATA) -> None:
+    """Give an account another role, which counts at once.
+
+    Example: adt-engine users role ann viewer-phi --data /var/lib/adt-engine
+    """
+    _done(asked(data, "users.role", {"name": name, "role": role}), f"is {role} now")
+
+
+@app.command()
+def disable(name: Name, data: Data = DATA) -> None:
+    """Let an account in no more, and end its sessions.
+
+    Example: adt-engine users disable ann --data /var/lib/adt-engine
+    """
+    _done(asked(data, "users.disable", {"name": name}), "is disabled")
+
+
+@app.command()
+def enable(name: Name, data: Data = DATA) -> None:
+    """Let a disabled account in again.
+
+    Example: adt-engine users enable ann --data /var/lib/adt-engine
+    """
+    _done(asked(data, "users.enable", {"name": name}), "is enabled")
+
+
+@app.command()
+def remove(name: Name, data: Data = DATA) -> None:
+    """End an account for good; its name stays in the audit trail and is never given again.
+
+    Example: adt-engine users remove ann --data /var/lib/adt-engine
+    """
+    _done(asked(data, "users.remove", {"name": name}), "is removed")
+
+
+@app.command()
+def totp(
+    name: Name,
+    required: Annotated[bool, typer.Option("--required/--optional", help="Whether it must have one.")] = True,
+    reset: Annotated[bool, typer.Option("--reset", help="Void the one it has: the telephone is lost.")] = False,
+    data: Data = DATA,
+) -> None:
+    """Ask an account for a second factor from its next log-in on, or no longer; void the one that it has.
+
+    Example: adt-engine users totp ann --reset --data /var/lib/adt-engine
+    """
+    account = asked(data, "users.totp", {"name": name, "wanted": required, "reset": reset})
+    _done(account, f"{'must' if required else 'need not'} have a second factor")
+
+
+@token_app.command(name="add")
+def add_token(
+    name: Annotated[str, typer.Argument(help="What the token is for.")],
+    role: Annotated[str, typer.Option(help=f"One of {', '.join(OF_TOKENS)}.")],
+    channel: Annotated[list[str] | None, typer.Option(help="Only for this channel; may be given again.")] = None,
+    days: Annotated[int, typer.Option(min=1, max=366, help="How long it is good.")] = 90,
+    data: Data = DATA,
+    as_json: Json = False,
+) -> None:
+    """Make an API token and print it, this once; `sender` may post messages, and see nothing.
+
+    Example: adt-engine users token add ehr-north --role sender --channel riverbend-adt --data /var/lib/adt-engine
+    """
+    given = {"name": name, "role": role, "channels": channel or [], "days": days}
+    made = asked(data, "tokens.add", given)
+    if as_json:
+        _json(made)
+        return
+    output().print(made["token"], soft_wrap=True, markup=False)
+    _aside(f"{made['name']}, {made['role']}, until {_moment(made['expires_at'])}: kept nowhere, write it down now")
+
+
+@token_app.command(name="list")
+def list_tokens(data: Data = DATA, as_json: Json = False) -> None:
+    """List API tokens, those that are revoked or expired too.
+
+    Example: adt-engine users token list --data /var/lib/adt-engine
+    """
+    rows = asked(data, "tokens.list", {})
+    if as_json:
+        _json(rows)
+        return
+    output().print(table(TOKEN_COLUMNS, (_token(row) for row in rows)))
+
+
+@token_app.command()
+def revoke(name: Annotated[str, typer.Argument(help="The token's name.")], data: Data = DATA) -> None:
+    """End an API token at once.
+
+    Example: adt-engine users token revoke ehr-north --data /var/lib/adt-engine
+    """
+    _done(asked(data, "tokens.revoke", {"name": name}), "is revoked")
+
+
+def _invite(made: Mapping[str, Any], as_json: bool) -> None:
+    if as_json:
+        _json(made)
+        return
+    output().print(made["token"], soft_wrap=True, markup=False)
+    whose = made["name"] or "the first administrator"
+    until = f"{_moment(made['expires_at'])} UTC"
+    _aside(
+        f"for {whose}, good once until {until}: open /set-up of the engine's pages, give it there, and choose a "
+        f"password of {SHORTEST} characters or more ({SHORTEST_WITH_TOTP} where one-time codes are asked for)"
+    )
+
+
+def _account(row: Mapping[str, Any]) -> tuple[object, ...]:
+    state = row["state"] if row["password"] else f"{row['state']}, no password yet"
+    factor = "yes" if row["second_factor"] else "required" if row["second_factor_wanted"] else "no"
+    good = row["state"] == "active"
+    made = (_moment(row["made_at"]), row["made_by"])
+    return (row["name"], row["role"], cell(state, POSITIVE if good else NEGATIVE), factor, *made)
+
+
+def _token(row: Mapping[str, Any]) -> tuple[object, ...]:
+    expired = datetime.fromisoformat(row["expires_at"]) <= datetime.now().astimezone()
+    state = "revoked" if row["revoked_at"] else "expired" if expired else "in force"
+    channels = ", ".join(row["channels"]) or "all"
+    ends = (_moment(row["expires_at"]), _moment(row["used_at"]) if row["used_at"] else "–", row["made_by"])
+    return (row["name"], row["role"], channels, cell(state, POSITIVE if state == "in force" else NEGATIVE), *ends)
+
+
+def _done(answer: Mapping[str, Any], what: str) -> None:
+    output().print(f"{answer['name']} {what}", markup=False)
+
+
+def _aside(text: str) -> None:
+    errors().print(text, soft_wrap=True, markup=False)
+
+
+def _moment(text: str) -> str:
+    return text[:16].replace("T", " ")
+
+
+def _json(value: Any) -> None:
+    typer.echo(orjson.dumps(value, option=orjson.OPT_INDENT_2))

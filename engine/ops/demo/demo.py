@@ -1,0 +1,191 @@
+"""`adt-engine demo`: the service, the engine, the samples and some hospital days, end to end, shown and compared."""
+
+import asyncio
+import secrets
+import shutil
+import signal
+import tempfile
+from pathlib import Path
+from typing import Annotated
+from urllib.parse import urlencode
+
+import orjson
+import typer
+
+from engine.config.settings import child_environment
+from engine.config.shipped import shipped
+from engine.errors import UsageError
+from engine.ops.cli.processes import Child, start
+from engine.ops.cli.running import asked
+from engine.ops.demo.chart import Charts
+from engine.ops.demo.demo_days import Days, go_on, live, stream
+from engine.ops.demo.demo_feed import Told, feed
+from engine.ops.terminal.options import Json
+from engine.ops.terminal.table import NEGATIVE, POSITIVE, cell, errors, output, table
+
+SECRET_VARIABLE = "ENGINE_SECRET"  # noqa: S105 - the name of a variable, no secret
+CLIENT = "engine"
+OPERATOR = "operator"
+
+_SERVICE = """\
+environment: sandbox
+base_url: http://127.0.0.1:0
+service_identifier_system: https://cdis.example
+tenants: {riverbend: {}}
+clients:
+  engine:
+    tenant: riverbend
+    secret: {env: ENGINE_SECRET}
+    name: adt-engine
+    grants: [client_credentials]
+    scopes: ["system/*.*"]
+    role: system-integration
+"""
+
+
+def demo(
+    once: Annotated[
+        bool, typer.Option("--once", help="Stop after the samples; exit 0 if all ended as expected.")
+    ] = False,
+    data: Annotated[Path | None, typer.Option("--data", help="Keep the demo's files in this new folder.")] = None,
+    events: Annotated[int, typer.Option(min=0, max=100_000, help="Simulated messages after the samples.")] = 500,
+    rate: Annotated[float, typer.Option(min=0, help="Simulated messages a second while it stays up; 0: none.")] = 1,
+    as_json: Json = False,
+) -> None:
+    """Show the whole thing: the FHIR service, the engine, the sample messages and some simulated hospital days.
+
+    Prints for each sample its acknowledgement, the FHIR calls it led to and the patient that resulted, compared with
+    what samples/expected.yaml says; then how the simulated messages ended. Both processes stay up until Ctrl-C, and
+    the days go on, unless --once is given.
+
+    Example: adt-engine demo --once
+    """
+    if data is not None and data.exists() and any(data.iterdir()):
+        raise UsageError(f"{data} is not empty: name a new folder, the demo starts from nothing")
+    folder = data or Path(tempfile.mkdtemp(prefix="adt-demo-"))
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        good = asyncio.run(_demonstrate(folder, events, None if once else rate, as_json=as_json))
+    finally:
+        if data is None:
+            shutil.rmtree(folder, ignore_errors=True)
+    if once and not good:
+        raise typer.Exit(1)
+
+
+async def _demonstrate(folder: Path, events: int, rate: float | None, *, as_json: bool) -> bool:
+    """Run the demo; say whether all came out as expected. `rate` None: stop after the last message."""
+    secret = secrets.token_urlsafe(24)
+    environment = child_environment(**{SECRET_VARIABLE: secret})
+    service = await _start_service(folder, environment)
+    try:
+        engine = await _start_engine(folder, environment, service)
+        try:
+            charts = Charts(f"http://127.0.0.1:{service.port}", CLIENT, secret)
+            try:
+                told = await feed(folder / "engine", engine.port, charts, watch=None if as_json else _progress)
+            finally:
+                await charts.close()
+            messages = stream()
+            days = await live(folder / "engine", engine.port, messages, events)
+            _report(told, days, as_json=as_json)
+            if rate is not None:
+                going = asyncio.ensure_future(go_on(engine.port, messages, rate)) if rate else None
+                await _stay(folder, service, engine, going)
+        finally:
+            await engine.stop()
+    finally:
+        await service.stop()
+    return days.good and all(one.as_expected for one in told)
+
+
+async def _start_service(folder: Path, environment: dict[str, str]) -> Child:
+    configuration = folder / "interchange.yaml"
+    configuration.write_text(_SERVICE)
+    database = f"sqlite:///{folder / 'interchange.db'}"
+    arguments = ["interchange", "--config", str(configuration), "--port", "0", "--database", database]
+    return await start("the interchange service", arguments, environment, folder / "interchange.log")
+
+
+async def _start_engine(folder: Path, environment: dict[str, str], service: Child) -> Child:
+    channels = folder / "channels"
+    channels.mkdir()
+    text = (shipped("channels") / "riverbend-adt.yaml").read_text()
+    text = text.replace("127.0.0.1:8080", f"127.0.0.1:{service.port}").replace("port: 2575", "port: 0")
+    (channels / "riverbend-adt.yaml").write_text(text)
+    arguments = ["run", "--channels", str(channels), "--data", str(folder / "engine"), "--admin", "127.0.0.1:0"]
+    return await start("the engine", arguments, environment, folder / "engine.log")
+
+
+def _progress(told: Told) -> None:
+    console = output()
+    mark = cell("ok  ", POSITIVE) if told.as_expected else cell("NOT ", NEGATIVE)
+    console.print(mark, cell(f"{told.file:<38} {told.ack:<6} {told.outcome:<10} {told.calls}"), sep="", soft_wrap=True)
+    if told.patient:
+        console.print(cell(f"      {told.patient}", "dim"), soft_wrap=True)
+    for difference in told.differences:
+        console.print(cell(f"      {difference}", NEGATIVE), soft_wrap=True)
+
+
+def _report(told: list[Told], days: Days, *, as_json: bool) -> None:
+    good = sum(one.as_expected for one in told)
+    if as_json:
+        rows = [one.as_row() for one in told]
+        whole = {"messages": rows, "as_expected": good, "of": len(told), "days": days.as_row()}
+        typer.echo(orjson.dumps(whole, option=orjson.OPT_INDENT_2))
+        return
+    console = output()
+    counts: dict[tuple[str, str], int] = {}
+    for one in told:
+        counts[one.ack, one.outcome] = counts.get((one.ack, one.outcome), 0) + 1
+    console.print()
+    console.print(table(("ACK", "Ended", "Messages #"), ((*key, count) for key, count in sorted(counts.items()))))
+    console.print(cell(f"{good} of {len(told)} as expected", POSITIVE if good == len(told) else NEGATIVE))
+    if days.sent:
+        _report_days(days)
+
+
+def _report_days(days: Days) -> None:
+    console = output()
+    console.print()
+    rows = ((state, reason, count) for (state, reason), count in sorted(days.ends.items()))
+    console.print(table(("Ended", "Reason", "Messages #"), rows))
+    answers = ", ".join(f"{count} {code}" for code, count in sorted(days.answers.items()))
+    resent = days.sent - sum(days.ends.values()) - days.missing
+    said = f"{days.sent} simulated messages answered {answers}; {resent} of them sent twice, {days.missing} missing"
+    console.print(cell(said, POSITIVE if days.good else NEGATIVE), soft_wrap=True)
+
+
+async def _way_in(folder: Path, engine: Child) -> str:
+    """Make an operator's account and return the link with which its password is chosen."""
+    port = engine.heard("pages listening")["port"]
+    account = {"name": OPERATOR, "role": OPERATOR}
+    invited = await asyncio.to_thread(asked, folder / "engine", "users.add", account)
+    return f"http://127.0.0.1:{port}/set-up?{urlencode({'name': invited['name'], 'token': invited['token']})}"
+
+
+async def _stay(folder: Path, service: Child, engine: Child, going: "asyncio.Future[None] | None") -> None:
+    link = await _way_in(folder, engine)
+    errors().print(
+        f"\nStill running until Ctrl-C:\n"
+        f"  pages    {link}\n"
+        f"           as operator; the link works once: choose a password of 15 characters or more\n"
+        f"  FHIR     http://127.0.0.1:{service.port}/fhir/R4/metadata\n"
+        f"  MLLP     adt-engine send FILE --to 127.0.0.1:{engine.port}\n"
+        f"  entries  adt-engine messages list --data {folder / 'engine'}",
+        soft_wrap=True,
+    )
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for name in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(name, stop.set)
+    ends = [
+        asyncio.ensure_future(stop.wait()),
+        *(asyncio.ensure_future(one.process.wait()) for one in (service, engine)),
+    ]
+    await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+    for end in ends:
+        end.cancel()
+    if going is not None:
+        going.cancel()
+        await asyncio.gather(going, return_exceptions=True)

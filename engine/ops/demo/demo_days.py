@@ -1,0 +1,106 @@
+"""The demo's hospital days: a simulated stream sent to the engine, and how its messages ended."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final
+
+from engine.ops.sender.answer import Answer
+from engine.ops.sender.line import send_stream
+from engine.ops.socket import admin
+from engine.simulation.world import Simulated, simulate
+
+SEED: Final = 2026
+PATIENTS: Final = 40
+DRAIN_SECONDS: Final = 60.0
+CONNECTIONS: Final = 4
+PAGE: Final = 1000
+UNDER_WAY: Final = frozenset({"received", "claimed"})
+
+
+@dataclass(slots=True)
+class Days:
+    """What came of the simulated messages: answers by code, entries by state and reason, those never recorded."""
+
+    sent: int = 0
+    answers: Counter[str] = field(default_factory=Counter)
+    ends: Counter[tuple[str, str]] = field(default_factory=Counter)
+    missing: int = 0
+
+    @property
+    def good(self) -> bool:
+        """Whether every message was answered AA or CA, is in the journal, and ended or waits behind a held one."""
+        under_way = sum(count for (state, _), count in self.ends.items() if state in UNDER_WAY)
+        return set(self.answers) <= {"AA", "CA"} and not self.missing and not under_way
+
+    def heard(self, answer: Answer) -> None:
+        """Count what was answered."""
+        self.answers[answer.code or "no answer"] += 1
+
+    def as_row(self) -> dict[str, Any]:
+        """Return it for JSON."""
+        ends = [{"state": state, "reason": reason, "messages": n} for (state, reason), n in sorted(self.ends.items())]
+        return {"sent": self.sent, "answers": dict(self.answers), "ends": ends, "missing": self.missing}
+
+
+def stream() -> Iterator[Simulated]:
+    """Return the demo's days: endless, and the same each time."""
+    return simulate(SEED, PATIENTS)
+
+
+async def live(data: Path, port: int, messages: Iterator[Simulated], count: int) -> Days:
+    """Send so many messages, wait until all that can end has ended, and tell what came of them."""
+    days = Days()
+    recorded_before = int((await _ask(data, "stats", {}))["last"])
+    sent: set[bytes] = set()
+
+    def feed() -> Iterator[tuple[int, bytes]]:
+        for message in islice(messages, count):
+            sent.add(message.raw)
+            days.sent += 1
+            yield message.family, message.raw
+
+    await send_stream("127.0.0.1", port, feed(), days.heard, connections=CONNECTIONS)
+    rows = await _ended(data, recorded_before)
+    days.ends.update((row["state"], row["reason"]) for row in rows)
+    days.missing = max(len(sent) - len(rows), 0)
+    return days
+
+
+async def go_on(port: int, messages: Iterator[Simulated], rate: float) -> None:
+    """Send at so many messages a second until cancelled, so that there is something to watch."""
+    feed = ((message.family, message.raw) for message in messages)
+    await send_stream("127.0.0.1", port, feed, _unheard, rate=rate)
+
+
+def _unheard(_answer: Answer) -> None:
+    """Stand in for a listener where nobody counts the answers."""
+
+
+async def _ended(data: Path, after: int) -> list[dict[str, Any]]:
+    """Return the entries recorded since, once none of them is under way or the time for that is over."""
+    loop = asyncio.get_running_loop()
+    until = loop.time() + DRAIN_SECONDS
+    while True:
+        rows = await _since(data, after)
+        if loop.time() > until or not any(row["state"] in UNDER_WAY for row in rows):
+            return rows
+        await asyncio.sleep(0.1)
+
+
+async def _since(data: Path, after: int) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    before = 0
+    while True:
+        page = await _ask(data, "messages.list", {"limit": PAGE, "before": before})
+        found += [row for row in page["entries"] if row["entry"] > after]
+        before = page["before"]
+        if not before or before <= after:
+            return found
+
+
+async def _ask(data: Path, act: str, given: dict[str, Any]) -> Any:
+    return await asyncio.to_thread(admin.ask, data, act, given)

@@ -1,0 +1,29 @@
+"""All acts, in one table."""
+
+from typing import Final
+
+from engine.ops.operations.access import ACCESS
+from engine.ops.operations.alerts import ALERTS
+from engine.ops.operations.audit import AUDIT
+from engine.ops.operations.care import CARE
+from engine.ops.operations.channels import CHANNELS
+from engine.ops.operations.destinations import DESTINATIONS
+from engine.ops.operations.entries import ENTRIES
+from engine.ops.operations.lanes import LANES
+from engine.ops.operations.messages import MESSAGES
+from engine.ops.operations.reasons import REASONS
+from engine.ops.operations.replays import REPLAYS
+
+ALL: Final = (
+    *MESSAGES,
+    *ENTRIES,
+    *LANES,
+    *REPLAYS,
+    *CHANNELS,
+    *DESTINATIONS,
+    *ALERTS,
+    *REASONS,
+    *CARE,
+    *ACCESS,
+    *AUDIT,
+)

@@ -1,0 +1,1 @@
+"""The sender's side of MLLP: files as messages, lines, answers."""

@@ -1,0 +1,1 @@
+"""The admin socket: how commands reach the running engine."""

@@ -1,0 +1,127 @@
+"""The admin socket: how commands reach the running engine, over a Unix socket that only its owner can open.
+
+One request a connection, one JSON line: `{"do": NAME, "with": {...}}`. The answer is one JSON line: `{"done": ...}` or
+`{"error": TEXT, "exit": CODE}`.
+"""
+
+import asyncio
+import contextlib
+import pwd
+import socket
+import struct
+from collections.abc import AsyncIterator, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from engine import telemetry
+from engine.errors import AdtEngineError, StartError, UsageError, place_of
+from engine.ops.access.role import Role
+from engine.ops.operations.act import Actor, Acts
+
+SOCKET_NAME: Final = "admin.sock"
+LINE_BYTES: Final = 1_048_576
+_UNIX_PATH_BYTES: Final = 107
+
+_log = telemetry.logger()
+
+
+@contextlib.asynccontextmanager
+async def serving(folder: Path, uid: int, acts: Acts) -> AsyncIterator[None]:
+    """Serve acts by name on the folder's socket until closed; peers other than that user and root are turned away.
+
+    StartError: the folder's path is too long for a socket.
+    """
+    path = folder / SOCKET_NAME
+    if len(bytes(path)) > _UNIX_PATH_BYTES:
+        raise StartError(f"{path} is too long for a Unix socket: choose a data folder with a shorter path")
+    path.unlink(missing_ok=True)
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(ConnectionError):
+            peer = _peer_uid(writer)
+            if peer in {0, uid}:
+                actor = Actor(_user(peer), Role.OWNER, "socket")
+                writer.write(await _reply(acts, actor, await reader.readline()))
+            else:
+                writer.write(_line({"error": "this socket belongs to another user", "exit": 1}))
+            await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_unix_server(answer, path=str(path), limit=LINE_BYTES)
+    path.chmod(0o600)
+    try:
+        yield
+    finally:
+        server.close()
+        path.unlink(missing_ok=True)
+
+
+def _peer_uid(writer: asyncio.StreamWriter) -> int:
+    peer = writer.get_extra_info("socket")
+    _pid, uid, _gid = struct.unpack("3i", peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    return int(uid)
+
+
+def _user(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
+async def _reply(acts: Acts, actor: Actor, line: bytes) -> bytes:
+    """Answer one request; what goes wrong on our side says so and is logged by its place."""
+    try:
+        name, given = _asked(line)
+        return _line({"done": await acts.perform(name, actor, given)})
+    except AdtEngineError as error:
+        return _line({"error": str(error), "exit": 2 if isinstance(error, UsageError) else 1})
+    except Exception as error:  # noqa: BLE001 - the last resort: whoever asks is told, and the engine goes on
+        _log.error("act failed", error=type(error).__name__, point=place_of(error))
+        return _line({"error": "the engine could not do that; its log says where it failed", "exit": 1})
+
+
+def _asked(line: bytes) -> tuple[str, Mapping[str, Any]]:
+    try:
+        request = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        request = None
+    if not isinstance(request, dict) or not isinstance(request.get("do"), str):
+        raise UsageError("the request is not of the form {do, with}")
+    given = request.get("with") or {}
+    if not isinstance(given, dict):
+        raise UsageError("the request is not of the form {do, with}")
+    return request["do"], given
+
+
+def _line(value: Any) -> bytes:
+    return orjson.dumps(value, default=str) + b"\n"
+
+
+def ask(folder: Path, act: str, arguments: Mapping[str, Any]) -> Any:
+    """Ask the running engine; ConnectionError where none runs on this folder, AdtEngineError for what it refuses."""
+    with contextlib.closing(socket.socket(socket.AF_UNIX)) as line:
+        try:
+            line.connect(str(folder / SOCKET_NAME))
+        except (FileNotFoundError, ConnectionRefusedError) as error:
+            raise ConnectionError(f"no engine runs on {folder}") from error
+        except OSError as error:
+            raise AdtEngineError(
+                f"{folder / SOCKET_NAME} cannot be used ({error.strerror}): run this as the engine's user, or name "
+                "another --data"
+            ) from error
+        line.sendall(_line({"do": act, "with": dict(arguments)}))
+        received = b"".join(_received(line))
+    if not received:
+        raise AdtEngineError(f"the engine ended before it answered; `adt-engine audit list` tells of {act}")
+    answer = orjson.loads(received)
+    if "error" in answer:
+        raise (UsageError if answer.get("exit") == 2 else AdtEngineError)(answer["error"])
+    return answer["done"]
+
+
+def _received(line: socket.socket) -> Iterator[bytes]:
+    while data := line.recv(65_536):
+        yield data

@@ -1,0 +1,56 @@
+"""Options that several commands share, and how a command ends."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from engine.errors import ConfigurationError, Problem
+from engine.ops.request import LARGEST, entry_of
+from engine.ops.terminal.table import errors
+
+DATA: Final = Path("adt-data")
+CHANNELS: Final = Path("channels")
+ADMIN: Final = "127.0.0.1:8081"
+
+Data = Annotated[Path, typer.Option("--data", help="The engine's data folder (journal, admin socket).")]
+Channels = Annotated[Path, typer.Option("--channels", help="The folder of channel files.")]
+Mappings = Annotated[Path | None, typer.Option("--mappings", help="A folder of mapping files beside the shipped ones.")]
+Json = Annotated[bool, typer.Option("--json", help="Write JSON.")]
+Entry = Annotated[int, typer.Argument(metavar="ENTRY", parser=entry_of, help="The number of an entry.")]
+Entries = Annotated[
+    list[int],
+    typer.Argument(metavar="ENTRY...", parser=entry_of, help="Numbers of entries, as `messages list` shows them."),
+]
+Since = Annotated[str, typer.Option(help="Received since, such as 2025-07-01T09:30, or 12h for 12 hours ago.")]
+Until = Annotated[str, typer.Option(help="Received before, written as --since.")]
+Before = Annotated[int, typer.Option(min=0, max=LARGEST, help="Only those with a smaller number: the next page.")]
+Admin = Annotated[
+    str, typer.Option("--admin", help="HOST:PORT of the operators' pages and the API; beyond loopback only with TLS.")
+]
+AdminCertificate = Annotated[
+    Path | None, typer.Option("--admin-certificate", help="The pages' certificate chain (PEM); one-time codes follow.")
+]
+AdminAllow = Annotated[
+    list[str] | None,
+    typer.Option("--admin-allow", help="A network (CIDR) that may open the pages; all that reach them without it."),
+]
+AdminKey = Annotated[Path | None, typer.Option("--admin-key", help="The private key of that certificate (PEM).")]
+Offline = Annotated[
+    bool, typer.Option("--offline", help="Leave out what only the machine it is for has: secrets, certificates.")
+]
+Strict = Annotated[bool, typer.Option("--strict", help="Take warnings for errors.")]
+
+
+def conclude(problems: Sequence[Problem], warnings: Sequence[Problem], *, strict: bool) -> str:
+    """Print warnings and say in a few words how a check ended; ConfigurationError holds every problem.
+
+    `strict`: warnings are problems, too.
+    """
+    for warning in () if strict else warnings:
+        errors().print(f"warning: {warning}", markup=False, soft_wrap=True)
+    wrong = (*problems, *(warnings if strict else ()))
+    if wrong:
+        raise ConfigurationError(wrong)
+    return f"warnings: {len(warnings)}" if warnings else "no problems"

@@ -1,0 +1,1 @@
+"""What people are shown, as plain values: rows, counts, health, reasons; the same in terminal, pages and API."""

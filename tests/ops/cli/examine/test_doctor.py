@@ -1,0 +1,115 @@
+"""`adt-engine doctor` as a command."""
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import orjson
+import pytest
+import trustme
+
+from engine.config.destination import Destination as Settings
+from engine.deliver.abilities import Abilities
+from engine.ops.cli.examine.check import Standing
+from engine.ops.cli.examine.destinations import told
+
+CHANNEL = """\
+channel: a
+listen: {mllp: {host: 127.0.0.1, port: 0}}
+destinations:
+  - {name: nowhere, base_url: "http://127.0.0.1:9/fhir/R4"}
+"""
+
+
+def doctor(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the doctor on a folder."""
+    (folder / "channels").mkdir(exist_ok=True)
+    (folder / "channels" / "a.yaml").write_text(CHANNEL)
+    return subprocess.run(
+        [sys.executable, "-m", "engine", "doctor", "--channels", "channels", "--data", "data", *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_what_is_to_be_mended_ends_with_exit_1(tmp_path: Path) -> None:
+    """A destination that does not answer is named with its address and the next step."""
+    done = doctor(tmp_path, "--json")
+    assert done.returncode == 1
+    checks = {one["what"]: one for one in orjson.loads(done.stdout)}
+    assert checks["destination nowhere"]["standing"] == "mend"
+    assert checks["destination nowhere"]["do"].startswith("start it")
+    assert checks["port of a"]["standing"] == "ok"
+    assert checks["engine"]["found"] == "not running"
+
+
+def checks_of(folder: Path, channel: str, *arguments: str) -> dict[str, dict[str, str]]:
+    """Run the doctor on a channel; return what it found by what it looked at."""
+    (folder / "channels").mkdir(exist_ok=True)
+    (folder / "channels" / "a.yaml").write_text(channel)
+    done = subprocess.run(
+        [sys.executable, "-m", "engine", "doctor", "--json", "--channels", "channels", *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    return {one["what"]: one for one in orjson.loads(done.stdout)}
+
+
+def test_what_is_missing_is_named(tmp_path: Path) -> None:
+    """A secret by its variable, a file by its path, the data folder without dots; and the rest is looked at, too."""
+    channel = CHANNEL.replace('R4"}', 'R4", ca_file: gone.pem, auth: {type: bearer, token: {env: NO_SUCH_TOKEN}}}')
+    found = checks_of(tmp_path, channel, "--data", "channels/../data")
+    token = found["destinations[0].auth.token of a"]
+    assert (token["standing"], token["found"]) == ("mend", "the environment variable NO_SUCH_TOKEN is not set")
+    assert found["destination nowhere"]["found"].startswith("gone.pem cannot be read (No such file or directory)")
+    assert found["data folder"]["found"] == str(tmp_path / "data")
+
+
+def test_the_file_of_a_listener_that_is_missing_is_named(tmp_path: Path) -> None:
+    """Of certificate, key and client authority the one that cannot be read."""
+    trustme.CA().issue_cert("localhost").cert_chain_pems[0].write_to_path(tmp_path / "own.pem")
+    tls = "{host: 127.0.0.1, port: 0, tls: {certificate: own.pem, key: gone.key}}"
+    found = checks_of(tmp_path, CHANNEL.replace("{host: 127.0.0.1, port: 0}", tls), "--data", "data")
+    assert "gone.key cannot be read (No such file or directory)" in found["certificate of a"]["found"]
+
+
+TOLD = Abilities(stated=True, server="HAPI FHIR Server 8.8.0", operation="hapi.fhir.merge", if_match=False)
+
+
+@pytest.mark.parametrize(
+    ("abilities", "settings", "standing", "words"),
+    [
+        (replace(TOLD, provable=True), {}, Standing.GOOD, "If-Match is tried with the first update"),
+        (replace(TOLD, if_match=True), {}, Standing.GOOD, "honours If-Match"),
+        (TOLD, {}, Standing.LOOK, "8.8.0 at http://x/R4; merges by $hapi.fhir.merge, as it lists; ignores"),
+        (replace(TOLD, versioned=False), {}, Standing.LOOK, "keeps no versions for If-Match"),
+        (replace(TOLD, operation=""), {}, Standing.LOOK, "lists no $merge: records are linked"),
+        (replace(TOLD, operation=""), {"merge_strategy": "merge"}, Standing.MEND, "lists no $merge"),
+        (replace(TOLD, operation=""), {"merge_strategy": "link"}, Standing.LOOK, "merges by link"),
+        (
+            replace(TOLD, if_match=True), {"merge_operation": "merge"}, Standing.GOOD,
+            "merges by $merge (merge_operation; the server lists $hapi.fhir.merge)",
+        ),
+    ],
+)  # fmt: skip
+def test_what_a_destination_is_told_to_do(
+    abilities: Abilities, settings: dict[str, str], standing: Standing, words: str
+) -> None:
+    """Both names of a merge are told, and a server that ignores If-Match is named; neither keeps the engine down."""
+    found = told("destination x", Settings(name="x", base_url="http://x/R4", **settings), abilities)
+    assert found.standing is standing
+    assert words in found.found
+    assert bool(found.do) is (standing is not Standing.GOOD)
+
+
+def test_alive_asks_only_whether_the_engine_runs(tmp_path: Path) -> None:
+    """Without an engine it fails in one line, as a container's health check needs it."""
+    done = doctor(tmp_path, "--alive")
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", "no engine answers on data\n")

@@ -1,0 +1,260 @@
+"""Every act by every role: who may, what is recorded before it is done, and what else is asked for."""
+
+import asyncio
+import resource
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from engine import fault
+from engine.errors import ForbiddenActError, JournalError, UnconfirmedActError, UnrecordedActError, UsageError
+from engine.ops.access.role import Permission, Role
+from engine.ops.audit.trail import AUDITED
+from engine.ops.operations.act import Act
+from engine.ops.operations.table import ALL
+from tests.journal.desk import entry
+from tests.ops.operations.stage import Stage, actor
+
+README = Path(__file__).parents[3] / "README.md"
+
+# Written by hand, from the requirement: who may what. An administrator sees nothing of a patient.
+MAY = {
+    "viewer": "metadata",
+    "viewer-phi": "metadata phi",
+    "operator": "metadata phi operate channels",
+    "author": "metadata mappings",
+    "auditor": "audit",
+    "admin": "metadata users channels care",
+    "sender": "send",
+    "owner": "metadata phi operate channels mappings audit users care send",
+}
+
+
+def test_roles_and_permissions_are_the_ones_of_the_requirement() -> None:
+    """No role and no permission is missing in this test's own table."""
+    assert set(MAY) == set(Role)
+    assert set(MAY["owner"].split()) == set(Permission)
+
+
+def test_the_readme_tells_each_role() -> None:
+    """The table of the README is the one of this test."""
+    table = README.read_text().split("<!-- roles -->\n")[1].split("<!-- /roles -->")[0]
+    rows = [[cell.strip(" `") for cell in line.strip("|\n ").split("|")] for line in table.splitlines()[2:]]
+    assert {role: may.replace(",", "") for role, _whom, may in rows} == MAY
+
+
+def test_acts_have_names_of_their_own() -> None:
+    """No act hides another one."""
+    assert len({act.name for act in ALL}) == len(ALL)
+
+
+@pytest.mark.parametrize("role", Role)
+async def test_every_act_by_every_role(role: Role, stage: Stage) -> None:
+    """An act runs where its permission is the role's, and nowhere else; what is refused is in the audit trail."""
+    acts = stage.acts(*(stage.act(act.name, act.permission) for act in ALL))
+    for act in ALL:
+        stage.ran.clear()
+        if act.permission.value in MAY[role.value].split():
+            assert await acts.perform(act.name, actor(role), {}) == "done"
+            assert [name for name, _rows in stage.ran] == [act.name]
+        else:
+            with pytest.raises(ForbiddenActError, match=role.value):
+                await acts.perform(act.name, actor(role), {})
+            assert stage.ran == []
+            row = stage.rows()[-1]
+            assert (row.act, row.role, row.outcome, row.reason) == (act.name, role, "refused", "ForbiddenActError")
+
+
+@pytest.mark.parametrize("permission", Permission)
+async def test_what_shows_or_changes_is_recorded_before_it_is_done(permission: Permission, stage: Stage) -> None:
+    """When the act runs its row is durable already, with who, from where and by which way."""
+    given = {"entry": 7, "reason": "ticket 4711"}
+    await stage.acts(stage.act("an.act", permission)).perform("an.act", actor(Role.OWNER), given)
+    rows = stage.ran[0][1]
+    if permission not in AUDITED:
+        assert rows == ()
+        return
+    assert [(row.seq, row.actor, row.role, row.via, row.address) for row in rows] == [
+        (1, "ann", "owner", "page", "192.0.2.7")
+    ]
+    assert (rows[0].act, rows[0].entry, rows[0].outcome, rows[0].reason) == ("an.act", 7, "asked", "ticket 4711")
+    assert len(stage.rows()) == 1  # a success adds nothing
+
+
+def test_nothing_is_done_unrecorded_but_what_tells_no_secrets() -> None:
+    """The permissions that are not audited are the two that show nothing of a patient and change nothing."""
+    assert set(Permission) - AUDITED == {Permission.METADATA, Permission.MAPPINGS, Permission.SEND}
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome"),
+    [pytest.param(UsageError("no"), "refused", id="refused"), pytest.param(ValueError("no"), "failed", id="failed")],
+)
+async def test_what_came_to_nothing_is_a_second_row(error: Exception, outcome: str, stage: Stage) -> None:
+    """It names the first one; the error is told by its kind, as its text may hold anything."""
+
+    async def run(*_given: Any) -> None:
+        raise error
+
+    acts = stage.acts(Act("messages.replay", Permission.OPERATE, run))
+    with pytest.raises(type(error)):
+        await acts.perform("messages.replay", actor(), {"entry": 7})
+    asked, ended = stage.rows()
+    assert (asked.outcome, asked.follows) == ("asked", None)
+    assert (ended.outcome, ended.follows, ended.act) == (outcome, asked.seq, "messages.replay")
+    assert ended.reason == type(error).__name__
+
+
+async def test_an_act_that_cannot_be_recorded_is_not_done(stage: Stage) -> None:
+    """A closed journal: the act is refused with what to look at, and never runs."""
+    acts = stage.acts(stage.act())
+    await stage.journal.close()
+    with pytest.raises(UnrecordedActError, match="was not done"):
+        await acts.perform("messages.replay", actor(), {"entry": 7})
+    assert stage.ran == []
+
+
+async def test_on_a_full_disk_nothing_is_done(stage: Stage) -> None:
+    """The system refuses to let the journal grow: acts fail, that one and all after it, and none has run."""
+    acts = stage.acts(stage.act())
+    await acts.perform("messages.replay", actor(), {"entry": 1})
+    size = (stage.folder / "journal.db-wal").stat().st_size
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        for number in range(3):
+            with pytest.raises(UnrecordedActError):
+                await acts.perform("messages.replay", actor(), {"entry": 2, "reason": "x" * 400 * number})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert len(stage.ran) == 1
+    assert stage.journal.failed
+    assert len(stage.failures) == 1
+    with pytest.raises(JournalError):
+        await stage.journal.write(lambda connection: connection.execute("SELECT 1"))
+
+
+async def test_a_fault_between_record_and_act_leaves_it_undone(stage: Stage) -> None:
+    """At F19 the row stands, and the act has not begun."""
+    fault.arm("F19:raise")
+    try:
+        with pytest.raises(fault.InjectedFaultError):
+            await stage.acts(stage.act()).perform("messages.replay", actor(), {"entry": 7})
+    finally:
+        fault._armed.clear()
+    assert stage.ran == []
+    assert [(row.outcome, row.follows) for row in stage.rows()] == [("asked", None), ("failed", 1)]
+
+
+async def test_acts_at_the_same_moment_keep_the_chain(stage: Stage) -> None:
+    """Two hundred acts at once, some refused, some failing: each has its rows, and the chain holds."""
+
+    async def run(_engine: Any, _actor: Any, given: Any) -> None:
+        await asyncio.sleep(0)
+        if given["entry"] % 3 == 0:
+            raise UsageError("no")
+
+    acts = stage.acts(Act("messages.replay", Permission.OPERATE, run))
+    roles = (Role.OPERATOR, Role.VIEWER)
+    await asyncio.gather(
+        *(acts.perform("messages.replay", actor(roles[n % 5 == 0]), {"entry": n}) for n in range(1, 201)),
+        return_exceptions=True,
+    )
+    rows = stage.rows()
+    assert [row.seq for row in rows] == list(range(1, len(rows) + 1))
+    assert sum(row.outcome == "asked" for row in rows) == 160
+    assert sum(row.outcome == "refused" for row in rows) == 40 + len([n for n in range(1, 201) if n % 3 == 0 and n % 5])
+
+
+async def test_of_what_was_given_nothing_of_a_patient_is_kept(stage: Stage) -> None:
+    """Names and numbers of ours stay; texts, visits and unknown keys leave their name, a patient leaves marks."""
+    given = {
+        "state": "held",
+        "channel": "riverbend-adt",
+        "patient": "https://mrn.riverbend.example|4711",
+        "visit": "V0815",
+        "text": "Kanarivogel",
+        "message": "MSH|...",
+        "limit": 50,
+        "entries": [1, 2],
+        "filter": {"state": "held", "patient": "4712", "event": "A08"},
+        "surprise": "Kanarivogel",
+        "discard_original": False,
+        "reason": "",
+    }
+    await stage.acts(stage.act()).perform("messages.replay", actor(), given)
+    row = stage.rows()[0]
+    assert orjson.loads(row.detail) == {
+        "channel": "riverbend-adt",
+        "discard_original": False,
+        "entries": [1, 2],
+        "filter": {"event": "A08", "given": ["patient"], "state": "held"},
+        "given": ["patient", "visit", "text", "message", "surprise"],
+        "limit": 50,
+        "state": "held",
+    }
+    assert set(orjson.loads(row.patients)) == set(stage.keys.marks("https://mrn.riverbend.example|4711"))
+    wal = (stage.folder / "journal.db-wal").read_bytes()
+    assert not [word for word in (b"4711", b"4712", b"V0815", b"Kanarivogel") if word in wal]
+
+
+async def test_whose_messages_were_seen_can_be_found(stage: Stage) -> None:
+    """A row about an entry carries the marks of its patients, so that one can ask who saw their messages."""
+    key = "https://mrn.riverbend.example|4711"
+    seq = (await stage.journal.record(entry("C1", (key, "https://mrn.other.example|99")))).seq
+    acts = stage.acts(stage.act("messages.show", Permission.PHI), stage.act())
+    await acts.perform("messages.show", actor(), {"entry": seq})
+    await acts.perform("messages.show", actor(), {"entry": seq + 1})
+    await acts.perform("messages.replay", actor(), {"entries": [seq]})
+    for patient in (key, "4711", "99"):
+        assert [row.seq for row in stage.rows(marks=stage.keys.marks(patient)[:1])] == [1, 3]
+    assert stage.rows(marks=stage.keys.marks("https://mrn.other.example|4711")[:1]) == ()
+
+
+@pytest.mark.parametrize("name", ["messages.discard", "messages.export", "audit.export", "users.add", "tokens.revoke"])
+async def test_some_acts_need_a_password_typed_just_now(name: str, stage: Stage) -> None:
+    """Without it they are refused, on the record; with it, and at the terminal, they run."""
+    permission = Permission.USERS if name.startswith(("users", "tokens")) else Permission.OPERATE
+    acts = stage.acts(stage.act(name, permission))
+    person = actor(Role.OWNER, confirmed=False)
+    with pytest.raises(UnconfirmedActError):
+        await acts.perform(name, person, {})
+    assert stage.rows()[-1].reason == "UnconfirmedActError"
+    await acts.perform(name, replace(person, confirmed=True), {})
+    await acts.perform(name, actor(Role.OWNER, via="socket"), {})
+
+
+@pytest.mark.parametrize("switch", ["force", "discard_original"])
+async def test_grave_switches_need_a_password_typed_just_now(switch: str, stage: Stage) -> None:
+    """A replay needs none, a replay by force does; a list of accounts does not."""
+    acts = stage.acts(stage.act(), stage.act("users.list", Permission.USERS))
+    person = actor(Role.OWNER, confirmed=False)
+    await acts.perform("messages.replay", person, {"entry": 1})
+    await acts.perform("users.list", person, {})
+    with pytest.raises(UnconfirmedActError):
+        await acts.perform("messages.replay", person, {"entry": 1, switch: True})
+
+
+async def test_a_token_limited_to_channels_sees_nothing_else(stage: Stage) -> None:
+    """It lists the messages of a channel that it names; what cannot be bounded by a channel is refused."""
+    names = ("messages.list", "messages.search", "messages.show", "messages.replay", "stats", "alive")
+    acts = stage.acts(*(stage.act(name, Permission.METADATA) for name in names))
+    program = actor(Role.OPERATOR, via="api", channels=("riverbend-adt",))
+    for name in names[:2]:
+        await acts.perform(name, program, {"channel": "riverbend-adt"})
+        for given in ({}, {"channel": "other"}, {"channel": None}, {"channel": ["riverbend-adt"]}):
+            with pytest.raises(ForbiddenActError, match="riverbend-adt"):
+                await acts.perform(name, program, given)
+    for name in names[2:]:
+        with pytest.raises(ForbiddenActError):
+            await acts.perform(name, program, {"channel": "riverbend-adt", "entry": 1})
+
+
+async def test_an_unknown_act_is_no_act(stage: Stage) -> None:
+    """It is told so, and nothing is recorded."""
+    with pytest.raises(UsageError, match=r"no\.such"):
+        await stage.acts(stage.act()).perform("no.such", actor(), {})
+    assert stage.rows() == ()
