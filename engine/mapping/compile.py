@@ -11,32 +11,32 @@ from engine.errors import MappingError
 from engine.fhir.plan import Identity, Interaction, Keep, Link, Merge, Move, PatientRecord, Plan, Rename, Upsert
 from engine.hl7.finding import Finding
 from engine.hl7.message import Message
-from engine.mapping.asking import SOURCE
-from engine.mapping.assume import assumed
-from engine.mapping.attest import compile_attestations
-from engine.mapping.beside import Beside
-from engine.mapping.check_table import check_table
-from engine.mapping.document import Document, Documents, Problems, read_documents
-from engine.mapping.events import Doing, People, Rule, make_event_table
-from engine.mapping.group import NO_GROUP, MergeGroup, further, merge_groups, patient_segments, visit_segments
-from engine.mapping.identifier import Found, Identifiers
-from engine.mapping.identify import Identities, SubjectReader
-from engine.mapping.kit import Kit
-from engine.mapping.lists import Lists, compile_lists
-from engine.mapping.moment import Moment
-from engine.mapping.move import identities
-from engine.mapping.patient import PatientMapping
-from engine.mapping.reading import Reading, by_name
-from engine.mapping.rename import change, ended, key_of
-from engine.mapping.resources import check_acts, compile_resources
-from engine.mapping.scope import Scope
-from engine.mapping.setting import Setting, setting_of
-from engine.mapping.slices import Slices
-from engine.mapping.stamp import Stamps
-from engine.mapping.subject import Subject, flagged
-from engine.mapping.table import make_table
-from engine.mapping.template import Compiler
-from engine.mapping.warning import unmapped_in
+from engine.mapping.files.document import Document, Documents, Problems, read_documents
+from engine.mapping.files.group import NO_GROUP, MergeGroup, further, merge_groups, patient_segments, visit_segments
+from engine.mapping.files.setting import Setting, setting_of
+from engine.mapping.files.table import make_table
+from engine.mapping.language.check_table import check_table
+from engine.mapping.language.identifier import Found, Identifiers
+from engine.mapping.language.kit import Kit
+from engine.mapping.language.moment import Moment
+from engine.mapping.language.reading import Reading, by_name
+from engine.mapping.language.scope import Scope
+from engine.mapping.language.stamp import Stamps
+from engine.mapping.language.template import Compiler
+from engine.mapping.language.warning import unmapped_in
+from engine.mapping.resource.asking import SOURCE
+from engine.mapping.resource.attest import compile_attestations
+from engine.mapping.resource.beside import Beside
+from engine.mapping.resource.lists import Lists, compile_lists
+from engine.mapping.resource.patient import PatientMapping
+from engine.mapping.resource.resources import check_acts, compile_resources
+from engine.mapping.resource.slices import Slices
+from engine.mapping.subject.assume import assumed
+from engine.mapping.subject.events import Doing, People, Rule, make_event_table
+from engine.mapping.subject.identify import Identities, SubjectReader
+from engine.mapping.subject.move import identities
+from engine.mapping.subject.rename import change, ended, key_of
+from engine.mapping.subject.subject import Subject, flagged
 
 PATIENT = "Patient"
 NOT_SENT = "not-sent"

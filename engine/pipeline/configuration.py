@@ -14,10 +14,10 @@ from engine.config.shipped import shipped
 from engine.config.source import Looked
 from engine.config.wording import nearest
 from engine.errors import ConfigurationError, Problem
-from engine.mapping.case import cases_of, run_cases
+from engine.mapping.authoring.case import cases_of, run_cases
 from engine.mapping.compile import Mapping as CompiledMapping
 from engine.mapping.compile import MappingSource, compile_mapping, load
-from engine.mapping.document import mapping_names
+from engine.mapping.files.document import mapping_names
 from engine.pipeline.provisions import lacking
 
 

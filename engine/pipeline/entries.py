@@ -7,7 +7,7 @@ from engine.acknowledge.code import AckCode
 from engine.config.channel import Channel, Mode
 from engine.hl7.header import Header
 from engine.journal.entry import AckOutcome, NewEntry, State
-from engine.mapping.subject import Subject, lane_key
+from engine.mapping.subject.subject import Subject, lane_key
 from engine.pipeline.feed import Feed
 from engine.pipeline.judgement import Judgement
 from engine.pipeline.shadow import SHADOW

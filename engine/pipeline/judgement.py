@@ -14,7 +14,7 @@ from engine.hl7.header import Header
 from engine.hl7.message import Message, parse
 from engine.journal.entry import State
 from engine.mapping.compile import Mapping
-from engine.mapping.subject import Subject
+from engine.mapping.subject.subject import Subject
 
 ACKNOWLEDGEMENTS: Final = frozenset({"ACK", "MCF"})
 ACKNOWLEDGEMENT: Final = "acknowledgement-received"

@@ -10,7 +10,7 @@ from engine.fhir.plan import Identity, Plan
 from engine.journal.entry import Settlement
 from engine.journal.journal import Journal
 from engine.journal.memory import survivor
-from engine.mapping.subject import lane_key
+from engine.mapping.subject.subject import lane_key
 
 REMEMBERED: Final = 50_000
 CLAIMS_REMEMBERED: Final = 10_000

@@ -17,7 +17,7 @@ from engine.journal.entry import (
     Settlement,
     State,
 )
-from engine.mapping.subject import lane_key
+from engine.mapping.subject.subject import lane_key
 
 STATES: Final = {
     VerdictKind.DELIVERED: State.DELIVERED,

@@ -19,7 +19,7 @@ from tempfile import TemporaryDirectory
 
 from engine.config.shipped import shipped
 from engine.hl7.message import Message, parse
-from engine.mapping.case import channel_of, sending
+from engine.mapping.authoring.case import channel_of, sending
 from engine.mapping.compile import Mapping, MappingSource, compile_mapping, load
 from engine.ops.cli.run import COLLECT_AFTER
 from engine.simulation.world import simulate

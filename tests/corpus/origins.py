@@ -7,9 +7,9 @@ from typing import Any
 
 from engine.config.shipped import shipped
 from engine.hl7.message import parse
-from engine.mapping.case import channel_of, sending
+from engine.mapping.authoring.case import channel_of, sending
+from engine.mapping.authoring.outcome import outcome
 from engine.mapping.compile import Mapping, compile_mapping, load
-from engine.mapping.outcome import outcome
 from tests.conftest import CorpusFile
 from tests.corpus.facts import Fact, facts
 

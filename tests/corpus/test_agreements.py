@@ -10,8 +10,8 @@ from engine.errors import MessageError
 from engine.fhir.versions.direction import Direction
 from engine.fhir.versions.turn import turned
 from engine.hl7.message import parse
-from engine.mapping.outcome import outcome
-from engine.mapping.subject import Action
+from engine.mapping.authoring.outcome import outcome
+from engine.mapping.subject.subject import Action
 from tests.conftest import CorpusFile
 from tests.corpus.agreements import REASONS, REFUSED, Row, agreed, rows
 from tests.corpus.origins import mapping_in, pairs

@@ -5,7 +5,7 @@ import pytest
 from engine.config.shipped import shipped
 from engine.deliver.verdict import Failure, VerdictKind
 from engine.hl7.message import parse
-from engine.mapping.case import channel_of
+from engine.mapping.authoring.case import channel_of
 from engine.mapping.compile import compile_mapping, load
 from tests.deliver.conftest import MRN, Site
 from tests.deliver.fake_chart import FakeChart

@@ -6,7 +6,7 @@ from engine.config.shipped import shipped
 from engine.deliver.client import Answer
 from engine.deliver.verdict import VerdictKind
 from engine.hl7.message import parse
-from engine.mapping.case import channel_of, sending
+from engine.mapping.authoring.case import channel_of, sending
 from engine.mapping.compile import compile_mapping, load
 from tests.deliver.conftest import MRN, Site
 

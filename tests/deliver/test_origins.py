@@ -6,7 +6,7 @@ from engine.deliver.abilities import abilities_of
 from engine.deliver.verdict import VerdictKind
 from engine.fhir.plan import Attest
 from engine.hl7.message import parse
-from engine.mapping.case import channel_of, sending
+from engine.mapping.authoring.case import channel_of, sending
 from engine.mapping.compile import compile_mapping
 from tests.deliver.conftest import AT, MRN
 from tests.deliver.fake_fhir import Step

@@ -14,7 +14,7 @@ from engine.deliver.verdict import VerdictKind
 from engine.errors import PermanentDeliveryError
 from engine.fhir.plan import Plan, Upsert
 from engine.hl7.message import parse
-from engine.mapping.case import channel_of
+from engine.mapping.authoring.case import channel_of
 from engine.mapping.compile import compile_mapping, load
 from tests.deliver.conftest import AT, MRN
 from tests.deliver.fake_fhir import Step

@@ -7,7 +7,7 @@ import pytest
 
 from engine.config.shipped import shipped
 from engine.hl7.message import Message, parse
-from engine.mapping.case import channel_of
+from engine.mapping.authoring.case import channel_of
 from engine.mapping.compile import Mapping, MappingSource, compile_mapping, load
 
 AUTHORITIES = {"RVB": "https://mrn.riverbend.example", "ENT": "https://empi.riverbend.example"}

@@ -11,7 +11,7 @@ from engine.errors import MappingError, MessageError
 from engine.fhir.changes import apply, created
 from engine.fhir.plan import ElementChange, Merge, Upsert
 from engine.hl7.message import Message, parse
-from engine.mapping.case import channel_of
+from engine.mapping.authoring.case import channel_of
 from engine.mapping.compile import Mapping, MappingSource, compile_mapping, load
 
 Make = Callable[..., Message]

@@ -12,7 +12,7 @@ from engine.config.channel import Channel
 from engine.config.shipped import shipped
 from engine.hl7.message import parse
 from engine.journal.entry import State
-from engine.mapping.case import channel_of
+from engine.mapping.authoring.case import channel_of
 from engine.mapping.compile import compile_mapping, load
 from engine.pipeline.feed import feeds_of
 from engine.pipeline.handover import Handover

@@ -8,7 +8,7 @@ import pytest
 from engine.config.shipped import shipped
 from engine.hl7.header import read_header
 from engine.journal.entry import State
-from engine.mapping.case import channel_of
+from engine.mapping.authoring.case import channel_of
 from engine.mapping.compile import compile_mapping, load
 from engine.pipeline.judgement import Judgement, judge
 

@@ -10,7 +10,7 @@ from engine.config.shipped import shipped
 from engine.deliver.verdict import Verdict, VerdictKind
 from engine.hl7.message import parse
 from engine.journal.entry import Claimed
-from engine.mapping.case import channel_of
+from engine.mapping.authoring.case import channel_of
 from engine.mapping.compile import compile_mapping, load
 from engine.pipeline.settling import ALWAYS_KEEP_LANE, settlement
 

@@ -6,8 +6,8 @@ from typing import Annotated, Any
 import orjson
 import typer
 
+from engine.mapping.authoring.coverage import Coverage
 from engine.mapping.compile import load
-from engine.mapping.coverage import Coverage
 from engine.ops.cli.authored import folders_of
 from engine.ops.cli.traffic import (
     Event,

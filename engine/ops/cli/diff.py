@@ -11,9 +11,9 @@ import typer
 from engine.config.shipped import shipped
 from engine.errors import UsageError
 from engine.journal.rehearsals import shadowed
+from engine.mapping.authoring.difference import Comparison, Kind
+from engine.mapping.authoring.grouping import Group, Grouping
 from engine.mapping.compile import compile_mapping, load
-from engine.mapping.difference import Comparison, Kind
-from engine.mapping.grouping import Group, Grouping
 from engine.ops.cli.authored import folders_of
 from engine.ops.cli.traffic import (
     Event,

@@ -16,13 +16,13 @@ from engine.errors import AdtEngineError, MessageError, UsageError
 from engine.hl7.leaf import NULL
 from engine.hl7.message import parse
 from engine.journal.reading import Reader
-from engine.mapping.case import channel_of
+from engine.mapping.authoring.case import channel_of
+from engine.mapping.authoring.explain import Evidence, Explanation, explain
+from engine.mapping.authoring.survey import Survey, name_of
 from engine.mapping.compile import MappingSource, load
-from engine.mapping.explain import Evidence, Explanation, explain
-from engine.mapping.expression import FIELD
-from engine.mapping.reference import nearest
-from engine.mapping.survey import Survey, name_of
-from engine.mapping.written import written_head
+from engine.mapping.files.reference import nearest
+from engine.mapping.language.expression import FIELD
+from engine.mapping.language.written import written_head
 from engine.ops.cli.authored import folders_of, messages_in
 from engine.ops.request import entry_in, text_in
 from engine.ops.socket import admin

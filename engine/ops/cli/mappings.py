@@ -14,11 +14,11 @@ from engine.config.source import read, validate
 from engine.errors import ConfigurationError, MessageError, UsageError
 from engine.hl7.header import read_header
 from engine.journal.entry import State
-from engine.mapping.case import Case, Result, cases_of, channel_of, read_cases, run_cases
+from engine.mapping.authoring.case import Case, Result, cases_of, channel_of, read_cases, run_cases
+from engine.mapping.authoring.expectation import rewrite
+from engine.mapping.authoring.outcome import outcome
 from engine.mapping.compile import Mapping as CompiledMapping
 from engine.mapping.compile import compile_mapping, load
-from engine.mapping.expectation import rewrite
-from engine.mapping.outcome import outcome
 from engine.ops.cli.authored import folders_of, messages_in
 from engine.ops.cli.lazily import Lazily
 from engine.ops.terminal.options import Json, Mappings

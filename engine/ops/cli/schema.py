@@ -7,8 +7,8 @@ import orjson
 import typer
 
 from engine.errors import UsageError
-from engine.mapping.reference import nearest
-from engine.mapping.schema import EDITOR, schema_text, schemas
+from engine.mapping.authoring.schema import EDITOR, schema_text, schemas
+from engine.mapping.files.reference import nearest
 from engine.ops.terminal.options import Json
 
 

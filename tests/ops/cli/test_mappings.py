@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from engine.config.shipped import shipped
 from engine.errors import UsageError
-from engine.mapping.case import cases_of
+from engine.mapping.authoring.case import cases_of
 from engine.ops.cli.mappings import app
 
 RUNNER = CliRunner()

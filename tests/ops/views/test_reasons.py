@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from engine.__main__ import app
 from engine.hl7.conformance.deviation import Rule
-from engine.mapping.functions import FUNCTIONS
+from engine.mapping.language.functions import FUNCTIONS
 from engine.ops.views.reasons import FAMILY, REASONS, TABLE, Reason, reason_of
 from engine.pipeline.alerts.kind import AlertKind, PauseReason
 from engine.receive.block import EventKind

@@ -1,0 +1,1 @@
+"""What helps an author: explanations, coverage, differences, cases, schemas."""

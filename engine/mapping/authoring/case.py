@@ -1,0 +1,327 @@
+"""Test cases of mappings: a message in, what is expected out, and the differences in words.
+
+Scalars of YAML stay as written, so that expected and found values are compared by their text (`true`, `2`). An
+expected map is a fragment: what it does not name may be anything. A list must match item by item.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from pydantic import ValidationError
+
+from engine.config.channel import Channel
+from engine.config.destination import Destination
+from engine.config.door import Listen, Mllp
+from engine.config.source import Source, read
+from engine.errors import ConfigurationError, MessageError, Problem
+from engine.hl7.message import parse
+from engine.mapping.authoring.outcome import outcome
+from engine.mapping.compile import Mapping, MappingSource, compile_mapping
+from engine.mapping.files.reference import nearest
+from engine.mapping.language.check_path import EVENTS
+
+CASE_KEYS: Final = frozenset(
+    {
+        "case",
+        "channel",
+        "event",
+        "assume",
+        "resources",
+        "message",
+        "file",
+        "expect",
+    }
+)
+CHANNEL_KEYS: Final = frozenset(
+    {
+        "timezone",
+        "authorities",
+        "unknown_authority",
+        "base_uri",
+        "allow_merge",
+        "unhandled_events",
+        "placeholder_identifiers",
+    }
+)
+EXPECT_KEYS: Final = frozenset(
+    {
+        "rule",
+        "action",
+        "patients",
+        "findings",
+        "flags",
+        "visit",
+        "event_at",
+        "error",
+        "warnings",
+        "interactions",
+        "absent",
+        "upsert",
+        "reactivate",
+        "identities",
+        "stand_in",
+        "slices",
+        "deletes",
+        "patient",
+        "merge",
+        "into",
+        "sources",
+        "source_identifiers",
+        "rename",
+        "to",
+        "retired",
+        "link",
+        "unlink",
+        "and",
+        "move",
+        "from",
+        "numbers",
+        "encounter",
+        "encounter-2",
+        "source-encounter",
+        "source-encounter-2",
+        "account",
+        "account-2",
+        "source-account",
+        "source-account-2",
+        "encounter.Account",
+        "provenance",
+        "refers",
+        "retire",
+    }
+)
+# What segments list (`Coverage.IN1-1`), and what is referred to (`Organization SYSTEM|VALUE`).
+LISTED: Final = re.compile(r"(?:[A-Za-z]+\.[A-Z][A-Z0-9]{2}(-\d+){0,2}|[A-Z][A-Za-z]+ \S+\|.+)")
+
+
+TRIGGER: Final = re.compile(r"[A-Z]\d\d")
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One case: its place in its file, its message as bytes, the channel's part, and what is expected.
+
+    `mapping`: the mapping that its file is for; empty for any.
+    """
+
+    source: Source
+    number: int
+    name: str
+    raw: bytes
+    channel: dict[str, Any]
+    expect: dict[str, Any]
+    mapping: str = ""
+    resources: tuple[str, ...] = ()
+    assume: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def line(self) -> int:
+        """The line where the case begins."""
+        return self.source.place(("tests", self.number))[0]
+
+
+class Result(NamedTuple):
+    """What became of a case: what the mapping made, and in words where that is not what is expected."""
+
+    case: Case
+    found: dict[str, Any]
+    told: tuple[str, ...]
+
+
+def read_cases(files: Sequence[Path]) -> tuple[Case, ...]:
+    """Read the cases of files; ConfigurationError holds every problem."""
+    problems: list[Problem] = []
+    cases: list[Case] = []
+    for file in files:
+        try:
+            source = read(file)
+        except ConfigurationError as error:
+            problems += error.problems
+            continue
+        cases += _cases(source, problems)
+    if problems:
+        raise ConfigurationError(tuple(problems))
+    return tuple(cases)
+
+
+def cases_of(folder: Path) -> tuple[Case, ...]:
+    """Read the cases that stand in the `tests` of a mapping folder."""
+    return read_cases(sorted((folder / "tests").glob("*.yaml")))
+
+
+def run_cases(cases: Sequence[Case], mapping: MappingSource) -> tuple[Result, ...]:
+    """Run cases in order; cases of one channel share one compiled mapping."""
+    compiled: dict[str, Mapping] = {}
+    results = []
+    for case in cases:
+        key = repr((sorted(case.channel.items()), case.resources, sorted(case.assume.items())))
+        if key not in compiled:
+            compiled[key] = _compiled(case, mapping)
+        found = _found(case, compiled[key])
+        results.append(Result(case, found, differences(case, found)))
+    return tuple(results)
+
+
+def _compiled(case: Case, mapping: MappingSource) -> Mapping:
+    known = {"Patient", *mapping.documents.resources}
+    for type_ in case.resources:
+        if type_ not in known:
+            path = ("tests", case.number, "resources")
+            raise ConfigurationError((case.source.problem(path, f"found {type_!r}", nearest(type_, known)),))
+    sent = sending(mapping, case.resources) if case.resources else mapping
+    sent = _told(sent, "assume", case.assume) if case.assume else sent
+    return compile_mapping(sent, channel_of(case.channel))
+
+
+def _found(case: Case, mapping: Mapping) -> dict[str, Any]:
+    try:
+        message = parse(case.raw)
+    except MessageError as error:
+        return {"error": type(error).__name__}
+    made = outcome(mapping, message)
+    interactions = made.get("interactions") or []
+    kept = {one["keep"]: one for one in interactions if "keep" in one}
+    kept |= {one["attest"]: one for one in interactions if "attest" in one}
+    names = [name for name in kept if " " in name]
+    retire = [one for one in interactions if "retire" in one]
+    return {**made, **kept, "refers": names, "retire": retire, **(interactions or [{}])[0]}
+
+
+def sending(mapping: MappingSource, types: Sequence[str]) -> MappingSource:
+    """Return a mapping that sends resources of these types, as a site's own `resources` would say."""
+    return _told(mapping, "resources", list(types))
+
+
+def _told(mapping: MappingSource, key: str, value: Any) -> MappingSource:
+    """Return a mapping whose event table says something else for a key."""
+    events = mapping.documents.events
+    told = replace(events, value={**events.value, key: value})
+    documents = replace(mapping.documents, events=told)
+    return MappingSource(mapping.name, documents, documents.digest)
+
+
+def differences(case: Case, found: dict[str, Any]) -> tuple[str, ...]:
+    """Return in words where what was found is not what is expected; empty where all of it is."""
+    told: list[str] = []
+    for key, wanted in case.expect.items():
+        if key == "absent":
+            given = {*found.get("patient", {}), *(one.split()[0] for one in found.get("deletes", ()))}
+            told += [f"patient.{name}: expected nothing, found something" for name in _list(wanted) if name in given]
+        else:
+            told += _compare(plain(wanted), plain(found.get(key)), key)
+    return tuple(told)
+
+
+def channel_of(authored: dict[str, Any]) -> Channel:
+    """Return a channel for offline use: the authored keys, merges allowed, everything else by default."""
+    return Channel(
+        channel="offline",
+        listen=Listen(mllp=Mllp(port=0)),
+        destinations=(Destination(name="nowhere", base_url="http://127.0.0.1:1"),),
+        **{"allow_merge": True, **authored},
+    )
+
+
+def plain(value: Any) -> Any:
+    """Return a value with every scalar as the text that YAML would hold."""
+    if isinstance(value, dict):
+        return {key: plain(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(part) for part in value]
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return "" if value is None else str(value)
+
+
+def _compare(wanted: Any, found: Any, path: str) -> Iterator[str]:
+    if isinstance(wanted, dict) and isinstance(found, dict):
+        for key, part in wanted.items():
+            yield from _compare(part, found.get(key), f"{path}.{key}")
+    elif isinstance(wanted, list) and isinstance(found, list) and len(wanted) == len(found):
+        for number, (part, other) in enumerate(zip(wanted, found, strict=True)):
+            yield from _compare(part, other, f"{path}[{number}]")
+    elif wanted != found and not (wanted in ("", []) and found in ("", [], None)):
+        yield f"{path}: expected {_shown(wanted)}, found {_shown(found)}"
+
+
+def _cases(source: Source, problems: list[Problem]) -> Iterator[Case]:
+    tests = source.value.get("tests") if isinstance(source.value, dict) else None
+    if not isinstance(tests, list):
+        problems.append(source.problem((), "no list 'tests'", "a case file is 'tests:' and a list of cases"))
+        return
+    for number, value in enumerate(tests):
+        path = ("tests", number)
+        if not isinstance(value, dict) or not isinstance(value.get("message") or value.get("file"), str):
+            problems.append(source.problem(path, "no message", "give case, message (or file) and expect"))
+            continue
+        expect, channel, assume = (value.get(key) or {} for key in ("expect", "channel", "assume"))
+        faults = [
+            *_unknown(source, value, path, CASE_KEYS),
+            *_unknown(source, expect, (*path, "expect"), EXPECT_KEYS),
+            *_unknown(source, channel, (*path, "channel"), CHANNEL_KEYS),
+            *_unknown(source, assume, (*path, "assume"), frozenset(assume)),
+            *_unusable(source, value, path),
+        ]
+        problems += faults
+        if not faults:
+            sent = tuple(str(one) for one in _list(value.get("resources") or []))
+            name, mapping = str(value.get("case") or number), str(source.value.get("mapping") or "")
+            yield Case(source, number, name, _raw(source, value), channel, expect, mapping, sent, assume)
+
+
+def _unknown(source: Source, given: Any, path: tuple[str | int, ...], keys: frozenset[str]) -> list[Problem]:
+    if not isinstance(given, dict):
+        return [source.problem(path, f"found {given!r}", "expected a map")]
+    return [
+        source.problem((*path, key), f"unknown key {key!r}", nearest(key, keys))
+        for key in given
+        if key not in keys and not LISTED.fullmatch(key)
+    ]
+
+
+def _unusable(source: Source, value: dict[str, Any], path: tuple[str | int, ...]) -> Iterator[Problem]:
+    """Yield what keeps a case from being run, or from saying anything: its message, event, channel, expectation."""
+    text, event, channel = value.get("message"), value.get("event"), value.get("channel")
+    if not value.get("expect"):
+        yield source.problem(path, "no expect", "say what comes out, such as expect: {rule: admit}")
+    if text is not None and "|" not in text:
+        yield source.problem((*path, "message"), f"found {text[:60]!r}", "expected segments, one a line; or file: NAME")
+    if text is None and not _beside(source, value).is_file():
+        yield source.problem((*path, "file"), f"found {value['file']!r}", "expected a file, as seen from this one")
+    if event and not TRIGGER.fullmatch(str(event)):
+        yield source.problem((*path, "event"), f"unknown event {event!r}", nearest(str(event)[-3:].upper(), EVENTS))
+    try:
+        if isinstance(channel, dict) and channel.keys() <= CHANNEL_KEYS:
+            channel_of(channel)
+    except ValidationError as error:
+        for fault in error.errors(include_url=False):
+            yield source.problem(
+                (*path, "channel", *fault["loc"]),
+                f"found {fault['input']!r}",
+                fault["msg"].removeprefix("Value error, "),
+            )
+
+
+def _beside(source: Source, value: dict[str, Any]) -> Path:
+    return Path(source.file).parent / str(value["file"])
+
+
+def _raw(source: Source, value: dict[str, Any]) -> bytes:
+    if "message" not in value:
+        return _beside(source, value).read_bytes()
+    lines = [line.strip() for line in value["message"].splitlines() if line.strip()]
+    if not lines or not lines[0].startswith("MSH"):
+        event = value.get("event") or "A01"
+        lines = [f"MSH|^~\\&|TEST|RVB|||20250701093000||ADT^{event}|1|P|2.5.1", "EVN||20250701093000", *lines]
+    return "\r".join(lines).encode() + b"\r"
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _shown(value: Any) -> str:
+    return "nothing" if value in ("", None) else repr(value)

@@ -1,0 +1,135 @@
+"""What a mapping covers of messages: fields that nobody reads, codes that no table has, rules and elements not used."""
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final, NamedTuple
+
+from engine.config.channel import Channel
+from engine.hl7.message import Message
+from engine.hl7.repetition import Dialect
+from engine.mapping.authoring.explain import Evidence, Walk, element_names, element_of
+from engine.mapping.authoring.outcome import outcome
+from engine.mapping.authoring.survey import Survey, name_of
+from engine.mapping.authoring.trace import Node, Trace, TracingCompiler
+from engine.mapping.compile import Mapping, MappingSource, compile_mapping
+from engine.mapping.language.expression import Alternative, Constant, Guard
+from engine.mapping.language.scope import Scope
+from engine.mapping.language.written import written_alternative
+
+INDEX: Final = re.compile(r"\[\d+\]|\(\d+\)")
+
+
+class Unmapped(NamedTuple):
+    """A code that its table does not have, and the field it came in."""
+
+    table: str
+    code: str
+    field: str
+
+
+class Unused(NamedTuple):
+    """A rule that never made anything: where it stands, what it says, and the element it is for."""
+
+    file: str
+    line: int
+    element: str
+    rule: str
+
+
+@dataclass(slots=True)
+class Coverage:
+    """What was found over all messages so far; counts are of messages, of codes each time they came."""
+
+    source: MappingSource
+    channel: Channel
+    messages: int = 0
+    outcomes: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+    unread: Counter[str] = field(default_factory=Counter)
+    codes: Counter[Unmapped] = field(default_factory=Counter)
+    produced: set[str] = field(default_factory=set)
+    used: set[int] = field(default_factory=set)
+    _trace: Trace = field(default_factory=Trace)
+    _mapping: Mapping = field(init=False)
+    _survey: Survey = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._mapping = compile_mapping(self.source, self.channel, partial(TracingCompiler, self._trace))
+        self._survey = Survey(self._trace, self.source.documents)
+
+    def add(self, message: Message) -> None:
+        """Map one message, and note what was read, looked up and made."""
+        self._trace.roots.clear()
+        self._trace.seen.clear()
+        message.dialect = Dialect(
+            message.delimiters, message.charset
+        )  # of its own: what was kept for others is not used
+        made = outcome(self._mapping, message)
+        self.messages += 1
+        self.outcomes[message.trigger, made["action"], made["rule"]] += 1
+        self.unread.update(one.path for one in self._survey.unread(message))
+        for one in Walk(self.source).evidence(self._trace.roots):
+            self._note(one)
+        for root in self._trace.roots:
+            self._visit(root)
+
+    def never_produced(self) -> list[str]:
+        """Return the elements that files of resources name and that no message led to; of a whole one only its name."""
+        scopes = [scope for scope, _ in self._trace.rules] + [each.scope for each in self._trace.eaches]
+        names = sorted({name for scope in scopes if (name := element_of(scope)) and not _inside(name)})
+        return list(dict.fromkeys(self._missing(name) for name in names if name not in self.produced))
+
+    def _missing(self, name: str) -> str:
+        """Return the first part of an element that was never produced: `Encounter.length` of `...length.unit`."""
+        parts = name.split(".")
+        ends = (end for end in range(2, len(parts) + 1) if ".".join(parts[:end]) not in self.produced)
+        return ".".join(parts[: next(ends, len(parts))])
+
+    def never_used(self) -> list[Unused]:
+        """Return the rules that never made anything, each once, in the order of their places; no mere constants."""
+        found = {
+            Unused(
+                *scope.document.place(scope.path),
+                element_of(scope) or ".".join(_names(scope)),
+                written_alternative(one),
+            )
+            for scope, one in self._trace.rules
+            if id(one) not in self.used and (not isinstance(one.head, Constant) or _guarded(one))
+        }
+        return sorted(found)
+
+    def unread_named(self) -> list[tuple[str, str, int]]:
+        """Return what is never read: path, the standard's name and in how many messages, the most frequent first."""
+        return [(path, name_of(path), count) for path, count in _most(self.unread)]
+
+    def _note(self, one: Evidence) -> None:
+        if one.made is None:
+            return
+        names = INDEX.sub("", one.element).split(".")
+        self.produced.update(".".join(names[:end]) for end in range(2, len(names) + 1))
+        for row in one.rows:
+            if row.unmapped:
+                self.codes[Unmapped(row.table, row.code, one.field)] += 1
+
+    def _visit(self, node: Node) -> None:
+        if node.rule is not None and node.value is not None:
+            self.used.add(id(node.rule))
+        for child in node.children:
+            self._visit(child)
+
+
+def _guarded(one: Alternative) -> bool:
+    return any(isinstance(stage, Guard) for stage in one.stages)
+
+
+def _most(counts: Counter[str]) -> list[tuple[str, int]]:
+    return sorted(counts.items(), key=lambda one: (-one[1], one[0]))
+
+
+def _names(scope: Scope) -> tuple[str, ...]:
+    return element_names(scope.document, scope.path)
+
+
+def _inside(name: str) -> bool:
+    return any(part in {"identity", "key", "new"} for part in name.split("."))

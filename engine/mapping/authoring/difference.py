@@ -1,0 +1,144 @@
+"""What two mappings make of the same messages, and where they differ."""
+
+from collections import Counter
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import Any, Final
+
+from engine.hl7.message import Message
+from engine.mapping.authoring.grouping import Change, Grouping
+from engine.mapping.authoring.outcome import outcome
+from engine.mapping.compile import Mapping
+
+LISTS: Final = ("slices", "deletes")
+BODIES: Final = ("patient", "resource")
+
+
+class Kind(StrEnum):
+    """What a change is, in the order in which people read them."""
+
+    RULE = "event rule changed"
+    ACTION = "action changed"
+    ERROR = "refusal changed"
+    STEP = "interactions changed"
+    ADDED = "element added"
+    REMOVED = "element removed"
+    CHANGED = "element changed"
+    ORDER = "order changed"
+    PLAN = "plan changed"
+    WARNING = "warning changed"
+
+
+class Comparison:
+    """Two mappings compared, message by message; what differs is `found`."""
+
+    def __init__(self, old: Mapping, new: Mapping) -> None:
+        self._old = old
+        self._new = new
+        self.found = Grouping()
+
+    def add(self, name: str, message: Message) -> None:
+        """Compare what becomes of one message; `name` is what an example is called."""
+        told = list(changes(outcome(self._old, message), outcome(self._new, message), message.trigger))
+        self.found.add(name, told, differing=bool(told))
+
+
+def changes(before: dict[str, Any], after: dict[str, Any], event: str) -> Iterator[Change]:
+    """Yield what differs between two outcomes of one message; paths are elements without indices, or the event."""
+    for kind, key in ((Kind.RULE, "rule"), (Kind.ACTION, "action"), (Kind.ERROR, "error")):
+        if before.get(key) != after.get(key):
+            yield Change(kind, event, before.get(key), after.get(key))
+    for key in ("warnings", "findings", "flags"):
+        yield from _warnings(before.get(key) or [], after.get(key) or [])
+    olds, news = _steps(before), _steps(after)
+    for name in dict.fromkeys((*olds, *news)):
+        old, new = olds.get(name), news.get(name)
+        if old is None or new is None:
+            yield Change(Kind.STEP, name.partition(" #")[0], "asked" if old else None, "asked" if new else None)
+        else:
+            elements = list(_bodies(old, new))
+            yield from elements
+            yield from _plans(
+                name.partition(" #")[0], old, new, {one.path.split(".")[1].lstrip("_") for one in elements}
+            )
+
+
+def _steps(made: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the interactions by what they are; the second of a kind is `upsert Patient #2`."""
+    found: dict[str, dict[str, Any]] = {}
+    seen: Counter[str] = Counter()
+    for one in made.get("interactions", ()):
+        name = f"{next(iter(one))} {_body(one).get('resourceType', '')}".strip()
+        seen[name] += 1
+        found[name if seen[name] == 1 else f"{name} #{seen[name]}"] = one
+    return found
+
+
+def _body(one: dict[str, Any]) -> dict[str, Any]:
+    return next((one[key] for key in BODIES if key in one), {})
+
+
+def _bodies(old: dict[str, Any], new: dict[str, Any]) -> Iterator[Change]:
+    type_ = str(_body(new).get("resourceType", ""))
+    yield from _elements(_leaves(_body(old), type_), _leaves(_body(new), type_))
+
+
+def _elements(old: dict[str, list[Any]], new: dict[str, list[Any]]) -> Iterator[Change]:
+    for path in dict.fromkeys((*old, *new)):
+        was, now = old.get(path, []), new.get(path, [])
+        gone, come = list((_bag(was) - _bag(now)).elements()), list((_bag(now) - _bag(was)).elements())
+        if gone and come:
+            yield Change(Kind.CHANGED, path, gone[0], come[0])
+        elif come:
+            yield Change(Kind.ADDED, path, None, come[0])
+        elif gone:
+            yield Change(Kind.REMOVED, path, gone[0], None)
+        elif was != now:
+            yield Change(Kind.ORDER, path, was[0], now[0])
+
+
+def _plans(name: str, old: dict[str, Any], new: dict[str, Any], told: set[str]) -> Iterator[Change]:
+    """Yield what differs beside the resource: slices, deletions, how a status moves, what is done where unknown.
+
+    Slices and deletions of elements that were `told` already say nothing new.
+    """
+    for one in (old, new):
+        for key in LISTS:
+            one[key] = [text for text in one.get(key) or () if text.split()[0].lstrip("_").split(".")[0] not in told]
+    parts = [{key: value for key, value in one.items() if key not in BODIES} for one in (old, new)]
+    was, now = (_leaves(part, name) for part in parts)
+    for path in dict.fromkeys((*was, *now)):
+        if was.get(path) != now.get(path):
+            gone, come = (list((_bag(a) - _bag(b)).elements()) for a, b in _both(was.get(path, []), now.get(path, [])))
+            yield Change(Kind.PLAN, path, gone[0] if gone else None, come[0] if come else None)
+
+
+def _both(one: list[Any], other: list[Any]) -> tuple[tuple[list[Any], list[Any]], tuple[list[Any], list[Any]]]:
+    return (one, other), (other, one)
+
+
+def _warnings(old: list[str], new: list[str]) -> Iterator[Change]:
+    for text in dict.fromkeys((*old, *new)):
+        if (text in old) != (text in new):
+            yield Change(Kind.WARNING, text, text if text in old else None, text if text in new else None)
+
+
+def _bag(values: list[Any]) -> Counter[Any]:
+    return Counter(values)
+
+
+def _leaves(value: Any, path: str) -> dict[str, list[Any]]:
+    found: dict[str, list[Any]] = {}
+
+    def walk(part: Any, at: str) -> None:
+        if isinstance(part, dict):
+            for name, inner in part.items():
+                walk(inner, f"{at}.{name}")
+        elif isinstance(part, list):
+            for inner in part:
+                walk(inner, at)
+        else:
+            found.setdefault(at, []).append(part)
+
+    walk({name: part for name, part in value.items() if name != "resourceType"}, path)
+    return found

@@ -1,0 +1,318 @@
+"""JSON Schemas of the authored files, made of the tables that the engine itself checks them by: for editors."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from engine.mapping.authoring.case import CASE_KEYS, CHANNEL_KEYS, EXPECT_KEYS, LISTED
+from engine.mapping.files.document import ADD, PATIENT_KEYS
+from engine.mapping.files.reference import Element, data_types, elements
+from engine.mapping.files.table import Unmapped
+from engine.mapping.language.check_table import KEYS as TABLE_KEYS
+from engine.mapping.language.check_table import ROW_KEYS
+from engine.mapping.language.expression import FIELD, PART
+from engine.mapping.language.functions import FUNCTIONS
+from engine.mapping.language.kit import Function
+from engine.mapping.language.template import RESERVED, TYPE_KEYS
+from engine.mapping.resource import attest, lists, referred, resources, status
+from engine.mapping.subject.act import Verb
+from engine.mapping.subject.events import HISTORIC_KEYS, IDENTITY_KEYS, PEOPLE_KEYS, RULE_KEYS, TOP_KEYS, Doing
+
+Json = dict[str, Any]
+
+# Which kind of file stands in which folder below a mapping folder; the event table stands in it itself.
+FOLDERS: Final = {"resources": "resource", "datatypes": "datatype", "tables": "table", "tests": "tests"}
+EDITOR: Final = "# yaml-language-server: $schema="
+DRAFT: Final = "http://json-schema.org/draft-07/schema#"
+EVENT: Final = r"^[AZ]\d\d$"
+HEAD: Final = rf"(?:'[^']*'|{FIELD.pattern}|{PART.pattern}|[^A-Z' |][^ |]*)"
+# In YAML a bare number or `yes` may be more than text to an editor; to the engine all of them are texts.
+TEXT: Final[Json] = {"type": ["string", "number", "boolean"]}
+TEXTS: Final[Json] = {"anyOf": [TEXT, {"type": "array", "items": TEXT}, {"type": "null"}]}
+CONDITION: Final[Json] = {"type": "string", "description": "PATH, not PATH, PATH = value, PATH in (a, b), and, or"}
+NULL: Final[Json] = {"type": "null"}
+MOMENTS: Final = ("arrives", "leaves")
+LIST: Final[Json] = {"enum": ["snapshot", "additive"]}
+
+
+def schema_text(schema: Json) -> str:
+    """Return a schema as JSON, one definition a line, so that versions of it can be compared."""
+    lines = []
+    for key, part in schema.items():
+        if key == "definitions":
+            inner = ",\n".join(f"{_json(name)}: {_json(one)}" for name, one in part.items())
+            lines.append(f"{_json(key)}: {{\n{inner}\n}}")
+        else:
+            lines.append(f"{_json(key)}: {_json(part)}")
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def editor_line(path: Path) -> str:
+    """Return the line by which an editor finds the schema of a file, given its path below a mapping folder."""
+    kind = FOLDERS.get(path.parts[0], "mapping") if len(path.parts) > 1 else "mapping"
+    return f"{EDITOR}{'../' if len(path.parts) > 1 else ''}schema/{kind}.json"
+
+
+def _json(part: Any) -> str:
+    return orjson.dumps(part).decode()
+
+
+def schemas() -> dict[str, Json]:
+    """Return the schema of each kind of file: event table, resource, data type, table and cases."""
+    return {
+        "mapping": _mapping(),
+        "resource": _resource(),
+        "datatype": _datatype(),
+        "table": _table(),
+        "tests": _tests(),
+    }
+
+
+def _document(title: str, keys: Iterable[str], known: Mapping[str, Any], **more: Any) -> Json:
+    return {"$schema": DRAFT, "title": title, **_object(keys, known), **more}
+
+
+def _object(keys: Iterable[str], known: Mapping[str, Any], *required: str) -> Json:
+    """Return the schema of a map of certain keys; those that nothing more is known of may hold anything."""
+    made: Json = {"type": "object", "properties": {key: known.get(key, {}) for key in sorted(keys)}}
+    return {**made, "additionalProperties": False, **({"required": list(required)} if required else {})}
+
+
+def _ref(name: str) -> Json:
+    return {"$ref": f"#/definitions/{name}"}
+
+
+def _any(*choices: Json) -> Json:
+    return {"anyOf": list(choices)}
+
+
+# The event table
+
+
+def _mapping() -> Json:
+    types = sorted(name.lower() for name in _resource_types())
+    doings = [doing.value for doing in Doing if doing not in {Doing.SKIP, Doing.UNHANDLED}]
+    acts = {"enum": [*doings, *(f"{verb.value} {name}" for verb in Verb for name in types)]}
+    rule = _object(
+        RULE_KEYS,
+        {
+            "rule": {**TEXT, "description": "the name that operators read"},
+            "do": _any(acts, {"type": "array", "items": acts}),
+            "if_absent": {"enum": ["create", "hold", "ignore"]},
+            "reactivate": {"enum": ["yes", "no", True, False]},
+            "clears": TEXTS,
+            "each": {"enum": ["PID"]},
+            "skip": {**TEXT, "description": "accepted and filtered by this rule"},
+            "unhandled": {**TEXT, "description": "accepted and filtered, or refused where the channel says so"},
+        },
+    )
+    identity = _object(IDENTITY_KEYS, {"from": TEXTS, "not_identity": TEXTS, "placeholders": TEXTS, "untyped": TEXT})
+    people = _object(PEOPLE_KEYS, dict.fromkeys(PEOPLE_KEYS, TEXTS))
+    known = {
+        "mapping": TEXT,
+        "extends": TEXT,
+        "others": TEXT,
+        "assume": {
+            "type": "object",
+            "additionalProperties": TEXT,
+            "description": "names of coding systems and what this feed means by them: {I10: icd-10-cm}",
+        },
+        "resources": TEXTS,
+        "identity": identity,
+        "placeholder_people": people,
+        "historic": _object(HISTORIC_KEYS, dict.fromkeys(HISTORIC_KEYS, TEXT)),
+        "events": {"type": "object", "patternProperties": {EVENT: rule}, "additionalProperties": False},
+    }
+    return _document("Which trigger event does what", TOP_KEYS, known, required=["mapping"])
+
+
+# Resources and data types
+
+
+def _resource() -> Json:
+    names = sorted(_resource_types())
+    known: Json = {"resource": {"enum": names}, "extends": TEXT, "from": {"enum": sorted(data_types())}}
+    text_or = {"missing": resources.MISSING_KEYS, "merge": resources.MERGE_KEYS}
+    known |= {key: _any(TEXT, _object(keys, dict.fromkeys(keys, TEXT))) for key, keys in text_or.items()}
+    known |= {"patient": TEXT, "late": TEXT, "part": TEXT, "identity": _identity(), "status": _status()}
+    known |= {"within": {"enum": ["patient", "encounter"]}, "list": LIST, "needs": _ref("needs"), "when": CONDITION}
+    known |= {"along": {"enum": ["yes", "no", True, False]}}
+    known |= {attest.TARGET: TEXT, "key": _ref("each")}
+    keys = PATIENT_KEYS | resources.FILE_KEYS | referred.FILE_KEYS | lists.FILE_KEYS | attest.FILE_KEYS | {ADD}
+    of_type = [
+        {"if": {"properties": {"resource": {"const": name}}}, "then": {"properties": _sections(name)}} for name in names
+    ]
+    return _document(
+        "Element by element, where a resource comes from",
+        keys,
+        known,
+        required=["resource"],
+        allOf=of_type,
+        definitions=_definitions(names),
+    )
+
+
+def _sections(name: str) -> Json:
+    level = _object({"identity", "elements"}, {"identity": _identity(), "elements": _ref(name)})
+    sections = dict.fromkeys(("elements", "merged", "new", ADD), _any(_ref(name), NULL))
+    listed = {"key": _ref("each"), "with": _ref("each"), "action": _ref("expression"), "when": CONDITION}
+    listed |= {"list": LIST, "same_key": {"enum": ["first", "each"]}, "elements": _ref(name)}
+    listed |= {"visit": _ref("Encounter"), "within": {"enum": ["patient", "encounter"]}}
+    kind = _object(
+        referred.KIND_KEYS,
+        {"from": {"enum": sorted(data_types())}, "identity": _identity(), "elements": _ref(name)},
+    )
+    segments = {"type": "object", "additionalProperties": _any(_object(lists.SEGMENT_KEYS, listed), NULL)}
+    kinds = {"type": "object", "additionalProperties": kind}
+    levels = {"type": "array", "items": level}
+    return {**sections, "levels": levels, referred.KINDS: kinds, "retired": _ref(name), lists.SEGMENTS: segments}
+
+
+def _identity() -> Json:
+    path = _any(_ref("expression"), {"type": "array", "items": _ref("expression")})
+    keys = resources.IDENTITY_KEYS | referred.IDENTITY_KEYS
+    return _object(keys, {**dict.fromkeys(keys, path), "types": {"type": "object", "additionalProperties": TEXT}})
+
+
+def _status() -> Json:
+    paths = {"when": CONDITION, "to": _ref("expression"), "new": _ref("expression"), "otherwise": TEXT}
+    move = _object(status.MOVE_KEYS, {**dict.fromkeys(("only", "never", "reopens"), TEXTS), **paths})
+    trail = _object(
+        status.TRAIL_KEYS, dict.fromkeys(("list", "here", "prior"), TEXT) | dict.fromkeys(MOMENTS, CONDITION)
+    )
+    known = {"element": TEXT, "moves": {"type": "array", "items": move}, "ended": TEXTS, "forgets": TEXTS}
+    known |= {"trail": trail}
+    return _object(status.STATUS_KEYS, known)
+
+
+def _datatype() -> Json:
+    names = sorted(elements().keys() - _resource_types())
+    of_type = [
+        {
+            "if": {"properties": {"to": {"const": name}}, "required": ["to"]},
+            "then": {"properties": {"elements": _ref(name), "also": {"type": "array", "items": _ref(name)}}},
+        }
+        for name in names
+    ]
+    known = {
+        "datatype": {"enum": sorted(data_types())},
+        "extends": TEXT,
+        "to": {"enum": names},
+        "needs": {"type": "array", "items": TEXT},
+        "value": _ref("expression"),
+    }
+    made = _document("What an HL7 data type becomes", TYPE_KEYS, known, required=["datatype"])
+    return {**made, "allOf": of_type, "definitions": _definitions(names)}
+
+
+def _definitions(names: Iterable[str]) -> Json:
+    """Return the types that are reached from some, and what may stand for one of a type and for a list of it."""
+    first = _object({"first"}, {"first": {"type": "array", "items": _any(_ref("expression"), {"type": "object"})}})
+    found: Json = {"expression": _expression(), "first": first, "needs": {"type": "array", "items": TEXT}, **_forms("")}
+    found["each"] = _any(TEXT, {"type": "array", "items": TEXT})
+    found["condition"] = CONDITION
+    waiting = ["Element", *names]
+    while waiting:
+        name = waiting.pop()
+        if name not in found and name in elements():
+            found |= {name: _type(name), **_forms(name)}
+            waiting += [one.type_ for one in elements()[name].values()]
+    return dict(sorted(found.items()))
+
+
+def _forms(name: str) -> Json:
+    """Return what stands for one of a type (any primitive: empty), and for a list of it."""
+    one = [_ref("expression"), _ref("first"), *([_ref(name)] if name else [])]
+    return {
+        _key("one", name): _any(*one, NULL),
+        _key("many", name): _any(*one, {"type": "array", "items": _any(*one)}, NULL),
+    }
+
+
+def _key(form: str, name: str) -> str:
+    return f"{form}-{name}" if name else form
+
+
+def _type(name: str) -> Json:
+    own = elements()[name]
+    made = {key: _element(element) for key, element in own.items()}
+    made |= {f"_{key}": _ref("one-Element") for key, element in own.items() if element.type_ not in elements()}
+    beside = {
+        "each": _ref("each"),
+        "as": TEXT,
+        "when": _ref("condition"),
+        "unless": _ref("condition"),
+        "needs": _ref("needs"),
+        "default": _ref(name),
+        "fill": _ref(name),
+        "slice": TEXT,
+    }
+    properties = {**made, **{key: beside.get(key, {}) for key in RESERVED}}
+    within = sorted(key for key, element in own.items() if element.type_ in elements())
+    parts: Json = {f"^({'|'.join(within)})\\.[A-Za-z.]+$": {}} if within else {}
+    choices = {r"^[a-zA-Z]+\[x\]$": {"type": ["array", "object", "null"]}}
+    patterns = {"patternProperties": {**parts, **choices}, "additionalProperties": False}
+    return {"type": "object", "properties": dict(sorted(properties.items())), **patterns}
+
+
+def _element(element: Element) -> Json:
+    form = "many" if element.many else "one"
+    return _ref(_key(form, element.type_ if element.type_ in elements() else ""))
+
+
+def _expression() -> Json:
+    stages = [rf"{name}{_arguments(function)}" for name, function in FUNCTIONS.items()]
+    stage = "|".join([f"else {HEAD}", "when [^|]+", "unless [^|]+", *stages, "[A-Z]{2,3}", "[A-Z][a-z]+[A-Za-z]*"])
+    lines = [f"{name}: {function.text}" for name, function in FUNCTIONS.items()]
+    return {
+        **TEXT,
+        "pattern": rf"^ *{HEAD}(?: *\| *(?:{stage}))* *$",
+        "description": "PATH | function | when PATH = value | else PATH ...\n\n" + "\n".join(lines),
+    }
+
+
+def _arguments(function: Function) -> str:
+    least, most = function.tables
+    if not most and not function.words:
+        return ""
+    return r"\([^()]+\)" if least or function.words else r"(?:\([^()]+\))?"
+
+
+# Tables and cases
+
+
+def _table() -> Json:
+    words = [word.value for word in Unmapped if word is not Unmapped.DEFAULT]
+    row = _any(NULL, TEXT, _object(ROW_KEYS, dict.fromkeys(ROW_KEYS, TEXT)))
+    known = {
+        **dict.fromkeys(TABLE_KEYS, TEXT),
+        "unmapped": _any({"enum": words}, _object({"default"}, {"default": row}, "default")),
+        "codes": {"type": "object", "additionalProperties": row},
+    }
+    return _document("From the codes of HL7 to those of FHIR", TABLE_KEYS, known, required=["table"])
+
+
+def _tests() -> Json:
+    case = _object(
+        CASE_KEYS,
+        {
+            "case": {**TEXT, "description": "the case in words"},
+            "event": {**TEXT, "pattern": EVENT, "description": "of a message without an MSH of its own"},
+            "message": {"type": "string", "description": "segments, one a line; MSH and EVN may be left out"},
+            "file": {"type": "string", "description": "a file of one message in place of it, as seen from this one"},
+            "channel": _object(CHANNEL_KEYS, {}),
+            "assume": {"type": "object", "additionalProperties": TEXT},
+            "resources": TEXTS,
+            "expect": {**_object(EXPECT_KEYS, {}), "patternProperties": {f"^{LISTED.pattern}$": {}}},
+        },
+        "expect",
+    )
+    known = {"tests": {"type": "array", "items": case}, "mapping": TEXT}
+    return _document("Cases: a message, and what comes out", known, known, required=["tests"])
+
+
+def _resource_types() -> set[str]:
+    """Return the types that are resources: what has metadata of its own."""
+    return {name for name, own in elements().items() if "meta" in own}

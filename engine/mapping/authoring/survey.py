@@ -1,0 +1,153 @@
+"""Which fields and components a mapping reads at all, told from its paths; and what of a message it never reads."""
+
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+from engine.hl7.message import Message, Segment
+from engine.mapping.authoring.trace import Each, Read, Trace
+from engine.mapping.files.document import Documents
+from engine.mapping.files.reference import segments
+from engine.mapping.language.expression import FIELD, Field, Part
+from engine.mapping.language.functions import FUNCTIONS
+from engine.mapping.language.identifier import MERGED
+from engine.mapping.language.kit import Takes
+from engine.mapping.resource.referred import FROM
+
+Place = tuple[str, int]
+EVERYTHING: Final = 0
+PATIENT: Final = "Patient"
+# What the engine itself reads: the moment of the event, the visit, one of several births.
+OWN: Final[tuple[Place, ...]] = (("EVN", 2), ("EVN", 6), ("PV1", 19), ("PID", 24))
+# Says nothing that is not said elsewhere: MSH is of the message itself, EVN-1 repeats MSH-9.2.
+SILENT: Final = frozenset({("EVN", 1)})
+
+
+class Unread(NamedTuple):
+    """Something valued that no rule reads: its path (`PID-30`, `PID-5.9`) and the standard's name of the field."""
+
+    path: str
+    name: str
+
+
+class Survey:
+    """What a mapping reads: components by field, EVERYTHING where it takes a field whole."""
+
+    def __init__(self, trace: Trace, documents: Documents) -> None:
+        self._types: dict[str, set[int]] = {}
+        self._read_types(trace, documents)
+        self.read: dict[Place, set[int]] = {place: {EVERYTHING} for place in OWN}
+        for place in _named(documents):
+            self.read[place] = {1, 4, 5, 8}
+        idle = _idle(documents)
+        for read in trace.reads:
+            if isinstance(read.head, Field) and id(read.scope.document) not in idle:
+                self._add((read.head.segment, read.head.field), self._components(read))
+        for each in trace.eaches:
+            if id(each.scope.document) not in idle:
+                self._walked(each, trace)
+
+    def unread(self, message: Message) -> Iterator[Unread]:
+        """Yield each valued field, or component of one, that nothing reads; each once for a message."""
+        seen: set[str] = set()
+        for segment in message.segments:
+            if segment.name == "MSH":
+                continue
+            for number in range(1, segment.fields() + 1):
+                for path in self._unread(segment, number):
+                    if path not in seen:
+                        seen.add(path)
+                        yield Unread(path, name_of(path))
+
+    def _unread(self, segment: Segment, number: int) -> Iterator[str]:
+        name, place = f"{segment.name}-{number}", (segment.name, number)
+        if not segment.field(number) or place in SILENT or _is_set_id(place):
+            return
+        read = self.read.get(place)
+        if read is None:
+            yield name
+        elif EVERYTHING not in read:
+            parts = {
+                component
+                for repetition in segment.repetitions(number)
+                for component in range(1, repetition.components() + 1)
+                if component not in read and repetition.leaf(component) is not None
+            }
+            yield from (f"{name}.{component}" for component in sorted(parts))
+
+    def _add(self, place: Place, components: set[int]) -> None:
+        self.read.setdefault(place, set()).update(components)
+
+    def _components(self, read: Read) -> set[int]:
+        """Return the components that a path reads; of a whole repetition those that its function does."""
+        if read.head.component:
+            return {read.head.component}
+        if read.takes is Takes.TEXT:
+            return {1}
+        if read.function in self._types:
+            return self._types[read.function]
+        return set(FUNCTIONS[read.function].reads if read.function in FUNCTIONS else ()) or {EVERYTHING}
+
+    def _read_types(self, trace: Trace, documents: Documents) -> None:
+        named = [*documents.datatypes.items(), *(one for one in documents.resources.items() if FROM in one[1].value)]
+        files = {id(document): name for name, document in named}
+        for read in trace.reads:
+            name = files.get(id(read.scope.document))
+            if name and isinstance(read.head, Part):
+                self._types.setdefault(name, set()).update(self._components(read))
+
+    def _walked(self, each: Each, trace: Trace) -> None:
+        """Add what is read of each repetition of a field: by a data type, or by the paths of the entry itself."""
+        match = FIELD.fullmatch(each.source)
+        if match is None:
+            return
+        place = (match[1], int(match[2]))
+        self._add(place, self._types.get(each.as_, set()))
+        for read in trace.reads:
+            inside = read.scope.document is each.scope.document and _under(read.scope.path, each.scope.path)
+            if inside and isinstance(read.head, Part):
+                self._add(place, self._components(read))
+
+
+def name_of(path: str) -> str:
+    """Return the standard's name of the field that a path leads to; empty where it has none."""
+    match = FIELD.fullmatch(path)
+    found = segments().get(match[1], {}).get(int(match[2])) if match else None
+    return found.name if found else ""
+
+
+def _named(documents: Documents) -> Iterator[Place]:
+    """Yield the fields that files name outside of expressions: identities, and what marks an event."""
+    identity = {"from": "PID-3", **(documents.events.value.get("identity") or {})}
+    values: list[Any] = [{**documents.events.value, "identity": identity}]
+    idle = _idle(documents)
+    values += [one.value.get("identity") for one in documents.resources.values() if id(one) not in idle]
+    for text in (text for value in values for text in _texts(value)):
+        for name in (text, MERGED.get(text, "")):
+            if match := FIELD.fullmatch(name):
+                yield match[1], int(match[2])
+
+
+def _idle(documents: Documents) -> set[int]:
+    """Return the ids of the resource files that the event table does not send; what others refer to goes along."""
+    sent = documents.events.value.get("resources") or list(documents.resources)
+    return {
+        id(one) for name, one in documents.resources.items() if name not in {*sent, PATIENT} and FROM not in one.value
+    }
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, part in parts:
+        yield from _texts(key)
+        yield from _texts(part)
+
+
+def _is_set_id(place: Place) -> bool:
+    found = segments().get(place[0], {}).get(place[1])
+    return found is not None and found.type_ == "SI"
+
+
+def _under(path: tuple[str | int, ...], above: tuple[str | int, ...]) -> bool:
+    return path[: len(above)] == above

@@ -1,0 +1,265 @@
+"""A mapping that is watched: the same compiler, whose every step notes what it was asked and what it made.
+
+The steps are those that run in the engine, wrapped; what a message becomes is decided nowhere else. A traced mapping
+keeps what it made before, so that one is compiled for each message.
+"""
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any
+
+from engine.hl7.leaf import NULL, Leaf
+from engine.mapping.files.document import Document, Problems
+from engine.mapping.files.reference import Element
+from engine.mapping.files.table import Table
+from engine.mapping.language.check import Checks
+from engine.mapping.language.coding import UNMAPPED_CODE
+from engine.mapping.language.expression import Alternative, Call, Condition, Field, Part
+from engine.mapping.language.function import function_of
+from engine.mapping.language.kit import Function, Kit, Takes
+from engine.mapping.language.kit import Made as Apply
+from engine.mapping.language.node import Asked, Step
+from engine.mapping.language.node import Node as Compiled
+from engine.mapping.language.reading import Cells, Reading
+from engine.mapping.language.scope import DataType, Scope
+from engine.mapping.language.steps import Made
+from engine.mapping.language.template import Compiler
+from engine.mapping.language.written import written_call
+
+
+class Kind(StrEnum):
+    """What a step makes: a list from one entry, an item for each repetition, one item, an object, or a value."""
+
+    ITEMS = "items"
+    EACH = "each"
+    ITEM = "item"
+    ALSO = "also"
+    OBJECT = "object"
+    RULE = "rule"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A look-up in a table; `key` is the table's spelling of the code, None where it has none.
+
+    `unmapped`: the function had no other way to a code, and warned.
+    """
+
+    table: str
+    code: str
+    key: str | None
+    unmapped: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """A function that was applied: as it is written, what it was given, and what came out."""
+
+    function: str
+    given: Any
+    made: Any
+
+
+@dataclass(slots=True)
+class Node:
+    """One step that was asked: where it stands, what it made, and what it asked in turn.
+
+    `asked`: its path was followed, or a function applied; else a condition stopped it, or nothing was there. `raw`
+    is what stood at its path.
+    """
+
+    kind: Kind
+    scope: Scope
+    rule: Alternative | None = None
+    source: str = ""
+    value: Any = None
+    asked: bool = False
+    raw: Any = None
+    applied: list[Applied] = field(default_factory=list)
+    rows: list[Row] = field(default_factory=list)
+    children: "list[Node]" = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A path that stands in a mapping: where, whether a function takes all of it, and which function that is."""
+
+    scope: Scope
+    head: Field | Part
+    takes: Takes
+    function: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Each:
+    """A source that is walked item by item: a field or segment, and the data type that reads each (or none)."""
+
+    scope: Scope
+    source: str
+    as_: str = ""
+
+
+@dataclass(slots=True)
+class Trace:
+    """What is told of a mapping: every rule and path in it, and, once it has run, what each step did."""
+
+    roots: list[Node] = field(default_factory=list)
+    rules: list[tuple[Scope, Alternative]] = field(default_factory=list)
+    reads: list[Read] = field(default_factory=list)
+    eaches: list[Each] = field(default_factory=list)
+    stack: list[Node] = field(default_factory=list)
+    seen: dict[Hashable, list[Row]] = field(default_factory=dict)
+
+    def watch(self, step: Step, kind: Kind, scope: Scope, source: str = "", rule: Alternative | None = None) -> Step:
+        """Return the step, and have it leave a node each time it is asked."""
+
+        def watched(at_hand: Any, reading: Reading) -> Any:
+            node = Node(kind, scope, rule, source)
+            (self.stack[-1].children if self.stack else self.roots).append(node)
+            self.stack.append(node)
+            try:
+                node.value = step(at_hand, reading)
+            finally:
+                self.stack.pop()
+            return node.value
+
+        return watched
+
+    def watch_head(self, step: Step) -> Step:
+        """Return a path's step, and have it tell its rule what stands there."""
+
+        def watched(at_hand: Any, reading: Reading) -> Any:
+            value = step(at_hand, reading)
+            node = self.stack[-1]
+            node.asked, node.raw = True, shown(value)
+            return value
+
+        return watched
+
+    def watch_apply(self, call: Call, apply: Apply) -> Apply:
+        """Return a function, and have it tell its rule what it did; what it remembers is told as if worked out."""
+        name = written_call(call)
+
+        def watched(value: Any, reading: Reading) -> Any:
+            node = self.stack[-1]
+            if not node.asked:
+                node.asked, node.raw = True, shown(value)
+            before, warned = len(node.rows), len(reading.warnings)
+            made = apply(value, reading)
+            if any(one.startswith(UNMAPPED_CODE) for one in reading.warnings[warned:]):
+                node.rows[before:] = [replace(row, unmapped=row.key is None) for row in node.rows[before:]]
+            key = (name, node.scope.document.source.file, node.scope.path, str(shown(value)))
+            if len(node.rows) > before:
+                self.seen[key] = node.rows[before:]
+            else:
+                node.rows += self.seen.get(key, ())
+            node.applied.append(Applied(name, shown(value), shown(made)))
+            return made
+
+        return watched
+
+    def looked_up(self, table: str, code: str, key: str | None) -> None:
+        """Note a look-up."""
+        if self.stack:
+            self.stack[-1].rows.append(Row(table, code, key))
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedTable(Table):
+    """A table that tells of every look-up."""
+
+    told: Callable[[str, str, str | None], None] = lambda *_: None
+
+    def key(self, code: str) -> str | None:
+        """Return the table's own spelling of a code."""
+        found = Table.key(self, code)
+        self.told(self.name, code, found)
+        return found
+
+    def answers(self, made: Callable[[str], Any]) -> dict[str, Any]:  # noqa: ARG002 - as Table has it
+        """Return none: each look-up is told."""
+        return {}
+
+
+def watched_tables(tables: Mapping[str, Table], trace: Trace) -> dict[str, Table]:
+    """Return the tables, each telling the trace of its look-ups."""
+    return {name: _watched(table, trace) for name, table in tables.items()}
+
+
+def _watched(one: Table, trace: Trace) -> Table:
+    return WatchedTable(
+        one.name, one.hl7, one.unmapped, one.default, one.codes, one.displays, one.folded, told=trace.looked_up
+    )
+
+
+class WatchedChecks(Checks):
+    """Checks that note the paths of conditions."""
+
+    def __init__(self, trace: Trace, problems: Problems, kit: Kit, types: Mapping[str, Document]) -> None:
+        super().__init__(problems, kit, types)
+        self._trace = trace
+
+    def condition(self, condition: Condition, scope: Scope) -> None:
+        """Check every path of a condition, and note it."""
+        for term in (term for group in condition for term in group):
+            if not isinstance(term.source, str):
+                self._trace.reads.append(Read(scope, term.source, Takes.TEXT))
+        super().condition(condition, scope)
+
+
+class TracingCompiler(Compiler):
+    """Compiles as the compiler does, and has every step that it makes watched."""
+
+    def __init__(self, trace: Trace, kit: Kit, datatypes: dict[str, Document], problems: Problems) -> None:
+        super().__init__(replace(kit, tables=watched_tables(kit.tables, trace)), datatypes, problems)
+        self._trace = trace
+        self._checks = WatchedChecks(trace, problems, kit, datatypes)
+
+    def object(self, value: Any, scope: Scope, type_: str) -> Made:
+        """Compile an object; each of its parts is asked for by a step of its own."""
+        return self._made(super().object(value, scope, type_), Kind.OBJECT, scope)
+
+    def items(self, entry: Any, scope: Scope, element: Element) -> Made:
+        """Compile one entry of a list."""
+        return self._made(super().items(entry, scope, element), Kind.ITEMS, scope)
+
+    def _made(self, made: Made, kind: Kind, scope: Scope, rule: Alternative | None = None) -> Made:
+        step = self._trace.watch(made.step, kind, scope, rule=rule)
+        return made._replace(node=Asked(step))
+
+    def _alternative(self, one: Alternative, scope: Scope, want: Element) -> Made:
+        self._trace.rules.append((scope, one))
+        return self._made(super()._alternative(one, scope, want), Kind.RULE, scope, one)
+
+    def _head(self, one: Alternative, takes: Takes, scope: Scope) -> Compiled:
+        if isinstance(one.head, Field | Part):
+            function = next((stage.name for stage in one.stages if isinstance(stage, Call)), "")
+            self._trace.reads.append(Read(scope, one.head, takes, function))
+        return Asked(self._trace.watch_head(function_of(super()._head(one, takes, scope))))
+
+    def _function(self, call: Call, scope: Scope) -> Function | None:
+        function = super()._function(call, scope)
+        if function is None:
+            return None
+        make = function.make
+        return replace(function, make=lambda kit, names: self._trace.watch_apply(call, make(kit, names)))
+
+    def _each(self, source: str, entry: dict[str, Any], scope: Scope, element: Element) -> Step:
+        self._trace.eaches.append(Each(scope, source, str(entry.get("as") or "")))
+        return self._trace.watch(super()._each(source, entry, scope, element), Kind.EACH, scope, source)
+
+    def _as(self, name: str, scope: Scope, element: Element) -> DataType:
+        made = super()._as(name, scope, element)
+        watch = self._trace.watch
+        step = watch(made.step, Kind.ITEM, scope, name)
+        return DataType(made.to, step, tuple(watch(also, Kind.ALSO, scope, name) for also in made.also))
+
+
+def shown(value: Any) -> Leaf | Any:
+    """Return what a step was given or made as plain text, where it is a repetition or several."""
+    if isinstance(value, Cells):
+        return "^".join('""' if cell is NULL else str(cell) for cell in value.first).rstrip("^")
+    if isinstance(value, tuple):
+        return "~".join(str(shown(part)) for part in value)
+    return value

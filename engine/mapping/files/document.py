@@ -1,0 +1,298 @@
+"""Authored mapping files: found in their folders, extended where they say so, with the place of everything kept."""
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Final
+
+from engine.config.source import Source, scan
+from engine.errors import ConfigurationError, Problem
+from engine.mapping.files.reference import elements, nearest
+from engine.mapping.language.entry import slice_of
+
+Key = str | int
+ADD: Final = "add"
+SHIPPED: Final = "shipped/"
+KINDS: Final = ("resources", "datatypes", "tables")
+KEYS: Final = {"resources": "resource", "datatypes": "datatype", "tables": "table"}
+# Parts of a file that must be maps, with what a line of them looks like.
+SECTIONS: Final = {"elements": "birthDate: PID-7 | date", "merged": "identifier: {each: MRG-1, as: CX}"}
+# Sections whose entries hold maps of single lines in turn: what a segment makes, element by element.
+LEVELS: Final = {"segments": 2}
+PATIENT_KEYS: Final = frozenset({"resource", "extends", "elements", "merged"})
+
+
+def _resource_of(stem: str) -> str:
+    return {name.lower(): name for name in elements()}.get(stem.lower(), stem)
+
+
+# What a file says it is, by its name, where it does not say so itself.
+NAMED: Final[Mapping[str, Callable[[str], str]]] = {
+    "mapping": str,
+    "resource": _resource_of,
+    "datatype": str.upper,
+    "table": str,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One mapping file, merged with the one that it extends; `moved` says where what was added stands in the file."""
+
+    source: Source
+    value: dict[str, Any]
+    below: Source | None = None
+    moved: Mapping[tuple[Key, ...], tuple[Key, ...]] = field(default_factory=dict)
+
+    def problem(self, path: tuple[Key, ...], found: str, expected: str) -> Problem:
+        """Return a problem at `path`, in the file where that stands."""
+        path = self._authored(path)
+        return self._source(path).problem(path, found, expected)
+
+    def place(self, path: tuple[Key, ...]) -> tuple[str, int]:
+        """Return the file and line where `path` stands, or its nearest ancestor."""
+        path = self._authored(path)
+        source = self._source(path)
+        return source.file, source.place(path)[0]
+
+    def _authored(self, path: tuple[Key, ...]) -> tuple[Key, ...]:
+        """Return the path as its author wrote it."""
+        for end in range(len(path), 2, -1):
+            if path[:end] in self.moved:
+                return (*self.moved[path[:end]], *path[end:])
+        return self.moved.get(path, path)
+
+    def _source(self, path: tuple[Key, ...]) -> Source:
+        """Return the file that says what stands at a path, or the longest part of it; entries are replaced whole."""
+        if self.below is None or _says(self.source.value, path):
+            return self.source
+        for end in range(len(path), 0, -1):
+            for source in (self.source, self.below):
+                if path[:end] in source.places:
+                    return source
+        return self.source
+
+
+@dataclass(frozen=True, slots=True)
+class Documents:
+    """All files of one mapping: the event table, and resources, data types and tables by name."""
+
+    events: Document
+    resources: dict[str, Document]
+    datatypes: dict[str, Document]
+    tables: dict[str, Document]
+
+    def everything(self) -> Iterator[Document]:
+        """Yield every document once."""
+        yield self.events
+        for group in (self.resources, self.datatypes, self.tables):
+            yield from group.values()
+
+    @property
+    def digest(self) -> str:
+        """A digest of all that was authored; the order of files does not matter, that of lines does."""
+        mark = hashlib.sha256()
+        for kind, group in (("resource", self.resources), ("datatype", self.datatypes), ("table", self.tables)):
+            for name in sorted(group):
+                mark.update(f"{kind} {name} {group[name].value!r}\n".encode("utf-8", "surrogatepass"))
+        mark.update(repr(self.events.value).encode("utf-8", "surrogatepass"))
+        return mark.hexdigest()
+
+
+class Problems:
+    """Gathers problems, so that all of them are told at once."""
+
+    def __init__(self) -> None:
+        self.found: list[Problem] = []
+
+    def add(self, document: Document, path: tuple[Key, ...], found: str, expected: str) -> None:
+        """Note one problem."""
+        problem = document.problem(path, found, expected)
+        if problem not in self.found:
+            self.found.append(problem)
+
+    def refuse(self) -> None:
+        """Raise ConfigurationError if anything was found."""
+        if self.found:
+            raise ConfigurationError(tuple(sorted(self.found)))
+
+
+def mapping_names(folders: Sequence[Path]) -> list[str]:
+    """Return the mappings that folders hold, as channels name them."""
+    return sorted({path.stem for folder in folders for path in folder.glob("*.yaml")})
+
+
+def read_documents(folders: Sequence[Path], name: str, problems: Problems) -> Documents:
+    """Read the mapping `name`: each file from the first folder that has it; the last folder is the shipped one.
+
+    ConfigurationError where there is no event table; what else is wrong goes to `problems`.
+    """
+    events = _find(folders, Path(f"{name}.yaml"), "mapping", problems)
+    if events is None and not problems.found:
+        places, names = ", ".join(str(folder) for folder in folders), mapping_names(folders)
+        raise ConfigurationError((Problem(f"{name}.yaml", 1, 1, "", f"not found in {places}", nearest(name, names)),))
+    for folder in folders[:-1]:
+        _unread(folder, problems)
+    groups = {kind: _group(folders, kind, problems) for kind in KINDS}
+    if events is None:
+        # Told already; the other files are checked all the same.
+        events = Document(Source(f"{name}.yaml", {}, {}), {})
+    return Documents(events, groups["resources"], groups["datatypes"], groups["tables"])
+
+
+def _group(folders: Sequence[Path], kind: str, problems: Problems) -> dict[str, Document]:
+    names = sorted({path.name for folder in folders for path in (folder / kind).glob("*.yaml")})
+    group: dict[str, Document] = {}
+    for name in names:
+        document = _find(folders, Path(kind, name), KEYS[kind], problems)
+        if document is None:
+            continue
+        own = document.value[KEYS[kind]]
+        _shape(document, problems)
+        if own in group:
+            problems.add(document, (KEYS[kind],), f"{own!r} a second time", "one file for each")
+        group[own] = document
+    return group
+
+
+def _says(value: Any, path: tuple[Key, ...]) -> bool:
+    """Say whether a file replaces the entry in which a path stands: then no part of it is in the file below."""
+    whole = 2 + LEVELS.get(str(path[0]), 0) if path else 0
+    for step in path[:whole]:
+        if not isinstance(value, dict):
+            return True
+        if step not in value:
+            return False
+        value = value[step]
+    return True
+
+
+def _shape(document: Document, problems: Problems) -> None:
+    """Note sections that are no map, and take them out, so that the rest can be checked."""
+    for section in SECTIONS:
+        lines = document.value.get(section) or {}
+        if not isinstance(lines, dict):
+            found = f"found {lines[:60]!r}, which is no map" if isinstance(lines, str) else "found no map"
+            problems.add(document, (section,), found, f"expected lines such as {SECTIONS[section]}")
+            document.value[section] = {}
+    if document.value.get("resource") == "Patient":
+        for key in document.value.keys() - PATIENT_KEYS:
+            problems.add(document, (key,), f"unknown key {key!r}", nearest(key, PATIENT_KEYS))
+
+
+def _unread(folder: Path, problems: Problems) -> None:
+    """Note files of a site's folder that nobody reads: another ending, or a folder that is not of the known ones."""
+    known = {*KINDS, "tests"}
+    for file in sorted(folder.glob("**/*.y*ml")):
+        kind = file.relative_to(folder).parts[:-1]
+        if file.suffix != ".yaml" and (not kind or kind[0] in known):
+            problems.found.append(Problem(str(file), 1, 1, "", f"the ending {file.suffix!r}", "name it .yaml"))
+        elif kind and kind[0] not in known and get_close_matches(kind[0], known, n=1):
+            found = f"the folder {kind[0]!r}"
+            problems.found.append(Problem(str(file), 1, 1, "", found, nearest(kind[0], known)))
+
+
+def _find(folders: Sequence[Path], path: Path, key: str, problems: Problems) -> Document | None:
+    found = [folder / path for folder in folders if (folder / path).is_file()]
+    if not found:
+        return None
+    document = _read(found[0], key, problems)
+    base = _read(found[-1], key, problems) if len(found) > 1 else None
+    if document is None:
+        return base
+    if "extends" not in document.value:
+        return document
+    below = str(document.value["extends"])
+    if below not in {SHIPPED + path.stem, f"{SHIPPED}{path.parent}/{path.stem}"} or base is None:
+        problems.add(document, ("extends",), *_astray(document.value[key], below, path, folders))
+    if base is None:
+        return None
+    if document.value[key] != base.value[key]:
+        problems.add(document, (key,), f"found {document.value[key]!r}", f"expected {base.value[key]!r}, as in {below}")
+        document.value[key] = base.value[key]
+    merged, moved = _merged(base.value, document.value)
+    return Document(document.source, merged, base.source, moved)
+
+
+def _astray(own: str, below: str, path: Path, folders: Sequence[Path]) -> tuple[str, str]:
+    """Return what is wrong with what a file extends, and what would do."""
+    ships = [file.stem for file in (folders[-1] / path.parent).glob("*.yaml")]
+    meant = below.removeprefix(SHIPPED)
+    if path.stem not in ships and meant in ships:
+        return f"found {below!r} in {path.name}", f"name the file {meant}.yaml, as the one that it extends"
+    itself = below in {path.stem, own, f"{path.parent}/{path.stem}"}
+    what = f"{below!r}, which is this file itself" if itself else repr(below)
+    if path.stem in ships:
+        return f"found {what}", f"expected '{SHIPPED}{path.stem}', a file that ships"
+    return f"found {what}", f"expected a file that ships; {nearest(path.stem, ships)}"
+
+
+def _read(path: Path, key: str, problems: Problems) -> Document | None:
+    """Return a file, named as its file where it does not say what it is, so that the rest of it is checked, too."""
+    try:
+        source = scan(path)
+    except ConfigurationError as error:
+        problems.found.extend(error.problems)
+        return None
+    problems.found.extend(source.problems)
+    value, known = source.value, NAMED[key](path.stem)
+    named = isinstance(value, dict) and isinstance(value.get(key), str)
+    if not named:
+        expected = f"a {key} file says what it is, such as {key}: {known}"
+        problems.found.append(source.problem((), f"no line '{key}: NAME'", expected))
+    elif key == "resource" and value[key] not in elements() and known in elements() and "extends" not in value:
+        problems.found.append(
+            source.problem((key,), f"unknown resource {value[key]!r}", nearest(value[key], elements()))
+        )
+        named = False
+    if not isinstance(value, dict):
+        return None
+    return Document(source, value if named else {**value, key: known})
+
+
+def _merged(
+    below: dict[str, Any], above: dict[str, Any]
+) -> tuple[dict[str, Any], dict[tuple[Key, ...], tuple[Key, ...]]]:
+    """Lay one file over another: single events, elements and codes replace those of the same name.
+
+    Entries of `add` join the lists of their elements; one of the same slice takes the place of the one below.
+    """
+    merged = {**below, **above}
+    added = merged.pop(ADD, None)
+    for key, part in above.items():
+        under = below.get(key)
+        if isinstance(part, dict) and isinstance(under, dict):
+            merged[key] = _over(under, part, LEVELS.get(key, 0))
+    moved: dict[tuple[Key, ...], tuple[Key, ...]] = {}
+    elements = merged.get("elements")
+    if isinstance(added, dict) and isinstance(elements, dict):
+        merged["elements"] = elements = dict(elements)
+        for name, entries in added.items():
+            elements[name] = _joined(name, elements.get(name), entries, moved)
+            moved["elements", name] = (ADD, name)
+    elif added is not None:
+        merged[ADD] = added
+    return merged, moved
+
+
+def _over(below: dict[str, Any], above: dict[str, Any], levels: int) -> dict[str, Any]:
+    """Lay one map over another; so many levels further down they are laid over one another, too, not replaced."""
+    return below | {
+        key: _over(below[key], part, levels - 1)
+        if levels and isinstance(part, dict) and isinstance(below.get(key), dict)
+        else part
+        for key, part in above.items()
+    }
+
+
+def _joined(name: str, below: Any, entries: Any, moved: dict[tuple[Key, ...], tuple[Key, ...]]) -> list[Any]:
+    items = list(below) if isinstance(below, list) else [] if below is None else [below]
+    listed = isinstance(entries, list)
+    for number, entry in enumerate(entries if listed else [entries]):
+        own = slice_of(name, entry)
+        at = next((index for index, item in enumerate(items) if own and slice_of(name, item) == own), len(items))
+        items[at : at + 1] = [entry]
+        moved["elements", name, at] = (ADD, name, number) if listed else (ADD, name)
+    return items

@@ -1,0 +1,81 @@
+"""What HL7 v2 and FHIR R4 know: fields of segments, components of data types, elements of types; for checks only."""
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cache
+from importlib.resources import files
+from typing import Final
+
+FIELDS: Final = "fields.tsv"
+TYPES: Final = "types.tsv"
+ELEMENTS: Final = "elements.tsv"
+
+
+@dataclass(frozen=True, slots=True)
+class Hl7Field:
+    """One field of a segment: its data type (`-` unknown), whether it repeats, its name, and its most components."""
+
+    type_: str
+    repeats: bool
+    name: str
+    most: int
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """One element of a FHIR type: its type, whether it is a list, and the codes of a required binding."""
+
+    type_: str
+    many: bool
+    codes: frozenset[str] = frozenset()
+
+
+@cache
+def segments() -> dict[str, dict[int, Hl7Field]]:
+    """Return the fields of every known segment by number."""
+    found: dict[str, dict[int, Hl7Field]] = {}
+    for segment, number, type_, card, name, most in _rows(FIELDS):
+        found.setdefault(segment, {})[int(number)] = Hl7Field(type_, card == "*", name, int(most))
+    return found
+
+
+@cache
+def data_types() -> dict[str, int]:
+    """Return how many components each HL7 data type has."""
+    return {name: int(count) for name, count, _ in _rows(TYPES)}
+
+
+def parts(type_: str, component: int) -> int:
+    """Return how many subcomponents a component of a data type has; 0 for none, and for what is not known."""
+    counts = _parts().get(type_, ())
+    return counts[component - 1] if 0 < component <= len(counts) else 0
+
+
+@cache
+def _parts() -> dict[str, tuple[int, ...]]:
+    return {name: tuple(int(count) for count in counts.split()) for name, _, counts in _rows(TYPES)}
+
+
+@cache
+def elements() -> dict[str, dict[str, Element]]:
+    """Return the elements of every FHIR type that a Patient can hold."""
+    found: dict[str, dict[str, Element]] = {}
+    for type_, name, of, card in _rows(ELEMENTS):
+        kind, _, codes = of.partition(":")
+        found.setdefault(type_, {})[name] = Element(kind, card == "*", frozenset(codes.split("|")) - {""})
+    found["Element"] = {"extension": Element("Extension", many=True)}
+    return found
+
+
+def nearest(word: str, words: object) -> str:
+    """Return a hint that names the nearest known words."""
+    names = sorted(str(name) for name in words) if isinstance(words, dict | set | frozenset | list | tuple) else []
+    close = get_close_matches(word, names, n=1, cutoff=0.5)
+    if close:
+        return f"did you mean {close[0]!r}?"
+    return "expected one of " + ", ".join(names[:12]) + (" ..." if len(names) > 12 else "")
+
+
+def _rows(name: str) -> list[list[str]]:
+    text = files("engine.mapping.files").joinpath("reference", name).read_text("utf-8")
+    return [line.split("\t") for line in text.splitlines() if line and not line.startswith("#")]

@@ -1,0 +1,154 @@
+"""Checks of what templates name: HL7 paths against the segments and data types, values against FHIR types."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from engine.mapping.files.document import Document, Problems
+from engine.mapping.files.reference import Element, nearest, segments
+from engine.mapping.files.table import Table
+from engine.mapping.language.check_path import event_fault, never, path_fault
+from engine.mapping.language.expression import Alternative, Call, Condition, Constant, Field, Guard, Head, Part
+from engine.mapping.language.functions import FUNCTIONS
+from engine.mapping.language.kit import Kit
+from engine.mapping.language.scope import Scope
+
+TEXTS: Final = frozenset({"string", "code", "uri"})
+ACCEPTED: Final = {
+    "string": TEXTS,
+    "markdown": TEXTS,
+    "code": frozenset({"code", "string"}),
+    "uri": frozenset({"uri", "string"}),
+    "dateTime": frozenset({"dateTime", "date"}),
+    "integer": frozenset({"integer", "positiveInt"}),
+    "decimal": frozenset({"decimal", "integer", "positiveInt"}),
+}
+# Keys of an entry that make nothing by themselves.
+SAYS_NOTHING: Final = frozenset({"each", "when", "unless", "needs", "slice"})
+_DATE: Final = r"\d{4}(-\d{2}(-\d{2}"
+# What a constant of a type looks like, what makes its value of it, and an example.
+CONSTANTS: Final[dict[str, tuple[re.Pattern[str], Callable[[str], Any], str]]] = {
+    "boolean": (re.compile("true|false"), "true".__eq__, "true or false"),
+    "integer": (re.compile(r"-?\d{1,9}"), int, "a whole number"),
+    "positiveInt": (re.compile(r"[1-9]\d{0,8}"), int, "a whole number from 1"),
+    "date": (re.compile(_DATE + ")?)?"), str, "a date such as 2026-03-01"),
+    "dateTime": (re.compile(_DATE + r"(T\S+)?)?)?"), str, "a date such as 2026-03-01"),
+}
+
+
+class Checks:
+    """Holds paths and types against the references; what is wrong goes to `problems`."""
+
+    def __init__(self, problems: Problems, kit: Kit, types: Mapping[str, Document]) -> None:
+        self._problems = problems
+        self._tables = kit.tables
+        self._files = kit.files
+        self._types = types
+
+    def condition(self, condition: Condition, scope: Scope) -> None:
+        """Check every path of a condition."""
+        for group in condition:
+            for term in group:
+                if isinstance(term.source, str):
+                    if fault := event_fault(term):
+                        self._add(scope, *fault)
+                else:
+                    self.path(term.source, scope)
+
+    def alternative(self, one: Alternative, scope: Scope) -> None:
+        """Check the path and the conditions of an alternative whose functions are not known."""
+        if not isinstance(one.head, Constant):
+            self.path(one.head, scope)
+        for stage in one.stages:
+            if isinstance(stage, Guard):
+                self.condition(stage.condition, scope)
+
+    def path(self, head: Field | Part, scope: Scope) -> None:
+        """Note a path that HL7 does not know, or that has nothing at hand to be read from."""
+        if fault := path_fault(head, scope):
+            self._add(scope, *fault)
+
+    def extension(self, value: Mapping[str, Any], scope: Scope) -> None:
+        """Note an extension without a url, and one with two values."""
+        if "url" not in value:
+            self._add(scope, "an extension without a url", "add the url that names it")
+        values = [key for key in value if key.startswith("value")]
+        for key in values[1:]:
+            self._add(scope.at(key), f"{key} beside {values[0]}", "an extension has one value; give each its own url")
+
+    def made_of(self, entry: Mapping[str, Any], element: Element, scope: Scope) -> None:
+        """Note an `each` that says nothing of what its repetitions become."""
+        if not entry.keys() - SAYS_NOTHING:
+            names = sorted(name for name, one in self._types.items() if one.value.get("to") == element.type_)
+            expected = f"add as: {' or '.join(names)}" if names else "add the elements that it makes"
+            self._add(scope, "nothing that is made of each repetition", expected)
+
+    def typed(self, one: Alternative, want: Element, scope: Scope) -> Alternative:
+        """Return an alternative whose constant is a value of the element's type; note one that cannot be such."""
+        if not isinstance(one.head, Constant) or any(isinstance(stage, Call) for stage in one.stages):
+            return one
+        shape, make, example = CONSTANTS.get(want.type_, (None, str, ""))
+        if shape is None:
+            return one
+        if not shape.fullmatch(str(one.head.value)):
+            self._add(scope, f"found {one.head.value!r}", f"expected {example} for an element of type {want.type_}")
+            return one
+        return replace(one, head=Constant(make(one.head.value)))
+
+    def type_(self, one: Alternative, arguments: tuple[str, ...], gives: str, want: Element, scope: Scope) -> None:
+        """Note a value that is not of the element's type, one that never comes, and codes its binding does not have."""
+        if never(one):
+            self._add(scope, "a condition that its own path be empty", "it never has a value; remove one of the two")
+        if isinstance(one.head, Constant) and gives == "string":
+            if want.codes and one.head.value not in want.codes:
+                self._add(scope, f"the code {one.head.value!r}", nearest(one.head.value, want.codes))
+            return
+        if gives == "code" and want.codes and arguments and arguments[0] in self._tables:
+            self._codes(self._tables[arguments[0]], want.codes, scope)
+        if gives and (gives not in ACCEPTED.get(want.type_, {want.type_}) or (want.codes and gives == "string")):
+            self._add(scope, f"a {gives} for an element of type {want.type_}", self._hint(want.type_, one.head))
+
+    def _codes(self, table: Table, allowed: frozenset[str], scope: Scope) -> None:
+        """Note the rows whose code the element cannot take; where it can take none, it is the wrong table."""
+        given = {target.code for target in (*table.codes.values(), table.default) if target}
+        wrong = given - allowed
+        if wrong and wrong == given:
+            found = f"table {table.name} gives {min(wrong)!r}"
+            self._add(scope, found, "it is not one of " + ", ".join(sorted(allowed)))
+        elif wrong:
+            for path, code in _rows_of(table, wrong):
+                expected = nearest(code, allowed)
+                self._problems.add(self._files[table.name], path, f"the code {code!r}", expected)
+
+    def _hint(self, wanted: str, head: Head) -> str:
+        names = [name for name, function in FUNCTIONS.items() if function.gives == wanted]
+        if names:
+            return f"use {' or '.join(names)}"
+        type_ = head.type_ if isinstance(head, Part) else type_of(head) if isinstance(head, Field) else ""
+        own = self._types.get(type_)
+        if own is not None and own.value.get("to") == wanted and isinstance(head, Field):
+            return f"use {{each: {head.segment}-{head.field}, as: {type_}}} or {head.segment}-{head.field} | {type_}"
+        return f"expected {wanted}"
+
+    def _add(self, scope: Scope, found: str, expected: str) -> None:
+        self._problems.add(scope.document, scope.path, found, expected)
+
+
+def type_of(head: Field) -> str:
+    """Return the data type of a field; `-` where it is not known."""
+    field = segments().get(head.segment, {}).get(head.field)
+    return field.type_ if field else "-"
+
+
+def kind_of(value: Any) -> str:
+    """Return words for an authored value of the wrong kind."""
+    return {dict: "a map", list: "a list", type(None): "nothing"}.get(type(value), repr(value))
+
+
+def _rows_of(table: Table, codes: set[str]) -> Iterator[tuple[tuple[str, ...], str]]:
+    for key, target in table.codes.items():
+        if target and target.code in codes:
+            yield ("codes", key), target.code
+    if table.default and table.default.code in codes:
+        yield ("unmapped", "default"), table.default.code

@@ -1,0 +1,61 @@
+"""Checks of authored code tables."""
+
+from typing import Any, Final
+
+from engine.mapping.files.document import Document, Problems
+from engine.mapping.files.reference import nearest
+from engine.mapping.files.table import Unmapped
+from engine.mapping.language.identifier import URI
+
+KEYS: Final = frozenset({"table", "extends", "source", "licence", "hl7", "system", "unmapped", "codes"})
+ROW_KEYS: Final = frozenset({"code", "display", "system", "original"})
+
+
+def check_table(document: Document, problems: Problems) -> bool:
+    """Say whether a table can be made of a document; what is wrong goes to `problems`."""
+    before = len(problems.found)
+    value = document.value
+    for key in value:
+        if key not in KEYS:
+            problems.add(document, (key,), f"unknown key {key!r}", nearest(key, KEYS))
+    for key in ("source", "licence"):
+        if not isinstance(value.get(key), str):
+            problems.add(document, (key,), f"no {key}", f"name the {key} of the codes")
+    _check_policy(value.get("unmapped"), document, problems)
+    _check_system(value, ("system",), document, problems)
+    codes = value.get("codes")
+    if not isinstance(codes, dict) or not codes:
+        problems.add(document, ("codes",), "no codes", "write them as 'CODE: {code: ..., display: ...}'")
+        return False
+    for code, row in codes.items():
+        _check_row(row, ("codes", code), document, problems)
+    return len(problems.found) == before
+
+
+def _check_policy(policy: Any, document: Document, problems: Problems) -> None:
+    words = {word.value for word in Unmapped if word is not Unmapped.DEFAULT}
+    if policy is None or (isinstance(policy, str) and policy in words):
+        return
+    if isinstance(policy, dict) and list(policy) == ["default"] and policy["default"]:
+        return
+    problems.add(
+        document, ("unmapped",), f"found {policy!r}", f"expected {', '.join(sorted(words))} or {{default: CODE}}"
+    )
+
+
+def _check_row(row: Any, path: tuple[str, ...], document: Document, problems: Problems) -> None:
+    if row is None or isinstance(row, str):
+        return
+    if not isinstance(row, dict):
+        problems.add(document, path, f"found {row!r}", "expected a code, or {code: ..., display: ...}")
+        return
+    for key in row:
+        if key not in ROW_KEYS:
+            problems.add(document, (*path, key), f"unknown key {key!r}", nearest(key, ROW_KEYS))
+    _check_system(row, (*path, "system"), document, problems)
+
+
+def _check_system(value: dict[str, Any], path: tuple[str, ...], document: Document, problems: Problems) -> None:
+    system = value.get("system")
+    if system and not URI.fullmatch(str(system)):
+        problems.add(document, path, f"found {system!r}", "expected the code system's URI, such as urn:x")

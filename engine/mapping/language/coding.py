@@ -1,0 +1,238 @@
+"""Functions of codes: by a table to code, Coding and CodeableConcept, with nothing lost that no table knows."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+from urllib.parse import quote
+
+from engine.errors import MappingError
+from engine.hl7.leaf import NULL, Null
+from engine.mapping.files.table import V2_SYSTEM, Table, Unmapped
+from engine.mapping.language.identifier import OID, URI
+from engine.mapping.language.kept import Kept
+from engine.mapping.language.kit import Kit, Made
+from engine.mapping.language.reading import Cells, Reading
+from engine.mapping.language.warning import UnmappedWarning
+
+UNMAPPED_CODE: Final = "unmapped-code"
+# How names of coding systems begin that are local by their meaning (table 0396, 99zzz).
+LOCAL_NAMES: Final = "99"
+LOCAL_CODES: Final = "urn:adt-engine:code-system:"
+MAX_KEPT: Final = 1024
+
+
+def _by_table(table: Table, look_up: Made) -> Made:
+    """Return a function that knows what becomes of the table's own codes, as of which it warns of none."""
+    known = table.answers(lambda code: look_up(code, None))  # type: ignore[arg-type]  # nothing of a message is asked for the table's own codes
+
+    def made(value: str, reading: Reading) -> Any:
+        return known[value] if value in known else look_up(value, reading)
+
+    return made
+
+
+def code(kit: Kit, names: tuple[str, ...]) -> Made:
+    """Return the FHIR code of a text."""
+    table = kit.tables[names[0]]
+
+    def made(value: str, reading: Reading) -> str | None:
+        key = table.key(value)
+        if key is not None:
+            target = table.codes[key]
+            return target.code if target else None
+        _unknown(table, reading)
+        return table.default.code if table.default else None
+
+    return _by_table(table, made)
+
+
+def coding(kit: Kit, names: tuple[str, ...]) -> Made:
+    """Return the Coding of a text."""
+    table = kit.tables[names[0]]
+
+    def made(value: str, reading: Reading) -> dict[str, Any] | None:
+        key = table.key(value)
+        if key is not None:
+            target = table.codes[key]
+            return target.coding() if target else None
+        _unknown(table, reading)
+        if table.unmapped is Unmapped.IGNORE:
+            return None
+        return table.default.coding() if table.default else {"code": value}
+
+    return _by_table(table, made)
+
+
+def concept(kit: Kit, names: tuple[str, ...]) -> Made:
+    """Return a CodeableConcept of one coding and its text."""
+    plain = coding(kit, names)
+
+    def made(value: str, reading: Reading) -> dict[str, Any] | None:
+        found = plain(value, reading)
+        if found is None:
+            return None
+        return {"coding": [found], "text": found.get("display") or value} if "system" in found else {"text": value}
+
+    return _by_table(kit.tables[names[0]], made)
+
+
+def unmapped(kit: Kit, names: tuple[str, ...]) -> Made:
+    """Return the code as it came where no table has a target for it."""
+    first, *others = [kit.tables[name] for name in names]
+
+    def made(value: str, _: Reading) -> dict[str, Any] | None:
+        key = first.key(value)
+        if key is not None and first.codes[key]:
+            return None
+        if any(table.codes.get(table.key(value) or "") for table in others):
+            return None
+        if key is None:
+            return {"coding": [{"code": value}], "text": value}
+        coding = {"system": first.original_system, "code": key}
+        if first.displays[key]:
+            coding["display"] = first.displays[key]
+        return {"coding": [coding]}
+
+    return _by_table(first, made)
+
+
+def coded(kit: Kit, names: tuple[str, ...]) -> Made:
+    """Return the CodeableConcept of a CWE: first code by the table, alternate code and text kept."""
+    table = kit.tables[names[0]] if names else None
+    as_sent = _sender(coding_system(kit, ()))
+    known: Kept[tuple[str | Null, ...], dict[str, Any]] = Kept(MAX_KEPT)
+
+    def made(cells: Cells, reading: Reading) -> Any:
+        key = tuple(cells.first)
+        if key in known:
+            return known[key]
+        warned = len(reading.warnings)
+        concept = _concept_of(cells.first, table, as_sent, reading)
+        if concept is None:
+            return NULL if NULL in cells.first else None
+        return concept if len(reading.warnings) > warned else known.keep(key, concept)
+
+    return made
+
+
+Sender = Callable[[str, str, str, str, Reading], dict[str, Any]]
+
+
+def _concept_of(
+    first: Sequence[str | Null], table: Table | None, as_sent: Sender, reading: Reading
+) -> dict[str, Any] | None:
+    texts = [cell if isinstance(cell, str) else "" for cell in first[:9]]
+    code, display, system, other, other_display, other_system, version, other_version, text = (
+        texts if len(texts) == 9 else texts + [""] * (9 - len(texts))
+    )
+    codings = []
+    if code:
+        codings.append(_mapped(table, code, system, reading) or as_sent(code, display, system, version, reading))
+    if other:
+        codings.append(as_sent(other, other_display, other_system, other_version, reading))
+    text = text or display or (_shown(codings[0]) if codings else "")
+    if not codings:
+        return {"text": text} if text else None
+    return {"coding": codings, "text": text}
+
+
+def _sender(uri_of: Made) -> Sender:
+    def as_sent(code: str, display: str, system: str, version: str, reading: Reading) -> dict[str, Any]:
+        coding = {"code": code}
+        if system:
+            coding["system"] = uri_of(system, reading)
+            if version:
+                coding["version"] = version
+        if display:
+            coding["display"] = display
+        return coding
+
+    return as_sent
+
+
+def _mapped(table: Table | None, code: str, system: str, reading: Reading) -> dict[str, Any] | None:
+    """Return the table's coding; None where the code must go on as it was sent."""
+    if table is None:
+        return None
+    if system and table.hl7 and system.upper() not in {f"HL7{table.hl7}", f"HL70{table.hl7}", table.hl7, "L"}:
+        return None
+    key = table.key(code)
+    if key is None:
+        _unknown(table, reading)
+        return table.default.coding() if table.default else None
+    target = table.codes[key]
+    if target:
+        return target.coding()
+    return (
+        {"system": table.original_system, "code": key, "display": table.displays[key]} if table.displays[key] else None
+    )
+
+
+def coding_system(kit: Kit, _: tuple[str, ...]) -> Made:
+    """Return the URI of a coding system's name; of one that nobody knows a local one, with a warning."""
+    table = kit.tables.get("coding-system")
+    known: Kept[str, str] = Kept(MAX_KEPT)
+
+    def made(name: str, reading: Reading) -> str:
+        uri = known.get(name) or _system_uri(table, name)
+        if uri:
+            return known.keep(name, uri)
+        if table is not None:
+            table.key(name)
+            _unknown(table, reading)
+        return LOCAL_CODES + quote(name, safe="")
+
+    return made
+
+
+def _system_uri(table: Table | None, name: str) -> str:
+    """Return the URI of a coding system's name, local where the table has none for it; empty where it is unknown."""
+    if table is not None and (name in table.codes or name.casefold() in table.folded):
+        target = table.codes[table.key(name) or name]
+        return target.code if target else LOCAL_CODES + quote(name, safe="")
+    digits = name[3:]
+    if name[:3].upper() == "HL7" and digits.isascii() and digits.isdigit() and 3 <= len(digits) <= 5:
+        return V2_SYSTEM + digits[-4:].zfill(4)
+    if OID.fullmatch(name):
+        return f"urn:oid:{name}"
+    return name if URI.fullmatch(name) else LOCAL_CODES + quote(name, safe="") if name.startswith(LOCAL_NAMES) else ""
+
+
+def texts(kit: Kit, names: tuple[str, ...]) -> Made:
+    """Return the texts of all repetitions, each once, joined by commas."""
+    tables = [kit.tables[name] for name in names]
+
+    def made(repetitions: tuple[Cells, ...], _: Reading) -> str | None:
+        texts = [text for cells in repetitions if (text := _display(cells, tables))]
+        return ", ".join(dict.fromkeys(texts)) or None
+
+    return made
+
+
+def _display(cells: Cells, tables: list[Table]) -> str:
+    text = text_at(cells.first, 8) or text_at(cells.first, 1)
+    code = text_at(cells.first, 0)
+    if text or not code:
+        return text
+    for table in tables:
+        key = table.key(code)
+        target = table.codes[key] if key is not None else None
+        if target:
+            return target.display or code
+    return code
+
+
+def text_at(first: Sequence[str | Null], index: int) -> str:
+    """Return the text of a cell; empty where it is absent or deleted."""
+    value = first[index] if index < len(first) else ""
+    return value if isinstance(value, str) else ""
+
+
+def _shown(coding: dict[str, Any]) -> str:
+    return str(coding.get("display") or coding["code"])
+
+
+def _unknown(table: Table, reading: Reading) -> None:
+    if table.unmapped is Unmapped.REFUSE:
+        raise MappingError(UNMAPPED_CODE, reading.place)
+    if table.unmapped is not Unmapped.IGNORE:
+        reading.warnings.append(UnmappedWarning(f"{UNMAPPED_CODE} {reading.place}", table.name))

@@ -1,0 +1,342 @@
+"""The closed registry of functions that expressions may use; nothing else can be called from a mapping.
+
+Each takes one kind of thing and gives one FHIR type. `text` is a leaf; `cells` one repetition, `all` every repetition
+of a field. A function returns None where it makes nothing; what it cannot use it notes as a warning, by place.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
+from urllib.parse import quote
+
+from engine.hl7.leaf import NULL, Null
+from engine.hl7.timestamp import Timestamp
+from engine.mapping.language.coding import code, coded, coding, coding_system, concept, text_at, texts, unmapped
+from engine.mapping.language.identifier import Authority
+from engine.mapping.language.kit import Function, Kit, Made, Takes
+from engine.mapping.language.measured import (
+    address_text,
+    binary,
+    instant,
+    joined,
+    media_type,
+    minutes_after,
+    sender_system,
+    time,
+    url,
+)
+from engine.mapping.language.reading import Cells, Reading
+
+BAD_VALUE: Final = "bad-value"
+MAX_INTEGER: Final = 2_147_483_647
+# The end of a timestamp without a time of day, or padded with zeros; an offset says nothing of the time.
+MIDNIGHT: Final = re.compile(r"(0+(\.0*)?)?([+-].*)?")
+DECIMAL: Final = re.compile(r"[+-]?(\d{1,15})(\.\d{1,15})?")
+# Significant digits that a double keeps, whatever they are.
+MOST_DIGITS: Final = 15
+
+
+def _date(kit: Kit, _: tuple[str, ...]) -> Made:
+    return _timed(kit, lambda stamp: stamp.fhir_date())
+
+
+def _datetime(kit: Kit, _: tuple[str, ...]) -> Made:
+    return _timed(kit, lambda stamp: stamp.fhir_datetime())
+
+
+def _birth_time(kit: Kit, _: tuple[str, ...]) -> Made:
+    made = _datetime(kit, ())
+    return lambda value, reading: made(value, reading) if MIDNIGHT.fullmatch(value[8:]) is None else None
+
+
+def _left_out(_: Kit, __: tuple[str, ...]) -> Made:
+    return lambda _, reading: reading.warn("value-left-out")
+
+
+def _timed(kit: Kit, shape: Callable[[Timestamp], str]) -> Made:
+    read = kit.stamps.read
+
+    def made(value: str, reading: Reading) -> Any:
+        stamp = read(value, reading.offset)
+        return reading.warn(BAD_VALUE) if stamp is None else shape(stamp)
+
+    return made
+
+
+def _boolean(kit: Kit, names: tuple[str, ...]) -> Made:
+    table = kit.tables[names[0]]
+
+    def made(value: str, reading: Reading) -> bool | None:
+        key = table.key(value)
+        target = table.codes[key] if key is not None else None
+        return reading.warn(BAD_VALUE) if target is None else target.code == "true"
+
+    return made
+
+
+def _integer(least: int) -> Callable[[Kit, tuple[str, ...]], Made]:
+    def make(_: Kit, __: tuple[str, ...]) -> Made:
+        def made(value: str, reading: Reading) -> int | None:
+            number = int(value) if value.isascii() and value.isdigit() and len(value) <= 10 else -1
+            return number if least <= number <= MAX_INTEGER else reading.warn(BAD_VALUE)
+
+        return made
+
+    return make
+
+
+def _decimal(_: Kit, __: tuple[str, ...]) -> Made:
+    def made(value: str, reading: Reading) -> int | float | None:
+        match = DECIMAL.fullmatch(value)
+        if match is None or len(value.replace(".", "").lstrip("+-0")) > MOST_DIGITS:
+            reading.warn(BAD_VALUE)
+            return None
+        return float(value) if match[2] else int(value)
+
+    return made
+
+
+def _if_past(kit: Kit, words: tuple[str, ...]) -> Made:
+    read = kit.stamps.read
+
+    def made(value: str, reading: Reading) -> str | None:
+        stamp = read(value, reading.offset)
+        if stamp is None or stamp.precision < 8 or not reading.today:
+            return None
+        return words[0] if value[:8] < reading.today else None
+
+    return made
+
+
+def _lines(_: Kit, __: tuple[str, ...]) -> Made:
+    def made(repetitions: tuple[Cells, ...], _: Reading) -> str | None:
+        return "\n".join(text for cells in repetitions if (text := text_at(cells.first, 0))) or None
+
+    return made
+
+
+def _line(first: Sequence[str | Null], order: Iterable[int]) -> str | None:
+    """Return the cells of these numbers that hold text, joined by blanks; None where there are none."""
+    count = len(first)
+    return " ".join([part for index in order if index < count and (part := first[index])]) or None
+
+
+def _name_text(_: Kit, __: tuple[str, ...]) -> Made:
+    def made(cells: Cells, _: Reading) -> str | None:
+        return _line(cells.first, (4, 1, 2, 0, 3))
+
+    return made
+
+
+def _one_coding(number: int) -> Callable[[Kit, tuple[str, ...]], Made]:
+    def make(kit: Kit, names: tuple[str, ...]) -> Made:
+        concept_of = coded(kit, names)
+
+        def made(cells: Cells, reading: Reading) -> Any:
+            found = concept_of(cells, reading)
+            if not isinstance(found, dict):
+                return found if not number else None
+            codings = found.get("coding") or ()
+            return codings[number] if number < len(codings) else None
+
+        return made
+
+    return make
+
+
+def _entity_system(kit: Kit, words: tuple[str, ...]) -> Made:
+    system = kit.identifiers.resource_system
+
+    def made(cells: Cells, reading: Reading) -> str:
+        authority = Authority(*(text_at(cells.first, index) for index in (1, 2, 3)))
+        return system(authority, words[0], reading.facility)
+
+    return made
+
+
+def _identifier_type(kit: Kit, names: tuple[str, ...]) -> Made:
+    named, type_of = concept(kit, names), kit.identifiers.type_of
+
+    def made(value: Cells, reading: Reading) -> dict[str, Any] | None:
+        type_ = type_of(value, reading.place)
+        return named(type_, reading) if type_ else None
+
+    return made
+
+
+def _identifier_system(kit: Kit, _: tuple[str, ...]) -> Made:
+    system = kit.identifiers.system
+    return lambda value, reading: system(value, reading.place).uri
+
+
+def _number_system(kit: Kit, words: tuple[str, ...]) -> Made:
+    system = kit.identifiers.resource_system
+
+    def made(cells: Cells, reading: Reading) -> str:
+        parts = [cells.leaf(4, part) for part in (1, 2, 3)]
+        authority = Authority(*(part if isinstance(part, str) else "" for part in parts))
+        return system(authority, words[0], reading.facility)
+
+    return made
+
+
+def _place_name(_: Kit, words: tuple[str, ...]) -> Made:
+    levels = range(int(words[0]) if words[0].isdigit() else 1)
+    return lambda cells, _: _line(cells.first, levels)
+
+
+def _identifier_value(kit: Kit, _: tuple[str, ...]) -> Made:
+    placeholder = kit.identifiers.placeholder
+
+    def made(value: str, reading: Reading) -> str | None:
+        return reading.warn("placeholder-identifier") if placeholder(value) else value
+
+    return made
+
+
+def _identifier_use(kit: Kit, _: tuple[str, ...]) -> Made:
+    expired = kit.identifiers.expired
+    return lambda value, reading: "old" if expired(value, reading.today) else None
+
+
+def _own_system(kit: Kit, words: tuple[str, ...]) -> Made:
+    base = kit.setting.base_uri + words[0]
+    return lambda value, _: f"{base}:{quote(value, safe='')}"
+
+
+def _phone_number(_: Kit, __: tuple[str, ...]) -> Made:
+    def made(cells: Cells, _: Reading) -> str | Null | None:
+        first = cells.first
+        count = len(first)
+        if count > 11 and (whole := first[11]):
+            return whole
+        if count <= 6 or not (local := first[6]):
+            return first[0] or (NULL if first[0] is NULL else None)
+        country, area, extension = first[4], first[5], first[7] if count > 7 else ""
+        parts = [f"+{country.lstrip('+')}" if country else "", area, local, f"X{extension}" if extension else ""]
+        return " ".join([part for part in parts if part])
+
+    return made
+
+
+def _person_name(_: Kit, __: tuple[str, ...]) -> Made:
+    def made(cells: Cells, _: Reading) -> str | None:
+        return _line(cells.first, (5, 2, 3, 1, 4))
+
+    return made
+
+
+TEXT, CELLS, ALL = Takes.TEXT, Takes.CELLS, Takes.ALL
+CODES: Final = tuple(range(1, 10))
+FUNCTIONS: Final[Mapping[str, Function]] = {
+    "date": Function(TEXT, "date", _date, "the date of a timestamp, never shifted, as precise as it came"),
+    "datetime": Function(TEXT, "dateTime", _datetime, "a timestamp with offset, as precise as it came"),
+    "birth-time": Function(
+        TEXT, "dateTime", _birth_time, "a timestamp that has a time of day; nothing for a mere date or midnight exactly"
+    ),
+    "instant": Function(TEXT, "instant", instant, "a timestamp that has a time of day; nothing for a mere date"),
+    "minutes-after": Function(
+        TEXT, "dateTime", minutes_after, "so many minutes after the time in the field named", words=1, field=True
+    ),
+    "time": Function(TEXT, "time", time, "a time of day"),
+    "boolean": Function(TEXT, "boolean", _boolean, "true or false by the table named", (1, 1)),
+    "integer": Function(TEXT, "integer", _integer(0), "a whole number from 0"),
+    "positive-integer": Function(TEXT, "positiveInt", _integer(1), "a whole number from 1"),
+    "decimal": Function(TEXT, "decimal", _decimal, "a number of at most 15 significant digits"),
+    "if-past": Function(
+        TEXT, "code", _if_past, "the word named, where a date lies before the day of the event", words=1
+    ),
+    "code": Function(TEXT, "code", code, "the FHIR code by the table named", (1, 1)),
+    "coding": Function(TEXT, "Coding", coding, "system, code and display by the table named", (1, 1)),
+    "concept": Function(TEXT, "CodeableConcept", concept, "one coding by the table named, and its text", (1, 1)),
+    "unmapped": Function(
+        TEXT, "CodeableConcept", unmapped, "the code as it came, where no table named has a target for it", (1, 3)
+    ),
+    "coded": Function(
+        CELLS,
+        "CodeableConcept",
+        coded,
+        "a CWE: first code by the table named, alternate code and text kept",
+        (0, 1),
+        reads=CODES,
+    ),
+    "first-coding": Function(
+        CELLS,
+        "Coding",
+        _one_coding(0),
+        "the first code of a CWE, by the table named or as it was sent",
+        (0, 1),
+        reads=CODES,
+    ),
+    "other-coding": Function(CELLS, "Coding", _one_coding(1), "the alternate code of a CWE", (0, 1), reads=CODES),
+    "coding-system": Function(TEXT, "uri", coding_system, "the URI of a coding system's name (HL7 table 0396)"),
+    "texts": Function(
+        ALL, "string", texts, "the texts of all repetitions of a CWE, joined by commas", (0, 3), reads=(1, 2, 9)
+    ),
+    "phone-number": Function(
+        CELLS,
+        "string",
+        _phone_number,
+        "an XTN's number: XTN.12, else country, area, number, extension, else XTN.1",
+        reads=(1, 5, 6, 7, 8, 12),
+    ),
+    "lines": Function(ALL, "string", _lines, "the texts of all repetitions, a line each", reads=(1,)),
+    "name-text": Function(
+        CELLS, "string", _name_text, "an XPN as a line: prefix, given names, family, suffix", reads=(1, 2, 3, 4, 5)
+    ),
+    "person-name": Function(
+        CELLS, "string", _person_name, "an XCN's name: prefix, given names, family, suffix", reads=(2, 3, 4, 5, 6)
+    ),
+    "identifier-system": Function(
+        CELLS, "uri", _identifier_system, "a CX's FHIR system, by the channel's authorities", reads=(4, 5)
+    ),
+    "identifier-type": Function(
+        CELLS,
+        "CodeableConcept",
+        _identifier_type,
+        "a CX's type by the table named; `untyped` for an identity",
+        (1, 1),
+        reads=(5,),
+    ),
+    "identifier-value": Function(TEXT, "string", _identifier_value, "an identifier's value; nothing for a placeholder"),
+    "identifier-use": Function(
+        CELLS, "code", _identifier_use, "`old` for a CX that expired before the event", reads=(8,)
+    ),
+    "number-system": Function(
+        CELLS, "uri", _number_system, "a CX's FHIR system as a number of the type named (VN)", words=1, reads=(4,)
+    ),
+    "place-name": Function(
+        CELLS, "string", _place_name, "the first so many components of a PL, joined by blanks", words=1, reads=(1, 2, 3)
+    ),
+    "entity-system": Function(
+        CELLS,
+        "uri",
+        _entity_system,
+        "an EI's FHIR system: that of its authority, or of MSH-4, with #WORD",
+        words=1,
+        reads=(2, 3, 4),
+    ),
+    "address-text": Function(
+        CELLS, "string", address_text, "an XAD as a line: street, city, state, code, country", reads=(1, 2, 3, 4, 5, 6)
+    ),
+    "joined": Function(ALL, "string", joined, "the components of all repetitions, a line each"),
+    "media-type": Function(
+        CELLS,
+        "code",
+        media_type,
+        "the media type in the component of that number and the next",
+        words=1,
+        reads=(2, 3, 4),
+    ),
+    "left-out": Function(
+        TEXT, "string", _left_out, "nothing, and the warning `value-left-out`: nothing else had a use for it"
+    ),
+    "url": Function(TEXT, "url", url, "an address: a text without blanks"),
+    "binary": Function(TEXT, "base64Binary", binary, "Base64 without blanks"),
+    "sender-system": Function(
+        TEXT, "uri", sender_system, "a system of this engine for the word, within the message's sender", words=1
+    ),
+    "own-system": Function(
+        TEXT, "uri", _own_system, "a system of this engine: base URI, the word named, the text", words=1
+    ),
+}

@@ -1,0 +1,230 @@
+"""Identifiers (CX): which stand for the person, and the FHIR system of each (HD to URI).
+
+The system: the channel's map of authorities by namespace (HD.1) or universal id (HD.2); else ISO, UUID and URI
+universal ids as they are; else the channel's base URI and the namespace, which is an unknown authority. FHIR searches
+by system and value alone, so a number of a type that is no identity (AN, DL ...) never shares the system of medical
+record numbers: it gets a system of its own (`systems` in the mapping, `RVB^AN` in the channel's map, else `#AN` added).
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+from urllib.parse import quote
+
+from engine.fhir.plan import Identity
+from engine.hl7.leaf import Null
+from engine.mapping.files.setting import Setting
+from engine.mapping.language.reading import Cells
+
+OID: Final = re.compile(r"[0-2](?:\.(?:0|[1-9][0-9]{0,38})){1,40}")
+UUID: Final = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
+URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[!-~]{1,500}")
+MAX_CACHED: Final = 1024
+# The fields of MRG that stand for the merged side of those in PID.
+MERGED: Final = {"PID-3": "MRG-1", "PID-4": "MRG-2", "PID-2": "MRG-4"}
+_SURVIVING: Final = {merged: name for name, merged in MERGED.items()}
+
+
+class Preference(NamedTuple):
+    """One line of the preferred order; an empty part matches anything."""
+
+    authority: str
+    type_: str
+
+
+@dataclass(frozen=True, slots=True)
+class IdentityRules:
+    """What the mapping says of identity.
+
+    `fields` are the fields whose identifiers may stand for the person; `untyped` is the type of those that name none.
+    `systems` are the FHIR systems of types that have one of their own (SS).
+    """
+
+    fields: tuple[str, ...] = ("PID-3",)
+    not_identity: frozenset[str] = frozenset()
+    prefer: tuple[Preference, ...] = ()
+    untyped: str = ""
+    placeholders: frozenset[str] = frozenset()
+    systems: dict[str, str] = field(default_factory=dict)
+
+
+class System(NamedTuple):
+    """A FHIR system; `configured`: the channel names it; `known`: the channel or the message itself makes it unique."""
+
+    uri: str
+    configured: bool
+    known: bool
+
+
+class Found(NamedTuple):
+    """An identity found in a message: its type, rank in the preferred order, system, field and repetition."""
+
+    identity: Identity
+    type_: str
+    rank: int
+    system: System
+    place: str
+    repetition: int
+
+    @property
+    def location(self) -> str:
+        """The path of the identifier, `PID-3(2)`."""
+        return f"{self.place}({self.repetition})"
+
+
+class Authority(NamedTuple):
+    """An assigning authority (HD): namespace, universal id and its type; all empty where there is none."""
+
+    namespace: str
+    universal: str
+    kind: str
+
+
+class Identifiers:
+    """Reads identifiers as one mapping on one channel understands them."""
+
+    def __init__(self, rules: IdentityRules, setting: Setting) -> None:
+        self.rules = rules
+        self._setting = setting
+        self._fields = frozenset(rules.fields) | {MERGED[name] for name in rules.fields if name in MERGED}
+        self._placeholders = frozenset(
+            value.casefold() for value in (*rules.placeholders, *setting.placeholder_identifiers)
+        )
+        self._configured = frozenset(setting.authorities.values())
+        self._own_systems = frozenset(rules.systems.values())
+        self._systems: dict[tuple[str, str, str, str, str], tuple[System, int]] = {}
+        self._others: dict[tuple[str, ...], str] = {}
+
+    def placeholder(self, value: str) -> bool:
+        """Say whether a whole value is a stand-in: all zeros, three or more nines, or a configured word."""
+        bare = value.replace("-", "").replace(" ", "")
+        if not bare.strip("0") or (len(bare) >= 3 and not bare.strip("9")):
+            return True
+        return value.casefold() in self._placeholders
+
+    def type_of(self, cells: Cells, place: str) -> str:
+        """Return CX.5, or what stands for an empty one in a field of identities."""
+        first = cells.first
+        if len(first) > 4 and (type_ := first[4]):
+            return type_
+        return self.rules.untyped if place in self._fields else ""
+
+    def expired(self, cells: Cells, today: str) -> bool:
+        """Say whether CX.8 lies before the day of the message's own event (YYYYMMDD; empty: never)."""
+        first = cells.first
+        if len(first) < 8 or not today:
+            return False
+        until = first[7]
+        if isinstance(until, Null) or not until[:8].isdigit():
+            return False
+        until = until[:8]
+        return until < today[: len(until)]
+
+    def identity(self, cells: Cells, place: str, today: str, repetition: int = 1) -> Found | None:
+        """Return the identity that an identifier is; None where it is empty, expired or of a type that is none.
+
+        Placeholders are returned by `placeholder` alone and must be asked for first.
+        """
+        value = cells.first[0] if cells.first else ""
+        type_ = self.type_of(cells, place)
+        if not value or type_ in self.rules.not_identity or self.expired(cells, today):
+            return None
+        system, rank = self._ranked(cells, type_, place)
+        return Found(Identity(system.uri, value), type_, rank, system, place, repetition)
+
+    def system(self, cells: Cells, place: str) -> System:
+        """Return the FHIR system of an identifier at a place (`PID-3`)."""
+        return self._ranked(cells, self.type_of(cells, place), place)[0]
+
+    def _ranked(self, cells: Cells, type_: str, place: str) -> tuple[System, int]:
+        """Return the system of an identifier, and its rank in the preferred order."""
+        first = cells.first
+        namespace = (first[3] or "") if len(first) > 3 else ""
+        universal = kind = ""
+        if cells.repetition is not None:
+            universal, kind = cells.leaf(4, 2) or "", cells.leaf(4, 3) or ""
+        key = (namespace, universal, kind, type_, place)
+        found = self._systems.get(key)
+        if found is None:
+            found = self._resolve(*key), self._rank(namespace, type_)
+            if len(self._systems) < MAX_CACHED:
+                self._systems[key] = found
+        return found
+
+    def resource_system(self, authority: Authority, type_: str, facility: str, own: str = "") -> str:
+        """Return the system of a number of a type (VN, PRN, bed) that is no person's.
+
+        That of its authority for the type, as the channel names it (`RVB^VN`), or else `#VN` added to the authority's
+        system; without an authority that of the sending `facility`, for such numbers are rarely unique beyond it.
+        `own`: a word, for numbers of one system in all of the engine.
+        """
+        key = (*authority, type_, facility, own)
+        system = self._others.get(key)
+        if system is None:
+            system = self._setting.base_uri + own if own else self._resource_system(authority, type_, facility)
+            if len(self._others) < MAX_CACHED:
+                self._others[key] = system
+        return system
+
+    def _resource_system(self, authority: Authority, type_: str, facility: str) -> str:
+        if type_ in self.rules.systems:
+            return self.rules.systems[type_]
+        authorities, base = self._setting.authorities, self._setting.base_uri
+        names = [name for name in authority[:2] if name] or [facility or ""]
+        for name in names:
+            if f"{name}^{type_}" in authorities:
+                return authorities[f"{name}^{type_}"]
+        known = next((authorities[name] for name in names if name in authorities), "")
+        uri = known or universal_uri(authority.universal, authority.kind)
+        return f"{uri or base + quote(names[0] or 'default', safe='')}#{quote(type_, safe='')}"
+
+    def _rank(self, namespace: str, type_: str) -> int:
+        ranks = (
+            number
+            for number, wish in enumerate(self.rules.prefer)
+            if wish.authority in {"", namespace} and wish.type_ in {"", type_}
+        )
+        return next(ranks, len(self.rules.prefer))
+
+    def _resolve(self, namespace: str, universal: str, kind: str, type_: str, place: str) -> System:
+        system = self._authority(namespace, universal, kind, place)
+        if type_ not in self.rules.not_identity or system.uri in self._own_systems:
+            return system
+        for name in (namespace, universal):
+            own = self._setting.authorities.get(f"{name}^{type_}")
+            if own:
+                return System(own, configured=True, known=True)
+        named = namespace or universal
+        if type_ in self.rules.systems and not (named and system.configured):
+            return System(self.rules.systems[type_], configured=True, known=True)
+        return system._replace(uri=f"{system.uri}#{quote(type_, safe='')}")
+
+    def _authority(self, namespace: str, universal: str, kind: str, place: str) -> System:
+        authorities = self._setting.authorities
+        if not namespace and not universal and place not in self._fields:
+            return System(self._setting.base_uri + _SURVIVING.get(place, place), configured=False, known=True)
+        for name in (namespace, universal):
+            if (name or not (namespace or universal)) and name in authorities:
+                return System(authorities[name], configured=True, known=True)
+        uri = universal_uri(universal, kind)
+        if uri:
+            return System(uri, configured=uri in self._configured, known=True)
+        name = namespace or universal or "default"
+        return System(self._setting.base_uri + quote(name, safe=""), configured=False, known=False)
+
+
+def same_person(one: Sequence[Found], other: Sequence[Found]) -> bool:
+    """Say whether two PIDs name one patient: the number that either puts first is among those of the other."""
+    listed = [{found.identity for found in side} for side in (other, one)]
+    return any(side and side[0].identity in among for side, among in zip((one, other), listed, strict=True))
+
+
+def universal_uri(universal: str, kind: str) -> str:
+    """Return the URI of a universal id (HD.2 with HD.3 ISO, UUID, GUID or URI); empty where it is none."""
+    kind = kind.upper()
+    if kind == "ISO" and OID.fullmatch(universal):
+        return f"urn:oid:{universal}"
+    if kind in {"UUID", "GUID"} and UUID.fullmatch(universal):
+        return f"urn:uuid:{universal.lower()}"
+    return universal if kind == "URI" and URI.fullmatch(universal) else ""

@@ -1,0 +1,55 @@
+"""What a function of expressions is: what it takes, what it gives, and what it is made with."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from engine.mapping.files.document import Document
+from engine.mapping.files.setting import Setting
+from engine.mapping.files.table import Table
+from engine.mapping.language.identifier import Identifiers
+from engine.mapping.language.reading import Reading
+from engine.mapping.language.stamp import Stamps
+
+Made = Callable[[Any, Reading], Any]
+
+
+class Takes(StrEnum):
+    """What a function works on."""
+
+    TEXT = "text"
+    CELLS = "cells"
+    ALL = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class Kit:
+    """What functions are made with: the channel's setting, the tables, how identifiers and timestamps are read.
+
+    `files` are those of the tables, where faults in their rows are told.
+    """
+
+    setting: Setting
+    tables: Mapping[str, Table]
+    identifiers: Identifiers
+    stamps: Stamps
+    files: Mapping[str, Document] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """One entry of the registry; `gives` is a FHIR type, `tables` how many tables it must and may name.
+
+    `reads`: the components that it reads of the repetition it is given; empty where it may read any. `field`: its word
+    is a field of the message.
+    """
+
+    takes: Takes
+    gives: str
+    make: Callable[[Kit, tuple[str, ...]], Made]
+    text: str
+    tables: tuple[int, int] = (0, 0)
+    words: int = 0
+    reads: tuple[int, ...] = ()
+    field: bool = False

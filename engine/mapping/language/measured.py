@@ -1,0 +1,117 @@
+"""Functions of moments, spans and measured values: instants, ends reckoned from minutes, times, texts, attachments."""
+
+import re
+from datetime import timedelta
+from typing import Any, Final
+from urllib.parse import quote
+
+from engine.mapping.language.coding import text_at
+from engine.mapping.language.expression import Field, parse_path
+from engine.mapping.language.function import function_of
+from engine.mapping.language.getter import field_node
+from engine.mapping.language.kit import Kit, Made, Takes
+from engine.mapping.language.reading import Cells, Reading
+
+BAD_VALUE: Final = "bad-value"
+MINUTE: Final = 12
+MINUTES: Final = re.compile(r"[0-9]{1,6}")
+TIME: Final = re.compile(r"(\d{2})(\d{2})(\d{2})?(?:\.(\d{1,4}))?(?:[+-]\d{4})?")
+BASE64: Final = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
+MEDIA: Final = re.compile(r"[a-z0-9][a-z0-9.+-]{0,63}")
+# Table 0191, type of referenced data, where it has a word of its own for a media type.
+MEDIA_TYPES: Final = {"ap": "application", "au": "audio", "im": "image", "text": "text", "ft": "text"}
+
+
+def instant(kit: Kit, _: tuple[str, ...]) -> Made:
+    """Return a timestamp that has a time of day, with its offset; nothing for a mere date."""
+    read = kit.stamps.read
+
+    def made(value: str, reading: Reading) -> Any:
+        stamp = read(value, reading.offset)
+        if stamp is None:
+            return reading.warn(BAD_VALUE)
+        return stamp.fhir_datetime() if stamp.precision >= MINUTE else None
+
+    return made
+
+
+def minutes_after(kit: Kit, words: tuple[str, ...]) -> Made:
+    """Return the moment so many minutes after that of a field; nothing where that is a mere date."""
+    read, head = kit.stamps.read, parse_path(words[0])
+    start = function_of(field_node(head, Takes.TEXT, "")) if isinstance(head, Field) else (lambda _, __: None)
+
+    def made(value: str, reading: Reading) -> Any:
+        if not MINUTES.fullmatch(value):
+            return reading.warn(BAD_VALUE)
+        place = reading.place
+        text = start(None, reading)
+        reading.place = place
+        stamp = read(text, reading.offset) if isinstance(text, str) else None
+        if stamp is None or stamp.precision < MINUTE:
+            return None
+        return (stamp.at + timedelta(minutes=int(value))).isoformat(timespec="seconds")
+
+    return made
+
+
+def time(_: Kit, __: tuple[str, ...]) -> Made:
+    """Return a time of day; FHIR's has no offset, and seconds."""
+
+    def made(value: str, reading: Reading) -> str | None:
+        match = TIME.fullmatch(value)
+        if match is None or not (int(match[1]) < 24 and int(match[2]) < 60 and int(match[3] or 0) < 60):
+            reading.warn(BAD_VALUE)
+            return None
+        return f"{match[1]}:{match[2]}:{match[3] or '00'}" + (f".{match[4]}" if match[4] else "")
+
+    return made
+
+
+def address_text(_: Kit, __: tuple[str, ...]) -> Made:
+    """Return an XAD as a line: street, city, state and code, country."""
+    order = (0, 1, 2, 3, 4, 5)
+    return lambda cells, _: ", ".join(part for index in order if (part := text_at(cells.first, index))) or None
+
+
+def joined(_: Kit, __: tuple[str, ...]) -> Made:
+    """Return all components of all repetitions: parted by blanks, a line each."""
+
+    def made(repetitions: tuple[Cells, ...], _: Reading) -> str | None:
+        lines = (" ".join(cell for cell in cells.first if isinstance(cell, str) and cell) for cells in repetitions)
+        return "\n".join(line for line in lines if line) or None
+
+    return made
+
+
+def media_type(_: Kit, words: tuple[str, ...]) -> Made:
+    """Return the media type that two components of an ED or RP name, the first of them by its number."""
+    index = int(words[0]) - 1 if words[0].isdigit() else 1
+
+    def made(cells: Cells, _: Reading) -> str | None:
+        named, part = text_at(cells.first, index).casefold(), text_at(cells.first, index + 1).casefold()
+        kind, _slash, own = named.partition("/")
+        kind, part = MEDIA_TYPES.get(kind, kind), own or part
+        return f"{kind}/{part}" if MEDIA.fullmatch(kind) and MEDIA.fullmatch(part) else None
+
+    return made
+
+
+def url(_: Kit, __: tuple[str, ...]) -> Made:
+    """Return a text without blanks as an address."""
+    return lambda value, reading: reading.warn(BAD_VALUE) if any(map(str.isspace, value)) else value
+
+
+def binary(_: Kit, __: tuple[str, ...]) -> Made:
+    """Return Base64 as FHIR has it, without blanks."""
+
+    def made(value: str, reading: Reading) -> str | None:
+        plain = "".join(value.split())
+        return plain if BASE64.fullmatch(plain) else reading.warn(BAD_VALUE)
+
+    return made
+
+
+def sender_system(kit: Kit, words: tuple[str, ...]) -> Made:
+    """Return the system of this engine for what is unique within the message's sender."""
+    base = kit.setting.base_uri + words[0]
+    return lambda _, reading: f"{base}:{quote(reading.message.source, safe='')}"

@@ -1,0 +1,1 @@
+"""FHIR resources made of segments: elements, lists, references."""

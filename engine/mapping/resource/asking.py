@@ -1,0 +1,184 @@
+"""What an act of the event table asks of one resource: a verb and a message become interactions of a plan."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from engine.fhir.plan import ElementChange, Follow, Interaction, Json, Keep, ResourceRecord, StatusMove
+from engine.mapping.language.node import Step, Test
+from engine.mapping.language.pointing import pointed, referring
+from engine.mapping.language.reading import Reading
+from engine.mapping.resource.referred import body_changes
+from engine.mapping.resource.resource import ResourceMapping
+from engine.mapping.subject.act import Act, Verb
+
+SOURCE: Final = "source"
+VISIT: Final = "Encounter"
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """What a resource file says beside elements: flags, and what becomes of a resource that is merged into another.
+
+    `missing`: the warning where nothing identifies the resource, `warns`: whether it is given. `late`: the flag of one
+    that is made by an event which speaks of a known one. `merged_to`: the status of a merged one, `part`: the element
+    by which it then belongs to the other. `parts`: its elements, and the slices of lists as `location(PV1-3)`.
+    `visit`: the list of the Encounter that names it.
+    """
+
+    missing: str
+    warns: Step
+    late: str
+    merged_to: str
+    part: str
+    parts: frozenset[str] = frozenset()
+    visit: str = ""
+
+
+class Resource:
+    """One resource file, and what the verbs of the event table do with it; `new`: what its type requires.
+
+    `when`: for which messages. `along`: where its type is sent, it comes with each event that creates or updates the
+    patient, after what segments list. `refers`: its elements name other resources of the plan.
+    """
+
+    def __init__(
+        self,
+        mapping: ResourceMapping,
+        new: Step,
+        words: Words,
+        when: Test | None = None,
+        *,
+        along: bool = False,
+        refers: bool = False,
+    ) -> None:
+        self.along = along
+        self._refers = refers
+        self._when = when
+        self._mapping = mapping
+        self._new = new
+        self._words = words
+        self._defaults: tuple[ElementChange, ...] | None = None
+
+    @property
+    def parts(self) -> frozenset[str]:
+        """What an event may clear of it: elements, and slices of lists."""
+        return self._words.parts
+
+    def keeps(
+        self,
+        act: Act,
+        clears: tuple[str, ...],
+        reading: Reading,
+        suffix: str,
+        patient: str,
+        earlier: Mapping[str, str] | None = None,
+    ) -> list[Keep | Follow]:
+        """Return what an act asks, after what it refers to; without a number a warning and nothing.
+
+        `clears`: what the event removes. `suffix` tells this resource from others of its type in the plan; `patient`
+        is the local name of the patient whom it belongs to. `earlier`: what stands earlier in the plan, by the names
+        that a file gives it (else the patient alone).
+        """
+        reading.made = {}
+        if self._when is not None and not self._when(None, reading):
+            return []
+        record = self._mapping.record(reading, act.type_.lower() + suffix, patient)
+        if record is None:
+            words = self._words
+            if words.missing and self._mapping.speaks_of(reading) and words.warns(None, reading):
+                reading.warnings.append(words.missing)
+            return []
+        if act.verb in {Verb.MERGE, Verb.RENUMBER} and not self._mapping.merged(reading):
+            return []
+        if self._refers:
+            named = earlier or {patient: patient}
+            record = record._replace(changes=pointed(record.changes, referring(record.changes), "", suffix, named))
+        keep = self._keep(act.verb, _cleared(record, clears, act.verb), reading)
+        if clears:
+            keep = keep._replace(clears=tuple(one for one in clears if "(" not in one))
+        return [*reading.made.values(), *self._merged(act.verb, keep, reading), *self._moved(keep)]
+
+    def on_visit(self, before: Sequence[Interaction], suffix: str) -> list[Keep]:
+        """Return what the visit says of the resource, where both stand in the plan as far as it goes."""
+        words, type_ = self._words, self._mapping.type_
+        kept = {one.record.local: one.record for one in before if isinstance(one, Keep)}
+        own, visit = kept.get(type_.lower() + suffix), kept.get(VISIT.lower() + suffix)
+        if not words.visit or own is None or visit is None:
+            return []
+        change = ElementChange(words.visit, type_, ({"reference": f"#{own.local}"},), many=True)
+        local = f"{visit.local}.{type_}"
+        record = visit._replace(local=local, identifiers=(), changes=(change,), retired=())
+        return [Keep(record, create=False, more=True, absent="unchanged")]
+
+    def _keep(self, verb: Verb, record: ResourceRecord, reading: Reading) -> Keep:
+        keep = Keep(
+            record,
+            create=verb is not Verb.CANCEL,
+            status=self._mapping.judge(reading),
+            also_of=f"{SOURCE}{record.local.partition('-')[2]}" if verb is Verb.MERGE else "",
+            late="" if verb is Verb.UPSERT else self._words.late,
+            defaults=self._given(reading),
+        )
+        if verb in {Verb.RENUMBER, Verb.MOVE, Verb.MERGE}:
+            retired = tuple(one for one, _ in self._mapping.merged(reading) if one not in record.identities)
+            keep = keep._replace(record=record._replace(retired=retired))
+        if verb in {Verb.RENUMBER, Verb.MERGE} and not self._mapping.by_own(reading):
+            keep = keep._replace(create=False, absent=f"nothing-to-{'merge' if verb is Verb.MERGE else 'rename'}")
+        if verb is Verb.MOVE:
+            known = self._mapping.speaks_of(reading)
+            moved_from = f"{SOURCE}{record.local.partition('-')[2]}"
+            keep = keep._replace(moved_from=moved_from, create=known, absent="nothing-to-move")
+        return keep
+
+    def _moved(self, keep: Keep) -> tuple[Follow, ...]:
+        """Return what takes the visits along with what they refer to."""
+        if not keep.moved_from or not self._words.visit:
+            return ()
+        return (Follow(keep.record, self._words.visit, moved_from=keep.moved_from),)
+
+    def _merged(self, verb: Verb, keep: Keep, reading: Reading) -> tuple[Keep | Follow, ...]:
+        """Return the resource, and in a merge the one that goes: its numbers stay on the other as old ones."""
+        if verb is not Verb.MERGE:
+            return (keep,)
+        words, record = self._words, keep.record
+        gone = [(one, number) for one, number in self._mapping.merged(reading) if one not in record.identities]
+        if not gone:
+            return (keep,)
+        change = ElementChange(words.part, words.part, ({"reference": f"#{record.local}"},), many=False)
+        source = ResourceRecord(
+            record.type,
+            f"{SOURCE}-{record.local}",
+            tuple(one for one, _ in gone),
+            (),
+            (change,) if words.part else (),
+            record.holder,
+            record.patient,
+        )
+        numbers: tuple[Json, ...] = tuple(number | {"use": "old"} for _, number in gone)
+        move = (keep.status or StatusMove("", ""))._replace(to=words.merged_to, only=frozenset(), never=frozenset())
+        kept = keep._replace(record=record._replace(identifiers=(*record.identifiers, *numbers)), merges=True)
+        follows = (Follow(kept.record, words.visit, gone=source),) if words.visit else ()
+        gone_keep = Keep(source, create=False, status=move, absent="source-absent", also_of=keep.also_of)
+        return kept, *follows, gone_keep
+
+    def _given(self, reading: Reading) -> tuple[ElementChange, ...]:
+        """Return the elements of a new resource, which are the same for every message."""
+        if self._defaults is None:
+            body = self._new(None, reading)
+            self._defaults = body_changes(body if isinstance(body, dict) else {}, self._mapping.type_)
+        return self._defaults
+
+
+def _cleared(record: ResourceRecord, clears: Sequence[str], verb: Verb) -> ResourceRecord:
+    """Return a record that deletes the slices which the event clears.
+
+    What the message fills stays, but not in a cancel: that names once more what it takes back.
+    """
+    if not clears:
+        return record
+    said = {(one.element, one.slice) for one in record.changes if one.items and verb is not Verb.CANCEL}
+    named = {(element, rest.removesuffix(")")) for element, _, rest in (text.partition("(") for text in clears) if rest}
+    gone = {key: ElementChange(*key, (), many=True) for key in sorted(named - said)}
+    kept = [one for one in record.changes if (one.element, one.slice) not in gone]
+    return record._replace(changes=(*kept, *gone.values())) if gone else record

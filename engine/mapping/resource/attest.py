@@ -1,0 +1,100 @@
+"""Where things come from: a Provenance of all that a message wrote, compiled from a resource file with `target`.
+
+FHIR gives a Provenance no identifier. Its logical id is the digest of the message's sender and of what the file calls
+its `key`, so that the same message has the same one, however often it is sent or replayed.
+"""
+
+from collections.abc import Mapping
+from hashlib import blake2b
+from typing import Any, Final
+
+from engine.fhir.plan import Attest, ElementChange, Identity, Keep, ResourceRecord
+from engine.mapping.files.document import Document
+from engine.mapping.files.reference import Element, elements, nearest
+from engine.mapping.language.node import Step
+from engine.mapping.language.reading import Reading
+from engine.mapping.language.scope import Scope
+from engine.mapping.language.template import Compiler
+from engine.mapping.resource.slices import Slices, Writer
+
+TARGET: Final = "target"
+FILE_KEYS: Final = frozenset({"resource", "extends", TARGET, "key", "needs", "elements"})
+ID_BYTES: Final = 16
+
+
+class Attestation:
+    """One compiled file with `target`."""
+
+    def __init__(
+        self,
+        type_: str,
+        target: str,
+        key: tuple[Step, ...],
+        needs: frozenset[str],
+        writers: tuple[Writer, ...],
+        base: str,
+    ) -> None:
+        self._type = type_
+        self._target = target
+        self._key = key
+        self._needs = needs
+        self._writers = writers
+        self._system = f"{base}{type_}"
+
+    def attest(self, reading: Reading) -> list[Keep | Attest]:
+        """Return what a message says of where it comes from, after what that refers to.
+
+        Nothing, and the warning `not-whole MSH`, where it says too little.
+        """
+        reading.made = {}
+        changes: list[ElementChange] = []
+        for writer in self._writers:
+            writer.write(reading, changes)
+        found = [step(None, reading) for step in self._key]
+        key = [one if isinstance(one, str) else "" for one in found]
+        if not any(key) or self._needs - {change.element for change in changes if change.items}:
+            reading.place = "MSH"
+            reading.warn("not-whole")
+            return []
+        text = "\x1f".join((self._system, reading.message.source, *key))
+        mark = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=ID_BYTES).hexdigest()
+        identity = Identity(self._system, mark)
+        record = ResourceRecord(self._type, self._type.lower(), (identity,), (), tuple(changes))
+        return [*reading.made.values(), Attest(record, mark, self._target)]
+
+
+def compile_attestations(compiler: Compiler, documents: Mapping[str, Document], base: str) -> dict[str, Attestation]:
+    """Compile every resource file that has a `target`, by type."""
+    made = {
+        name: _attestation(compiler, document, name, base)
+        for name, document in documents.items()
+        if TARGET in document.value
+    }
+    return {name: one for name, one in made.items() if one is not None}
+
+
+def _attestation(compiler: Compiler, document: Document, type_: str, base: str) -> Attestation | None:
+    value, scope = document.value, Scope(document)
+    known = elements().get(type_)
+    if known is None:
+        compiler.problem(scope.at("resource"), f"unknown resource {type_!r}", nearest(type_, elements()))
+        return None
+    for key in value:
+        if key not in FILE_KEYS:
+            compiler.problem(scope.at(key), f"unknown key {key!r}", nearest(key, FILE_KEYS))
+    target = str(value[TARGET])
+    if target not in known or not known[target].many:
+        compiler.problem(scope.at(TARGET), f"{type_} has no list {target!r}", nearest(target, known))
+    needs = _names(value.get("needs"))
+    for name in needs:
+        if name not in known:
+            compiler.problem(scope.at("needs"), f"{type_} has no element {name!r}", nearest(name, known))
+    text, names = Element("string", many=False), _names(value.get("key"))
+    steps = tuple(compiler.expression(one, scope.at("key", number), text).step for number, one in enumerate(names))
+    if not steps:
+        compiler.problem(scope, "no key", "say what makes the message this one, such as key: [MSH-10, MSH-7]")
+    return Attestation(type_, target, steps, frozenset(needs), Slices(compiler, document, type_).writers(), base)
+
+
+def _names(value: Any) -> list[str]:
+    return [str(one) for one in value] if isinstance(value, list) else [] if value is None else [str(value)]

@@ -1,0 +1,81 @@
+"""What a plan asks beside the Patient: what acts name, what segments list, what comes along, whence it comes."""
+
+from collections.abc import Mapping, Sequence
+
+from engine.fhir.plan import Follow, Interaction, Keep, PatientRecord
+from engine.mapping.language.reading import Reading
+from engine.mapping.resource.asking import Resource
+from engine.mapping.resource.attest import Attestation
+from engine.mapping.resource.lists import Lists
+from engine.mapping.subject.act import OF_IDENTITY, Act, Verb
+from engine.mapping.subject.events import BARE, Doing, Rule
+
+
+class Beside:
+    """The compiled files of resources beside the Patient; `sent`: the types that go out."""
+
+    def __init__(
+        self,
+        resources: Mapping[str, Resource],
+        lists: Lists,
+        attestations: Mapping[str, Attestation],
+        sent: frozenset[str],
+    ) -> None:
+        self.resources = resources
+        self._lists = lists
+        along = (name for name, one in resources.items() if one.along and name in sent)
+        self._along = tuple(Act(Verb.UPSERT, name) for name in along)
+        self.attestations = tuple(one for name, one in attestations.items() if name in sent)
+
+    def interactions(
+        self,
+        rule: Rule,
+        record: PatientRecord,
+        before: Sequence[Interaction],
+        reading: Reading,
+        suffix: str,
+        *,
+        historic: bool,
+    ) -> list[Interaction]:
+        """Return what is asked for what belongs to a patient; `before` stands earlier in the plan.
+
+        First what the event's acts name, then what segments list, then what comes along with each event and may refer
+        to that (Account). A movement of the past lists nothing.
+        """
+        found = list(before)
+        for act in rule.acts:
+            if act.type_ in self.resources:
+                found += self._asked(act, rule, record, found, reading, suffix)
+        if not historic:
+            names = (record.local, *(one.record.local for one in found if isinstance(one, Keep)))
+            earlier = {name: name for name in names}
+            found += self._lists.interactions(rule, record, found, reading, suffix, earlier)
+            for act in () if rule.doing in BARE else self._along:
+                found += self._asked(act, rule, record, found, reading, suffix, earlier)
+        return found[len(before) :]
+
+    def attested(self, reading: Reading) -> tuple[Interaction, ...]:
+        """Return what says where all of it comes from."""
+        return tuple(one for attestation in self.attestations for one in attestation.attest(reading))
+
+    def _asked(
+        self,
+        act: Act,
+        rule: Rule,
+        record: PatientRecord,
+        before: Sequence[Interaction],
+        reading: Reading,
+        suffix: str,
+        earlier: Mapping[str, str] | None = None,
+    ) -> list[Interaction]:
+        resource = self.resources[act.type_]
+        kept = resource.keeps(act, rule.clears, reading, suffix, record.local, earlier)
+        if rule.doing is Doing.DELETE:
+            kept = [_if_there(one) for one in kept]
+        on_visit = () if act.verb in OF_IDENTITY else resource.on_visit((*before, *kept), suffix)
+        return [*kept, *on_visit]
+
+
+def _if_there(one: Keep | Follow) -> Keep | Follow:
+    """Return what is done with a visit of somebody who is deleted: one that is unknown says nothing."""
+    return one._replace(absent="unchanged") if isinstance(one, Keep) else one

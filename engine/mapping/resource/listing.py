@@ -1,0 +1,344 @@
+"""Segments that list things of a patient or of a visit (AL1, DG1, IN1 ...); each thing becomes a resource of its own.
+
+A resource file with `segments` says for each segment what makes its thing this one and no other (`key`), whether the
+list is all there is (`list: snapshot`) and what becomes of what is no longer there (`retired`). The identity is the
+key's digest, within the patient or the visit, in a system of the sender's own; a segment's set id is none. As with the
+Patient, what a segment says depends on its text alone, and is kept.
+"""
+
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any, Final, NamedTuple
+from urllib.parse import quote
+
+from engine.fhir.changes import OTHERS
+from engine.fhir.period import REVERSED, without_reversed
+from engine.fhir.plan import ElementChange, Identity, Keep, ResourceRecord, Retire
+from engine.hl7.leaf import NULL
+from engine.hl7.message import Segment
+from engine.mapping.language.kept import Kept
+from engine.mapping.language.node import Step
+from engine.mapping.language.pointing import Refers, names_in, pointed, referring, resolved
+from engine.mapping.language.reading import Reading, Sources
+from engine.mapping.resource.patient import made_identifiers
+from engine.mapping.resource.shape import Shapes
+from engine.mapping.resource.slices import Identifiers, Writer
+
+MAX_KEPT: Final = 1024
+MAX_DIALECTS: Final = 8
+KEY_BYTES: Final = 12
+DELETE: Final = "D"
+NO_CHANGE: Final = "X"
+NOBODY: Final = Identity("", "")
+LISTED_TWICE: Final = "listed-twice"
+# Table 0206, segment action code, and table 0287, problem/goal action code, in its words.
+ACTIONS: Final = {code: code for code in ("A", DELETE, "U", NO_CHANGE)} | {
+    "AD": "A", "CO": "U", "DE": DELETE, "LI": "A", "UC": NO_CHANGE, "UN": DELETE, "UP": "U"
+}  # fmt: skip
+# Segments of which a message has one: their first field is data, and `""` in it says nothing of a list.
+SINGLE: Final = frozenset({"PID", "PD1", "PV1", "PV2"})
+
+
+class Member(NamedTuple):
+    """What one segment says, wherever it stands: its key (none: nothing identifies it), identifiers, changes.
+
+    `nothing`: the segment deletes all of its list. `action` is its code of table 0206, empty where it has none.
+    `refers`: which changes name the patient, the visit or what another file makes of the same segment
+    (`#~RelatedPerson`), and these names. `visit`: what the visit says of it (its diagnosis), None where nothing.
+    `mark`: the digest of its key.
+    """
+
+    key: tuple[str, ...]
+    identifiers: tuple[Any, ...]
+    changes: tuple[ElementChange, ...]
+    warnings: tuple[str, ...]
+    made: tuple[tuple[str, Keep], ...]
+    action: str = ""
+    nothing: bool = False
+    refers: Refers = ()
+    visit: Any = None
+    mark: str = ""
+
+
+NOTHING: Final = Member((), (), (), (), ())
+
+
+@dataclass(frozen=True, slots=True)
+class Retired:
+    """What becomes of a resource that is taken back: its changes, and the elements that go, whoever wrote them."""
+
+    changes: tuple[ElementChange, ...] = ()
+    clears: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Whose list it is: the local name of the patient or the visit in the plan, and its first identity.
+
+    `visit` is the visit's record, None where the list is the patient's.
+    """
+
+    local: str
+    identity: Identity
+    visit: ResourceRecord | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ListingRules:
+    """What a file says of one segment; `with_` are segments that follow it and belong to it (IN2).
+
+    `within`: `patient` or `encounter`. `each`: things with the same key are told apart by their order; otherwise the
+    first one counts. `revives`: elements that only a retirement writes. `on_visit`: the list of the visit that names
+    the things, and what makes an item of it. `by_event`: what it says may depend on the event.
+    """
+
+    type_: str
+    segment: str
+    holder: str
+    within: str
+    with_: tuple[str, ...]
+    complete: bool
+    each: bool
+    key: tuple[Step, ...]
+    action: Step | None
+    when: Step | None
+    needs: frozenset[str]
+    retired: Retired
+    revives: tuple[str, ...]
+    by_event: bool
+    on_visit: tuple[str, Step] | None = None
+
+
+class Listing:
+    """One segment of a resource file, compiled."""
+
+    def __init__(self, rules: ListingRules, writers: tuple[Writer, ...], identifiers: Identifiers, base: str) -> None:
+        self.rules = rules
+        self._writers = writers
+        self._shapes = Shapes([() if writer.always else writer.sources for writer in writers])
+        self._identifiers = identifiers
+        self._base = base
+        own = {rules.segment, *rules.with_}
+        read = (source for sources in (identifiers.sources, *(one.sources for one in writers)) for source in sources)
+        self._elsewhere: Sources = tuple(dict.fromkeys(one for one in read if one[0] not in own))
+        self._shelves: Kept[Hashable, Kept[Hashable, Member]] = Kept(MAX_DIALECTS)
+        self._systems: Kept[str, str] = Kept(MAX_KEPT)
+
+    def interactions(
+        self, reading: Reading, owner: Owner, suffix: str, patient: str, earlier: dict[str, str]
+    ) -> list[Keep | Retire]:
+        """Return what the segments ask: what is no longer listed retired, each thing kept; nothing without them.
+
+        `patient`: the patient's local name; `earlier`: by the name that a segment gives it, the local name of what
+        stands earlier in the plan; what is made here is added.
+        """
+        rules = self.rules
+        segments = reading.all.get(rules.segment)
+        if not segments:
+            return []
+        groups = _groups(reading, rules.segment, rules.with_) if rules.with_ else [(one,) for one in segments]
+        system, shelf, elsewhere = self._system(reading), self._shelf(reading), self._elsewhere_in(reading)
+        kept: dict[Identity, Keep | None] = {}
+        needed: dict[str, Keep] = {}
+        marks: dict[Identity, str] = {}
+        firsts: dict[Identity, Member] = {}
+        deleted: list[Identity] = []
+        by_action, nothing = False, False
+        named: list[ElementChange] = []
+        for number, group in enumerate(groups):
+            key = (group[0].text if len(group) == 1 else tuple([one.text for one in group]), elsewhere)
+            member = shelf.get(key) or shelf.keep_if_again(key, self._read(reading, group))
+            reading.warnings += member.warnings
+            nothing = nothing or member.nothing
+            by_action = by_action or bool(member.action)
+            if not member.key:
+                continue
+            place = f"{rules.segment}-{number + 1}{suffix}"
+            local = f"{rules.type_}.{place}"
+            identity = self._identity(system, owner, member.key, kept)
+            marks[identity] = member.mark
+            if member.action == DELETE:
+                deleted.append(identity)
+                named += self._named(member, ())
+            elif identity in kept or member.action == NO_CHANGE:
+                same = kept.setdefault(identity, None)
+                earlier[local] = same.record.local if same else ""
+                if same is not None and _differs(member, firsts[identity]):
+                    reading.warnings.append(f"{LISTED_TWICE} {rules.segment}")
+            else:
+                changes = (
+                    pointed(member.changes, member.refers, place, suffix, earlier) if member.refers else member.changes
+                )
+                kept[identity] = self._keep(identity, member.identifiers, changes, local, patient)
+                firsts[identity] = member
+                earlier[local] = local
+                needed.update(member.made)
+                if member.visit is not None:
+                    named += self._named(member, (resolved(member.visit, place, suffix, earlier),))
+        if rules.segment in SINGLE and not (kept or deleted or nothing):
+            return []
+        complete = nothing or (rules.complete and not by_action)
+        retire = Retire(
+            rules.type_,
+            rules.segment,
+            owner.local,
+            tuple(kept),
+            tuple(deleted),
+            complete,
+            rules.retired.changes,
+            rules.retired.clears,
+            rules.holder,
+            patient,
+            tuple([marks[identity] for identity in kept]),
+            tuple([marks[identity] for identity in deleted]),
+        )
+        visit = self._visit(owner.visit, named, complete) if owner.visit and (complete or named) else []
+        return [retire, *needed.values(), *(one for one in kept.values() if one is not None), *visit]
+
+    def _named(self, member: Member, items: tuple[Any, ...]) -> list[ElementChange]:
+        """Return what the visit says of one thing: a slice of its own, so that each may come and go alone."""
+        if self.rules.on_visit is None:
+            return []
+        return [ElementChange(self.rules.on_visit[0], f"{self.rules.segment} {member.mark}", items, many=True)]
+
+    def _visit(self, visit: ResourceRecord, named: list[ElementChange], complete: bool) -> list[Keep]:
+        """Return what the visit says of the things listed; of a whole list, that it names no others."""
+        if self.rules.on_visit is None:
+            return []
+        others = [ElementChange(self.rules.on_visit[0], f"{self.rules.segment} {OTHERS}", (), many=True)]
+        changes = (*(others if complete else ()), *named)
+        local = f"{visit.local}.{self.rules.segment}"
+        return [Keep(visit._replace(local=local, identifiers=(), changes=changes, retired=()), create=False, more=True)]
+
+    def _identity(self, system: str, owner: Owner, key: tuple[str, ...], kept: dict[Identity, Keep | None]) -> Identity:
+        """Return the identity of a key; where things of one key are told apart, the next that is free."""
+        identity = Identity(system, _digest(owner.identity, key))
+        if identity not in kept or not self.rules.each:
+            return identity
+        count = 2
+        while (again := Identity(system, _digest(owner.identity, (*key, str(count))))) in kept:
+            count += 1
+        return again
+
+    def _keep(
+        self,
+        identity: Identity,
+        identifiers: tuple[Any, ...],
+        changes: tuple[ElementChange, ...],
+        local: str,
+        patient: str,
+    ) -> Keep:
+        rules = self.rules
+        record = ResourceRecord(
+            rules.type_,
+            local,
+            (identity,),
+            ({"system": identity.system, "value": identity.value}, *identifiers),
+            changes,
+            rules.holder,
+            patient,
+        )
+        return Keep(record, revives=rules.revives)
+
+    def _system(self, reading: Reading) -> str:
+        source = reading.message.source
+        known = self._systems.get(source)
+        return known or self._systems.keep(source, f"{self._base}{self.rules.type_}:{quote(source, safe='')}")
+
+    def _elsewhere_in(self, reading: Reading) -> Hashable:
+        """Return what a segment's meaning depends on beside itself: fields of other segments, the day, the event."""
+        event = reading.event if self.rules.by_event else ""
+        return (reading.key(self._elsewhere), reading.today, event) if self._elsewhere else (reading.today, event)
+
+    def _shelf(self, reading: Reading) -> Kept[Hashable, Member]:
+        shelf = self._shelves.get(reading.dialect)
+        return self._shelves.keep(reading.dialect, Kept(MAX_KEPT)) if shelf is None else shelf
+
+    def _read(self, reading: Reading, group: tuple[Segment, ...]) -> Member:
+        rules = self.rules
+        before, first = reading.first, dict(reading.first)
+        for name in rules.with_:
+            first.pop(name, None)
+        first.update((segment.name, segment) for segment in group)
+        warnings, made = reading.warnings, reading.made
+        reading.first, reading.warnings, reading.made = first, [], {}
+        try:
+            return self._said(reading, group[0])
+        finally:
+            reading.first, reading.warnings, reading.made = before, warnings, made
+
+    def _said(self, reading: Reading, segment: Segment) -> Member:
+        rules = self.rules
+        reading.place = rules.segment
+        found = [step(None, reading) for step in rules.key]
+        key = tuple([" ".join(one.casefold().split()) if isinstance(one, str) else "" for one in found])
+        if (segment.is_null(1) and rules.segment not in SINGLE) or (found and found[0] is NULL):
+            return NOTHING._replace(nothing=True)
+        if rules.when is not None and not rules.when(None, reading):
+            return NOTHING
+        action = self._action(reading)
+        changes, refers = self._changes(reading)
+        if any(change.element.endswith(".end") for change in changes):
+            changes, turned = without_reversed(changes)
+            refers = referring(changes) if turned else refers
+            reading.warnings += [f"{REVERSED} {rules.segment}"] if turned else []
+        if not any(key) or (action != DELETE and rules.needs and not rules.needs <= _given(changes)):
+            reading.place = rules.segment
+            reading.warn("not-whole")
+            key = ()
+        numbers = made_identifiers(self._identifiers.step, reading) if self._identifiers.sources else ()
+        visit = rules.on_visit[1](None, reading) if rules.on_visit else None
+        visit = visit if isinstance(visit, dict) else None
+        made, warnings = tuple(reading.made.items()), tuple(reading.warnings)
+        mark = _digest(NOBODY, key)
+        return Member(key, numbers, changes, warnings, made, action, refers=refers, visit=visit, mark=mark)
+
+    def _changes(self, reading: Reading) -> tuple[tuple[ElementChange, ...], Refers]:
+        """Return what the segment at hand says, and which of that has names that only a plan can resolve."""
+        changes: list[ElementChange] = []
+        refers: list[tuple[int, tuple[str, ...]]] = []
+        for place in self._shapes.asked(reading):
+            writer, count = self._writers[place], len(changes)
+            writer.write(reading, changes)
+            if writer.refers:
+                named = ((number, names_in(changes[number].items)) for number in range(count, len(changes)))
+                refers += [(number, names) for number, names in named if names]
+        return tuple(changes), tuple(refers)
+
+    def _action(self, reading: Reading) -> str:
+        code = self.rules.action(None, reading) if self.rules.action else None
+        if not isinstance(code, str):
+            return ""
+        if code not in ACTIONS:
+            reading.warn("bad-value")
+            return ""
+        return ACTIONS[code]
+
+
+def _groups(reading: Reading, name: str, with_: tuple[str, ...]) -> Iterator[tuple[Segment, ...]]:
+    """Yield each segment of a name with those of others that follow and belong to it."""
+    group: list[Segment] = []
+    for segment in reading.message.segments:
+        if segment.name == name:
+            if group:
+                yield tuple(group)
+            group = [segment] if any(segment is one for one in reading.all[name]) else []
+        elif group and segment.name in with_ and all(segment.name != one.name for one in group):
+            group.append(segment)
+    if group:
+        yield tuple(group)
+
+
+def _differs(one: Member, other: Member) -> bool:
+    """Say whether two things of one key differ in what they say."""
+    return (one.changes, one.identifiers, one.visit) != (other.changes, other.identifiers, other.visit)
+
+
+def _digest(owner: Identity, key: Sequence[str]) -> str:
+    text = "\x1f".join((*owner, *key))
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=KEY_BYTES).hexdigest()
+
+
+def _given(changes: Sequence[ElementChange]) -> set[str]:
+    return {change.element.partition(".")[0] for change in changes if change.items}

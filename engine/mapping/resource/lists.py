@@ -1,0 +1,225 @@
+"""Resource files of segments that list things, compiled: which list which segment makes, and in what order."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from engine.fhir.plan import ElementChange, Interaction, Keep, PatientRecord
+from engine.mapping.files.document import Document
+from engine.mapping.files.reference import Element, elements, nearest, segments
+from engine.mapping.language.expression import may_ask_event
+from engine.mapping.language.function import condition_of
+from engine.mapping.language.node import Step
+from engine.mapping.language.reading import Reading
+from engine.mapping.language.scope import Path, Scope
+from engine.mapping.language.template import Compiler
+from engine.mapping.resource.listing import Listing, ListingRules, Owner, Retired
+from engine.mapping.resource.slices import Slices
+from engine.mapping.subject.events import BARE, Rule
+
+SEGMENTS: Final = "segments"
+FILE_KEYS: Final = frozenset({"resource", "extends", "patient", SEGMENTS, "within", "list", "retired", "needs"})
+SEGMENT_KEYS: Final = frozenset({"with", "key", "list", "same_key", "action", "when", "within", "visit", "elements"})
+HOLDERS: Final = frozenset({"patient", "subject", "beneficiary"})
+VISIT: Final = "Encounter"
+SNAPSHOT: Final = "snapshot"
+ADDITIVE: Final = "additive"
+FIRST: Final = "RelatedPerson"
+
+
+def compile_lists(
+    compiler: Compiler, documents: Mapping[str, Document], base_uri: str
+) -> dict[str, tuple[Listing, ...]]:
+    """Compile every resource file that has `segments`, by type; first those that others refer to (RelatedPerson)."""
+    names = sorted(documents, key=lambda name: (name != FIRST, name))
+    found = {}
+    for name in names:
+        document = documents[name]
+        if SEGMENTS in document.value:
+            found[name] = _File(compiler, document, name, base_uri).listings()
+    return found
+
+
+class Lists:
+    """The lists of a mapping, and which of them an event brings.
+
+    Those whose types are in `resources` come with every event that creates or updates the patient; an event whose `do`
+    names lists brings these alone.
+    """
+
+    def __init__(self, listings: Mapping[str, tuple[Listing, ...]], sent: frozenset[str]) -> None:
+        self.types = frozenset(listings)
+        self._listings = listings
+        self._brought = tuple(name for name in listings if name in sent)
+
+    def interactions(
+        self,
+        rule: Rule,
+        record: PatientRecord,
+        before: Sequence[Interaction],
+        reading: Reading,
+        suffix: str,
+        earlier: dict[str, str],
+    ) -> list[Interaction]:
+        """Return what the segments of the lists ask for a patient; `before` is what stands earlier in the plan.
+
+        `earlier`: the same by the names that files give it; what is listed is added.
+        """
+        named = tuple(act.type_ for act in rule.acts if act.type_ in self.types)
+        if rule.doing in BARE or not (named or self._brought) or not record.identities:
+            return []
+        patient = Owner(record.local, record.identities[0])
+        owners = {"patient": patient, "encounter": _visit(before, suffix) or patient}
+        found: list[Interaction] = []
+        for name in [name for name in self._listings if name in (named or self._brought)]:
+            for listing in self._listings[name]:
+                found += listing.interactions(reading, owners[listing.rules.within], suffix, record.local, earlier)
+        return found
+
+
+def _visit(before: Sequence[Interaction], suffix: str) -> Owner | None:
+    local = f"encounter{suffix}"
+    kept = (one.record for one in before if isinstance(one, Keep) and one.record.local == local)
+    record = next(kept, None)
+    return Owner(local, record.identities[0], record) if record else None
+
+
+class _File:
+    def __init__(self, compiler: Compiler, document: Document, type_: str, base_uri: str) -> None:
+        self._compiler = compiler
+        self._document = document
+        self._type = type_
+        self._base = base_uri
+        self._known = elements().get(type_, {})
+
+    def listings(self) -> tuple[Listing, ...]:
+        value, scope = self._document.value, Scope(self._document)
+        if not self._known:
+            self._compiler.problem(
+                scope.at("resource"), f"unknown resource {self._type!r}", nearest(self._type, elements())
+            )
+            return ()
+        self._check(value, FILE_KEYS, scope)
+        holder = str(value.get("patient") or "")
+        if holder not in self._known and (holder or HOLDERS & self._known.keys()):
+            self._compiler.problem(
+                scope.at("patient"), f"{self._type} has no element {holder!r}", nearest(holder, self._known)
+            )
+        given = value.get(SEGMENTS)
+        if not isinstance(given, dict):
+            self._compiler.problem(scope.at(SEGMENTS), "no segments", "write AL1: {key: [...], elements: {...}}")
+            return ()
+        made = (self._listing(name, part, holder) for name, part in given.items() if part is not None)
+        return tuple(one for one in made if one is not None)
+
+    def _listing(self, segment: str, value: Any, holder: str) -> Listing | None:
+        path: Path = (SEGMENTS, segment)
+        scope = Scope(self._document, path)
+        if segment not in segments() and not segment.startswith("Z"):
+            self._compiler.problem(scope, f"unknown segment {segment!r}", nearest(segment, segments()))
+            return None
+        if not isinstance(value, dict):
+            self._compiler.problem(scope, f"found {value!r}", "write {key: [...], elements: {...}}")
+            return None
+        self._check(value, SEGMENT_KEYS, scope)
+        slices = Slices(self._compiler, self._document, self._type, path)
+        authored = value.get("elements") or {}
+        retired, writes = self._retired()
+        keys = [self._text(text, scope.at("key", at)) for at, text in enumerate(_listed(value.get("key")))]
+        if not keys:
+            self._compiler.problem(scope, "no key", "say what makes it this one, such as key: [AL1-3.1 | else AL1-3.2]")
+        guards = self._compiler.guards({"when": value["when"]}, scope) if "when" in value else []
+        rules = ListingRules(
+            self._type,
+            segment,
+            holder,
+            self._within(value, scope),
+            tuple(str(one) for one in _listed(value.get("with"))),
+            self._complete(value, scope),
+            self._word(value, "same_key", ("first", "each"), scope) == "each",
+            tuple(keys),
+            self._text(value["action"], scope.at("action")) if "action" in value else None,
+            condition_of(guards[0][0]) if guards else None,
+            self._needed(),
+            retired,
+            tuple(name for name in writes if name not in {key.partition(".")[0] for key in authored}),
+            self._compiler.types_by_event or may_ask_event(value),
+            self._on_visit(value.get("visit"), scope.at("visit")),
+        )
+        return Listing(rules, slices.writers(), slices.identifiers(), self._base)
+
+    def _on_visit(self, value: Any, scope: Scope) -> tuple[str, Step] | None:
+        """Return the list of the visit that names these things, and what makes an item of it."""
+        if value is None:
+            return None
+        known = elements()[VISIT]
+        name, part = next(iter(value.items())) if isinstance(value, dict) and len(value) == 1 else (str(value), None)
+        if name not in known or not known[name].many:
+            self._compiler.problem(scope, f"{VISIT} has no list {name!r}", nearest(name, known))
+            return None
+        return name, self._compiler.object(part, scope.at(name), known[name].type_).step
+
+    def _within(self, value: dict[str, Any], scope: Scope) -> str:
+        """Return whose list it is; a segment's own word goes before the file's."""
+        words = ("patient", "encounter")
+        if "within" in value:
+            return self._word(value, "within", words, scope)
+        return self._word(self._document.value, "within", words, Scope(self._document))
+
+    def _complete(self, value: dict[str, Any], scope: Scope) -> bool:
+        """Say whether the list is all there is; the file's own word holds for all of its segments."""
+        words = (SNAPSHOT, ADDITIVE)
+        own = self._word(value, "list", words, scope)
+        if "list" in self._document.value:
+            own = self._word(self._document.value, "list", words, Scope(self._document))
+        return own == SNAPSHOT
+
+    def _retired(self) -> tuple[Retired, tuple[str, ...]]:
+        """Return what becomes of what is taken back, and which elements that writes."""
+        value = self._document.value.get("retired")
+        scope = Scope(self._document, ("retired",))
+        if not isinstance(value, dict) or not value:
+            self._compiler.problem(scope, "no map 'retired'", "say what becomes of it, such as {status: cancelled}")
+            return Retired(), ()
+        changes: list[ElementChange] = []
+        clears: list[str] = []
+        for name, part in value.items():
+            element = self._known.get(name)
+            if element is None:
+                self._compiler.problem(
+                    scope.at(name), f"{self._type} has no element {name!r}", nearest(name, self._known)
+                )
+            elif part is None:
+                clears.append(name)
+            else:
+                made = self._compiler.value(
+                    part, scope.at(name), Element(element.type_, many=False, codes=element.codes)
+                )
+                constant = made.step(None, None)  # type: ignore[arg-type]  # a constant asks for neither
+                changes.append(ElementChange(name, name, (constant,), many=False))
+        return Retired(tuple(changes), tuple(clears)), tuple(change.element for change in changes)
+
+    def _text(self, text: Any, scope: Scope) -> Step:
+        return self._compiler.expression(text, scope, Element("string", many=False)).step
+
+    def _needed(self) -> frozenset[str]:
+        names = [str(one) for one in _listed(self._document.value.get("needs"))]
+        for name in names:
+            if name not in self._known:
+                scope = Scope(self._document, ("needs",))
+                self._compiler.problem(scope, f"{self._type} has no element {name!r}", nearest(name, self._known))
+        return frozenset(names)
+
+    def _word(self, value: dict[str, Any], key: str, words: tuple[str, ...], scope: Scope) -> str:
+        word = str(value.get(key) or words[0])
+        if word not in words:
+            self._compiler.problem(scope.at(key), f"found {word!r}", f"expected {' or '.join(words)}")
+        return word
+
+    def _check(self, value: dict[str, Any], keys: frozenset[str], scope: Scope) -> None:
+        for key in value:
+            if key not in keys:
+                self._compiler.problem(scope.at(key), f"unknown key {key!r}", nearest(key, keys))
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [] if value is None else [value]

@@ -1,0 +1,152 @@
+"""From segments to resources beside the Patient: identity, identifiers, changes, status, and what they refer to.
+
+As with the Patient, what a slice says depends on the text of its fields alone, and is kept.
+"""
+
+from typing import Any, Final, NamedTuple
+
+from engine.fhir.period import REVERSED, without_reversed
+from engine.fhir.plan import ElementChange, Identity, Keep, ResourceRecord
+from engine.hl7.leaf import Null
+from engine.mapping.language.identifier import Authority, Identifiers
+from engine.mapping.language.reading import Reading
+from engine.mapping.resource.sayings import Sayings
+from engine.mapping.resource.slices import Writer
+from engine.mapping.resource.status import Judge
+
+NUMBER_TYPE: Final = "http://terminology.hl7.org/CodeSystem/v2-0203"
+
+
+class Number(NamedTuple):
+    """A field whose CX is the identity of a resource, and the type (table 0203) that it has as such, `kind` in FHIR."""
+
+    segment: str
+    field: int
+    type_: str
+    kind: dict[str, Any]
+
+
+class Numbers(NamedTuple):
+    """Where the identity comes from: keys, all of them; `others`: the first of these, where no key is valued.
+
+    `listed`: fields whose numbers the resource carries without being found by them.
+    """
+
+    keys: tuple[Number, ...]
+    others: tuple[Number, ...]
+    listed: tuple[Number, ...]
+    merged: tuple[Number, ...]
+
+
+class Said(NamedTuple):
+    """What one slice says: its changes, the warnings that came with them, and the resources it refers to."""
+
+    changes: tuple[ElementChange, ...]
+    warnings: tuple[str, ...]
+    made: tuple[tuple[str, Keep], ...]
+
+
+class ResourceMapping:
+    """One compiled resource file; `holder` is the element that refers to the patient."""
+
+    def __init__(
+        self,
+        type_: str,
+        holder: str,
+        numbers: Numbers,
+        writers: tuple[Writer, ...],
+        judge: Judge | None,
+        identifiers: Identifiers,
+    ) -> None:
+        self.type_ = type_
+        self._holder = holder
+        self._numbers = numbers
+        self._sayings = Sayings(writers, _say)
+        self._judge = judge
+        self._identifiers = identifiers
+
+    def judge(self, reading: Reading) -> Any:
+        """Return how the message moves the resource's status; None where its type has no table."""
+        return self._judge(reading) if self._judge else None
+
+    def record(self, reading: Reading, local: str, patient: str) -> ResourceRecord | None:
+        """Return what the segments at hand say of the resource; None where nothing identifies it.
+
+        What it refers to is added to `reading.made`.
+        """
+        found = self._found(reading, self._numbers.keys)
+        if not found:
+            found = self._found(reading, self._numbers.others)[:1]
+        if not found:
+            return None
+        listed = self._found(reading, self._numbers.listed)
+        identifiers = dict((*found, *listed))
+        return ResourceRecord(
+            self.type_,
+            local,
+            tuple(dict.fromkeys(identity for identity, _ in found)),
+            tuple(identifiers.values()),
+            self._changes(reading),
+            self._holder,
+            patient,
+        )
+
+    def speaks_of(self, reading: Reading) -> bool:
+        """Say whether a segment is there that could identify the resource."""
+        return any(number.segment in reading.first for number in self._numbers.keys)
+
+    def merged(self, reading: Reading) -> tuple[tuple[Identity, dict[str, Any]], ...]:
+        """Return the numbers that MRG lists, of the types by which the segments at hand name the resource.
+
+        A visit that is known by its account number (PID-18) goes by MRG-3, and no other does.
+        """
+        named = next((some for some in (self._numbers.keys, self._numbers.others) if self._found(reading, some)), ())
+        types = {number.type_ for number in named if self._found(reading, (number,))}
+        return self._found(reading, tuple(one for one in self._numbers.merged if one.type_ in types))
+
+    def by_own(self, reading: Reading) -> bool:
+        """Say whether the segments at hand name the resource by a number of its own type, not by what stands in."""
+        numbers = self._numbers
+        own = {number.type_ for number in numbers.keys}
+        return bool(self._found(reading, tuple(one for one in (*numbers.keys, *numbers.others) if one.type_ in own)))
+
+    def _changes(self, reading: Reading) -> tuple[ElementChange, ...]:
+        changes: list[ElementChange] = []
+        for said in self._sayings.said(reading):
+            changes += said.changes
+            if said.warnings:
+                reading.warnings += said.warnings
+            if said.made:
+                reading.made.update(said.made)
+        kept, turned = without_reversed(changes)
+        reading.warnings += [f"{REVERSED} {self.type_}.{name}" for name in turned]
+        return kept
+
+    def _found(self, reading: Reading, numbers: tuple[Number, ...]) -> tuple[tuple[Identity, dict[str, Any]], ...]:
+        found: dict[Identity, dict[str, Any]] = {}
+        for number in numbers:
+            segment = reading.first.get(number.segment)
+            if segment is None or not segment.field(number.field):
+                continue
+            for cells in segment.cells(number.field):
+                value = cells.first[0] if cells.first else ""
+                if isinstance(value, Null) or not value:
+                    continue
+                if self._identifiers.placeholder(value):
+                    reading.warnings.append(f"placeholder-identifier {number.segment}-{number.field}")
+                    continue
+                parts = [cells.leaf(4, part) for part in (1, 2, 3)]
+                authority = Authority(*[part if isinstance(part, str) else "" for part in parts])
+                system = self._identifiers.resource_system(authority, number.type_, reading.facility)
+                found.setdefault(Identity(system, value), {"type": number.kind, "system": system, "value": value})
+        return tuple(found.items())
+
+
+def _say(writer: Writer, reading: Reading) -> Said:
+    warnings, made = reading.warnings, reading.made
+    reading.warnings, reading.made = [], {}
+    changes: list[ElementChange] = []
+    writer.write(reading, changes)
+    said = Said(tuple(changes), tuple(reading.warnings), tuple(reading.made.items()))
+    reading.warnings, reading.made = warnings, made
+    return said

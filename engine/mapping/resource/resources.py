@@ -1,0 +1,179 @@
+"""All resource files beside the Patient's, checked and compiled."""
+
+from collections.abc import Mapping, Set
+from dataclasses import replace
+from typing import Any, Final
+
+from engine.mapping.files.document import Document, Problems
+from engine.mapping.files.reference import elements, nearest
+from engine.mapping.files.table import Table
+from engine.mapping.language.check_path import path_fault
+from engine.mapping.language.expression import FIELD, Field, may_ask_event
+from engine.mapping.language.function import condition_of
+from engine.mapping.language.identifier import Identifiers
+from engine.mapping.language.pointing import SAME, WHOLE
+from engine.mapping.language.reading import Reading
+from engine.mapping.language.scope import Scope
+from engine.mapping.language.template import Compiler
+from engine.mapping.resource.asking import VISIT, Resource, Words
+from engine.mapping.resource.attest import TARGET
+from engine.mapping.resource.lists import SEGMENTS
+from engine.mapping.resource.referred import FROM, makers
+from engine.mapping.resource.resource import NUMBER_TYPE, Number, Numbers, ResourceMapping
+from engine.mapping.resource.slices import Slices
+from engine.mapping.resource.status import status_table
+from engine.mapping.subject.events import EventTable
+
+FILE_KEYS: Final = frozenset(
+    {
+        "resource",
+        "extends",
+        "patient",
+        "identity",
+        "status",
+        "elements",
+        "missing",
+        "late",
+        "new",
+        "merge",
+        "along",
+        "visit",
+        "when",
+    }
+)
+IDENTITY_KEYS: Final = frozenset({"keys", "else", "also", "merged", "type", "types"})
+MERGE_KEYS: Final = frozenset({"to", "part"})
+MISSING_KEYS: Final = frozenset({"flag", "unless"})
+TYPES_TABLE: Final = "identifier-type"
+
+
+def compile_resources(
+    compiler: Compiler, documents: Mapping[str, Document], identifiers: Identifiers, tables: Mapping[str, Table]
+) -> dict[str, Resource]:
+    """Compile every resource file but the Patient's; those that a repetition names first, so that others may refer."""
+    ordered = sorted(documents, key=lambda name: (FROM not in documents[name].value, name != "Organization", name))
+    found: dict[str, Resource] = {}
+    for name in ordered:
+        document = documents[name]
+        if name not in elements():
+            compiler.problem(Scope(document).at("resource"), f"unknown resource {name!r}", nearest(name, elements()))
+        elif FROM in document.value:
+            compiler.makers |= makers(compiler, document, identifiers)
+            compiler.types_by_event |= may_ask_event(document.value)
+        elif name != "Patient" and not {SEGMENTS, TARGET} & document.value.keys():
+            found[name] = _resource(compiler, document, name, identifiers, tables)
+    return found
+
+
+def check_acts(
+    table: EventTable,
+    resources: Mapping[str, Resource],
+    lists: Set[str],
+    along: Set[str],
+    events: Document,
+    problems: Problems,
+) -> None:
+    """Note acts of the event table with resources that have no file, and what is to be sent and has none.
+
+    `along`: types that no act names, and that come with every event.
+    """
+    known = {"Patient", *resources, *lists, *along}
+    for type_ in sorted(table.sent - known):
+        problems.add(events, ("resources",), f"found {type_!r}", nearest(type_, known))
+    for event, rule in table.rules.items():
+        for act in rule.acts:
+            if act.type_ not in resources and act.type_ not in lists:
+                found = f"{act.verb.value} {act.type_.lower()}"
+                problems.add(events, ("events", event, "do"), found, f"no resources/{act.type_.lower()}.yaml")
+        parts = {part for act in rule.acts if act.type_ in resources for part in resources[act.type_].parts}
+        for one in rule.clears if parts else ():
+            if one not in parts:
+                problems.add(events, ("events", event, "clears"), f"found {one!r}", nearest(one, parts))
+
+
+def _resource(
+    compiler: Compiler, document: Document, name: str, identifiers: Identifiers, tables: Mapping[str, Table]
+) -> Resource:
+    scope = Scope(document)
+    value = document.value
+    for key in value:
+        if key not in FILE_KEYS:
+            compiler.problem(scope.at(key), f"unknown key {key!r}", nearest(key, FILE_KEYS))
+    holder = str(value.get("patient") or "")
+    if holder and holder not in elements()[name]:
+        compiler.problem(scope.at("patient"), f"{name} has no element {holder!r}", nearest(holder, elements()[name]))
+    slices = Slices(compiler, document, name)
+    mapping = ResourceMapping(
+        name,
+        holder,
+        _numbers(compiler, scope.at("identity"), value.get("identity"), tables),
+        slices.writers(),
+        status_table(compiler, scope, name),
+        identifiers,
+    )
+    new = compiler.object(value.get("new") or {}, scope.at("new"), name).step
+    if value.get("along") not in {None, "yes", "no"}:
+        compiler.problem(scope.at("along"), f"found {value['along']!r}", "expected yes or no")
+    tests = compiler.guards({"when": value["when"]}, scope) if "when" in value else []
+    when = condition_of(tests[0][0]) if tests else None
+    words = replace(_words(compiler, scope, value, name), parts=slices.parts())
+    refers = any(mark in repr(value["elements"]) for mark in (SAME, *WHOLE))
+    return Resource(mapping, new, words, when, along=value.get("along") == "yes", refers=refers)
+
+
+def _words(compiler: Compiler, scope: Scope, value: dict[str, Any], name: str) -> Words:
+    missing, merged = value.get("missing") or {}, value.get("merge") or {}
+    if isinstance(missing, str):
+        missing = {"flag": missing}
+    for given, keys, key in ((missing, MISSING_KEYS, "missing"), (merged, MERGE_KEYS, "merge")):
+        for one in given:
+            if one not in keys:
+                compiler.problem(scope.at(key, one), f"unknown key {one!r}", nearest(one, keys))
+    part = str(merged.get("part") or "")
+    if part and part not in elements()[name]:
+        compiler.problem(scope.at("merge", "part"), f"{name} has no element {part!r}", nearest(part, elements()[name]))
+    guards = compiler.guards({"unless": missing["unless"]}, scope.at("missing")) if "unless" in missing else []
+    tests = [condition_of(check) for check, _ in guards]
+
+    def warns(_: Any, reading: Reading) -> bool:
+        return not any(test(None, reading) for test in tests)
+
+    flag, late, to = (str(one or "") for one in (missing.get("flag"), value.get("late"), merged.get("to")))
+    return Words(flag, warns, late, to, part, visit=_on_visit(compiler, scope.at("visit"), value.get("visit")))
+
+
+def _on_visit(compiler: Compiler, scope: Scope, value: Any) -> str:
+    """Return the list of the visit that names the resource, empty for none."""
+    name = str(value or "")
+    known = elements()[VISIT]
+    if name and (name not in known or not known[name].many):
+        compiler.problem(scope, f"{VISIT} has no list {name!r}", nearest(name, known))
+    return name
+
+
+def _numbers(compiler: Compiler, scope: Scope, value: Any, tables: Mapping[str, Table]) -> Numbers:
+    if not isinstance(value, dict):
+        compiler.problem(scope, "no identity", "write {keys: [PV1-19], type: VN}")
+        return Numbers((), (), (), ())
+    for key in value:
+        if key not in IDENTITY_KEYS:
+            compiler.problem(scope.at(key), f"unknown key {key!r}", nearest(key, IDENTITY_KEYS))
+    table = tables.get(TYPES_TABLE)
+
+    def numbers(key: str) -> tuple[Number, ...]:
+        found = []
+        given = value.get(key) or []
+        for text in given if isinstance(given, list) else [given]:
+            field = FIELD.fullmatch(str(text))
+            if field is None:
+                compiler.problem(scope.at(key), f"found {text!r}", "expected a field such as PV1-19")
+                continue
+            if fault := path_fault(Field(field[1], int(field[2])), scope):
+                compiler.problem(scope.at(key), *fault)
+            type_ = str((value.get("types") or {}).get(text) or value.get("type") or "")
+            target = table.codes.get(type_) if table else None
+            coding = {"system": NUMBER_TYPE, "code": type_, "display": target.display if target else ""}
+            found.append(Number(field[1], int(field[2]), type_, {"coding": [coding]}))
+        return tuple(found)
+
+    return Numbers(numbers("keys"), numbers("else"), numbers("also"), numbers("merged"))

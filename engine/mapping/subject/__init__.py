@@ -1,0 +1,1 @@
+"""Whom a message speaks of, and what is to be done."""

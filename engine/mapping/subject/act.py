@@ -1,0 +1,72 @@
+"""What an event does with a resource beside the Patient: a verb and the resource's name, `update encounter`."""
+
+from enum import StrEnum
+from typing import Any, Final, NamedTuple
+
+from engine.mapping.files.document import Document, Problems
+from engine.mapping.files.reference import elements, nearest
+
+PATIENT: Final = "Patient"
+PATIENTS: Final = frozenset({"patient", "patients", "identifiers"})
+
+
+class Verb(StrEnum):
+    """What is done with a resource.
+
+    `upsert`: created if unknown, else brought to what the message says. `update`: the same, and flagged where it has
+    to be created, for the event speaks of a known one. `cancel`: an unknown one is left alone. `renumber`: found by
+    the number in MRG, too, which becomes an old one. `merge`: MRG's is entered in error, and part of the other from
+    then on. `move`: it belonged to the patient in MRG until now.
+    """
+
+    UPSERT = "upsert"
+    UPDATE = "update"
+    CANCEL = "cancel"
+    RENUMBER = "renumber"
+    MERGE = "merge"
+    MOVE = "move"
+
+
+# Verbs of events that say what something is called or whose it is, and nothing else of it.
+OF_IDENTITY: Final = frozenset({Verb.RENUMBER, Verb.MERGE, Verb.MOVE})
+
+
+class Act(NamedTuple):
+    """One verb and the FHIR type that it is done with."""
+
+    verb: Verb
+    type_: str
+
+
+def parted(given: Any) -> tuple[list[Any], list[str]]:
+    """Return what `do` says of the patient, and what it says of other resources."""
+    texts = given if isinstance(given, list) else [given]
+    patient = [one for one in texts if str(one).rpartition(" ")[2] in PATIENTS]
+    return patient, [str(one) for one in texts if one not in patient]
+
+
+def identity_acts(texts: list[str]) -> list[str]:
+    """Return the types of what an event merges, moves or renumbers."""
+    types = {name.lower(): name for name in elements()}
+    named = (text.partition(" ") for text in texts)
+    return [types[name] for verb, _, name in named if verb in OF_IDENTITY and name in types]
+
+
+def read_acts(
+    texts: list[str], sent: frozenset[str], document: Document, path: tuple[str | int, ...], problems: Problems
+) -> tuple[Act, ...]:
+    """Return the acts that an event's `do` names, but those with resources that are not sent (empty: all are)."""
+    types = {name.lower(): name for name in elements()}
+    acts: list[Act] = []
+    for text in texts:
+        verb, _, name = text.partition(" ")
+        if verb not in set(Verb):
+            problems.add(document, path, f"found {text!r}", nearest(verb, {one.value for one in Verb}))
+        elif name not in types:
+            problems.add(document, path, f"found {text!r}", nearest(name, set(types)))
+        elif sum(one.rpartition(" ")[2] == name for one in texts) > 1:
+            expected = f"say once what is done with the {name}"
+            problems.add(document, path, f"{name} a second time", expected)
+        elif not sent or types[name] in sent:
+            acts.append(Act(Verb(verb), types[name]))
+    return tuple(acts)

@@ -1,0 +1,286 @@
+"""The event table: which trigger event does what, and by which named rule."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from enum import StrEnum
+from typing import Any, Final
+
+from engine.mapping.files.document import Document, Problems
+from engine.mapping.files.reference import nearest
+from engine.mapping.language.expression import FIELD
+from engine.mapping.language.identifier import MERGED, URI, IdentityRules, Preference
+from engine.mapping.subject.act import Act, Verb, identity_acts, parted, read_acts
+
+TOP_KEYS: Final = frozenset(
+    {"mapping", "extends", "assume", "identity", "placeholder_people", "historic", "resources", "events", "others"},
+)
+RULE_KEYS: Final = frozenset({"rule", "do", "if_absent", "reactivate", "clears", "each", "skip", "unhandled"})
+IDENTITY_KEYS: Final = frozenset({"from", "untyped", "not_identity", "prefer", "placeholders", "systems"})
+HISTORIC_KEYS: Final = frozenset({"field", "value", "rule"})
+PEOPLE_KEYS: Final = frozenset({"names", "beginnings", "birth_dates"})
+
+
+class Doing(StrEnum):
+    """What an event does."""
+
+    UPSERT = "upsert patient"
+    UPDATE = "update patient"
+    IDENTIFY = "identify patient"
+    DELETE = "delete patient"
+    MERGE = "merge patient"
+    RENAME = "rename patient"
+    LINK = "link patients"
+    UNLINK = "unlink patients"
+    MOVE = "move identifiers"
+    SKIP = "skip"
+    UNHANDLED = "unhandled"
+
+
+# What nothing else can be done beside.
+ALONE: Final = frozenset({Doing.MERGE, Doing.RENAME, Doing.LINK, Doing.UNLINK, Doing.MOVE})
+DATE: Final = re.compile(r"\d{4}(-\d{2}(-\d{2})?)?")
+# What lists nothing and brings nothing along: of the patient there is nothing more to be said.
+BARE: Final = frozenset({Doing.IDENTIFY, Doing.DELETE})
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One row of the event table; `create`: a patient who is unknown is made; `reactivate`: an inactive one woken.
+
+    `ignore`: with an unknown patient nothing is done at all. `acts`: what is done with other resources; `clears`: the
+    elements of these that the event removes. `each`: all of it once for each PID. `thin`: the PID says whom it is
+    about, and no more (`identify patient`, merges, moves and changes of number); `unsent`: what it speaks of then and
+    what is not sent.
+    """
+
+    name: str
+    doing: Doing
+    create: bool = True
+    reactivate: bool = False
+    ignore: bool = False
+    acts: tuple[Act, ...] = ()
+    clears: tuple[str, ...] = ()
+    each: bool = False
+    thin: bool = False
+    unsent: tuple[str, ...] = ()
+
+    @property
+    def merges(self) -> bool:
+        """Whether something of one patient is merged into another of its kind."""
+        return any(act.verb is Verb.MERGE for act in self.acts)
+
+    @property
+    def moves(self) -> bool:
+        """Whether something is moved from one patient to another."""
+        return any(act.verb is Verb.MOVE for act in self.acts)
+
+
+@dataclass(frozen=True, slots=True)
+class Historic:
+    """What marks a movement of the past: a field's first component has this value; `rule` then holds, for movements."""
+
+    segment: str
+    number: int
+    value: str
+    rule: Rule
+
+
+@dataclass(frozen=True, slots=True)
+class People:
+    """Names and birth dates that stand for nobody in particular; names in capitals."""
+
+    names: frozenset[str] = frozenset()
+    beginnings: tuple[str, ...] = ()
+    birth_dates: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class EventTable:
+    """Everything the event file says; `sent`: the types of resources that go out, empty: all that the events name.
+
+    `assume`: names of coding systems, and what this feed means by them.
+    """
+
+    rules: dict[str, Rule]
+    others: Rule
+    identity: IdentityRules
+    people: People
+    historic: Historic | None = None
+    sent: frozenset[str] = frozenset()
+    assume: Mapping[str, str] = field(default_factory=dict)
+
+
+def make_event_table(document: Document, problems: Problems) -> EventTable:
+    """Read the event file; what is wrong goes to `problems`."""
+    value = document.value
+    _known(value, TOP_KEYS, document, (), problems)
+    events = _map(value, "events", document, problems)
+    rules = {event: rule for event in events if (rule := _rule(event, events[event], document, problems))}
+    if not rules and value:
+        problems.add(document, ("events",), "no events", "map at least one event")
+    others = Rule(str(value.get("others") or "unknown-event"), Doing.UNHANDLED)
+    identity, people = _identity(document, problems), _people(document, problems)
+    sent = frozenset(_strings(value.get("resources")))
+    return EventTable(
+        rules, others, identity, people, _historic(document, problems), sent, _map(value, "assume", document, problems)
+    )
+
+
+def _rule(event: str, value: Any, document: Document, problems: Problems) -> Rule | None:
+    path = ("events", event)
+    if not (len(event) == 3 and event[0] in "AZ" and event[1:].isdigit()):
+        problems.add(document, path, f"unknown event {event!r}", "expected a trigger event such as A01")
+    if not isinstance(value, dict):
+        problems.add(document, path, "no rule", "write {do: upsert patient}, {skip: RULE} or {unhandled: RULE}")
+        return None
+    _known(value, RULE_KEYS, document, path, problems)
+    given = [key for key in ("do", "skip", "unhandled") if value.get(key)]
+    if len(given) != 1:
+        problems.add(
+            document, path, "found " + (" and ".join(given) or "nothing to do"), "give one of do, skip, unhandled"
+        )
+        return None
+    if given[0] != "do":
+        return Rule(str(value[given[0]]), Doing(given[0]))
+    return _doing(event, value, document, problems)
+
+
+def _doing(event: str, value: dict[str, Any], document: Document, problems: Problems) -> Rule | None:
+    path = ("events", event)
+    doings = set(Doing) - {Doing.SKIP, Doing.UNHANDLED}
+    given, others = parted(value["do"])
+    do = given[0] if len(given) == 1 else None
+    if do not in doings:
+        problems.add(document, (*path, "do"), *_undone(given, others, doings))
+        return None
+    if others and do in ALONE:
+        problems.add(document, (*path, "do"), f"{others[0]!r} beside {do!r}", "nothing else is done by such an event")
+    if value.get("clears") and not others:
+        expected = "say what it is cleared from, as in do: [update patient, update encounter]"
+        problems.add(document, (*path, "clears"), "nothing that could be cleared", expected)
+    absent, reactivate = value.get("if_absent") or "create", value.get("reactivate") or "no"
+    if absent not in {"create", "hold", "ignore"}:
+        problems.add(document, (*path, "if_absent"), f"found {absent!r}", "expected create, hold or ignore")
+    each = value.get("each")
+    if each not in {None, "PID"}:
+        problems.add(document, (*path, "each"), f"found {each!r}", "expected PID")
+    if reactivate not in {"yes", "no"}:
+        problems.add(document, (*path, "reactivate"), f"found {reactivate!r}", "expected yes or no")
+    sent = frozenset(_strings(document.value.get("resources")))
+    return Rule(
+        str(value.get("rule") or event),
+        Doing(do),
+        absent == "create",
+        reactivate == "yes",
+        absent == "ignore",
+        read_acts(others, sent, document, (*path, "do"), problems),
+        tuple(_strings(value.get("clears"))),
+        each == "PID",
+        thin=do == Doing.IDENTIFY or bool(identity_acts(others)),
+        unsent=tuple(name for name in identity_acts(others) if sent and name not in sent),
+    )
+
+
+def _undone(given: list[Any], others: list[str], doings: set[Doing]) -> tuple[str, str]:
+    """Return what is wrong where an event's `do` does not say once what is done with the patient."""
+    if len(given) == 1:
+        return f"found {given[0]!r}", nearest(str(given[0]), doings)
+    if given:
+        return "found " + " and ".join(map(repr, given)), "say once what is done with the patient"
+    near = next((one for one in others if one.lower() in doings), "")
+    if near or not others:
+        return f"found {near!r}", nearest(near.lower(), doings)
+    doubtful = next((one for one in others if get_close_matches(one, doings, n=1, cutoff=0.8)), "")
+    if doubtful:
+        return f"found {doubtful!r}", nearest(doubtful, doings)
+    return f"found {others[0]!r} alone", "say what is done with the patient, too: [update patient, ...]"
+
+
+def _historic(document: Document, problems: Problems) -> Historic | None:
+    value = _map(document.value, "historic", document, problems)
+    if not value:
+        return None
+    _known(value, HISTORIC_KEYS, document, ("historic",), problems)
+    field = FIELD.fullmatch(str(value.get("field") or ""))
+    if field is None or not value.get("value") or not value.get("rule"):
+        problems.add(document, ("historic",), "not whole", "write {field: ZBE-5, value: Y, rule: historic-movement}")
+        return None
+    return Historic(field[1], int(field[2]), str(value["value"]), Rule(str(value["rule"]), Doing.UPDATE))
+
+
+def _identity(document: Document, problems: Problems) -> IdentityRules:
+    value = _map(document.value, "identity", document, problems)
+    _known(value, IDENTITY_KEYS, document, ("identity",), problems)
+    fields = tuple(_strings(value.get("from") or "PID-3"))
+    for name in fields:
+        if name not in MERGED:
+            problems.add(document, ("identity", "from"), f"found {name!r}", "expected PID-3, PID-2 or PID-4")
+    prefer: list[Preference] = []
+    wishes = value.get("prefer") or []
+    for number, wish in enumerate(wishes if isinstance(wishes, list) else [wishes]):
+        path = ("identity", "prefer", number)
+        if not isinstance(wish, dict):
+            problems.add(document, path, f"found {wish!r}", "expected {authority: NAME, type: CODE}")
+            continue
+        _known(wish, frozenset({"authority", "type"}), document, path, problems)
+        line = Preference(wish.get("authority") or "", wish.get("type") or "")
+        if any(_covers(earlier, line) for earlier in prefer):
+            problems.add(document, path, "a line that is never reached", "an earlier one takes all of it; reorder them")
+        prefer.append(line)
+    return IdentityRules(
+        fields=fields,
+        not_identity=frozenset(_strings(value.get("not_identity"))),
+        prefer=tuple(prefer),
+        untyped=str(value.get("untyped") or ""),
+        placeholders=frozenset(_strings(value.get("placeholders"))),
+        systems=_systems(value, document, problems),
+    )
+
+
+def _systems(value: dict[str, Any], document: Document, problems: Problems) -> dict[str, str]:
+    found = _map(value, "systems", document, problems, ("identity",))
+    for type_, uri in found.items():
+        if not URI.fullmatch(str(uri)):
+            problems.add(document, ("identity", "systems", type_), f"found {uri!r}", "expected an absolute URI")
+    return dict(found)
+
+
+def _covers(earlier: Preference, later: Preference) -> bool:
+    return earlier.authority in {"", later.authority} and earlier.type_ in {"", later.type_}
+
+
+def _people(document: Document, problems: Problems) -> People:
+    value = _map(document.value, "placeholder_people", document, problems)
+    _known(value, PEOPLE_KEYS, document, ("placeholder_people",), problems)
+    for date in _strings(value.get("birth_dates")):
+        if not DATE.fullmatch(date):
+            problems.add(document, ("placeholder_people", "birth_dates"), f"found {date!r}", "expected 1900-01-01")
+    return People(
+        frozenset(name.upper() for name in _strings(value.get("names"))),
+        tuple(name.upper() for name in _strings(value.get("beginnings"))),
+        frozenset(_strings(value.get("birth_dates"))),
+    )
+
+
+def _strings(value: Any) -> list[str]:
+    return [str(item) for item in value] if isinstance(value, list) else [] if value is None else [str(value)]
+
+
+def _map(
+    value: dict[str, Any], key: str, document: Document, problems: Problems, within: tuple[str, ...] = ()
+) -> dict[str, Any]:
+    found = value.get(key)
+    if found is None or isinstance(found, dict):
+        return found or {}
+    problems.add(document, (*within, key), f"found {found!r}", "expected a map")
+    return {}
+
+
+def _known(
+    value: dict[str, Any], keys: frozenset[str], document: Document, path: tuple[str | int, ...], problems: Problems
+) -> None:
+    for key in value:
+        if key not in keys:
+            problems.add(document, (*path, key), f"unknown key {key!r}", nearest(key, keys))

@@ -1,0 +1,115 @@
+"""Merges: which identity of MRG goes into which of PID.
+
+Paired by the same system, then the same type, else by position; of the pairs the one that the mapping prefers is
+merged. A number that stands on both sides, but not in that pair, tells nothing and is left out of both. In what order
+a side lists its numbers decides nothing but which of equal ones leads.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from engine.fhir.plan import Identity
+from engine.hl7.finding import ErrorCode, Finding
+from engine.mapping.language.identifier import Found
+
+
+class Pair(NamedTuple):
+    """The pair to be merged, and all identities of either side that tell the two apart, the pair's own first."""
+
+    source: Found
+    target: Found
+    sources: tuple[Found, ...]
+    targets: tuple[Found, ...]
+
+
+def pair(sources: Sequence[Found], targets: Sequence[Found]) -> Pair | None:
+    """Return what is to be merged; None where a side is empty. The pair may be of one and the same identity."""
+    left, right = _apart(sources, targets), _apart(targets, sources)
+    pairs = _pairs(left, right)
+    if not pairs:
+        return None
+    shared = {found.identity for found in left} & {found.identity for found in right}
+
+    def rank(one: tuple[Found, Found]) -> tuple[int, bool, int]:
+        return one[1].rank, _same_identity(*one), sum(side.identity in shared for side in one)
+
+    source, target = min(pairs, key=rank)
+    return Pair(source, target, _side(source, left, shared), _side(target, right, shared))
+
+
+def judge(found: Pair) -> Finding | None:
+    """Return what forbids a merge: one identity on both sides, or an authority that the channel does not name."""
+    places = (f"{found.target.location}.1", f"{found.source.location}.1")
+    if found.source.identity == found.target.identity:
+        return Finding(ErrorCode.DUPLICATE_KEY, "self-merge", places, "surviving and merged identifier are the same")
+    unnamed = tuple(f"{one.location}.4" for one in (found.target, found.source) if not one.system.configured)
+    if unnamed:
+        text = "a merge needs assigning authorities that the channel names"
+        return Finding(ErrorCode.UNKNOWN_KEY, "unknown-authority", unnamed, text)
+    return None
+
+
+def _side(chosen: Found, side: Sequence[Found], shared: set[Identity]) -> tuple[Found, ...]:
+    """Return the chosen number and what names its side, too; of its kind all, where it stands on both sides itself."""
+    known = shared - {one.identity for one in side if chosen.identity in shared and _kind(one) == _kind(chosen)}
+    others = (one for one in side if one.identity != chosen.identity and one.identity not in known)
+    return (chosen, *others)
+
+
+def _apart(side: Sequence[Found], other: Sequence[Found]) -> list[Found]:
+    """Return what one side lists and the other does not; of one system and type all, where the other lists them all."""
+    listed = {one.identity for one in other}
+    apart = {_kind(one) for one in side if one.identity not in listed}
+    return [one for one in side if one.identity not in listed or _kind(one) not in apart]
+
+
+def _pairs(sources: Sequence[Found], targets: Sequence[Found]) -> list[tuple[Found, Found]]:
+    """Return the pairs; by position only where no two different numbers go together otherwise."""
+    left, right = _preferred(sources, targets), _preferred(targets, sources)
+    pairs: list[tuple[Found, Found]] = []
+    for same in (_same_number, _same_kind, _same_identity, _same_system, _same_type):
+        for target in tuple(right):
+            source = next((one for one in left if same(one, target)), None)
+            if source is not None:
+                pairs.append((source, target))
+                left.remove(source)
+                right.remove(target)
+    if all(_same_identity(*one) for one in pairs):
+        count = min(len(left), len(right))
+        pairs += zip(_as_sent(left[:count]), _as_sent(right[:count]), strict=True)
+    return pairs
+
+
+def _preferred(side: Sequence[Found], other: Sequence[Found]) -> list[Found]:
+    listed = {one.identity for one in other}
+    return sorted(
+        _as_sent(side), key=lambda one: (one.rank, not one.system.configured, one.identity in listed, one.type_)
+    )
+
+
+def _as_sent(side: Sequence[Found]) -> list[Found]:
+    return sorted(side, key=lambda one: (one.place, one.repetition))
+
+
+def _kind(one: Found) -> tuple[str, str]:
+    return (one.system.uri, one.type_)
+
+
+def _same_number(one: Found, other: Found) -> bool:
+    return one.identity == other.identity and one.type_ == other.type_
+
+
+def _same_kind(one: Found, other: Found) -> bool:
+    return _kind(one) == _kind(other)
+
+
+def _same_identity(one: Found, other: Found) -> bool:
+    return one.identity == other.identity
+
+
+def _same_system(one: Found, other: Found) -> bool:
+    return one.system.uri == other.system.uri
+
+
+def _same_type(one: Found, other: Found) -> bool:
+    return bool(one.type_) and one.type_ == other.type_
