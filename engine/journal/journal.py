@@ -14,15 +14,15 @@ from typing import Any, Final, TypeVar, cast
 import orjson
 
 from engine.errors import JournalError
-from engine.journal import memory
-from engine.journal.acts import Asked
 from engine.journal.entry import AckOutcome, Claimed, Intent, KnownIdentity, NewEntry, Recorded, Settlement
-from engine.journal.lock import FolderLock
+from engine.journal.file.lock import FolderLock
+from engine.journal.file.reserve import DiskReserve
+from engine.journal.file.sealing import configured
 from engine.journal.moment import to_micros
-from engine.journal.operation import Kind, Operation, Result, Rooms, acknowledge
-from engine.journal.reserve import DiskReserve
-from engine.journal.sealing import configured
-from engine.journal.writer import Writer
+from engine.journal.state import memory
+from engine.journal.write.job import Kind, Operation, Result, Rooms, acknowledge
+from engine.journal.write.operations import Asked
+from engine.journal.write.writer import Writer
 from engine.sqlite import Connection
 
 LAZY_SECONDS: Final = 0.2

@@ -12,10 +12,10 @@ from engine.config.channel import Channel
 from engine.config.retention import Kept as Days
 from engine.config.retention import Retention
 from engine.errors import ClockAheadError, place_of
-from engine.journal import clocks
+from engine.journal.care.retention import Kept, Rules, prune
+from engine.journal.claim import clocks
 from engine.journal.entry import State
 from engine.journal.journal import Journal
-from engine.journal.retention import Kept, Rules, prune
 from engine.pipeline.feed import Feeds
 
 EVERY_SECONDS: Final = 3600.0

@@ -17,7 +17,7 @@ from engine.fhir.plan import Merge, Plan
 from engine.hl7.message import Message
 from engine.journal.entry import Claimed, State
 from engine.journal.journal import Journal
-from engine.journal.pausing import Pause
+from engine.journal.state.pausing import Pause
 from engine.pipeline.alerts.kind import PauseReason
 from engine.pipeline.completing import LACKING, NOTE, completed
 from engine.pipeline.conduct import Conduct

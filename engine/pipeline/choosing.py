@@ -8,9 +8,9 @@ from engine.deliver.verdict import VerdictKind
 from engine.errors import ForbiddenMoveError, MappingError, MessageError, UsageError
 from engine.fhir.plan import Plan
 from engine.journal.entry import State
-from engine.journal.memory import choose
-from engine.journal.operation import Rooms
-from engine.journal.views import DeliveryView, EntryView
+from engine.journal.read.views import DeliveryView, EntryView
+from engine.journal.state.memory import choose
+from engine.journal.write.job import Rooms
 from engine.pipeline.desk import Desk
 from engine.pipeline.judgement import read_message
 from engine.pipeline.memory import DestinationMemory

@@ -11,12 +11,12 @@ from typing import Final
 from engine.config.channel import Mode
 from engine.errors import ForbiddenMoveError, UsageError
 from engine.hl7.header import read_header
-from engine.journal.acts import Asked
 from engine.journal.entry import AckOutcome, NewEntry, State
 from engine.journal.journal import Journal
-from engine.journal.reading import Reader
-from engine.journal.runs import standing
-from engine.journal.views import EntryView
+from engine.journal.read.reading import Reader
+from engine.journal.read.views import EntryView
+from engine.journal.write.bulk_replay import standing
+from engine.journal.write.operations import Asked
 from engine.pipeline.dispatch import Dispatch
 from engine.pipeline.entries import Arrival, entry_of
 from engine.pipeline.feed import Feed, Feeds

@@ -17,9 +17,9 @@ from engine import telemetry
 from engine.config.destination import Destination as Settings
 from engine.deliver.destination import Destination
 from engine.errors import DeliveryError, DestinationError
-from engine.journal import proving
 from engine.journal.entry import Claimed
 from engine.journal.journal import Journal
+from engine.journal.state import proving
 from engine.pipeline.carrying import Carrier
 from engine.pipeline.conduct import Condition, Conduct
 from engine.pipeline.memory import DestinationMemory

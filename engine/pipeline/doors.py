@@ -11,9 +11,9 @@ from engine import telemetry
 from engine.config.channel import Channel
 from engine.config.door import Mllp
 from engine.errors import AdtEngineError
-from engine.journal import pausing
 from engine.journal.journal import Journal
-from engine.journal.pausing import Stopped
+from engine.journal.state import pausing
+from engine.journal.state.pausing import Stopped
 from engine.pipeline.intake import Intake
 from engine.receive.listener import Door, Listening, listen
 from engine.receive.tls import Certificates

@@ -8,7 +8,7 @@ import orjson
 from engine.errors import EditError, ForbiddenMoveError, MessageError
 from engine.hl7.edit import FieldChange, edited, written
 from engine.journal.entry import UNFINISHED, State
-from engine.journal.views import EntryView
+from engine.journal.read.views import EntryView
 from engine.pipeline.desk import Desk, judge_bytes
 from engine.pipeline.feed import Feed
 from engine.pipeline.judgement import read_message

@@ -13,8 +13,8 @@ from engine.config.alerting import Alerting
 from engine.config.destination import Destination as Settings
 from engine.deliver.destination import Destination
 from engine.errors import AdtEngineError, ConfigurationError, Problem, StartError, brief, place_of
-from engine.journal import backlog
 from engine.journal.journal import Journal
+from engine.journal.read import backlog
 from engine.pipeline.alerts.book import AlertBook
 from engine.pipeline.configuration import Configuration, Examined, Files, examine
 from engine.pipeline.desk import Desk

@@ -18,9 +18,9 @@ from engine.acknowledge.mode import Mode, mode_of
 from engine.errors import DiskReserveError, JournalError, place_of
 from engine.hl7.finding import ErrorCode, Finding
 from engine.hl7.header import Header, read_header
-from engine.journal import backlog
 from engine.journal.entry import AckOutcome, Recorded, State
 from engine.journal.journal import Journal
+from engine.journal.read import backlog
 from engine.pipeline.application import Awaited, application_ack, standing
 from engine.pipeline.entries import Arrival, entry_of, fragment_of
 from engine.pipeline.feed import Feed

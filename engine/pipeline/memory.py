@@ -9,7 +9,7 @@ from engine.deliver.verdict import Known
 from engine.fhir.plan import Identity, Plan
 from engine.journal.entry import Settlement
 from engine.journal.journal import Journal
-from engine.journal.memory import survivor
+from engine.journal.state.memory import survivor
 from engine.mapping.subject.subject import lane_key
 
 REMEMBERED: Final = 50_000

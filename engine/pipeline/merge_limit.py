@@ -9,9 +9,9 @@ from functools import partial
 from typing import Final
 
 from engine.config.channel import Channel
-from engine.journal import merging
 from engine.journal.journal import Journal
-from engine.journal.merging import Counted, MergesHeld
+from engine.journal.state import merging
+from engine.journal.state.merging import Counted, MergesHeld
 
 CEILING: Final = 10
 MOST_COUNTED: Final = 20_000

@@ -6,9 +6,9 @@ from functools import partial
 from typing import Final
 
 from engine import telemetry
-from engine.journal import pausing
 from engine.journal.journal import Journal
-from engine.journal.pausing import Pause
+from engine.journal.state import pausing
+from engine.journal.state.pausing import Pause
 
 STORM_LANES: Final = 50
 STORM_WINDOW: Final = timedelta(minutes=5)

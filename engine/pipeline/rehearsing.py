@@ -9,8 +9,8 @@ from engine.fhir.plan import Plan
 from engine.hl7.edit import FieldChange, differences
 from engine.hl7.finding import Finding
 from engine.hl7.message import Message
-from engine.journal.acts import overtaken_at
 from engine.journal.entry import State
+from engine.journal.write.operations import overtaken_at
 from engine.pipeline.desk import Desk, judge_bytes
 from engine.pipeline.feed import Feed
 from engine.pipeline.judgement import read_message

@@ -8,9 +8,9 @@ from typing import Final
 
 from engine import fault, telemetry
 from engine.errors import ForbiddenMoveError, JournalError, place_of
-from engine.journal import runs
 from engine.journal.entry import State
-from engine.journal.runs import Item, Next, Run, RunKind, RunState
+from engine.journal.write import bulk_replay
+from engine.journal.write.bulk_replay import Item, Next, Run, RunKind, RunState
 from engine.pipeline.desk import Desk, judged_anew
 
 MOST_RUNS: Final = 4
@@ -32,17 +32,17 @@ class Replays:
 
     async def recall(self) -> None:
         """Go on with what ran when the engine ended."""
-        for number in await self._desk.journal.write(runs.recall):
+        for number in await self._desk.journal.write(bulk_replay.recall):
             self._go(number)
 
     async def start(self, run: Run, seqs: Sequence[int]) -> Run:
         """Begin a run over entries and return it; ForbiddenMoveError where too many run already."""
         self._check_room()
         journal = self._desk.journal
-        number = await journal.write(partial(runs.begin, run=run))
+        number = await journal.write(partial(bulk_replay.begin, run=run))
         for at in range(0, len(seqs), CHUNK):
-            await journal.write(partial(runs.fill, run=number, seqs=seqs[at : at + CHUNK]))
-        await journal.write(partial(runs.filled, run=number))
+            await journal.write(partial(bulk_replay.fill, run=number, seqs=seqs[at : at + CHUNK]))
+        await journal.write(partial(bulk_replay.filled, run=number))
         self._go(number)
         return await self.show(number)
 
@@ -50,7 +50,7 @@ class Replays:
         """Stop a run; what it has taken up goes on. UnknownRunError where there is none."""
         await self.show(number)
         await self._cancel(number)
-        await self._desk.journal.write(partial(runs.stop, run=number, at=self._desk.clock()))
+        await self._desk.journal.write(partial(bulk_replay.stop, run=number, at=self._desk.clock()))
         return await self.show(number)
 
     async def resume(self, number: int) -> Run:
@@ -59,18 +59,21 @@ class Replays:
         if number in self._tasks:
             return run
         self._check_room()
-        if not await self._desk.journal.write(partial(runs.resume, run=number)) and run.state is not RunState.RUNNING:
+        if (
+            not await self._desk.journal.write(partial(bulk_replay.resume, run=number))
+            and run.state is not RunState.RUNNING
+        ):
             raise ForbiddenMoveError(f"run {number} has ended: start another one")
         self._go(number)
         return await self.show(number)
 
     async def show(self, number: int) -> Run:
         """Return a run; UnknownRunError where there is none."""
-        return await asyncio.to_thread(runs.look, self._desk.folder, partial(runs.show, run=number))
+        return await asyncio.to_thread(bulk_replay.look, self._desk.folder, partial(bulk_replay.show, run=number))
 
     async def listed(self, most: int) -> tuple[Run, ...]:
         """Return the newest runs."""
-        return await asyncio.to_thread(runs.look, self._desk.folder, partial(runs.listed, most=most))
+        return await asyncio.to_thread(bulk_replay.look, self._desk.folder, partial(bulk_replay.listed, most=most))
 
     async def close(self) -> None:
         """End the tasks; the next start goes on with the runs."""
@@ -100,28 +103,28 @@ class Replays:
         except Exception as error:  # noqa: BLE001 - a fault of ours ends the run, not the engine; it can be resumed
             _log.error("run broken off", count=number, error=type(error).__name__, point=place_of(error))
             with contextlib.suppress(JournalError):
-                await self._desk.journal.write(partial(runs.stop, run=number, at=self._desk.clock()))
+                await self._desk.journal.write(partial(bulk_replay.stop, run=number, at=self._desk.clock()))
 
     async def _take_up(self, run: Run) -> None:
         journal = self._desk.journal
         most = max(1, round(run.rate * TURN_SECONDS))
-        while batch := await journal.read(partial(runs.upcoming, run=run.number, most=most)):
+        while batch := await journal.read(partial(bulk_replay.upcoming, run=run.number, most=most)):
             items = [await self._item(run, one) for one in batch]
             fault.point("F19")
             at = self._desk.clock()
-            await journal.act(partial(runs.take_up, run=run, items=items, at=at))
+            await journal.act(partial(bulk_replay.take_up, run=run, items=items, at=at))
             self._desk.wake()
             await asyncio.sleep(len(batch) / run.rate)
             await self._settled(run, MOST_MOVING)
         await self._settled(run, 0)
-        await journal.write(partial(runs.end, run=run.number, at=self._desk.clock()))
+        await journal.write(partial(bulk_replay.end, run=run.number, at=self._desk.clock()))
         _log.info("run ended", count=(await self.show(run.number)).total)
 
     async def _settled(self, run: Run, most: int) -> None:
         """Wait until at most so many entries of a run move; note how the others ended."""
-        while await self._desk.journal.read(partial(runs.moving, run=run)) > most:  # noqa: ASYNC110 - others settle them
+        while await self._desk.journal.read(partial(bulk_replay.moving, run=run)) > most:  # noqa: ASYNC110 - others settle them
             await asyncio.sleep(REST_SECONDS)
-        await self._desk.journal.write(partial(runs.settle, run=run))
+        await self._desk.journal.write(partial(bulk_replay.settle, run=run))
 
     async def _item(self, run: Run, one: Next) -> Item:
         desk = self._desk

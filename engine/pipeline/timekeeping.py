@@ -7,7 +7,7 @@ from functools import partial
 from typing import Final
 
 from engine import telemetry
-from engine.journal import clocks
+from engine.journal.claim import clocks
 from engine.journal.journal import Journal
 
 # Less is what time services correct by.

@@ -20,12 +20,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from engine.journal.database import open_writer
 from engine.journal.entry import State
+from engine.journal.file.database import open_writer
+from engine.journal.file.tables import search
 from engine.journal.moment import to_micros
-from engine.journal.reading import Filters, Reader
-from engine.journal.tables import search
-from engine.journal.texts import Indexing, open_index
+from engine.journal.read.reading import Filters, Reader
+from engine.journal.read.texts import Indexing, open_index
 from engine.sqlite import Connection
 
 BEGIN: Final = datetime(2025, 1, 1, tzinfo=UTC)

@@ -3,7 +3,7 @@
 import contextlib
 from pathlib import Path
 
-from engine.journal.database import FILE, sqlite3
+from engine.journal.file.database import FILE, sqlite3
 from engine.ops.sender.line import send_messages
 from tests.flow.rig import running
 from tests.ops.at_work import message

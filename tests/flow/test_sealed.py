@@ -12,8 +12,8 @@ import orjson
 import pytest
 
 from engine.config.settings import child_environment
-from engine.journal.database import FILE, sqlite3
-from engine.journal.sealing import KEY_FILE_VARIABLE, new_key
+from engine.journal.file.database import FILE, sqlite3
+from engine.journal.file.sealing import KEY_FILE_VARIABLE, new_key
 from engine.ops.sender.line import send_messages
 from tests.flow.rig import SECRET, SYSTEM, Rig, running
 from tests.ops.command import command

@@ -9,7 +9,7 @@ from typing import Any
 
 from engine.journal.entry import AckOutcome, Claimed, Intent, NewEntry, Outcome, Settlement, State
 from engine.journal.journal import Journal
-from engine.journal.reading import Filters
+from engine.journal.read.reading import Filters
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 LATE = NOW + timedelta(hours=1)

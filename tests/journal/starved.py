@@ -13,7 +13,7 @@ from typing import Final
 
 from engine.errors import DiskReserveError
 from engine.journal.journal import Journal
-from engine.journal.writer import IDLE_SECONDS
+from engine.journal.write.writer import IDLE_SECONDS
 from tests.journal.desk import NOW, Outcome, entry, intent, settlement
 from tests.journal.lives import tell
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import structlog.testing
 
-from engine.journal import clocks
+from engine.journal.claim import clocks
 from engine.pipeline import care
 from tests.journal.desk import NOW, Desk, open_desk
 

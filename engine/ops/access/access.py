@@ -12,10 +12,10 @@ from functools import partial
 from typing import Any, Final
 
 from engine import telemetry
-from engine.journal import accounts, audit, sessions
-from engine.journal.audit import AuditRecord
+from engine.journal.access import accounts, audit, sessions
+from engine.journal.access.audit import AuditRecord
+from engine.journal.access.sessions import SessionRow
 from engine.journal.journal import Journal
-from engine.journal.sessions import SessionRow
 from engine.ops.access import totp
 from engine.ops.access.actor import Actor
 from engine.ops.access.entering import Attempt, Entry, digest_of, enrol, enter, refuse_known

@@ -4,9 +4,9 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from engine.errors import AccessError, ForbiddenActError, UsageError
-from engine.journal import accounts, sessions
-from engine.journal.accounts import Account, AccountState
-from engine.journal.sessions import TokenRow
+from engine.journal.access import accounts, sessions
+from engine.journal.access.accounts import Account, AccountState
+from engine.journal.access.sessions import TokenRow
 from engine.ops.access.actor import Actor
 from engine.ops.access.invitation import NOBODY_YET
 from engine.ops.access.naming import RULE, folded, is_name

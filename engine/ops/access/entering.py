@@ -7,10 +7,10 @@ from typing import Final
 
 import orjson
 
-from engine.journal import accounts, audit, sessions
-from engine.journal.accounts import Account, AccountState
-from engine.journal.audit import AuditOutcome, AuditRecord
-from engine.journal.sessions import SessionRow
+from engine.journal.access import accounts, audit, sessions
+from engine.journal.access.accounts import Account, AccountState
+from engine.journal.access.audit import AuditOutcome, AuditRecord
+from engine.journal.access.sessions import SessionRow
 from engine.ops.access import totp
 from engine.ops.access.keys import Keys
 from engine.ops.access.passwords import SHORTEST

@@ -4,8 +4,8 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from engine.journal import accounts, sessions
-from engine.journal.accounts import AccountState
+from engine.journal.access import accounts, sessions
+from engine.journal.access.accounts import AccountState
 from engine.ops.access.entering import Attempt, record, refuse
 from engine.ops.access.naming import is_name
 from engine.ops.access.role import Role

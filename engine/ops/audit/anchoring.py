@@ -8,7 +8,7 @@ from typing import Final
 
 from engine import telemetry
 from engine.errors import AdtEngineError
-from engine.journal import audit
+from engine.journal.access import audit
 from engine.journal.journal import Journal
 from engine.ops.audit.anchors import Anchor, Anchors
 from engine.ops.audit.trail import Trail

@@ -27,8 +27,8 @@ from cryptography.hazmat.primitives.serialization import (
 
 from engine.config.settings import ANCHOR_KEY_VARIABLE, ANCHORS_VARIABLE, environment
 from engine.errors import StartError, UsageError
-from engine.journal.audit import canonical
-from engine.journal.audited import AuditFault, Witness
+from engine.journal.access.audit import canonical
+from engine.journal.access.audited import AuditFault, Witness
 from engine.ops.access.keys import private_bytes
 
 FILE: Final = "audit-anchors.jsonl"

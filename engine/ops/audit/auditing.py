@@ -11,7 +11,7 @@ import orjson
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from engine.errors import UsageError
-from engine.journal.audited import AuditFault, AuditFilter, AuditReader, AuditRow
+from engine.journal.access.audited import AuditFault, AuditFilter, AuditReader, AuditRow
 from engine.ops.access.keys import FILE, Keys
 from engine.ops.audit.anchors import Anchors, checked, read_anchors
 from engine.ops.request import moment_in, number_in, text_in

@@ -11,8 +11,8 @@ from typing import Any, Final
 import orjson
 
 from engine.errors import JournalError, UnrecordedActError
-from engine.journal import audit
-from engine.journal.audit import AuditOutcome, AuditRecord
+from engine.journal.access import audit
+from engine.journal.access.audit import AuditOutcome, AuditRecord
 from engine.journal.journal import Journal
 from engine.ops.access.actor import Actor
 from engine.ops.access.keys import Keys

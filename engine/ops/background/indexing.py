@@ -7,7 +7,7 @@ from pathlib import Path
 
 from engine import telemetry
 from engine.errors import place_of
-from engine.journal.texts import Texts
+from engine.journal.read.texts import Texts
 
 _log = telemetry.logger()
 

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 
-from engine.journal.alerting import Alert
+from engine.journal.state.alerting import Alert
 from engine.ops.access.access import Access
 from engine.ops.audit.anchoring import Anchoring
 from engine.ops.background.webhook import Hook

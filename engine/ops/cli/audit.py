@@ -10,7 +10,7 @@ import orjson
 import typer
 
 from engine.errors import AdtEngineError
-from engine.journal.audited import AuditFilter, AuditReader
+from engine.journal.access.audited import AuditFilter, AuditReader
 from engine.ops.audit.anchors import Anchors, read_public_key
 from engine.ops.audit.auditing import exported, listed, verified
 from engine.ops.cli.running import asked_if_running

@@ -10,7 +10,7 @@ import typer
 
 from engine.config.shipped import shipped
 from engine.errors import UsageError
-from engine.journal.rehearsals import shadowed
+from engine.journal.read.dry_runs import shadowed
 from engine.mapping.authoring.difference import Comparison, Kind
 from engine.mapping.authoring.grouping import Group, Grouping
 from engine.mapping.compile import compile_mapping, load

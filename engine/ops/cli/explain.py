@@ -15,7 +15,7 @@ from engine.config.source import validate
 from engine.errors import AdtEngineError, MessageError, UsageError
 from engine.hl7.leaf import NULL
 from engine.hl7.message import parse
-from engine.journal.reading import Reader
+from engine.journal.read.reading import Reader
 from engine.mapping.authoring.case import channel_of
 from engine.mapping.authoring.explain import Evidence, Explanation, explain
 from engine.mapping.authoring.survey import Survey, name_of

@@ -17,14 +17,14 @@ from rich.progress import Progress, TaskID
 
 from engine.config.channels import load_channels
 from engine.errors import UsageError
-from engine.journal.backup import Proven, Watch, back_up, prove, restore
-from engine.journal.database import FILE, open_reader, open_writer
-from engine.journal.lock import FolderLock
-from engine.journal.reading import Reader
-from engine.journal.reserve import free_bytes_kept
-from engine.journal.retention import due
-from engine.journal.sealing import KEY_FILE_VARIABLE, configured, new_key, opened, read_key, rewrap
-from engine.journal.verify import faults
+from engine.journal.care.backup import Proven, Watch, back_up, prove, restore
+from engine.journal.care.retention import due
+from engine.journal.care.verify import faults
+from engine.journal.file.database import FILE, open_reader, open_writer
+from engine.journal.file.lock import FolderLock
+from engine.journal.file.reserve import free_bytes_kept
+from engine.journal.file.sealing import KEY_FILE_VARIABLE, configured, new_key, opened, read_key, rewrap
+from engine.journal.read.reading import Reader
 from engine.ops.cli.running import asked, asked_if_running
 from engine.ops.terminal.options import CHANNELS, DATA, Channels, Data, Json
 from engine.ops.terminal.table import POSITIVE, cell, errors, output, progress, table

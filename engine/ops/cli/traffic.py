@@ -12,7 +12,7 @@ from engine.config.channel import Channel
 from engine.config.source import read, validate
 from engine.errors import MessageError, UsageError
 from engine.hl7.message import Message, parse
-from engine.journal.reading import Reader
+from engine.journal.read.reading import Reader
 from engine.mapping.authoring.case import channel_of
 from engine.ops.cli.authored import messages_in
 from engine.ops.views.searching import filters_of

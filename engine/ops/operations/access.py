@@ -21,9 +21,9 @@ from functools import partial
 from typing import Any, Final
 
 from engine.errors import ForbiddenActError, UsageError
-from engine.journal import accounts, sessions
-from engine.journal.accounts import AccountState
-from engine.journal.sessions import TokenRow
+from engine.journal.access import accounts, sessions
+from engine.journal.access.accounts import AccountState
+from engine.journal.access.sessions import TokenRow
 from engine.ops.access import administration
 from engine.ops.access.entering import digest_of
 from engine.ops.access.invitation import VALID_FOR, VALID_FOR_ACCOUNT

@@ -6,7 +6,7 @@ from typing import Any
 
 from engine import fault
 from engine.errors import AdtEngineError, ForbiddenActError, UsageError
-from engine.journal.audit import AuditOutcome
+from engine.journal.access.audit import AuditOutcome
 from engine.ops.access.actor import Actor
 from engine.ops.access.keys import Keys
 from engine.ops.access.role import Permission, may

@@ -12,7 +12,7 @@ the channel. Nothing of it is of a patient.
 from typing import Any, Final
 
 from engine.errors import UsageError
-from engine.journal.alerting import Alert
+from engine.journal.state.alerting import Alert
 from engine.ops.access.role import Permission
 from engine.ops.operations.act import Act, Actor, Given
 from engine.ops.operations.channels import time_of

@@ -16,7 +16,7 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from engine.errors import AdtEngineError
-from engine.journal import audit
+from engine.journal.access import audit
 from engine.ops.access.role import Permission
 from engine.ops.audit.anchors import Anchors
 from engine.ops.audit.auditing import listed, verified, wanted

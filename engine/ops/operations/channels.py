@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from engine import telemetry
 from engine.errors import ConfigurationError, UsageError
-from engine.journal.backlog import left_of_channel
+from engine.journal.read.backlog import left_of_channel
 from engine.ops.access.role import Permission
 from engine.ops.operations.act import Act, Actor, Given
 from engine.pipeline.engine import Engine

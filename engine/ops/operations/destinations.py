@@ -15,8 +15,8 @@ import asyncio
 from typing import Any, Final
 
 from engine.errors import UsageError
-from engine.journal.backlog import Backlog, backlogs
-from engine.journal.pausing import Pause
+from engine.journal.read.backlog import Backlog, backlogs
+from engine.journal.state.pausing import Pause
 from engine.ops.access.role import Permission
 from engine.ops.operations.act import Act, Actor, Given
 from engine.ops.operations.channels import time_of

@@ -15,9 +15,9 @@ from functools import partial
 from typing import Any, Final
 
 from engine.journal.entry import State
-from engine.journal.holding import Held, Waiting, held, held_at
-from engine.journal.runs import RunKind
-from engine.journal.selecting import select
+from engine.journal.read.holding import Held, Waiting, held, held_at
+from engine.journal.read.selecting import select
+from engine.journal.write.bulk_replay import RunKind
 from engine.ops.access.role import Permission
 from engine.ops.operations.act import Act, Actor, Given
 from engine.ops.operations.replays import begun, selection_in

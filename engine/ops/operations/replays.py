@@ -27,8 +27,8 @@ from typing import Any, Final
 
 from engine.errors import UsageError
 from engine.journal.entry import State
-from engine.journal.runs import Run, RunKind, RunState
-from engine.journal.selecting import Selected, Selection, select
+from engine.journal.read.selecting import Selected, Selection, select
+from engine.journal.write.bulk_replay import Run, RunKind, RunState
 from engine.ops.access.role import Permission
 from engine.ops.operations.act import Act, Actor, Given
 from engine.ops.request import entries_in, moment_in, number_in, run_in, text_in

@@ -25,8 +25,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from engine.journal.entry import UNFINISHED
-from engine.journal.reading import Reader
-from engine.journal.views import Count, Stats
+from engine.journal.read.reading import Reader
+from engine.journal.read.views import Count, Stats
 from engine.ops.request import now, number_in, period_in, text_in
 from engine.ops.views.view import time_of
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from typing import Any, Final
 
-from engine.journal.rehearsals import Shadowed
+from engine.journal.read.dry_runs import Shadowed
 from engine.mapping.authoring.grouping import Change, Grouping
 
 _PLACE: Final = re.compile(r"\[\d+\]")

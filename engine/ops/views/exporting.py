@@ -16,8 +16,8 @@ from typing import Any, Final
 import orjson
 
 from engine.errors import UsageError
-from engine.journal.reading import Reader
-from engine.journal.wording import text_of
+from engine.journal.read.reading import Reader
+from engine.journal.read.wording import text_of
 from engine.ops.request import number_in
 from engine.ops.views.searching import searched
 from engine.ops.web.table_file import plain

@@ -5,7 +5,7 @@ import os
 from typing import Any, Final
 
 from engine import telemetry
-from engine.journal.reserve import free_bytes_kept
+from engine.journal.file.reserve import free_bytes_kept
 from engine.pipeline.engine import Engine
 
 OK: Final = 200

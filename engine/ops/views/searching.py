@@ -23,9 +23,9 @@ from typing import Any, Final
 
 from engine.errors import UsageError
 from engine.journal.entry import State
-from engine.journal.reading import Reader
-from engine.journal.views import Filters
-from engine.journal.wording import Phrases
+from engine.journal.read.reading import Reader
+from engine.journal.read.views import Filters
+from engine.journal.read.wording import Phrases
 from engine.ops.request import moment_in, number_in, text_in
 from engine.ops.views.view import row_facts, row_of, time_of
 

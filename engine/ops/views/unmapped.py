@@ -15,7 +15,7 @@ from typing import Any, Final
 from engine.errors import PathError, UsageError
 from engine.hl7.leaf import NULL
 from engine.hl7.path import Getter, getter, parse_path
-from engine.journal.reading import Reader
+from engine.journal.read.reading import Reader
 from engine.ops.request import period_in, text_in
 from engine.ops.views.segments import read
 from engine.ops.views.view import time_of

@@ -29,9 +29,9 @@ import orjson
 
 from engine.errors import JournalError
 from engine.journal.entry import State
-from engine.journal.lineage import Edit, Replayed, lineage
-from engine.journal.reading import Reader
-from engine.journal.views import AttemptView, DeliveryView, EntryView, Row
+from engine.journal.read.lineage import Edit, Replayed, lineage
+from engine.journal.read.reading import Reader
+from engine.journal.read.views import AttemptView, DeliveryView, EntryView, Row
 from engine.ops.request import entry_in
 from engine.ops.views.segments import read, segments_of
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 
 from engine import telemetry
-from engine.journal.reading import Reader
+from engine.journal.read.reading import Reader
 from engine.ops.access.access import Access
 from engine.ops.operations.act import Acts
 from engine.ops.web.app import App

@@ -7,9 +7,9 @@ from functools import partial
 from typing import Final
 
 from engine import telemetry
-from engine.journal import alerting
-from engine.journal.alerting import Alert
 from engine.journal.journal import Journal
+from engine.journal.state import alerting
+from engine.journal.state.alerting import Alert
 from engine.pipeline.alerts.kind import AlertKind
 
 # Something that happened rather than something that is: these stay open until a person has seen them.

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Final
 
 from engine.config.alerting import Alerting
-from engine.journal.backlog import Backlog
-from engine.journal.database import LOG_PAGES, PAGE_BYTES
-from engine.journal.pausing import Pause
+from engine.journal.file.database import LOG_PAGES, PAGE_BYTES
+from engine.journal.read.backlog import Backlog
+from engine.journal.state.pausing import Pause
 from engine.pipeline.alerts.book import Condition
 from engine.pipeline.alerts.kind import AlertKind, PauseReason
 from engine.pipeline.alerts.traffic import is_silent

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Final
 
-from engine.journal.alerting import hour_of
+from engine.journal.state.alerting import hour_of
 
 WEEK_HOURS: Final = 24 * 7
 WEEKS: Final = 4

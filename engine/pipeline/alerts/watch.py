@@ -13,10 +13,11 @@ from typing import Final
 from engine import telemetry
 from engine.config.channel import Channel
 from engine.errors import place_of
-from engine.journal import alerting, clocks
-from engine.journal.backlog import Backlog, backlogs
-from engine.journal.database import FILE
-from engine.journal.reserve import free_bytes_kept
+from engine.journal.claim import clocks
+from engine.journal.file.database import FILE
+from engine.journal.file.reserve import free_bytes_kept
+from engine.journal.read.backlog import Backlog, backlogs
+from engine.journal.state import alerting
 from engine.pipeline.alerts.book import Condition
 from engine.pipeline.alerts.kind import AlertKind
 from engine.pipeline.alerts.rules import (

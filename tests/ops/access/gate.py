@@ -7,7 +7,7 @@ from typing import Any
 
 import pyotp
 
-from engine.journal import accounts
+from engine.journal.access import accounts
 from engine.journal.journal import Journal
 from engine.ops.access.access import Access
 from engine.ops.access.entering import digest_of

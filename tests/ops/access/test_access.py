@@ -8,8 +8,8 @@ from functools import partial
 import pytest
 
 from engine import telemetry
-from engine.journal import accounts, sessions
-from engine.journal.accounts import AccountState
+from engine.journal.access import accounts, sessions
+from engine.journal.access.accounts import AccountState
 from engine.ops.access.entering import digest_of
 from engine.ops.access.role import Role
 from engine.ops.access.session import Reason, Refusal, Session

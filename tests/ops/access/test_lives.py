@@ -13,9 +13,9 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, multiple, rule
 
-from engine.journal import accounts
-from engine.journal.accounts import AccountState
-from engine.journal.audited import AuditReader
+from engine.journal.access import accounts
+from engine.journal.access.accounts import AccountState
+from engine.journal.access.audited import AuditReader
 from engine.ops.access.entering import MOST_SESSIONS
 from engine.ops.access.session import Session
 from tests.ops.access.gate import HERE, PASSWORD, Gate

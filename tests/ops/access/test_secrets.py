@@ -5,7 +5,7 @@ from pathlib import Path
 
 import orjson
 
-from engine.journal.audited import AuditFilter, AuditReader
+from engine.journal.access.audited import AuditFilter, AuditReader
 from engine.ops.access.keys import FILE
 from tests.flow.rig import running
 from tests.ops.web.conftest import start

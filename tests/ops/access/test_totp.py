@@ -5,7 +5,7 @@ from functools import partial
 import pyotp
 import pytest
 
-from engine.journal import accounts
+from engine.journal.access import accounts
 from engine.ops.access.session import Reason, Refusal, Session
 from tests.ops.access.gate import HERE, PASSWORD, Gate
 

@@ -17,9 +17,9 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from engine.config.settings import ANCHOR_KEY_VARIABLE, ANCHORS_VARIABLE
 from engine.errors import StartError, UsageError
-from engine.journal import audit
-from engine.journal.audit import AuditRecord
-from engine.journal.database import FILE as JOURNAL
+from engine.journal.access import audit
+from engine.journal.access.audit import AuditRecord
+from engine.journal.file.database import FILE as JOURNAL
 from engine.journal.journal import Journal
 from engine.ops.access.keys import Keys
 from engine.ops.audit.anchoring import ROWS, Anchoring, watched

@@ -17,11 +17,11 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from engine.errors import AdtEngineError, UsageError
-from engine.journal import audit
-from engine.journal.audit import AuditRecord
-from engine.journal.database import FILE as JOURNAL
+from engine.journal.access import audit
+from engine.journal.access.audit import AuditRecord
+from engine.journal.file.database import FILE as JOURNAL
+from engine.journal.file.sealing import KEY_FILE_VARIABLE, new_key
 from engine.journal.journal import Journal
-from engine.journal.sealing import KEY_FILE_VARIABLE, new_key
 from engine.ops.access.role import Permission
 from engine.ops.audit.auditing import exported, listed
 from engine.ops.cli.audit import app

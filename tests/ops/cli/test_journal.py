@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 import pytest
 
-from engine.journal.database import FILE, sqlite3
+from engine.journal.file.database import FILE, sqlite3
 from engine.ops.sender.line import send_messages
 from engine.ops.socket import admin
 from tests.flow.rig import Rig

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from engine.journal.audited import AuditFilter, AuditReader, AuditRow
+from engine.journal.access.audited import AuditFilter, AuditReader, AuditRow
 from engine.journal.journal import Journal
 from engine.ops.access.actor import Actor
 from engine.ops.access.keys import Keys

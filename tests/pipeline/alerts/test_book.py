@@ -3,7 +3,7 @@
 from dataclasses import replace
 from datetime import timedelta
 
-from engine.journal.alerting import Alert
+from engine.journal.state.alerting import Alert
 from engine.pipeline.alerts.book import AlertBook, Condition
 from engine.pipeline.alerts.kind import AlertKind
 from tests.journal.desk import NOW, Desk

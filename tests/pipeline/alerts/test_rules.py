@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from engine.config.alerting import Alerting, ChannelAlerts
-from engine.journal.backlog import Backlog
-from engine.journal.pausing import Pause
+from engine.journal.read.backlog import Backlog
+from engine.journal.state.pausing import Pause
 from engine.pipeline.alerts.kind import AlertKind
 from engine.pipeline.alerts.rules import ChannelFacts, DestinationFacts, Facts, Share, conditions
 

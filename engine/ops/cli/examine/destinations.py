@@ -10,7 +10,7 @@ from engine.config.destination import Destination as Settings
 from engine.config.secret import Secret
 from engine.deliver.abilities import Abilities
 from engine.errors import AdtEngineError
-from engine.journal.proving import proofs_in
+from engine.journal.state.proving import proofs_in
 from engine.ops.cli.examine.check import Check, Standing
 from engine.pipeline.configuration import Configuration
 from engine.pipeline.engine import destination_of

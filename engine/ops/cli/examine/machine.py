@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from engine.journal.mount import Mount, mount_of
-from engine.journal.reserve import free_bytes_kept
+from engine.journal.file.mount import Mount, mount_of
+from engine.journal.file.reserve import free_bytes_kept
 from engine.ops.cli.examine.check import Check, Standing, check
 from engine.sqlite import library_fault
 

@@ -1,0 +1,1 @@
+"""Who may use the engine, and the audit trail of what they did."""

@@ -1,0 +1,206 @@
+"""Reading the audit trail, beside a running engine or without one: lists, and the proof that nothing was changed."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+from engine.errors import JournalUnusableError, UsageError
+from engine.journal.access.audit import COLUMNS, FIRST, digest
+from engine.journal.file.database import open_reader
+from engine.journal.file.sealing import configured, opened
+from engine.journal.moment import from_micros, to_micros
+from engine.sqlite import Connection
+
+_ROWS: Final = f"SELECT {', '.join(COLUMNS)}, hash FROM audit"  # noqa: S608 - constants
+_THERE: Final = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'audit'"
+_LAST: Final = "SELECT COALESCE(MAX(seq), 0) FROM audit"
+MOST_FAULTS: Final = 100
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class AuditFilter:
+    """Which rows; what is None or empty filters nothing.
+
+    `act`: one act, or all below it where it ends in a dot (`users.`). `marks`: any of these marks of a patient.
+    `until`: excluded.
+    """
+
+    actor: str = ""
+    act: str = ""
+    outcome: str = ""
+    entry: int | None = None
+    marks: tuple[str, ...] = ()
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class AuditRow:
+    """One row as it stands in the file; `detail` and `patients` are JSON."""
+
+    seq: int
+    at: datetime
+    actor: str
+    role: str
+    via: str
+    address: str
+    act: str
+    entry: int | None
+    outcome: str
+    reason: str
+    detail: str
+    patients: str
+    follows: int | None
+    hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class Witness:
+    """What somebody else saw of the trail: the hash of a row, in hexadecimal."""
+
+    seq: int
+    hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class AuditFault:
+    """A place where the trail is not as it was written; `seq` is the row's number."""
+
+    seq: int
+    kind: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """What the proof found: how many rows, the last one and its hash, faults (the first 100), witnesses that agree."""
+
+    rows: int
+    last: int
+    hash: str
+    faults: tuple[AuditFault, ...]
+    agreed: int
+
+
+class AuditReader:
+    """Reads the audit trail of a data folder; a context manager that can never write."""
+
+    def __init__(self, folder: Path) -> None:
+        """Open for reading; JournalUnusableError where there is no journal, or one without a trail."""
+        self._connection: Connection = open_reader(folder)
+        if self._connection.execute(_THERE).fetchone() is None:
+            self._connection.close()
+            raise JournalUnusableError(f"the journal in {folder} is of an older adt-engine: start this one on it once")
+
+    def __enter__(self) -> "AuditReader":
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._connection.close()
+
+    def rows(self, wanted: AuditFilter, limit: int, before: int | None = None) -> tuple[AuditRow, ...]:
+        """Return up to `limit` rows, newest first; the next page begins `before` the last number of this one."""
+        where, values = _conditions(wanted)
+        if before is not None:
+            where.append("seq < ?")
+            values.append(before)
+        condition = f" WHERE {' AND '.join(where)}" if where else ""
+        sql = f"{_ROWS}{condition} ORDER BY seq DESC LIMIT ?"
+        return tuple(_row(row) for row in self._connection.execute(sql, (*values, limit)))
+
+    def oldest_first(self, wanted: AuditFilter, after: int, upto: int, limit: int) -> tuple[AuditRow, ...]:
+        """Return up to `limit` rows with numbers above `after` up to `upto`, oldest first."""
+        where, values = _conditions(wanted)
+        sql = f"{_ROWS} WHERE {' AND '.join([*where, 'seq > ? AND seq <= ?'])} ORDER BY seq LIMIT ?"
+        return tuple(_row(row) for row in self._connection.execute(sql, (*values, after, upto, limit)))
+
+    def stored(self, patient: str) -> str:
+        """Return a patient (`system|value`, or a value) as entries of this journal name it.
+
+        UsageError for a bare value where the journal is sealed: there it can only be found with its system.
+        """
+        sealing = opened(self._connection, configured())
+        if sealing is None:
+            return patient
+        if "|" not in patient:
+            raise UsageError("this journal is sealed: name the patient as system|value, with the identifier's system")
+        return sealing.name(patient)
+
+    def last(self) -> int:
+        """Return the number of the last row, 0 where there is none."""
+        return int(self._connection.execute(_LAST).fetchone()[0])
+
+    def verify(self, witnesses: Sequence[Witness] = ()) -> Verified:
+        """Follow the chain from its beginning, and hold it against what witnesses saw."""
+        seen = {witness.seq: "" for witness in witnesses}
+        faults: list[AuditFault] = []
+        count, last, before = 0, 0, FIRST
+        for row in self._connection.execute(f"{_ROWS} ORDER BY seq"):
+            seq, written = row[0], bytes(row[-1])
+            faults += _faults(row, last, before)
+            count, last, before = count + 1, seq, written
+            if seq in seen:
+                seen[seq] = written.hex()
+        disagreeing = _disagreeing(witnesses, seen, last)
+        return Verified(
+            count, last, before.hex(), (*faults[:MOST_FAULTS], *disagreeing[:MOST_FAULTS]),
+            len(witnesses) - len(disagreeing),
+        )  # fmt: skip
+
+
+def _faults(row: Sequence[Any], last: int, before: bytes) -> list[AuditFault]:
+    """Return what is wrong with a row that stands after the row `last` with the hash `before`."""
+    seq, written = row[0], bytes(row[-1])
+    if seq != last + 1:
+        gap = f"row {last + 1} is" if seq == last + 2 else f"rows {last + 1} to {seq - 1} are"
+        return [AuditFault(seq, "missing", f"{gap} missing before row {seq}")]
+    if digest(before, row[:-1]) != written:
+        told = f"row {seq} does not continue row {last}: it was changed, moved, or put in place of another"
+        return [AuditFault(seq, "changed", told)]
+    return []
+
+
+def _disagreeing(witnesses: Sequence[Witness], seen: dict[int, str], last: int) -> list[AuditFault]:
+    faults = []
+    for witness in witnesses:
+        if witness.seq > last:
+            told = f"the trail ends at row {last}, but row {witness.seq} was anchored: its end was cut off"
+            faults.append(AuditFault(witness.seq, "truncated", told))
+        elif seen[witness.seq] != witness.hash:
+            told = f"row {witness.seq} is not the one that was anchored: the trail was written anew up to there"
+            faults.append(AuditFault(witness.seq, "rewritten", told))
+    return faults
+
+
+def _conditions(wanted: AuditFilter) -> tuple[list[str], list[Any]]:
+    where: list[str] = []
+    values: list[Any] = []
+    for column in ("actor", "outcome", "entry"):
+        value = getattr(wanted, column)
+        if value:
+            where.append(f"{column} = ?")
+            values.append(value)
+    if wanted.act.endswith("."):
+        where.append("act >= ? AND act < ?")
+        values += [wanted.act, f"{wanted.act[:-1]}/"]
+    elif wanted.act:
+        where.append("act = ?")
+        values.append(wanted.act)
+    for column, moment in ((">=", wanted.since), ("<", wanted.until)):
+        if moment is not None:
+            where.append(f"at {column} ?")
+            values.append(to_micros(moment))
+    if wanted.marks:
+        where.append(f"({' OR '.join(['instr(patients, ?) > 0'] * len(wanted.marks))})")
+        values += wanted.marks
+    return where, values
+
+
+def _row(row: Sequence[Any]) -> AuditRow:
+    seq, at, actor, role, via, address, act, entry, outcome, reason, detail, patients, follows, written = row
+    return AuditRow(
+        seq, from_micros(at), actor, role, via, address, act, entry, outcome, reason, detail, patients, follows,
+        bytes(written).hex(),
+    )  # fmt: skip

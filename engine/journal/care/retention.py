@@ -1,0 +1,211 @@
+"""Retention: bodies and, later, whole entries leave the journal by state and age, in small batches.
+
+Nothing unfinished ever leaves. A body is the message, the requests (with what their URLs ask by) and answers made of
+it, and its plan; what stays says that it was there: the entry, its states, codes, times and acknowledgement.
+Identities, aliases and ownership are not of any entry and are left alone.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+import orjson
+
+from engine import fault
+from engine.journal.entry import LEAST_FINISHED, UNFINISHED, State
+from engine.journal.file.sealing import shred
+from engine.journal.moment import to_micros
+from engine.sqlite import Connection
+
+BATCH: Final = 500
+
+WITH_BODY: Final = """
+SELECT e.seq, e.channel, e.state, e.received_at FROM payload AS p JOIN entry AS e ON e.seq = p.seq
+WHERE p.seq > ? ORDER BY p.seq LIMIT ?
+"""
+ENTRIES: Final = "SELECT seq, channel, state, received_at FROM entry WHERE seq > ? ORDER BY seq LIMIT ?"
+DELIVERIES: Final = """
+SELECT seq, state, settled_at FROM delivery WHERE seq IN (SELECT value FROM json_each(?))
+"""
+NEWEST: Final = "SELECT COALESCE(MAX(seq), 0) FROM entry"
+WEAR: Final = """
+INSERT INTO worn (seq, acknowledgement, at)
+SELECT seq, acknowledgement, ? FROM payload WHERE seq IN (SELECT value FROM json_each(?))
+"""
+BODY: Final[tuple[str, ...]] = (
+    "DELETE FROM payload WHERE seq IN (SELECT value FROM json_each(?))",
+    "DELETE FROM plan WHERE seq IN (SELECT value FROM json_each(?))",
+    """
+UPDATE answer SET response = x'' WHERE attempt IN (
+  SELECT a.id FROM json_each(?) AS mine CROSS JOIN attempt AS a WHERE a.seq = mine.value)
+""",
+    """
+UPDATE attempt SET body = x'', headers = '[]', query = x'',
+  url = CASE WHEN instr(url, '?') > 0 THEN substr(url, 1, instr(url, '?') - 1) ELSE url END
+WHERE seq IN (SELECT value FROM json_each(?))
+""",
+    "UPDATE edit SET changes = '[]' WHERE seq IN (SELECT value FROM json_each(?))",
+)
+WHOLE: Final[tuple[str, ...]] = (
+    """
+DELETE FROM noted WHERE (code, seq) IN (
+  SELECT note.value, d.seq FROM json_each(?1) AS mine CROSS JOIN delivery AS d, json_each(d.notes) AS note
+  WHERE d.seq = mine.value
+  UNION ALL
+  SELECT flag.value, e.seq FROM json_each(?1) AS mine CROSS JOIN entry AS e, json_each(e.flags) AS flag
+  WHERE e.seq = mine.value)
+""",
+    """
+DELETE FROM answer WHERE attempt IN (
+  SELECT a.id FROM json_each(?) AS mine CROSS JOIN attempt AS a WHERE a.seq = mine.value)
+""",
+    "DELETE FROM attempt WHERE seq IN (SELECT value FROM json_each(?))",
+    "DELETE FROM plan WHERE seq IN (SELECT value FROM json_each(?))",
+    "DELETE FROM payload WHERE seq IN (SELECT value FROM json_each(?))",
+    "DELETE FROM worn WHERE seq IN (SELECT value FROM json_each(?))",
+    """
+DELETE FROM named_in WHERE (identity, seq) IN (
+  SELECT who.value, e.seq FROM json_each(?) AS mine CROSS JOIN entry AS e, json_each(e.patients) AS who
+  WHERE e.seq = mine.value)
+""",
+    "DELETE FROM edit WHERE seq IN (SELECT value FROM json_each(?))",
+    "DELETE FROM replayed WHERE seq IN (SELECT value FROM json_each(?))",
+    "DELETE FROM delivery WHERE seq IN (SELECT value FROM json_each(?))",
+    "DELETE FROM entry WHERE seq IN (SELECT value FROM json_each(?))",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """How long an entry of one state stays after its end: its body, and all of it."""
+
+    bodies: timedelta
+    entries: timedelta
+
+
+_Ages = Mapping[str, Mapping[State, timedelta]]
+Rules = Mapping[str, Mapping[State, Kept]]
+"""What is kept, by channel and state at the end; "" speaks for channels not named. Without a rule all stays."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    """What a page took away, and after which numbers the next one begins: -1 where that walk is at its end."""
+
+    bodies: int
+    entries: int
+    next_body: int
+    next_entry: int
+
+    @property
+    def finished(self) -> bool:
+        """Whether a whole walk is done."""
+        return self.next_body < 0 and self.next_entry < 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Old:
+    """Entries of one page whose time has come, the last number looked at, and whether the walk is at its end."""
+
+    seqs: tuple[int, ...]
+    last: int
+    ended: bool
+
+
+def prune(connection: Connection, rules: Rules, now: datetime, after_body: int = 0, after_entry: int = 0) -> Pruned:
+    """Look at one page of bodies and one of entries after these numbers; take away those whose time has come.
+
+    For the writing connection, inside its transaction. A number below 0 leaves that walk out.
+    """
+    bodies = entries = _NOTHING
+    if after_body >= 0:
+        bodies = _old(connection, WITH_BODY, after_body, _ages(rules, _bodies), now)
+        _take(connection, bodies.seqs, BODY, now)
+    if after_entry >= 0:
+        entries = _old(connection, ENTRIES, after_entry, _ages(rules, _entries), now)
+        _take(connection, entries.seqs, WHOLE, None)
+    if bodies.seqs or entries.seqs:
+        shred(connection)
+    fault.point("F23")
+    return Pruned(len(bodies.seqs), len(entries.seqs), _next(bodies), _next(entries))
+
+
+def due(connection: Connection, rules: Rules, now: datetime) -> tuple[int, int]:
+    """Return how many bodies and entries a whole walk would take away now; for any connection."""
+    counts = []
+    for query, age in ((WITH_BODY, _bodies), (ENTRIES, _entries)):
+        count, page = 0, _Old((), 0, ended=False)
+        while not page.ended:
+            page = _old(connection, query, page.last, _ages(rules, age), now)
+            count += len(page.seqs)
+        counts.append(count)
+    return counts[0], counts[1]
+
+
+def _bodies(kept: Kept) -> timedelta:
+    return kept.bodies
+
+
+def _entries(kept: Kept) -> timedelta:
+    return kept.entries
+
+
+def _next(page: _Old) -> int:
+    return -1 if page.ended else page.last
+
+
+def _old(connection: Connection, query: str, after: int, ages: _Ages, now: datetime) -> _Old:
+    rows = connection.execute(query, (after, BATCH)).fetchall()
+    if not rows:
+        return _NOTHING
+    shortest = min((age for by_state in ages.values() for age in by_state.values()), default=None)
+    ended = len(rows) < BATCH or shortest is None or rows[-1][3] > to_micros(now - shortest)
+    ends = _ends(connection, [row[0] for row in rows])
+    # Numbers count on from the newest entry, so that one stays.
+    newest = connection.execute(NEWEST).fetchone()[0]
+    others = ages.get("", {})
+    old = []
+    for seq, channel, state, received_at in rows:
+        end, at = ends.get(seq, (State(state), received_at))
+        age = ages.get(channel, others).get(end)
+        if age is not None and seq != newest and max(at or 0, received_at) <= to_micros(now - age):
+            old.append(seq)
+    return _Old(tuple(old), rows[-1][0], ended)
+
+
+def _ends(connection: Connection, seqs: list[int]) -> dict[int, tuple[State, int | None]]:
+    """Return state and last settling of those that have deliveries."""
+    found: dict[int, list[tuple[State, int | None]]] = {}
+    for seq, state, settled_at in connection.execute(DELIVERIES, (_json(seqs),)):
+        found.setdefault(seq, []).append((State(state), settled_at))
+    return {seq: _end(deliveries) for seq, deliveries in found.items()}
+
+
+def _take(connection: Connection, seqs: tuple[int, ...], statements: tuple[str, ...], worn_at: datetime | None) -> None:
+    if not seqs:
+        return
+    numbers = _json(list(seqs))
+    if worn_at is not None:
+        connection.execute(WEAR, (to_micros(worn_at), numbers))
+    for statement in statements:
+        connection.execute(statement, (numbers,))
+
+
+_NOTHING: Final = _Old((), 0, ended=True)
+
+
+def _end(deliveries: list[tuple[State, int | None]]) -> tuple[State, int | None]:
+    states = {state for state, _ in deliveries}
+    return next(state for state in LEAST_FINISHED if state in states), max(at or 0 for _, at in deliveries)
+
+
+def _ages(rules: Rules, age: Callable[[Kept], timedelta]) -> _Ages:
+    return {
+        channel: {state: age(kept) for state, kept in by_state.items() if state not in UNFINISHED}
+        for channel, by_state in rules.items()
+    }
+
+
+def _json(seqs: list[int]) -> str:
+    return orjson.dumps(seqs).decode()

@@ -1,0 +1,1 @@
+"""The scheduler of deliveries: which may run now, each at the head of all its lanes."""

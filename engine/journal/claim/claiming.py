@@ -1,0 +1,185 @@
+"""Claiming: deliveries that may run now leave in journal order, each heading all its lanes."""
+
+from collections.abc import Sequence
+from contextlib import closing
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+from engine.errors import ForbiddenMoveError
+from engine.journal.claim import unfinished
+from engine.journal.claim.requests import request_of
+from engine.journal.entry import Claimed, Intent
+from engine.journal.file.sealing import Sealing, message_at
+from engine.journal.moment import from_micros, to_micros
+from engine.sqlite import Connection
+
+# The query that hands out work, in normal running and after a kill.
+CLAIM: Final = """
+SELECT d.seq, d.lanes, d.tries, d.replay, d.forced, d.settled_by <> '', e.channel, e.source, e.control_id, e.event,
+  e.received_at, p.raw, e.sha256, instr(e.flags, '"shadow"'),
+  (SELECT MAX(number) FROM attempt AS a WHERE a.seq = d.seq AND a.destination = d.destination)
+FROM delivery AS d JOIN entry AS e ON e.seq = d.seq JOIN payload AS p ON p.seq = d.seq
+WHERE d.destination = ?1 AND d.state = 'received' AND d.state <> 'delivered' AND (d.due_at IS NULL OR d.due_at <= ?2)
+ORDER BY d.seq
+"""
+# Beside it, for probes: the same, of those tried least. Chosen first, so that no bodies are sorted.
+LEAST_TRIED: Final = CLAIM.replace(
+    "ORDER BY d.seq",
+    """AND d.seq IN (SELECT seq FROM delivery
+    WHERE destination = ?1 AND state = 'received' AND state <> 'delivered' AND (due_at IS NULL OR due_at <= ?2)
+    ORDER BY tries, seq LIMIT ?3)
+ORDER BY d.tries, d.seq""",
+)
+TAKE: Final = """
+UPDATE delivery SET state = 'claimed'
+WHERE destination = ? AND seq IN (SELECT value FROM json_each(?)) AND state = 'received'
+"""
+GIVE_BACK: Final = """
+UPDATE delivery SET state = CASE WHEN EXISTS (
+    SELECT 1 FROM json_each(delivery.lanes) AS mine CROSS JOIN queue AS q
+    WHERE q.destination = delivery.destination AND q.lane = mine.value AND q.seq < delivery.seq)
+  THEN 'waiting' ELSE 'received' END
+WHERE destination = ? AND state = 'claimed' AND state <> 'delivered'
+"""
+DESTINATIONS: Final = f"{unfinished.NAMES} SELECT destination FROM name WHERE destination IS NOT NULL"  # noqa: S608 - a constant
+# What was claimed ahead and never begun goes back to where it was.
+GIVE_SOME_BACK: Final = """
+UPDATE delivery SET state = CASE WHEN EXISTS (
+    SELECT 1 FROM json_each(delivery.lanes) AS mine CROSS JOIN queue AS q
+    WHERE q.destination = delivery.destination AND q.lane = mine.value AND q.seq < delivery.seq)
+  THEN 'waiting' ELSE 'received' END
+WHERE destination = ? AND seq IN (SELECT value FROM json_each(?)) AND state = 'claimed'
+"""
+OPEN_INTENT: Final = """
+SELECT number, method, url, query, headers, body, at FROM attempt AS a WHERE seq = ? AND destination = ?
+AND NOT EXISTS (SELECT 1 FROM answer WHERE attempt = a.id) ORDER BY number DESC LIMIT 1
+"""
+NEXT_DUE: Final = """
+SELECT MIN(due_at) FROM delivery WHERE destination = ? AND due_at IS NOT NULL AND state = 'received'
+"""
+
+
+class Out(NamedTuple):
+    """A delivery that is claimed: its lanes as they are now, and whether it was claimed with an open intent."""
+
+    lanes: tuple[int, ...]
+    ambiguous: bool
+
+
+class Claims:
+    """Hands deliveries out and knows which are out; lives in the writer thread.
+
+    What is out is known here for certain; the state in the file serves readers, and may be behind after a rollback.
+    Normally whoever heads its lanes is alone in them. After lanes were united, or something older is replayed, a later
+    delivery may still be out: then the head waits for it here.
+    """
+
+    def __init__(self, connection: Connection, sealing: Sealing | None = None) -> None:
+        self._connection = connection
+        self._sealing = sealing
+        self._out: dict[str, dict[int, Out]] = {}
+        self._undo: list[tuple[str, int, Out | None]] = []
+
+    def confirmed(self) -> None:
+        """Note that a batch has been carried out."""
+        self._undo.clear()
+
+    def withdrawn(self) -> None:
+        """Go back to what was so before the batch."""
+        while self._undo:
+            destination, seq, before = self._undo.pop()
+            if before is None:
+                self._out[destination].pop(seq, None)
+            else:
+                self._out[destination][seq] = before
+
+    def recover(self) -> None:
+        """Take back what an earlier process had claimed; what it had under way is found by its open intents."""
+        for (destination,) in self._connection.execute(DESTINATIONS).fetchall():
+            self._connection.execute(GIVE_BACK, (destination,))
+
+    def claim(self, destination: str, limit: int, now: datetime, least_tried: bool = False) -> tuple[Claimed, ...]:
+        """Return up to `limit` deliveries that may run now, oldest first, or those tried least."""
+        out = self._out.setdefault(destination, {})
+        busy = {lane for one in out.values() for lane in one.lanes}
+        claims: list[Claimed] = []
+        with closing(self._rows(destination, limit + len(out), to_micros(now), least_tried=least_tried)) as cursor:
+            for row in cursor:
+                lanes = tuple(orjson.loads(row[1]))
+                if out and (row[0] in out or not busy.isdisjoint(lanes)):
+                    continue
+                claims.append(self._claimed(destination, row, lanes))
+                if len(claims) >= limit:
+                    break
+        if claims:
+            for claim in claims:
+                self._undo.append((destination, claim.seq, None))
+                out[claim.seq] = Out(claim.lanes, claim.open_intent is not None)
+            wanted = orjson.dumps([claim.seq for claim in claims]).decode()
+            self._connection.execute(TAKE, (destination, wanted))
+        return tuple(claims)
+
+    def _rows(self, destination: str, most: int, now: int, *, least_tried: bool) -> Any:
+        if least_tried:
+            return self._connection.execute(LEAST_TRIED, (destination, now, most))
+        return self._connection.execute(CLAIM, (destination, now))
+
+    def _claimed(self, destination: str, row: tuple[Any, ...], lanes: tuple[int, ...]) -> Claimed:
+        (
+            seq, _lanes, tries, replay, forced, released, channel, source, control_id, event, received_at, raw, digest,
+            shadow, made,
+        ) = row  # fmt: skip
+        intent = self._open_intent(seq, destination) if made else None
+        if self._sealing is not None:
+            raw = self._sealing.legible(raw, message_at(seq))
+        return Claimed(
+            seq, destination, raw, channel, source, control_id, event, from_micros(received_at), made or 0, tries,
+            intent, lanes, bool(replay), bool(forced), bool(released), digest, bool(shadow),
+        )  # fmt: skip
+
+    def _open_intent(self, seq: int, destination: str) -> Intent | None:
+        row = self._connection.execute(OPEN_INTENT, (seq, destination)).fetchone()
+        if row is None:
+            return None
+        number, *parts, at = row
+        return request_of(self._sealing, (seq, destination, number), parts, from_micros(at))
+
+    def is_out(self, seq: int, destination: str) -> bool:
+        """Say whether a delivery is claimed and not yet settled."""
+        return seq in self._out.get(destination, {})
+
+    def goes_ahead(self, seq: int, destination: str, lanes: Sequence[int]) -> bool:
+        """Say whether something newer than an entry is out in one of these lanes."""
+        mine = set(lanes)
+        out = self._out.get(destination, {})
+        return any(other > seq and not mine.isdisjoint(one.lanes) for other, one in out.items())
+
+    def returned(self, seq: int, destination: str) -> Out:
+        """Note that a delivery is settled; ForbiddenMoveError where it is not claimed."""
+        out = self._out.get(destination, {}).pop(seq, None)
+        if out is None:
+            raise ForbiddenMoveError(f"entry {seq} is not claimed for {destination}")
+        self._undo.append((destination, seq, out))
+        return out
+
+    def give_back(self, destination: str, seqs: Sequence[int]) -> None:
+        """Note that deliveries which were claimed are not begun and no longer out."""
+        for seq in seqs:
+            self.returned(seq, destination)
+        self._connection.execute(GIVE_SOME_BACK, (destination, orjson.dumps(list(seqs)).decode()))
+
+    def joined(self, gone: frozenset[int], into: int) -> None:
+        """Note that lanes went into another one."""
+        for destination, out in self._out.items():
+            for seq, one in out.items():
+                if not gone.isdisjoint(one.lanes):
+                    self._undo.append((destination, seq, one))
+                    lanes = tuple(sorted({into if each in gone else each for each in one.lanes}))
+                    out[seq] = Out(lanes, one.ambiguous)
+
+    def next_due(self, destination: str) -> datetime | None:
+        """Return when the next retry of a destination falls due; None where none is waited for."""
+        due = self._connection.execute(NEXT_DUE, (destination,)).fetchone()[0]
+        return None if due is None else from_micros(due)

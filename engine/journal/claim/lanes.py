@@ -1,0 +1,179 @@
+"""Lanes: which identities are one patient, as far as the messages journaled so far tell.
+
+A union-find held flat in the table `lane_of`: every identity key points at its lane, and uniting two lanes points the
+keys of one at the other. What is queued moves along, so that one patient never runs in two lanes.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, NamedTuple
+
+import orjson
+
+from engine.journal.file.sealing import Sealing
+from engine.sqlite import Connection
+
+CROWDED: Final = 50
+REMEMBERED: Final = 100_000
+
+FIND: Final = "SELECT identity, lane FROM lane_of WHERE key = ?"
+ADD: Final = "INSERT INTO lane_of (identity, key, lane) VALUES (?, ?, ?)"
+MEMBERS: Final = "SELECT COUNT(*) FROM (SELECT 1 FROM lane_of WHERE lane = ? LIMIT ?)"
+REPOINT: Final = "UPDATE lane_of SET lane = ? WHERE lane IN (SELECT value FROM json_each(?))"
+LANES_OF: Final = """
+SELECT DISTINCT lane FROM lane_of WHERE identity IN (SELECT value FROM json_each(?)) ORDER BY lane
+"""
+MOVED_KEYS: Final = "SELECT key FROM lane_of WHERE lane IN (SELECT value FROM json_each(?))"
+
+NEXT_DESTINATION: Final = "SELECT MIN(destination) FROM queue WHERE destination > ?"
+QUEUED: Final = """
+SELECT DISTINCT d.seq, d.lanes FROM json_each(?2) AS place CROSS JOIN queue AS q CROSS JOIN delivery AS d
+WHERE q.destination = ?1 AND q.lane = place.value AND d.seq = q.seq AND d.destination = q.destination
+"""
+LEAVE: Final = "DELETE FROM queue WHERE destination = ? AND lane IN (SELECT value FROM json_each(?))"
+ENTER: Final = "INSERT INTO queue (destination, lane, seq) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
+RENAME_LANES: Final = "UPDATE delivery SET lanes = ? WHERE seq = ? AND destination = ?"
+
+# Whoever is no longer first in one of its lanes waits.
+DEMOTE: Final = """
+UPDATE delivery SET state = 'waiting' WHERE destination = ? AND state = 'received' AND state <> 'delivered'
+AND seq > (SELECT MIN(seq) FROM queue WHERE destination = ? AND lane = ?)
+AND seq IN (SELECT seq FROM queue WHERE destination = ? AND lane = ?)
+"""
+
+MOVE_APPLIED: Final = """
+INSERT INTO applied (destination, lane, source, event_at, seq)
+SELECT destination, ?, source, event_at, seq FROM applied WHERE lane IN (SELECT value FROM json_each(?)) AND true
+ON CONFLICT (destination, lane, source) DO UPDATE SET
+  event_at = CASE WHEN applied.event_at IS NULL OR excluded.event_at > applied.event_at
+             THEN COALESCE(excluded.event_at, applied.event_at) ELSE applied.event_at END,
+  seq = CASE WHEN excluded.seq > applied.seq THEN excluded.seq ELSE applied.seq END
+"""
+FORGET_APPLIED: Final = "DELETE FROM applied WHERE lane IN (SELECT value FROM json_each(?))"
+
+
+class Placed(NamedTuple):
+    """Where an entry belongs: the numbers of its identities, its lanes, and whether one of them is crowded."""
+
+    identities: tuple[int, ...]
+    lanes: tuple[int, ...]
+    crowded: bool
+
+
+class _Spot(NamedTuple):
+    identity: int
+    lane: int
+
+
+class Lanes:
+    """Looks lanes up, makes and unites them; lives in the writer thread, inside its transactions.
+
+    `joining` is called before lanes are joined, so that what is not yet written can be; `joined` is told of the
+    lanes that went into another one, as (lanes, into). Joining many costs as much as there are of them.
+    """
+
+    def __init__(
+        self, connection: Connection, joined: Callable[[frozenset[int], int], None], sealing: Sealing | None = None
+    ) -> None:
+        self._connection = connection
+        self._sealing = sealing
+        self._joined = joined
+        self.joining: Callable[[], None] = _nothing
+        self._spots: OrderedDict[str, _Spot] = OrderedDict()
+        self._next_identity = 1
+        self._next_lane = 1
+        self.forget()
+
+    def forget(self) -> None:
+        """Read anew what is held in memory; to be called after a rollback."""
+        self._spots.clear()
+        row = self._connection.execute("SELECT MAX(identity), (SELECT MAX(lane) FROM lane_of) FROM lane_of").fetchone()
+        self._next_identity, self._next_lane = (row[0] or 0) + 1, (row[1] or 0) + 1
+
+    def place(self, patients: Sequence[Sequence[str]], *, unite: bool, run: bool) -> Placed:
+        """Return where a message about these patients belongs.
+
+        Only a message that is to `run` unites lanes; any other merely makes its identities known.
+        """
+        if self._sealing is not None:
+            patients = [[self._sealing.name(key) for key in group] for group in patients]
+        if len(patients) == 1 and len(patients[0]) == 1:
+            spot = self._spots.get(patients[0][0])
+            if spot is not None:
+                self._spots.move_to_end(patients[0][0])
+                return Placed((spot.identity,), (spot.lane,) if run else (), crowded=False)
+        groups = [[self._spot(key) for key in group] for group in patients if group]
+        identities = tuple(dict.fromkeys(spot.identity for group in groups for spot in group))
+        if not run:
+            return Placed(identities, (), crowded=False)
+        keys = [[key for group in patients for key in group]] if unite else patients
+        united = [self._unite(group) for group in keys if group]
+        lanes = tuple(sorted({self._spot(group[0]).lane for group in keys if group}))
+        return Placed(identities, lanes, crowded=any(united) and any(self._is_crowded(lane) for lane in lanes))
+
+    def of(self, identities: str) -> tuple[int, ...]:
+        """Return the lanes of identity numbers (a JSON list) as they are now."""
+        rows = self._connection.execute(LANES_OF, (identities,)).fetchall()
+        return tuple(lane for (lane,) in rows)
+
+    def _spot(self, key: str) -> _Spot:
+        spot = self._spots.get(key)
+        if spot is not None:
+            self._spots.move_to_end(key)
+            return spot
+        row = self._connection.execute(FIND, (key,)).fetchone()
+        if row is None:
+            row = (self._next_identity, self._next_lane)
+            self._next_identity += 1
+            self._next_lane += 1
+            self._connection.execute(ADD, (row[0], key, row[1]))
+        return self._remember(key, _Spot(*row))
+
+    def _remember(self, key: str, spot: _Spot) -> _Spot:
+        self._spots[key] = spot
+        if len(self._spots) > REMEMBERED:
+            self._spots.popitem(last=False)
+        return spot
+
+    def _unite(self, keys: Iterable[str]) -> bool:
+        """Make all keys one lane, the oldest; say whether anything changed."""
+        spots = {key: self._spot(key) for key in keys}
+        lanes = sorted({spot.lane for spot in spots.values()})
+        if len(lanes) > 1:
+            self._join(lanes[0], frozenset(lanes[1:]))
+        for key, spot in spots.items():
+            self._remember(key, _Spot(spot.identity, lanes[0]))
+        return len(lanes) > 1
+
+    def _join(self, into: int, gone: frozenset[int]) -> None:
+        self.joining()
+        execute = self._connection.execute
+        lanes = orjson.dumps([*gone]).decode()
+        for (key,) in execute(MOVED_KEYS, (lanes,)).fetchall():
+            spot = self._spots.get(key)
+            if spot is not None:
+                self._spots[key] = _Spot(spot.identity, into)
+        execute(REPOINT, (into, lanes))
+        destination = ""
+        while destination := execute(NEXT_DESTINATION, (destination,)).fetchone()[0]:
+            self._join_queue(destination, into, gone, lanes)
+        execute(MOVE_APPLIED, (into, lanes))
+        execute(FORGET_APPLIED, (lanes,))
+        self._joined(gone, into)
+
+    def _join_queue(self, destination: str, into: int, gone: frozenset[int], lanes: str) -> None:
+        execute, many = self._connection.execute, self._connection.executemany
+        rows = execute(QUEUED, (destination, lanes)).fetchall()
+        if rows:
+            renamed = [(sorted({into if one in gone else one for one in orjson.loads(old)}), seq) for seq, old in rows]
+            many(RENAME_LANES, [(orjson.dumps(new).decode(), seq, destination) for new, seq in renamed])
+            execute(LEAVE, (destination, lanes))
+            many(ENTER, [(destination, into, seq) for seq, _old in rows])
+            execute(DEMOTE, (destination, destination, into, destination, into))
+
+    def _is_crowded(self, lane: int) -> bool:
+        return bool(self._connection.execute(MEMBERS, (lane, CROWDED + 1)).fetchone()[0] > CROWDED)
+
+
+def _nothing() -> None:
+    """Stand in for a hook that nobody set."""

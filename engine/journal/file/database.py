@@ -1,0 +1,185 @@
+"""The journal's SQLite file: opened durable or not at all.
+
+The file is never opened by other means in this process, because closing any descriptor of it would drop SQLite's
+locks.
+"""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from sqlite_utils import Database
+from sqlite_utils.utils import sqlite3  # type: ignore[attr-defined]  # pysqlite3 where it is installed
+
+from engine.errors import JournalUnusableError
+from engine.journal.file.mount import mount_of
+from engine.journal.file.schema import migrate, refuse_newer, refuse_older
+from engine.sqlite import DURABLE, Connection, Setting, library_fault, untaken
+
+FILE: Final = "journal.db"
+PART: Final = ".part"
+# A restore that was cut off leaves this: the journal beside it, or none, is not the one to go on with.
+RESTORING: Final = FILE + PART
+PAGE_BYTES: Final = 4096
+# Moving the log into the file keeps whoever waits for a commit waiting, some 10 ms a thousand pages: at 6 to 10 pages a
+# message this length lets it happen to fewer than one message in a hundred where 8 senders wait at a time.
+LOG_PAGES: Final = 16_000
+# Up to this size a file is looked through at every start, in less than a second.
+SMALL_BYTES: Final = 64 * 1024 * 1024
+STATEMENTS_CACHED: Final = 512
+
+_WRITER: Final[tuple[Setting, ...]] = (
+    ("busy_timeout", 5000, 5000),
+    *DURABLE,
+    ("foreign_keys", 1, 1),
+    ("cache_size", -65536, -65536),
+)
+
+_READER: Final[tuple[Setting, ...]] = (
+    ("busy_timeout", 5000, 5000),
+    ("query_only", 1, 1),
+    ("mmap_size", 0, 0),
+    ("trusted_schema", 0, 0),
+    ("cell_size_check", 1, 1),
+)
+
+
+def open_writer(folder: Path, log_pages: int = LOG_PAGES) -> Connection:
+    """Open the one writing connection in this thread, migrate the schema, and pass the start-up barrier.
+
+    `log_pages`: at this length the write-ahead log is moved into the file; twice of it is what it keeps of a longer
+    one, which a reader made it grow to. A small file is looked through for damage first.
+
+    The barrier moves all that the write-ahead log holds into the file and syncs it, so that nothing is answered for
+    which is not on the disk. JournalUnusableError says what to mend.
+    """
+    _check_folder(folder)
+    return open_to_write(folder / FILE, log_pages)
+
+
+def open_to_write(path: Path, log_pages: int = LOG_PAGES) -> Connection:
+    """Open a journal's file by its path as `open_writer` does; for a copy that is not yet in its place."""
+    _check_library()
+    connection = sqlite3.connect(str(path), isolation_level=None, cached_statements=STATEMENTS_CACHED)
+    try:
+        connection.execute(f"PRAGMA page_size = {PAGE_BYTES}").fetchall()
+        room = 2 * log_pages * PAGE_BYTES
+        log: tuple[Setting, ...] = (("wal_autocheckpoint", log_pages, log_pages), ("journal_size_limit", room, room))
+        _apply(connection, (*_WRITER, *log))
+        _check_small(connection, path)
+        migrate(Database(connection, execute_plugins=False, recursive_triggers=False))
+        barrier(connection)
+    except sqlite3.Error as error:
+        connection.close()
+        raise JournalUnusableError(_unusable(path.parent, error)) from error
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def open_reader(folder: Path) -> Connection:
+    """Open a connection that can only read; JournalUnusableError where there is no journal that this program knows."""
+    path = (folder / FILE).absolute()
+    if not path.exists():
+        raise JournalUnusableError(f"there is no journal in {folder}: start the engine once, or name another --data")
+    connection = open_to_read(path)
+    try:
+        db = Database(connection, execute_plugins=False, recursive_triggers=False)
+        refuse_newer(db)
+        refuse_older(db)
+    except sqlite3.Error as error:
+        connection.close()
+        raise JournalUnusableError(_unusable(folder, error)) from error
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def open_to_read(path: Path) -> Connection:
+    """Open a journal's file by its path as `open_reader` does; for a backup."""
+    _check_library()
+    connection = None
+    try:
+        connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
+        _apply(connection, _READER)
+    except sqlite3.Error as error:
+        if connection is not None:
+            connection.close()
+        raise JournalUnusableError(_unusable(path.parent, error)) from error
+    return connection
+
+
+def copy_whole(source: Connection, target: Path, pages: int, progress: Callable[[int, int, int], None]) -> None:
+    """Copy a database as of one moment into a new file that stands alone (no write-ahead log).
+
+    The source keeps one moment until the end. `progress(status, remaining, total)` is told after each `pages` pages;
+    what it raises ends the copy. sqlite3.Error where a disk fails.
+    """
+    copy = sqlite3.connect(str(target), isolation_level=None)
+    try:
+        source.execute("BEGIN")
+        source.execute("SELECT COUNT(*) FROM sqlite_schema").fetchall()
+        source.backup(copy, pages=pages, progress=progress, sleep=0)
+        copy.execute("PRAGMA journal_mode = DELETE").fetchall()
+    finally:
+        copy.close()
+        if source.in_transaction:
+            source.execute("ROLLBACK")
+
+
+def barrier(connection: Connection) -> None:
+    """Move the write-ahead log into the file and truncate it; JournalUnusableError where a reader keeps it."""
+    busy, _pages, _moved = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()[0]
+    if busy:
+        raise JournalUnusableError("another program is reading the journal for long: end it, then start again")
+
+
+def shrink(connection: Connection) -> None:
+    """Move the write-ahead log into the file and free its room, as far as readers let it."""
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+
+def _check_library() -> None:
+    if fault := library_fault():
+        raise JournalUnusableError(fault)
+
+
+def _check_small(connection: Connection, path: Path) -> None:
+    if path.stat().st_size > SMALL_BYTES:
+        return
+    if connection.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
+        raise JournalUnusableError(
+            f"the journal in {path.parent} is damaged: keep a copy of the folder as it is, see `journal verify`, and "
+            "restore the last good backup; senders keep their messages until then"
+        )
+
+
+def _apply(connection: Connection, settings: tuple[Setting, ...]) -> None:
+    if setting := untaken(connection, settings):
+        raise JournalUnusableError(f"SQLite did not take {setting}: put the data folder on a local ext4 or xfs disk")
+
+
+def _check_folder(folder: Path) -> None:
+    if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
+        raise JournalUnusableError(
+            f"the data folder {folder} cannot be written: mend its owner and permissions, or choose another with --data"
+        )
+    if (folder / RESTORING).exists():
+        raise JournalUnusableError(
+            f"a restore into {folder} was cut off: repeat `adt-engine journal restore FILE --data {folder} --replace`; "
+            f"what it had set aside is still there, as {FILE}.before-restore-*"
+        )
+    mount = mount_of(folder.absolute())
+    if mount.remote:
+        raise JournalUnusableError(
+            f"the data folder {folder} is on a file server ({mount.kind}), whose locks and syncs are not a disk's: "
+            "put it on a local ext4 or xfs disk"
+        )
+
+
+def _unusable(folder: Path, error: Exception) -> str:
+    code = getattr(error, "sqlite_errorname", "") or type(error).__name__
+    return f"the journal in {folder} cannot be opened ({code}): check disk and permissions, or restore a backup"

@@ -1,0 +1,123 @@
+"""Counting: what stands where now, and what came, ended and was answered in a time, from the tallies."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from itertools import islice
+from typing import Final
+
+import orjson
+
+from engine.journal.claim.claiming import DESTINATIONS
+from engine.journal.entry import UNFINISHED, State
+from engine.journal.moment import from_micros, optional_from_micros, to_micros
+from engine.journal.read.filtering import NOTED, codes
+from engine.journal.read.spans import span
+from engine.journal.read.streams import Stream, walk
+from engine.journal.read.views import Count, Noted, Queue, Stats
+from engine.journal.state.tallying import DAY, MINUTE
+from engine.sqlite import Connection
+
+RECORDED: Final = "SELECT state, SUM(count) FROM arrived WHERE unit = 'day' GROUP BY state"
+LAST: Final = "SELECT COALESCE(MAX(seq), 0) FROM entry"
+STANDING: Final = """
+SELECT COUNT(*), MIN(seq) FROM delivery INDEXED BY delivery_open
+WHERE destination = ? AND state = ? AND state <> 'delivered'
+"""
+RECEIVED_AT: Final = "SELECT received_at FROM entry WHERE seq = ?"
+
+# Rows of a time in buckets: who, which state, the bucket's beginning, how many.
+ARRIVED: Final = """
+SELECT channel, state, at / ?1 * ?1 AS bucket, SUM(count) FROM arrived WHERE unit = ?2 AND at >= ?3 AND at < ?4
+GROUP BY channel, state, bucket
+"""
+ENDED: Final = """
+SELECT destination, state, at / ?1 * ?1 AS bucket, SUM(count) FROM ended WHERE unit = ?2 AND at >= ?3 AND at < ?4
+GROUP BY destination, state, bucket
+"""
+ANSWERED: Final = """
+SELECT channel, milliseconds, at / ?1 * ?1 AS bucket, SUM(count) FROM answered WHERE at >= ?2 AND at < ?3
+GROUP BY channel, milliseconds, bucket ORDER BY channel, bucket, milliseconds
+"""
+CHANNELS_OF: Final = """
+SELECT e.channel, COUNT(*), MAX(e.seq), MIN(e.received_at) FROM json_each(?) AS one CROSS JOIN entry AS e
+ON e.seq = one.value GROUP BY e.channel
+"""
+BODIES: Final = """
+SELECT p.seq, p.raw FROM json_each(?) AS one CROSS JOIN payload AS p ON p.seq = one.value
+"""
+
+# What is counted one by one: states that few entries stand in for long.
+COUNTED: Final = (*(state for state in State if state in UNFINISHED), State.REJECTED, State.DISCARDED)
+MOST_NOTED: Final = 20_000
+
+
+def stats(connection: Connection) -> Stats:
+    """Return counts over the whole journal."""
+    at_door: dict[str, int] = dict(connection.execute(RECORDED).fetchall())
+    entries = sum(at_door.values())
+    at_door.pop(State.RECEIVED.value, None)
+    queues = {name: _queue(connection, name) for (name,) in connection.execute(DESTINATIONS).fetchall()}
+    oldest = [queue.oldest_at for queue in queues.values() if queue.oldest_at]
+    deliveries = {name: queue.states for name, queue in queues.items() if queue.states}
+    last = connection.execute(LAST).fetchone()[0]
+    return Stats(entries, last, at_door, deliveries, min(oldest, default=None), queues)
+
+
+def _queue(connection: Connection, destination: str) -> Queue:
+    states, firsts = {}, []
+    for state in COUNTED:
+        count, first = connection.execute(STANDING, (destination, state.value)).fetchone()
+        if count:
+            states[state.value] = count
+            firsts += [first] if state in UNFINISHED else []
+    row = connection.execute(RECEIVED_AT, (min(firsts),)).fetchone() if firsts else None
+    return Queue(states, optional_from_micros(row[0]) if row else None)
+
+
+def arrived(connection: Connection, since: datetime, until: datetime, bucket_seconds: int) -> Iterator[Count]:
+    """Yield how many entries each channel had, by their state at the door; buckets are whole minutes or days."""
+    yield from _counts(connection, ARRIVED, since, until, bucket_seconds)
+
+
+def ended(connection: Connection, since: datetime, until: datetime, bucket_seconds: int) -> Iterator[Count]:
+    """Yield how many settlements each destination had, by the state they led to; `received` is tried again."""
+    yield from _counts(connection, ENDED, since, until, bucket_seconds)
+
+
+def answered(connection: Connection, since: datetime, until: datetime, bucket_seconds: int) -> Iterator[Count]:
+    """Yield how many acknowledgements each channel wrote within so many milliseconds, shortest first in a bucket."""
+    values = (bucket_seconds * 1_000_000, to_micros(since), to_micros(until))
+    for channel, bound, at, count in connection.execute(ANSWERED, values).fetchall():
+        yield Count(channel, str(bound), from_micros(at), count)
+
+
+def _counts(connection: Connection, sql: str, since: datetime, until: datetime, bucket_seconds: int) -> Iterator[Count]:
+    micros = bucket_seconds * 1_000_000
+    unit = "day" if micros % DAY == 0 else "minute"
+    least = to_micros(since) // (DAY if unit == "day" else MINUTE) * (DAY if unit == "day" else MINUTE)
+    for who, state, at, count in connection.execute(sql, (micros, unit, least, to_micros(until))).fetchall():
+        yield Count(who, state, from_micros(at), count)
+
+
+def noted(connection: Connection, code: str, since: datetime | None, until: datetime | None) -> Iterator[Noted]:
+    """Yield each note that is a code or goes on from it, by channel; of each note the newest 20,000 entries count."""
+    least, before = span(connection, since, until)
+    for note in codes(connection, code):
+        seqs = list(islice(walk(connection, [Stream(NOTED, (note,))], before, least), MOST_NOTED))
+        cut = len(seqs) == MOST_NOTED
+        for channel, count, last, first_at in connection.execute(CHANNELS_OF, (_json(seqs),)).fetchall():
+            yield Noted(note, channel, count, last, from_micros(first_at) if cut else None)
+
+
+def bodies_noted(
+    connection: Connection, note: str, since: datetime | None, until: datetime | None, most: int
+) -> list[tuple[int, bytes]]:
+    """Return number and bytes of the newest entries with a note."""
+    least, before = span(connection, since, until)
+    seqs = list(islice(walk(connection, [Stream(NOTED, (note,))], before, least), most))
+    found: list[tuple[int, bytes]] = connection.execute(BODIES, (_json(seqs),)).fetchall()
+    return found
+
+
+def _json(seqs: list[int]) -> str:
+    return orjson.dumps(seqs).decode()

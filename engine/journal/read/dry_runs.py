@@ -1,0 +1,64 @@
+"""What was rehearsed of entries in shadow, read for people from the newest on."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from engine.journal.claim import unfinished
+from engine.journal.file.database import open_reader
+from engine.journal.file.sealing import configured, opened, plan_at
+from engine.journal.moment import to_micros
+
+PAGE: Final = 200
+
+SHADOWED: Final = f"""
+{unfinished.NAMES}
+SELECT d.seq, d.destination, e.event, p.content
+FROM name CROSS JOIN delivery AS d ON d.destination = name.destination AND d.state = 'filtered'
+  AND d.state <> 'delivered' AND d.seq <= ?1
+CROSS JOIN entry AS e ON e.seq = d.seq CROSS JOIN plan AS p ON p.seq = d.seq AND p.destination = d.destination
+WHERE d.reason = 'shadow' AND (d.seq < ?1 OR d.destination > ?7)
+AND (?2 = '' OR d.destination = ?2) AND (?3 = '' OR e.channel = ?3)
+AND (?4 = '' OR e.event = ?4) AND e.received_at >= ?5 ORDER BY d.seq DESC, d.destination LIMIT ?6
+"""  # noqa: S608 - a constant
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Shadowed:
+    """One entry in shadow at one destination; `told` is its rehearsal as JSON."""
+
+    seq: int
+    destination: str
+    event: str
+    told: dict[str, Any]
+
+
+def shadowed(
+    folder: Path,
+    *,
+    destination: str = "",
+    channel: str = "",
+    event: str = "",
+    since: datetime | None = None,
+    limit: int = 1_000,
+) -> Iterator[Shadowed]:
+    """Yield what was rehearsed, newest first, at most so many entries; empty filters filter nothing."""
+    connection = open_reader(folder)
+    try:
+        sealing = opened(connection, configured())
+        before, after, left, begin = 1 << 62, "", limit, to_micros(since) if since else 0
+        while left > 0:
+            values = (before, destination, channel, event, begin, min(left, PAGE), after)
+            rows = connection.execute(SHADOWED, values).fetchall()
+            for seq, name, trigger, content in rows:
+                plan = content if sealing is None else sealing.legible(content, plan_at(seq, name))
+                yield Shadowed(seq, name, trigger, orjson.loads(plan or b"{}").get("rehearsal") or {})
+            if len(rows) < min(left, PAGE):
+                return
+            before, after, left = rows[-1][0], rows[-1][1], left - len(rows)
+    finally:
+        connection.close()

@@ -1,0 +1,192 @@
+"""Filters as SQL: for each the streams of an index that hold what it lets through, and the condition that proves it.
+
+A filter that lets most through has no stream; what is asked together is walked along the shortest stream of all.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+from engine.journal.claim.claiming import DESTINATIONS
+from engine.journal.entry import State
+from engine.journal.moment import to_micros
+from engine.journal.read.streams import Stream
+from engine.journal.read.views import Filters
+from engine.sqlite import Connection
+
+MOST_FEEDS: Final = 2000
+MOST_SORTED: Final = 20_000
+MOST_CODES: Final = 500
+LEAST: Final = "\0"  # what is appended to a text makes the next one
+LAST: Final = "\U0010ffff"
+
+BELOW: Final = "seq < ? AND seq >= ? ORDER BY seq DESC"
+ALL: Final = Stream(f"SELECT seq FROM entry WHERE {BELOW}")  # noqa: S608 - constants
+
+FEED: Final = f"""
+SELECT seq FROM entry INDEXED BY entry_feed WHERE channel = ? AND source = ? AND event = ? AND {BELOW}
+"""  # noqa: S608 - constants
+NEXT_FEED: Final = """
+SELECT channel, source, event FROM entry INDEXED BY entry_feed WHERE (channel, source, event) >= (?, ?, ?)
+ORDER BY channel, source, event LIMIT 1
+"""
+VISIT: Final = f"SELECT seq FROM entry INDEXED BY entry_visit WHERE visit = ? AND visit <> '' AND {BELOW}"  # noqa: S608 - constants
+# Not in the order of an index; only asked where there are few.
+CONTROL: Final = f"SELECT seq FROM entry INDEXED BY entry_control WHERE control_id = ? AND {BELOW}"  # noqa: S608 - constants
+CONTROLS: Final = """
+SELECT COUNT(*) FROM (SELECT 1 FROM entry INDEXED BY entry_control WHERE control_id = ? LIMIT ?)
+"""
+STATE: Final = f"""
+SELECT seq FROM delivery INDEXED BY delivery_open
+WHERE destination = ? AND state = ? AND state <> 'delivered' AND {BELOW}
+"""  # noqa: S608 - constants
+STATE_AT_DOOR: Final = f"""
+SELECT seq FROM entry INDEXED BY entry_door WHERE state = ? AND state <> 'received' AND {BELOW}
+"""  # noqa: S608 - constants
+REASON: Final = f"""
+SELECT seq FROM delivery INDEXED BY delivery_reason WHERE reason = ? AND reason <> '' AND {BELOW}
+"""  # noqa: S608 - constants
+REASON_AT_DOOR: Final = f"""
+SELECT seq FROM entry INDEXED BY entry_reason WHERE reason = ? AND reason <> '' AND {BELOW}
+"""  # noqa: S608 - constants
+NOTED: Final = f"SELECT seq FROM noted WHERE code = ? AND {BELOW}"  # noqa: S608 - constants
+# The codes of a range, each found by one step in the index.
+CODES: Final = """
+WITH RECURSIVE found (code) AS (
+  SELECT MIN(code) FROM noted WHERE code >= ?1 AND code < ?2
+  UNION ALL
+  SELECT (SELECT MIN(n.code) FROM noted AS n WHERE n.code > found.code AND n.code < ?2) FROM found
+  WHERE found.code IS NOT NULL)
+SELECT code FROM found WHERE code IS NOT NULL LIMIT ?3
+"""
+NAMED: Final = f"SELECT seq FROM named_in WHERE identity = ? AND {BELOW}"  # noqa: S608 - constants
+BY_KEY: Final = "SELECT identity FROM lane_of WHERE key = ?"
+BY_VALUE: Final = """
+SELECT identity FROM lane_of INDEXED BY lane_of_value WHERE substr(key, instr(key, '|') + 1) = ?
+"""
+
+# Where an entry stands: at its least finished delivery, or as the door left it.
+STATE_NOW: Final = """
+COALESCE((SELECT d.state FROM delivery AS d WHERE d.seq = e.seq ORDER BY CASE d.state
+  WHEN 'waiting' THEN 0 WHEN 'received' THEN 1 WHEN 'claimed' THEN 2 WHEN 'held' THEN 3 WHEN 'rejected' THEN 4
+  WHEN 'discarded' THEN 5 WHEN 'delivered' THEN 6 ELSE 7 END LIMIT 1), e.state)
+"""
+HAS_REASON: Final = """
+(e.reason = ? OR EXISTS (SELECT 1 FROM delivery AS d WHERE d.seq = e.seq AND d.reason = ?))
+"""
+_IS_CODE: Final = "(f.value = ? OR substr(f.value, 1, ?) IN (?, ?))"
+HAS_OUTCOME: Final = f"""
+(EXISTS (SELECT 1 FROM json_each(e.flags) AS f WHERE {_IS_CODE})
+ OR EXISTS (SELECT 1 FROM delivery AS d CROSS JOIN json_each(d.notes) AS f
+   WHERE d.seq = e.seq AND d.notes <> '[]' AND {_IS_CODE})
+ OR EXISTS (SELECT 1 FROM attempt AS a CROSS JOIN answer AS r CROSS JOIN json_each(r.codes) AS f
+   WHERE a.seq = e.seq AND r.attempt = a.id AND r.codes <> '[]' AND f.value = ?))
+"""  # noqa: S608 - constants
+IS_NAMED: Final = """
+EXISTS (SELECT 1 FROM json_each(?) AS who CROSS JOIN named_in AS n WHERE n.identity = who.value AND n.seq = e.seq)
+"""
+
+
+class Condition(NamedTuple):
+    """What must hold of an entry `e`."""
+
+    sql: str
+    values: tuple[Any, ...]
+
+
+class Wanted(NamedTuple):
+    """One filter: the streams that hold all that it lets through (None: too many to name), and its condition in SQL."""
+
+    streams: tuple[Stream, ...] | None
+    condition: Condition | None
+
+
+def wanted(connection: Connection, filters: Filters) -> Iterator[Wanted]:
+    """Yield each filter that is set, but for full text; those that let least through first, as far as one can know."""
+    if filters.patient:
+        yield _patient(connection, filters.patient)
+    if filters.visit:
+        condition = Condition("e.visit = ?", (filters.visit,))
+        yield Wanted((Stream(VISIT, (filters.visit,)),), condition)
+    if filters.control_id:
+        yield _control(connection, filters.control_id)
+    if filters.outcome:
+        yield _outcome(connection, filters.outcome)
+    if filters.reason:
+        streams = (Stream(REASON, (filters.reason,)), Stream(REASON_AT_DOOR, (filters.reason,)))
+        yield Wanted(streams, Condition(HAS_REASON, (filters.reason, filters.reason)))
+    if filters.state is not None:
+        yield _state(connection, filters.state)
+    if filters.channel or filters.source or filters.event:
+        yield _feed(connection, filters)
+    if filters.since is not None:
+        yield Wanted(None, Condition("e.received_at >= ?", (to_micros(filters.since),)))
+    if filters.until is not None:
+        yield Wanted(None, Condition("e.received_at < ?", (to_micros(filters.until),)))
+
+
+def codes(connection: Connection, code: str) -> list[str]:
+    """Return the notes that are a code, or go on from it with a place (`unmapped-code PID-8`) or a count (`x: 3`)."""
+    ranges = ((code, f"{code}{LEAST}"), (f"{code} ", f"{code}!"), (f"{code}:", f"{code};"))
+    return [found for low, high in ranges for (found,) in connection.execute(CODES, (low, high, MOST_CODES)).fetchall()]
+
+
+def feeds(connection: Connection, filters: Filters) -> list[tuple[str, str, str]] | None:
+    """Return every channel, source and event that messages came with and the filters let through; None: too many.
+
+    What the filters do not let through is stepped over in the index.
+    """
+    asked = (filters.channel, filters.source, filters.event)
+    found: list[tuple[str, str, str]] = []
+    at = asked
+    for _ in range(MOST_FEEDS):
+        row = connection.execute(NEXT_FEED, at).fetchone()
+        if row is None:
+            return found
+        place = next((place for place in range(3) if asked[place] and row[place] != asked[place]), None)
+        if place is None:
+            found.append(row)
+            at = (row[0], row[1], f"{row[2]}{LEAST}")
+        elif row[place] < asked[place]:
+            at = (*row[:place], asked[place], "", "")[:3]
+        else:
+            at = (*row[:place], LAST, LAST, LAST)[:3]
+    return None
+
+
+def _patient(connection: Connection, patient: str) -> Wanted:
+    found = connection.execute(BY_KEY if "|" in patient else BY_VALUE, (patient,)).fetchall()
+    identities = [identity for (identity,) in found]
+    streams = tuple(Stream(NAMED, (identity,)) for identity in identities)
+    return Wanted(streams, Condition(IS_NAMED, (orjson.dumps(identities).decode(),)))
+
+
+def _control(connection: Connection, control_id: str) -> Wanted:
+    count = connection.execute(CONTROLS, (control_id, MOST_SORTED)).fetchone()[0]
+    streams = (Stream(CONTROL, (control_id,)),) if count < MOST_SORTED else None
+    return Wanted(streams, Condition("e.control_id = ?", (control_id,)))
+
+
+def _outcome(connection: Connection, code: str) -> Wanted:
+    found = codes(connection, code)
+    streams = tuple(Stream(NOTED, (one,)) for one in found) if len(found) < MOST_CODES else None
+    is_code = (code, len(code) + 1, f"{code} ", f"{code}:")
+    return Wanted(streams, Condition(HAS_OUTCOME, (*is_code, *is_code, code)))
+
+
+def _state(connection: Connection, state: State) -> Wanted:
+    condition = Condition(f"{STATE_NOW} = ?", (state.value,))
+    if state is State.DELIVERED:
+        return Wanted(None, condition)
+    destinations = connection.execute(DESTINATIONS).fetchall()
+    streams = [Stream(STATE, (destination, state.value)) for (destination,) in destinations]
+    return Wanted((*streams, Stream(STATE_AT_DOOR, (state.value,))), condition)
+
+
+def _feed(connection: Connection, filters: Filters) -> Wanted:
+    pairs = (("e.channel", filters.channel), ("e.source", filters.source), ("e.event", filters.event))
+    named = [(column, value) for column, value in pairs if value]
+    condition = Condition(" AND ".join(f"{column} = ?" for column, _ in named), tuple(value for _, value in named))
+    found = feeds(connection, filters)
+    return Wanted(None if found is None else tuple(Stream(FEED, feed) for feed in found), condition)

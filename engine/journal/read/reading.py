@@ -1,0 +1,212 @@
+"""Reading the journal without an engine: lists, one entry in full, and counts; this connection can never write."""
+
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import datetime
+from hashlib import sha256
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+from sqlite_utils.utils import sqlite3  # type: ignore[attr-defined]  # pysqlite3 where it is installed
+
+from engine.errors import JournalError, UnknownEntryError
+from engine.journal.claim.requests import request_of
+from engine.journal.entry import Outcome, State
+from engine.journal.file.database import open_reader
+from engine.journal.file.sealing import answer_at, configured, message_at, opened, plan_at, stored_patient
+from engine.journal.moment import from_micros, optional_from_micros
+from engine.journal.read import counting
+from engine.journal.read.searching import AMONG, BODY, Search, row_of
+from engine.journal.read.streams import Stream, walk
+from engine.journal.read.texts import attach
+from engine.journal.read.views import AttemptView, DeliveryView, EntryView, Filters, Noted, Page, Row, Stats, Traffic
+from engine.sqlite import Connection
+
+__all__ = ["Filters", "Reader"]
+
+MOST_SECONDS: Final = 4.0
+STEPS: Final = 10_000  # of SQLite's machine between two looks at the clock
+
+_DELIVERIES: Final = """
+SELECT d.destination, d.state, d.reason, d.notes, d.lanes, d.tries, d.due_at, d.settled_at, d.mapping, d.replay,
+  d.settled_by, (SELECT content FROM plan AS p WHERE p.seq = d.seq AND p.destination = d.destination),
+  (SELECT MAX(q.seq) FROM json_each(d.lanes) AS mine CROSS JOIN queue AS q
+   WHERE q.destination = d.destination AND q.lane = mine.value AND q.seq < d.seq)
+FROM delivery AS d WHERE d.seq = ? ORDER BY d.destination
+"""
+_ATTEMPTS: Final = """
+SELECT a.number, a.method, a.url, a.query, a.headers, a.body, a.at, r.status, r.codes, r.failure, r.milliseconds,
+  r.response, a.id
+FROM attempt AS a LEFT JOIN answer AS r ON r.attempt = a.id WHERE a.seq = ? AND a.destination = ? ORDER BY a.number
+"""
+# A body that retention took leaves its acknowledgement, and when it went.
+_WHOLE: Final = """
+SELECT e.peer, e.version, e.event_at, e.sha256, e.mapping, e.batch, e.parent, p.raw,
+  COALESCE(p.acknowledgement, w.acknowledgement), w.at
+FROM entry AS e LEFT JOIN payload AS p ON p.seq = e.seq LEFT JOIN worn AS w ON w.seq = e.seq WHERE e.seq = ?
+"""
+_CHILDREN: Final = "SELECT seq FROM entry WHERE parent = ? AND parent IS NOT NULL ORDER BY seq"
+
+# The identities that share a lane with one that an entry names, as the lanes are now; a crowded lane is cut.
+_LANE: Final = """
+SELECT DISTINCT l.identity FROM entry AS e CROSS JOIN json_each(e.patients) AS named
+JOIN lane_of AS own ON own.identity = named.value JOIN lane_of AS l ON l.lane = own.lane WHERE e.seq = ? LIMIT 200
+"""
+_OLDER: Final = "SELECT seq FROM named_in WHERE identity = ? AND seq < ? AND seq >= ? ORDER BY seq DESC"
+_NEWER: Final = "SELECT seq FROM named_in WHERE identity = ? AND seq > ? ORDER BY seq LIMIT ?"
+
+
+class Reader:
+    """Reads the journal of a data folder, beside a running engine or without one; a context manager."""
+
+    def __init__(self, folder: Path) -> None:
+        """Open for reading; JournalUnusableError where there is no journal."""
+        self._folder = folder
+        self._connection: Connection = open_reader(folder)
+        try:
+            self._sealing = opened(self._connection, configured())
+        except BaseException:
+            self._connection.close()
+            raise
+        self._attached = False
+
+    def __enter__(self) -> "Reader":
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End reading."""
+        self._connection.close()
+
+    def list(self, filters: Filters, limit: int = 50, before_seq: int | None = None) -> tuple[Row, ...]:
+        """Return up to `limit` entries, newest first, however long it takes.
+
+        The next page begins `before_seq`, the last number of this one.
+        """
+        rows: tuple[Row, ...] = ()
+        while len(rows) < limit:
+            page = self.page(filters, limit - len(rows), before_seq)
+            rows += page.rows
+            if page.before is None:
+                break
+            before_seq = page.before
+        return rows
+
+    def page(self, filters: Filters, limit: int = 50, before_seq: int | None = None) -> Page:
+        """Return a page of entries, newest first, within a bounded time."""
+        if filters.text and not self._attached:
+            self._attached = attach(self._connection, self._folder)
+        if self._sealing is not None:
+            patient = stored_patient(self._sealing, filters.patient)
+            filters = replace(filters, patient=patient, visit=self._sealing.name(filters.visit))
+        with self._moment():
+            return Search(self._connection, filters).page(limit, before_seq)
+
+    def show(self, seq: int) -> EntryView:
+        """Return an entry in full; UnknownEntryError where there is none."""
+        execute = self._connection.execute
+        with self._moment():
+            head = self._rows([seq])
+            if not head:
+                raise UnknownEntryError(f"there is no entry {seq}")
+            peer, version, event_at, digest, mapping, batch, parent, raw, acknowledgement, worn = execute(
+                _WHOLE, (seq,)
+            ).fetchone()
+            deliveries = tuple(self._delivery(seq, row) for row in execute(_DELIVERIES, (seq,)).fetchall())
+            children = tuple(child for (child,) in execute(_CHILDREN, (seq,)).fetchall())
+        raw = self._opened(raw, message_at(seq)) if raw is not None else None
+        sound = sha256(raw).digest() == digest if raw is not None else worn is not None
+        return EntryView(
+            head[0], peer, version, optional_from_micros(event_at), digest.hex(), mapping, batch, parent, raw or b"",
+            acknowledgement or b"", sound, optional_from_micros(worn), deliveries, children,
+        )  # fmt: skip
+
+    def raw(self, seq: int) -> bytes:
+        """Return the bytes of an entry; empty where there is none, retention took them, or they cannot be unsealed."""
+        row = self._connection.execute(BODY, (seq,)).fetchone()
+        return self._opened(row[0], message_at(seq)) if row else b""
+
+    def beside(self, seq: int, most: int) -> tuple[tuple[Row, ...], tuple[Row, ...]]:
+        """Return at most `most` entries of the same patients before an entry and as many after it, each oldest first.
+
+        Whoever shares a lane with them counts, as the lanes are now. Empty where the entry names nobody.
+        """
+        execute = self._connection.execute
+        with self._moment():
+            lane = [identity for (identity,) in execute(_LANE, (seq,)).fetchall()]
+            older = list(islice(walk(self._connection, [Stream(_OLDER, (one,)) for one in lane], seq, 0), most))
+            newer = {found for one in lane for (found,) in execute(_NEWER, (one, seq, most)).fetchall()}
+            return self._rows(older), self._rows(sorted(newer)[:most])
+
+    def _rows(self, seqs: Iterable[int]) -> tuple[Row, ...]:
+        rows = self._connection.execute(AMONG, (orjson.dumps([*seqs]).decode(),)).fetchall()
+        return tuple(sorted((row_of(row) for row in rows), key=lambda row: row.seq))
+
+    def stats(self) -> Stats:
+        """Return counts of the whole journal."""
+        with self._moment():
+            return counting.stats(self._connection)
+
+    def traffic(self, since: datetime, until: datetime, bucket_seconds: int) -> Traffic:
+        """Return what came, ended and was answered in a time, in buckets of whole minutes or days."""
+        given = (self._connection, since, until, bucket_seconds)
+        with self._moment():
+            return Traffic(
+                tuple(counting.arrived(*given)), tuple(counting.ended(*given)), tuple(counting.answered(*given))
+            )
+
+    def noted(self, code: str, since: datetime | None, until: datetime | None) -> tuple[Noted, ...]:
+        """Return each note that is a code or goes on from it, by channel, with how many entries bear it."""
+        with self._moment():
+            return tuple(counting.noted(self._connection, code, since, until))
+
+    def bodies_noted(
+        self, note: str, since: datetime | None, until: datetime | None, most: int
+    ) -> tuple[tuple[int, bytes], ...]:
+        """Return number and bytes of the newest entries with a note."""
+        with self._moment():
+            found = counting.bodies_noted(self._connection, note, since, until, most)
+        return tuple((seq, self._opened(raw, message_at(seq))) for seq, raw in found)
+
+    def _delivery(self, seq: int, row: tuple[Any, ...]) -> DeliveryView:
+        name, state, reason, notes, lanes, tries, due, settled, mapping, replay, by, plan, waits_for = row
+        attempts = self._connection.execute(_ATTEMPTS, (seq, name)).fetchall()
+        return DeliveryView(
+            name, State(state), reason, tuple(orjson.loads(notes)), tuple(orjson.loads(lanes)), tries,
+            optional_from_micros(due), optional_from_micros(settled), mapping, bool(replay), by,
+            self._opened(plan or b"", plan_at(seq, name)), waits_for if state == State.WAITING.value else None,
+            tuple(self._attempt(seq, name, attempt) for attempt in attempts),
+        )  # fmt: skip
+
+    def _attempt(self, seq: int, destination: str, row: tuple[Any, ...]) -> AttemptView:
+        number, *parts, at, status, codes, failure, milliseconds, response, attempt = row
+        intent = request_of(self._sealing, (seq, destination, number), parts, from_micros(at))
+        if status is None:
+            return AttemptView(intent, None)
+        answer = self._opened(response or b"", answer_at(attempt))
+        return AttemptView(intent, Outcome(number, status, tuple(orjson.loads(codes)), failure, milliseconds, answer))
+
+    def _opened(self, content: bytes, place: str) -> bytes:
+        """Return what is stored at a place; empty where the disk changed it."""
+        return content if self._sealing is None else self._sealing.legible(content, place)
+
+    @contextmanager
+    def _moment(self) -> Iterator[None]:
+        """Read everything within as of one moment, which keeps the write-ahead log: JournalError after 4 seconds."""
+        end = time.monotonic() + MOST_SECONDS
+        self._connection.set_progress_handler(lambda: time.monotonic() > end, STEPS)
+        self._connection.execute("BEGIN")
+        try:
+            yield
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_INTERRUPT:
+                raise
+            raise JournalError("that took too long to look up: narrow it, by --since or a filter more") from error
+        finally:
+            self._connection.execute("ROLLBACK")

@@ -1,0 +1,140 @@
+"""Searching the journal: whatever is asked together, newest first, within a bounded time.
+
+The filters name streams of entry numbers (filtering.py). The shortest of them is walked, a chunk at a time, and each
+entry held against all that is asked, until the page is full, the stream ends, or the time for one answer is over; then
+the answer says how far it came, and the next page goes on there.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from typing import Any, Final
+
+import orjson
+
+from engine.journal.entry import AckOutcome, State
+from engine.journal.file.sealing import NAMED
+from engine.journal.moment import from_micros
+from engine.journal.read import texts
+from engine.journal.read.filtering import ALL, STATE_NOW, Wanted, wanted
+from engine.journal.read.spans import span
+from engine.journal.read.streams import EVERYTHING, Stream, count, walk
+from engine.journal.read.views import Filters, Page, Row
+from engine.journal.read.wording import Phrases, text_of
+from engine.sqlite import Connection
+
+SECONDS: Final = 0.4
+FEW: Final = 2_000
+MANY: Final = 100_000
+CHUNK: Final = 64
+MOST_CHUNK: Final = 4096
+QUICK_SECONDS: Final = 0.04
+
+REASON_NOW: Final = """
+COALESCE(NULLIF(e.reason, ''), (SELECT d.reason FROM delivery AS d WHERE d.seq = e.seq AND d.reason <> ''
+  ORDER BY d.destination LIMIT 1), '')
+"""
+# What a row is read from, of an entry `e`.
+COLUMNS: Final = f"""
+SELECT e.seq, e.channel, e.source, e.control_id, e.event, e.visit, e.received_at, {STATE_NOW}, {REASON_NOW},
+  e.ack_code, e.ack_outcome, e.flags, e.receipts
+"""
+AMONG: Final = f"{COLUMNS} FROM json_each(?) AS one CROSS JOIN entry AS e ON e.seq = one.value"
+BODY: Final = "SELECT raw FROM payload WHERE seq = ?"
+RECEIVED_AT: Final = "SELECT received_at FROM entry WHERE seq <= ? ORDER BY seq DESC LIMIT 1"
+
+
+class Search:
+    """One search on a reading connection, as of one moment, which whoever calls begins and ends."""
+
+    def __init__(self, connection: Connection, filters: Filters, clock: Callable[[], float] = time.monotonic) -> None:
+        """Read where to look; `clock` counts seconds."""
+        self._connection = connection
+        self._clock = clock
+        self._phrases = Phrases(filters.text)
+        self._wanted = list(wanted(connection, filters))
+        if self._phrases:
+            self._wanted.insert(0, Wanted(texts.streams(connection, self._phrases), None))
+        self._least, self._end = span(connection, filters.since, filters.until)
+        self._last = EVERYTHING
+        conditions = [one.condition for one in self._wanted if one.condition]
+        where = " AND ".join(condition.sql for condition in conditions)
+        self._sql = f"{AMONG} WHERE {where}" if where else AMONG
+        self._values = tuple(value for condition in conditions for value in condition.values)
+
+    def page(self, limit: int, before: int | None, seconds: float | None = SECONDS) -> Page:
+        """Return up to `limit` rows with smaller numbers than `before`; no bound of time where `seconds` is None."""
+        over = self._clock() + seconds if seconds is not None else float("inf")
+        rows: list[Row] = []
+        for found in self._chunks(min(before or EVERYTHING, self._end), over):
+            rows += found
+            if len(rows) > limit:
+                return Page(tuple(rows[:limit]), rows[limit - 1].seq, None)
+        if self._last == EVERYTHING:
+            return Page(tuple(rows), None, None)
+        if len(rows) == limit:
+            return Page(tuple(rows), rows[-1].seq, None)
+        at = self._connection.execute(RECEIVED_AT, (self._last,)).fetchone()
+        return Page(tuple(rows), self._last, from_micros(at[0]))
+
+    def _chunks(self, before: int, over: float) -> Iterator[list[Row]]:
+        """Yield the matching rows of one chunk after the other; `_last` is where the time ended, if it did."""
+        streams = self._shortest(before)
+        numbers = walk(self._connection, streams, before, self._least)
+        size = CHUNK
+        while chunk := list(islice(numbers, size)):
+            began = self._clock()
+            yield self._matching(chunk, over)
+            if self._last != EVERYTHING:
+                return
+            if self._clock() > over:
+                self._last = chunk[-1]
+                return
+            if self._clock() - began < QUICK_SECONDS:
+                size = min(size * 2, MOST_CHUNK)
+
+    def _matching(self, chunk: list[int], over: float) -> list[Row]:
+        listed = orjson.dumps(chunk).decode()
+        rows = [row_of(row) for row in self._connection.execute(self._sql, (listed, *self._values)).fetchall()]
+        if not self._phrases:
+            return rows
+        found = []
+        for row in rows:
+            if self._is_said(row.seq):
+                found.append(row)
+            if self._clock() > over:
+                self._last = row.seq
+                break
+        return found
+
+    def _is_said(self, seq: int) -> bool:
+        body = self._connection.execute(BODY, (seq,)).fetchone()
+        return body is not None and self._phrases.are_in(text_of(body[0]))
+
+    def _shortest(self, before: int) -> Sequence[Stream]:
+        """Return the streams of the filter that lets least through; all entries where none does so by an index."""
+        known = [one.streams for one in self._wanted if one.streams is not None]
+        for most in (FEW, MANY) if len(known) > 1 else ():
+            counts = [self._count(streams, before, most) for streams in known]
+            if min(counts) < most:
+                return known[counts.index(min(counts))]
+        return known[0] if known else (ALL,)
+
+    def _count(self, streams: Sequence[Stream], before: int, most: int) -> int:
+        found = 0
+        for stream in streams:
+            found += count(self._connection, stream, before, self._least, most - found)
+            if found >= most:
+                break
+        return found
+
+
+def row_of(row: Sequence[Any]) -> Row:
+    """Return a row that was read with COLUMNS."""
+    seq, channel, source, control_id, event, visit, received, state, reason, code, outcome, flags, receipts = row
+    # The visit of a sealed journal stands in the message only.
+    visit = "" if visit.startswith(NAMED) else visit
+    return Row(
+        seq, channel, source, control_id, event, visit, from_micros(received), State(state), reason, code,
+        AckOutcome(outcome), tuple(orjson.loads(flags)), receipts,
+    )  # fmt: skip

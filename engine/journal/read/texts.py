@@ -1,0 +1,264 @@
+"""Full text: an index of the words of every message, in a file of its own that is filled behind the journal's back.
+
+Nobody who sends or delivers waits for it: a thread reads what was recorded and indexes it, at most a share of its time.
+It is made of the journal and can be made again: a file that is lost, damaged or of another journal is begun anew. What
+is not yet indexed is read itself when somebody searches. Bodies that left the journal leave the index on the thread's
+next round. Nothing is indexed while the disk is short of room.
+"""
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+
+import orjson
+from sqlite_utils.utils import sqlite3  # type: ignore[attr-defined]  # pysqlite3 where it is installed
+
+from engine.errors import JournalError
+from engine.journal.file.database import open_reader
+from engine.journal.file.reserve import free_bytes_kept
+from engine.journal.read.streams import Stream
+from engine.journal.read.wording import Phrases, text_of, words
+from engine.sqlite import Connection, is_damage
+
+FILE: Final = "text.db"
+VERSION: Final = 1  # of the tables below: an index of another version is made again
+PAGE: Final = 128
+SHARE: Final = 0.1  # of the thread's time that indexing may take while there is more to index
+IDLE_SECONDS: Final = 1.0
+RETRY_SECONDS: Final = 60.0
+ROUND_SECONDS: Final = 600.0  # between two looks whether retention took something
+DAY_SECONDS: Final = 86_400.0  # after which all is looked through whatever the looks said
+DOCUMENTS_AT_ONCE: Final = 1024
+PAUSE_SECONDS: Final = 0.02
+STEP_PAGES: Final = 500
+
+SETTINGS: Final = (
+    "PRAGMA journal_mode = WAL",
+    "PRAGMA synchronous = NORMAL",
+    "PRAGMA secure_delete = ON",
+    "PRAGMA trusted_schema = OFF",
+)
+TABLES: Final = (
+    """
+CREATE VIRTUAL TABLE IF NOT EXISTS words
+USING fts5(body, content='', contentless_delete=1, detail=none, tokenize='ascii')
+""",
+    "CREATE TABLE IF NOT EXISTS indexed (seq INTEGER NOT NULL, sha256 BLOB NOT NULL)",
+    "INSERT INTO indexed (seq, sha256) SELECT 0, x'' WHERE NOT EXISTS (SELECT 1 FROM indexed)",
+    f"PRAGMA user_version = {VERSION}",
+)
+OTHER: Final = f"""
+SELECT EXISTS (SELECT 1 FROM sqlite_schema) AND (SELECT user_version FROM pragma_user_version) <> {VERSION}
+"""  # noqa: S608 - constants
+# How far the index is, and what stands there in the journal that it was made of; a restored one has something else.
+INDEXED: Final = "SELECT seq, sha256 FROM indexed"
+DIGEST: Final = "SELECT sha256 FROM entry WHERE seq = ?"
+BODIES: Final = "SELECT seq, raw FROM payload WHERE seq > ? ORDER BY seq LIMIT ?"
+ADD: Final = "INSERT INTO words (rowid, body) VALUES (?, ?)"
+ADVANCE: Final = "UPDATE indexed SET seq = ?, sha256 = ?"
+DOCUMENTS: Final = "SELECT id FROM words_docsize WHERE id > ? ORDER BY id LIMIT ?"
+# What changes when retention takes something away.
+TRACES: Final = "SELECT (SELECT MIN(seq) FROM payload), (SELECT MAX(seq) FROM worn), (SELECT MIN(seq) FROM entry)"
+GONE: Final = """
+SELECT one.value FROM json_each(?) AS one WHERE NOT EXISTS (SELECT 1 FROM payload WHERE seq = one.value)
+"""
+FORGET: Final = "DELETE FROM words WHERE rowid IN (SELECT value FROM json_each(?))"
+# What was forgotten stays in the index's segments until they are merged: first all are marked, then merged in steps.
+MERGE: Final = "INSERT INTO words (words, rank) VALUES ('merge', ?)"
+
+SEALED: Final = "SELECT EXISTS (SELECT 1 FROM seal_key)"
+ATTACH: Final = "ATTACH ? AS text"
+MATCH: Final = """
+SELECT rowid AS seq FROM text.words WHERE words MATCH ? AND rowid < ? AND rowid >= ? ORDER BY rowid DESC
+"""
+BEHIND: Final = "SELECT seq FROM payload WHERE seq > ? AND seq < ? AND seq >= ? ORDER BY seq DESC"
+ATTACHED_VERSION: Final = "PRAGMA text.user_version"
+DETACH: Final = "DETACH text"
+IS_THERE: Final = "SELECT 1 FROM pragma_database_list WHERE name = 'text'"
+
+
+def is_sealed(connection: Connection) -> bool:
+    """Say whether the journal's bodies are sealed, so that their words are nobody's to index."""
+    return bool(connection.execute(SEALED).fetchone()[0])
+
+
+def streams(connection: Connection, phrases: Phrases) -> tuple[Stream, ...]:
+    """Return the streams of entries that may hold the words: those indexed, and all that are not indexed yet.
+
+    JournalError where the bodies are sealed.
+    """
+    if is_sealed(connection):
+        raise JournalError("the messages of this journal are sealed: their words cannot be searched for")
+    if connection.execute(IS_THERE).fetchone() is None:
+        return (Stream(BEHIND, (-1,)),)
+    last, digest = connection.execute(INDEXED).fetchone()
+    if not _is_of(connection, last, digest):
+        return (Stream(BEHIND, (-1,)),)
+    return Stream(MATCH, (phrases.query,)), Stream(BEHIND, (last,))
+
+
+def attach(connection: Connection, folder: Path) -> bool:
+    """Let a reading connection see the index; False where there is none of use, and every body is read."""
+    path = (folder / FILE).absolute()
+    if not path.exists():
+        return False
+    try:
+        connection.execute(ATTACH, (f"{path.as_uri()}?mode=ro",))
+    except sqlite3.DatabaseError:
+        return False
+    if connection.execute(ATTACHED_VERSION).fetchone()[0] == VERSION:
+        return True
+    connection.execute(DETACH)
+    return False
+
+
+class Texts:
+    """Indexes what the journal of a folder holds, in a thread of its own, from `start` to `stop`.
+
+    `failed` is told, in that thread, of what went wrong; it is tried again. Where bodies are sealed there is no index.
+    """
+
+    def __init__(self, folder: Path, failed: Callable[[BaseException], None]) -> None:
+        self._folder = folder
+        self._failed = failed
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._live, name="texts", daemon=True)
+
+    def start(self) -> None:
+        """Begin; the journal must be there."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End after the step under way, and wait for it."""
+        self._stop.set()
+        self._thread.join()
+
+    def _live(self) -> None:
+        while not self._stop.is_set():
+            try:
+                with closing(open_reader(self._folder)) as journal:
+                    if is_sealed(journal):
+                        remove(self._folder)
+                        return
+                    with closing(open_index(self._folder)) as index:
+                        indexing = Indexing(journal, index)
+                        is_ours = indexing.is_ours()
+                        if is_ours:
+                            self._work(indexing)
+                if not is_ours:
+                    remove(self._folder)
+            except (sqlite3.DatabaseError, OSError, JournalError) as error:
+                self._failed(error)
+                if is_damage(error):
+                    remove(self._folder)
+                self._stop.wait(RETRY_SECONDS)
+
+    def _work(self, indexing: "Indexing") -> None:
+        looked_at, forgot_at, traces = 0.0, 0.0, None
+        while not self._stop.is_set():
+            began = time.monotonic()
+            if not _has_room(self._folder):
+                self._stop.wait(RETRY_SECONDS)
+                continue
+            if indexing.add():
+                self._stop.wait((time.monotonic() - began) * (1 / SHARE - 1))
+                continue
+            if began - looked_at > ROUND_SECONDS:
+                looked_at, before, traces = began, traces, indexing.traces()
+                if traces != before or began - forgot_at > DAY_SECONDS:
+                    forgot_at = began
+                    indexing.forget(lambda: self._stop.wait(PAUSE_SECONDS))
+            self._stop.wait(IDLE_SECONDS)
+
+
+class Indexing:
+    """The steps of indexing, on a connection that reads the journal and one that writes the index."""
+
+    def __init__(self, journal: Connection, index: Connection) -> None:
+        self._journal = journal
+        self._index = index
+
+    def is_ours(self) -> bool:
+        """Say whether the index was made of this journal."""
+        return _is_of(self._journal, *self._index.execute(INDEXED).fetchone())
+
+    def add(self) -> bool:
+        """Index the next entries; say whether there were as many as a step takes."""
+        last, _digest = self._index.execute(INDEXED).fetchone()
+        rows = self._journal.execute(BODIES, (last, PAGE)).fetchall()
+        if rows:
+            # One by one: the event loop gets its turn with each message that SQLite takes.
+            bodies = ((seq, " ".join(dict.fromkeys(words(text_of(raw))))) for seq, raw in rows)
+            self._index.execute("BEGIN")
+            self._index.executemany(ADD, bodies)
+            self._index.execute(ADVANCE, (rows[-1][0], *self._journal.execute(DIGEST, (rows[-1][0],)).fetchone()))
+            self._index.execute("COMMIT")
+        return len(rows) == PAGE
+
+    def traces(self) -> tuple[int | None, ...]:
+        """Return what changes when retention takes something away."""
+        found: tuple[int | None, ...] = self._journal.execute(TRACES).fetchone()
+        return found
+
+    def forget(self, stopped: Callable[[], bool] = lambda: False) -> int:
+        """Take out what has left the journal, until nothing of it is in the file; return how many bodies it was.
+
+        `stopped` is asked between two steps, and may wait.
+        """
+        forgotten = last = 0
+        while not stopped() and (rows := self._index.execute(DOCUMENTS, (last, DOCUMENTS_AT_ONCE)).fetchall()):
+            last = rows[-1][0]
+            listed = orjson.dumps([seq for (seq,) in rows]).decode()
+            gone = [seq for (seq,) in self._journal.execute(GONE, (listed,)).fetchall()]
+            if gone:
+                self._index.execute(FORGET, (orjson.dumps(gone).decode(),))
+                forgotten += len(gone)
+        if forgotten:
+            self._merge(stopped)
+        return forgotten
+
+    def _merge(self, stopped: Callable[[], bool]) -> None:
+        pages = -STEP_PAGES
+        while not stopped():
+            before = self._index.total_changes
+            self._index.execute(MERGE, (pages,))
+            if self._index.total_changes - before < 2:
+                return
+            pages = STEP_PAGES
+
+
+def open_index(folder: Path) -> Connection:
+    """Open the index for writing, made where it is not there or is of another version."""
+    connection = sqlite3.connect(str(folder / FILE), isolation_level=None)
+    try:
+        if connection.execute(OTHER).fetchone()[0]:
+            connection.close()
+            remove(folder)
+            return open_index(folder)
+        for statement in (*SETTINGS, *TABLES):
+            connection.execute(statement).fetchall()
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def remove(folder: Path) -> None:
+    """Take the index away; it is made again, or is not wanted."""
+    for name in (FILE, f"{FILE}-wal", f"{FILE}-shm"):
+        (folder / name).unlink(missing_ok=True)
+
+
+def _has_room(folder: Path) -> bool:
+    """Say whether the disk has room to spare: the journal's own reserve comes first, and twice."""
+    disk = os.statvfs(folder)
+    return disk.f_bavail * disk.f_frsize > 2 * free_bytes_kept(folder)
+
+
+def _is_of(journal: Connection, last: int, digest: bytes) -> bool:
+    found = journal.execute(DIGEST, (last,)).fetchone()
+    return last == 0 or (found is not None and found[0] == digest)

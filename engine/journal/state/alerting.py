@@ -1,0 +1,125 @@
+"""Alerts as the journal keeps them, over restarts; who was seen on which channel; and how much came in which hour.
+
+Each function works on the writing connection: hand it to `Journal.write` or `Journal.read`.
+"""
+
+from collections.abc import Iterable
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+from engine.journal.file.database import open_reader
+from engine.journal.moment import from_micros, optional_from_micros, to_micros
+from engine.sqlite import Connection
+
+OPEN: Final = """
+INSERT INTO alert (kind, subject, detail, opened_at) VALUES (?, ?, ?, ?)
+ON CONFLICT (kind, subject) WHERE cleared_at IS NULL DO UPDATE SET detail = excluded.detail
+"""
+CLEAR: Final = "UPDATE alert SET cleared_at = ? WHERE kind = ? AND subject = ? AND cleared_at IS NULL"
+OPEN_NOW: Final = """
+SELECT id, kind, subject, detail, opened_at, cleared_at, acknowledged_at, acknowledged_by FROM alert
+WHERE cleared_at IS NULL ORDER BY id
+"""
+LATEST: Final = """
+SELECT id, kind, subject, detail, opened_at, cleared_at, acknowledged_at, acknowledged_by FROM alert
+ORDER BY id DESC LIMIT ?
+"""
+ACKNOWLEDGE: Final = """
+UPDATE alert SET acknowledged_at = ?, acknowledged_by = ? WHERE id = ? AND acknowledged_at IS NULL
+"""
+FORGET: Final = "DELETE FROM alert WHERE cleared_at IS NOT NULL AND cleared_at < ?"
+SEE: Final = "INSERT INTO seen (channel, kind, name, first_at) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
+SEEN: Final = "SELECT channel, kind, name FROM seen"
+# Hours since 1970, of the minutes that the journal counts.
+TRAFFIC: Final = """
+SELECT channel, at / 3600000000 AS hour, SUM(count) FROM arrived WHERE unit = 'minute' AND at >= ?
+GROUP BY channel, hour
+"""
+
+KEPT: Final = timedelta(days=90)
+WEEKS: Final = timedelta(weeks=5)
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """One alert: `kind` is a code of the table of reasons, `subject` what it is about, `detail` holds no patient."""
+
+    id: int
+    kind: str
+    subject: str
+    detail: str
+    opened_at: datetime
+    cleared_at: datetime | None = None
+    acknowledged_at: datetime | None = None
+    acknowledged_by: str = ""
+
+
+def open_alert(connection: Connection, kind: str, subject: str, detail: str, now: datetime) -> Alert:
+    """Open an alert, or change the detail of the one that is open, and return it."""
+    connection.execute(OPEN, (kind, subject, detail, to_micros(now)))
+    return next(one for one in open_alerts(connection) if (one.kind, one.subject) == (kind, subject))
+
+
+def clear_alert(connection: Connection, kind: str, subject: str, now: datetime) -> None:
+    """Clear the alert that is open, if one is; forget what was cleared long ago."""
+    connection.execute(CLEAR, (to_micros(now), kind, subject))
+    connection.execute(FORGET, (to_micros(now - KEPT),))
+
+
+def open_alerts(connection: Connection) -> tuple[Alert, ...]:
+    """Return the alerts that are open, oldest first."""
+    return tuple(_alert(row) for row in connection.execute(OPEN_NOW).fetchall())
+
+
+def latest_alerts(connection: Connection, limit: int) -> tuple[Alert, ...]:
+    """Return the newest alerts, cleared ones among them, newest first."""
+    return tuple(_alert(row) for row in connection.execute(LATEST, (limit,)).fetchall())
+
+
+def acknowledge(connection: Connection, number: int, now: datetime, by: str) -> bool:
+    """Note who has taken care of an alert; False where somebody has before, or there is none."""
+    return bool(connection.execute(ACKNOWLEDGE, (to_micros(now), by, number)).rowcount)
+
+
+def see(connection: Connection, sights: Iterable[tuple[str, str, str]], now: datetime) -> None:
+    """Remember what was seen: channel, kind and name."""
+    connection.executemany(SEE, [(*sight, to_micros(now)) for sight in sights])
+
+
+def seen(connection: Connection) -> dict[str, set[tuple[str, str]]]:
+    """Return what was ever seen, by channel: kinds and names."""
+    found: dict[str, set[tuple[str, str]]] = {}
+    for channel, kind, name in connection.execute(SEEN).fetchall():
+        found.setdefault(channel, set()).add((kind, name))
+    return found
+
+
+def traffic(folder: Path, now: datetime) -> dict[str, dict[int, int]]:
+    """Return how many messages came in the last weeks, by channel and hour since 1970; read from the file."""
+    found: dict[str, dict[int, int]] = {}
+    with closing(open_reader(folder)) as connection:
+        for channel, hour, messages in connection.execute(TRAFFIC, (to_micros(now - WEEKS),)).fetchall():
+            found.setdefault(channel, {})[hour] = messages
+    return found
+
+
+def hour_of(moment: datetime) -> int:
+    """Return the hour of a moment, counted since 1970 in UTC."""
+    return int(moment.astimezone(UTC).timestamp() // 3600)
+
+
+def _alert(row: tuple[Any, ...]) -> Alert:
+    number, kind, subject, detail, opened, cleared, acknowledged, by = row
+    return Alert(
+        number,
+        kind,
+        subject,
+        detail,
+        from_micros(opened),
+        optional_from_micros(cleared),
+        optional_from_micros(acknowledged),
+        by,
+    )

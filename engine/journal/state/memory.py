@@ -1,0 +1,211 @@
+"""What destinations were seen to hold: identities, ownership, merges, and the newest event time of each lane.
+
+These tables outlive the entries they came from; retention leaves them alone.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Final
+
+import orjson
+
+from engine.errors import SealError
+from engine.journal.entry import KnownIdentity, Settlement, State
+from engine.journal.file.sealing import Sealing, message_at, owned_at
+from engine.journal.moment import from_micros, optional_micros
+from engine.sqlite import Connection
+
+KNOW: Final = """
+INSERT INTO known (destination, system, value, logical_id, status, survivor) VALUES (?, ?, ?, ?, ?, ?)
+ON CONFLICT (destination, system, value) DO UPDATE
+SET logical_id = excluded.logical_id, survivor = excluded.survivor,
+  status = CASE WHEN known.status = 'chosen' AND excluded.status = 'current'
+    AND known.logical_id = excluded.logical_id THEN 'chosen' ELSE excluded.status END
+"""
+CHOSEN: Final = "chosen"
+KNOWN: Final = "SELECT logical_id, status, survivor FROM known WHERE destination = ? AND system = ? AND value = ?"
+# The status as it stands in the index, which has merged-away ones only.
+SURVIVOR: Final = """
+SELECT survivor FROM known
+WHERE destination = ? AND logical_id = ? AND status = 'merged-away' AND survivor <> logical_id LIMIT 1
+"""
+OWN: Final = """
+INSERT INTO owned (destination, resource, source, slices) VALUES (?, ?, ?, ?)
+ON CONFLICT (destination, resource, source) DO UPDATE SET slices = excluded.slices
+"""
+OWNED: Final = "SELECT slices FROM owned WHERE destination = ? AND resource = ? AND source = ?"
+# What was listed within one record, by any source: `Patient/1 Condition DG1`.
+LISTED: Final = "SELECT resource, source, slices FROM owned WHERE destination = ? AND resource > ? AND resource < ?"
+DISOWN: Final = "DELETE FROM owned WHERE destination = ? AND resource > ? AND resource < ?"
+CLAIMED: Final = "SELECT source, slices FROM owned WHERE destination = ? AND resource = ? AND source <> ?"
+BEHIND: Final = """
+SELECT DISTINCT q.seq, e.channel, p.raw FROM json_each(?) AS mine CROSS JOIN queue AS q
+JOIN entry AS e ON e.seq = q.seq JOIN payload AS p ON p.seq = q.seq
+WHERE q.destination = ? AND q.lane = mine.value AND q.seq > ? ORDER BY q.seq LIMIT ?
+"""
+MERGE: Final = """
+INSERT INTO merged (destination, source_key, survivor_key, seq) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING
+"""
+MERGED: Final = "SELECT 1 FROM merged WHERE destination = ? AND source_key = ? AND survivor_key = ?"
+APPLY: Final = """
+INSERT INTO applied (destination, lane, source, event_at, seq) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (destination, lane, source) DO UPDATE SET
+  event_at = CASE WHEN applied.event_at IS NULL OR excluded.event_at > applied.event_at
+             THEN COALESCE(excluded.event_at, applied.event_at) ELSE applied.event_at END,
+  seq = CASE WHEN excluded.seq > applied.seq THEN excluded.seq ELSE applied.seq END
+"""
+LAST_APPLIED: Final = "SELECT event_at FROM applied WHERE destination = ? AND lane = ? AND source = ?"
+
+
+def remember(
+    connection: Connection,
+    sealing: Sealing | None,
+    settlements: Sequence[Settlement],
+    lanes: Sequence[tuple[int, ...]],
+) -> None:
+    """Keep what settlements tell of their destinations; `lanes` are those of each."""
+    applied = [
+        (one.destination, lane, one.source, optional_micros(one.applied_at), one.seq)
+        for one, mine in zip(settlements, lanes, strict=True)
+        if one.applied_at is not None or one.state is State.DELIVERED
+        for lane in mine
+    ]
+    if applied:
+        connection.executemany(APPLY, applied)
+    told: list[Settlement] = []
+    for one in settlements:
+        told.append(one)
+        if one.inherited:
+            _remember(connection, sealing, told)
+            told = []
+        for gone, survivor in one.inherited:
+            _inherit(connection, sealing, one.destination, gone, survivor)
+    _remember(connection, sealing, told)
+
+
+def _remember(connection: Connection, sealing: Sealing | None, settlements: Sequence[Settlement]) -> None:
+    known = [
+        (k.destination, k.system, _value(sealing, k.system, k.value), k.logical_id, k.status, k.survivor)
+        for one in settlements
+        for k in one.known
+    ]
+    owned = [
+        _owned_row(sealing, (o.destination, o.resource, o.source), o.slices) for one in settlements for o in one.owned
+    ]
+    merges = [
+        (m.destination, *_keys(sealing, m.source_key, m.survivor_key), m.seq) for one in settlements for m in one.merges
+    ]
+    for statement, rows in ((KNOW, known), (OWN, owned), (MERGE, merges)):
+        if rows:
+            connection.executemany(statement, rows)
+
+
+def _value(sealing: Sealing | None, system: str, value: str) -> str:
+    return value if sealing is None else sealing.name(f"{system}|{value}")
+
+
+def _keys(sealing: Sealing | None, *keys: str) -> tuple[str, ...]:
+    return keys if sealing is None else tuple(sealing.name(key) for key in keys)
+
+
+def choose(
+    connection: Connection,
+    destination: str,
+    identities: Sequence[tuple[str, str]],
+    logical_id: str,
+    sealing: Sealing | None = None,
+) -> None:
+    """Keep that somebody chose whom identifiers (system, value) stand for at a destination."""
+    rows = [
+        (destination, system, _value(sealing, system, value), logical_id, CHOSEN, "") for system, value in identities
+    ]
+    connection.executemany(KNOW, rows)
+
+
+def _owned_row(
+    sealing: Sealing | None, key: tuple[str, str, str], slices: Mapping[str, Sequence[str]]
+) -> tuple[str | bytes, ...]:
+    text = orjson.dumps(dict(slices))
+    kept: str | bytes = text.decode() if sealing is None else sealing.seal_lasting(text, owned_at(*key))
+    return (*key, kept)
+
+
+def _slices(sealing: Sealing | None, key: tuple[str, str, str], kept: str | bytes) -> dict[str, tuple[str, ...]]:
+    """Return what is kept as owned; older sealed journals hold digests as text."""
+    text = sealing.unseal(kept, owned_at(*key)) if sealing is not None and isinstance(kept, bytes) else kept
+    return {name: tuple(digests) for name, digests in orjson.loads(text).items()}
+
+
+def _inherit(connection: Connection, sealing: Sealing | None, destination: str, gone: str, survivor: str) -> None:
+    """Let what was listed within a record that was merged away be listed within its survivor, by the same sources."""
+    places = (destination, f"{gone} ", f"{gone}!")
+    for place, source, kept in connection.execute(LISTED, places).fetchall():
+        there = f"{survivor} {place.partition(' ')[2]}"
+        try:
+            listed = _slices(sealing, (destination, place, source), kept)
+            both = {**listed, **owned(connection, sealing, destination, there, source)}
+        except (SealError, ValueError):
+            continue  # what the disk changed is not known any more: nothing is taken back for it
+        connection.execute(OWN, _owned_row(sealing, (destination, there, source), both))
+    connection.execute(DISOWN, places)
+
+
+def known(
+    connection: Connection, sealing: Sealing | None, destination: str, identities: Sequence[tuple[str, str]]
+) -> dict[tuple[str, str], KnownIdentity]:
+    """Return what is known of identifiers (system, value) at a destination; those never seen are left out."""
+    found = {}
+    for system, value in identities:
+        row = connection.execute(KNOWN, (destination, system, _value(sealing, system, value))).fetchone()
+        if row is not None:
+            found[system, value] = KnownIdentity(destination, system, value, *row)
+    return found
+
+
+def owned(
+    connection: Connection, sealing: Sealing | None, destination: str, resource: str, source: str
+) -> dict[str, tuple[str, ...]]:
+    """Return the digests a source owns of a resource, by slice; empty where there is no record."""
+    key = destination, resource, source
+    row = connection.execute(OWNED, key).fetchone()
+    return {} if row is None else _slices(sealing, key, row[0])
+
+
+def claimed(
+    connection: Connection, sealing: Sealing | None, destination: str, resource: str, source: str
+) -> frozenset[str]:
+    """Return the digests that all other sources own of a resource."""
+    rows = connection.execute(CLAIMED, (destination, resource, source)).fetchall()
+    slices = [_slices(sealing, (destination, resource, other), kept) for other, kept in rows]
+    return frozenset(mark for one in slices for marks in one.values() for mark in marks)
+
+
+def behind(
+    connection: Connection, sealing: Sealing | None, destination: str, lanes: Sequence[int], seq: int, most: int
+) -> list[tuple[str, bytes]]:
+    """Return channel and bytes of the first entries that wait behind one in its lanes, oldest first."""
+    rows = connection.execute(BEHIND, (orjson.dumps(lanes).decode(), destination, seq, most)).fetchall()
+    if sealing is not None:
+        rows = [(number, channel, sealing.legible(raw, message_at(number))) for number, channel, raw in rows]
+    return [(channel, bytes(raw)) for _seq, channel, raw in rows]
+
+
+def merged(
+    connection: Connection, sealing: Sealing | None, destination: str, source_key: str, survivor_key: str
+) -> bool:
+    """Say whether a destination has carried out this merge."""
+    keys = _keys(sealing, source_key, survivor_key)
+    return connection.execute(MERGED, (destination, *keys)).fetchone() is not None
+
+
+def survivor(connection: Connection, destination: str, logical_id: str) -> str:
+    """Return the id of the record that one was merged into; empty where that was never told."""
+    row = connection.execute(SURVIVOR, (destination, logical_id)).fetchone()
+    return "" if row is None else row[0]
+
+
+def last_applied(connection: Connection, destination: str, lanes: Sequence[int], source: str) -> datetime | None:
+    """Return the newest event time applied in any of the lanes from that source; None where there is none."""
+    rows = [connection.execute(LAST_APPLIED, (destination, lane, source)).fetchone() for lane in lanes]
+    times = [row[0] for row in rows if row is not None and row[0] is not None]
+    return from_micros(max(times)) if times else None

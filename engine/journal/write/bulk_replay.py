@@ -1,0 +1,305 @@
+"""Bulk runs: which entries one covers, how far it has come, and what became of each; functions on the writer's rooms.
+
+    filling --all entries are there--> running --stopped by somebody--> stopped --resumed--> running --> done
+
+A run takes entries up in journal order, those of one patient together, so that what comes in meanwhile stands behind
+all of them. Taking up is one transaction with what it does to the entries: killed anywhere, it goes on with the next.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Final, NamedTuple, TypeVar
+
+import orjson
+
+from engine.errors import ForbiddenMoveError, UnknownEntryError, UnknownRunError
+from engine.journal.entry import NewEntry
+from engine.journal.file.database import open_reader
+from engine.journal.moment import from_micros, optional_from_micros, to_micros
+from engine.journal.write.job import Rooms
+from engine.journal.write.operations import Asked
+from engine.sqlite import Connection
+
+_T = TypeVar("_T")
+
+UNDER_WAY: Final = "under way"
+REFUSED: Final = "refused"
+MOST_TOGETHER: Final = 5_000
+MOST_REFUSALS: Final = 100
+
+BEGIN: Final = """
+INSERT INTO run (kind, by, asked, destination, forced, rate, state, started_at, bound)
+VALUES (?, ?, ?, ?, ?, ?, 'filling', ?, (SELECT COALESCE(MAX(seq), 0) FROM entry))
+"""
+FILL: Final = (
+    "INSERT INTO run_entry (run, seq) SELECT ?, value FROM json_each(?) AS i WHERE true ON CONFLICT DO NOTHING"
+)
+FILLED: Final = """
+UPDATE run SET state = 'running', total = (SELECT COUNT(*) FROM run_entry WHERE run = ?1) WHERE id = ?1
+"""
+ABANDONED: Final = "SELECT id FROM run WHERE state = 'filling' AND state IN ('filling', 'running')"
+FORGET_ENTRIES: Final = "DELETE FROM run_entry WHERE run = ?"
+FORGET: Final = "DELETE FROM run WHERE id = ?"
+RUNNING: Final = "SELECT id FROM run WHERE state = 'running' AND state IN ('filling', 'running') ORDER BY id"
+SET_STATE: Final = "UPDATE run SET state = ?, ended_at = ? WHERE id = ? AND state = ?"
+KEEP_COUNTS: Final = "UPDATE run SET counts = ? WHERE id = ?"
+
+# The next entries of a run, in journal order, and whether the door kept them.
+NEXT: Final = """
+SELECT r.seq, e.channel, e.state, e.reason FROM run_entry AS r JOIN entry AS e ON e.seq = r.seq
+WHERE r.run = ? AND r.outcome = '' ORDER BY r.seq LIMIT ?
+"""
+LANES_OF: Final = """
+SELECT DISTINCT own.lane FROM json_each(?) AS i JOIN entry AS e ON e.seq = i.value
+CROSS JOIN json_each(e.patients) AS mine JOIN lane_of AS own ON own.identity = mine.value
+"""
+# What a run has left of these lanes (a JSON list).
+TOGETHER: Final = """
+SELECT DISTINCT r.seq FROM json_each(?) AS i CROSS JOIN lane_of AS l ON l.lane = i.value
+CROSS JOIN named_in AS n ON n.identity = l.identity CROSS JOIN run_entry AS r ON r.run = ? AND r.seq = n.seq
+WHERE r.outcome = '' ORDER BY r.seq LIMIT ?
+"""
+AT_DOOR: Final = """
+SELECT e.seq, e.channel, e.state, e.reason FROM json_each(?) AS i JOIN entry AS e ON e.seq = i.value ORDER BY e.seq
+"""
+MARK: Final = "UPDATE run_entry SET outcome = ? WHERE run = ? AND seq = ?"
+OUTCOMES: Final = """
+UPDATE run_entry SET outcome = (SELECT d.state FROM delivery AS d WHERE d.seq = run_entry.seq
+  AND (?2 = '' OR d.destination = ?2) ORDER BY CASE d.state WHEN 'held' THEN 0 WHEN 'rejected' THEN 1
+  WHEN 'discarded' THEN 2 WHEN 'delivered' THEN 3 ELSE 4 END LIMIT 1)
+WHERE run = ?1 AND outcome = 'under way' AND NOT EXISTS (SELECT 1 FROM delivery AS d WHERE d.seq = run_entry.seq
+  AND (?2 = '' OR d.destination = ?2) AND d.state IN ('received', 'claimed', 'waiting'))
+"""
+# How many of a run move by themselves; what waits behind something that is held does not.
+MOVING: Final = """
+SELECT COUNT(*) FROM run_entry AS r WHERE r.run = ? AND r.outcome = 'under way' AND EXISTS (
+  SELECT 1 FROM delivery AS d WHERE d.seq = r.seq AND d.state IN ('received', 'claimed'))
+"""
+LEFT_WAITING: Final = "UPDATE run_entry SET outcome = 'waiting' WHERE run = ? AND outcome = 'under way'"
+COUNT: Final = """
+SELECT CASE WHEN outcome LIKE 'refused%' THEN 'refused' ELSE outcome END AS how, COUNT(*) FROM run_entry
+WHERE run = ? GROUP BY how
+"""
+REFUSALS: Final = """
+SELECT seq, outcome FROM run_entry WHERE run = ? AND outcome LIKE 'refused%' ORDER BY seq LIMIT ?
+"""
+KEEP_REFUSALS: Final = """
+DELETE FROM run_entry WHERE run = ?1 AND seq NOT IN (
+  SELECT seq FROM run_entry WHERE run = ?1 AND outcome LIKE 'refused%' ORDER BY seq LIMIT ?2)
+"""
+_RUN: Final = """
+SELECT id, kind, by, asked, destination, forced, rate, state, started_at, ended_at, total, bound, counts FROM run
+"""
+SHOW: Final = f"{_RUN} WHERE id = ?"
+LIST: Final = f"{_RUN} ORDER BY id DESC LIMIT ?"
+
+
+class RunKind(StrEnum):
+    """What a run does with its entries."""
+
+    REPLAY = "replay"
+    RELEASE = "release"
+
+
+class RunState(StrEnum):
+    """Where a run stands."""
+
+    FILLING = "filling"
+    RUNNING = "running"
+    STOPPED = "stopped"
+    DONE = "done"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Run:
+    """One bulk run; `counts` by outcome: those taken up, `under way`, `refused`, delivered, held ...
+
+    `asked` is what was asked for, `rate` entries a second, `refusals` pairs of an entry and why, the first 100, `bound`
+    the newest entry when it began.
+    """
+
+    number: int
+    kind: RunKind
+    by: str
+    asked: Mapping[str, Any]
+    destination: str
+    force: bool
+    rate: float
+    state: RunState
+    started_at: datetime
+    ended_at: datetime | None
+    total: int
+    counts: Mapping[str, int]
+    refusals: tuple[tuple[int, str], ...] = ()
+    bound: int = 0
+
+    @property
+    def position(self) -> int:
+        """How many entries were taken up."""
+        return sum(self.counts.values())
+
+
+class Next(NamedTuple):
+    """An entry that a run takes up next, and where the door left it (`received` where it was taken in)."""
+
+    seq: int
+    channel: str
+    state: str
+    reason: str
+
+
+class Item(NamedTuple):
+    """What is to be done with one entry: replayed or released, taken in as judged anew, or refused, and why."""
+
+    seq: int
+    give: tuple[str, ...] = ()
+    judged: NewEntry | None = None
+    refusal: str = ""
+
+
+def begin(connection: Connection, run: Run) -> int:
+    """Begin a run without entries; return its number. It does nothing until it is `filled`."""
+    values = (run.kind.value, run.by, orjson.dumps(dict(run.asked)).decode(), run.destination, int(run.force), run.rate)
+    row = connection.execute(BEGIN, (*values, to_micros(run.started_at)))
+    return int(row.lastrowid or 0)
+
+
+def fill(connection: Connection, run: int, seqs: Sequence[int]) -> None:
+    """Add entries to a run that fills."""
+    connection.execute(FILL, (run, orjson.dumps(list(seqs)).decode()))
+
+
+def filled(connection: Connection, run: int) -> None:
+    """Let a run go that has all its entries."""
+    connection.execute(FILLED, (run,))
+
+
+def recall(connection: Connection) -> tuple[int, ...]:
+    """Return the runs that were running when the engine ended; forget those that were never filled."""
+    for (run,) in connection.execute(ABANDONED).fetchall():
+        connection.execute(FORGET_ENTRIES, (run,))
+        connection.execute(FORGET, (run,))
+    return tuple(run for (run,) in connection.execute(RUNNING).fetchall())
+
+
+def upcoming(connection: Connection, run: int, most: int) -> tuple[Next, ...]:
+    """Return the next entries of a run, up to `most` and whatever else it has of their patients, in journal order."""
+    rows = connection.execute(NEXT, (run, most)).fetchall()
+    seqs = {row[0] for row in rows}
+    lanes: set[int] = set()
+    while len(seqs) < MOST_TOGETHER:
+        found = {lane for (lane,) in connection.execute(LANES_OF, (_list(seqs),)).fetchall()} - lanes
+        if not found:
+            break
+        lanes |= found
+        seqs |= {seq for (seq,) in connection.execute(TOGETHER, (_list(found), run, MOST_TOGETHER)).fetchall()}
+    return tuple(Next(*row) for row in connection.execute(AT_DOOR, (_list(seqs),)).fetchall())
+
+
+def standing(connection: Connection, seq: int) -> Next:
+    """Return where the door left an entry; UnknownEntryError where there is none."""
+    row = connection.execute(AT_DOOR, (_list({seq}),)).fetchone()
+    if row is None:
+        raise UnknownEntryError(f"there is no entry {seq}")
+    return Next(*row)
+
+
+def take_up(rooms: Rooms, run: Run, items: Sequence[Item], at: datetime) -> None:
+    """Do what a run does with entries, and note of each that it is under way or why it was refused.
+
+    Those of a patient of whom something newer is being delivered just now are left for the next time.
+    """
+    asked = Asked(run.by, at, run.number, force=run.force, bound=run.bound)
+    busy = {item.seq for item in items if not item.refusal and rooms.acts.is_busy(item.seq)}
+    marks = [(_taken(rooms, run, item, asked), run.number, item.seq) for item in items if item.seq not in busy]
+    rooms.connection.executemany(MARK, marks)
+
+
+def _taken(rooms: Rooms, run: Run, item: Item, asked: Asked) -> str:
+    destinations = (run.destination,) if run.destination else ()
+    if item.refusal:
+        return f"{REFUSED}: {item.refusal}"
+    try:
+        if item.judged is not None:
+            rooms.acts.admit(item.seq, item.judged, asked._replace(force=False))
+        elif run.kind is RunKind.RELEASE:
+            rooms.acts.release(item.seq, destinations, asked)
+        else:
+            rooms.acts.replay(item.seq, destinations, asked, item.give)
+    except (ForbiddenMoveError, UnknownEntryError) as error:
+        return f"{REFUSED}: {error}"
+    return UNDER_WAY
+
+
+def settle(connection: Connection, run: Run) -> int:
+    """Note how entries of a run have ended; return how many still move by themselves."""
+    connection.execute(OUTCOMES, (run.number, run.destination))
+    return moving(connection, run)
+
+
+def moving(connection: Connection, run: Run) -> int:
+    """Return how many entries of a run move by themselves; what waits behind something held does not."""
+    return int(connection.execute(MOVING, (run.number,)).fetchone()[0])
+
+
+def stop(connection: Connection, run: int, at: datetime) -> None:
+    """Stop a run that is running; what it took up goes on."""
+    connection.execute(SET_STATE, (RunState.STOPPED.value, to_micros(at), run, RunState.RUNNING.value))
+
+
+def resume(connection: Connection, run: int) -> bool:
+    """Let a run that was stopped go on; say whether it was."""
+    return connection.execute(SET_STATE, (RunState.RUNNING.value, None, run, RunState.STOPPED.value)).rowcount == 1
+
+
+def end(connection: Connection, run: int, at: datetime) -> None:
+    """End a run that has taken up all: its counts are kept and its first refusals, the other entries are forgotten."""
+    connection.execute(LEFT_WAITING, (run,))
+    counts = _counts(connection, run)
+    connection.execute(KEEP_COUNTS, (orjson.dumps(counts).decode(), run))
+    connection.execute(KEEP_REFUSALS, (run, MOST_REFUSALS))
+    connection.execute(SET_STATE, (RunState.DONE.value, to_micros(at), run, RunState.RUNNING.value))
+
+
+def look(folder: Path, work: Callable[[Connection], _T]) -> _T:
+    """Call work on a connection of its own that only reads: counting a large run takes its time."""
+    connection = open_reader(folder)
+    try:
+        return work(connection)
+    finally:
+        connection.close()
+
+
+def show(connection: Connection, run: int) -> Run:
+    """Return a run; UnknownRunError where there is none."""
+    row = connection.execute(SHOW, (run,)).fetchone()
+    if row is None:
+        raise UnknownRunError(f"there is no run {run}: `adt-engine messages replays` lists them")
+    return _run(connection, row)
+
+
+def listed(connection: Connection, most: int) -> tuple[Run, ...]:
+    """Return the newest runs, the newest first."""
+    return tuple(_run(connection, row) for row in connection.execute(LIST, (most,)).fetchall())
+
+
+def _run(connection: Connection, row: tuple[Any, ...]) -> Run:
+    number, kind, by, asked, destination, forced, rate, state, started, ended, total, bound, counts = row
+    kept = orjson.loads(counts) if state == RunState.DONE.value else _counts(connection, number)
+    refusals = connection.execute(REFUSALS, (number, MOST_REFUSALS)).fetchall()
+    return Run(
+        number, RunKind(kind), by, orjson.loads(asked), destination, bool(forced), rate, RunState(state),
+        from_micros(started), optional_from_micros(ended), total, kept,
+        tuple((seq, outcome.partition(": ")[2]) for seq, outcome in refusals), bound,
+    )  # fmt: skip
+
+
+def _counts(connection: Connection, run: int) -> dict[str, int]:
+    return {how: count for how, count in connection.execute(COUNT, (run,)).fetchall() if how}
+
+
+def _list(values: set[int]) -> str:
+    return orjson.dumps(sorted(values)).decode()

@@ -1,0 +1,55 @@
+"""What is asked of the writer, one operation at a time, and what it is carried out with."""
+
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import Any, Final, NamedTuple
+
+from engine.journal.claim.claiming import Claims
+from engine.journal.entry import AckOutcome
+from engine.journal.file.sealing import Sealing
+from engine.journal.state.tallying import ANSWERED
+from engine.journal.write.operations import Acts
+from engine.sqlite import Connection
+
+ACKNOWLEDGE: Final = """
+UPDATE entry SET ack_outcome = ? WHERE seq IN (SELECT value FROM json_each(?))
+"""
+
+
+class Kind(IntEnum):
+    """What is asked of the writer; in a transaction, in this order."""
+
+    RECORD = 0
+    INTEND = 1
+    SETTLE = 2
+    ACT = 3
+    LOOK = 4
+    CLAIM = 5
+    CLOSE = 6
+
+
+class Operation(NamedTuple):
+    """One thing asked of the writer; `future` belongs to the event loop and is only handed back."""
+
+    kind: Kind
+    argument: Any
+    future: Any
+
+
+class Rooms(NamedTuple):
+    """What works on the connection, for operations of kind ACT and LOOK."""
+
+    connection: Connection
+    claims: Claims
+    acts: Acts
+    sealing: Sealing | None = None
+
+
+Result = tuple[Operation, Any, BaseException | None]
+
+
+def acknowledge(rooms: Rooms, outcomes: Mapping[AckOutcome, str], sent: str) -> None:
+    """Store acknowledgement outcomes, JSON lists of entry numbers by outcome, and how long the senders waited."""
+    rooms.connection.execute(ANSWERED, (sent,))
+    for outcome, seqs in outcomes.items():
+        rooms.connection.execute(ACKNOWLEDGE, (outcome.value, seqs))

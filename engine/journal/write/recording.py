@@ -1,0 +1,260 @@
+"""Recording: messages become entries with deliveries and places in their lanes; duplicates are recognised."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from hashlib import sha256
+from typing import Any, Final
+
+import orjson
+
+from engine.journal.claim.lanes import Lanes
+from engine.journal.entry import NewEntry, Recorded, State
+from engine.journal.file.sealing import Sealing, message_at
+from engine.journal.moment import optional_micros, to_micros
+from engine.journal.state.tallying import NOTE, Arrivals
+from engine.sqlite import Connection
+
+REUSED: Final = "control-id-reused"
+CROWDED: Final = "lane-crowded"
+
+LAST: Final = "SELECT COALESCE(MAX(seq), 0) FROM entry"
+
+# Which of the control ids at hand (a JSON list of [control id, source, channel]) were seen before.
+SEEN: Final = """
+SELECT i.key FROM json_each(?) AS i WHERE EXISTS (
+  SELECT 1 FROM entry WHERE control_id = json_extract(i.value, '$[0]') AND source = json_extract(i.value, '$[1]')
+  AND channel = json_extract(i.value, '$[2]'))
+"""
+
+# The channel's first receipt of the same bytes, unless it was refused or discarded, at the door or by its deliveries.
+FIRST: Final = """
+SELECT e.seq, COALESCE(p.acknowledgement, w.acknowledgement), e.ack_code, e.state, e.flags FROM entry AS e
+LEFT JOIN payload AS p ON p.seq = e.seq LEFT JOIN worn AS w ON w.seq = e.seq
+WHERE e.control_id = ? AND e.source = ? AND e.channel = ? AND e.fingerprint = ? AND e.sha256 = ?
+AND e.state NOT IN ('rejected', 'discarded')
+AND (e.state <> 'received' OR EXISTS (
+  SELECT 1 FROM delivery AS d WHERE d.seq = e.seq AND d.state NOT IN ('rejected', 'discarded')))
+ORDER BY e.seq DESC LIMIT 1
+"""
+LEAST: Final = """
+SELECT state FROM delivery WHERE seq = ? ORDER BY CASE state
+  WHEN 'waiting' THEN 0 WHEN 'received' THEN 1 WHEN 'claimed' THEN 2 WHEN 'held' THEN 3 WHEN 'rejected' THEN 4
+  WHEN 'discarded' THEN 5 WHEN 'delivered' THEN 6 ELSE 7 END LIMIT 1
+"""
+COUNT_RECEIPT: Final = "UPDATE entry SET receipts = receipts + 1 WHERE seq = ?"
+
+ENTRY: Final = """
+INSERT INTO entry (seq, channel, peer, source, control_id, event, version, visit, event_at, received_at, state, reason,
+  flags, ack_code, ack_outcome, sha256, fingerprint, mapping, batch, parent, patients)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+PAYLOAD: Final = "INSERT INTO payload (seq, raw, acknowledgement) VALUES (?, ?, ?)"
+NAMED: Final = "INSERT INTO named_in (identity, seq) VALUES (?, ?)"
+NAMED_AGAIN: Final = "INSERT INTO named_in (identity, seq) VALUES (?, ?) ON CONFLICT DO NOTHING"
+QUEUE: Final = "INSERT INTO queue (destination, lane, seq) VALUES (?, ?, ?)"
+
+# A delivery waits where something older stands in one of its lanes; the queue is filled first.
+DELIVERY: Final = """
+INSERT INTO delivery (seq, destination, lanes, state) VALUES (?1, ?2, ?3,
+  CASE WHEN EXISTS (SELECT 1 FROM queue WHERE destination = ?2 AND lane = ?4 AND seq < ?1)
+  THEN 'waiting' ELSE 'received' END)
+"""
+DELIVERY_OF_MANY: Final = """
+INSERT INTO delivery (seq, destination, lanes, state) VALUES (?1, ?2, ?3,
+  CASE WHEN EXISTS (SELECT 1 FROM json_each(?3) AS mine CROSS JOIN queue AS q
+    WHERE q.destination = ?2 AND q.lane = mine.value AND q.seq < ?1)
+  THEN 'waiting' ELSE 'received' END)
+"""
+
+# What is held for want of demographics is tried again when something comes to its lane: that may bring them. The places
+# are a JSON list of [destination, lane] at which something new stands, from the number given on.
+AGAIN: Final = """
+UPDATE delivery SET state = 'received'
+WHERE (seq, destination) IN (
+  SELECT (SELECT MIN(seq) FROM queue
+    WHERE destination = place.value ->> 0 AND lane = place.value ->> 1 AND seq < ?2), place.value ->> 0
+  FROM json_each(?1) AS place)
+AND state = 'held' AND reason = 'missing-required' AND NOT EXISTS (
+  SELECT 1 FROM json_each(delivery.lanes) AS mine CROSS JOIN queue AS q
+  WHERE q.destination = delivery.destination AND q.lane = mine.value AND q.seq < delivery.seq)
+"""
+
+_Row = tuple[Any, ...]
+
+
+class Recording:
+    """Records batches of messages; lives in the writer thread, inside its transactions."""
+
+    def __init__(self, connection: Connection, lanes: Lanes, sealing: Sealing | None = None) -> None:
+        self._connection = connection
+        self._lanes = lanes
+        self._sealing = sealing
+        self._last: int = connection.execute(LAST).fetchone()[0]
+
+    def record(self, entries: list[NewEntry]) -> list[Recorded]:
+        """Return what became of each entry, in order; numbers are given in that order."""
+        digests = [sha256(entry.raw).digest() for entry in entries]
+        seen = self._seen(entries)
+        here: dict[tuple[str, ...], list[tuple[bytes, Recorded]]] = {}
+        sheet = _Sheet()
+        self._lanes.joining = lambda: sheet.write(self._connection)
+        results = []
+        for position, (entry, digest) in enumerate(zip(entries, digests, strict=True)):
+            key = _feed(entry)
+            earlier = here.get(key, [])
+            # What somebody edited came in once already, and is meant to come in again.
+            first = (
+                self._first(entry, digest, earlier, known=position in seen)
+                if entry.parent is None and (earlier or position in seen)
+                else None
+            )
+            if first is not None:
+                sheet.receipts.append((first.seq,))
+                results.append(first)
+                continue
+            reused = entry.parent is None and (bool(earlier) or position in seen)
+            recorded = self._new(entry, digest, sheet, reused=reused)
+            results.append(recorded)
+            if entry.control_id:
+                here.setdefault(key, []).append((digest, recorded))
+        sheet.write(self._connection)
+        return results
+
+    def _seen(self, entries: list[NewEntry]) -> set[int]:
+        wanted = orjson.dumps([_feed(entry) for entry in entries]).decode()
+        rows = self._connection.execute(SEEN, (wanted,)).fetchall()
+        return {key for (key,) in rows if entries[key].control_id}
+
+    def _first(
+        self, entry: NewEntry, digest: bytes, earlier: list[tuple[bytes, Recorded]], *, known: bool
+    ) -> Recorded | None:
+        for other, recorded in earlier:
+            if other == digest and recorded.state is not State.REJECTED:
+                return Recorded(
+                    seq=recorded.seq,
+                    duplicate=True,
+                    acknowledgement=recorded.acknowledgement,
+                    ack_code=recorded.ack_code,
+                    state=recorded.state,
+                )
+        if not known:
+            return None
+        given = (*_feed(entry), fingerprint(digest), digest)
+        row = self._connection.execute(FIRST, given).fetchone()
+        if row is None:
+            return None
+        seq, acknowledgement, code, state, flags = row
+        least = self._connection.execute(LEAST, (seq,)).fetchone()
+        return Recorded(
+            seq=seq,
+            duplicate=True,
+            acknowledgement=acknowledgement,
+            ack_code=code,
+            state=State(least[0] if least else state),
+            flags=tuple(orjson.loads(flags)),
+        )
+
+    def _new(self, entry: NewEntry, digest: bytes, sheet: "_Sheet", *, reused: bool) -> Recorded:
+        run = entry.state is State.RECEIVED
+        if run and not entry.destinations:
+            raise ValueError("an entry that is received needs a destination")
+        seq = self._last = self._last + 1
+        placed = self._lanes.place(entry.patients, unite=entry.unite, run=run)
+        flags = entry.flags
+        if reused:
+            flags = (*flags, REUSED)
+        if placed.crowded:
+            flags = (*flags, CROWDED)
+        sheet.add(seq, self._sealed(entry, seq), digest, placed.identities, flags)
+        if run:
+            sheet.queue(seq, entry.destinations, placed.lanes)
+        return Recorded(
+            seq=seq,
+            duplicate=False,
+            acknowledgement=entry.acknowledgement,
+            ack_code=entry.ack_code,
+            state=entry.state,
+            flags=flags,
+        )
+
+    def _sealed(self, entry: NewEntry, seq: int) -> NewEntry:
+        if self._sealing is None:
+            return entry
+        self._sealing.prepare(self._connection, entry.received_at)
+        raw = self._sealing.seal(entry.raw, message_at(seq))
+        return replace(entry, raw=raw, visit=self._sealing.name(entry.visit))
+
+
+class _Sheet:
+    """The rows of one batch, written table by table."""
+
+    def __init__(self) -> None:
+        self.receipts: list[_Row] = []
+        self.entries: list[_Row] = []
+        self.payloads: list[_Row] = []
+        self.named: list[_Row] = []
+        self.queued: list[_Row] = []
+        self.deliveries: list[_Row] = []
+        self.deliveries_of_many: list[_Row] = []
+        self.noted: list[_Row] = []
+        self.arrivals = Arrivals()
+
+    def add(
+        self, seq: int, entry: NewEntry, digest: bytes, identities: tuple[int, ...], flags: tuple[str, ...]
+    ) -> None:
+        received_at = to_micros(entry.received_at)
+        self.entries.append(
+            (
+                seq, entry.channel, entry.peer, entry.source, entry.control_id, entry.event, entry.version, entry.visit,
+                optional_micros(entry.event_at), received_at, entry.state.value, entry.reason,
+                _json(flags), entry.ack_code, entry.ack_outcome.value, digest, fingerprint(digest), entry.mapping,
+                entry.batch, entry.parent, _json(identities),
+            )
+        )  # fmt: skip
+        self.payloads.append((seq, entry.raw, entry.acknowledgement))
+        self.named.extend([(identity, seq) for identity in identities])
+        self.noted.extend([(flag, seq) for flag in flags])
+        self.arrivals.add(seq, received_at, entry.channel, entry.state.value)
+
+    def queue(self, seq: int, destinations: tuple[str, ...], lanes: tuple[int, ...]) -> None:
+        text = _json(lanes)
+        for name in destinations:
+            self.queued.extend([(name, lane, seq) for lane in lanes])
+            if len(lanes) > 1:
+                self.deliveries_of_many.append((seq, name, text))
+            else:
+                self.deliveries.append((seq, name, text, lanes[0] if lanes else 0))
+
+    def write(self, connection: Connection) -> None:
+        places = list({(name, lane) for name, lane, _seq in self.queued})
+        since = self.queued[0][2] if self.queued else 0
+        for statement, rows in (
+            (ENTRY, self.entries),
+            (PAYLOAD, self.payloads),
+            (NAMED, self.named),
+            (QUEUE, self.queued),
+            (DELIVERY, self.deliveries),
+            (DELIVERY_OF_MANY, self.deliveries_of_many),
+            (COUNT_RECEIPT, self.receipts),
+            (NOTE, self.noted),
+        ):
+            if rows:
+                connection.executemany(statement, rows)
+                rows.clear()
+        if places:
+            connection.execute(AGAIN, (_json(places), since))
+        self.arrivals.write(connection)
+
+
+def fingerprint(digest: bytes) -> int:
+    """Return the part of a SHA-256 that the index holds, as a signed 64-bit number."""
+    return int.from_bytes(digest[:8], "big", signed=True)
+
+
+def _feed(entry: NewEntry) -> tuple[str, str, str]:
+    """Return what a resend shares with the first receipt beside its bytes; two channels are two feeds."""
+    return entry.control_id, entry.source, entry.channel
+
+
+def _json(values: Sequence[Any]) -> str:
+    return orjson.dumps(values).decode() if values else "[]"

@@ -1,0 +1,184 @@
+"""Settling: intents before each write, outcomes after it, and the end of a delivery, which frees its lanes."""
+
+from typing import Any, Final
+
+import orjson
+
+from engine.errors import ForbiddenMoveError, UnknownEntryError
+from engine.journal.claim.claiming import Claims, Out
+from engine.journal.entry import UNFINISHED, Intent, Settlement, State, check_move
+from engine.journal.file.sealing import Sealing, answer_at, plan_at, request_at
+from engine.journal.moment import optional_micros, to_micros
+from engine.journal.state.memory import remember
+from engine.journal.state.tallying import NOTE, count_ends, notes_of
+from engine.sqlite import Connection
+
+LAST: Final = "SELECT COALESCE(MAX(id), 0) FROM attempt"
+INTEND: Final = """
+INSERT INTO attempt (id, seq, destination, number, method, url, query, headers, body, at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+ATTEMPT: Final = "SELECT id FROM attempt WHERE seq = ? AND destination = ? AND number = ?"
+ANSWER: Final = """
+INSERT INTO answer (attempt, status, codes, failure, milliseconds, response) VALUES (?, ?, ?, ?, ?, ?)
+"""
+# What a later attempt made clear: the intent had no answer of its own.
+UNANSWERED: Final = """
+INSERT INTO answer (attempt, status, codes, failure, milliseconds, response)
+SELECT id, 0, '[]', 'ambiguous', 0, x'' FROM attempt AS a WHERE seq = ? AND destination = ?
+AND NOT EXISTS (SELECT 1 FROM answer WHERE attempt = a.id)
+"""
+SETTLE: Final = """
+UPDATE delivery SET state = ?, reason = ?, notes = ?, due_at = ?, settled_at = ?, mapping = ?, tries = tries + ?
+WHERE seq = ? AND destination = ?
+"""
+PLAN: Final = """
+INSERT INTO plan (seq, destination, content) VALUES (?, ?, ?)
+ON CONFLICT (seq, destination) DO UPDATE SET content = excluded.content
+"""
+LEAVE: Final = "DELETE FROM queue WHERE destination = ? AND lane = ? AND seq = ?"
+IS_BLOCKED: Final = """
+SELECT EXISTS (SELECT 1 FROM json_each(?) AS mine CROSS JOIN queue AS q
+  WHERE q.destination = ? AND q.lane = mine.value AND q.seq < ?)
+"""
+# Which of the lanes at hand (a JSON list) still hold something.
+STILL_HELD: Final = """
+SELECT i.key FROM json_each(?) AS i WHERE EXISTS (SELECT 1 FROM queue WHERE destination = ? AND lane = i.value)
+"""
+# The next in a lane may run if it heads its other lanes too.
+PROMOTE: Final = """
+UPDATE delivery SET state = 'received'
+WHERE destination = ?1 AND seq = (SELECT MIN(seq) FROM queue WHERE destination = ?1 AND lane = ?2)
+AND state = 'waiting' AND NOT EXISTS (
+  SELECT 1 FROM json_each(delivery.lanes) AS mine CROSS JOIN queue AS q
+  WHERE q.destination = ?1 AND q.lane = mine.value AND q.seq < delivery.seq)
+"""
+
+_Row = tuple[Any, ...]
+
+
+class Settling:
+    """Writes intents and settlements; lives in the writer thread, inside its transactions."""
+
+    def __init__(self, connection: Connection, claims: Claims, sealing: Sealing | None = None) -> None:
+        self._connection = connection
+        self._sealing = sealing
+        self._claims = claims
+        self._last: int = connection.execute(LAST).fetchone()[0]
+        self._attempts: dict[tuple[int, str, int], int] = {}
+
+    def intend(self, intents: list[tuple[int, str, Intent]]) -> None:
+        """Write intents; an intent for what is not claimed is a ForbiddenMoveError."""
+        rows = []
+        for seq, destination, intent in intents:
+            if not self._claims.is_out(seq, destination):
+                raise ForbiddenMoveError(f"entry {seq} is not claimed for {destination}")
+            self._last += 1
+            self._attempts[seq, destination, intent.number] = self._last
+            url, _, asked = intent.url.partition("?")
+            listed, query, body = orjson.dumps(intent.headers), asked.encode(), intent.body
+            headers: str | bytes = listed.decode()
+            if self._sealing is not None:
+                self._sealing.prepare(self._connection, intent.at)
+                place = request_at(seq, destination, intent.number)
+                headers, query, body = (self._sealing.seal(part, place) for part in (listed, query, body))
+            at = to_micros(intent.at)
+            rows.append((self._last, seq, destination, intent.number, intent.method, url, query, headers, body, at))
+        self._connection.executemany(INTEND, rows)
+
+    def settle(self, settlements: list[Settlement]) -> list[int]:
+        """Write settlements; return for each how many deliveries became runnable by it."""
+        answers: list[_Row] = []
+        ends: list[_Row] = []
+        freed: dict[str, list[tuple[int, int, int]]] = {}
+        lanes_of = []
+        unanswered: list[_Row] = []
+        for position, settlement in enumerate(settlements):
+            check_move(State.CLAIMED, settlement.state)
+            out = self._claims.returned(settlement.seq, settlement.destination)
+            lanes_of.append(out.lanes)
+            answers.extend(self._answers(settlement))
+            ends.append(self._end(settlement, out))
+            if out.ambiguous and settlement.state is not State.RECEIVED:
+                unanswered.append((settlement.seq, settlement.destination))
+            if settlement.state not in UNFINISHED or (settlement.state is State.HELD and not settlement.keep_lane):
+                lanes = freed.setdefault(settlement.destination, [])
+                lanes.extend((lane, settlement.seq, position) for lane in out.lanes)
+        self._write(ANSWER, answers)
+        self._write(UNANSWERED, unanswered)
+        self._write(PLAN, [(one.seq, one.destination, self._plan(one)) for one in settlements if one.plan])
+        self._write(SETTLE, ends)
+        self._write(NOTE, notes_of(settlements))
+        count_ends(self._connection, settlements)
+        remember(self._connection, self._sealing, settlements, lanes_of)
+        return self._free(freed, len(settlements))
+
+    def _write(self, statement: str, rows: list[_Row]) -> None:
+        if rows:
+            self._connection.executemany(statement, rows)
+
+    def _answers(self, settlement: Settlement) -> list[_Row]:
+        rows: list[_Row] = []
+        for outcome in settlement.outcomes:
+            attempt, body = self._attempt(settlement, outcome.number), outcome.body
+            if self._sealing is not None:
+                self._sealing.prepare(self._connection, settlement.at)
+                body = self._sealing.seal(body, answer_at(attempt))
+            codes = _json(outcome.codes)
+            rows.append((attempt, outcome.status, codes, str(outcome.failure), outcome.milliseconds, body))
+        return rows
+
+    def _plan(self, settlement: Settlement) -> bytes:
+        if self._sealing is None:
+            return settlement.plan
+        self._sealing.prepare(self._connection, settlement.at)
+        return self._sealing.seal(settlement.plan, plan_at(settlement.seq, settlement.destination))
+
+    def _attempt(self, settlement: Settlement, number: int) -> int:
+        key = (settlement.seq, settlement.destination, number)
+        attempt = self._attempts.pop(key, None)
+        if attempt is not None:
+            return attempt
+        row = self._connection.execute(ATTEMPT, key).fetchone()
+        if row is None:
+            raise UnknownEntryError(f"entry {settlement.seq} has no attempt {number} at {settlement.destination}")
+        return int(row[0])
+
+    def _end(self, settlement: Settlement, out: Out) -> _Row:
+        seq, destination, state = settlement.seq, settlement.destination, settlement.state
+        again = state is State.RECEIVED
+        if again and out.lanes:
+            lanes = orjson.dumps(out.lanes).decode()
+            if self._connection.execute(IS_BLOCKED, (lanes, destination, seq)).fetchone()[0]:
+                state = State.WAITING
+        return (
+            state.value, settlement.reason, _json(settlement.notes), optional_micros(settlement.retry_at),
+            to_micros(settlement.at), settlement.mapping, 1 if again else 0, seq, destination,
+        )  # fmt: skip
+
+    def _free(self, freed: dict[str, list[tuple[int, int, int]]], count: int) -> list[int]:
+        """Take deliveries out of their lanes and let the next ones run; return how many, by settlement."""
+        runnable = [0] * count
+        for destination, places in freed.items():
+            if not places:
+                continue
+            self._connection.executemany(LEAVE, [(destination, lane, seq) for lane, seq, _position in places])
+            lanes = orjson.dumps([lane for lane, _seq, _position in places]).decode()
+            for (key,) in self._connection.execute(STILL_HELD, (lanes, destination)).fetchall():
+                lane, _seq, position = places[key]
+                runnable[position] += self._connection.execute(PROMOTE, (destination, lane)).rowcount
+        return runnable
+
+
+def leave(connection: Connection, seq: int, destination: str, lanes: list[int]) -> int:
+    """Take a delivery out of its lanes; return how many others may run because of it."""
+    runnable = 0
+    for lane in lanes:
+        connection.execute(LEAVE, (destination, lane, seq))
+    for lane in lanes:
+        runnable += connection.execute(PROMOTE, (destination, lane)).rowcount
+    return runnable
+
+
+def _json(codes: tuple[str, ...]) -> str:
+    return orjson.dumps(codes).decode() if codes else "[]"

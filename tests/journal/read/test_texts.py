@@ -1,0 +1,216 @@
+"""Full text: words of messages, indexed behind the journal's back, and those that are not indexed yet."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from engine.journal.file.database import open_reader
+from engine.journal.read.reading import Filters, Reader
+from engine.journal.read.texts import FILE, Indexing, Texts, open_index
+from engine.journal.read.wording import Phrases, text_of, words
+from tests.journal.desk import Desk, Opener
+
+PID = "MSH|^~\\&|ADT|RVB|||20260301||ADT^A08|{}|P|2.5.1{}\rPID|1||{}^^^RVB^MR||{}\r"
+
+
+def message(control_id: str, number: str, name: str, charset: str = "") -> str:
+    """Return a message with a number and a name."""
+    return PID.format(control_id, f"||||||{charset}" if charset else "", number, name)
+
+
+async def filled(desk: Desk) -> None:
+    """Three entries of two patients."""
+    await desk.record("c1", ("s|1",), raw=message("c1", "RB-1004", "Quintero^Marisol").encode())
+    await desk.record("c2", ("s|2",), raw=message("c2", "RB-1005", "Núñez^José").encode())
+    await desk.record("c3", ("s|1",), raw=message("c3", "1004-RB", "Quintero^Mario").encode())
+
+
+async def eventually(holds: Callable[[], bool]) -> None:
+    """Wait until something holds; a test that waits for nothing times out."""
+    async with asyncio.timeout(60):
+        while not holds():  # noqa: ASYNC110 - a thread makes it true
+            await asyncio.sleep(0.01)
+
+
+@contextlib.contextmanager
+def indexing(folder: Path) -> Iterator[Indexing]:
+    """Give the steps of indexing a folder's journal."""
+    with contextlib.closing(open_reader(folder)) as journal, contextlib.closing(open_index(folder)) as index:
+        yield Indexing(journal, index)
+
+
+CASES = [
+    pytest.param("quintero", [3, 1], id="a word, whatever its case"),
+    pytest.param("nunez", [2], id="without accents"),
+    pytest.param("Núñez", [2], id="with accents"),
+    pytest.param("Marisol Quintero", [1], id="both words, in any order"),
+    pytest.param("mari*", [3, 1], id="how a word begins"),
+    pytest.param("mari", [], id="a word is whole"),
+    pytest.param("RB-1004", [1], id="words in a row"),
+    pytest.param("quintero^mari*", [3, 1], id="words in a row, the last one begun"),
+    pytest.param("quintero giraffe", [], id="one that is nowhere"),
+    pytest.param("adt", [3, 2, 1], id="in every message"),
+    pytest.param('" OR * NEAR(', [], id="nothing of a query language"),
+]
+
+
+@pytest.mark.parametrize(("asked", "expected"), CASES)
+@pytest.mark.parametrize("indexed", [pytest.param(0, id="none"), pytest.param(1, id="some"), pytest.param(3, id="all")])
+async def test_messages_are_found_by_their_words(desk: Desk, asked: str, expected: list[int], indexed: int) -> None:
+    """The same whether all of them are indexed, the older ones, or none."""
+    await desk.record("c1", ("s|1",), raw=message("c1", "RB-1004", "Quintero^Marisol").encode())
+    if indexed == 1:
+        with indexing(desk.folder) as steps:
+            steps.add()
+    await desk.record("c2", ("s|2",), raw=message("c2", "RB-1005", "Núñez^José").encode())
+    await desk.record("c3", ("s|1",), raw=message("c3", "1004-RB", "Quintero^Mario").encode())
+    if indexed == 3:
+        with indexing(desk.folder) as steps:
+            steps.add()
+    with Reader(desk.folder) as reader:
+        assert [row.seq for row in reader.page(Filters(text=asked)).rows] == expected
+
+
+async def test_words_and_other_filters_hold_together(desk: Desk) -> None:
+    """Text narrows what the other filters let through."""
+    await filled(desk)
+    with Reader(desk.folder) as reader:
+        assert [row.seq for row in reader.page(Filters(text="quintero", control_id="c3")).rows] == [3]
+        assert reader.page(Filters(text="quintero", patient="s|2")).rows == ()
+
+
+async def test_what_left_the_journal_leaves_the_file(desk: Desk) -> None:
+    """A body that is taken away is found no more, and its words stand nowhere in the index's pages."""
+    await filled(desk)
+    with indexing(desk.folder) as steps:
+        steps.add()
+        await desk.journal._act(lambda rooms: rooms.connection.execute("DELETE FROM payload WHERE seq = 2"))
+        assert steps.forget() == 1
+        assert steps.forget() == 0
+        steps._index.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        content = (desk.folder / FILE).read_bytes()
+    assert b"nunez" not in content
+    with Reader(desk.folder) as reader:
+        assert reader.page(Filters(text="nunez")).rows == ()
+        assert [row.seq for row in reader.page(Filters(text="quintero")).rows] == [3, 1]
+
+
+async def test_the_thread_indexes_what_comes_and_begins_anew_where_the_file_is_damaged(desk: Desk) -> None:
+    """What was recorded is indexed soon; a file that is no database is made again, and somebody is told."""
+    failures: list[BaseException] = []
+    (desk.folder / FILE).write_bytes(b"no database, but long enough to be looked at as one" * 40)
+    texts = Texts(desk.folder, failures.append)
+    await filled(desk)
+    texts.start()
+    try:
+        await eventually(lambda: bool(failures))
+    finally:
+        texts.stop()
+    again = Texts(desk.folder, failures.append)
+    again.start()
+    try:
+        await eventually(lambda: _indexed(desk.folder) == 3)
+    finally:
+        again.stop()
+    assert len(failures) == 1
+
+
+async def test_an_index_of_another_journal_is_not_believed(opened: Opener, tmp_path: Path) -> None:
+    """After a restore the words are read themselves, and the index is made anew."""
+    async with opened(tmp_path) as desk:
+        await filled(desk)
+        with indexing(tmp_path) as steps:
+            steps.add()
+    for name in ("journal.db", "journal.db-wal", "journal.db-shm"):
+        (tmp_path / name).unlink(missing_ok=True)
+    async with opened(tmp_path) as desk:
+        for number in range(4):
+            await desk.record(f"d{number}", ("s|9",), raw=message(f"d{number}", "RB-9", "Zebra").encode())
+        with Reader(tmp_path) as reader:
+            assert [row.seq for row in reader.page(Filters(text="zebra")).rows] == [4, 3, 2, 1]
+            assert reader.page(Filters(text="quintero")).rows == ()
+        texts = Texts(tmp_path, pytest.fail)
+        texts.start()
+        try:
+            await eventually(lambda: _indexed(tmp_path) == 4)
+        finally:
+            texts.stop()
+
+
+def _indexed(folder: Path) -> int:
+    if not (folder / FILE).exists():
+        return 0
+    with contextlib.closing(open_index(folder)) as index:
+        return int(index.execute("SELECT seq FROM indexed").fetchone()[0])
+
+
+async def test_nothing_is_indexed_while_the_disk_is_short_of_room(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What room there is belongs to the journal; searching goes on without."""
+    await filled(desk)
+    monkeypatch.setattr("engine.journal.read.texts.free_bytes_kept", lambda _folder: 2**62)
+    texts = Texts(desk.folder, pytest.fail)
+    texts.start()
+    await eventually((desk.folder / FILE).exists)
+    texts.stop()
+    assert _indexed(desk.folder) == 0
+    with Reader(desk.folder) as reader:
+        assert [row.seq for row in reader.page(Filters(text="quintero")).rows] == [3, 1]
+
+
+@pytest.mark.parametrize("content", [pytest.param(b"no database" * 99, id="none"), pytest.param(b"", id="empty")])
+async def test_a_search_does_without_an_index_that_cannot_be_used(desk: Desk, content: bytes) -> None:
+    """What is no database, and one that was never filled, is passed over: every body is read."""
+    await filled(desk)
+    (desk.folder / FILE).write_bytes(content)
+    with Reader(desk.folder) as reader:
+        assert [row.seq for row in reader.page(Filters(text="quintero")).rows] == [3, 1]
+
+
+async def test_an_index_of_another_version_is_made_again(desk: Desk) -> None:
+    """Readers pass it over; whoever opens it for writing begins anew."""
+    await filled(desk)
+    with indexing(desk.folder) as steps:
+        steps.add()
+        steps._index.execute("PRAGMA user_version = 99")
+    with Reader(desk.folder) as reader:
+        assert [row.seq for row in reader.page(Filters(text="quintero")).rows] == [3, 1]
+    assert _indexed(desk.folder) == 0
+
+
+async def test_sealed_messages_have_no_index(desk: Desk) -> None:
+    """An index that is there goes away, and a search by words says why it cannot be."""
+    await filled(desk)
+    with indexing(desk.folder) as steps:
+        steps.add()
+    await desk.journal._act(
+        lambda rooms: rooms.connection.execute("INSERT INTO seal_key (day, wrapped) VALUES (1, x'00')")
+    )
+    texts = Texts(desk.folder, pytest.fail)
+    texts.start()
+    await eventually(lambda: not (desk.folder / FILE).exists())
+    texts.stop()
+    with Reader(desk.folder) as reader, pytest.raises(Exception, match="sealed"):
+        reader.page(Filters(text="quintero"))
+
+
+@pytest.mark.parametrize(
+    ("raw", "expected"),
+    [
+        pytest.param(message("1", "1", "Núñez").encode(), "Núñez", id="UTF-8 by default"),
+        pytest.param(message("1", "1", "Núñez").encode("latin-1"), "Núñez", id="Latin-1 where it is no UTF-8"),
+        pytest.param(message("1", "1", "Żółć", "8859/2").encode("iso8859_2"), "Żółć", id="what MSH-18 names"),
+        pytest.param(b"\x00\xff no message", "no message", id="no message at all"),
+    ],
+)
+def test_bytes_are_read_as_text_whatever_they_are(raw: bytes, expected: str) -> None:
+    """A text for every entry; nothing is refused."""
+    assert expected in text_of(raw)
+
+
+def test_escapes_part_words() -> None:
+    """An escaped delimiter is none of a word's letters."""
+    assert words("O\\T\\Hara\\.br\\x") == ["o", "hara", "x"]
+    assert not Phrases(" -- ")
