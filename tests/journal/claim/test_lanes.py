@@ -268,3 +268,15 @@ async def test_naming_many_costs_as_much_as_there_are(opened: Opener, tmp_path: 
             await desk.journal.read(lambda connection: connection.set_progress_handler(None, 0))
             steps.append(counted[0])
     assert steps[2] - steps[1] < 3 * (steps[1] - steps[0])
+
+
+async def test_a_number_comes_along_when_another_one_of_its_patient_is_united(desk: Desk) -> None:
+    """What only shares a lane with a number that is named: two messages of the one patient never run at a time."""
+    for control_id, keys in (("1", ("s|a",)), ("2", ("s|b", "s|c")), ("3", ("s|a", "s|b"))):
+        await desk.record(control_id, keys)
+        for seq in await desk.claimed():
+            await desk.deliver(seq)
+    by_c, by_a = await desk.record("4", ("s|c",)), await desk.record("5", ("s|a",))
+    assert await desk.claimed() == [by_c]
+    await desk.deliver(by_c)
+    assert await desk.claimed() == [by_a]
