@@ -27,10 +27,10 @@ FLOORS = {
 # Who may use which library; a name ending in / is a folder. Everybody else goes through them.
 HOMES = {
     "twisted": ("receive/listener", "receive/reactor.py", "pipeline/", "__main__.py"),
-    "httpx": ("deliver/client.py", "deliver/transport.py"),
-    "aiohttp": ("deliver/client.py", "deliver/transport.py"),
+    "httpx": ("deliver/wire/client.py", "deliver/wire/transport.py"),
+    "aiohttp": ("deliver/wire/client.py", "deliver/wire/transport.py"),
     "uvicorn": ("http/", "interchange/http/process.py"),
-    "httptools": ("deliver/client.py", "deliver/transport.py", "http/connection.py"),
+    "httptools": ("deliver/wire/client.py", "deliver/wire/transport.py", "http/connection.py"),
     "sqlite3": ("sqlite.py", "journal/", "interchange/store/"),
     "pysqlite3": ("journal/", "interchange/store/"),
     "sqlite_utils": ("sqlite.py", "journal/", "interchange/store/"),

@@ -6,27 +6,27 @@ from datetime import datetime
 
 from engine.config.channel import Channel
 from engine.config.destination import Destination as Settings
-from engine.deliver.abilities import Abilities, abilities_of
-from engine.deliver.attest import attest
-from engine.deliver.client import Client
-from engine.deliver.exchange import Exchange
-from engine.deliver.failure import class_of, error_of, failure_of
-from engine.deliver.follow import follow
-from engine.deliver.keep import keep
-from engine.deliver.link import link
+from engine.deliver.dry_run import Rehearsal, unremembered
 from engine.deliver.memory import Memory
-from engine.deliver.merge import merge
-from engine.deliver.move import move
-from engine.deliver.oauth import Tokens
-from engine.deliver.pretence import Pretence
-from engine.deliver.question import Question, question
-from engine.deliver.rehearsal import Rehearsal, unremembered
-from engine.deliver.rename import rename
-from engine.deliver.retire import retire
-from engine.deliver.server import Server
+from engine.deliver.merge.link import link
+from engine.deliver.merge.merge import merge
+from engine.deliver.merge.move import move
+from engine.deliver.merge.rename import rename
+from engine.deliver.patient.question import Question, question
+from engine.deliver.patient.upsert import upsert
+from engine.deliver.resources.attest import attest
+from engine.deliver.resources.follow import follow
+from engine.deliver.resources.resource_upsert import keep
+from engine.deliver.resources.retire import retire
 from engine.deliver.stored import Cache
-from engine.deliver.upsert import upsert
 from engine.deliver.verdict import Failure, Request, Verdict, VerdictKind
+from engine.deliver.wire.abilities import Abilities, abilities_of
+from engine.deliver.wire.client import Client
+from engine.deliver.wire.dry_run_server import Pretence
+from engine.deliver.wire.exchange import Exchange
+from engine.deliver.wire.failure import class_of, error_of, failure_of
+from engine.deliver.wire.oauth import Tokens
+from engine.deliver.wire.server import Server
 from engine.errors import DeliveryError, HeldDeliveryError, RejectedDeliveryError
 from engine.fhir.outcome import codes
 from engine.fhir.plan import (

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from engine.deliver.question import Question, Refusal
+from engine.deliver.patient.question import Question, Refusal
 from engine.deliver.verdict import VerdictKind
 from engine.errors import ForbiddenMoveError, MappingError, MessageError, UsageError
 from engine.fhir.plan import Plan

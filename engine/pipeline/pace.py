@@ -7,12 +7,12 @@ from typing import Final
 
 from engine import telemetry
 from engine.config.destination import Retry
-from engine.deliver.backoff import wait_seconds
-from engine.deliver.breaker import Breaker, Gate
-from engine.deliver.client import CONNECTING
-from engine.deliver.suspicion import Blame, Suspicion
+from engine.deliver.pace.backoff import wait_seconds
+from engine.deliver.pace.breaker import Breaker, Gate
+from engine.deliver.pace.suspicion import Blame, Suspicion
+from engine.deliver.pace.window import window
 from engine.deliver.verdict import Failure, Verdict, VerdictKind
-from engine.deliver.window import window
+from engine.deliver.wire.client import CONNECTING
 
 HELD: Final = "server-error"
 # Failures that no entry can be the cause of: nothing was sent, or the server asks everybody to wait.

@@ -6,7 +6,7 @@ from typing import Any
 from engine.config.channel import Channel
 from engine.config.source import Looked
 from engine.config.wording import Placed
-from engine.deliver.oauth import signing_key
+from engine.deliver.wire.oauth import signing_key
 from engine.errors import DestinationError, Problem
 
 

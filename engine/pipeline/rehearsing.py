@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from engine.deliver.rehearsal import Rehearsal
+from engine.deliver.dry_run import Rehearsal
 from engine.deliver.verdict import Verdict
 from engine.errors import MappingError
 from engine.fhir.plan import Plan

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 import orjson
 
-from engine.deliver.rehearsal import Rehearsal
+from engine.deliver.dry_run import Rehearsal
 from engine.deliver.verdict import Verdict, VerdictKind
 
 SHADOW: Final = "shadow"

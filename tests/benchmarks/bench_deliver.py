@@ -22,9 +22,9 @@ import orjson
 import uvloop
 
 from engine.config.channel import Channel
-from engine.deliver.client import Client
 from engine.deliver.destination import Destination
 from engine.deliver.verdict import Known, Request
+from engine.deliver.wire.client import Client
 from engine.fhir.plan import ElementChange, Identity, PatientRecord, Plan, Upsert
 
 AT = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -4,8 +4,8 @@ import pytest
 
 from engine.config.criteria import PLACEHOLDERS, check_criteria, unknown_parameters
 from engine.config.destination import CARRIED
-from engine.deliver.criteria import criteria
-from engine.deliver.merge import NEVER_CARRIED
+from engine.deliver.merge.merge import NEVER_CARRIED
+from engine.deliver.patient.criteria import criteria
 from engine.fhir.patient import Person
 from engine.fhir.plan import Identity
 from engine.fhir.schema import FhirVersion, definitions

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 from engine.config.destination import Retry
-from engine.deliver.breaker import FAILURES_TO_OPEN, Gate
+from engine.deliver.pace.breaker import FAILURES_TO_OPEN, Gate
 from engine.deliver.verdict import Attempt, Failure, Request, Verdict, VerdictKind
 from engine.pipeline.pace import Pace
 

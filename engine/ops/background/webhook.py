@@ -12,7 +12,7 @@ import orjson
 
 from engine import telemetry
 from engine.config.alerting import Webhook
-from engine.deliver.client import Client
+from engine.deliver.wire.client import Client
 from engine.errors import AdtEngineError
 
 MOST_WAITING: Final = 100

@@ -5,7 +5,7 @@ from urllib.parse import quote
 
 import orjson
 
-from engine.deliver.client import Client
+from engine.deliver.wire.client import Client
 from engine.errors import AdtEngineError
 
 FORM: Final = ("Content-Type", "application/x-www-form-urlencoded")

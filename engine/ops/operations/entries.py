@@ -28,7 +28,7 @@ EDIT: {"path": "PID-5.1", "before": text | null, "after": text | null}.
 
 from typing import Any, Final
 
-from engine.deliver.question import Question
+from engine.deliver.patient.question import Question
 from engine.errors import EditError, UsageError
 from engine.fhir.patient import carries, current_numbers, person, replaced_by
 from engine.hl7.edit import FieldChange

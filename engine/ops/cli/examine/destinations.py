@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from engine.config.destination import Destination as Settings
 from engine.config.secret import Secret
-from engine.deliver.abilities import Abilities
+from engine.deliver.wire.abilities import Abilities
 from engine.errors import AdtEngineError
 from engine.journal.state.proving import proofs_in
 from engine.ops.cli.examine.check import Check, Standing

@@ -10,7 +10,7 @@ import pytest
 import trustme
 
 from engine.config.destination import Destination as Settings
-from engine.deliver.abilities import Abilities
+from engine.deliver.wire.abilities import Abilities
 from engine.ops.cli.examine.check import Standing
 from engine.ops.cli.examine.destinations import told
 

@@ -1,0 +1,1 @@
+"""Merges, links, moves and changes of patient identifiers, and what follows them."""

@@ -1,0 +1,255 @@
+"""Patient merge, step by step, from two identifiers to one record, or to a refusal.
+
+A merge cannot be undone, so both sides are read from the server each time, and nothing is sent before it is certain
+that the merge has not been carried out already.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from engine import fault
+from engine.deliver.merge.relink import relink
+from engine.deliver.merge.rename import renumbered
+from engine.deliver.merge.repoint import repoint
+from engine.deliver.merge.union import by_links, unite
+from engine.deliver.patient.absorbed import head_of, replaced_with
+from engine.deliver.patient.create import How, create, resource_of
+from engine.deliver.patient.inherit import adopt, inherit
+from engine.deliver.patient.overlay import check_found, check_person, out_of_use
+from engine.deliver.patient.resolve import Resolution, resolve
+from engine.deliver.stored import Body, Stored
+from engine.deliver.verdict import MERGED_AWAY, Inherited, Known, Merged
+from engine.deliver.wire.exchange import Exchange
+from engine.deliver.wire.revise import revise
+from engine.errors import HeldDeliveryError, RejectedDeliveryError
+from engine.fhir.changes import OTHER_CHOICE, created, grow
+from engine.fhir.patient import another_person, carries, person
+from engine.fhir.plan import Identity, Merge
+
+# Elements that a survivor never takes over: the server's own, and what tells one record from another.
+NEVER_CARRIED: Final = frozenset({"resourceType", "id", "meta", "text", "identifier", "link", "active", "contained"})
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """Both records of a merge, both read just now."""
+
+    source: Stored
+    survivor: Stored
+
+
+async def merge(exchange: Exchange, interaction: Merge) -> str:
+    """Carry out a merge and return how it ended.
+
+    `merged`, `linked`, `already-merged`, `source-absent`, `renamed`, `nothing-to-merge` or `notify-only`. Raises
+    RejectedDeliveryError (`self-merge`, `unknown-source`) and HeldDeliveryError: `merge-cycle`, `merge-conflict`,
+    `merge-lists-several`, `source-merged-elsewhere`, `unknown-source`, `unknown-survivor`, and those of resolving.
+    """
+    exchange.server.cache.forget((*interaction.sources, *interaction.survivor.identities))
+    target = await resolve(exchange, interaction.survivor.identities, remembered=False)
+    source = await _merged_side(exchange, interaction)
+    if target is not None:
+        merged = None if source is None else source.tombstone or source.patient
+        if await adopt(exchange, interaction.survivor, target.patient) and merged is not None:
+            await inherit(exchange, interaction, merged, target.patient)
+    if source is None:
+        return await _without_source(exchange, interaction, target)
+    if target is None:
+        return await _without_survivor(exchange, interaction, source)
+    return await _both_known(exchange, interaction, source, target)
+
+
+async def _both_known(exchange: Exchange, interaction: Merge, source: Resolution, target: Resolution) -> str:
+    if source.patient.logical_id == target.patient.logical_id:
+        return await _one_record(exchange, interaction, source, target)
+    if _retired(interaction, source):
+        raise HeldDeliveryError("source-merged-elsewhere")
+    check_found(exchange, interaction.survivor, target)
+    return await _two_records(exchange, interaction, Sides(source.patient, target.patient))
+
+
+async def _merged_side(exchange: Exchange, interaction: Merge) -> Resolution | None:
+    """Return the record that MRG stands for; held by a reason of its own where its list names several patients."""
+    try:
+        return await resolve(exchange, interaction.sources, remembered=False)
+    except HeldDeliveryError as error:
+        if error.reason != "identity-conflict":
+            raise
+        raise HeldDeliveryError("merge-lists-several") from error
+
+
+async def _one_record(exchange: Exchange, interaction: Merge, source: Resolution, target: Resolution) -> str:
+    """Tell a merge that is done, a rename that is done, a cycle and a self-merge from one another."""
+    patient = source.patient
+    how = carries(patient.body, interaction.source)
+    if how == "current":
+        if target.redirected:
+            raise HeldDeliveryError("merge-cycle")
+        raise RejectedDeliveryError("self-merge")
+    if how == "old" or source.redirected or await replaced_with(exchange, patient, (interaction.source,)):
+        if source.tombstone is not None and not await exchange.memory.merged(interaction.source, interaction.target):
+            await relink(exchange, source.tombstone, patient)
+            if by_links(exchange):
+                await repoint(exchange, source.tombstone, patient)
+        _remember(exchange, interaction, source.tombstone, patient)
+        return "already-merged"
+    raise HeldDeliveryError("identity-unproven")
+
+
+async def _without_source(exchange: Exchange, interaction: Merge, target: Resolution | None) -> str:
+    if await exchange.memory.merged(interaction.source, interaction.target):
+        return "already-merged"
+    policy = exchange.channel.unknown_source
+    if policy == "hold":
+        raise HeldDeliveryError("unknown-source")
+    if policy == "reject":
+        raise RejectedDeliveryError("unknown-source")
+    if target is None:
+        return await _neither(exchange, interaction)
+    check_found(exchange, interaction.survivor, target)
+    await _retire(exchange, interaction, target.patient)
+    return "source-absent"
+
+
+async def _neither(exchange: Exchange, interaction: Merge) -> str:
+    """Create the survivor where the PID is enough for a record, with the old number retired on it."""
+    who = person(created(interaction.survivor.changes).body)
+    if exchange.channel.unknown_survivor == "hold":
+        raise HeldDeliveryError("unknown-survivor")
+    if not (who.family and who.given and who.birth_date):
+        return "nothing-to-merge"
+    creation = await create(exchange, interaction.survivor)
+    if creation.patient is None:
+        raise HeldDeliveryError("duplicate-identifier", status=409)
+    fault.point("F18")
+    await _retire(exchange, interaction, creation.patient, interaction.survivor.identifiers)
+    return "source-absent"
+
+
+async def _retire(exchange: Exchange, interaction: Merge, survivor: Stored, current: tuple[Body, ...] = ()) -> None:
+    """Keep the merged number on the survivor with `use` old; a server that refuses leaves it at a note.
+
+    `current`: numbers that a survivor which a create has matched is to carry, too.
+    """
+    retired = [item | {"use": "old"} for item in interaction.source_identifiers]
+
+    def change(body: Body) -> Body:
+        return body | {"identifier": grow(body.get("identifier") or [], (*current, *retired))}
+
+    if await revise(exchange, survivor, change, tolerant=True) is None:
+        exchange.note("old-number-not-kept")
+        return
+    for identity in interaction.sources:
+        exchange.known[identity] = Known(identity, survivor.logical_id, "old")
+
+
+async def _without_survivor(exchange: Exchange, interaction: Merge, source: Resolution) -> str:
+    policy = exchange.channel.unknown_survivor
+    if _retired(interaction, source):
+        raise HeldDeliveryError("source-merged-elsewhere")
+    if policy == "hold":
+        raise HeldDeliveryError("unknown-survivor")
+    inherited = {name: value for name, value in source.patient.body.items() if name not in NEVER_CARRIED}
+    if policy == "rename" or _too_thin(exchange, interaction):
+        return await _rename(exchange, interaction, source.patient)
+    creation = await create(exchange, interaction.survivor, base=inherited)
+    if creation.how is How.FOUND and creation.patient is not None:
+        return await _both_known(exchange, interaction, source, Resolution(creation.patient))
+    if creation.patient is None:
+        raise HeldDeliveryError("duplicate-identifier", status=409)
+    await inherit(exchange, interaction, source.patient, creation.patient)
+    fault.point("F18")
+    return await _two_records(exchange, interaction, Sides(source.patient, creation.patient))
+
+
+def _too_thin(exchange: Exchange, interaction: Merge) -> bool:
+    try:
+        resource_of(exchange, interaction.survivor)
+    except HeldDeliveryError:
+        return True
+    return False
+
+
+async def _rename(exchange: Exchange, interaction: Merge, source: Stored) -> str:
+    """Change the source's identifier to the survivor's, as an A47 does (IHE ITI-30)."""
+    retired = [item | {"use": "old"} for item in interaction.source_identifiers if _is(item, interaction.source)]
+    hold = exchange.channel.another_person == "hold"
+    check_person(exchange, interaction.survivor, source, "overlay-suspected", hold)
+
+    def change(body: Body) -> Body:
+        return renumbered(body, retired, interaction.survivor.identifiers)
+
+    await revise(exchange, source, change)
+    exchange.known[interaction.source] = Known(interaction.source, source.logical_id, "old")
+    for identity in interaction.survivor.identities:
+        exchange.known[identity] = Known(identity, source.logical_id)
+    return "renamed"
+
+
+async def _two_records(exchange: Exchange, interaction: Merge, sides: Sides) -> str:
+    if another_person(person(sides.source.body), person(sides.survivor.body)):
+        if exchange.channel.merge_conflict == "hold":
+            raise HeldDeliveryError("merge-conflict")
+        exchange.note("merge-conflict")
+    if exchange.server.settings.merge_strategy == "notify-only":
+        return "notify-only"
+    survivor = await _carry_over(exchange, sides)
+    ending = await unite(exchange, sides.source, survivor)
+    await relink(exchange, sides.source, survivor)
+    _remember(exchange, interaction, sides.source, survivor)
+    return ending
+
+
+async def _carry_over(exchange: Exchange, sides: Sides) -> Stored:
+    """Give the survivor first what the destination's `carry_over` names and it lacks."""
+    names = [name for name in exchange.server.settings.carry_over if name not in NEVER_CARRIED]
+    if not names:
+        return sides.survivor
+
+    def change(body: Body) -> Body:
+        for name in names:
+            body = _given(body, name, sides.source.body[name]) if name in sides.source.body else body
+        return body
+
+    survivor = await revise(exchange, sides.survivor, change)
+    fault.point("F18")
+    return replace(survivor) if survivor is not None else await head_of(exchange, sides.survivor)
+
+
+def _given(body: Body, name: str, offered: object) -> Body:
+    """Return a record with an element of another one; what it says by the other choice stands, unless `true`."""
+    other = OTHER_CHOICE.get(name, "")
+    if body.get(other, True) is not True:
+        return body
+    return {key: value for key, value in body.items() if key != other} | {name: _joined(body.get(name), offered)}
+
+
+def _joined(kept: object, offered: object) -> object:
+    if isinstance(offered, list) and isinstance(kept, list):
+        return [*kept, *(item for item in offered if item not in kept)]
+    return offered if kept is None else kept
+
+
+def _remember(exchange: Exchange, interaction: Merge, tombstone: Stored | None, survivor: Stored) -> None:
+    exchange.server.cache.forget((*interaction.sources, *interaction.survivor.identities))
+    exchange.merges.append(Merged(interaction.source, interaction.target))
+    if tombstone is not None:
+        exchange.inherited.append(Inherited(tombstone.reference, survivor.reference))
+    exchange.references.setdefault(interaction.survivor.local, survivor.reference)
+    for identity in interaction.sources:
+        if carries(survivor.body, identity) != "current":
+            logical_id = tombstone.logical_id if tombstone else survivor.logical_id
+            exchange.known[identity] = Known(identity, logical_id, MERGED_AWAY, survivor.logical_id)
+    for identity in interaction.survivor.identities:
+        if carries(survivor.body, identity):
+            exchange.known[identity] = Known(identity, survivor.logical_id)
+
+
+def _retired(interaction: Merge, source: Resolution) -> bool:
+    """Say whether the merged side's number is out of use: whoever has it as such is not the record that it names."""
+    old = carries(source.patient.body, interaction.source) == "old"
+    return old or source.redirected or out_of_use(source.patient, interaction.sources)
+
+
+def _is(item: object, identity: Identity) -> bool:
+    return isinstance(item, dict) and (item.get("system"), item.get("value")) == identity

@@ -1,0 +1,1 @@
+"""How fast a destination may be asked: backoff, circuit breaker, window, suspicion; pure values."""

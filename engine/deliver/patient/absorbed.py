@@ -1,0 +1,91 @@
+"""Who was merged into whom: by what the journal was told, then by the links of the records themselves."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from engine.deliver.patient.recall import recall
+from engine.deliver.stored import Stored
+from engine.deliver.verdict import MERGED_AWAY, Known
+from engine.deliver.wire.exchange import Exchange
+from engine.errors import HeldDeliveryError
+from engine.fhir.patient import carries_any, links, replaced_by
+from engine.fhir.plan import Identity
+
+MOST_HOPS: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Absorbed:
+    """A record that another one replaced: its id, empty where nobody knows it, and itself where it was read."""
+
+    logical_id: str
+    record: Stored | None = None
+
+
+async def head_of(exchange: Exchange, patient: Stored) -> Stored:
+    """Follow `replaced-by` to the record that nobody replaced; bounded, and held where it runs in a circle."""
+    seen = {patient.logical_id}
+    while following := replaced_by(patient.body):
+        if following in seen or len(seen) > MOST_HOPS:
+            raise HeldDeliveryError("merge-loop")
+        seen.add(following)
+        survivor = await exchange.read(following)
+        if survivor is None:
+            raise HeldDeliveryError("survivor-missing")
+        patient = survivor
+    return patient
+
+
+async def replaced_with(exchange: Exchange, survivor: Stored, identities: Sequence[Identity]) -> Absorbed | None:
+    """Return the merged-away record with one of the identifiers that a survivor replaced, directly or through others.
+
+    None where there is none. What the journal knows costs no request where it leads to the survivor; else records are
+    read, at most `MOST_HOPS`: HeldDeliveryError `identity-unproven` where there are more.
+    """
+    known = await recall(exchange, identities)
+    for one in known.values():
+        if one.status == MERGED_AWAY and await _leads(exchange, one, survivor):
+            return Absorbed(one.logical_id)
+    waiting, seen = list(links(survivor.body, "replaces")), {survivor.logical_id}
+    while waiting:
+        logical_id = waiting.pop(0)
+        if logical_id in seen:
+            continue
+        if len(seen) > MOST_HOPS:
+            raise HeldDeliveryError("identity-unproven")
+        seen.add(logical_id)
+        record = await exchange.read(logical_id)
+        if record is not None:
+            if carries_any(record.body, identities):
+                return Absorbed(record.logical_id, record)
+            waiting += links(record.body, "replaces")
+    return None
+
+
+async def trail_of(exchange: Exchange, known: Known) -> tuple[str, ...]:
+    """Return the survivors of an identifier that was merged away, as the journal knows them, each once.
+
+    The first merge's comes first, the one that nobody is known to have replaced last; at most `MOST_HOPS`.
+    """
+    trail: dict[str, None] = {}
+    following = known.survivor
+    while following and following not in trail and len(trail) < MOST_HOPS:
+        trail[following] = None
+        following = _told(exchange, following) or await exchange.memory.survivor(following)
+    return tuple(trail)
+
+
+async def _leads(exchange: Exchange, known: Known, survivor: Stored) -> bool:
+    """Say whether an identifier was merged into a survivor; where the journal ends elsewhere, the records go on."""
+    trail = await trail_of(exchange, known)
+    if survivor.logical_id in trail or not trail:
+        return bool(trail)
+    last = await exchange.read(trail[-1])
+    return last is not None and (await head_of(exchange, last)).logical_id == survivor.logical_id
+
+
+def _told(exchange: Exchange, logical_id: str) -> str:
+    """Return the survivor of a record that this delivery itself has merged away; empty where it has not."""
+    told = (one for one in exchange.known.values() if one.status == MERGED_AWAY and one.logical_id == logical_id)
+    return next((one.survivor for one in told if one.survivor != logical_id), "")

@@ -1,0 +1,183 @@
+"""Creating a patient whom the server does not know, on condition that nobody else has; a match is never assumed."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from engine.deliver.patient.absorbed import head_of
+from engine.deliver.patient.criteria import IDENTIFIER, criteria, lacks_required
+from engine.deliver.patient.overlay import check_found
+from engine.deliver.patient.remember import remember
+from engine.deliver.patient.resolve import Resolution
+from engine.deliver.stored import Body, Stored, id_of, stored
+from engine.deliver.verdict import Failure, Known
+from engine.deliver.wire.client import Answer
+from engine.deliver.wire.exchange import Exchange
+from engine.deliver.wire.failure import error_of
+from engine.errors import HeldDeliveryError
+from engine.fhir.changes import created
+from engine.fhir.patient import carries_any, current_numbers, person, replaced_by
+from engine.fhir.plan import PatientRecord
+
+LIMIT: Final = "duplicate-patient-limit"
+_SPOKEN: Final = frozenset({400, 409, 412, 422})
+_ALWAYS: Final = (("Prefer", "create-always"),)
+
+
+class How(StrEnum):
+    """What came of a create."""
+
+    CREATED = "created"
+    FOUND = "found"
+    TAKEN = "taken"
+
+
+@dataclass(frozen=True, slots=True)
+class Creation:
+    """What came of a create: the record made, or the one that matched and is to be updated; None where taken."""
+
+    how: How
+    patient: Stored | None
+
+
+class _Match(StrEnum):
+    OURS = "ours"
+    ATTACH = "attach"
+    OTHERS = "others"
+
+
+def resource_of(exchange: Exchange, record: PatientRecord, base: Body | None = None) -> Body:
+    """Return the Patient that a message describes, as it is first written.
+
+    `base` gives elements that the message does not have. Raises HeldDeliveryError `missing-required`.
+    """
+    template = exchange.server.settings.if_none_exist
+    body: Body = {"resourceType": "Patient", "active": True, "identifier": list(record.identifiers)}
+    body |= (base or {}) | created(record.changes).body
+    if lacks_required(template, person(body)):
+        raise HeldDeliveryError("missing-required")
+    if template == "demographics":
+        body.setdefault("gender", "unknown")
+    return body
+
+
+async def create(exchange: Exchange, record: PatientRecord, *, base: Body | None = None) -> Creation:
+    """Create the patient of a record; `base` as for `resource_of`, and then never on condition of demographics.
+
+    `taken`: the number belongs to somebody, or did until that record was merged away; resolve again. Raises
+    HeldDeliveryError: `missing-required`, `multiple-matches`, `demographic-match`, `duplicate-after-create`, and those
+    of a record that was found by its number (`merged-identifier-reused` ...).
+    """
+    body = resource_of(exchange, record, base)
+    who = person(created(record.changes).body)
+    condition = ""
+    template = exchange.server.settings.if_none_exist
+    if base is None or template == IDENTIFIER:
+        condition = criteria(template, record.identities[0], who, stand_in=record.placeholder)
+    answer = await _post(exchange, body, (("If-None-Exist", condition),) if condition else ())
+    if answer.status == 200:
+        match = await _matched(exchange, answer)
+        if replaced_by(match.body):
+            if carries_any(match.body, record.identities):
+                return Creation(How.TAKEN, None)
+            match = await head_of(exchange, match)
+        kind = _judged(exchange, record, match)
+        if kind is not _Match.OTHERS:
+            return Creation(How.FOUND, match)
+        answer = await _post(exchange, body, ())
+    elif answer.status == 412:
+        if not await _all_others(exchange, record, condition):
+            raise HeldDeliveryError("multiple-matches", status=412)
+        answer = await _post(exchange, body, ())
+    return await _made(exchange, record, body, answer)
+
+
+async def _post(exchange: Exchange, body: Body, headers: tuple[tuple[str, str], ...]) -> Answer:
+    answer = await exchange.write_patient("POST", "Patient", body, headers, _SPOKEN)
+    codes = exchange.attempts[-1].codes
+    if answer.status == 409 and LIMIT in codes:
+        exchange.note("possible-duplicate")
+        answer = await exchange.write_patient("POST", "Patient", body, (*headers, *_ALWAYS), _SPOKEN)
+    if answer.status in {400, 422}:
+        codes = exchange.attempts[-1].codes
+        reason = "missing-required" if "required" in codes else f"http-{answer.status}"
+        raise HeldDeliveryError(reason, status=answer.status, codes=codes)
+    return answer
+
+
+async def _made(exchange: Exchange, record: PatientRecord, body: Body, answer: Answer) -> Creation:
+    if answer.status == 409:
+        return Creation(How.TAKEN, None)
+    if answer.status == 412:
+        raise HeldDeliveryError("multiple-matches", status=412)
+    if answer.status != 201:
+        raise error_of(Failure.AMBIGUOUS, "create-unclear", answer.status, ("create-unclear",))
+    patient = await _new(exchange, answer, body)
+    for identity in record.identities:
+        exchange.known[identity] = Known(identity, patient.logical_id)
+    remember(exchange, patient, record, created(record.changes).owned)
+    found = await exchange.find(record.identities)
+    others = [item for item in found if item.logical_id != patient.logical_id]
+    if others:
+        exchange.server.cache.drop(patient.logical_id)
+        raise HeldDeliveryError("duplicate-after-create")
+    if not found:
+        exchange.note("not-yet-searchable")
+    return Creation(How.CREATED, patient)
+
+
+async def _new(exchange: Exchange, answer: Answer, body: Body) -> Stored:
+    patient = stored(exchange.server.inward(answer.json), answer.headers)
+    if patient is not None:
+        return patient
+    logical_id = id_of(answer.headers.get("location", ""))
+    if not logical_id:
+        raise error_of(Failure.AMBIGUOUS, "no-patient-in-answer", answer.status, ("no-patient-in-answer",))
+    return Stored(logical_id, "", {**body, "id": logical_id}, fresh=False)
+
+
+async def _matched(exchange: Exchange, answer: Answer) -> Stored:
+    match = stored(exchange.server.inward(answer.json), answer.headers)
+    if match is None:
+        logical_id = id_of(answer.headers.get("location", ""))
+        match = await exchange.read(logical_id) if logical_id else None
+    if match is None:
+        raise error_of(Failure.AMBIGUOUS, "no-patient-in-answer", answer.status, ("no-patient-in-answer",))
+    return match
+
+
+def _judged(exchange: Exchange, record: PatientRecord, match: Stored) -> _Match:
+    if carries_any(match.body, record.identities):
+        check_found(exchange, record, Resolution(match))
+        return _Match.OURS
+    ours = person(resource_of(exchange, record))
+    numbers = current_numbers(match.body)
+    systems = {identity.system for identity in record.identities}
+    if record.placeholder or not ours.equals(person(match.body)) or any(item.system in systems for item in numbers):
+        exchange.note("possible-duplicate")
+        return _Match.OTHERS
+    policy = exchange.server.settings.on_demographic_match
+    if numbers and policy == "hold":
+        raise HeldDeliveryError("demographic-match")
+    if numbers and policy == "create":
+        exchange.note("possible-duplicate")
+        return _Match.OTHERS
+    exchange.note("attached-by-demographics")
+    return _Match.ATTACH
+
+
+async def _all_others(exchange: Exchange, record: PatientRecord, condition: str) -> bool:
+    """Say whether all records that match are registrations of this authority under other numbers.
+
+    Charts of another authority may be this person's, and nothing says which one: they are held, never chosen from.
+    """
+    matches = await exchange.search(condition)
+    systems = {identity.system for identity in record.identities}
+    others = all(
+        not carries_any(match.body, record.identities)
+        and any(number.system in systems for number in current_numbers(match.body))
+        for match in matches
+    )
+    if others:
+        exchange.note("possible-duplicate")
+    return others

@@ -1,0 +1,28 @@
+"""Remembering what a write left behind: in the cache for the next message, in the exchange for the journal."""
+
+from collections.abc import Mapping
+
+from engine.deliver.stored import Stored
+from engine.deliver.verdict import Known, Owned
+from engine.deliver.wire.exchange import Exchange
+from engine.fhir.patient import carries
+from engine.fhir.plan import PatientRecord
+
+
+def remember(exchange: Exchange, patient: Stored, record: PatientRecord, owned: Mapping[str, tuple[str, ...]]) -> None:
+    """Note whom the record's identifiers stand for and what its source owns; keep the body where it has a version.
+
+    What the journal knows already is told again only where it changed.
+    """
+    exchange.references[record.local] = patient.reference
+    cache = exchange.server.cache
+    carried = tuple(item for item in record.identities if carries(patient.body, item))
+    before = cache.owned(patient.logical_id, exchange.source)
+    if before != owned:
+        exchange.owned[patient.reference] = Owned(patient.reference, exchange.source, owned)
+    if cache.find(carried) is None:
+        exchange.known.update((item, Known(item, patient.logical_id, carries(patient.body, item))) for item in carried)
+    if patient.tag and exchange.server.abilities.if_match:
+        cache.put(patient, carried, exchange.source, owned)
+    else:
+        cache.drop(patient.logical_id)

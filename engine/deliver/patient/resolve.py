@@ -1,0 +1,153 @@
+"""Resolving: which record of the server a message's identifiers stand for, never by choosing."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from engine.deliver.patient.absorbed import Absorbed, head_of, replaced_with
+from engine.deliver.patient.recall import recall
+from engine.deliver.patient.unseen import Facts, Looked, search_patients
+from engine.deliver.stored import Stored
+from engine.deliver.verdict import CHOSEN, MERGED_AWAY, Known
+from engine.deliver.wire.exchange import Exchange
+from engine.errors import HeldDeliveryError
+from engine.fhir.patient import carries, carries_any, current_numbers, replaced_by
+from engine.fhir.plan import Identity
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """A record and how it was found.
+
+    `redirected`: the identifiers stand for a record that was merged away; `patient` is the head of that chain.
+    `tombstone` is the merged-away record itself, where the server shows it.
+    """
+
+    patient: Stored
+    redirected: bool = False
+    tombstone: Stored | None = None
+
+
+async def resolve(exchange: Exchange, identities: Sequence[Identity], *, remembered: bool = True) -> Resolution | None:
+    """Return the record that the identifiers stand for, None where the server has none.
+
+    The preferred identity comes first. `remembered` False: ask the server, whatever the cache and the journal know;
+    what the engine wrote and a search does not show is read by id all the same.
+    Where it would be held, the record counts that an operator chose for the identifiers, if any.
+    Raises HeldDeliveryError: `ambiguous-identity`, `identity-conflict`, `identity-unproven`, `merge-loop`,
+    `survivor-missing`.
+    """
+    cached = exchange.server.cache.find(identities) if remembered else None
+    if cached is not None:
+        return Resolution(cached)
+    looked: Looked = {}
+    known = await recall(exchange, identities)
+    found = await _remembered(exchange, identities, known, looked) if remembered else None
+    if found is not None:
+        return found
+    resolutions = await _resolutions(exchange, identities, known, looked)
+    if not resolutions:
+        return None if remembered else await _chosen(exchange, known)
+    chosen = await _chosen(exchange, known) if len(resolutions) > 1 else None
+    found = chosen or _only(resolutions, identities)
+    if (
+        not chosen
+        and _another_registration(found, identities[0])
+        and not await replaced_with(exchange, found.patient, identities[:1])
+    ):
+        found = await _chosen(exchange, known)
+        if found is None:
+            raise HeldDeliveryError("identity-conflict")
+    return found
+
+
+async def _remembered(
+    exchange: Exchange, identities: Sequence[Identity], known: Facts, looked: Looked
+) -> Resolution | None:
+    """Return the record that all of the identifiers are known to stand for; `looked` gets what was read."""
+    records = {known[identity].logical_id for identity in identities if identity in known}
+    if len(records) != 1 or not all(_certain(known.get(identity)) for identity in identities):
+        return None
+    logical_id = records.pop()
+    patient = looked[logical_id] = await exchange.read(logical_id)
+    if patient is None or replaced_by(patient.body):
+        return None
+    if not all(known[item].status == CHOSEN or carries(patient.body, item) for item in identities):
+        return None
+    return Resolution(patient)
+
+
+async def _resolutions(
+    exchange: Exchange, identities: Sequence[Identity], known: Facts, looked: Looked
+) -> tuple[Resolution, ...]:
+    """Return what the identifiers lead to at the server, each record once.
+
+    A match that nothing shows to have one of them is held, unless records that the search hides have them all: it is
+    one of a while ago then, and shows who had them.
+    """
+    matches = await search_patients(exchange, identities, known, looked)
+    had = all(any(carries(match.body, identity) for match in matches.hidden) for identity in identities)
+    found: dict[str, Resolution] = {}
+    for match in (*matches.shown, *matches.hidden):
+        resolution = await _followed(exchange, match, identities)
+        if resolution is None and not had and not replaced_by(match.body):
+            raise HeldDeliveryError("identity-unproven")
+        if resolution is not None and not _better(found.get(resolution.patient.logical_id), resolution):
+            found[resolution.patient.logical_id] = resolution
+    return tuple(found.values())
+
+
+async def _chosen(exchange: Exchange, known: Facts) -> Resolution | None:
+    """Return the record that an operator chose, while it is there and was not merged away."""
+    records = {one.logical_id for one in known.values() if one.status == CHOSEN}
+    patient = await exchange.read(records.pop()) if len(records) == 1 else None
+    return None if patient is None or replaced_by(patient.body) else Resolution(patient)
+
+
+def _certain(known: Known | None) -> bool:
+    return known is not None and known.status != MERGED_AWAY
+
+
+async def _followed(exchange: Exchange, match: Stored, identities: Sequence[Identity]) -> Resolution | None:
+    """Return whom a match leads to, None where nothing shows that it has to do with the identifiers."""
+    if replaced_by(match.body):
+        if not carries_any(match.body, identities):
+            return None
+        return Resolution(await head_of(exchange, match), redirected=True, tombstone=match)
+    if carries_any(match.body, identities):
+        return Resolution(match)
+    absorbed = await replaced_with(exchange, match, identities)
+    if absorbed is None:
+        return None
+    return Resolution(match, redirected=True, tombstone=await _tombstone(exchange, absorbed, match, identities))
+
+
+async def _tombstone(
+    exchange: Exchange, absorbed: Absorbed, survivor: Stored, identities: Sequence[Identity]
+) -> Stored | None:
+    """Return the merged-away record itself, None where the server does not show it."""
+    if absorbed.record is not None or absorbed.logical_id in {"", survivor.logical_id}:
+        return absorbed.record
+    record = await exchange.read(absorbed.logical_id)
+    return record if record is not None and carries_any(record.body, identities) else None
+
+
+def _better(held: Resolution | None, other: Resolution) -> bool:
+    return held is not None and (not held.redirected or other.redirected)
+
+
+def _only(resolutions: tuple[Resolution, ...], identities: Sequence[Identity]) -> Resolution:
+    active = tuple(item for item in resolutions if item.patient.body.get("active") is not False)
+    candidates = active or resolutions
+    if len(candidates) == 1:
+        return candidates[0]
+    for identity in identities:
+        if sum(bool(carries(item.patient.body, identity)) for item in candidates) > 1:
+            raise HeldDeliveryError("ambiguous-identity")
+    raise HeldDeliveryError("identity-conflict")
+
+
+def _another_registration(found: Resolution, preferred: Identity) -> bool:
+    if found.redirected or carries(found.patient.body, preferred):
+        return False
+    numbers = current_numbers(found.patient.body)
+    return any(number.system == preferred.system and number.value != preferred.value for number in numbers)

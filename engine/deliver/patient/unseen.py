@@ -1,0 +1,93 @@
+"""Records that the engine itself wrote and a search does not show: read by id.
+
+Servers answer searches from a cache or from an index that is behind, so that an empty search says nothing of what was
+written through this engine. Costs a request only where an identifier is known and no match carries it.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from engine.deliver.patient.absorbed import head_of, trail_of
+from engine.deliver.patient.recall import recall
+from engine.deliver.stored import Stored
+from engine.deliver.verdict import CHOSEN, MERGED_AWAY, Known
+from engine.deliver.wire.exchange import Exchange
+from engine.errors import HeldDeliveryError
+from engine.fhir.patient import carries, carries_any, replaced_by
+from engine.fhir.plan import Identity
+
+Facts = Mapping[Identity, Known]
+Looked = dict[str, Stored | None]
+
+
+class Matches(NamedTuple):
+    """Records that identifiers stand for: those that a search shows, and those that it hides."""
+
+    shown: tuple[Stored, ...]
+    hidden: tuple[Stored, ...]
+
+
+async def search_patients(exchange: Exchange, identities: Sequence[Identity], known: Facts, looked: Looked) -> Matches:
+    """Return the Patients that the identifiers stand for.
+
+    `known`: what is known of them. `looked`: records that were read already, by id. Raises HeldDeliveryError
+    `survivor-missing` where all that is known is a merge into a record that is not there.
+    """
+    shown = await exchange.find(identities)
+    found = {match.logical_id: match for match in shown}
+    for one in known.values():
+        if _carried(shown, one.identity) and one.status != CHOSEN:
+            continue
+        patient = await (_survivor if one.status == MERGED_AWAY else _holder)(exchange, one, found, looked)
+        if patient is not None and patient.logical_id not in found and _stands(patient, one, identities):
+            found[patient.logical_id] = patient
+    return Matches(shown, tuple(found.values())[len(shown) :])
+
+
+async def hidden(
+    exchange: Exchange, type_: str, keys: Mapping[Identity, Identity], matches: Sequence[Stored]
+) -> tuple[Stored, ...]:
+    """Return the resources of a type that identifiers are known to stand for and that no match shows.
+
+    `keys`: the identifiers by what they are remembered as.
+    """
+    absent = {key: identity for key, identity in keys.items() if not _carried(matches, identity)}
+    known = await recall(exchange, tuple(absent))
+    found: dict[str, Stored] = {}
+    for logical_id in dict.fromkeys(one.logical_id for one in known.values()):
+        resource = await exchange.read(logical_id, type_)
+        if resource is not None and any(carries(resource.body, identity) for identity in absent.values()):
+            found[logical_id] = resource
+    return tuple(found.values())
+
+
+def _carried(matches: Sequence[Stored], identity: Identity) -> bool:
+    return any(carries(match.body, identity) for match in matches)
+
+
+def _stands(patient: Stored, known: Known, identities: Sequence[Identity]) -> bool:
+    """Say whether a record that was read stands for the identifiers still: it may have lost them since."""
+    return known.status == MERGED_AWAY or carries_any(patient.body, identities)
+
+
+async def _holder(exchange: Exchange, known: Known, found: Mapping[str, Stored], looked: Looked) -> Stored | None:
+    """Return the record that an identifier is known to stand for; the one it was merged into where that has it now."""
+    if known.logical_id in found:
+        return None
+    patient = looked[known.logical_id] if known.logical_id in looked else await exchange.read(known.logical_id)
+    if patient is None or carries(patient.body, known.identity) or not replaced_by(patient.body):
+        return patient
+    return await head_of(exchange, patient)
+
+
+async def _survivor(exchange: Exchange, known: Known, found: Mapping[str, Stored], looked: Looked) -> Stored | None:
+    """Return the record that an identifier is known to have been merged into."""
+    trail = await trail_of(exchange, known)
+    if not trail or any(logical_id in found for logical_id in trail):
+        return None
+    last = looked[trail[-1]] if trail[-1] in looked else await exchange.read(trail[-1])
+    if last is not None:
+        return await head_of(exchange, last)
+    if found:
+        return None
+    raise HeldDeliveryError("survivor-missing")

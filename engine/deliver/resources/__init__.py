@@ -1,0 +1,1 @@
+"""Resources beside the Patient: visits, lists, accounts, practitioners, provenance."""

@@ -1,0 +1,142 @@
+"""Which resource of the server a message speaks of, beside the Patient; and whose it is."""
+
+from collections.abc import Sequence
+from typing import Final
+from urllib.parse import quote
+
+from engine.deliver.patient.absorbed import head_of
+from engine.deliver.patient.unseen import hidden
+from engine.deliver.stored import Body, Stored
+from engine.deliver.verdict import Known
+from engine.deliver.wire.exchange import Exchange, escaped
+from engine.errors import HeldDeliveryError
+from engine.fhir.patient import carries
+from engine.fhir.plan import Identity, Keep
+
+ENTERED_IN_ERROR: Final = "entered-in-error"
+# What a merge leaves behind: an account that is no longer used, whose number leads to the other one.
+OVER: Final = {"Account": frozenset({ENTERED_IN_ERROR, "inactive"})}
+PATIENT: Final = "Patient/"
+HELD_BY_SEVERAL: Final = frozenset({"Account"})
+
+
+async def found_by(exchange: Exchange, interaction: Keep, *, remembered: bool) -> Stored | None:
+    """Return the resource that the identities of a record stand for, None where none is known.
+
+    A server that creates on condition is not asked about one that may be created: the create finds it. Raises
+    HeldDeliveryError: `would-merge` where the old and the new number stand for two, `multiple-matches` where one stands
+    for several, which only what is never overwritten may.
+    """
+    record = interaction.record
+    identities = (*record.identities, *record.retired)
+    if remembered and not record.retired:
+        found = await _remembered(exchange, interaction, identities)
+        if found is not None:
+            return found
+        if interaction.create and len(identities) == 1 and exchange.server.abilities.conditional_create:
+            return None
+    return await _searched(exchange, interaction, identities)
+
+
+async def owner_of(exchange: Exchange, interaction: Keep, found: Stored) -> None:
+    """Refuse a resource that belongs to another patient than the message's: HeldDeliveryError.
+
+    One that was merged into the message's patient is the same; so is the one that the resource is moved from.
+    """
+    record = interaction.record
+    reference = held_by(found.body, record.holder)
+    ours = exchange.references[record.patient]
+    if not reference or reference == ours:
+        return
+    if interaction.moved_from and reference == exchange.references.get(interaction.moved_from):
+        return
+    if reference.startswith(PATIENT):
+        other = await exchange.read(reference.removeprefix(PATIENT))
+        if other is not None and (await head_of(exchange, other)).reference == ours:
+            return
+    raise HeldDeliveryError("visit-of-another-patient" if record.type == "Encounter" else "resource-of-another-patient")
+
+
+def held_by(body: Body, holder: str) -> str:
+    """Return the reference to the patient (the first, where there may be several); empty where there is none."""
+    held = body.get(holder) or {}
+    first = held[0] if isinstance(held, list) else held
+    return str(first.get("reference") or "")
+
+
+def remembered_as(type_: str, identity: Identity, logical_id: str) -> tuple[Identity, Known]:
+    """Return an identity of a resource beside the Patient as it is remembered: its type parts it from the others."""
+    (key,) = _keys(type_, (identity,))
+    return key, Known(key, logical_id)
+
+
+def _keys(type_: str, identities: Sequence[Identity]) -> dict[Identity, Identity]:
+    """Return identities by what they are remembered as."""
+    return {Identity(f"{type_} {identity.system}", identity.value): identity for identity in identities}
+
+
+def search_kept(identities: Sequence[Identity]) -> str:
+    """Return the query for resources with any of the identifiers."""
+    tokens = ",".join(f"{escaped(system)}|{escaped(value)}" for system, value in identities)
+    return f"identifier={quote(tokens, safe='')}"
+
+
+async def _remembered(exchange: Exchange, interaction: Keep, identities: Sequence[Identity]) -> Stored | None:
+    type_ = interaction.record.type
+    cache = exchange.server.cache_of(type_)
+    for identity in identities:
+        cached = cache.find((identity,))
+        if cached is not None and standing(cached):
+            return cached
+    keys = _keys(type_, identities)
+    known = await exchange.memory.known(tuple(keys))
+    for key, identity in keys.items():
+        if key not in known:
+            continue
+        if not interaction.overwrite:
+            return Stored(known[key].logical_id, "", {}, fresh=False, type_=type_)
+        found = await exchange.read(known[key].logical_id, type_)
+        if found is not None and carries(found.body, identity) and standing(found):
+            return found
+    return None
+
+
+def standing(found: Stored) -> bool:
+    """Say whether a resource is one that messages may mean: not one in error, nor an account that is over."""
+    return found.body.get("status") not in OVER.get(found.type_, (ENTERED_IN_ERROR,))
+
+
+async def _searched(exchange: Exchange, interaction: Keep, identities: Sequence[Identity]) -> Stored | None:
+    record = interaction.record
+    matches: tuple[Stored, ...] = ()
+    for holder in _holders(exchange, interaction):
+        if not matches or interaction.merges:
+            matches += await exchange.search(f"{holder}{search_kept(identities)}", record.type)
+    matches += await hidden(exchange, record.type, _keys(record.type, identities), matches)
+    meant = [one for one in matches if standing(one)] or list(matches)
+    by_new = [one for one in meant if any(carries(one.body, item) for item in record.identities)]
+    by_old = [one for one in meant if any(carries(one.body, item) for item in record.retired)]
+    if interaction.merges:
+        for one in by_old:
+            await owner_of(exchange, interaction, one)
+    apart = any(one.logical_id != other.logical_id for one in by_new for other in by_old)
+    if record.retired and apart and not interaction.merges:
+        raise HeldDeliveryError("would-merge")
+    for identity in identities:
+        for how in ("current", "old"):
+            found = [one for one in meant if carries(one.body, identity) == how]
+            if len(found) > 1 and interaction.overwrite:
+                raise HeldDeliveryError("multiple-matches")
+            if found:
+                return min(found, key=lambda one: one.logical_id)
+    return None
+
+
+def _holders(exchange: Exchange, interaction: Keep) -> list[str]:
+    """Return the beginnings of the queries to try: the patients whom the resource may belong to."""
+    record = interaction.record
+    if not record.holder:
+        return [""]
+    names = (interaction.moved_from, record.patient, interaction.also_of)
+    patients = dict.fromkeys(exchange.references[name] for name in names if name in exchange.references)
+    return [f"patient={quote(one, safe='')}&" for one in patients]

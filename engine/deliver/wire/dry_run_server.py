@@ -1,0 +1,199 @@
+"""A server whose reads are real and whose writes are only recorded, answered as an honest server would answer them.
+
+Delivery runs on it as it runs on the server itself; what it has written by then stands over what the server shows.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, Final
+from urllib.parse import parse_qs, quote
+
+import orjson
+
+from engine.deliver.dry_run import MOST_DIFFERENCES, Difference, PlannedCall, differences
+from engine.deliver.stored import Body, Cache
+from engine.deliver.wire.client import Answer
+from engine.deliver.wire.server import Server
+from engine.errors import PermanentDeliveryError
+
+MOST_READS: Final = 200
+ROOM: Final = 64
+MADE: Final = "new-"
+_HOLDERS: Final = ("subject", "patient", "beneficiary")
+_REFUSED: Final = frozenset({400, 422})
+_SPLIT: Final = re.compile(r"(?<!\\),")
+_ESCAPE: Final = re.compile(r"\\(.)")
+
+Headers = tuple[tuple[str, str], ...]
+
+
+class Pretence(Server):
+    """A destination's server in one rehearsal; keeps nothing that outlives it and changes nothing of the real one.
+
+    At most `MOST_READS` requests are made, then PermanentDeliveryError `rehearsal-too-long`.
+    """
+
+    def __init__(self, real: Server) -> None:
+        super().__init__(real.settings, real.client, real.tokens, Cache(ROOM))
+        can = real.abilities
+        self.abilities = replace(can, provable=False, if_match=can.if_match or can.provable)
+        self.calls: list[PlannedCall] = []
+        self._real = real
+        self._reads = 0
+        self._made = 0
+        self._shown: dict[str, Body] = {}
+        self._pretended: dict[str, Body | None] = {}
+
+    async def ask(self, method: str, url: str, headers: Headers, body: bytes = b"") -> Answer:
+        """Read from the server, or record a write and answer it."""
+        path = url.removeprefix(f"{self.base}/")
+        if method == "GET":
+            return await (self._search(path) if "?" in path else self._read(path))
+        content: Body = orjson.loads(body) if body else {}
+        previews = _previews(path, content)
+        self.calls.append(PlannedCall(method, path, headers, content or None, changes=not previews))
+        if previews:
+            return _answer(200, {"resourceType": "Parameters"})
+        if method == "PUT":
+            return await self._put(path, content)
+        if method == "DELETE":
+            await self._know(path)
+            self._pretended[path] = None
+            return _answer(204, None)
+        if "/$" in path:
+            return await self._merge(content)
+        return await self._create(path, content, dict(headers).get("If-None-Exist", ""))
+
+    def differences(self) -> tuple[Difference, ...]:
+        """Return what would be otherwise at the server, in the order in which it was written."""
+        found: list[Difference] = []
+        for reference, after in self._pretended.items():
+            found += differences(reference, self._shown.get(reference), after)
+        return tuple(found[:MOST_DIFFERENCES])
+
+    async def _read(self, reference: str) -> Answer:
+        if reference in self._pretended:
+            body = self._pretended[reference]
+            return _answer(410, None) if body is None else _answer(200, body)
+        answer = await self._really(reference)
+        if answer.status == 200:
+            self._show(answer.json)
+        return answer
+
+    async def _know(self, reference: str) -> Body:
+        """Return what a resource is by now; read where nobody has looked yet."""
+        if reference not in self._pretended and reference not in self._shown:
+            await self._read(reference)
+        return self._pretended.get(reference) or self._shown.get(reference) or {}
+
+    async def _search(self, path: str) -> Answer:
+        type_, _, query = path.partition("?")
+        asked = parse_qs(query)
+        found: dict[str, Body] = {}
+        if not any(f"/{MADE}" in one for one in asked.get("patient", ())):
+            answer = await self._really(path)
+            if answer.status != 200 or not isinstance(answer.json, dict):
+                return answer
+            for entry in answer.json.get("entry") or ():
+                resource: Any = entry.get("resource") if _is_match(entry) else None
+                if reference := self._show(resource):
+                    found[reference] = resource
+        for reference, body in self._pretended.items():
+            if body is None:
+                found.pop(reference, None)
+            elif reference in found or (reference.startswith(f"{type_}/") and _answers(body, asked)):
+                found[reference] = body
+        entries = [{"resource": body, "search": {"mode": "match"}} for body in found.values()]
+        return _answer(200, {"resourceType": "Bundle", "type": "searchset", "entry": entries})
+
+    async def _create(self, type_: str, body: Body, condition: str) -> Answer:
+        if condition:
+            answer = await self._matching(type_, body, condition)
+            if answer.status != 200:
+                return answer
+            matches = [entry["resource"] for entry in answer.json["entry"]]
+            if matches:
+                return _answer(200, matches[0]) if len(matches) == 1 else _answer(412, None)
+        self._made += 1
+        logical_id = f"{MADE}{self._made}"
+        return self._wrote(f"{type_}/{logical_id}", {**body, "id": logical_id}, 201)
+
+    async def _matching(self, type_: str, body: Body, condition: str) -> Answer:
+        """Search as a conditional create does; a server that searches only one patient's asks for that patient."""
+        answer = await self._search(f"{type_}?{condition}")
+        if answer.status not in _REFUSED:
+            return answer
+        holder = next(iter(_holders(body)), "")
+        return await self._search(f"{type_}?{condition}&patient={quote(holder, safe='')}") if holder else answer
+
+    async def _put(self, reference: str, body: Body) -> Answer:
+        await self._know(reference)
+        return self._wrote(reference, body, 200)
+
+    async def _merge(self, content: Any) -> Answer:
+        """Make the survivor replace the source, as `Patient/$merge` does."""
+        source, target = (_reference(content, side) for side in ("source-", "target-"))
+        for mine, theirs, kind in ((source, target, "replaced-by"), (target, source, "replaces")):
+            body = await self._know(mine)
+            link = {"other": {"reference": theirs}, "type": kind}
+            more: Body = {"active": False} if mine == source else {}
+            self._wrote(mine, {**body, **more, "link": [*(body.get("link") or ()), link]}, 200)
+        return _answer(200, {"resourceType": "Parameters"})
+
+    def _wrote(self, reference: str, body: Body, status: int) -> Answer:
+        version = (body.get("meta") or {}).get("versionId", "")
+        body = {**body, "meta": {**(body.get("meta") or {}), "versionId": f"{version}n"[-64:]}}
+        self._pretended[reference] = body
+        return _answer(status, body)
+
+    async def _really(self, path: str) -> Answer:
+        self._reads += 1
+        if self._reads > MOST_READS:
+            raise PermanentDeliveryError("rehearsal-too-long", codes=("rehearsal-too-long",))
+        return await self._real.ask("GET", f"{self.base}/{path}", ())
+
+    def _show(self, body: Any) -> str:
+        """Note a resource as the server has it and return its reference, empty where it is none."""
+        if not isinstance(body, dict) or not body.get("id") or not body.get("resourceType"):
+            return ""
+        reference = f"{body['resourceType']}/{body['id']}"
+        self._shown.setdefault(reference, body)
+        return reference
+
+
+def _answer(status: int, content: Any) -> Answer:
+    return Answer(status, {}, b"" if content is None else orjson.dumps(content), content, 0.0)
+
+
+def _previews(path: str, content: Any) -> bool:
+    parameters = content.get("parameter") or () if "/$" in path else ()
+    return any(one.get("name") == "preview" and one.get("valueBoolean") for one in parameters)
+
+
+def _reference(content: Any, side: str) -> str:
+    named = (one for one in content["parameter"] if one["name"].startswith(side))
+    return next(str(one["valueReference"]["reference"]) for one in named)
+
+
+def _is_match(entry: Any) -> bool:
+    return isinstance(entry, dict) and (entry.get("search") or {}).get("mode", "match") == "match"
+
+
+def _answers(body: Body, asked: dict[str, list[str]]) -> bool:
+    """Say whether a resource that would be written is found by a search for identifiers, and for its patient."""
+    tokens = {token for text in asked.get("identifier", ()) for token in _tokens(text)}
+    carried = {(one.get("system"), one.get("value")) for one in body.get("identifier") or () if isinstance(one, dict)}
+    return bool(tokens & carried) and ("patient" not in asked or bool(_holders(body) & set(asked["patient"])))
+
+
+def _tokens(text: str) -> Iterator[tuple[str, str]]:
+    for token in _SPLIT.split(text):
+        system, _, value = token.rpartition("|")
+        yield _ESCAPE.sub(r"\1", system), _ESCAPE.sub(r"\1", value)
+
+
+def _holders(body: Body) -> set[str]:
+    held = [body[name] for name in _HOLDERS if name in body]
+    several = [one for part in held for one in (part if isinstance(part, list) else [part])]
+    return {str(one.get("reference")) for one in several if isinstance(one, dict)}

@@ -1,0 +1,250 @@
+"""The exchange of one delivery with its server: reads, journaled writes, and the account of all of it."""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from datetime import datetime
+from typing import Final
+from urllib.parse import quote
+
+import orjson
+
+from engine.config.channel import Channel
+from engine.deliver.memory import Memory
+from engine.deliver.pace.backoff import retry_after_seconds
+from engine.deliver.stored import PATIENT, Body, Stored, id_of, stored
+from engine.deliver.verdict import Attempt, Failure, Inherited, Known, Merged, Owned, Request
+from engine.deliver.wire.client import Answer
+from engine.deliver.wire.failure import class_of, error_of, failure_of
+from engine.deliver.wire.outgoing import INVALID, faults
+from engine.deliver.wire.server import MEDIA_TYPE, Server
+from engine.errors import DeliveryError, HeldDeliveryError
+from engine.fhir import outcome
+from engine.fhir.plan import Identity, Keep
+
+GONE: Final = frozenset({404, 410})
+TOO_LARGE: Final = "answer-too-large"
+_ESCAPED: Final = str.maketrans({"\\": "\\\\", "|": "\\|", ",": "\\,", "$": "\\$"})
+
+Intend = Callable[[Request], Awaitable[None]]
+
+
+class Exchange:
+    """What one delivery asks of one server, in order; collects attempts, notes and what is to be remembered.
+
+    `tried`: an earlier try of this delivery wrote, or was about to. `references`: the resources of the plan that are
+    resolved, by local name; `waiting` those that are resolved once something refers to them; `trusted` those of them
+    about which the server was not asked. `again`: this is a further try, and no replay, of a delivery. `heard`: the
+    server has answered something.
+    """
+
+    def __init__(
+        self,
+        server: Server,
+        channel: Channel,
+        memory: Memory,
+        intend: Intend,
+        *,
+        at: datetime,
+        source: str,
+        attempts_made: int = 0,
+    ) -> None:
+        self.server = server
+        self.channel = channel
+        self.memory = memory
+        self.source = source
+        self.attempts: list[Attempt] = []
+        self.notes: dict[str, None] = {}
+        self.known: dict[Identity, Known] = {}
+        self.owned: dict[str, Owned] = {}
+        self.merges: list[Merged] = []
+        self.inherited: list[Inherited] = []
+        self.deleted = False
+        self.heard = False
+        self.references: dict[str, str] = {}
+        self.formerly: dict[Identity, Identity] = {}
+        self.waiting: dict[str, Keep] = {}
+        self.trusted: set[str] = set()
+        self.again = False
+        self._written: list[tuple[str, str, Answer | None]] = []
+        self._intend = intend
+        self._at = at
+        self.tried = attempts_made > 0
+        self._number = attempts_made
+
+    def note(self, *codes: str) -> None:
+        """Add codes to what is told of this delivery, each once."""
+        self.notes.update(dict.fromkeys(codes))
+
+    async def owned_slices(self, patient: Stored) -> Mapping[str, tuple[str, ...]]:
+        """Return what the plan's source owns of a resource."""
+        held = self.owned.get(patient.reference)
+        if held is not None:
+            return held.slices
+        cache = self.server.cache if patient.type_ == PATIENT else self.server.cache_of(patient.type_)
+        remembered = cache.owned(patient.logical_id, self.source)
+        if remembered is not None:
+            return remembered
+        return await self.memory.owned(patient.reference, self.source)
+
+    async def read(self, logical_id: str, type_: str = PATIENT) -> Stored | None:
+        """Read a resource; None where there is none (any more); `deleted` then says whether it was deleted."""
+        answer = await self._get(f"{self.server.base}/{type_}/{logical_id}", GONE)
+        self.deleted = self.deleted or answer.status == 410
+        if answer.status in GONE:
+            return None
+        return self._resource(answer, type_, write=False)
+
+    async def search(self, query: str, type_: str = PATIENT) -> tuple[Stored, ...]:
+        """Return the resources of a type that a query finds, each once; at most the first page."""
+        answer = await self._get(f"{self.server.base}/{type_}?{query}")
+        bundle = answer.json
+        if not isinstance(bundle, dict) or bundle.get("resourceType") != "Bundle":
+            raise error_of(Failure.TRANSIENT, "no-bundle", answer.status, ("no-bundle",))
+        found: dict[str, Stored] = {}
+        for entry in bundle.get("entry") or ():
+            mode = (entry.get("search") or {}).get("mode", "match") if isinstance(entry, dict) else ""
+            patient = stored(self.server.inward(entry.get("resource")), {}, type_) if mode == "match" else None
+            if patient is not None:
+                found[patient.logical_id] = patient
+        return tuple(found.values())
+
+    async def find(self, identities: Iterable[Identity]) -> tuple[Stored, ...]:
+        """Return the Patients that a server knows under any of the identifiers, by one search."""
+        tokens = ",".join(f"{escaped(system)}|{escaped(value)}" for system, value in identities)
+        return await self.search(f"identifier={quote(tokens, safe='')}")
+
+    async def write_patient(
+        self, method: str, path: str, body: Body, headers: tuple[tuple[str, str], ...], spoken: frozenset[int]
+    ) -> Answer:
+        """Write a resource; statuses in `spoken` are returned, other failures raised.
+
+        HeldDeliveryError `invalid-output` where the channel refuses to send what the FHIR schema does not allow.
+        """
+        outward = self.server.outward(body)
+        if self.channel.check_output != "off":
+            self._check(outward)
+        return await self.write(method, path, orjson.dumps(outward), headers, spoken)
+
+    def _check(self, outward: Body) -> None:
+        found = faults(outward, self.server.settings.fhir)
+        self.note(*found)
+        if found and self.channel.check_output == "refuse":
+            raise HeldDeliveryError(INVALID)
+
+    async def write(
+        self,
+        method: str,
+        path: str,
+        content: bytes,
+        headers: tuple[tuple[str, str], ...] = (),
+        spoken: frozenset[int] = frozenset(),
+        *,
+        changes: bool = True,
+    ) -> Answer:
+        """Journal the intent, send a write and account for it.
+
+        `spoken`: refusals that the caller deals with. `changes` False: a preview, as safe to repeat as a read.
+        """
+        names = (("Content-Type", MEDIA_TYPE), *headers)
+        request = self._request(method, f"{self.server.base}/{path}", names, content)
+        await self._intend(request)
+        try:
+            answer = await self.server.ask(method, request.url, names, content)
+        except DeliveryError as error:
+            self._account(request, error, changes=changes)
+            raise self._reclassed(error, write=changes) from error
+        self.heard = True
+        failure = failure_of(answer.status, write=changes)
+        codes = outcome.codes(answer.json)
+        if failure is Failure.NONE and outcome.is_fault(answer.json):
+            failure, codes = Failure.AMBIGUOUS, ("success-with-error", *codes)
+        if changes and failure is Failure.NONE:
+            self._written.append((method, path, answer))
+        kept = b"" if changes and failure is Failure.NONE else answer.body
+        self.attempts.append(Attempt(request, answer.status, codes, failure, answer.milliseconds, kept))
+        if failure is not Failure.NONE and answer.status not in spoken:
+            raise self._refusal(answer, failure, codes)
+        return answer
+
+    def written(self) -> tuple[str, ...]:
+        """Return what was written so far, as `Patient/1`, each once and in order; not what was deleted."""
+        found = (_written(method, path, answer) for method, path, answer in self._written)
+        return tuple(dict.fromkeys(one for one in found if one))
+
+    def wrote(self, reference: str) -> None:
+        """Note a resource that an operation wrote."""
+        self._written.append(("PUT", reference, None))
+
+    def patient_of(self, answer: Answer, type_: str = PATIENT) -> Stored:
+        """Return the Patient that a write answered with, or a resource of another type; else AmbiguousDeliveryError."""
+        return self._resource(answer, type_, write=True)
+
+    async def _get(self, url: str, spoken: frozenset[int] = frozenset()) -> Answer:
+        try:
+            answer = await self.server.ask("GET", url, ())
+        except DeliveryError as error:
+            request = await self._after_the_fact(url)
+            self._account(request, error, changes=False)
+            raise self._reclassed(error, write=False) from error
+        self.heard = True
+        failure = failure_of(answer.status, write=False)
+        if failure is Failure.NONE or answer.status in spoken:
+            return answer
+        codes = outcome.codes(answer.json)
+        request = await self._after_the_fact(url)
+        self.attempts.append(Attempt(request, answer.status, codes, failure, answer.milliseconds, answer.body))
+        raise self._refusal(answer, failure, codes)
+
+    def _resource(self, answer: Answer, type_: str, *, write: bool) -> Stored:
+        resource = stored(self.server.inward(answer.json), answer.headers, type_)
+        if resource is None:
+            failure = Failure.AMBIGUOUS if write else Failure.TRANSIENT
+            reason = "no-patient-in-answer" if type_ == PATIENT else "no-resource-in-answer"
+            raise error_of(failure, reason, answer.status, (reason,))
+        return resource
+
+    async def _after_the_fact(self, url: str) -> Request:
+        """Journal a read that failed, for the operator's eyes: each attempt told has its intent in the journal."""
+        request = self._request("GET", url, (), b"")
+        await self._intend(request)
+        return request
+
+    def _request(self, method: str, url: str, headers: tuple[tuple[str, str], ...], content: bytes) -> Request:
+        self._number += 1
+        return Request(self._number, method, url, headers, content, self._at)
+
+    def _account(self, request: Request, error: DeliveryError, *, changes: bool) -> None:
+        failure = class_of(self._reclassed(error, write=changes))
+        self.attempts.append(Attempt(request, error.status, error.codes, failure, 0.0, b""))
+
+    def _refusal(self, answer: Answer, failure: Failure, codes: tuple[str, ...]) -> DeliveryError:
+        wait = retry_after_seconds(answer.headers.get("retry-after", ""), self._at)
+        reason = "success-with-error" if answer.status < 300 else f"http-{answer.status}"
+        return error_of(failure, reason, answer.status, codes, wait)
+
+    def _reclassed(self, error: DeliveryError, *, write: bool) -> DeliveryError:
+        if write or class_of(error) is not Failure.AMBIGUOUS:
+            return error
+        failure = Failure.PERMANENT if TOO_LARGE in error.codes else Failure.TRANSIENT
+        return error_of(failure, str(error), error.status, error.codes)
+
+
+def _written(method: str, path: str, answer: Answer | None) -> str:
+    """Return the reference of what a write wrote; empty for a deletion, a match and an operation."""
+    if method == "PUT":
+        return path
+    if method != "POST" or answer is None or answer.status != 201:
+        return ""
+    body = answer.json
+    own = body.get("id") if isinstance(body, dict) and body.get("resourceType") == path else ""
+    logical_id = own or id_of(answer.headers.get("location", ""), path)
+    return f"{path}/{logical_id}" if logical_id else ""
+
+
+def escaped(text: str) -> str:
+    """Return a value with the characters escaped that mean something in a search (FHIR search, 3.1.1.4)."""
+    return text.translate(_ESCAPED)
+
+
+def parameters(pairs: Iterable[tuple[str, str]]) -> str:
+    """Return a search's parameters as they stand in a URL or in If-None-Exist, in ASCII."""
+    return "&".join(f"{quote(name, safe='')}={quote(escaped(value), safe='')}" for name, value in pairs)

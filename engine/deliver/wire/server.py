@@ -1,0 +1,74 @@
+"""One FHIR server as the engine speaks to it: address, authorization and version; one request, one answer."""
+
+from typing import Any, Final
+
+from engine.config.destination import Destination as Settings
+from engine.deliver.stored import Body, Cache
+from engine.deliver.wire.abilities import Abilities, Proofs
+from engine.deliver.wire.client import Answer, Client
+from engine.deliver.wire.oauth import Tokens
+from engine.fhir.versions.direction import Direction
+from engine.fhir.versions.turn import turned
+
+MEDIA_TYPE = "application/fhir+json"
+# Some servers answer a search as they answered it a minute ago, which hides what was written since.
+FRESH: Final = ("Cache-Control", "no-cache")
+
+
+class Server:
+    """A destination's client, tokens, abilities, the cache of its Patients and those of its other resources."""
+
+    def __init__(self, settings: Settings, client: Client, tokens: Tokens, cache: Cache) -> None:
+        self.settings = settings
+        self.base = settings.base_url.rstrip("/")
+        self.cache = cache
+        self._others: dict[str, Cache] = {}
+        self.abilities = Abilities()
+        self.client = client
+        self.tokens = tokens
+        self.proofs = Proofs()
+        self._stu3 = settings.fhir == "STU3"
+
+    async def ask(self, method: str, url: str, headers: tuple[tuple[str, str], ...], body: bytes = b"") -> Answer:
+        """Send one request with the destination's authorization; after a 401 once more with a new token."""
+        authorization = await self.tokens.header()
+        answer = await self._send(method, url, headers, body, authorization)
+        if answer.status == 401 and self.tokens.refused(authorization):
+            answer = await self._send(method, url, headers, body, await self.tokens.header())
+        return answer
+
+    def prove(self, if_match: bool) -> None:
+        """Note what a trial of If-Match has shown, for this version of the server."""
+        self.abilities = self.abilities.proven(if_match)
+        self.proofs.add(self.abilities.server, if_match)
+
+    def cache_of(self, type_: str) -> Cache:
+        """Return the cache of the resources of a type beside the Patient."""
+        cache = self._others.get(type_)
+        if cache is None:
+            cache = self._others[type_] = Cache(self.cache.most)
+        return cache
+
+    def outward(self, resource: Body) -> Body:
+        """Return a resource in the server's FHIR version."""
+        return turned(resource, Direction.TO_STU3) if self._stu3 else resource
+
+    def inward(self, body: Any) -> Any:
+        """Return a resource of the server in R4; anything else as it is."""
+        read = self._stu3 and isinstance(body, dict) and "resourceType" in body
+        return turned(body, Direction.TO_R4) if read else body
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self.tokens.close()
+        await self.client.close()
+
+    async def _send(
+        self, method: str, url: str, headers: tuple[tuple[str, str], ...], body: bytes, authorization: str
+    ) -> Answer:
+        names = [("Accept", MEDIA_TYPE), ("User-Agent", "adt-engine"), *headers]
+        if method == "GET":
+            names.append(FRESH)
+        if authorization:
+            names.append(("Authorization", authorization))
+        return await self.client.send(method, url, names, body)
