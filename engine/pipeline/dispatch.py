@@ -1,6 +1,6 @@
 """Dispatch: entries leave the journal in lane order, are mapped and delivered, and end visibly.
 
-    journal.claim -> carry (carrying.py): mapping.plan -> deliver -> journal.settle
+    journal.claim -> carry (delivery_worker.py): mapping.plan -> deliver -> journal.settle
 
 One Dispatch serves one destination. What it claims heads all its lanes, so that everything under way at a time
 belongs to different patients. The other half of the spine is intake.py.
@@ -20,10 +20,10 @@ from engine.errors import DeliveryError, DestinationError
 from engine.journal.entry import Claimed
 from engine.journal.journal import Journal
 from engine.journal.state import proving
-from engine.pipeline.carrying import Carrier
-from engine.pipeline.conduct import Condition, Conduct
-from engine.pipeline.memory import DestinationMemory
-from engine.pipeline.pace import Pace
+from engine.pipeline.delivery_worker import Carrier
+from engine.pipeline.outbound.destination_health import Condition, Conduct
+from engine.pipeline.outbound.memory import DestinationMemory
+from engine.pipeline.outbound.pace import Pace
 from engine.pipeline.shared import Shared
 
 IDLE_SECONDS: Final = 30.0

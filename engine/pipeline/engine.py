@@ -17,20 +17,20 @@ from engine.journal.journal import Journal
 from engine.journal.read import backlog
 from engine.pipeline.alerts.book import AlertBook
 from engine.pipeline.configuration import Configuration, Examined, Files, examine
-from engine.pipeline.desk import Desk
 from engine.pipeline.dispatch import Dispatch
-from engine.pipeline.doors import Doors
 from engine.pipeline.feed import Feeds, feeds_of
-from engine.pipeline.handover import Handover
+from engine.pipeline.inbound.counters import Tallies, Tally
+from engine.pipeline.inbound.handover import Handover
+from engine.pipeline.inbound.merge_limit import MergeBrake
+from engine.pipeline.inbound.outcomes import Outcomes
 from engine.pipeline.intake import Intake
-from engine.pipeline.merge_limit import MergeBrake
-from engine.pipeline.outcomes import Outcomes
-from engine.pipeline.pace import Pace
-from engine.pipeline.pauses import Pauses
-from engine.pipeline.replaying import Replays
+from engine.pipeline.listeners import Doors
+from engine.pipeline.outbound.pace import Pace
+from engine.pipeline.outbound.pauses import Pauses
+from engine.pipeline.outbound.timekeeping import Timekeeper
+from engine.pipeline.repair.bulk_replay import Replays
+from engine.pipeline.repair.entry_operations import Desk
 from engine.pipeline.shared import Shared
-from engine.pipeline.tally import Tallies, Tally
-from engine.pipeline.timekeeping import Timekeeper
 
 _log = telemetry.logger()
 

@@ -21,14 +21,14 @@ from engine.hl7.header import Header, read_header
 from engine.journal.entry import AckOutcome, Recorded, State
 from engine.journal.journal import Journal
 from engine.journal.read import backlog
-from engine.pipeline.application import Awaited, application_ack, standing
-from engine.pipeline.entries import Arrival, entry_of, fragment_of
 from engine.pipeline.feed import Feed
-from engine.pipeline.judgement import Judgement, judge
-from engine.pipeline.outcomes import Outcome
+from engine.pipeline.inbound.application import Awaited, application_ack, standing
+from engine.pipeline.inbound.counters import Tally
+from engine.pipeline.inbound.entries import Arrival, entry_of, fragment_of
+from engine.pipeline.inbound.judgement import Judgement, judge
+from engine.pipeline.inbound.outcomes import Outcome
+from engine.pipeline.inbound.speech import Speech
 from engine.pipeline.shared import Shared
-from engine.pipeline.speech import Speech
-from engine.pipeline.tally import Tally
 from engine.receive.batch import Batch, pack_replies, unpack
 from engine.receive.block import Block, BlockKind
 from engine.receive.reply import Peer, Reply

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from engine.pipeline.feed import Feeds
-from engine.pipeline.handover import Handover
-from engine.pipeline.merge_limit import MergeBrake
-from engine.pipeline.outcomes import Outcomes
-from engine.pipeline.pauses import Pauses
-from engine.pipeline.timekeeping import Timekeeper
+from engine.pipeline.inbound.handover import Handover
+from engine.pipeline.inbound.merge_limit import MergeBrake
+from engine.pipeline.inbound.outcomes import Outcomes
+from engine.pipeline.outbound.pauses import Pauses
+from engine.pipeline.outbound.timekeeping import Timekeeper
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from engine.ops.access.role import Role
 from engine.ops.background.watching import turned_away
 from engine.ops.operations.act import Actor, Acts
 from engine.ops.operations.table import ALL
-from engine.pipeline.alerts.watch import Watch
+from engine.pipeline.care.watch import Watch
 from engine.pipeline.configuration import Files
 from engine.pipeline.engine import Engine
 from engine.receive.block import Block, BlockKind

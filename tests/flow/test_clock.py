@@ -9,8 +9,8 @@ import orjson
 import pytest
 
 from engine.errors import ClockAheadError
-from engine.pipeline.alerts.watch import Watch
-from engine.pipeline.care import prune_all
+from engine.pipeline.care.care import prune_all
+from engine.pipeline.care.watch import Watch
 from engine.pipeline.configuration import Files
 from engine.pipeline.engine import Engine
 from engine.receive.block import Block, BlockKind

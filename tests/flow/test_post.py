@@ -12,7 +12,7 @@ import pytest
 from engine.ops.views.health import livez, metrics, readyz
 from engine.pipeline.configuration import Files
 from engine.pipeline.engine import Engine, now
-from engine.pipeline.pauses import Pause
+from engine.pipeline.outbound.pauses import Pause
 from engine.pipeline.post import HL7, PostDoors
 from engine.receive.block import Block, BlockKind
 from engine.receive.reply import Peer

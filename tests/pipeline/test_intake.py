@@ -15,14 +15,14 @@ from engine.journal.entry import State
 from engine.mapping.authoring.case import channel_of
 from engine.mapping.compile import compile_mapping, load
 from engine.pipeline.feed import feeds_of
-from engine.pipeline.handover import Handover
+from engine.pipeline.inbound.counters import Tally
+from engine.pipeline.inbound.handover import Handover
+from engine.pipeline.inbound.merge_limit import MergeBrake
+from engine.pipeline.inbound.outcomes import Outcomes
 from engine.pipeline.intake import Intake
-from engine.pipeline.merge_limit import MergeBrake
-from engine.pipeline.outcomes import Outcomes
-from engine.pipeline.pauses import Pauses
+from engine.pipeline.outbound.pauses import Pauses
+from engine.pipeline.outbound.timekeeping import Timekeeper
 from engine.pipeline.shared import Shared
-from engine.pipeline.tally import Tally
-from engine.pipeline.timekeeping import Timekeeper
 from engine.receive.block import Block, BlockKind
 from engine.receive.reply import Peer, Reply
 from engine.sqlite import Connection

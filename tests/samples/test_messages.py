@@ -9,7 +9,7 @@ from engine.errors import UndecodableMessageError, UnreadableMessageError
 from engine.hl7.header import read_header
 from engine.hl7.message import parse
 from engine.mapping.compile import compile_mapping, load
-from engine.pipeline.judgement import judge
+from engine.pipeline.inbound.judgement import judge
 from engine.receive.batch import unpack
 
 (CHANNEL,) = load_channels(shipped("channels"))

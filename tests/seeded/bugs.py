@@ -106,7 +106,7 @@ JOURNAL: Final = (
         "journal/claim/lanes.py",
         "        execute(MOVE_APPLIED, (into, lanes))\n",
         "",
-        ("pipeline/test_staleness.py",),
+        ("pipeline/outbound/test_staleness.py",),
     ),
     Bug(
         "a delivery starts beside another one of its lane that is still out",
@@ -183,7 +183,7 @@ JOURNAL: Final = (
         "journal/state/merging.py",
         "    for number, one in enumerate(merges):",
         "    for number, one in enumerate(list(merges)[:0]):",
-        ("pipeline/test_merge_limit.py", "flow/test_brakes.py"),
+        ("pipeline/inbound/test_merge_limit.py", "flow/test_brakes.py"),
     ),
 )
 
@@ -257,24 +257,24 @@ INTAKE: Final = (
     ),
     Bug(
         "an engine of ours acknowledges acknowledgements for ever",
-        "pipeline/judgement.py",
+        "pipeline/inbound/judgement.py",
         "        return self.reason == ACKNOWLEDGEMENT\n",
         "        return False\n",
         ("pipeline/test_intake.py",),
     ),
     Bug(
         "the merge limit lets one merge too many through",
-        "pipeline/merge_limit.py",
+        "pipeline/inbound/merge_limit.py",
         "if near >= self._merges or",
         "if near > self._merges or",
-        ("pipeline/test_merge_limit.py",),
+        ("pipeline/inbound/test_merge_limit.py",),
     ),
     Bug(
         "merges go on although a person has not let them",
-        "pipeline/merge_limit.py",
+        "pipeline/inbound/merge_limit.py",
         "        if channel.channel in self.held:\n            return False\n",
         "",
-        ("pipeline/test_merge_limit.py",),
+        ("pipeline/inbound/test_merge_limit.py",),
     ),
 )
 

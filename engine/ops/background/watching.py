@@ -10,7 +10,7 @@ from engine.ops.audit.anchoring import Anchoring
 from engine.ops.background.webhook import Hook
 from engine.ops.operations.alerts import shown
 from engine.pipeline.alerts.kind import AlertKind
-from engine.pipeline.alerts.watch import Watch
+from engine.pipeline.care.watch import Watch
 from engine.pipeline.engine import Engine
 
 

@@ -28,7 +28,7 @@ from engine.journal.read.reading import Reader
 from engine.ops.cli.running import asked, asked_if_running
 from engine.ops.terminal.options import CHANNELS, DATA, Channels, Data, Json
 from engine.ops.terminal.table import POSITIVE, cell, errors, output, progress, table
-from engine.pipeline.care import rules_of
+from engine.pipeline.care.care import rules_of
 from engine.sqlite import SqliteError
 
 app = typer.Typer(help="Look after the journal: stats, verify, backup, restore, prune.", no_args_is_help=True)

@@ -22,7 +22,7 @@ from engine.mapping.compile import compile_mapping, load
 from engine.ops.cli.authored import folders_of, messages_in
 from engine.ops.cli.lazily import Lazily
 from engine.ops.terminal.options import Json, Mappings
-from engine.pipeline.judgement import Judgement, judge, read_message
+from engine.pipeline.inbound.judgement import Judgement, judge, read_message
 
 ABSENT: Final = "\N{EM DASH}"
 # By what an interaction is known, and what belongs to that; how it is joined, where not by its own name.

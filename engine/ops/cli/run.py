@@ -38,8 +38,8 @@ from engine.ops.terminal.options import (
 )
 from engine.ops.web.serve import pages
 from engine.ops.web.server import Doorway, bind, doorway
-from engine.pipeline.care import cared
-from engine.pipeline.checking import checked
+from engine.pipeline.care.care import cared
+from engine.pipeline.care.checking import checked
 from engine.pipeline.configuration import Files
 from engine.pipeline.engine import Engine, now
 from engine.receive.reactor import install

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from engine.ops.access.role import Permission
 from engine.ops.operations.act import Act, Actor, Given
-from engine.pipeline.care import prune_all
+from engine.pipeline.care.care import prune_all
 from engine.pipeline.engine import Engine, now
 
 

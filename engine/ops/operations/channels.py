@@ -23,7 +23,7 @@ from engine.journal.read.backlog import left_of_channel
 from engine.ops.access.role import Permission
 from engine.ops.operations.act import Act, Actor, Given
 from engine.pipeline.engine import Engine
-from engine.pipeline.tally import Tally
+from engine.pipeline.inbound.counters import Tally
 
 
 async def _alive(engine: Engine, _actor: Actor, _given: Given) -> Any:

@@ -36,10 +36,10 @@ from engine.journal.entry import UNFINISHED
 from engine.ops.access.role import Permission
 from engine.ops.operations.act import Act, Actor, Given
 from engine.ops.request import entry_in, text_in
-from engine.pipeline import choosing, editing
 from engine.pipeline.engine import Engine
-from engine.pipeline.rehearsing import Rehearsed, rehearse
-from engine.pipeline.shadow import told
+from engine.pipeline.outbound.shadow import told
+from engine.pipeline.repair import choosing, editing
+from engine.pipeline.repair.dry_run import Rehearsed, rehearse
 
 MOST_REASON: Final = 1_000
 NEXT_STEP: Final = "the original is unfinished and goes before it: release or discard it"

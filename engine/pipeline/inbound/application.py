@@ -9,8 +9,8 @@ from engine.acknowledge.code import AckCode, code_for
 from engine.acknowledge.mode import Mode
 from engine.hl7.finding import ErrorCode, Finding
 from engine.journal.entry import State
-from engine.pipeline.outcomes import Outcome, Outcomes
-from engine.pipeline.speech import Speech
+from engine.pipeline.inbound.outcomes import Outcome, Outcomes
+from engine.pipeline.inbound.speech import Speech
 
 LATE: Final = Finding(ErrorCode.APPLICATION, "not-yet-delivered", (), "Stored, not yet delivered; do not send again")
 HELD: Final = Finding(ErrorCode.APPLICATION, "held", (), "Stored, but held; do not send again")

@@ -30,7 +30,7 @@ from engine.pipeline.alerts.rules import (
     conditions,
 )
 from engine.pipeline.engine import Engine
-from engine.pipeline.tally import Tally
+from engine.pipeline.inbound.counters import Tally
 from engine.receive.tls import ends_of
 
 LOOK_SECONDS: Final = 10.0

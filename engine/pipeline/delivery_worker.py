@@ -19,16 +19,16 @@ from engine.journal.entry import Claimed, State
 from engine.journal.journal import Journal
 from engine.journal.state.pausing import Pause
 from engine.pipeline.alerts.kind import PauseReason
-from engine.pipeline.completing import LACKING, NOTE, completed
-from engine.pipeline.conduct import Conduct
-from engine.pipeline.counting import count_warnings
 from engine.pipeline.feed import Feed
-from engine.pipeline.judgement import read_message
-from engine.pipeline.memory import DestinationMemory
-from engine.pipeline.outcomes import Outcome
-from engine.pipeline.pace import Pace
-from engine.pipeline.settling import held, intent_of, settlement
-from engine.pipeline.shadow import shadowed
+from engine.pipeline.inbound.judgement import read_message
+from engine.pipeline.inbound.outcomes import Outcome
+from engine.pipeline.outbound.completing import LACKING, NOTE, completed
+from engine.pipeline.outbound.counting import count_warnings
+from engine.pipeline.outbound.destination_health import Conduct
+from engine.pipeline.outbound.memory import DestinationMemory
+from engine.pipeline.outbound.pace import Pace
+from engine.pipeline.outbound.settling import held, intent_of, settlement
+from engine.pipeline.outbound.shadow import shadowed
 from engine.pipeline.shared import Shared
 
 MOST_LATER: Final = 20

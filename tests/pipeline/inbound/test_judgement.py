@@ -10,7 +10,7 @@ from engine.hl7.header import read_header
 from engine.journal.entry import State
 from engine.mapping.authoring.case import channel_of
 from engine.mapping.compile import compile_mapping, load
-from engine.pipeline.judgement import Judgement, judge
+from engine.pipeline.inbound.judgement import Judgement, judge
 
 Door = Callable[..., Judgement]
 

@@ -9,7 +9,7 @@ import pytest
 import structlog.testing
 
 from engine.journal.claim import clocks
-from engine.pipeline import care
+from engine.pipeline.care import care
 from tests.journal.desk import NOW, Desk, open_desk
 
 LATER = NOW + timedelta(days=4000)

@@ -11,9 +11,9 @@ from engine.journal.entry import State
 from engine.journal.read.views import DeliveryView, EntryView
 from engine.journal.state.memory import choose
 from engine.journal.write.job import Rooms
-from engine.pipeline.desk import Desk
-from engine.pipeline.judgement import read_message
-from engine.pipeline.memory import DestinationMemory
+from engine.pipeline.inbound.judgement import read_message
+from engine.pipeline.outbound.memory import DestinationMemory
+from engine.pipeline.repair.entry_operations import Desk
 
 # Holds that a choice among records of the server can end.
 CHOICES: Final = frozenset(

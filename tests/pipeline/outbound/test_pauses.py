@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
-from engine.pipeline.pauses import STORM_LANES, STORM_WINDOW, HoldStorm
+from engine.pipeline.outbound.pauses import STORM_LANES, STORM_WINDOW, HoldStorm
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

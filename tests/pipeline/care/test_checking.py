@@ -11,7 +11,7 @@ import pytest
 from engine.errors import JournalUnusableError
 from engine.journal.care.verify import damage_of
 from engine.journal.file.database import FILE, open_reader, open_writer
-from engine.pipeline import checking
+from engine.pipeline.care import checking
 from tests.journal.desk import Opener
 
 

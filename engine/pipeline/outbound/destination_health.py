@@ -6,7 +6,7 @@ from enum import StrEnum
 from engine import telemetry
 from engine.deliver.verdict import Failure, Verdict, VerdictKind
 from engine.journal.entry import Claimed, Settlement
-from engine.pipeline.pauses import HoldStorm
+from engine.pipeline.outbound.pauses import HoldStorm
 
 _log = telemetry.logger()
 

@@ -1,7 +1,7 @@
 """The shelf between intake and dispatch is bounded."""
 
 from engine.hl7.message import parse
-from engine.pipeline.handover import Handover
+from engine.pipeline.inbound.handover import Handover
 
 
 def test_what_is_taken_is_gone_and_the_oldest_falls_off() -> None:

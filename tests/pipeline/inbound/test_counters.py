@@ -1,7 +1,7 @@
 """What a channel's tally counts, and what it notices for the first time."""
 
 from engine.journal.entry import Recorded, State
-from engine.pipeline.tally import MOST_NAMES, Sight, Tally
+from engine.pipeline.inbound.counters import MOST_NAMES, Sight, Tally
 from tests.journal.desk import NOW, entry
 
 BASE = "urn:adt-engine:authority:"

@@ -11,7 +11,7 @@ from engine.errors import ForbiddenMoveError, JournalError, place_of
 from engine.journal.entry import State
 from engine.journal.write import bulk_replay
 from engine.journal.write.bulk_replay import Item, Next, Run, RunKind, RunState
-from engine.pipeline.desk import Desk, judged_anew
+from engine.pipeline.repair.entry_operations import Desk, judged_anew
 
 MOST_RUNS: Final = 4
 CHUNK: Final = 20_000

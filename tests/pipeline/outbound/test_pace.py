@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from engine.config.destination import Retry
 from engine.deliver.pace.breaker import FAILURES_TO_OPEN, Gate
 from engine.deliver.verdict import Attempt, Failure, Request, Verdict, VerdictKind
-from engine.pipeline.pace import Pace
+from engine.pipeline.outbound.pace import Pace
 
 NOW = datetime(2025, 7, 1, 9, tzinfo=UTC)
 LOST = Verdict(VerdictKind.RETRY, "connection-lost", failure=Failure.TRANSIENT)

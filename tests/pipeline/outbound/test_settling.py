@@ -12,9 +12,9 @@ from engine.hl7.message import parse
 from engine.journal.entry import Claimed
 from engine.mapping.authoring.case import channel_of
 from engine.mapping.compile import compile_mapping, load
-from engine.pipeline.settling import ALWAYS_KEEP_LANE, settlement
+from engine.pipeline.outbound.settling import ALWAYS_KEEP_LANE, settlement
 
-DELIVER = Path(__file__).parents[2] / "engine" / "deliver"
+DELIVER = Path(__file__).parents[3] / "engine" / "deliver"
 # Holds about what a message says, not about whom: what follows for the same patient may go on.
 OF_CONTENT = {"missing-required", "unknown-patient", "visit-reused", "version-conflict"}
 

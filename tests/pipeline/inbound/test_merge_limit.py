@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from engine.config.channel import Channel
-from engine.pipeline.merge_limit import CEILING, MergeBrake, MergeLimit
+from engine.pipeline.inbound.merge_limit import CEILING, MergeBrake, MergeLimit
 from tests.journal.desk import Desk, Opener
 
 START = datetime(2025, 7, 1, 9, tzinfo=UTC)

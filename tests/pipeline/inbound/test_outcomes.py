@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from engine.journal.entry import State
-from engine.pipeline.outcomes import Outcome, Outcomes
+from engine.pipeline.inbound.outcomes import Outcome, Outcomes
 
 GOOD = Outcome(State.DELIVERED, "updated")
 

@@ -8,7 +8,7 @@ import pytest
 
 from engine.journal.entry import NewEntry, Ownership, Settlement, State
 from engine.journal.journal import Journal
-from engine.pipeline.memory import DestinationMemory
+from engine.pipeline.outbound.memory import DestinationMemory
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 PATIENT = "Patient/1"

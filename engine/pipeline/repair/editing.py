@@ -9,10 +9,10 @@ from engine.errors import EditError, ForbiddenMoveError, MessageError
 from engine.hl7.edit import FieldChange, edited, written
 from engine.journal.entry import UNFINISHED, State
 from engine.journal.read.views import EntryView
-from engine.pipeline.desk import Desk, judge_bytes
 from engine.pipeline.feed import Feed
-from engine.pipeline.judgement import read_message
-from engine.pipeline.rehearsing import changes_of
+from engine.pipeline.inbound.judgement import read_message
+from engine.pipeline.repair.dry_run import changes_of
+from engine.pipeline.repair.entry_operations import Desk, judge_bytes
 
 
 @dataclass(frozen=True, slots=True, repr=False)

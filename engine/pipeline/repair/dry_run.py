@@ -11,11 +11,11 @@ from engine.hl7.finding import Finding
 from engine.hl7.message import Message
 from engine.journal.entry import State
 from engine.journal.write.operations import overtaken_at
-from engine.pipeline.desk import Desk, judge_bytes
 from engine.pipeline.feed import Feed
-from engine.pipeline.judgement import read_message
-from engine.pipeline.memory import DestinationMemory
-from engine.pipeline.settling import held
+from engine.pipeline.inbound.judgement import read_message
+from engine.pipeline.outbound.memory import DestinationMemory
+from engine.pipeline.outbound.settling import held
+from engine.pipeline.repair.entry_operations import Desk, judge_bytes
 
 
 @dataclass(frozen=True, slots=True, repr=False)

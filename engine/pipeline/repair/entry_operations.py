@@ -18,9 +18,9 @@ from engine.journal.read.views import EntryView
 from engine.journal.write.bulk_replay import standing
 from engine.journal.write.operations import Asked
 from engine.pipeline.dispatch import Dispatch
-from engine.pipeline.entries import Arrival, entry_of
 from engine.pipeline.feed import Feed, Feeds
-from engine.pipeline.judgement import Judgement, judge
+from engine.pipeline.inbound.entries import Arrival, entry_of
+from engine.pipeline.inbound.judgement import Judgement, judge
 from engine.receive.reply import Peer
 
 # What was kept of these is only a part of a message, or none.

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from engine.fhir.plan import Plan
-from engine.pipeline.memory import DestinationMemory
+from engine.pipeline.outbound.memory import DestinationMemory
 from tests.journal.desk import NOW, Desk, open_desk, settlement
 
 SOURCE = "REG|RVB"
@@ -60,7 +60,7 @@ async def test_a_merge_hands_its_newest_event_on(desk: Desk) -> None:
 
 async def test_what_was_forgotten_is_not_taken_for_the_newest(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """An old event applied by force, after its lane left the memory, hides nothing that is newer in the journal."""
-    monkeypatch.setattr("engine.pipeline.memory.REMEMBERED", 1)
+    monkeypatch.setattr("engine.pipeline.outbound.memory.REMEMBERED", 1)
     memory = DestinationMemory("d", desk.journal)
     await applied(desk, memory, (1,), NOW + timedelta(hours=5))
     assert await memory.is_stale((1,), plan(3))

@@ -9,8 +9,8 @@ from engine.hl7.header import Header
 from engine.journal.entry import AckOutcome, NewEntry, State
 from engine.mapping.subject.subject import Subject, lane_key
 from engine.pipeline.feed import Feed
-from engine.pipeline.judgement import Judgement
-from engine.pipeline.shadow import SHADOW
+from engine.pipeline.inbound.judgement import Judgement
+from engine.pipeline.outbound.shadow import SHADOW
 from engine.receive.reply import Peer
 
 

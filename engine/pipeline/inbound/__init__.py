@@ -1,0 +1,1 @@
+"""What intake leans on: the judgement of a message, its journal entry, its acknowledgement."""
