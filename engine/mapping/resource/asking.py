@@ -102,9 +102,11 @@ class Resource:
     def on_visit(self, before: Sequence[Interaction], suffix: str) -> list[Keep]:
         """Return what the visit says of the resource, where both stand in the plan as far as it goes."""
         words, type_ = self._words, self._mapping.type_
+        if not words.visit:
+            return []
         kept = {one.record.local: one.record for one in before if isinstance(one, Keep)}
         own, visit = kept.get(type_.lower() + suffix), kept.get(VISIT.lower() + suffix)
-        if not words.visit or own is None or visit is None:
+        if own is None or visit is None:
             return []
         change = ElementChange(words.visit, type_, ({"reference": f"#{own.local}"},), many=True)
         local = f"{visit.local}.{type_}"

@@ -46,12 +46,14 @@ class Beside:
         for act in rule.acts:
             if act.type_ in self.resources:
                 found += self._asked(act, rule, record, found, reading, suffix)
-        if not historic:
-            names = (record.local, *(one.record.local for one in found if isinstance(one, Keep)))
-            earlier = {name: name for name in names}
-            found += self._lists.interactions(rule, record, found, reading, suffix, earlier)
-            for act in () if rule.doing in BARE else self._along:
-                found += self._asked(act, rule, record, found, reading, suffix, earlier)
+        listed = self._lists.brought(rule)
+        if historic or rule.doing in BARE or not (listed or self._along):
+            return found[len(before) :]
+        names = (record.local, *(one.record.local for one in found if isinstance(one, Keep)))
+        earlier = {name: name for name in names}
+        found += self._lists.interactions(listed, record, found, reading, suffix, earlier)
+        for act in self._along:
+            found += self._asked(act, rule, record, found, reading, suffix, earlier)
         return found[len(before) :]
 
     def attested(self, reading: Reading) -> tuple[Interaction, ...]:

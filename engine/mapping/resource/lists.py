@@ -14,7 +14,7 @@ from engine.mapping.language.scope import Path, Scope
 from engine.mapping.language.template import Compiler
 from engine.mapping.resource.listing import Listing, ListingRules, Owner, Retired
 from engine.mapping.resource.slices import Slices
-from engine.mapping.subject.events import BARE, Rule
+from engine.mapping.subject.events import Rule
 
 SEGMENTS: Final = "segments"
 FILE_KEYS: Final = frozenset({"resource", "extends", "patient", SEGMENTS, "within", "list", "retired", "needs"})
@@ -51,26 +51,29 @@ class Lists:
         self._listings = listings
         self._brought = tuple(name for name in listings if name in sent)
 
+    def brought(self, rule: Rule) -> tuple[str, ...]:
+        """Return the types of the lists that an event brings."""
+        return tuple([act.type_ for act in rule.acts if act.type_ in self.types]) or self._brought
+
     def interactions(
         self,
-        rule: Rule,
+        types: tuple[str, ...],
         record: PatientRecord,
         before: Sequence[Interaction],
         reading: Reading,
         suffix: str,
         earlier: dict[str, str],
     ) -> list[Interaction]:
-        """Return what the segments of the lists ask for a patient; `before` is what stands earlier in the plan.
+        """Return what the segments of lists ask for a patient; `before` is what stands earlier in the plan.
 
         `earlier`: the same by the names that files give it; what is listed is added.
         """
-        named = tuple(act.type_ for act in rule.acts if act.type_ in self.types)
-        if rule.doing in BARE or not (named or self._brought) or not record.identities:
+        if not types or not record.identities:
             return []
         patient = Owner(record.local, record.identities[0])
         owners = {"patient": patient, "encounter": _visit(before, suffix) or patient}
         found: list[Interaction] = []
-        for name in [name for name in self._listings if name in (named or self._brought)]:
+        for name in [name for name in self._listings if name in types]:
             for listing in self._listings[name]:
                 found += listing.interactions(reading, owners[listing.rules.within], suffix, record.local, earlier)
         return found

@@ -50,7 +50,8 @@ class Rule:
     """One row of the event table; `create`: a patient who is unknown is made; `reactivate`: an inactive one woken.
 
     `ignore`: with an unknown patient nothing is done at all. `acts`: what is done with other resources; `clears`: the
-    elements of these that the event removes. `each`: all of it once for each PID. `thin`: the PID says whom it is
+    elements of these that the event removes. `merges`: a resource of one patient is merged into another of its kind,
+    `moves`: it is moved to another patient. `each`: all of it once for each PID. `thin`: the PID says whom it is
     about, and no more (`identify patient`, merges, moves and changes of number); `unsent`: what it speaks of then and
     what is not sent.
     """
@@ -61,20 +62,12 @@ class Rule:
     reactivate: bool = False
     ignore: bool = False
     acts: tuple[Act, ...] = ()
+    merges: bool = False
+    moves: bool = False
     clears: tuple[str, ...] = ()
     each: bool = False
     thin: bool = False
     unsent: tuple[str, ...] = ()
-
-    @property
-    def merges(self) -> bool:
-        """Whether something of one patient is merged into another of its kind."""
-        return any(act.verb is Verb.MERGE for act in self.acts)
-
-    @property
-    def moves(self) -> bool:
-        """Whether something is moved from one patient to another."""
-        return any(act.verb is Verb.MOVE for act in self.acts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,13 +162,17 @@ def _doing(event: str, value: dict[str, Any], document: Document, problems: Prob
     if reactivate not in {"yes", "no"}:
         problems.add(document, (*path, "reactivate"), f"found {reactivate!r}", "expected yes or no")
     sent = frozenset(_strings(document.value.get("resources")))
+    acts = read_acts(others, sent, document, (*path, "do"), problems)
+    verbs = {act.verb for act in acts}
     return Rule(
         str(value.get("rule") or event),
         Doing(do),
         absent == "create",
         reactivate == "yes",
         absent == "ignore",
-        read_acts(others, sent, document, (*path, "do"), problems),
+        acts,
+        Verb.MERGE in verbs,
+        Verb.MOVE in verbs,
         tuple(_strings(value.get("clears"))),
         each == "PID",
         thin=do == Doing.IDENTIFY or bool(identity_acts(others)),

@@ -104,7 +104,7 @@ class SubjectReader:
         if rule.thin and not rule.moves:
             groups += self._also_named(message, moment, groups)
         flags = tuple([flag for side in sides for flag in side.flags])
-        return _subject(rule, message, moment, groups, _faults([sides]), flags)
+        return _subject(rule, message, moment, groups, _faults(sides), flags)
 
     def _also_named(
         self, message: Message, moment: Moment, groups: Sequence[Sequence[Found]]
@@ -163,7 +163,7 @@ class SubjectReader:
             findings += faults
             if found is not None:
                 groups.append(_keys((*found.targets, *found.sources)))
-                flags += _unknown((*found.targets, *found.sources))
+                flags += _unknown([found.targets, found.sources])
         action = Action.REFUSE if findings else Action.DELIVER
         return Subject(
             rule.name,
@@ -178,9 +178,9 @@ class SubjectReader:
 
     def _rename(self, rule: Rule, message: Message) -> Subject:
         moment = self.moment(message)
-        groups = merge_groups(message) or NO_GROUP
-        sides = [self.renamed(group, message, moment) for group in groups]
-        return _subject(rule, message, moment, [(*new.found, *old.found) for new, old in sides], _faults(sides))
+        sides = [self.renamed(group, message, moment) for group in merge_groups(message) or NO_GROUP]
+        faults = _faults([side for both in sides for side in both])
+        return _subject(rule, message, moment, [(*new.found, *old.found) for new, old in sides], faults)
 
     def renamed(self, group: MergeGroup, message: Message, moment: Moment) -> tuple[Identities, Identities]:
         """Return the identities of a PID and of its MRG, with the findings that forbid a change from these to those.
@@ -197,7 +197,7 @@ class SubjectReader:
     def _link(self, rule: Rule, message: Message) -> Subject:
         moment = self.moment(message)
         sides = self.linked(message, moment)
-        return _subject(rule, message, moment, [side.found for side in sides], _faults([sides]))
+        return _subject(rule, message, moment, [side.found for side in sides], _faults(sides))
 
     def linked(self, message: Message, moment: Moment) -> tuple[Identities, ...]:
         """Return the identities of each PID, with the findings that forbid to link them.
@@ -316,13 +316,13 @@ def _subject(
         tuple(dict.fromkeys([_keys(group) for group in groups if group])),
         visit=_visit(message),
         findings=findings,
-        flags=(*moment.flags, *flags, *dict.fromkeys([flag for group in groups for flag in _unknown(group)])),
+        flags=(*moment.flags, *flags, *_unknown(groups)),
         event_at=moment.at,
     )
 
 
-def _faults(sides: Sequence[Sequence[Identities]]) -> tuple[Finding, ...]:
-    return tuple(dict.fromkeys([finding for group in sides for side in group for finding in side.findings]))
+def _faults(sides: Sequence[Identities]) -> tuple[Finding, ...]:
+    return tuple(dict.fromkeys([finding for side in sides for finding in side.findings]))
 
 
 def _self(side: Identities, apart: tuple[Found, ...]) -> tuple[Finding, ...]:
@@ -336,8 +336,9 @@ def _lists(mrg: Segment, number: int) -> bool:
     return mrg.field(number) not in {"", '""'}
 
 
-def _unknown(found: Sequence[Found]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys([f"{UNKNOWN_AUTHORITY} {one.location}.4" for one in found if not one.system.known]))
+def _unknown(groups: Sequence[Sequence[Found]]) -> list[str]:
+    places = [one.location for group in groups for one in group if not one.system.known]
+    return [f"{UNKNOWN_AUTHORITY} {place}.4" for place in dict.fromkeys(places)]
 
 
 def _unidentified(side: Identities, place: str = "PID-3") -> tuple[Finding, ...]:
