@@ -1,15 +1,17 @@
 """What HL7's JSON Schemas let pass: empties, two choices of one element, impossible dates, integers with a point."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Mapping
 from datetime import date
 from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
-from engine.fhir.defect import Defect, Kind
+from engine.fhir.defect import MOST, Defect, Kind
 
 Json = Any
 
 CONTAINED: Final = "contained"
+NESTED: Final = (dict, list)
+WHOLE: Final = frozenset({"integer", "positiveInt", "unsignedInt"})
 # How a choice is named whose type is a date (`onsetDateTime`).
 DATED: Final = ("Date", "DateTime", "Instant")
 # The elements with a choice of types, in the types that are reached from those kept.
@@ -45,42 +47,60 @@ CHOICES: Final = (
 
 
 class Names(NamedTuple):
-    """The names of those elements of a version that are dates where they are text, and whole where they are numbers."""
+    """The names of those elements of a version that are dates where they are text, and whole where they are numbers.
+
+    `checked`: all of them; `choices`: of which choice (`value`) an element is one (`valueString`).
+    """
 
     dated: frozenset[str]
     whole: frozenset[str]
+    checked: frozenset[str]
+    choices: Mapping[str, str]
 
 
-def beyond(part: Json, path: str, names: Names) -> Iterator[Defect]:
-    """Yield the faults of a resource, or of a part of one, that no schema tells; contained ones are not looked into."""
+def names_of(types: Mapping[str, Collection[str]], dated: frozenset[str]) -> Names:
+    """Return the names of a version: the types of its elements by their name, and those that are always a date."""
+    choices = {
+        name: choice
+        for name in types
+        for choice in CHOICES
+        if name.startswith(choice) and name[len(choice) :][:1].isupper()
+    }
+    whole = frozenset(name for name, found in types.items() if WHOLE.intersection(found) and "decimal" not in found)
+    dated |= {name for name in types if name.endswith(DATED)}
+    return Names(dated, whole, dated | whole, choices)
+
+
+def beyond(resource: dict[str, Json], name: str, names: Names) -> list[Defect]:
+    """Return the first faults of a resource that no schema tells; contained resources are not looked into."""
+    found: list[Defect] = []
+    _look(resource, name, names, found)
+    return found
+
+
+def _look(part: Json, path: str, names: Names, found: list[Defect]) -> None:
+    if len(found) >= MOST:
+        return
     if isinstance(part, list):
-        yield from _beyond_list(part, path, names)
+        if not part:
+            found.append(Defect(path, Kind.STRUCTURE, "an empty list"))
+        for index, item in enumerate(part):
+            if isinstance(item, NESTED):
+                _look(item, f"{path}[{index}]", names, found)
         return
     if not part:
-        yield Defect(path, Kind.STRUCTURE, "an empty object")
-    yield from _choices(part, path)
+        found.append(Defect(path, Kind.STRUCTURE, "an empty object"))
+    chosen = [names.choices[key] for key in part if key in names.choices]
+    if len(chosen) != len(set(chosen)):
+        twice = (one for one in CHOICES if chosen.count(one) > 1)
+        found += [Defect(f"{path}.{one}[x]", Kind.STRUCTURE, "more than one choice of the element") for one in twice]
     for key, value in part.items():
-        fault = ""
-        if isinstance(value, str):
-            if key in names.dated or key.endswith(DATED):
-                fault = _fault(value)
-        elif isinstance(value, dict | list):
-            if key != CONTAINED or not value:
-                yield from beyond(value, f"{path}.{key}", names)
-            if key in names.dated or key in names.whole:
-                fault = next(filter(None, map(_fault, value)), "")
-        elif key in names.whole:
-            fault = _fault(value)
-        if fault:
-            yield Defect(f"{path}.{key}", Kind.VALUE, fault)
-
-
-def _beyond_list(items: list[Json], path: str, names: Names) -> Iterator[Defect]:
-    if not items:
-        yield Defect(path, Kind.STRUCTURE, "an empty list")
-    for index, item in enumerate(items):
-        if isinstance(item, dict | list):
-            yield from beyond(item, f"{path}[{index}]", names)
+        if isinstance(value, NESTED) and (key != CONTAINED or not value):
+            _look(value, f"{path}.{key}", names, found)
+        if key in names.checked:
+            fault = _fault(key, value, names)
+            if fault:
+                found.append(Defect(f"{path}.{key}", Kind.VALUE, fault))
 
 
 def valid_date(text: str) -> bool:
@@ -93,18 +113,12 @@ def valid_date(text: str) -> bool:
     return True
 
 
-def _fault(value: Json) -> str:
+def _fault(key: str, value: Json, names: Names) -> str:
     """Return what is wrong with the value of a date or a whole number; '' for nothing, and for another shape."""
+    if isinstance(value, NESTED):
+        return next(filter(None, (_fault(key, one, names) for one in value if not isinstance(one, NESTED))), "")
     if isinstance(value, str):
-        return "the date is not in the calendar" if value[:4].isdigit() and not valid_date(value) else ""
-    return "a whole number of 32 bits is written in digits alone" if isinstance(value, Decimal | float) else ""
-
-
-def _choices(part: dict[str, Json], path: str) -> Iterator[Defect]:
-    chosen = [key for key in part if key.startswith(CHOICES)]
-    if len(chosen) < 2:
-        return
-    for choice in CHOICES:
-        given = [key for key in chosen if key.startswith(choice) and key[len(choice) :][:1].isupper()]
-        if len(given) > 1:
-            yield Defect(f"{path}.{choice}[x]", Kind.STRUCTURE, "more than one choice of the element")
+        wrong = key in names.dated and value[:4].isdigit() and not valid_date(value)
+        return "the date is not in the calendar" if wrong else ""
+    wrong = key in names.whole and isinstance(value, Decimal | float)
+    return "a whole number of 32 bits is written in digits alone" if wrong else ""

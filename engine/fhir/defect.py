@@ -1,7 +1,10 @@
 """What is wrong with a resource: where, and of which kind; never the value itself."""
 
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+# Defects told of each kind of check.
+MOST: Final = 100
 
 
 class Kind(StrEnum):

@@ -16,9 +16,9 @@ from typing import Any, Final, NamedTuple
 import jsonschema_rs
 import orjson
 
-from engine.fhir.beyond import CHOICES, CONTAINED, Names, beyond
+from engine.fhir.beyond import CHOICES, CONTAINED, Names, beyond, names_of
 from engine.fhir.bindings import R4_CODES, STU3_CODES, TOLERATED, bound
-from engine.fhir.defect import Defect, Kind
+from engine.fhir.defect import MOST, Defect, Kind
 from engine.fhir.padding import filled
 from engine.fhir.primitives import corrected, dated
 from engine.fhir.required import R4_CHOICES, R4_PRIMITIVES, STU3_CHOICES, STU3_PRIMITIVES
@@ -30,10 +30,8 @@ RESOURCE: Final = "ResourceList"
 TYPED: Final = {"type": "object", "required": ["resourceType"], "properties": {"resourceType": {"type": "string"}}}
 # What may be the name of an element, and so may be told.
 NAME: Final = re.compile(r"_?[A-Za-z][A-Za-z0-9]{0,63}")
-# Defects told of each kind of check, and parts of an invalid resource that are looked at for them.
-MOST: Final = 100
+# Parts of an invalid resource that are looked at for defects.
 PARTS_LOOKED_AT: Final = 2_000
-WHOLE: Final = frozenset({"integer", "positiveInt", "unsignedInt"})
 
 
 class FhirVersion(StrEnum):
@@ -155,8 +153,7 @@ def _names(version: FhirVersion) -> Names:
     for elements in definitions(version).values():
         for name, element in elements.items():
             types.setdefault(name, set()).add(element.type)
-    whole = frozenset(name for name, found in types.items() if found & WHOLE and "decimal" not in found)
-    return Names(dated(_schema(version)["definitions"]), whole)
+    return names_of(types, dated(_schema(version)["definitions"]))
 
 
 @cache

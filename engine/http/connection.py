@@ -80,7 +80,6 @@ class BoundedProtocol(HttpToolsProtocol):
         self._new_head = False
         self._head_bytes = 0
         self._header_bytes = 0
-        self._hosts = 0
         self._why = HTTPStatus.BAD_REQUEST
         self._arrival: asyncio.TimerHandle | None = None
         self._unread: asyncio.TimerHandle | None = None
@@ -133,7 +132,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """Begin a head."""
         self._in_head = self._new_head = True
-        self._head_bytes = self._header_bytes = self._hosts = 0
+        self._head_bytes = self._header_bytes = 0
         super().on_message_begin()
 
     def on_url(self, url: bytes) -> None:
@@ -144,7 +143,6 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Take a header."""
-        self._hosts += name.lower() == b"host"
         self._header_bytes += len(name) + len(value) + 4
         if self._header_bytes > MAX_HEADER_BYTES:
             self._give_up(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
@@ -153,7 +151,9 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Begin to answer, unless there are too many connections, or it is not said once whom the request is for."""
         self._in_head = False
-        if self._hosts != 1 and (self._hosts or self.parser.get_http_version() == "1.1"):
+        names: tuple[bytes, ...] = next(zip(*self.headers, strict=True), ())
+        hosts = names.count(b"host")
+        if hosts != 1 and (hosts or self.parser.get_http_version() == "1.1"):
             self._give_up(HTTPStatus.BAD_REQUEST)
         if self.busy:
             self._give_up(HTTPStatus.SERVICE_UNAVAILABLE)

@@ -1,6 +1,5 @@
 """Literal references in resources: our own addresses made relative, other hosts refused, targets looked up."""
 
-from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from engine.fhir.versions.names import r4_name
@@ -11,6 +10,7 @@ Json = Any
 
 # Where a survivor names the records whose place it took.
 LINK: Final = "Patient.link["
+NESTED: Final = (dict, list)
 
 
 class Reference(NamedTuple):
@@ -29,7 +29,7 @@ def normalise_references(resource: dict[str, Json], base_url: str) -> tuple[Refe
     wrong: list[Issue] = []
     found: list[Reference] = []
     contained = {part.get("id") for part in resource.get("contained", [])}
-    for path, holder in _holders(resource, resource["resourceType"]):
+    for path, holder in _holders(resource, resource["resourceType"], []):
         reference = relative(holder["reference"], base_url)
         if reference is None:
             wrong.append(Issue("The reference is not to a resource of this service.", f"{path}.reference"))
@@ -94,12 +94,12 @@ def relative(reference: str, base_url: str) -> str | None:
 
 def references_in(resource: dict[str, Json]) -> set[str]:
     """Return every literal reference in a resource, however deep."""
-    return {holder["reference"] for _, holder in _holders(resource, "")}
+    return {holder["reference"] for _, holder in _holders(resource, "", [])}
 
 
 def placed_references(resource: dict[str, Json]) -> tuple[Reference, ...]:
     """Return every literal reference in a resource with its place, as it stands there."""
-    holders = _holders(resource, resource["resourceType"])
+    holders = _holders(resource, resource["resourceType"], [])
     return tuple(Reference(f"{path}.reference", holder["reference"]) for path, holder in holders)
 
 
@@ -113,13 +113,16 @@ def _look_up(transaction: Transaction, reference: str) -> Standing | None:
     return transaction.standing(type_name, resource_id)
 
 
-def _holders(part: Json, path: str) -> Iterator[tuple[str, dict[str, Json]]]:
-    if isinstance(part, dict):
-        if isinstance(part.get("reference"), str):
-            yield path, part
-        for key, value in part.items():
-            if isinstance(value, dict | list):
-                yield from _holders(value, f"{path}.{key}")
-    elif isinstance(part, list):
+def _holders(part: Json, path: str, found: list[tuple[str, dict[str, Json]]]) -> list[tuple[str, dict[str, Json]]]:
+    """Append what holds a reference in an object or a list, with its place, and return all that was found."""
+    if isinstance(part, list):
         for index, item in enumerate(part):
-            yield from _holders(item, f"{path}[{index}]")
+            if isinstance(item, NESTED):
+                _holders(item, f"{path}[{index}]", found)
+        return found
+    if isinstance(part.get("reference"), str):
+        found.append((path, part))
+    for key, value in part.items():
+        if isinstance(value, NESTED):
+            _holders(value, f"{path}.{key}", found)
+    return found

@@ -75,7 +75,8 @@ async def _interact(service: Service, address: Address, call: Call) -> Answer:
     _negotiate(call)
     _authorise(service, principal, route.interaction)
     query = _query(call)
-    _check_parameters(route.interaction, query)
+    if query and route.interaction.code not in QUERIED:
+        _check_plain(query)
     text = await _body(service, call)
     request = Request(
         version=address.version,
@@ -124,15 +125,15 @@ def _query(call: Call) -> list[tuple[str, str]]:
         query = parse_qsl(call.query, keep_blank_values=True, errors="strict", max_num_fields=MAX_PARAMETERS)
     except ValueError as error:
         raise refuse(Category.BAD_VALUE, "The query cannot be read.", location="http.query") from error
-    if any("\0" in name or "\0" in value for name, value in query):
+    if "%00" in call.query or "\0" in call.query:
         raise refuse(Category.BAD_VALUE, "The query holds a NUL.", location="http.query")
     return query
 
 
-def _check_parameters(interaction: Interaction, query: list[tuple[str, str]]) -> None:
+def _check_plain(query: list[tuple[str, str]]) -> None:
     """Refuse parameters of an interaction that takes none: to leave one out may answer another question."""
     unknown = next((name for name, _ in query if name not in PLAIN), None)
-    if unknown is not None and interaction.code not in QUERIED:
+    if unknown is not None:
         name = repeatable(unknown)
         text = f"The parameter {name} is not supported here."
         raise refuse(Category.UNSUPPORTED, text, location=f"http.{name}")

@@ -1,7 +1,7 @@
 """From an address to an interaction: version, type, id and operation; 404 and 405 for what is not served."""
 
-from dataclasses import dataclass
-from typing import Final
+from functools import lru_cache
+from typing import Final, NamedTuple
 
 from engine.config.service import Feature
 from engine.fhir.primitives import ID
@@ -25,24 +25,17 @@ DOTS: Final = frozenset({".", ".."})
 
 Place = tuple[FhirVersion, str, Level, str]
 
-PLACES: Final[dict[Place, dict[str, Interaction]]] = {}
-for _one in INTERACTIONS:
-    for _version in _one.versions:
-        _place = (_version, name_in(_version, _one.type), _one.level, _one.operation)
-        PLACES.setdefault(_place, {})[_one.method] = _one
-TYPES: Final = frozenset((version, type_name) for version, type_name, _, _ in PLACES)
+TYPES: Final = frozenset((version, name_in(version, one.type)) for one in INTERACTIONS for version in one.versions)
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
+class Address(NamedTuple):
     """Where a request points to, below the service's base; `segments` is what follows the version."""
 
     version: FhirVersion
     segments: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
+class Route(NamedTuple):
     """An interaction and the id that it is about."""
 
     interaction: Interaction
@@ -70,9 +63,8 @@ def find_route(address: Address, method: str, features: tuple[Feature, ...] = ()
     if len(rest) > 1 or rest == ("",):
         raise refuse(Category.UNKNOWN_ROUTE, "There is nothing at this address.", location="http.path")
     level = Level.INSTANCE if rest else Level.TYPE
-    there = PLACES.get((address.version, type_name, level, operation_name), {})
-    methods = {name: one for name, one in there.items() if one.feature is None or one.feature in features}
-    if not methods:
+    methods = _places(features).get((address.version, type_name, level, operation_name))
+    if methods is None:
         raise refuse(Category.UNKNOWN_ROUTE, "The service has no such operation here.", location="http.path")
     if method not in methods:
         raise wrong_method(set(methods))
@@ -80,6 +72,16 @@ def find_route(address: Address, method: str, features: tuple[Feature, ...] = ()
     if rest and (resource_id in DOTS or (method != "PUT" and ID.fullmatch(resource_id) is None)):
         raise refuse(Category.NOT_FOUND, "No resource has such an id.", location="http.id")
     return Route(methods[method], resource_id)
+
+
+@lru_cache(maxsize=2)
+def _places(features: tuple[Feature, ...]) -> dict[Place, dict[str, Interaction]]:
+    """Return the interactions in force with some features: by where they are found, then by method."""
+    found: dict[Place, dict[str, Interaction]] = {}
+    for one in INTERACTIONS:
+        for version in one.versions if one.feature is None or one.feature in features else ():
+            found.setdefault((version, name_in(version, one.type), one.level, one.operation), {})[one.method] = one
+    return found
 
 
 def wrong_method(methods: set[str]) -> RefusedError:

@@ -35,6 +35,8 @@ def find_strays(
 
     A reference into the resource is judged by the type of what is contained.
     """
+    if not references:
+        return ()
     contained = {f"#{part.get('id')}": str(part["resourceType"]) for part in resource.get("contained", ())}
     types = {"#": str(resource["resourceType"]), **contained}
     found: list[Stray] = []
