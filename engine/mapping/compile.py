@@ -18,12 +18,10 @@ from engine.mapping.files.table import make_table
 from engine.mapping.language.check_table import check_table
 from engine.mapping.language.identifier import Found, Identifiers
 from engine.mapping.language.kit import Kit
-from engine.mapping.language.moment import Moment
-from engine.mapping.language.reading import Reading, by_name
+from engine.mapping.language.moment import Moment, Stamps
+from engine.mapping.language.reading import Reading, by_name, unmapped_in
 from engine.mapping.language.scope import Scope
-from engine.mapping.language.stamp import Stamps
 from engine.mapping.language.template import Compiler
-from engine.mapping.language.warning import unmapped_in
 from engine.mapping.resource.asking import SOURCE
 from engine.mapping.resource.attest import compile_attestations
 from engine.mapping.resource.beside import Beside

@@ -8,11 +8,12 @@ import orjson
 
 from engine.mapping.authoring.case import CASE_KEYS, CHANNEL_KEYS, EXPECT_KEYS, LISTED
 from engine.mapping.files.document import ADD, PATIENT_KEYS
+from engine.mapping.files.entry import FIELD
 from engine.mapping.files.reference import Element, data_types, elements
 from engine.mapping.files.table import Unmapped
 from engine.mapping.language.check_table import KEYS as TABLE_KEYS
 from engine.mapping.language.check_table import ROW_KEYS
-from engine.mapping.language.expression import FIELD, PART
+from engine.mapping.language.expression import PART
 from engine.mapping.language.functions import FUNCTIONS
 from engine.mapping.language.kit import Function
 from engine.mapping.language.template import RESERVED, TYPE_KEYS

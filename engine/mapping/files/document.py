@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from engine.config.source import Source, scan
 from engine.errors import ConfigurationError, Problem
+from engine.mapping.files.entry import slice_of
 from engine.mapping.files.reference import elements, nearest
-from engine.mapping.language.entry import slice_of
 
 Key = str | int
 ADD: Final = "add"

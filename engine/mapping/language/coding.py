@@ -7,11 +7,10 @@ from urllib.parse import quote
 from engine.errors import MappingError
 from engine.hl7.leaf import NULL, Null
 from engine.mapping.files.table import V2_SYSTEM, Table, Unmapped
+from engine.mapping.language.bounded_cache import BoundedCache
 from engine.mapping.language.identifier import OID, URI
-from engine.mapping.language.kept import Kept
 from engine.mapping.language.kit import Kit, Made
-from engine.mapping.language.reading import Cells, Reading
-from engine.mapping.language.warning import UnmappedWarning
+from engine.mapping.language.reading import Cells, Reading, UnmappedWarning
 
 UNMAPPED_CODE: Final = "unmapped-code"
 # How names of coding systems begin that are local by their meaning (table 0396, 99zzz).
@@ -99,7 +98,7 @@ def coded(kit: Kit, names: tuple[str, ...]) -> Made:
     """Return the CodeableConcept of a CWE: first code by the table, alternate code and text kept."""
     table = kit.tables[names[0]] if names else None
     as_sent = _sender(coding_system(kit, ()))
-    known: Kept[tuple[str | Null, ...], dict[str, Any]] = Kept(MAX_KEPT)
+    known: BoundedCache[tuple[str | Null, ...], dict[str, Any]] = BoundedCache(MAX_KEPT)
 
     def made(cells: Cells, reading: Reading) -> Any:
         key = tuple(cells.first)
@@ -170,7 +169,7 @@ def _mapped(table: Table | None, code: str, system: str, reading: Reading) -> di
 def coding_system(kit: Kit, _: tuple[str, ...]) -> Made:
     """Return the URI of a coding system's name; of one that nobody knows a local one, with a warning."""
     table = kit.tables.get("coding-system")
-    known: Kept[str, str] = Kept(MAX_KEPT)
+    known: BoundedCache[str, str] = BoundedCache(MAX_KEPT)
 
     def made(name: str, reading: Reading) -> str:
         uri = known.get(name) or _system_uri(table, name)

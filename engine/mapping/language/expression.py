@@ -13,9 +13,8 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-FIELD: Final = re.compile(
-    r"([A-Z][A-Z0-9]{2})-(\d{1,3})(?:\(([1-9]\d{0,4})\)|\[([A-Z]{2,3})\.(\d{1,2})=([^\]|]{1,64})\])?(?:\.(\d{1,2}))?(?:\.(\d{1,2}))?"
-)
+from engine.mapping.files.entry import FIELD
+
 PART: Final = re.compile(r"([A-Z]{2,3})(?:\.(\d{1,2})(?:\.(\d{1,2}))?)?")
 SEGMENT: Final = re.compile(r"[A-Z][A-Z0-9]{2}")
 STAGE: Final = re.compile(r"([a-z][a-z0-9-]*|[A-Z]{2,3})(?:\(([^()]*)\))?")

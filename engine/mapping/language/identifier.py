@@ -15,12 +15,13 @@ from urllib.parse import quote
 from engine.fhir.plan import Identity
 from engine.hl7.leaf import Null
 from engine.mapping.files.setting import Setting
+from engine.mapping.language.bounded_cache import BoundedCache
 from engine.mapping.language.reading import Cells
 
 OID: Final = re.compile(r"[0-2](?:\.(?:0|[1-9][0-9]{0,38})){1,40}")
 UUID: Final = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[!-~]{1,500}")
-MAX_CACHED: Final = 1024
+MAX_KEPT: Final = 1024
 # The fields of MRG that stand for the merged side of those in PID.
 MERGED: Final = {"PID-3": "MRG-1", "PID-4": "MRG-2", "PID-2": "MRG-4"}
 _SURVIVING: Final = {merged: name for name, merged in MERGED.items()}
@@ -93,8 +94,8 @@ class Identifiers:
         )
         self._configured = frozenset(setting.authorities.values())
         self._own_systems = frozenset(rules.systems.values())
-        self._systems: dict[tuple[str, str, str, str, str], tuple[System, int]] = {}
-        self._others: dict[tuple[str, ...], str] = {}
+        self._systems: BoundedCache[tuple[str, str, str, str, str], tuple[System, int]] = BoundedCache(MAX_KEPT)
+        self._others: BoundedCache[tuple[str, ...], str] = BoundedCache(MAX_KEPT)
 
     def placeholder(self, value: str) -> bool:
         """Say whether a whole value is a stand-in: all zeros, three or more nines, or a configured word."""
@@ -145,12 +146,8 @@ class Identifiers:
         if cells.repetition is not None:
             universal, kind = cells.leaf(4, 2) or "", cells.leaf(4, 3) or ""
         key = (namespace, universal, kind, type_, place)
-        found = self._systems.get(key)
-        if found is None:
-            found = self._resolve(*key), self._rank(namespace, type_)
-            if len(self._systems) < MAX_CACHED:
-                self._systems[key] = found
-        return found
+        known = self._systems.get(key)
+        return known or self._systems.keep(key, (self._resolve(*key), self._rank(namespace, type_)))
 
     def resource_system(self, authority: Authority, type_: str, facility: str, own: str = "") -> str:
         """Return the system of a number of a type (VN, PRN, bed) that is no person's.
@@ -163,8 +160,7 @@ class Identifiers:
         system = self._others.get(key)
         if system is None:
             system = self._setting.base_uri + own if own else self._resource_system(authority, type_, facility)
-            if len(self._others) < MAX_CACHED:
-                self._others[key] = system
+            self._others.keep(key, system)
         return system
 
     def _resource_system(self, authority: Authority, type_: str, facility: str) -> str:

@@ -9,8 +9,8 @@ from engine.mapping.files.document import Document
 from engine.mapping.files.setting import Setting
 from engine.mapping.files.table import Table
 from engine.mapping.language.identifier import Identifiers
+from engine.mapping.language.moment import Stamps
 from engine.mapping.language.reading import Reading
-from engine.mapping.language.stamp import Stamps
 
 Made = Callable[[Any, Reading], Any]
 

@@ -4,7 +4,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from datetime import tzinfo
 from typing import Any, Final
 
-from engine.fhir.plan import Keep
+from engine.fhir.plan import Keep, UnmappedCode
 from engine.hl7.cells import Cells
 from engine.hl7.message import Message, Segment
 
@@ -107,3 +107,22 @@ def by_name(segments: Iterable[Segment]) -> dict[str, list[Segment]]:
     for segment in segments:
         groups.setdefault(segment.name, []).append(segment)
     return groups
+
+
+class UnmappedWarning(str):
+    """`unmapped-code PID-16`, and the table that has no row for what stands there."""
+
+    __slots__ = ("table",)
+    table: str
+
+    def __new__(cls, text: str, table: str) -> "UnmappedWarning":
+        """Return the text with its table."""
+        made = super().__new__(cls, text)
+        made.table = table
+        return made
+
+
+def unmapped_in(warnings: Iterable[str]) -> tuple[UnmappedCode, ...]:
+    """Return the tables that lacked a code, each with the field, once; never the code."""
+    found = (UnmappedCode(one.table, one.partition(" ")[2]) for one in warnings if isinstance(one, UnmappedWarning))
+    return tuple(dict.fromkeys(found))

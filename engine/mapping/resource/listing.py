@@ -17,7 +17,7 @@ from engine.fhir.period import REVERSED, without_reversed
 from engine.fhir.plan import ElementChange, Identity, Keep, ResourceRecord, Retire
 from engine.hl7.leaf import NULL
 from engine.hl7.message import Segment
-from engine.mapping.language.kept import Kept
+from engine.mapping.language.bounded_cache import BoundedCache
 from engine.mapping.language.node import Step
 from engine.mapping.language.pointing import Refers, names_in, pointed, referring, resolved
 from engine.mapping.language.reading import Reading, Sources
@@ -122,8 +122,8 @@ class Listing:
         own = {rules.segment, *rules.with_}
         read = (source for sources in (identifiers.sources, *(one.sources for one in writers)) for source in sources)
         self._elsewhere: Sources = tuple(dict.fromkeys(one for one in read if one[0] not in own))
-        self._shelves: Kept[Hashable, Kept[Hashable, Member]] = Kept(MAX_DIALECTS)
-        self._systems: Kept[str, str] = Kept(MAX_KEPT)
+        self._shelves: BoundedCache[Hashable, BoundedCache[Hashable, Member]] = BoundedCache(MAX_DIALECTS)
+        self._systems: BoundedCache[str, str] = BoundedCache(MAX_KEPT)
 
     def interactions(
         self, reading: Reading, owner: Owner, suffix: str, patient: str, earlier: dict[str, str]
@@ -251,9 +251,9 @@ class Listing:
         event = reading.event if self.rules.by_event else ""
         return (reading.key(self._elsewhere), reading.today, event) if self._elsewhere else (reading.today, event)
 
-    def _shelf(self, reading: Reading) -> Kept[Hashable, Member]:
+    def _shelf(self, reading: Reading) -> BoundedCache[Hashable, Member]:
         shelf = self._shelves.get(reading.dialect)
-        return self._shelves.keep(reading.dialect, Kept(MAX_KEPT)) if shelf is None else shelf
+        return self._shelves.keep(reading.dialect, BoundedCache(MAX_KEPT)) if shelf is None else shelf
 
     def _read(self, reading: Reading, group: tuple[Segment, ...]) -> Member:
         rules = self.rules

@@ -9,8 +9,8 @@ from typing import Any, Final, NamedTuple
 
 from engine.fhir.plan import ElementChange, PatientRecord
 from engine.hl7.leaf import NULL
+from engine.mapping.language.bounded_cache import BoundedCache
 from engine.mapping.language.identifier import Found
-from engine.mapping.language.kept import Kept
 from engine.mapping.language.node import Step
 from engine.mapping.language.reading import Reading
 from engine.mapping.resource.sayings import Sayings
@@ -45,7 +45,7 @@ class PatientMapping:
         self._identifiers = identifiers
         self._merged = merged
         self._people = people
-        self._numbers: Kept[Hashable, Numbers] = Kept(MAX_KEPT)
+        self._numbers: BoundedCache[Hashable, Numbers] = BoundedCache(MAX_KEPT)
 
     def record(self, found: Iterable[Found], reading: Reading) -> PatientRecord:
         """Return what the segments at hand say of the patient with these identities."""

@@ -5,10 +5,11 @@ from dataclasses import replace
 from typing import Any, Final
 
 from engine.mapping.files.document import Document, Problems
+from engine.mapping.files.entry import FIELD
 from engine.mapping.files.reference import elements, nearest
 from engine.mapping.files.table import Table
 from engine.mapping.language.check_path import path_fault
-from engine.mapping.language.expression import FIELD, Field, may_ask_event
+from engine.mapping.language.expression import Field, may_ask_event
 from engine.mapping.language.function import condition_of
 from engine.mapping.language.identifier import Identifiers
 from engine.mapping.language.pointing import SAME, WHOLE

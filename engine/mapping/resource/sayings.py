@@ -3,7 +3,7 @@
 from collections.abc import Callable, Hashable
 from typing import Final, Generic, TypeVar
 
-from engine.mapping.language.kept import Kept
+from engine.mapping.language.bounded_cache import BoundedCache
 from engine.mapping.language.reading import Reading
 from engine.mapping.resource.shape import Shapes
 from engine.mapping.resource.slices import Writer
@@ -20,13 +20,17 @@ class Sayings(Generic[Said]):
         self._writers = writers
         self._say = say
         self._shapes = Shapes([writer.sources for writer in writers])
-        self._shelves: Kept[Hashable, tuple[tuple[Writer, Kept[Hashable, Said]], ...]] = Kept(MAX_DIALECTS)
+        self._shelves: BoundedCache[Hashable, tuple[tuple[Writer, BoundedCache[Hashable, Said]], ...]] = BoundedCache(
+            MAX_DIALECTS
+        )
 
     def said(self, reading: Reading) -> list[Said]:
         """Return what the writers say, in their order."""
         shelf = self._shelves.get(reading.dialect)
         if shelf is None:
-            shelf = self._shelves.keep(reading.dialect, tuple((writer, Kept(MAX_KEPT)) for writer in self._writers))
+            shelf = self._shelves.keep(
+                reading.dialect, tuple((writer, BoundedCache(MAX_KEPT)) for writer in self._writers)
+            )
         found = []
         for place in self._shapes.asked(reading):
             writer, kept = shelf[place]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from engine.hl7.cells import BITS
-from engine.mapping.language.kept import Kept
+from engine.mapping.language.bounded_cache import BoundedCache
 from engine.mapping.language.reading import Reading, Sources
 
 MAX_SHAPES: Final = 256
@@ -23,7 +23,7 @@ class Shapes:
         for name, number in (source for one in self._sources for source in one):
             reads[name] = reads.get(name, 0) | BITS[number]
         self._reads = tuple(reads.items())
-        self._asked: Kept[tuple[int, ...], tuple[int, ...]] = Kept(MAX_SHAPES)
+        self._asked: BoundedCache[tuple[int, ...], tuple[int, ...]] = BoundedCache(MAX_SHAPES)
 
     def asked(self, reading: Reading) -> tuple[int, ...]:
         """Return the places of the writers that have something to read, and of those that read nothing."""

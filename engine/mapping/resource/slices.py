@@ -8,9 +8,9 @@ from engine.fhir.changes import INDICATORS
 from engine.fhir.plan import ElementChange
 from engine.hl7.leaf import NULL
 from engine.mapping.files.document import Document
+from engine.mapping.files.entry import FIELD, slice_of
 from engine.mapping.files.reference import Element, elements, nearest
-from engine.mapping.language.entry import slice_of
-from engine.mapping.language.expression import FIELD, SEGMENT, may_ask_event
+from engine.mapping.language.expression import SEGMENT, may_ask_event
 from engine.mapping.language.node import Step
 from engine.mapping.language.reading import Reading, Sources
 from engine.mapping.language.scope import Path, Scope

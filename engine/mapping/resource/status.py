@@ -6,9 +6,9 @@ from typing import Any, Final, NamedTuple
 from engine.fhir.plan import StatusMove, Trail
 from engine.mapping.files.reference import Element, elements, nearest
 from engine.mapping.language.alternative import is_sure
+from engine.mapping.language.bounded_cache import BoundedCache
 from engine.mapping.language.expression import ExpressionError, parse_expression
 from engine.mapping.language.function import condition_of
-from engine.mapping.language.kept import Kept
 from engine.mapping.language.node import Step
 from engine.mapping.language.reading import Reading
 from engine.mapping.language.scope import Scope
@@ -77,7 +77,7 @@ def _on_its_way(compiler: Compiler, value: Any, scope: Scope, type_: str, judge:
     tests = {key: condition_of(check) for key, check in checks.items()}
     base = Trail(name, str(value["here"]), str(value["prior"]))
 
-    kept: Kept[tuple[int, bool, bool], tuple[StatusMove, StatusMove]] = Kept(MAX_KEPT)
+    kept: BoundedCache[tuple[int, bool, bool], tuple[StatusMove, StatusMove]] = BoundedCache(MAX_KEPT)
 
     def judged(reading: Reading) -> StatusMove:
         arrives, leaves = (key in tests and tests[key](None, reading) for key in _MOMENTS)
@@ -115,7 +115,7 @@ def _surely(to: Any) -> bool:
 
 
 def _judge(lines: tuple[Line, ...]) -> Judge:
-    known: Kept[tuple[int, str, str], StatusMove] = Kept(MAX_KEPT)
+    known: BoundedCache[tuple[int, str, str], StatusMove] = BoundedCache(MAX_KEPT)
 
     def judge(reading: Reading) -> StatusMove:
         for number, (fits, to, new, move) in enumerate(lines):

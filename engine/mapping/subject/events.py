@@ -8,8 +8,8 @@ from enum import StrEnum
 from typing import Any, Final
 
 from engine.mapping.files.document import Document, Problems
+from engine.mapping.files.entry import FIELD
 from engine.mapping.files.reference import nearest
-from engine.mapping.language.expression import FIELD
 from engine.mapping.language.identifier import MERGED, URI, IdentityRules, Preference
 from engine.mapping.subject.act import Act, Verb, identity_acts, parted, read_acts
 

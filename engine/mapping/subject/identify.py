@@ -9,10 +9,9 @@ from engine.hl7.finding import ErrorCode, Finding
 from engine.hl7.message import Message, Segment
 from engine.mapping.files.group import NO_GROUP, MergeGroup, merge_groups
 from engine.mapping.files.setting import Setting
+from engine.mapping.language.bounded_cache import BoundedCache
 from engine.mapping.language.identifier import MERGED, Found, Identifiers, same_person
-from engine.mapping.language.kept import Kept
-from engine.mapping.language.moment import Moment, moment_of
-from engine.mapping.language.stamp import Stamps
+from engine.mapping.language.moment import Moment, Stamps, moment_of
 from engine.mapping.subject.events import Doing, EventTable, Rule
 from engine.mapping.subject.merge import Pair, judge, pair
 from engine.mapping.subject.move import Sides
@@ -47,7 +46,7 @@ class SubjectReader:
 
     def __init__(self, table: EventTable, identifiers: Identifiers, setting: Setting, stamps: Stamps) -> None:
         self._stamps = stamps
-        self._sides: Kept[Hashable, Identities] = Kept(MAX_KEPT)
+        self._sides: BoundedCache[Hashable, Identities] = BoundedCache(MAX_KEPT)
         self._table, self.events = table, frozenset(table.rules)
         self._identifiers = identifiers
         self._setting = setting

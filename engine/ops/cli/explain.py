@@ -20,8 +20,8 @@ from engine.mapping.authoring.case import channel_of
 from engine.mapping.authoring.explain import Evidence, Explanation, explain
 from engine.mapping.authoring.survey import Survey, name_of
 from engine.mapping.compile import MappingSource, load
+from engine.mapping.files.entry import FIELD
 from engine.mapping.files.reference import nearest
-from engine.mapping.language.expression import FIELD
 from engine.mapping.language.written import written_head
 from engine.ops.cli.authored import folders_of, messages_in
 from engine.ops.request import entry_in, text_in

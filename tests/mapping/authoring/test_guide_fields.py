@@ -6,8 +6,8 @@ from itertools import chain
 
 from engine.config.shipped import shipped
 from engine.mapping.compile import MappingSource
+from engine.mapping.files.entry import FIELD
 from engine.mapping.files.reference import segments
-from engine.mapping.language.expression import FIELD
 
 # HL7 v2-to-FHIR Implementation Guide 1.0.0: the fields with a row in a segment map, of the segments of ADT.
 GUIDE = {

@@ -1,11 +1,11 @@
 """What is kept: bounded, and only what comes again."""
 
-from engine.mapping.language.kept import Kept
+from engine.mapping.language.bounded_cache import BoundedCache
 
 
 def test_a_bound_holds() -> None:
     """A full dictionary forgets rather than grows."""
-    kept: Kept[int, int] = Kept(3)
+    kept: BoundedCache[int, int] = BoundedCache(3)
     for number in range(10):
         assert kept.keep(number, number * 2) == number * 2
     assert len(kept) <= 3
@@ -13,7 +13,7 @@ def test_a_bound_holds() -> None:
 
 def test_only_what_comes_again_is_kept() -> None:
     """A key seen once costs no memory for its value; the second time its value is kept."""
-    kept: Kept[str, int] = Kept(3)
+    kept: BoundedCache[str, int] = BoundedCache(3)
     kept.keep_if_again("a", 1)
     assert "a" not in kept
     kept.keep_if_again("a", 1)
@@ -22,7 +22,7 @@ def test_only_what_comes_again_is_kept() -> None:
 
 def test_marks_are_bounded_too() -> None:
     """Keys that never come again do not pile up as marks."""
-    kept: Kept[int, int] = Kept(2)
+    kept: BoundedCache[int, int] = BoundedCache(2)
     for number in range(100):
         kept.keep_if_again(number, number)
     assert len(kept._seen) <= 8
@@ -30,7 +30,7 @@ def test_marks_are_bounded_too() -> None:
 
 def test_large_keys_are_never_kept() -> None:
     """A message of a megabyte leaves nothing behind, however often it comes."""
-    kept: Kept[tuple[str, ...], int] = Kept(3)
+    kept: BoundedCache[tuple[str, ...], int] = BoundedCache(3)
     for _ in range(3):
         kept.keep_if_again(("x" * 3000, "y" * 3000), 1)
     assert kept == {}

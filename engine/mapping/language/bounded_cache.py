@@ -8,7 +8,7 @@ Key = TypeVar("Key")
 Value = TypeVar("Value")
 
 
-class Kept(dict[Key, Value]):
+class BoundedCache(dict[Key, Value]):
     """A dictionary that forgets everything rather than grow beyond its bound."""
 
     def __init__(self, most: int) -> None:

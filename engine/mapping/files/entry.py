@@ -1,10 +1,13 @@
 """Entries of lists as authors write them: which part of the list an entry speaks for."""
 
+import re
 from typing import Any, Final
 
-from engine.mapping.language.expression import FIELD
-
 EXTENSION: Final = "extension"
+# A path into a segment, as PID-3(2).4.1 or PID-3[CX.5=MR].1.
+FIELD: Final = re.compile(
+    r"([A-Z][A-Z0-9]{2})-(\d{1,3})(?:\(([1-9]\d{0,4})\)|\[([A-Z]{2,3})\.(\d{1,2})=([^\]|]{1,64})\])?(?:\.(\d{1,2}))?(?:\.(\d{1,2}))?"
+)
 
 
 def slice_of(element: str, entry: Any) -> str:
