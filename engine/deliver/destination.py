@@ -6,7 +6,7 @@ from datetime import datetime
 
 from engine.config.channel import Channel
 from engine.config.destination import Destination as Settings
-from engine.deliver.dry_run import Rehearsal, unremembered
+from engine.deliver.dry_run import DryRun, unremembered
 from engine.deliver.memory import Memory
 from engine.deliver.merge.link import link
 from engine.deliver.merge.merge import merge
@@ -16,13 +16,13 @@ from engine.deliver.patient.question import Question, question
 from engine.deliver.patient.upsert import upsert
 from engine.deliver.resources.attest import attest
 from engine.deliver.resources.follow import follow
-from engine.deliver.resources.resource_upsert import keep
+from engine.deliver.resources.resource_upsert import upsert_resource
 from engine.deliver.resources.retire import retire
 from engine.deliver.stored import Cache
 from engine.deliver.verdict import Failure, Request, Verdict, VerdictKind
 from engine.deliver.wire.abilities import Abilities, abilities_of
 from engine.deliver.wire.client import Client
-from engine.deliver.wire.dry_run_server import Pretence
+from engine.deliver.wire.dry_run_server import DryRunServer
 from engine.deliver.wire.exchange import Exchange
 from engine.deliver.wire.failure import class_of, error_of, failure_of
 from engine.deliver.wire.oauth import Tokens
@@ -161,16 +161,16 @@ class Destination:
             self._forget(plan)
         return verdict
 
-    async def rehearse(
+    async def dry_run(
         self, plan: Plan, memory: Memory, *, at: datetime, attempts_made: int = 0, channel: Channel | None = None
-    ) -> Rehearsal:
+    ) -> DryRun:
         """Return what carrying out a plan would do at the server now: reads are made, writes are not.
 
         Starts from what the server says, as a replay does, and leaves nothing behind. Arguments as of `deliver`.
         """
-        pretence = Pretence(self._server)
+        server = DryRunServer(self._server)
         exchange = Exchange(
-            pretence,
+            server,
             channel or self._channel,
             memory,
             _unjournaled,
@@ -179,15 +179,15 @@ class Destination:
             attempts_made=attempts_made,
         )
         verdict = await self._outcome(exchange, plan, remembered=False)
-        return Rehearsal(unremembered(verdict), tuple(pretence.calls), pretence.differences())
+        return DryRun(unremembered(verdict), tuple(server.calls), server.differences())
 
     async def question(self, plan: Plan, memory: Memory, *, at: datetime, named: str = "") -> Question:
         """Return which records of the server a plan's patient may be, and whether the `named` one is such.
 
         DeliveryError where the server does not answer.
         """
-        pretence = Pretence(self._server)
-        exchange = Exchange(pretence, self._channel, memory, _unjournaled, at=at, source=plan.source)
+        server = DryRunServer(self._server)
+        exchange = Exchange(server, self._channel, memory, _unjournaled, at=at, source=plan.source)
         return await question(exchange, plan, named)
 
     async def _outcome(self, exchange: Exchange, plan: Plan, *, remembered: bool) -> Verdict:
@@ -259,7 +259,7 @@ async def _beside(
         exchange.note(f"not-kept {type_}")
         return "unchanged"
     if isinstance(interaction, Keep):
-        return await keep(exchange, interaction, at, remembered=remembered)
+        return await upsert_resource(exchange, interaction, at, remembered=remembered)
     if isinstance(interaction, Retire):
         return await retire(exchange, interaction, at, remembered=remembered)
     if isinstance(interaction, Follow):

@@ -1,4 +1,4 @@
-"""A rehearsal: what delivering a plan would do at the server now, as values; nothing of it was written."""
+"""A dry run: what delivering a plan would do at the server now, as values; nothing of it was written."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -35,7 +35,7 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Rehearsal:
+class DryRun:
     """What a delivery would do: its verdict, the writes in their order, and what would differ at the server.
 
     The verdict tells nothing that is to be remembered, as nothing took place. At most `MOST_DIFFERENCES` differences.

@@ -105,7 +105,7 @@ class Verdict:
 
     `known`, `owned`, `merges` and `inherited` are to be remembered whatever the kind: they tell of steps that were
     carried out.
-    `told`: what a rehearsal told, as JSON, of what was only rehearsed (filtered). `unasked`: it was reached without an
+    `dry_run`: of an entry in shadow (filtered), what its dry run found, as JSON. `unasked`: it was reached without an
     answer of the destination, and says nothing of it.
     """
 
@@ -120,7 +120,7 @@ class Verdict:
     merges: tuple[Merged, ...] = ()
     applied: bool = False
     inherited: tuple[Inherited, ...] = ()
-    told: bytes = b""
+    dry_run: bytes = b""
     unasked: bool = False
 
     @property

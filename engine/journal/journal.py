@@ -20,7 +20,7 @@ from engine.journal.file.reserve import DiskReserve
 from engine.journal.file.sealing import configured
 from engine.journal.moment import to_micros
 from engine.journal.state import memory
-from engine.journal.write.job import Kind, Operation, Result, Rooms, acknowledge
+from engine.journal.write.job import Job, Kind, Result, Rooms, acknowledge
 from engine.journal.write.operations import Asked
 from engine.journal.write.writer import Writer
 from engine.sqlite import Connection
@@ -54,7 +54,7 @@ class Journal:
         self._failure: BaseException | None = None
         self._opened: asyncio.Future[None] = self._loop.create_future()
         self._closed = False
-        self._gathered: list[Operation] = []
+        self._gathered: list[Job] = []
         self._kicked = False
         self._writing = False
         self._turns = 0
@@ -195,7 +195,7 @@ class Journal:
         or something newer was applied and `force` is not set.
         """
         asked = Asked(by, at, force=force)
-        return await self.act(lambda rooms: rooms.acts.replay(seq, destinations, asked, give))
+        return await self.act(lambda rooms: rooms.operations.replay(seq, destinations, asked, give))
 
     async def release(
         self,
@@ -208,11 +208,11 @@ class Journal:
     ) -> int:
         """Let what is held of an entry be tried again; return at how many destinations."""
         asked = Asked(by, at, force=force)
-        return await self.act(lambda rooms: rooms.acts.release(seq, destinations, asked))
+        return await self.act(lambda rooms: rooms.operations.release(seq, destinations, asked))
 
     async def discard(self, seq: int, reason: str, by: str) -> int:
         """End what is unfinished of an entry for good; return how many others may run because of it."""
-        return cast(int, await self._act(lambda rooms: rooms.acts.discard(seq, reason, by=by)))
+        return cast(int, await self._act(lambda rooms: rooms.operations.discard(seq, reason, by=by)))
 
     async def act(self, work: Callable[[Rooms], _T]) -> _T:
         """Call work with the rooms of the writer, in a transaction; as `write`."""
@@ -256,7 +256,7 @@ class Journal:
         if self._closed:
             raise JournalError("the journal is closed")
         future = self._loop.create_future()
-        self._gathered.append(Operation(kind, argument, future))
+        self._gathered.append(Job(kind, argument, future))
         self._kick_soon()
         return future
 
@@ -281,7 +281,7 @@ class Journal:
             outcomes = {outcome: orjson.dumps(seqs).decode() for outcome, seqs in self._acknowledged.items()}
             sent = orjson.dumps(self._sent).decode()
             self._acknowledged, self._sent = {}, []
-            gathered.insert(0, Operation(Kind.LOOK, partial(acknowledge, outcomes=outcomes, sent=sent), None))
+            gathered.insert(0, Job(Kind.LOOK, partial(acknowledge, outcomes=outcomes, sent=sent), None))
             if self._lazy is not None:
                 self._lazy.cancel()
                 self._lazy = None

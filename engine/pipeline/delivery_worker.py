@@ -1,4 +1,4 @@
-"""Carrying: one claimed entry goes from its plan to its settlement; whatever goes wrong holds it, nothing is silent.
+"""The delivery worker: one claimed entry goes from its plan to its settlement; what goes wrong holds it, visibly.
 
 mapping.plan -> stale? -> merges within the limit? -> deliver (journal.intend before each write) -> journal.settle
 """
@@ -24,7 +24,7 @@ from engine.pipeline.inbound.judgement import read_message
 from engine.pipeline.inbound.outcomes import Outcome
 from engine.pipeline.outbound.completing import LACKING, NOTE, completed
 from engine.pipeline.outbound.counting import count_warnings
-from engine.pipeline.outbound.destination_health import Conduct
+from engine.pipeline.outbound.destination_health import DestinationHealth
 from engine.pipeline.outbound.memory import DestinationMemory
 from engine.pipeline.outbound.pace import Pace
 from engine.pipeline.outbound.settling import held, intent_of, settlement
@@ -39,19 +39,19 @@ _log = telemetry.logger()
 
 
 @dataclass(frozen=True, slots=True)
-class Carrier:
-    """Carries entries to one destination, as it is described now."""
+class DeliveryWorker:
+    """Delivers entries to one destination, as it is described now."""
 
     name: str
     destination: Destination
     pace: Pace
     journal: Journal
     memory: DestinationMemory
-    conduct: Conduct
+    health: DestinationHealth
     shared: Shared
 
-    async def carry(self, claimed: Claimed) -> bool:
-        """Carry one entry to its settlement; say whether it is to be tried again. Errors of the journal pass."""
+    async def deliver(self, claimed: Claimed) -> bool:
+        """Deliver one entry and settle it; say whether it is to be tried again. Errors of the journal pass."""
         feed = self.shared.feeds.get(claimed.channel)
         begun = self.pace.now()
         try:
@@ -78,7 +78,7 @@ class Carrier:
         fault.point("F10")
         if claimed.shadow or feed.channel.mode is Mode.SHADOW:
             now = self.shared.clock()
-            return shadowed(await self.destination.rehearse(plan, self.memory, at=now, channel=feed.channel)), plan
+            return shadowed(await self.destination.dry_run(plan, self.memory, at=now, channel=feed.channel)), plan
         stale = await self.memory.is_stale(claimed.lanes, plan)
         if stale and (policy := feed.channel.stale) != "apply" and not claimed.forced:
             return held("stale") if policy == "hold" else SKIPPED, plan
@@ -142,7 +142,7 @@ class Carrier:
             self.memory.applied(claimed.lanes, plan)
         await self.journal.settle(result)
         self.memory.settled(result)
-        self.conduct.count(verdict, result)
+        self.health.count(verdict, result)
         if result.state is not State.RECEIVED:
             count_warnings(claimed.channel, plan)
             self.shared.outcomes.settled(claimed.seq, self.name, Outcome(result.state, result.reason))
@@ -156,6 +156,6 @@ class Carrier:
                 attempt=claimed.tries + 1,
                 codes=sorted({c for a in verdict.attempts for c in a.codes}),
             )
-        if self.conduct.judge(claimed, verdict, now):
+        if self.health.judge(claimed, verdict, now):
             await self.shared.pauses.pause(Pause(self.name, PauseReason.HOLD_STORM, verdict.reason, now, "adt-engine"))
         return retry_at is not None

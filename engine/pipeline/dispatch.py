@@ -1,6 +1,6 @@
-"""Dispatch: entries leave the journal in lane order, are mapped and delivered, and end visibly.
+"""Dispatch, the scheduler: entries leave the journal in lane order, are mapped and delivered, and end visibly.
 
-    journal.claim -> carry (delivery_worker.py): mapping.plan -> deliver -> journal.settle
+    journal.claim -> deliver (delivery_worker.py): mapping.plan -> deliver -> journal.settle
 
 One Dispatch serves one destination. What it claims heads all its lanes, so that everything under way at a time
 belongs to different patients. The other half of the spine is intake.py.
@@ -20,8 +20,8 @@ from engine.errors import DeliveryError, DestinationError
 from engine.journal.entry import Claimed
 from engine.journal.journal import Journal
 from engine.journal.state import proving
-from engine.pipeline.delivery_worker import Carrier
-from engine.pipeline.outbound.destination_health import Condition, Conduct
+from engine.pipeline.delivery_worker import DeliveryWorker
+from engine.pipeline.outbound.destination_health import Condition, DestinationHealth
 from engine.pipeline.outbound.memory import DestinationMemory
 from engine.pipeline.outbound.pace import Pace
 from engine.pipeline.shared import Shared
@@ -46,14 +46,14 @@ class Dispatch:
         self.name = name
         self.destination = destination
         self.pace = pace
-        self.conduct = Conduct(name)
+        self.health = DestinationHealth(name)
         self._pauses = shared.pauses
         self._next: tuple[Destination, Pace] | None = None
         self._journal = journal
         self._clock = shared.clock
         self._time = shared.time
         memory = DestinationMemory(name, journal)
-        self._carrier = Carrier(name, destination, pace, journal, memory, self.conduct, shared)
+        self._worker = DeliveryWorker(name, destination, pace, journal, memory, self.health, shared)
         self._ready: deque[Claimed] = deque()
         self._under_way: set[asyncio.Task[None]] = set()
         self._wake = asyncio.Event()
@@ -95,7 +95,7 @@ class Dispatch:
         """How the destination does, the gravest first."""
         if self._pauses.of(self.name) is not None:
             return Condition.PAUSED
-        if self.conduct.failing:
+        if self.health.failing:
             return Condition.FAILING
         if not self._checked:
             return Condition.UNREACHABLE
@@ -125,9 +125,9 @@ class Dispatch:
         if self._next is None or self._under_way:
             return
         old, self.destination, self.pace = self.destination, *self._next
-        self._carrier = replace(self._carrier, destination=self.destination, pace=self.pace)
+        self._worker = replace(self._worker, destination=self.destination, pace=self.pace)
         self._next = None
-        self._checked, self._checks, self.conduct.failing = False, 0, ""
+        self._checked, self._checks, self.health.failing = False, 0, ""
         telemetry.BREAKER.labels(self.name).set(0)
         await self._give_back()
         await old.close()
@@ -157,13 +157,13 @@ class Dispatch:
             try:
                 abilities = await self.destination.check()
             except DeliveryError as error:
-                self.conduct.failing = str(error) if isinstance(error, DestinationError) else ""
+                self.health.failing = str(error) if isinstance(error, DestinationError) else ""
                 self.pace.unreachable()
                 _log.warning(
                     "destination does not answer", destination=self.name, attempt=self._checks, error=str(error)
                 )
                 return False
-            self._checked, self.conduct.failing = True, ""
+            self._checked, self.health.failing = True, ""
             self.pace.reached()
             _log.info("destination ready", destination=self.name, codes=list(abilities.missing()))
         return True
@@ -215,7 +215,7 @@ class Dispatch:
         return min(max(wait, self.pace.pause_seconds(), 0.0), IDLE_SECONDS)
 
     async def _deliver(self, claimed: Claimed) -> None:
-        if await self._carrier.carry(claimed):
+        if await self._worker.deliver(claimed):
             self._may_be_due = True
         for server, honoured in self.destination.proofs.take_new():
             await self._journal.write(

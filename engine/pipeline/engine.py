@@ -19,17 +19,17 @@ from engine.pipeline.alerts.book import AlertBook
 from engine.pipeline.configuration import Configuration, Examined, Files, examine
 from engine.pipeline.dispatch import Dispatch
 from engine.pipeline.feed import Feeds, feeds_of
-from engine.pipeline.inbound.counters import Tallies, Tally
+from engine.pipeline.inbound.counters import Counters
 from engine.pipeline.inbound.handover import Handover
 from engine.pipeline.inbound.merge_limit import MergeBrake
 from engine.pipeline.inbound.outcomes import Outcomes
 from engine.pipeline.intake import Intake
-from engine.pipeline.listeners import Doors
+from engine.pipeline.listeners import Listeners
 from engine.pipeline.outbound.pace import Pace
 from engine.pipeline.outbound.pauses import Pauses
 from engine.pipeline.outbound.timekeeping import Timekeeper
-from engine.pipeline.repair.bulk_replay import Replays
-from engine.pipeline.repair.entry_operations import Desk
+from engine.pipeline.repair.bulk_replay import BulkReplays
+from engine.pipeline.repair.entry_operations import EntryOperations
 from engine.pipeline.shared import Shared
 
 _log = telemetry.logger()
@@ -41,7 +41,7 @@ def now() -> datetime:
 
 
 class Engine:
-    """One running engine on one data folder: doors, journal, dispatch."""
+    """One running engine on one data folder: listeners, journal, dispatch."""
 
     def __init__(
         self,
@@ -56,10 +56,10 @@ class Engine:
         self.failed = failed
         self.feeds: Feeds = {}
         self.dispatches: dict[str, Dispatch] = {}
-        self.tallies: Tallies = {}
+        self.counters: dict[str, Counters] = {}
         self.pauses = Pauses(journal)
         self.merges = MergeBrake(journal)
-        self.doors = Doors(journal, self._intake)
+        self.listeners = Listeners(journal, self._intake)
         self.alerts = AlertBook(journal)
         self.alerting = Alerting()
         self.now = clock
@@ -72,8 +72,8 @@ class Engine:
         self._reloading = asyncio.Lock()
         self._marks: frozenset[str] = frozenset()
         self._shared = Shared(self.feeds, Handover(), Outcomes(), self.pauses, self.merges, clock, self.time)
-        self.desk = Desk(files.data, journal, self.feeds, self.dispatches, clock)
-        self.replays = Replays(self.desk)
+        self.entry_operations = EntryOperations(files.data, journal, self.feeds, self.dispatches, clock)
+        self.bulk_replays = BulkReplays(self.entry_operations)
 
     @classmethod
     async def start(
@@ -94,7 +94,7 @@ class Engine:
             await engine.time.open()
             await engine.pauses.open(configuration.destinations)
             await engine.merges.open()
-            await engine.doors.recall()
+            await engine.listeners.recall()
             await engine.alerts.recall()
             engine.alerting = configuration.alerting
             engine._marks = configuration.marks
@@ -102,8 +102,8 @@ class Engine:
             engine._dispatch(engine._new_destinations(configuration))
             engine.feeds |= feeds_of(configuration.channels, configuration.mappings)
             for channel in configuration.channels.values():
-                await engine.doors.enter(channel)
-            await engine.replays.recall()
+                await engine.listeners.enter(channel)
+            await engine.bulk_replays.recall()
         except AdtEngineError:
             await engine.stop()
             raise
@@ -112,7 +112,7 @@ class Engine:
     async def reload(self) -> tuple[str, ...]:
         """Read the authored files again, run the cases of mappings that changed, and swap them in; return what changed.
 
-        ConfigurationError or StartError leave everything as it was. Doors whose `listen` stays keep their connections;
+        ConfigurationError or StartError leave all as it was. Listeners whose `listen` stays keep their connections;
         what is under way ends as it began, and a destination that is described anew takes over when that has ended.
         Reading and testing take a thread of their own, so that nobody waits for them.
         """
@@ -140,7 +140,7 @@ class Engine:
         added = self._dispatch({name: one for name, one in fresh.items() if name not in self.dispatches})
         self._put_in_force(feeds_of(configuration.channels, configuration.mappings))
         try:
-            await self.doors.change(before, configuration.channels)
+            await self.listeners.change(before, configuration.channels)
         except AdtEngineError:
             self._put_in_force(feeds)
             await self._end(added)
@@ -159,8 +159,8 @@ class Engine:
     async def stop(self) -> None:
         """Stop reading, answer what is in flight, finish what is under way, close the journal."""
         self.stopping = True
-        await self.doors.leave_all()
-        await self.replays.close()
+        await self.listeners.leave_all()
+        await self.bulk_replays.close()
         await self._end(set(self.dispatches))
         await self.journal.close()
 
@@ -216,8 +216,8 @@ class Engine:
         self.feeds |= feeds
 
     def _intake(self, channel: str) -> Intake:
-        tally = self.tallies.setdefault(channel, Tally())
-        return Intake(channel, self.journal, self._shared, self.wake, secrets.token_hex(3), tally)
+        counters = self.counters.setdefault(channel, Counters())
+        return Intake(channel, self.journal, self._shared, self.wake, secrets.token_hex(3), counters)
 
     def _watch(self, work: Awaitable[None], name: str) -> None:
         task = asyncio.ensure_future(work)

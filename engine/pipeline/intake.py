@@ -23,7 +23,7 @@ from engine.journal.journal import Journal
 from engine.journal.read import backlog
 from engine.pipeline.feed import Feed
 from engine.pipeline.inbound.application import Awaited, application_ack, standing
-from engine.pipeline.inbound.counters import Tally
+from engine.pipeline.inbound.counters import Counters
 from engine.pipeline.inbound.entries import Arrival, entry_of, fragment_of
 from engine.pipeline.inbound.judgement import Judgement, judge
 from engine.pipeline.inbound.outcomes import Outcome
@@ -49,9 +49,9 @@ _log = telemetry.logger()
 
 
 class Intake:
-    """One channel's door: takes blocks, gives replies.
+    """One channel's intake: takes blocks, gives replies.
 
-    `wake` is told the destinations that have something new, `tally` counts what came in; `boot` makes the control ids
+    `wake` is told the destinations that have something new, `counters` count what came in; `boot` makes the control ids
     of this process's acknowledgements its own.
     """
 
@@ -62,7 +62,7 @@ class Intake:
         shared: Shared,
         wake: Callable[[tuple[str, ...]], None],
         boot: str,
-        tally: Tally,
+        counters: Counters,
     ) -> None:
         self._name = channel
         self._feeds = shared.feeds
@@ -72,7 +72,7 @@ class Intake:
         self._wake = wake
         self._clock = shared.clock
         self._boot = boot
-        self._tally = tally
+        self._counters = counters
         self._count = itertools.count(1)
         self._seconds = telemetry.ACK_SECONDS.labels(channel)
 
@@ -121,7 +121,7 @@ class Intake:
         arrival = Arrival(raw, header, judged, peer, self._clock(), batch)
         entry = entry_of(arrival, feed, ack, code, owed)
         recorded = await self._journal.record(entry)
-        self._tally.count(entry, recorded, feed.channel.base_uri)
+        self._counters.count(entry, recorded, feed.channel.base_uri)
         self._recorded(recorded, judged, feed)
         if on_delivery:
             return partial(self._on_delivery, recorded, mode, speech, feed)

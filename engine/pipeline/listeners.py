@@ -1,4 +1,4 @@
-"""Doors: where the channels listen; opened, closed, changed and stopped without dropping anybody else's connection."""
+"""Listeners: where channels listen; opened, closed, changed and stopped without dropping anybody else's connection."""
 
 import asyncio
 import time
@@ -15,7 +15,7 @@ from engine.journal.journal import Journal
 from engine.journal.state import pausing
 from engine.journal.state.pausing import Stopped
 from engine.pipeline.intake import Intake
-from engine.receive.listener import Door, Listening, listen
+from engine.receive.listener import Listener, OpenListener, listen
 from engine.receive.tls import Certificates
 
 DRAIN_SECONDS: Final = 5.0
@@ -27,13 +27,13 @@ SILENCE_SECONDS: Final = 60.0
 _log = telemetry.logger()
 
 
-class Doors:
-    """The doors of one engine by channel; `intake_of` makes what answers behind one."""
+class Listeners:
+    """The listeners of one engine by channel; `intake_of` makes what answers behind one."""
 
     def __init__(self, journal: Journal, intake_of: Callable[[str], Intake]) -> None:
         self._journal = journal
         self._intake_of = intake_of
-        self.open: dict[str, Listening] = {}
+        self.open: dict[str, OpenListener] = {}
         self.intakes: dict[str, Intake] = {}
         self.stopped: dict[str, Stopped] = {}
 
@@ -42,7 +42,7 @@ class Doors:
         self.stopped = {one.channel: one for one in await self._journal.read(pausing.stopped)}
 
     async def enter(self, channel: Channel) -> None:
-        """Open the doors of a channel, unless it is stopped; StartError where the port cannot be had."""
+        """Open the listeners of a channel, unless it is stopped; StartError where the port cannot be had."""
         name = channel.channel
         if name in self.stopped:
             _log.warning("channel stays stopped", channel=name)
@@ -54,7 +54,7 @@ class Doors:
         self.intakes[name] = intake
 
     async def leave(self, name: str, seconds: float = DRAIN_SECONDS) -> None:
-        """Close the doors of a channel after what is under way was answered, at most so many seconds later."""
+        """Close the listeners of a channel after what is under way was answered, at most so many seconds later."""
         self.intakes.pop(name, None)
         listening = self.open.pop(name, None)
         if listening is not None:
@@ -65,12 +65,12 @@ class Doors:
         await asyncio.gather(*(self.leave(name) for name in {*self.open, *self.intakes}))
 
     async def change(self, before: Mapping[str, Channel], after: Mapping[str, Channel]) -> None:
-        """Make the doors those of `after`; a channel whose door stays keeps its connections.
+        """Make the listeners those of `after`; a channel whose listener stays keeps its connections.
 
-        StartError where a port cannot be had; then every door is again as it was before.
+        StartError where a port cannot be had; then every listener is again as it was before.
         """
         names = dict.fromkeys((*before, *after))
-        changed = [name for name in names if _door(before.get(name)) != _door(after.get(name))]
+        changed = [name for name in names if _listener(before.get(name)) != _listener(after.get(name))]
         ports = {name: listening.port for name, listening in self.open.items()}
         done: list[str] = []
         try:
@@ -82,7 +82,7 @@ class Doors:
             raise
 
     async def _change(self, name: str, before: Channel | None, after: Channel | None) -> None:
-        """Open a door that has moved before the old one is closed, so that a failure costs nobody a connection."""
+        """Open a listener that has moved before the old one is closed, so that a failure costs nobody a connection."""
         old = None
         if before is not None and after is not None and _address(before) != _address(after):
             old = self.open.pop(name, None)
@@ -109,8 +109,8 @@ class Doors:
             listening = self.open.get(name)
             if (
                 listening is not None
-                and _same(listening.door.mllp, channel)
-                and listening.door.limits == channel.limits
+                and _same(listening.listener.mllp, channel)
+                and listening.listener.limits == channel.limits
             ):
                 continue
             await self.leave(name)
@@ -134,7 +134,7 @@ class Doors:
         return True
 
     async def stop(self, name: str, now: datetime, by: str, patience: float = 0.0) -> None:
-        """Close the doors of a channel and keep them closed, over restarts, until somebody starts it.
+        """Close the listeners of a channel and keep them closed, over restarts, until somebody starts it.
 
         `patience`: seconds that answers under way may take beyond the usual: where they wait for a delivery.
         """
@@ -143,13 +143,13 @@ class Doors:
         await self.leave(name, DRAIN_SECONDS + patience)
         _log.warning("channel stopped", channel=name)
 
-    async def _listen(self, channel: Channel, mllp: Mllp, intake: Intake) -> Listening:
+    async def _listen(self, channel: Channel, mllp: Mllp, intake: Intake) -> OpenListener:
         stall = channel.acknowledge.within_seconds + STALL_SECONDS
-        door = Door(channel.channel, mllp, channel.limits, channel.allow, stall_seconds=stall)
-        return await listen(door, intake.answer, Observed(channel.channel))
+        listener = Listener(channel.channel, mllp, channel.limits, channel.allow, stall_seconds=stall)
+        return await listen(listener, intake.answer, Observed(channel.channel))
 
 
-def _door(channel: Channel | None) -> tuple[object, ...]:
+def _listener(channel: Channel | None) -> tuple[object, ...]:
     if channel is None:
         return ()
     return channel.listen, channel.limits, channel.allow, channel.acknowledge.within_seconds

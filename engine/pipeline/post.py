@@ -1,4 +1,4 @@
-"""The HTTP door: a message in the body of a POST, judged and stored as one that came by MLLP, answered with its ACK.
+"""HTTP intake: a message in the body of a POST, judged and stored as one that came by MLLP, answered with its ACK.
 
 No server stands here: whoever serves HTTP hands over the body and sends what is returned.
 """
@@ -24,15 +24,15 @@ TEXT: Final = "text/plain; charset=utf-8"
 Answer = tuple[int, str, bytes]
 
 
-class PostDoors:
-    """The HTTP doors of one engine, by the `path` of each channel's `listen.http`."""
+class HttpIntake:
+    """HTTP intake of one engine, by the `path` of each channel's `listen.http`."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._under_way: Counter[tuple[str, str]] = Counter()
 
     def limit(self, path: str) -> int:
-        """Return how many bytes of a body to read at most, before it is handed over; 0 where there is no such door."""
+        """Return how many bytes of a body to read at most, before it is handed over; 0 where nobody listens."""
         channel = self._channel(path)
         return channel.limits.block_bytes if channel else 0
 
@@ -40,7 +40,7 @@ class PostDoors:
         """Answer one message: status, content type, bytes.
 
         200 with the acknowledgement whenever one can be built, AA or not. 202 where the sender wants none, 400 what is
-        no HL7 message, 403 an address that is not allowed, 404 no such door, 413 a body over `block_bytes`, 415 another
+        no HL7 message, 403 an address that is not allowed, 404 no such path, 413 a body over `block_bytes`, 415 another
         content type, 503 overload, a stopped channel or shutdown: nothing was stored, send it again.
         """
         channel = self._channel(path)
@@ -49,7 +49,7 @@ class PostDoors:
         refusal = self._refusal(channel, body, peer, content_type)
         if refusal is not None:
             return refusal
-        intake = self._engine.doors.intakes.get(channel.channel)
+        intake = self._engine.listeners.intakes.get(channel.channel)
         if intake is None or self._engine.stopping:
             return 503, TEXT, b"the channel takes no messages now; send it again later"
         with self._counted(channel, peer) as admitted:
@@ -59,11 +59,11 @@ class PostDoors:
             reply = await intake.answer(Block(body, BlockKind.COMPLETE, now, now), peer)
             if reply.now is None and reply.later is None and not reply.stored and read_header(body) is not None:
                 return 503, TEXT, b"the message was not stored; send it again later"
-            return await _said(reply)
+            return await _rendered(reply)
 
     def _channel(self, path: str) -> Channel | None:
-        doors = (feed.channel for feed in self._engine.feeds.values())
-        return next((one for one in doors if one.listen.http and one.listen.http.path == path), None)
+        channels = (feed.channel for feed in self._engine.feeds.values())
+        return next((one for one in channels if one.listen.http and one.listen.http.path == path), None)
 
     def _refusal(self, channel: Channel, body: bytes, peer: Peer, content_type: str) -> Answer | None:
         if channel.allow and not is_allowed(peer.address, channel.allow):
@@ -91,11 +91,11 @@ class PostDoors:
                 del self._under_way[key]
 
 
-async def _said(reply: Reply) -> Answer:
-    """Return a reply as HTTP has it: one answer. Of two acknowledgements the first is said, the second is unsent."""
-    now, told = reply.now, reply.written
+async def _rendered(reply: Reply) -> Answer:
+    """Return a reply as HTTP has it: one answer. Of two acknowledgements the first is sent, the second is not."""
+    now, written = reply.now, reply.written
     if now is None and reply.later is not None:
-        now, told = await reply.later, reply.later_written
+        now, written = await reply.later, reply.later_written
     elif reply.later is not None:
         if asyncio.iscoroutine(reply.later):
             reply.later.close()
@@ -103,6 +103,6 @@ async def _said(reply: Reply) -> Answer:
             reply.later_written(False)  # noqa: FBT003 - the callable's name says what
     if now is None:
         return (202, TEXT, b"") if reply.stored else (400, TEXT, b"this is no HL7 message")
-    if told is not None:
-        told(True)  # noqa: FBT003 - the callable's name says what
+    if written is not None:
+        written(True)  # noqa: FBT003 - the callable's name says what
     return 200, HL7, now if isinstance(now, bytes) else b"".join(now)

@@ -1,4 +1,4 @@
-"""What the doors and the dispatches of one engine share."""
+"""What the listeners and the dispatches of one engine share."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from engine.pipeline.outbound.timekeeping import Timekeeper
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """What the doors and the dispatches of one engine have in common."""
+    """What the listeners and the dispatches of one engine have in common."""
 
     feeds: Feeds
     handover: Handover

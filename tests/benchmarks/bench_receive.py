@@ -20,7 +20,7 @@ from engine.acknowledge.code import AckCode
 from engine.config.door import Limits, Mllp
 from engine.hl7.header import read_header
 from engine.receive.block import Block, enclose
-from engine.receive.listener import Door, listen
+from engine.receive.listener import Listener, listen
 from engine.receive.reply import Peer, Reply
 
 MESSAGE = (
@@ -77,7 +77,7 @@ async def measure(messages: int, connections: int, window: int) -> str:
     """Return one line of the table."""
     limits = Limits(connections_per_address=64)
     connected = asyncio.Event()
-    listening = await listen(Door("bench", Mllp(port=0), limits), Stored().answer, lambda _: connected.set())
+    listening = await listen(Listener("bench", Mllp(port=0), limits), Stored().answer, lambda _: connected.set())
     sender = multiprocessing.get_context("spawn").Process(
         target=send, args=(listening.port, messages, connections, window)
     )

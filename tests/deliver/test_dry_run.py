@@ -9,7 +9,7 @@ import pytest
 from engine.config.shipped import shipped
 from engine.deliver.dry_run import differences
 from engine.deliver.verdict import VerdictKind
-from engine.deliver.wire.dry_run_server import MOST_READS, Pretence
+from engine.deliver.wire.dry_run_server import MOST_READS, DryRunServer
 from engine.deliver.wire.prove import NEVER_A_VERSION
 from engine.errors import PermanentDeliveryError
 from engine.fhir.plan import Plan, Upsert
@@ -25,7 +25,7 @@ MAPPING = compile_mapping(load([shipped("mappings")], "adt"), channel_of({"autho
 
 async def rehearsed(site, *interactions):
     """Rehearse interactions at the test's destination."""
-    return await site.destination.rehearse(Plan("A08", "ADT|RVB", AT, 14, interactions), site.memory, at=AT)
+    return await site.destination.dry_run(Plan("A08", "ADT|RVB", AT, 14, interactions), site.memory, at=AT)
 
 
 def writes(server) -> list[str]:
@@ -122,11 +122,11 @@ async def test_a_rehearsal_leaves_caches_and_abilities_alone(site, server, patie
 
 async def test_a_rehearsal_is_bounded(site, server):
     """Past so many reads it gives up."""
-    pretence = Pretence(site.open().destination._server)
+    server_of_run = DryRunServer(site.open().destination._server)
     for index in range(MOST_READS):
-        await pretence.ask("GET", f"{server.base}/Patient/{index}", ())
+        await server_of_run.ask("GET", f"{server.base}/Patient/{index}", ())
     with pytest.raises(PermanentDeliveryError, match="rehearsal-too-long"):
-        await pretence.ask("GET", f"{server.base}/Patient/x", ())
+        await server_of_run.ask("GET", f"{server.base}/Patient/x", ())
 
 
 def test_differences_of_lists_go_by_their_items() -> None:
@@ -172,7 +172,7 @@ async def test_what_is_rehearsed_is_what_is_then_done(
         at = f"202603{day:02d}080000"
         head = f"MSH|^~\\&|REG|RIVERBEND|||{at}||ADT^{event}|{event}{day}|P|2.5.1\rEVN|{event}|{at}"
         plan = MAPPING.plan(parse("\r".join((head, pid.format(name), numbered(visit, name))).encode()))
-        told = await service_site.destination.rehearse(plan, service_site.memory, at=AT)
+        told = await service_site.destination.dry_run(plan, service_site.memory, at=AT)
         verdict = await service_site.deliver(plan, replay=True)
         assert (told.verdict.kind, told.verdict.reason) == (verdict.kind, verdict.reason), event
         assert verdict.kind is VerdictKind.DELIVERED

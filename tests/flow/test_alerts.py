@@ -84,7 +84,7 @@ class House:
         """Take messages in, as if they came by the door."""
         assert self.engine
         for raw in messages:
-            await self.engine.doors.intakes["riverbend-adt"].answer(Block(raw, BlockKind.COMPLETE, 0.0, 0.0), HERE)
+            await self.engine.listeners.intakes["riverbend-adt"].answer(Block(raw, BlockKind.COMPLETE, 0.0, 0.0), HERE)
 
     async def stop(self) -> None:
         """Stop the engine."""

@@ -60,7 +60,7 @@ class House:
 
     async def receive(self, raw: bytes) -> None:
         """Take a message in, as if it came by the door."""
-        await self.engine.doors.intakes["riverbend-adt"].answer(Block(raw, BlockKind.COMPLETE, 0.0, 0.0), HERE)
+        await self.engine.listeners.intakes["riverbend-adt"].answer(Block(raw, BlockKind.COMPLETE, 0.0, 0.0), HERE)
 
     async def state(self, wanted: str, tries: int = 0) -> None:
         """Wait until the newest delivery is in a state, after so many tries."""

@@ -13,7 +13,7 @@ from engine.ops.views.health import livez, metrics, readyz
 from engine.pipeline.configuration import Files
 from engine.pipeline.engine import Engine, now
 from engine.pipeline.outbound.pauses import Pause
-from engine.pipeline.post import HL7, PostDoors
+from engine.pipeline.post import HL7, HttpIntake
 from engine.receive.block import Block, BlockKind
 from engine.receive.reply import Peer
 from tests.flow.rig import channel_file
@@ -33,11 +33,11 @@ class Door:
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
-        self.doors = PostDoors(engine)
+        self.http = HttpIntake(engine)
 
     async def post(self, body: bytes, peer: Peer = HERE, content_type: str = HL7) -> tuple[int, str, bytes]:
         """Send a body."""
-        return await self.doors.answer("adt", body, peer, content_type)
+        return await self.http.answer("adt", body, peer, content_type)
 
 
 async def opened(folder: Path, **changes: Any) -> Engine:
@@ -63,7 +63,7 @@ async def test_a_message_is_stored_and_answered_with_its_ack(door: Door) -> None
     assert (status, content_type) == (200, HL7)
     assert b"MSA|AA|A1" in ack
     assert (await door.post(message("A1"), content_type="application/hl7-v2; charset=utf-8"))[2] == ack
-    assert door.engine.tallies["riverbend-adt"].duplicates == 1
+    assert door.engine.counters["riverbend-adt"].duplicates == 1
 
 
 @pytest.mark.parametrize(
@@ -97,9 +97,9 @@ async def test_who_is_not_allowed_and_what_is_no_hl7(door: Door) -> None:
     """Addresses, types and doors are looked at before the body."""
     assert (await door.post(message("A1"), Peer("192.0.2.1", 1)))[0] == 403
     assert (await door.post(message("A1"), content_type="application/json"))[0] == 415
-    assert (await door.doors.answer("elsewhere", message("A1"), HERE))[0] == 404
-    assert (door.doors.limit("adt"), door.doors.limit("elsewhere")) == (2048, 0)
-    assert door.engine.tallies["riverbend-adt"].messages == 0
+    assert (await door.http.answer("elsewhere", message("A1"), HERE))[0] == 404
+    assert (door.http.limit("adt"), door.http.limit("elsewhere")) == (2048, 0)
+    assert door.engine.counters["riverbend-adt"].messages == 0
 
 
 async def test_overload_and_a_stopped_channel_are_503(door: Door) -> None:
@@ -107,9 +107,9 @@ async def test_overload_and_a_stopped_channel_are_503(door: Door) -> None:
     answers = await asyncio.gather(*(door.post(message(f"O{number}")) for number in range(9)))
     statuses = sorted(status for status, _, _ in answers)
     assert statuses == [200] * 2 + [503] * 7
-    await door.engine.doors.stop("riverbend-adt", now(), "root")
+    await door.engine.listeners.stop("riverbend-adt", now(), "root")
     assert (await door.post(message("S1")))[0] == 503
-    await door.engine.doors.start(door.engine.feeds["riverbend-adt"].channel)
+    await door.engine.listeners.start(door.engine.feeds["riverbend-adt"].channel)
     assert (await door.post(message("S1")))[0] == 200
 
 
@@ -133,7 +133,7 @@ async def test_health_says_what_can_be_taken(door: Door) -> None:
     assert body["channels"] == {"riverbend-adt": "listening"}
     assert body["destinations"] == {"interchange": "unreachable"}
     assert "adt_queue_depth" in metrics()[1]
-    engine.doors.intakes.clear()
+    engine.listeners.intakes.clear()
     assert (await readyz(engine))[0] == 503
     engine.stopping = True
     assert (await door.post(message("X1")))[0] == 503
@@ -164,7 +164,7 @@ async def test_without_room_on_the_disk_the_answer_is_ar_and_the_engine_goes_on(
 async def test_a_large_batch_lets_other_senders_through(tmp_path: Path) -> None:
     """Whoever sends one message while thousands of another sender's come in one block is answered among the first."""
     engine = await opened(tmp_path)
-    intake = engine.doors.intakes["riverbend-adt"]
+    intake = engine.listeners.intakes["riverbend-adt"]
     count = 2000
     block = b"BHS|^~\\&|REG|RIVERBEND|X|Y|||||77\r" + b"".join(message(f"B{at}") for at in range(count)) + b"BTS|\r"
     batch = asyncio.ensure_future(intake.answer(Block(block, BlockKind.COMPLETE, 0.0, 0.0), HERE))

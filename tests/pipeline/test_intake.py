@@ -15,7 +15,7 @@ from engine.journal.entry import State
 from engine.mapping.authoring.case import channel_of
 from engine.mapping.compile import compile_mapping, load
 from engine.pipeline.feed import feeds_of
-from engine.pipeline.inbound.counters import Tally
+from engine.pipeline.inbound.counters import Counters
 from engine.pipeline.inbound.handover import Handover
 from engine.pipeline.inbound.merge_limit import MergeBrake
 from engine.pipeline.inbound.outcomes import Outcomes
@@ -60,7 +60,7 @@ class Door:
         shared = Shared(
             feeds, Handover(), Outcomes(), Pauses(journal), MergeBrake(journal), clock, Timekeeper(journal, clock)
         )
-        self.intake = Intake(channel.channel, journal, shared, self.woken.append, "B", Tally())
+        self.intake = Intake(channel.channel, journal, shared, self.woken.append, "B", Counters())
 
     async def ask(self, content: bytes, kind: BlockKind = BlockKind.COMPLETE) -> Reply:
         """Answer one block."""

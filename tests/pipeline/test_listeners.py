@@ -55,7 +55,7 @@ async def test_who_is_turned_away_is_in_the_log_and_told_to_the_sender(
 
 def ports(engine: Engine) -> dict[str, int]:
     """Return where the channels listen."""
-    return {name: door.port for name, door in engine.doors.open.items()}
+    return {name: door.port for name, door in engine.listeners.open.items()}
 
 
 async def test_a_door_that_was_changed_before_the_failure_goes_back_to_its_port(engine: Engine, tmp_path: Path) -> None:
@@ -68,13 +68,13 @@ async def test_a_door_that_was_changed_before_the_failure_goes_back_to_its_port(
     with pytest.raises(StartError, match=str(taken)):
         await engine.reload()
     assert ports(engine) == before
-    assert engine.doors.open["a"].door.limits.connections == 256
+    assert engine.listeners.open["a"].listener.limits.connections == 256
     assert engine.feeds["a"].channel.limits.connections == 256
     assert f":{taken}: the port is in use" in engine.refused_reload
     server.close()
     await server.wait_closed()
     assert set(await engine.reload()) == {"a", "b"}
-    assert (engine.doors.open["a"].door.limits.connections, ports(engine)["b"]) == (3, taken)
+    assert (engine.listeners.open["a"].listener.limits.connections, ports(engine)["b"]) == (3, taken)
 
 
 async def test_a_certificate_that_cannot_be_used_closes_no_door(engine: Engine, tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ async def test_a_certificate_that_cannot_be_used_closes_no_door(engine: Engine, 
     async with asyncio.timeout(60):
         assert await reader.read() == b""  # no HL7: closed after it was journaled, by the door that still stands
     writer.close()
-    assert engine.doors.open["a"].door.mllp.tls is None
+    assert engine.listeners.open["a"].listener.mllp.tls is None
 
 
 async def test_a_new_channel_that_fails_is_gone_again(engine: Engine, tmp_path: Path) -> None:
@@ -108,4 +108,4 @@ async def test_a_new_channel_that_fails_is_gone_again(engine: Engine, tmp_path: 
     assert (set(engine.feeds), set(engine.dispatches)) == ({"a", "b", "c"}, {"interchange", "other"})
     (tmp_path / "channels" / "c.yaml").unlink()
     assert await engine.reload() == ("c",)
-    assert (set(engine.doors.open), set(engine.dispatches)) == ({"a", "b"}, {"interchange"})
+    assert (set(engine.listeners.open), set(engine.dispatches)) == ({"a", "b"}, {"interchange"})

@@ -13,7 +13,7 @@ import trustme
 
 from engine.config.door import Limits, Mllp
 from engine.receive.block import Block
-from engine.receive.listener import Door, Listening, listen
+from engine.receive.listener import Listener, OpenListener, listen
 from engine.receive.reply import Answer, Peer, Reply
 
 SECONDS = 30.0
@@ -23,7 +23,7 @@ SECONDS = 30.0
 class Heard:
     """What a door told while it was open."""
 
-    listening: Listening
+    listening: OpenListener
     events: Counter[str]
     blocks: list[Block]
     peers: list[Peer]
@@ -36,7 +36,7 @@ OpenDoor = Callable[..., Awaitable[Heard]]
 @pytest.fixture
 async def open_door() -> AsyncIterator[OpenDoor]:
     """Open doors on free ports; they are closed after the test."""
-    opened: list[Listening] = []
+    opened: list[OpenListener] = []
 
     async def opening(answer: Answer | None = None, **options: Any) -> Heard:
         events: Counter[str] = Counter()
@@ -54,7 +54,7 @@ async def open_door() -> AsyncIterator[OpenDoor]:
 
         mllp = Mllp(port=0, **{name: options.pop(name) for name in ("tls", "commit_bytes") if name in options})
         limits = Limits(**options.pop("limits", {}))
-        door = Door("test", mllp, limits, **options)
+        door = Listener("test", mllp, limits, **options)
         listening = await listen(door, heard, lambda word: events.update([word]))
         opened.append(listening)
         return Heard(listening, events, blocks, peers, written)

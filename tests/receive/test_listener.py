@@ -16,7 +16,7 @@ from engine import fault
 from engine.config.door import Limits, Mllp
 from engine.errors import StartError
 from engine.receive.block import Block, BlockKind, enclose
-from engine.receive.listener import Door, admission, listen
+from engine.receive.listener import Listener, admission, listen
 from engine.receive.reply import Peer, Reply
 
 Eventually = Callable[[Callable[[], object]], Awaitable[None]]
@@ -416,7 +416,7 @@ async def test_a_port_in_use_is_said_in_one_line(open_door: Any) -> None:
     heard = await open_door()
     port = heard.listening.port
     with pytest.raises(StartError) as refused:
-        await listen(Door("second", Mllp(port=port)), unasked, lambda _: None)
+        await listen(Listener("second", Mllp(port=port)), unasked, lambda _: None)
     assert str(refused.value) == (
         f"channel second cannot listen on 127.0.0.1:{port}: the port is in use; stop the other program or set another"
         " port in the channel file"
@@ -438,7 +438,7 @@ async def test_why_a_port_cannot_be_had(monkeypatch: pytest.MonkeyPatch, number:
 
     monkeypatch.setattr("twisted.internet.tcp.Port.startListening", refuse)
     with pytest.raises(StartError) as refused:
-        await listen(Door("test", Mllp(port=104)), unasked, lambda _: None)
+        await listen(Listener("test", Mllp(port=104)), unasked, lambda _: None)
     assert words in str(refused.value)
     assert "\n" not in str(refused.value)
 
@@ -455,7 +455,7 @@ async def test_hosts(dial: Any, host: str) -> None:
     async def answer(block: Block, _peer: Peer) -> Reply:
         return Reply(b"ACK of " + block.raw)
 
-    listening = await listen(Door("test", Mllp(host=host, port=0)), answer, lambda _: None)
+    listening = await listen(Listener("test", Mllp(host=host, port=0)), answer, lambda _: None)
     try:
         reader, writer = await asyncio.open_connection(listening.host, listening.port)
         writer.write(enclose(b"A"))
@@ -501,7 +501,7 @@ async def test_an_armed_fault_keeps_to_loopback(monkeypatch: pytest.MonkeyPatch)
     """With a fault armed nothing listens beyond loopback, so it cannot run in production."""
     monkeypatch.setattr(fault, "_armed", [])
     fault.arm("F25:kill")
-    door = Door("test", Mllp(host="0.0.0.0", port=0), Limits())  # noqa: S104 - refused
+    door = Listener("test", Mllp(host="0.0.0.0", port=0), Limits())  # noqa: S104 - refused
     with pytest.raises(StartError, match="beyond loopback"):
         await listen(door, unasked, lambda _: None)
 

@@ -14,7 +14,7 @@ from cryptography import x509
 from engine.config.door import Mllp, Tls
 from engine.errors import StartError
 from engine.receive.block import enclose
-from engine.receive.listener import Door, listen
+from engine.receive.listener import Listener, listen
 from engine.receive.tls import ends_of, source_name
 
 Eventually = Callable[[Callable[[], object]], Awaitable[None]]
@@ -196,7 +196,7 @@ async def test_missing_files_are_said_in_one_line(files: Tls) -> None:
     """A certificate that is not there is a StartError which names the files."""
     tls = files.model_copy(update={"key": "/nowhere/server.key"})
     with pytest.raises(StartError, match=r"key /nowhere/server\.key") as refused:
-        await listen(Door("test", Mllp(port=0, tls=tls)), unasked, lambda _: None)
+        await listen(Listener("test", Mllp(port=0, tls=tls)), unasked, lambda _: None)
     assert "\n" not in str(refused.value)
 
 

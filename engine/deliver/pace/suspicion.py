@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-MOST_TALLIES: Final = 10_000
+MOST_COUNTED: Final = 10_000
 
 
 class Blame(StrEnum):
@@ -24,7 +24,7 @@ class Blame(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class Failures:
     """How often an entry has failed in a row, and since when."""
 
     count: int
@@ -41,7 +41,7 @@ class Suspicion:
         self.down_since: float | None = None
         self._tries = tries
         self._seconds = seconds
-        self._tallies: dict[int, Tally] = {}
+        self._failures: dict[int, Failures] = {}
         self._success_begun = self._success_at = self._doubt_at = -math.inf
 
     def succeeded(self, entry: int, begun: float, now: float) -> None:
@@ -51,7 +51,7 @@ class Suspicion:
 
     def answered(self, entry: int) -> None:
         """Note that the destination answered an entry, whatever it thought of it."""
-        self._tallies.pop(entry, None)
+        self._failures.pop(entry, None)
         self.down_since = None
 
     def down(self, now: float) -> None:
@@ -61,18 +61,18 @@ class Suspicion:
 
     def failed(self, entry: int, now: float) -> Blame:
         """Note that the destination failed on an entry; return whose trouble that is."""
-        tally = self._tallies.pop(entry, None)
-        if tally is None or tally.since >= self._success_begun or self._doubt_at > self._success_at:
+        failures = self._failures.pop(entry, None)
+        if failures is None or failures.since >= self._success_begun or self._doubt_at > self._success_at:
             self.down(now)
-            self._keep(entry, Tally(1, now))
+            self._keep(entry, Failures(1, now))
             return Blame.UNKNOWN
-        tally = Tally(tally.count + 1, tally.since)
-        if 0 < self._tries <= tally.count and now - tally.since >= self._seconds:
+        failures = Failures(failures.count + 1, failures.since)
+        if 0 < self._tries <= failures.count and now - failures.since >= self._seconds:
             return Blame.PROVEN
-        self._keep(entry, tally)
+        self._keep(entry, failures)
         return Blame.ENTRY
 
-    def _keep(self, entry: int, tally: Tally) -> None:
-        if len(self._tallies) >= MOST_TALLIES:
-            self._tallies.pop(next(iter(self._tallies)))
-        self._tallies[entry] = tally
+    def _keep(self, entry: int, failures: Failures) -> None:
+        if len(self._failures) >= MOST_COUNTED:
+            self._failures.pop(next(iter(self._failures)))
+        self._failures[entry] = failures

@@ -1,4 +1,4 @@
-"""Keeping a resource beside the Patient: found or created by its identifiers, and brought to what the message says.
+"""Create-or-update of a resource beside the Patient: found or made by its identifiers, idempotent.
 
 What is never overwritten (Practitioner, Location, Organization) is only found or made; once known it costs no request.
 """
@@ -38,7 +38,9 @@ _LOST: Final = frozenset({404, 410})
 _REFUSED: Final = frozenset({400, 422})
 
 
-async def keep(exchange: Exchange, interaction: Keep, at: datetime | None, *, remembered: bool = True) -> str:
+async def upsert_resource(
+    exchange: Exchange, interaction: Keep, at: datetime | None, *, remembered: bool = True
+) -> str:
     """Carry out a Keep and return how it ended: `created`, `updated`, `unchanged`, or why nothing was done.
 
     `at` is the time of the event. `remembered` False: start from what the server says now. What is never overwritten
@@ -52,7 +54,7 @@ async def keep(exchange: Exchange, interaction: Keep, at: datetime | None, *, re
         return "unchanged"
     if record.holder and record.patient not in exchange.references:
         return interaction.absent
-    keeping = _Keeping(exchange, interaction, at)
+    upsert = _ResourceUpsert(exchange, interaction, at)
     exchange.deleted = False
     found = await found_by(exchange, interaction, remembered=remembered)
     if found is None and not interaction.create:
@@ -63,7 +65,7 @@ async def keep(exchange: Exchange, interaction: Keep, at: datetime | None, *, re
     for _ in range(MOST_ROUNDS):
         if found is None and not interaction.create:
             return interaction.absent
-        ending, found = await (keeping.make() if found is None else keeping.update(found))
+        ending, found = await (upsert.make() if found is None else upsert.update(found))
         if ending:
             return ending
     raise HeldDeliveryError("version-conflict")
@@ -89,7 +91,7 @@ async def refer(exchange: Exchange, changes: Iterable[ElementChange], *, remembe
         found = await found_by(exchange, interaction, remembered=remembered)
         exchange.deleted = deleted  # a place that was deleted is made again
         if found is None:
-            await _Keeping(exchange, interaction, None).make()
+            await _ResourceUpsert(exchange, interaction, None).make()
             continue
         exchange.references[name] = found.reference
         if not found.fresh:
@@ -106,8 +108,8 @@ async def distrust(exchange: Exchange, changes: Iterable[ElementChange]) -> None
     await refer(exchange, changes, remembered=False)
 
 
-class _Keeping:
-    """One Keep under way; each step says how it ended, or with which stored resource to go on."""
+class _ResourceUpsert:
+    """One create-or-update under way; each step says how it ended, or with which stored resource to go on."""
 
     def __init__(self, exchange: Exchange, interaction: Keep, at: datetime | None) -> None:
         self.exchange = exchange

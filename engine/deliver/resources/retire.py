@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Final
 
 from engine.deliver.resources.found import found_by
-from engine.deliver.resources.resource_upsert import keep
+from engine.deliver.resources.resource_upsert import upsert_resource
 from engine.deliver.verdict import Owned
 from engine.deliver.wire.delete import delete
 from engine.deliver.wire.exchange import Exchange
@@ -24,7 +24,7 @@ Roster = Mapping[str, tuple[str, ...]]
 async def retire(exchange: Exchange, interaction: Retire, at: datetime | None, *, remembered: bool = True) -> str:
     """Carry out a Retire and return how it ended: `updated`, or `unchanged` where there is nothing to take back.
 
-    `at` and `remembered` are as of `keep`. Raises HeldDeliveryError and the errors of a delivery.
+    `at` and `remembered` are as of `upsert_resource`. Raises HeldDeliveryError and the errors of a delivery.
     """
     whose = exchange.references.get(interaction.within)
     if whose is None:
@@ -78,7 +78,7 @@ async def _take_back(
     step = Keep(record, create=False, clears=interaction.clears, absent=ABSENT)
     if exchange.channel.retire == "delete" and await _deleted(exchange, step, remembered):
         return "updated"
-    return await keep(exchange, step, at, remembered=remembered)
+    return await upsert_resource(exchange, step, at, remembered=remembered)
 
 
 async def _deleted(exchange: Exchange, step: Keep, remembered: bool) -> bool:

@@ -1,4 +1,4 @@
-"""A server whose reads are real and whose writes are only recorded, answered as an honest server would answer them.
+"""The server of a dry run: its reads are real, its writes only recorded, and answered as an honest one would.
 
 Delivery runs on it as it runs on the server itself; what it has written by then stands over what the server shows.
 """
@@ -28,8 +28,8 @@ _ESCAPE: Final = re.compile(r"\\(.)")
 Headers = tuple[tuple[str, str], ...]
 
 
-class Pretence(Server):
-    """A destination's server in one rehearsal; keeps nothing that outlives it and changes nothing of the real one.
+class DryRunServer(Server):
+    """A destination's server in one dry run; keeps nothing that outlives it and changes nothing of the real one.
 
     At most `MOST_READS` requests are made, then PermanentDeliveryError `rehearsal-too-long`.
     """

@@ -1,4 +1,4 @@
-"""Counting: what stands where now, and what came, ended and was answered in a time, from the tallies."""
+"""Counting: what stands where now, and what came, ended and was answered in a time, from the counters."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -14,7 +14,7 @@ from engine.journal.read.filtering import NOTED, codes
 from engine.journal.read.spans import span
 from engine.journal.read.streams import Stream, walk
 from engine.journal.read.views import Count, Noted, Queue, Stats
-from engine.journal.state.tallying import DAY, MINUTE
+from engine.journal.state.counters import DAY, MINUTE
 from engine.sqlite import Connection
 
 RECORDED: Final = "SELECT state, SUM(count) FROM arrived WHERE unit = 'day' GROUP BY state"

@@ -1,4 +1,4 @@
-"""What was rehearsed of entries in shadow, read for people from the newest on."""
+"""Dry runs of entries in shadow, read for people from the newest on."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -29,12 +29,12 @@ AND (?4 = '' OR e.event = ?4) AND e.received_at >= ?5 ORDER BY d.seq DESC, d.des
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Shadowed:
-    """One entry in shadow at one destination; `told` is its rehearsal as JSON."""
+    """One entry in shadow at one destination; `dry_run` as JSON."""
 
     seq: int
     destination: str
     event: str
-    told: dict[str, Any]
+    dry_run: dict[str, Any]
 
 
 def shadowed(
@@ -46,7 +46,7 @@ def shadowed(
     since: datetime | None = None,
     limit: int = 1_000,
 ) -> Iterator[Shadowed]:
-    """Yield what was rehearsed, newest first, at most so many entries; empty filters filter nothing."""
+    """Yield the dry runs, newest first, at most so many entries; empty filters filter nothing."""
     connection = open_reader(folder)
     try:
         sealing = opened(connection, configured())

@@ -1,7 +1,7 @@
-"""Spans: which entry numbers a time can hold, told from the tallies by day and minute.
+"""Spans: which entry numbers a time can hold, told from the counters by day and minute.
 
 Numbers rise with the time of arrival but for clocks that were set back, and for messages that were under way; the
-tallies know the first and last number of each minute, so that no entry of a time is missed whatever the clock did.
+counters know the first and last number of each minute, so that no entry of a time is missed whatever the clock did.
 """
 
 from datetime import datetime
@@ -9,7 +9,7 @@ from typing import Final
 
 from engine.journal.moment import to_micros
 from engine.journal.read.streams import EVERYTHING
-from engine.journal.state.tallying import DAY, MINUTE
+from engine.journal.state.counters import DAY, MINUTE
 from engine.sqlite import Connection
 
 # The lowest number of a time and the number after its highest.

@@ -1,4 +1,4 @@
-"""Bulk runs: which entries one covers, how far it has come, and what became of each; functions on the writer's rooms.
+"""Bulk replays: what one covers, how far it has come, and what became of each entry; functions on the writer's rooms.
 
     filling --all entries are there--> running --stopped by somebody--> stopped --resumed--> running --> done
 
@@ -213,7 +213,7 @@ def take_up(rooms: Rooms, run: Run, items: Sequence[Item], at: datetime) -> None
     Those of a patient of whom something newer is being delivered just now are left for the next time.
     """
     asked = Asked(run.by, at, run.number, force=run.force, bound=run.bound)
-    busy = {item.seq for item in items if not item.refusal and rooms.acts.is_busy(item.seq)}
+    busy = {item.seq for item in items if not item.refusal and rooms.operations.is_busy(item.seq)}
     marks = [(_taken(rooms, run, item, asked), run.number, item.seq) for item in items if item.seq not in busy]
     rooms.connection.executemany(MARK, marks)
 
@@ -224,11 +224,11 @@ def _taken(rooms: Rooms, run: Run, item: Item, asked: Asked) -> str:
         return f"{REFUSED}: {item.refusal}"
     try:
         if item.judged is not None:
-            rooms.acts.admit(item.seq, item.judged, asked._replace(force=False))
+            rooms.operations.admit(item.seq, item.judged, asked._replace(force=False))
         elif run.kind is RunKind.RELEASE:
-            rooms.acts.release(item.seq, destinations, asked)
+            rooms.operations.release(item.seq, destinations, asked)
         else:
-            rooms.acts.replay(item.seq, destinations, asked, item.give)
+            rooms.operations.replay(item.seq, destinations, asked, item.give)
     except (ForbiddenMoveError, UnknownEntryError) as error:
         return f"{REFUSED}: {error}"
     return UNDER_WAY

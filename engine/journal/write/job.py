@@ -1,4 +1,4 @@
-"""What is asked of the writer, one operation at a time, and what it is carried out with."""
+"""Jobs of the writer: what is asked of it, one at a time, and what it is carried out with."""
 
 from collections.abc import Mapping
 from enum import IntEnum
@@ -7,8 +7,8 @@ from typing import Any, Final, NamedTuple
 from engine.journal.claim.claiming import Claims
 from engine.journal.entry import AckOutcome
 from engine.journal.file.sealing import Sealing
-from engine.journal.state.tallying import ANSWERED
-from engine.journal.write.operations import Acts
+from engine.journal.state.counters import ANSWERED
+from engine.journal.write.operations import Operations
 from engine.sqlite import Connection
 
 ACKNOWLEDGE: Final = """
@@ -28,7 +28,7 @@ class Kind(IntEnum):
     CLOSE = 6
 
 
-class Operation(NamedTuple):
+class Job(NamedTuple):
     """One thing asked of the writer; `future` belongs to the event loop and is only handed back."""
 
     kind: Kind
@@ -37,15 +37,15 @@ class Operation(NamedTuple):
 
 
 class Rooms(NamedTuple):
-    """What works on the connection, for operations of kind ACT and LOOK."""
+    """What works on the connection, for jobs of kind ACT and LOOK."""
 
     connection: Connection
     claims: Claims
-    acts: Acts
+    operations: Operations
     sealing: Sealing | None = None
 
 
-Result = tuple[Operation, Any, BaseException | None]
+Result = tuple[Job, Any, BaseException | None]
 
 
 def acknowledge(rooms: Rooms, outcomes: Mapping[AckOutcome, str], sent: str) -> None:

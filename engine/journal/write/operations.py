@@ -55,7 +55,7 @@ JUDGED_ANEW: Final = "judged-anew"
 
 
 class Asked(NamedTuple):
-    """Who asked for an act and when, in which bulk run (0 for none), and whether older data may go over newer.
+    """Who asked for an operation and when, in which bulk run (0 for none), and whether older data may go over newer.
 
     `bound`: the newest entry when a run began, 0 outside of one; what came in later is never gone over.
     """
@@ -84,10 +84,10 @@ class _Entry(NamedTuple):
     whole: bool
 
 
-class Acts:
-    """Carries out operators' acts; lives in the writer thread, inside its transactions.
+class Operations:
+    """Carries out operators' operations on entries; lives in the writer thread, inside its transactions.
 
-    An act that raises has changed nothing: everything is checked before the first write.
+    An operation that raises has changed nothing: everything is checked before the first write.
     """
 
     def __init__(

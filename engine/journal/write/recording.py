@@ -11,7 +11,7 @@ from engine.journal.claim.lanes import Lanes
 from engine.journal.entry import NewEntry, Recorded, State
 from engine.journal.file.sealing import Sealing, message_at
 from engine.journal.moment import optional_micros, to_micros
-from engine.journal.state.tallying import NOTE, Arrivals
+from engine.journal.state.counters import NOTE, Arrivals
 from engine.sqlite import Connection
 
 REUSED: Final = "control-id-reused"

@@ -9,8 +9,8 @@ from engine.journal.claim.claiming import Claims, Out
 from engine.journal.entry import UNFINISHED, Intent, Settlement, State, check_move
 from engine.journal.file.sealing import Sealing, answer_at, plan_at, request_at
 from engine.journal.moment import optional_micros, to_micros
+from engine.journal.state.counters import NOTE, count_ends, notes_of
 from engine.journal.state.memory import remember
-from engine.journal.state.tallying import NOTE, count_ends, notes_of
 from engine.sqlite import Connection
 
 LAST: Final = "SELECT COALESCE(MAX(id), 0) FROM attempt"

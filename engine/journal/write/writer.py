@@ -23,8 +23,8 @@ from engine.journal.claim.lanes import Lanes
 from engine.journal.file.database import LOG_PAGES, PAGE_BYTES, open_writer, shrink
 from engine.journal.file.reserve import DiskReserve
 from engine.journal.file.sealing import Sealing, sealing_of
-from engine.journal.write.job import Kind, Operation, Result, Rooms
-from engine.journal.write.operations import Acts
+from engine.journal.write.job import Job, Kind, Result, Rooms
+from engine.journal.write.operations import Operations
 from engine.journal.write.recording import Recording
 from engine.journal.write.settling import Settling
 from engine.sqlite import is_busy, is_disk_error, is_full
@@ -60,16 +60,16 @@ class Writer:
         self._reserve = reserve
         self._answer = answer
         self._failed = failed
-        self._inbox: SimpleQueue[list[Operation]] = SimpleQueue()
-        self._waiting: deque[Operation] = deque()
-        self._under_way: list[Operation] = []
+        self._inbox: SimpleQueue[list[Job]] = SimpleQueue()
+        self._waiting: deque[Job] = deque()
+        self._under_way: list[Job] = []
         self._rolled_back = False
         self._uncommitted: set[Kind] = set()
         self._times_full = 0
         self.commits = self.operations = 0
         self.thread = threading.Thread(target=self._live, name="journal", daemon=True)
 
-    def put(self, operations: list[Operation]) -> None:
+    def put(self, operations: list[Job]) -> None:
         """Hand operations over; may be called from any thread."""
         self._inbox.put(operations)
 
@@ -103,8 +103,8 @@ class Writer:
         self._lanes = Lanes(connection, self._claims.joined, sealing)
         self._recording = Recording(connection, self._lanes, sealing)
         self._settling = Settling(connection, self._claims, sealing)
-        acts = Acts(connection, self._lanes, self._claims, self._recording, sealing)
-        self._rooms = Rooms(connection, self._claims, acts, sealing)
+        operations = Operations(connection, self._lanes, self._claims, self._recording, sealing)
+        self._rooms = Rooms(connection, self._claims, operations, sealing)
         connection.execute("BEGIN IMMEDIATE")
         self._claims.recover()
         connection.execute("COMMIT")
@@ -127,7 +127,7 @@ class Writer:
         self._run(batch)
         return True
 
-    def _close(self, closing: Operation) -> None:
+    def _close(self, closing: Job) -> None:
         """Move all into the file, as far as disk and readers let us; what could not be written says so."""
         self._tidy()
         self._connection.close()
@@ -145,9 +145,9 @@ class Writer:
             if block and not self._waiting:
                 self._while_full(self._commit)
 
-    def _batch(self) -> list[Operation]:
+    def _batch(self) -> list[Job]:
         """Take what fits into one transaction, in order of arrival; CLOSE ends it."""
-        batch: list[Operation] = []
+        batch: list[Job] = []
         messages = 0
         while self._waiting and len(batch) < MOST_OPERATIONS:
             kind = self._waiting[0].kind
@@ -159,7 +159,7 @@ class Writer:
                 break
         return batch
 
-    def _run(self, batch: list[Operation]) -> None:
+    def _run(self, batch: list[Job]) -> None:
         """Carry a batch out in one transaction; if one operation spoils it, each in a transaction of its own."""
         batch, refused = self._admit(batch)
         if refused:
@@ -173,7 +173,7 @@ class Writer:
             return
         self._answer(results)
 
-    def _admit(self, batch: list[Operation]) -> tuple[list[Operation], list[Result]]:
+    def _admit(self, batch: list[Job]) -> tuple[list[Job], list[Result]]:
         size = sum(len(one.argument.raw) for one in batch if one.kind is Kind.RECORD)
         if not size:
             return batch, []
@@ -204,7 +204,7 @@ class Writer:
                 raise
             self._roll_back()
 
-    def _transact(self, batch: list[Operation]) -> list[Result]:
+    def _transact(self, batch: list[Job]) -> list[Result]:
         kinds = {operation.kind for operation in batch}
         try:
             if not self._connection.in_transaction:
@@ -252,8 +252,8 @@ class Writer:
         self._rolled_back = True
         self._claims.withdrawn()
 
-    def _carry_out(self, batch: list[Operation]) -> list[Result]:
-        by_kind: tuple[list[Operation], ...] = ([], [], [], [], [], [])
+    def _carry_out(self, batch: list[Job]) -> list[Result]:
+        by_kind: tuple[list[Job], ...] = ([], [], [], [], [], [])
         for operation in batch:
             by_kind[operation.kind].append(operation)
         records, intents, settlements, acts, looks, claims = by_kind
@@ -275,7 +275,7 @@ class Writer:
             fault.point("F08")
         return results
 
-    def _spoiled(self, batch: list[Operation], error: Exception) -> None:
+    def _spoiled(self, batch: list[Job], error: Exception) -> None:
         if is_busy(error):
             self._busy(batch, error)
         elif is_full(error):
@@ -288,14 +288,14 @@ class Writer:
             for operation in batch:
                 self._run([operation])
 
-    def _busy(self, batch: list[Operation], error: Exception) -> None:
+    def _busy(self, batch: list[Job], error: Exception) -> None:
         """Refuse what is new; what was accepted before is tried until the lock is free."""
         refusal = JournalError("another program holds the journal's lock: end it")
         refusal.__cause__ = error
         self._answer([(one, None, refusal) for one in batch if one.kind is Kind.RECORD])
         self._waiting.extendleft(one for one in reversed(batch) if one.kind is not Kind.RECORD)
 
-    def _full(self, batch: list[Operation], error: Exception) -> None:
+    def _full(self, batch: list[Job], error: Exception) -> None:
         """Refuse what is new, and make room for the outcomes: first from the log, then from the reserve; then wait."""
         refusal = DiskReserveError()
         refusal.__cause__ = error

@@ -121,7 +121,7 @@ async def _serve(files: Files, where: Doorway, listening: socket.socket, stop: a
         indexed(files.data),
     ):
         await _note_insecure(engine, trail)
-        _log.info("started", pid=os.getpid(), count=len(engine.doors.intakes))
+        _log.info("started", pid=os.getpid(), count=len(engine.listeners.intakes))
         waits = [loop.create_task(stop.wait()), loop.create_task(engine.failed.wait())]
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         for wait in waits:

@@ -23,14 +23,14 @@ from engine.journal.read.backlog import left_of_channel
 from engine.ops.access.role import Permission
 from engine.ops.operations.act import Act, Actor, Given
 from engine.pipeline.engine import Engine
-from engine.pipeline.inbound.counters import Tally
+from engine.pipeline.inbound.counters import Counters
 
 
 async def _alive(engine: Engine, _actor: Actor, _given: Given) -> Any:
     return {
         "channels": {
             name: {"address": door.host, "port": door.port, "connections": door.connections}
-            for name, door in engine.doors.open.items()
+            for name, door in engine.listeners.open.items()
         },
         "destinations": {name: str(dispatch.pace.breaker.gate) for name, dispatch in engine.dispatches.items()},
     }
@@ -42,7 +42,7 @@ async def _list(engine: Engine, _actor: Actor, _given: Given) -> Any:
 
 async def _start(engine: Engine, _actor: Actor, given: Given) -> Any:
     name = _named(engine, given)
-    await engine.doors.start(engine.feeds[name].channel)
+    await engine.listeners.start(engine.feeds[name].channel)
     return shown(engine, name)
 
 
@@ -55,7 +55,7 @@ async def _stop(engine: Engine, actor: Actor, given: Given) -> Any:
 async def _drain(engine: Engine, actor: Actor, given: Given) -> Any:
     """Stop a channel and say what is left; asked again, it only says that."""
     name = _named(engine, given)
-    if name not in engine.doors.stopped:
+    if name not in engine.listeners.stopped:
         await _stopped(engine, name, actor)
     left = await asyncio.to_thread(left_of_channel, engine.files.data, name, tuple(engine.dispatches))
     return shown(engine, name) | {"unfinished": left}
@@ -65,7 +65,7 @@ async def _stopped(engine: Engine, name: str, actor: Actor) -> None:
     """Stop a channel; one that acknowledges on delivery is given the time that its answers may take."""
     acknowledge = engine.feeds[name].channel.acknowledge
     patience = acknowledge.within_seconds if acknowledge.when == "delivered" else 0.0
-    await engine.doors.stop(name, engine.now(), actor.name, patience)
+    await engine.listeners.stop(name, engine.now(), actor.name, patience)
 
 
 async def _allow_merge(engine: Engine, _actor: Actor, given: Given) -> Any:
@@ -88,11 +88,15 @@ async def _metrics(_engine: Engine, _actor: Actor, _given: Given) -> Any:
 def shown(engine: Engine, name: str) -> dict[str, Any]:
     """Return one channel of a running engine as plain values."""
     channel = engine.feeds[name].channel
-    door, stopped, held = engine.doors.open.get(name), engine.doors.stopped.get(name), engine.merges.held.get(name)
-    tally = engine.tallies.get(name) or Tally()
+    door, stopped, held = (
+        engine.listeners.open.get(name),
+        engine.listeners.stopped.get(name),
+        engine.merges.held.get(name),
+    )
+    counters = engine.counters.get(name) or Counters()
     return {
         "channel": name,
-        "state": "stopped" if stopped else "listening" if name in engine.doors.intakes else "closed",
+        "state": "stopped" if stopped else "listening" if name in engine.listeners.intakes else "closed",
         "since": time_of(stopped.since if stopped else None),
         "by": stopped.by if stopped else "",
         "mode": str(channel.mode),
@@ -100,10 +104,10 @@ def shown(engine: Engine, name: str) -> dict[str, Any]:
         "port": door.port if door else 0,
         "http": channel.listen.http.path if channel.listen.http else "",
         "connections": door.connections if door else 0,
-        "messages": tally.messages,
-        "refused": tally.refused,
-        "duplicates": tally.duplicates,
-        "last_received_at": time_of(tally.last_at),
+        "messages": counters.messages,
+        "refused": counters.refused,
+        "duplicates": counters.duplicates,
+        "last_received_at": time_of(counters.last_at),
         "merges_held": {"source": held.source, "since": time_of(held.since)} if held else None,
         "mapping": channel.mapping,
         "contact": channel.contact,

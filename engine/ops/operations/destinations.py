@@ -55,7 +55,7 @@ def _one(engine: Engine, name: str, backlog: Backlog) -> dict[str, Any]:
     return {
         "destination": name,
         "state": str(dispatch.condition),
-        "reason": pause.reason if pause else dispatch.conduct.failing,
+        "reason": pause.reason if pause else dispatch.health.failing,
         "detail": pause.detail if pause else "",
         "since": time_of(pause.since if pause else None),
         "by": pause.by if pause else "",

@@ -37,9 +37,9 @@ from engine.ops.access.role import Permission
 from engine.ops.operations.act import Act, Actor, Given
 from engine.ops.request import entry_in, text_in
 from engine.pipeline.engine import Engine
-from engine.pipeline.outbound.shadow import told
+from engine.pipeline.outbound.shadow import to_json
 from engine.pipeline.repair import choosing, editing
-from engine.pipeline.repair.dry_run import Rehearsed, rehearse
+from engine.pipeline.repair.dry_run import EntryDryRun, dry_run
 
 MOST_REASON: Final = 1_000
 NEXT_STEP: Final = "the original is unfinished and goes before it: release or discard it"
@@ -52,16 +52,18 @@ SETTLED: Final = (
 
 async def _replay(engine: Engine, actor: Actor, given: Given) -> Any:
     force, destination = bool(given.get("force")), text_in(given, "destination")
-    return {"destinations": await engine.desk.replay(entry_in(given), destination, force=force, by=actor.name)}
+    return {
+        "destinations": await engine.entry_operations.replay(entry_in(given), destination, force=force, by=actor.name)
+    }
 
 
 async def _release(engine: Engine, actor: Actor, given: Given) -> Any:
     force = bool(given.get("force"))
-    return {"destinations": await engine.desk.release(entry_in(given), force=force, by=actor.name)}
+    return {"destinations": await engine.entry_operations.release(entry_in(given), force=force, by=actor.name)}
 
 
 async def _retry(engine: Engine, actor: Actor, given: Given) -> Any:
-    return {"destinations": await engine.desk.retry(entry_in(given), by=actor.name)}
+    return {"destinations": await engine.entry_operations.retry(entry_in(given), by=actor.name)}
 
 
 async def _discard(engine: Engine, actor: Actor, given: Given) -> Any:
@@ -73,14 +75,14 @@ async def _discard(engine: Engine, actor: Actor, given: Given) -> Any:
 async def _rehearse(engine: Engine, _actor: Actor, given: Given) -> Any:
     seq = entry_in(given)
     raw = await _edited_in(engine, given) if "message" in given or "set" in given else None
-    return rehearsed(seq, await rehearse(engine.desk, seq, text_in(given, "destination"), raw))
+    return rehearsed(seq, await dry_run(engine.entry_operations, seq, text_in(given, "destination"), raw))
 
 
 async def _edit(engine: Engine, actor: Actor, given: Given) -> Any:
     seq, force = entry_in(given), bool(given.get("force"))
     discard = _reason_in(given, "the original is discarded") if given.get("discard_original") else ""
     raw = await _edited_in(engine, given)
-    made = await editing.edit(engine.desk, seq, raw, by=actor.name, force=force, discard=discard)
+    made = await editing.edit(engine.entry_operations, seq, raw, by=actor.name, force=force, discard=discard)
     return {
         "entry": made.seq,
         "parent": seq,
@@ -93,7 +95,7 @@ async def _edit(engine: Engine, actor: Actor, given: Given) -> Any:
 
 async def _matches(engine: Engine, _actor: Actor, given: Given) -> Any:
     seq = entry_in(given)
-    asked = await choosing.ask(engine.desk, seq, text_in(given, "destination"))
+    asked = await choosing.ask(engine.entry_operations, seq, text_in(given, "destination"))
     return {
         "entry": seq,
         "destination": asked.destination,
@@ -109,10 +111,10 @@ async def _resolve(engine: Engine, actor: Actor, given: Given) -> Any:
     if not named:
         raise UsageError("name the Patient that it is, by its id at the server: --patient ID")
     seq, destination = entry_in(given), text_in(given, "destination")
-    return {"destinations": await choosing.resolve(engine.desk, seq, destination, named, by=actor.name)}
+    return {"destinations": await choosing.resolve(engine.entry_operations, seq, destination, named, by=actor.name)}
 
 
-def rehearsed(seq: int, found: Rehearsed) -> dict[str, Any]:
+def rehearsed(seq: int, found: EntryDryRun) -> dict[str, Any]:
     """Return a rehearsal as the REHEARSAL of this module."""
     findings = [f"{one.code.value} {one.reason} {' '.join(one.locations)}".rstrip() for one in found.findings]
     return {
@@ -120,7 +122,8 @@ def rehearsed(seq: int, found: Rehearsed) -> dict[str, Any]:
         "differences": [_change(one) for one in found.changes],
         "refused": {"reason": found.reason, "findings": findings} if found.reason or findings else None,
         "destinations": [
-            {"destination": name, "overtaken": name in found.overtaken, **told(one)} for name, one in found.told.items()
+            {"destination": name, "overtaken": name in found.overtaken, **to_json(one)}
+            for name, one in found.by_destination.items()
         ],
     }
 
@@ -132,9 +135,9 @@ async def _edited_in(engine: Engine, given: Given) -> bytes:
         raise UsageError('`set` must be of the form {"PID-5.1": "text"}')
     if bool(message) == bool(changes):
         raise UsageError("give the whole message, or the parts to set: --file FILE, or --set PID-5.1=TEXT")
-    view = await engine.desk.entry(entry_in(given))
+    view = await engine.entry_operations.entry(entry_in(given))
     try:
-        return editing.bytes_of(view, engine.desk.feed(view.row.channel), message, changes)
+        return editing.bytes_of(view, engine.entry_operations.feed(view.row.channel), message, changes)
     except EditError as error:
         raise UsageError(str(error)) from error
 

@@ -46,7 +46,7 @@ async def _release(engine: Engine, actor: Actor, given: Given) -> Any:
     named = {name: given[name] for name in allowed if given.get(name)}
     selection = selection_in(named, state=State.HELD)
     if selection.destination:
-        engine.desk.dispatch(selection.destination)
+        engine.entry_operations.dispatch(selection.destination)
     found = await asyncio.to_thread(select, engine.files.data, selection)
     return await begun(engine, actor, {**named, "rate": given.get("rate")}, RunKind.RELEASE, found)
 

@@ -66,20 +66,20 @@ async def _start(engine: Engine, actor: Actor, given: Given) -> Any:
 
 
 async def _progress(engine: Engine, _actor: Actor, given: Given) -> Any:
-    return shown(await engine.replays.show(run_in(given)))
+    return shown(await engine.bulk_replays.show(run_in(given)))
 
 
 async def _list(engine: Engine, _actor: Actor, given: Given) -> Any:
     limit = number_in(given, "limit", 50, 1, MOST_RUNS)
-    return [shown(run) for run in await engine.replays.listed(limit)]
+    return [shown(run) for run in await engine.bulk_replays.listed(limit)]
 
 
 async def _stop(engine: Engine, _actor: Actor, given: Given) -> Any:
-    return shown(await engine.replays.stop(run_in(given)))
+    return shown(await engine.bulk_replays.stop(run_in(given)))
 
 
 async def _resume(engine: Engine, _actor: Actor, given: Given) -> Any:
-    return shown(await engine.replays.resume(run_in(given)))
+    return shown(await engine.bulk_replays.resume(run_in(given)))
 
 
 async def begun(engine: Engine, actor: Actor, given: Given, kind: RunKind, found: Selected) -> dict[str, Any]:
@@ -97,7 +97,7 @@ async def begun(engine: Engine, actor: Actor, given: Given, kind: RunKind, found
         0, kind, actor.name, asked, text_in(given, "destination"), bool(given.get("force")), _rate_in(given),
         RunState.FILLING, now(), None, 0, {},
     )  # fmt: skip
-    return shown(await engine.replays.start(run, found.seqs))
+    return shown(await engine.bulk_replays.start(run, found.seqs))
 
 
 def shown(run: Run) -> dict[str, Any]:
@@ -141,7 +141,7 @@ def selection_in(given: Given, *, state: State | None = None) -> Selection:
 async def _selected(engine: Engine, given: Given) -> Selected:
     selection = selection_in(given)
     if selection.destination:
-        engine.desk.dispatch(selection.destination)
+        engine.entry_operations.dispatch(selection.destination)
     return await asyncio.to_thread(select, engine.files.data, selection)
 
 

@@ -26,8 +26,8 @@ def summed(entries: Iterable[Shadowed]) -> Grouping:
     """Sum entries up; those differ that would write or not be delivered."""
     found = Grouping()
     for entry in entries:
-        told = list(_told(entry.told))
-        differing = any(one.kind is not Kind.END for one in told) or entry.told.get("verdict") != "delivered"
+        told = list(_told(entry.dry_run))
+        differing = any(one.kind is not Kind.END for one in told) or entry.dry_run.get("verdict") != "delivered"
         found.add(f"entry {entry.seq}", told, differing=differing)
     return found
 

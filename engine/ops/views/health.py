@@ -46,9 +46,9 @@ def metrics() -> tuple[int, str]:
 
 
 def _door(engine: Engine, name: str) -> str:
-    if name in engine.doors.stopped:
+    if name in engine.listeners.stopped:
         return "stopped"
-    return "listening" if name in engine.doors.intakes else "closed"
+    return "listening" if name in engine.listeners.intakes else "closed"
 
 
 async def _journal(engine: Engine) -> str:

@@ -24,7 +24,7 @@ from engine.ops.web.look import Look
 from engine.ops.web.refusal import RefusedRequestError
 from engine.ops.web.route import Route
 from engine.pipeline.engine import Engine
-from engine.pipeline.post import PostDoors
+from engine.pipeline.post import HttpIntake
 
 
 @dataclass(slots=True)
@@ -37,7 +37,7 @@ class Desk:
     clock: Callable[[], datetime]
     routes: tuple[Route, ...]
     cookies: Cookies
-    posts: PostDoors
+    posts: HttpIntake
     exposed: bool
     look: Look = field(default_factory=Look)
     searches: Searches = field(default_factory=Searches)

@@ -18,7 +18,7 @@ from engine.ops.web.history import keep
 from engine.ops.web.server import Doorway, serving
 from engine.ops.web.table import ROUTES
 from engine.pipeline.engine import Engine, now
-from engine.pipeline.post import PostDoors
+from engine.pipeline.post import HttpIntake
 
 _log = telemetry.logger()
 
@@ -29,7 +29,7 @@ async def pages(
 ) -> AsyncIterator[None]:
     """Serve the operators' pages of an engine on a bound socket until closed."""
     host, port = listening.getsockname()[:2]
-    desk = Desk(engine, acts, access, now, ROUTES, Cookies(port, where.tls), PostDoors(engine), where.exposed)
+    desk = Desk(engine, acts, access, now, ROUTES, Cookies(port, where.tls), HttpIntake(engine), where.exposed)
     samples = asyncio.create_task(keep(desk.history, now, lambda: _oldest(engine), desk.stopping))
     try:
         async with serving(App(desk, where.names, where.allow), where, listening, desk.stopping):

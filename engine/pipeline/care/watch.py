@@ -30,7 +30,7 @@ from engine.pipeline.alerts.rules import (
     conditions,
 )
 from engine.pipeline.engine import Engine
-from engine.pipeline.inbound.counters import Tally
+from engine.pipeline.inbound.counters import Counters
 from engine.receive.tls import ends_of
 
 LOOK_SECONDS: Final = 10.0
@@ -124,27 +124,27 @@ class Watch:
         """Take up what is known of the weeks before, and who was seen on which channel."""
         self._hours = await asyncio.to_thread(alerting.traffic, self._engine.files.data, now)
         for name, names in (await self._engine.journal.read(alerting.seen)).items():
-            tally = self._engine.tallies.setdefault(name, Tally())
-            tally.sights = [sight for sight in tally.sights if (sight.kind, sight.name) not in names]
-            tally.names |= names
+            counters = self._engine.counters.setdefault(name, Counters())
+            counters.sights = [sight for sight in counters.sights if (sight.kind, sight.name) not in names]
+            counters.names |= names
         self._began = True
 
     def _count_traffic(self, now: datetime) -> None:
         hour = alerting.hour_of(now)
-        for name, tally in self._engine.tallies.items():
+        for name, counters in self._engine.counters.items():
             memory, hours = self._channels.setdefault(name, _Memory()), self._hours.setdefault(name, {})
-            grown, memory.counted = tally.messages - memory.counted, tally.messages
+            grown, memory.counted = counters.messages - memory.counted, counters.messages
             if grown:
                 hours[hour] = hours.get(hour, 0) + grown
 
     async def _sights(self, now: datetime) -> list[Condition]:
         """Return what was seen for the first time; the first source of a channel is taken for its own."""
         found: list[Condition] = []
-        for channel, tally in self._engine.tallies.items():
-            sights, tally.sights = tally.sights, []
+        for channel, counters in self._engine.counters.items():
+            sights, counters.sights = counters.sights, []
             if not sights:
                 continue
-            first = len([one for one in tally.names if one[0] == "source"]) == len(
+            first = len([one for one in counters.names if one[0] == "source"]) == len(
                 [one for one in sights if one.kind == "source"]
             )
             rows = [(channel, one.kind, one.name) for one in sights if one.kind != "lane"]
@@ -189,20 +189,20 @@ class Watch:
 
     def _channel(self, name: str, channel: Channel, now: datetime) -> ChannelFacts:
         engine, memory = self._engine, self._channels.setdefault(name, _Memory())
-        tally = engine.tallies.get(name) or Tally()
-        door = engine.doors.open.get(name)
-        if door is None or door.connections:
+        counters = engine.counters.get(name) or Counters()
+        listening = engine.listeners.open.get(name)
+        if listening is None or listening.connections:
             memory.lonely_since = None
         elif memory.lonely_since is None:
-            memory.lonely_since = now if tally.last_at else engine.started_at
+            memory.lonely_since = now if counters.last_at else engine.started_at
         return ChannelFacts(
-            name in engine.doors.intakes,
-            name in engine.doors.stopped,
-            door.connections if door else 0,
+            name in engine.listeners.intakes,
+            name in engine.listeners.stopped,
+            listening.connections if listening else 0,
             memory.lonely_since,
-            tally.last_at or engine.started_at,
-            tally.last_at is not None,
-            memory.window.share(now, tally.refused, tally.messages),
+            counters.last_at or engine.started_at,
+            counters.last_at is not None,
+            memory.window.share(now, counters.refused, counters.messages),
             *engine.merges.limit(channel).used(now),
             name in engine.merges.held,
             self._hours.get(name, {}),
@@ -211,10 +211,10 @@ class Watch:
 
     def _destination(self, name: str, backlog: Backlog, now: datetime) -> DestinationFacts:
         dispatch = self._engine.dispatches[name]
-        conduct = dispatch.conduct
-        share = self._destinations.setdefault(name, Window()).share(now, conduct.failures, conduct.settled)
+        health = dispatch.health
+        share = self._destinations.setdefault(name, Window()).share(now, health.failures, health.settled)
         pause, down = self._engine.pauses.of(name), dispatch.pace.down_seconds()
-        return DestinationFacts(pause, conduct.failing, backlog, share, down)
+        return DestinationFacts(pause, health.failing, backlog, share, down)
 
     def _certificates(self, channel: Channel, memory: _Memory, now: datetime) -> tuple[tuple[Path, datetime], ...]:
         tls = channel.listen.mllp.tls if channel.listen.mllp else None

@@ -1,4 +1,4 @@
-"""Tallies: what came in by one channel since the start, for lists, pages and alerts; nothing of a patient."""
+"""Counters: what came in by one channel since the start, for lists, pages and alerts; nothing of a patient."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -20,7 +20,7 @@ class Sight:
 
 
 @dataclass(slots=True)
-class Tally:
+class Counters:
     """Counters of one channel; `names` are the sources and authorities known so far, `sights` what is new of them.
 
     A source is MSH-3|MSH-4; an authority, the system that was made of a CX.4 which the channel does not list.
@@ -57,6 +57,3 @@ class Tally:
         if len(self.names) < MOST_NAMES:
             self.names.add((kind, name))
             self.sights.append(Sight(kind, name, seq))
-
-
-Tallies = dict[str, Tally]

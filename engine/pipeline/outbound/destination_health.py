@@ -21,7 +21,7 @@ class Condition(StrEnum):
     OPEN = "open"
 
 
-class Conduct:
+class DestinationHealth:
     """Counts one destination's deliveries.
 
     `failing` is why the destination as a whole cannot be used (token, permission, TLS), empty while it can; it is

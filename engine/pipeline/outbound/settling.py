@@ -116,12 +116,12 @@ def _plan_of(verdict: Verdict, plan: Plan | None) -> bytes:
     """Return the plan to keep: of what ended otherwise than delivered.
 
     A delivered entry shows it in its requests, and its bytes give it again under the mapping whose hash is kept. One
-    that was only rehearsed has the rehearsal beside its plan.
+    that was a dry run (shadow) has its result beside its plan.
     """
     if plan is None or verdict.kind is VerdictKind.DELIVERED:
         return b""
     written = orjson.dumps(plan, default=_plain)
-    return written[:-1] + b',"rehearsal":' + verdict.told + b"}" if verdict.told else written
+    return written[:-1] + b',"rehearsal":' + verdict.dry_run + b"}" if verdict.dry_run else written
 
 
 def _plain(value: Any) -> Any:

@@ -1,10 +1,10 @@
-"""Shadow: a channel beside an old interface, whose entries are rehearsed and never delivered (`mode: shadow`)."""
+"""Shadow: a channel beside an old interface, whose entries are dry runs and never delivered (`mode: shadow`)."""
 
 from typing import Any, Final
 
 import orjson
 
-from engine.deliver.dry_run import Rehearsal
+from engine.deliver.dry_run import DryRun
 from engine.deliver.verdict import Verdict, VerdictKind
 
 SHADOW: Final = "shadow"
@@ -15,21 +15,21 @@ _NOTES: Final = {
 }
 
 
-def shadowed(rehearsal: Rehearsal) -> Verdict:
-    """Return the verdict on an entry that was rehearsed: filtered, with all that the rehearsal told, or tried again.
+def shadowed(dry_run: DryRun) -> Verdict:
+    """Return the verdict on a dry run of an entry in shadow: filtered, with all that it found, or a retry.
 
     A server that cannot be asked is asked again, as for a delivery.
     """
-    verdict = rehearsal.verdict
+    verdict = dry_run.verdict
     if verdict.kind is VerdictKind.RETRY:
         return verdict
     notes = (f"{_NOTES[verdict.kind]} {verdict.reason}", *verdict.notes)
-    return Verdict(VerdictKind.FILTERED, "shadow", notes, told=orjson.dumps(told(rehearsal)))
+    return Verdict(VerdictKind.FILTERED, "shadow", notes, dry_run=orjson.dumps(to_json(dry_run)))
 
 
-def told(rehearsal: Rehearsal) -> dict[str, Any]:
-    """Return a rehearsal as plain JSON."""
-    verdict = rehearsal.verdict
+def to_json(dry_run: DryRun) -> dict[str, Any]:
+    """Return a dry run as plain JSON."""
+    verdict = dry_run.verdict
     return {
         "verdict": str(verdict.kind),
         "reason": verdict.reason,
@@ -42,10 +42,10 @@ def told(rehearsal: Rehearsal) -> dict[str, Any]:
                 "body": call.body,
                 "changes": call.changes,
             }
-            for call in rehearsal.calls
+            for call in dry_run.calls
         ],
         "differences": [
             {"resource": one.resource, "path": one.path, "before": one.before, "after": one.after}
-            for one in rehearsal.differences
+            for one in dry_run.differences
         ],
     }

@@ -1,4 +1,4 @@
-"""Bulk runs carried out: the engine takes entries up at the asked rate, whoever asked may go; a restart goes on."""
+"""Bulk replays: the engine takes entries up at the asked rate, whoever asked may go; a restart goes on."""
 
 import asyncio
 import contextlib
@@ -11,7 +11,7 @@ from engine.errors import ForbiddenMoveError, JournalError, place_of
 from engine.journal.entry import State
 from engine.journal.write import bulk_replay
 from engine.journal.write.bulk_replay import Item, Next, Run, RunKind, RunState
-from engine.pipeline.repair.entry_operations import Desk, judged_anew
+from engine.pipeline.repair.entry_operations import EntryOperations, judged_anew
 
 MOST_RUNS: Final = 4
 CHUNK: Final = 20_000
@@ -23,22 +23,22 @@ REST_SECONDS: Final = 0.25
 _log = telemetry.logger()
 
 
-class Replays:
-    """The bulk runs of one engine, each a task; what they are is in the journal."""
+class BulkReplays:
+    """The bulk replays of one engine, each a task; what they are is in the journal."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, operations: EntryOperations) -> None:
+        self._operations = operations
         self._tasks: dict[int, asyncio.Task[None]] = {}
 
     async def recall(self) -> None:
         """Go on with what ran when the engine ended."""
-        for number in await self._desk.journal.write(bulk_replay.recall):
+        for number in await self._operations.journal.write(bulk_replay.recall):
             self._go(number)
 
     async def start(self, run: Run, seqs: Sequence[int]) -> Run:
         """Begin a run over entries and return it; ForbiddenMoveError where too many run already."""
         self._check_room()
-        journal = self._desk.journal
+        journal = self._operations.journal
         number = await journal.write(partial(bulk_replay.begin, run=run))
         for at in range(0, len(seqs), CHUNK):
             await journal.write(partial(bulk_replay.fill, run=number, seqs=seqs[at : at + CHUNK]))
@@ -50,7 +50,7 @@ class Replays:
         """Stop a run; what it has taken up goes on. UnknownRunError where there is none."""
         await self.show(number)
         await self._cancel(number)
-        await self._desk.journal.write(partial(bulk_replay.stop, run=number, at=self._desk.clock()))
+        await self._operations.journal.write(partial(bulk_replay.stop, run=number, at=self._operations.clock()))
         return await self.show(number)
 
     async def resume(self, number: int) -> Run:
@@ -60,7 +60,7 @@ class Replays:
             return run
         self._check_room()
         if (
-            not await self._desk.journal.write(partial(bulk_replay.resume, run=number))
+            not await self._operations.journal.write(partial(bulk_replay.resume, run=number))
             and run.state is not RunState.RUNNING
         ):
             raise ForbiddenMoveError(f"run {number} has ended: start another one")
@@ -69,11 +69,13 @@ class Replays:
 
     async def show(self, number: int) -> Run:
         """Return a run; UnknownRunError where there is none."""
-        return await asyncio.to_thread(bulk_replay.look, self._desk.folder, partial(bulk_replay.show, run=number))
+        return await asyncio.to_thread(bulk_replay.look, self._operations.folder, partial(bulk_replay.show, run=number))
 
     async def listed(self, most: int) -> tuple[Run, ...]:
         """Return the newest runs."""
-        return await asyncio.to_thread(bulk_replay.look, self._desk.folder, partial(bulk_replay.listed, most=most))
+        return await asyncio.to_thread(
+            bulk_replay.look, self._operations.folder, partial(bulk_replay.listed, most=most)
+        )
 
     async def close(self) -> None:
         """End the tasks; the next start goes on with the runs."""
@@ -103,38 +105,38 @@ class Replays:
         except Exception as error:  # noqa: BLE001 - a fault of ours ends the run, not the engine; it can be resumed
             _log.error("run broken off", count=number, error=type(error).__name__, point=place_of(error))
             with contextlib.suppress(JournalError):
-                await self._desk.journal.write(partial(bulk_replay.stop, run=number, at=self._desk.clock()))
+                await self._operations.journal.write(partial(bulk_replay.stop, run=number, at=self._operations.clock()))
 
     async def _take_up(self, run: Run) -> None:
-        journal = self._desk.journal
+        journal = self._operations.journal
         most = max(1, round(run.rate * TURN_SECONDS))
         while batch := await journal.read(partial(bulk_replay.upcoming, run=run.number, most=most)):
             items = [await self._item(run, one) for one in batch]
             fault.point("F19")
-            at = self._desk.clock()
+            at = self._operations.clock()
             await journal.act(partial(bulk_replay.take_up, run=run, items=items, at=at))
-            self._desk.wake()
+            self._operations.wake()
             await asyncio.sleep(len(batch) / run.rate)
             await self._settled(run, MOST_MOVING)
         await self._settled(run, 0)
-        await journal.write(partial(bulk_replay.end, run=run.number, at=self._desk.clock()))
+        await journal.write(partial(bulk_replay.end, run=run.number, at=self._operations.clock()))
         _log.info("run ended", count=(await self.show(run.number)).total)
 
     async def _settled(self, run: Run, most: int) -> None:
         """Wait until at most so many entries of a run move; note how the others ended."""
-        while await self._desk.journal.read(partial(bulk_replay.moving, run=run)) > most:  # noqa: ASYNC110 - others settle them
+        while await self._operations.journal.read(partial(bulk_replay.moving, run=run)) > most:  # noqa: ASYNC110 - others settle them
             await asyncio.sleep(REST_SECONDS)
-        await self._desk.journal.write(partial(bulk_replay.settle, run=run))
+        await self._operations.journal.write(partial(bulk_replay.settle, run=run))
 
     async def _item(self, run: Run, one: Next) -> Item:
-        desk = self._desk
+        operations = self._operations
         try:
-            feed = desk.live(one.channel)
+            feed = operations.live(one.channel)
             give = (run.destination,) if run.destination in feed.destinations else ()
             if one.state == State.RECEIVED or run.kind is RunKind.RELEASE:
                 return Item(one.seq, give)
-            return Item(one.seq, judged=judged_anew(await desk.entry(one.seq), feed))
+            return Item(one.seq, judged=judged_anew(await operations.entry(one.seq), feed))
         except (ForbiddenMoveError, JournalError) as error:
-            if desk.journal.failed:
+            if operations.journal.failed:
                 raise
             return Item(one.seq, refusal=str(error))

@@ -13,7 +13,7 @@ from engine.journal.state.memory import choose
 from engine.journal.write.job import Rooms
 from engine.pipeline.inbound.judgement import read_message
 from engine.pipeline.outbound.memory import DestinationMemory
-from engine.pipeline.repair.entry_operations import Desk
+from engine.pipeline.repair.entry_operations import EntryOperations
 
 # Holds that a choice among records of the server can end.
 CHOICES: Final = frozenset(
@@ -39,45 +39,45 @@ class Asked:
     settled: bool = False
 
 
-async def ask(desk: Desk, seq: int, destination: str = "", named: str = "") -> Asked:
+async def ask(operations: EntryOperations, seq: int, destination: str = "", named: str = "") -> Asked:
     """Return the question behind a hold; ForbiddenMoveError where nothing is held that a choice can end.
 
     `named`: the record that somebody chose, to be checked.
     """
-    view = await desk.entry(seq)
+    view = await operations.entry(seq)
     held = _held(view, destination)
-    plan = _plan(desk, view)
-    memory = DestinationMemory(held.destination, desk.journal)
-    async with desk.room:
-        server = desk.dispatch(held.destination).destination
-        question = await server.question(plan, memory, at=desk.clock(), named=named)
+    plan = _plan(operations, view)
+    memory = DestinationMemory(held.destination, operations.journal)
+    async with operations.room:
+        server = operations.dispatch(held.destination).destination
+        question = await server.question(plan, memory, at=operations.clock(), named=named)
         if named or question.left > 1:
             return Asked(held.destination, held.reason, question)
-        # Other than several records can hold it (a visit, another registration): only a rehearsal shows that none does.
-        channel = desk.live(view.row.channel).channel
-        rehearsal = await server.rehearse(plan, memory, at=desk.clock(), channel=channel)
-    settled = rehearsal.verdict.kind is VerdictKind.DELIVERED
+        # Other than several records can hold it (a visit, another registration): only a dry run shows that none does.
+        channel = operations.live(view.row.channel).channel
+        dry_run = await server.dry_run(plan, memory, at=operations.clock(), channel=channel)
+    settled = dry_run.verdict.kind is VerdictKind.DELIVERED
     return Asked(held.destination, held.reason, question, settled)
 
 
-async def resolve(desk: Desk, seq: int, destination: str, named: str, *, by: str) -> int:
+async def resolve(operations: EntryOperations, seq: int, destination: str, named: str, *, by: str) -> int:
     """Keep that an entry's patient is this record of the server, and release the entry; return at how many places.
 
     ForbiddenMoveError: the record is not there, was merged away, or is no match; nothing is held that a choice ends.
     """
-    asked = await ask(desk, seq, destination, named)
+    asked = await ask(operations, seq, destination, named)
     refusal = asked.question.refusal
     if refusal:
         raise ForbiddenMoveError(REFUSALS[refusal].format(named=named))
-    who = desk.asked(by)
+    who = operations.asked(by)
 
     def carry_out(rooms: Rooms) -> int:
-        count = rooms.acts.release(seq, (asked.destination,), who)
+        count = rooms.operations.release(seq, (asked.destination,), who)
         choose(rooms.connection, asked.destination, asked.question.identities, named, rooms.sealing)
         return count
 
-    count = await desk.journal.act(carry_out)
-    desk.wake()
+    count = await operations.journal.act(carry_out)
+    operations.wake()
     return count
 
 
@@ -92,8 +92,8 @@ def _held(view: EntryView, destination: str) -> DeliveryView:
     return found[0]
 
 
-def _plan(desk: Desk, view: EntryView) -> Plan:
-    feed = desk.live(view.row.channel)
+def _plan(operations: EntryOperations, view: EntryView) -> Plan:
+    feed = operations.live(view.row.channel)
     try:
         return feed.mapping.plan(read_message(view.raw, feed.channel))
     except (MappingError, MessageError) as error:

@@ -1,8 +1,8 @@
-"""Rehearsing an entry: what replaying it, or an edit of it, would do at its destinations now; nothing is written."""
+"""The dry run of an entry: what a replay of it, or of an edit, would do at its destinations now; nothing is written."""
 
 from dataclasses import dataclass
 
-from engine.deliver.dry_run import Rehearsal
+from engine.deliver.dry_run import DryRun
 from engine.deliver.verdict import Verdict
 from engine.errors import MappingError
 from engine.fhir.plan import Plan
@@ -15,12 +15,12 @@ from engine.pipeline.feed import Feed
 from engine.pipeline.inbound.judgement import read_message
 from engine.pipeline.outbound.memory import DestinationMemory
 from engine.pipeline.outbound.settling import held
-from engine.pipeline.repair.entry_operations import Desk, judge_bytes
+from engine.pipeline.repair.entry_operations import EntryOperations, judge_bytes
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Rehearsed:
-    """What a replay would do: refused at the door (`reason`, `findings`), or a rehearsal by destination.
+class EntryDryRun:
+    """What a replay would do: refused at the door (`reason`, `findings`), or a dry run by destination.
 
     `changes` are those of an edit. `overtaken`: destinations where something newer was applied, so that it needs force.
     """
@@ -28,29 +28,31 @@ class Rehearsed:
     changes: tuple[FieldChange, ...]
     reason: str
     findings: tuple[Finding, ...]
-    told: dict[str, Rehearsal]
+    by_destination: dict[str, DryRun]
     overtaken: frozenset[str]
 
 
-async def rehearse(desk: Desk, seq: int, destination: str = "", edited: bytes | None = None) -> Rehearsed:
-    """Rehearse an entry, or other bytes in its place; ForbiddenMoveError where there is nothing to rehearse.
+async def dry_run(
+    operations: EntryOperations, seq: int, destination: str = "", edited: bytes | None = None
+) -> EntryDryRun:
+    """Try an entry, or other bytes in its place, without a write; ForbiddenMoveError where there is nothing to try.
 
     At all destinations of its channel, if none is named.
     """
-    view = await desk.entry(seq)
-    feed = desk.feed(view.row.channel)
+    view = await operations.entry(seq)
+    feed = operations.feed(view.row.channel)
     raw = view.raw if edited is None else edited
     judged, entry = judge_bytes(raw, view, feed)
     changes = changes_of(view.raw, raw, feed) if edited is not None else ()
     if entry is None or judged.message is None or judged.state is not State.RECEIVED:
-        return Rehearsed(changes, judged.reason, judged.findings, {}, frozenset())
-    names = (desk.dispatch(destination).name,) if destination else feed.destinations
+        return EntryDryRun(changes, judged.reason, judged.findings, {}, frozenset())
+    names = (operations.dispatch(destination).name,) if destination else feed.destinations
     patients = entry.patients
-    overtaken = await desk.journal.act(
+    overtaken = await operations.journal.act(
         lambda rooms: overtaken_at(rooms.connection, rooms.sealing, seq, patients, names)
     )
-    told = {name: await _at(desk, feed, name, judged.message) for name in names}
-    return Rehearsed(changes, "", (), told, overtaken)
+    found = {name: await _at(operations, feed, name, judged.message) for name in names}
+    return EntryDryRun(changes, "", (), found, overtaken)
 
 
 def changes_of(before: bytes, after: bytes, feed: Feed) -> tuple[FieldChange, ...]:
@@ -58,13 +60,15 @@ def changes_of(before: bytes, after: bytes, feed: Feed) -> tuple[FieldChange, ..
     return differences(read_message(before, feed.channel), read_message(after, feed.channel))
 
 
-async def _at(desk: Desk, feed: Feed, name: str, message: Message) -> Rehearsal:
+async def _at(operations: EntryOperations, feed: Feed, name: str, message: Message) -> DryRun:
     plan = _plan(feed, message)
     if isinstance(plan, Verdict):
-        return Rehearsal(plan)
-    memory = DestinationMemory(name, desk.journal)
-    async with desk.room:
-        return await desk.dispatch(name).destination.rehearse(plan, memory, at=desk.clock(), channel=feed.channel)
+        return DryRun(plan)
+    memory = DestinationMemory(name, operations.journal)
+    async with operations.room:
+        return await operations.dispatch(name).destination.dry_run(
+            plan, memory, at=operations.clock(), channel=feed.channel
+        )
 
 
 def _plan(feed: Feed, message: Message) -> Plan | Verdict:

@@ -12,7 +12,7 @@ from engine.journal.read.views import EntryView
 from engine.pipeline.feed import Feed
 from engine.pipeline.inbound.judgement import read_message
 from engine.pipeline.repair.dry_run import changes_of
-from engine.pipeline.repair.entry_operations import Desk, judge_bytes
+from engine.pipeline.repair.entry_operations import EntryOperations, judge_bytes
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -36,13 +36,15 @@ def bytes_of(view: EntryView, feed: Feed, message: str, changes: Mapping[str, st
     return edited(there, changes)
 
 
-async def edit(desk: Desk, seq: int, raw: bytes, *, by: str, force: bool = False, discard: str = "") -> Edited:
+async def edit(
+    operations: EntryOperations, seq: int, raw: bytes, *, by: str, force: bool = False, discard: str = ""
+) -> Edited:
     """Record other bytes in place of an entry's; with `discard`, why the original ends, if it is unfinished.
 
     ForbiddenMoveError: nothing differs, the door would refuse it, or something newer was applied without `force`.
     """
-    view = await desk.entry(seq)
-    feed = desk.live(view.row.channel)
+    view = await operations.entry(seq)
+    feed = operations.live(view.row.channel)
     changes = changes_of(view.raw, raw, feed)
     if not changes:
         raise ForbiddenMoveError(f"nothing differs from entry {seq}: replay it instead")
@@ -50,9 +52,9 @@ async def edit(desk: Desk, seq: int, raw: bytes, *, by: str, force: bool = False
     if entry is None or judged.state is not State.RECEIVED:
         where = " ".join(place for finding in judged.findings for place in finding.locations)
         raise ForbiddenMoveError(f"the edited message would be {judged.state}: {judged.reason} {where}".rstrip())
-    entry = replace(entry, received_at=desk.clock(), parent=seq, batch="")
-    asked, told = desk.asked(by, force=force), orjson.dumps([change._asdict() for change in changes])
-    recorded = await desk.journal.act(lambda rooms: rooms.acts.edit(seq, entry, told, asked, discard))
-    desk.wake()
+    entry = replace(entry, received_at=operations.clock(), parent=seq, batch="")
+    asked, noted = operations.asked(by, force=force), orjson.dumps([change._asdict() for change in changes])
+    recorded = await operations.journal.act(lambda rooms: rooms.operations.edit(seq, entry, noted, asked, discard))
+    operations.wake()
     ended = discard and view.row.state in UNFINISHED
     return Edited(recorded.seq, recorded.state, changes, State.DISCARDED if ended else view.row.state)

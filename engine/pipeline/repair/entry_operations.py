@@ -1,4 +1,4 @@
-"""The desk: where people's acts on entries meet mapping and destinations; the journal alone cannot judge a message."""
+"""Operations on single entries, where they need mapping or destinations: the journal alone cannot judge a message."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -29,8 +29,8 @@ MOST_AT_ONCE: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
-    """What acts on entries need of a running engine; `room` bounds how many ask servers at once."""
+class EntryOperations:
+    """Operations on entries of a running engine, and what they share; `room` bounds how many ask servers at once."""
 
     folder: Path
     journal: Journal
@@ -87,29 +87,28 @@ class Desk:
         feed = self.live(there.channel)
         if destination:
             self.dispatch(destination)
-        asked = self.asked(by, force=force)
         if there.state == State.RECEIVED:
             named = (destination,) if destination else ()
             give = tuple(name for name in named if name in feed.destinations)
-            count = await self.journal.act(lambda rooms: rooms.acts.replay(seq, named, asked, give))
+            count = await self.journal.replay(seq, force=force, destinations=named, by=by, at=self.clock(), give=give)
         else:
             entry = judged_anew(await self.entry(seq), feed)
-            count = await self.journal.act(lambda rooms: rooms.acts.admit(seq, entry, asked))
+            asked = self.asked(by, force=force)
+            count = await self.journal.act(lambda rooms: rooms.operations.admit(seq, entry, asked))
         self.wake()
         return count
 
     async def release(self, seq: int, *, force: bool, by: str) -> int:
         """Let what is held of an entry be tried again; return at how many destinations."""
         self.live((await self.journal.read(partial(standing, seq=seq))).channel)
-        asked = self.asked(by, force=force)
-        count = await self.journal.act(lambda rooms: rooms.acts.release(seq, (), asked))
+        count = await self.journal.release(seq, force=force, by=by, at=self.clock())
         self.wake()
         return count
 
     async def retry(self, seq: int, *, by: str) -> int:
         """Try at once what waits for its next try, or is held; return at how many destinations."""
         asked = self.asked(by)
-        count = await self.journal.act(lambda rooms: rooms.acts.retry(seq, asked))
+        count = await self.journal.act(lambda rooms: rooms.operations.retry(seq, asked))
         self.wake()
         return count
 

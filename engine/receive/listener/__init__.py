@@ -23,7 +23,7 @@ BACKLOG: Final = 128
 
 
 @dataclass(frozen=True, slots=True)
-class Door:
+class Listener:
     """Where a channel listens, to whom, and within which bounds; an empty `allow` lets in whoever can reach it."""
 
     channel: str
@@ -33,11 +33,11 @@ class Door:
     stall_seconds: float = STALL_SECONDS
 
 
-class Listening:
-    """A door that is open."""
+class OpenListener:
+    """A listener that is open."""
 
-    def __init__(self, door: Door, factory: "Conversations", port: "_Port") -> None:
-        self.door = door
+    def __init__(self, listener: Listener, factory: "Conversations", port: "_Port") -> None:
+        self.listener = listener
         self._factory = factory
         self._port = port
         address: Any = port.getHost()  # type: ignore[no-untyped-call]
@@ -89,31 +89,31 @@ class Listening:
             await stopped.asFuture(asyncio.get_running_loop())
 
 
-async def listen(door: Door, answer: Answer, observe: Observe, *, backlog: int = BACKLOG) -> Listening:
-    """Open a door on the running loop; `answer` is called once per block, in order, and may take its time.
+async def listen(listener: Listener, answer: Answer, observe: Observe, *, backlog: int = BACKLOG) -> OpenListener:
+    """Open a listener on the running loop; `answer` is called once per block, in order, and may take its time.
 
     `observe` hears a short word for everything else that happens: `connected`, `refused-address`, `refused-full`,
     `gave-way`, `refused-certificate`, `tls-failed`, `probe`, `stray-bytes`, `stalled`. StartError says in one line why
     the port cannot be had.
     """
-    if fault.armed() and not is_loopback(door.mllp.host):
-        raise StartError(f"channel {door.channel}: with ENGINE_FAULT set nothing listens beyond loopback")
+    if fault.armed() and not is_loopback(listener.mllp.host):
+        raise StartError(f"channel {listener.channel}: with ENGINE_FAULT set nothing listens beyond loopback")
     reactor = running_reactor()
-    terms = Terms(answer, observe, door.limits, door.mllp.commit_bytes, door.stall_seconds, set())
-    factory = Conversations(terms, door.allow, door.mllp.tls.client_names if door.mllp.tls else {})
+    terms = Terms(answer, observe, listener.limits, listener.mllp.commit_bytes, listener.stall_seconds, set())
+    factory = Conversations(terms, listener.allow, listener.mllp.tls.client_names if listener.mllp.tls else {})
     outer: Any = factory
-    if door.mllp.tls is not None:
-        outer = TlsConversations(Certificates(door.mllp.tls, observe), factory, reactor)
-    port = _Port(door.mllp.port, outer, backlog, door.mllp.host, reactor)
+    if listener.mllp.tls is not None:
+        outer = TlsConversations(Certificates(listener.mllp.tls, observe), factory, reactor)
+    port = _Port(listener.mllp.port, outer, backlog, listener.mllp.host, reactor)
     try:
         port.startListening()
     except CannotListenError as error:
-        raise StartError(_refusal(door, error)) from error
-    return Listening(door, factory, port)
+        raise StartError(_refusal(listener, error)) from error
+    return OpenListener(listener, factory, port)
 
 
-def _refusal(door: Door, error: CannotListenError) -> str:
-    where = f"channel {door.channel} cannot listen on {door.mllp.host}:{door.mllp.port}"
+def _refusal(listener: Listener, error: CannotListenError) -> str:
+    where = f"channel {listener.channel} cannot listen on {listener.mllp.host}:{listener.mllp.port}"
     number = getattr(error.socketError, "errno", None)
     if number == errno.EADDRINUSE:
         return f"{where}: the port is in use; stop the other program or set another port in the channel file"

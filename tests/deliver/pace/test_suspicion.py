@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from engine.deliver.pace.suspicion import MOST_TALLIES, Blame, Suspicion
+from engine.deliver.pace.suspicion import MOST_COUNTED, Blame, Suspicion
 
 TRIES, SECONDS = 8, 300.0
 POISON, OTHER = 1, 2
@@ -109,7 +109,7 @@ def test_since_when_a_destination_is_down() -> None:
 def test_what_is_remembered_is_bounded() -> None:
     """An outage of more entries than are kept forgets the oldest."""
     suspicion = Suspicion(TRIES, SECONDS)
-    for entry in range(MOST_TALLIES + 5):
+    for entry in range(MOST_COUNTED + 5):
         suspicion.failed(entry, 0)
     suspicion.succeeded(-1, begun=1, now=2)
     assert suspicion.failed(0, 3) is Blame.UNKNOWN

@@ -100,7 +100,7 @@ async def test_a_rehearsal_tells_of_it(feed):
     await feed.say(event="A28")
     message = f"MSH|^~\\&|REG|RIVERBEND|||20260309080000||ADT^A31|R{feed.name}|P|2.5.1\rEVN||20260309080000\r"
     plan = MAPPING.plan(parse(f"{message}PID|1||{feed.numbers}||{feed.name}^Other||19600102|F\r".encode()))
-    rehearsal = await feed.site.destination.rehearse(plan, feed.site.memory, at=AT)
+    rehearsal = await feed.site.destination.dry_run(plan, feed.site.memory, at=AT)
     calls = [(one.method, one.path.split("/")[0]) for one in rehearsal.calls]
     assert calls == [("PUT", "Patient"), ("PUT", "Provenance")]
     assert len(origins(feed)) == 1

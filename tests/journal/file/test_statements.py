@@ -15,7 +15,7 @@ from engine.journal.read import backlog, counting, filtering, holding, selecting
 from engine.journal.read.searching import Search
 from engine.journal.read.selecting import Selection, conditions
 from engine.journal.read.views import Filters
-from engine.journal.state import memory, tallying
+from engine.journal.state import counters, memory
 from engine.journal.write import bulk_replay, job, operations, recording, settling
 
 HOT = (
@@ -27,7 +27,7 @@ HOT = (
     operations,
     bulk_replay,
     holding,
-    tallying,
+    counters,
     spans,
     job,
     backlog,

@@ -1,4 +1,4 @@
-"""Tallies: what came, ended and was answered, counted by minute and day as it is written."""
+"""Counters: what came, ended and was answered, counted by minute and day as it is written."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -47,18 +47,18 @@ class Arrivals:
 
     def add(self, seq: int, micros: int, channel: str, state: str) -> None:
         """Count an entry."""
-        tally = self._found.get((micros // MINUTE, channel, state))
-        if tally is None:
+        row = self._found.get((micros // MINUTE, channel, state))
+        if row is None:
             self._found[micros // MINUTE, channel, state] = [1, seq, seq]
         else:
-            tally[0] += 1
-            tally[2] = seq
+            row[0] += 1
+            row[2] = seq
 
     def write(self, connection: Connection) -> None:
         """Write what was counted, and begin anew."""
         rows = [
-            (name, minute * MINUTE // unit * unit, channel, state, *tally)
-            for (minute, channel, state), tally in self._found.items()
+            (name, minute * MINUTE // unit * unit, channel, state, *row)
+            for (minute, channel, state), row in self._found.items()
             for name, unit in UNITS
         ]
         connection.executemany(ARRIVED, rows)
