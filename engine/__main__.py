@@ -34,6 +34,7 @@ class Commands(Lazily):
         "users": "engine.ops.cli.users:app",
         "audit": "engine.ops.cli.audit:app",
         "reasons": "engine.ops.views.reasons:reasons",
+        "help": "engine.ops.cli.help:show",
         "interchange": "engine.ops.cli.interchange:app",
     }
 

@@ -55,7 +55,7 @@ def _files(folder: Path) -> tuple[Sequence[Path], list[Problem]]:
     misnamed = sorted(folder.glob("*.yml"))
     problems = [Problem(str(path), 1, 1, "", "would not be read", "rename it to .yaml") for path in misnamed]
     if not files and not misnamed:
-        expected = "write one, such as riverbend-adt.yaml (see README)"
+        expected = "write one, such as riverbend-adt.yaml: see `adt-engine help channels`"
         problems.append(Problem(str(folder), 1, 1, "", "no channel file", expected))
     return files, problems
 

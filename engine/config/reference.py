@@ -1,4 +1,4 @@
-"""Every setting of a channel file and of the service's file as rows, from which the README's tables are made."""
+"""Every setting of a channel file and of the service's file as rows, from which the documents' tables are made."""
 
 from collections.abc import Iterator
 from enum import Enum

@@ -1,4 +1,4 @@
-"""Every metric moves: what the README says of it happens, and its figure is another one."""
+"""Every metric moves: what the help says of it happens, and its figure is another one."""
 
 import asyncio
 from pathlib import Path

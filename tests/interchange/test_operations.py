@@ -53,10 +53,10 @@ def test_what_is_counted(own_service: Running) -> None:
 
 
 def test_every_metric_is_in_the_readme(service: Running) -> None:
-    """Whoever operates the service finds each of its metrics in the README."""
+    """Whoever operates the service finds each of its metrics in the service's README."""
     text = service.http.get(f"{service.url}/metrics").text
     names = {line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")}
-    readme = (ROOT / "README.md").read_text()
+    readme = (ROOT / "engine/interchange/README.md").read_text()
     assert {name for name in names if not name.endswith("_created") and name not in readme} == set()
 
 

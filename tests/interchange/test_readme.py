@@ -1,4 +1,4 @@
-"""The README's page for integrators runs as it stands: its configuration, and every curl line with what it shows."""
+"""The service's README runs as it stands: its configuration, and every curl line with what it shows."""
 
 import fnmatch
 import os
@@ -12,14 +12,14 @@ import pytest
 
 from tests.interchange.process import ENVIRONMENT, started
 
-README: Final = (Path(__file__).parents[2] / "README.md").read_text()
+README: Final = (Path(__file__).parents[2] / "engine/interchange/README.md").read_text()
 SHOWN_AT: Final = "http://127.0.0.1:8080"
 SECRETS: Final = {"ENGINE_SECRET": "of-the-engine", "VIEWER_SECRET": "of-the-viewer"}
 NEXT_BLOCK: Final = "-- next block --"
 
 
 def between(mark: str) -> str:
-    """Return what stands between two marks of the README."""
+    """Return what stands between two marks of the service's README."""
     return README.split(f"<!-- {mark} -->\n", 1)[1].split(f"<!-- /{mark} -->", 1)[0]
 
 

@@ -1,11 +1,10 @@
 """Reasons: every code that the engine says of an entry, a destination or itself, with what it means and what to do.
 
-The one table stands in `reasons.md` beside this file; commands, pages, alerts and the README show its lines.
+The one table is `engine/ops/docs/reasons.md`; commands, pages and alerts show its lines.
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Annotated, Any, Final
 
 import orjson
@@ -14,8 +13,9 @@ import typer
 from engine.errors import UsageError
 from engine.ops.terminal.options import Json
 from engine.ops.terminal.table import NEGATIVE, POSITIVE, cell, output, table
+from engine.ops.views.handbook import FOLDER
 
-TABLE: Final = Path(__file__).with_name("reasons.md")
+TABLE: Final = FOLDER / "reasons.md"
 FAMILY: Final = "*"
 IDLE: Final = "Nothing."
 

@@ -18,7 +18,7 @@ from engine.ops.operations.table import ALL
 from tests.journal.desk import entry
 from tests.ops.operations.stage import Stage, actor
 
-README = Path(__file__).parents[3] / "README.md"
+ACCESS = Path(__file__).parents[3] / "engine/ops/docs/access.md"
 
 # Written by hand, from the requirement: who may what. An administrator sees nothing of a patient.
 MAY = {
@@ -39,9 +39,9 @@ def test_roles_and_permissions_are_the_ones_of_the_requirement() -> None:
     assert set(MAY["owner"].split()) == set(Permission)
 
 
-def test_the_readme_tells_each_role() -> None:
-    """The table of the README is the one of this test."""
-    table = README.read_text().split("<!-- roles -->\n")[1].split("<!-- /roles -->")[0]
+def test_the_help_tells_each_role() -> None:
+    """The table on the help page about access is the one of this test."""
+    table = ACCESS.read_text().split("<!-- roles -->\n")[1].split("<!-- /roles -->")[0]
     rows = [[cell.strip(" `") for cell in line.strip("|\n ").split("|")] for line in table.splitlines()[2:]]
     assert {role: may.replace(",", "") for role, _whom, may in rows} == MAY
 

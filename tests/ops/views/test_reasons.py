@@ -106,7 +106,7 @@ def produced() -> set[str]:
 
 
 def test_every_code_has_a_line() -> None:
-    """A new code gets a line in engine/ops/views/reasons.md (or stands above, among the words that are no codes)."""
+    """A new code gets a line in engine/ops/docs/reasons.md (or stands above, among the words that are no codes)."""
     assert sorted(code for code in produced() if not reason_of(code).kinds) == []
 
 
@@ -151,13 +151,6 @@ def test_a_code_is_found_with_what_stands_behind_it() -> None:
     assert reason_of("conformance: 3").code == "conformance"
     assert reason_of("http-418").code == "http-4*"
     assert reason_of("invalid-whatever").kinds == ()
-
-
-def test_the_readme_shows_the_table() -> None:
-    """After a change of engine/ops/views/reasons.md, paste its table between the marks of the README."""
-    shown = (ROOT / "README.md").read_text().split("<!-- reasons -->\n", 1)[1].split("<!-- /reasons -->", 1)[0]
-    lines = [line for line in TABLE.read_text().splitlines() if line.startswith("|")]
-    assert shown.strip() == "\n".join(lines)
 
 
 def test_the_command_prints_a_line() -> None:

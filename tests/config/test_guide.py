@@ -1,0 +1,21 @@
+"""The guide in channels/README.md: a hospital end to end, from an empty folder, as it stands."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from engine.config.shipped import shipped
+from tests.flow.rig import free_port
+from tests.guides import run, section
+
+
+@pytest.mark.skipif(
+    not (shutil.which("openssl") and shutil.which("curl")), reason="needs openssl and curl, as the guide's readers do"
+)
+def test_your_hospital_end_to_end(tmp_path: Path) -> None:
+    """Service, secret, certificate and two feeds: the same patient comes in by both, over TLS and in the clear."""
+    guide = section(shipped("channels") / "README.md", "Your hospital, end to end")
+    for port in (2575, 2576, 8080, 8081):
+        guide = guide.replace(str(port), str(free_port()))
+    run(guide, tmp_path)
