@@ -4,6 +4,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from engine.config.channel import Channel
@@ -38,6 +39,8 @@ from engine.mapping.subject.subject import Subject, flagged
 
 PATIENT = "Patient"
 NOT_SENT = "not-sent"
+Planner = Callable[[Rule, Message, Moment, list[str]], tuple[Interaction, ...]]
+PlanGroup = Callable[[MergeGroup, Message, Moment, list[str]], Interaction]
 MakeCompiler = Callable[[Kit, dict[str, Document], Problems], Compiler]
 
 
@@ -71,7 +74,7 @@ def compile_mapping(source: MappingSource, channel: Channel, compiler: MakeCompi
     if compiled is None:
         raise MappingError("no-patient-mapping")
     mark = hashlib.sha256(f"{source.hash} {setting!r}".encode()).hexdigest()
-    return Mapping(mark, compiled, setting)
+    return Mapping(mark, compiled)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,12 +127,19 @@ class Mapping:
     `hash` names the files and the channel's part in them (zone, authorities, policies).
     """
 
-    def __init__(self, mark: str, compiled: Compiled, setting: Setting) -> None:
+    def __init__(self, mark: str, compiled: Compiled) -> None:
         self.hash = mark
         self._patient = compiled.patient
         self._beside = compiled.beside
         self._reader = compiled.reader
-        self._setting = setting
+        self._planners: dict[Doing, Planner] = {
+            Doing.MERGE: partial(self._in_groups, self._merge),
+            Doing.RENAME: partial(self._in_groups, self._rename),
+            Doing.MOVE: partial(self._in_groups, self._move),
+            Doing.LINK: self._links,
+            Doing.UNLINK: self._links,
+            **dict.fromkeys((Doing.UPSERT, Doing.UPDATE, Doing.IDENTIFY, Doing.DELETE), self._patients),
+        }
 
     def identify(self, message: Message) -> Subject:
         """Return whom the message speaks of, what is to be done with it, and what forbids that."""
@@ -151,26 +161,20 @@ class Mapping:
         rule = self._reader.rule(message)
         moment = self._reader.moment(message)
         warnings: list[str] = [f"{flag}" for flag in moment.flags]
-        interactions: tuple[Interaction, ...] = ()
-        if rule.doing is Doing.MERGE:
-            groups = merge_groups(message) or NO_GROUP
-            interactions = tuple(self._merge(group, message, moment, warnings) for group in groups)
-        elif rule.doing is Doing.RENAME:
-            groups = merge_groups(message) or NO_GROUP
-            interactions = tuple(self._rename(group, message, moment, warnings) for group in groups)
-        elif rule.doing is Doing.MOVE:
-            groups = merge_groups(message) or NO_GROUP
-            interactions = tuple(self._move(group, message, moment, warnings) for group in groups)
-        elif rule.doing in {Doing.LINK, Doing.UNLINK}:
-            interactions = self._links(rule, message, moment, warnings)
-        elif rule.doing in {Doing.UPSERT, Doing.UPDATE, Doing.IDENTIFY, Doing.DELETE}:
-            interactions = self._patients(rule, message, moment, warnings)
+        planner = self._planners.get(rule.doing)
+        interactions = planner(rule, message, moment, warnings) if planner else ()
         if self._beside.attestations and interactions:
             reading = Reading(message, message.groups, moment.offset, moment.day)
             interactions += self._beside.attested(reading)
             warnings += reading.warnings
         told, unmapped = tuple(dict.fromkeys(warnings)), unmapped_in(warnings) if warnings else ()
         return Plan(message.trigger, message.source, moment.at, moment.precision, interactions, told, unmapped)
+
+    def _in_groups(
+        self, plan: PlanGroup, _: Rule, message: Message, moment: Moment, warnings: list[str]
+    ) -> tuple[Interaction, ...]:
+        """Return what is asked for each PID and its MRG."""
+        return tuple([plan(group, message, moment, warnings) for group in merge_groups(message) or NO_GROUP])
 
     def _patients(self, rule: Rule, message: Message, moment: Moment, warnings: list[str]) -> tuple[Interaction, ...]:
         """Return what is asked for the patient and what belongs to it, or for each where the rule says so."""
@@ -273,7 +277,7 @@ class Mapping:
         record = self._patient.record(found.target, reading)
         warnings += reading.warnings
         moving, source = identities(found.moving), identities(found.source)
-        listed = {cells.first[0] for cells in reading.every(group.mrg, 1)} if group.mrg else set()
+        listed = {cells.first[0] for cells in group.mrg.cells(1)} if group.mrg else set()
         gone = [one for one in self._patient.merged_identifiers(reading) if key_of(one) not in source]
         numbers = tuple(one for one in gone if one["value"] in listed)
         return Move(moving, numbers, source, _without(record, {key_of(item) for item in numbers} | set(moving)))

@@ -18,6 +18,8 @@ Sources = tuple[tuple[str, int], ...]
 class Reading:
     """One pass over the segments that speak of one patient; gathers warnings (a code and a place, never a value).
 
+    What is kept for other messages is read by a reading of its own (`apart`), and told with its own warnings.
+
     `all` are these segments by their names, `first` the first of each.
 
     `offset` is MSH-7's, for timestamps without one of their own; `today` the day of the event as YYYYMMDD, or empty.
@@ -60,9 +62,15 @@ class Reading:
         self.all = groups
         self.first: dict[str, Segment] = {name: group[0] for name, group in groups.items()}
 
-    def every(self, segment: Segment, number: int) -> tuple[Cells, ...]:
-        """Return the cells of every repetition of a field."""
-        return segment.cells(number)
+    def apart(self, first: dict[str, Segment] | None = None) -> "Reading":
+        """Return a reading of the same segments that has noted nothing; `first`: with other first ones."""
+        own = Reading.__new__(Reading)
+        own.message, own.event, own.offset, own.today = self.message, self.event, self.offset, self.today
+        own.dialect, own.repeat, own.all = self.dialect, self.repeat, self.all
+        own.first = self.first if first is None else first
+        own.place = ""
+        own.warnings, own.once, own.whole, own.made = [], [], [], {}
+        return own
 
     @property
     def facility(self) -> str:
@@ -91,10 +99,10 @@ class Reading:
     def _texts(self, name: str) -> str:
         return "\r".join([segment.text for segment in self.all.get(name, ())])
 
-    def tell_left_out(self) -> None:
-        """Warn of repetitions that nothing has read."""
-        places = dict.fromkeys(place for place in self.once if place not in self.whole)
-        self.warnings += [f"{REPETITION_LEFT_OUT} {place}" for place in places]
+    def left_out(self) -> list[str]:
+        """Return a warning for each field of which a repetition was read, and the others by nothing."""
+        places = dict.fromkeys([place for place in self.once if place not in self.whole])
+        return [f"{REPETITION_LEFT_OUT} {place}" for place in places]
 
     def warn(self, reason: str) -> Any:
         """Note that something at the present place could not be used; always None, what a function then returns."""

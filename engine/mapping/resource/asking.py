@@ -80,15 +80,15 @@ class Resource:
         is the local name of the patient whom it belongs to. `earlier`: what stands earlier in the plan, by the names
         that a file gives it (else the patient alone).
         """
-        reading.made = {}
         if self._when is not None and not self._when(None, reading):
             return []
-        record = self._mapping.record(reading, act.type_.lower() + suffix, patient)
-        if record is None:
+        found = self._mapping.record(reading, act.type_.lower() + suffix, patient)
+        if found is None:
             words = self._words
             if words.missing and self._mapping.speaks_of(reading) and words.warns(None, reading):
                 reading.warnings.append(words.missing)
             return []
+        record, made = found
         if act.verb in {Verb.MERGE, Verb.RENUMBER} and not self._mapping.merged(reading):
             return []
         if self._refers:
@@ -97,7 +97,7 @@ class Resource:
         keep = self._keep(act.verb, _cleared(record, clears, act.verb), reading)
         if clears:
             keep = keep._replace(clears=tuple(one for one in clears if "(" not in one))
-        return [*reading.made.values(), *self._merged(act.verb, keep, reading), *self._moved(keep)]
+        return [*made.values(), *self._merged(act.verb, keep, reading), *self._moved(keep)]
 
     def on_visit(self, before: Sequence[Interaction], suffix: str) -> list[Keep]:
         """Return what the visit says of the resource, where both stand in the plan as far as it goes."""

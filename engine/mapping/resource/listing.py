@@ -21,12 +21,9 @@ from engine.mapping.language.bounded_cache import BoundedCache
 from engine.mapping.language.node import Step
 from engine.mapping.language.pointing import Refers, names_in, pointed, referring, resolved
 from engine.mapping.language.reading import Reading, Sources
-from engine.mapping.resource.patient import made_identifiers
-from engine.mapping.resource.shape import Shapes
+from engine.mapping.resource.slice_cache import MAX_KEPT, Shapes, SliceCache
 from engine.mapping.resource.slices import Identifiers, Writer
 
-MAX_KEPT: Final = 1024
-MAX_DIALECTS: Final = 8
 KEY_BYTES: Final = 12
 DELETE: Final = "D"
 NO_CHANGE: Final = "X"
@@ -53,7 +50,7 @@ class Member(NamedTuple):
     identifiers: tuple[Any, ...]
     changes: tuple[ElementChange, ...]
     warnings: tuple[str, ...]
-    made: tuple[tuple[str, Keep], ...]
+    made: dict[str, Keep]
     action: str = ""
     nothing: bool = False
     refers: Refers = ()
@@ -61,7 +58,7 @@ class Member(NamedTuple):
     mark: str = ""
 
 
-NOTHING: Final = Member((), (), (), (), ())
+NOTHING: Final = Member((), (), (), (), {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +119,7 @@ class Listing:
         own = {rules.segment, *rules.with_}
         read = (source for sources in (identifiers.sources, *(one.sources for one in writers)) for source in sources)
         self._elsewhere: Sources = tuple(dict.fromkeys(one for one in read if one[0] not in own))
-        self._shelves: BoundedCache[Hashable, BoundedCache[Hashable, Member]] = BoundedCache(MAX_DIALECTS)
+        self._members: SliceCache[Member] = SliceCache()
         self._systems: BoundedCache[str, str] = BoundedCache(MAX_KEPT)
 
     def interactions(
@@ -138,7 +135,7 @@ class Listing:
         if not segments:
             return []
         groups = _groups(reading, rules.segment, rules.with_) if rules.with_ else [(one,) for one in segments]
-        system, shelf, elsewhere = self._system(reading), self._shelf(reading), self._elsewhere_in(reading)
+        system, (members,), elsewhere = self._system(reading), self._members.of(reading), self._elsewhere_in(reading)
         kept: dict[Identity, Keep | None] = {}
         needed: dict[str, Keep] = {}
         marks: dict[Identity, str] = {}
@@ -148,7 +145,7 @@ class Listing:
         named: list[ElementChange] = []
         for number, group in enumerate(groups):
             key = (group[0].text if len(group) == 1 else tuple([one.text for one in group]), elsewhere)
-            member = shelf.get(key) or shelf.keep_if_again(key, self._read(reading, group))
+            member = members.get(key) or members.keep_if_again(key, self._read(reading, group))
             reading.warnings += member.warnings
             nothing = nothing or member.nothing
             by_action = by_action or bool(member.action)
@@ -251,25 +248,10 @@ class Listing:
         event = reading.event if self.rules.by_event else ""
         return (reading.key(self._elsewhere), reading.today, event) if self._elsewhere else (reading.today, event)
 
-    def _shelf(self, reading: Reading) -> BoundedCache[Hashable, Member]:
-        shelf = self._shelves.get(reading.dialect)
-        return self._shelves.keep(reading.dialect, BoundedCache(MAX_KEPT)) if shelf is None else shelf
-
-    def _read(self, reading: Reading, group: tuple[Segment, ...]) -> Member:
-        rules = self.rules
-        before, first = reading.first, dict(reading.first)
-        for name in rules.with_:
-            first.pop(name, None)
-        first.update((segment.name, segment) for segment in group)
-        warnings, made = reading.warnings, reading.made
-        reading.first, reading.warnings, reading.made = first, [], {}
-        try:
-            return self._said(reading, group[0])
-        finally:
-            reading.first, reading.warnings, reading.made = before, warnings, made
-
-    def _said(self, reading: Reading, segment: Segment) -> Member:
-        rules = self.rules
+    def _read(self, of_all: Reading, group: tuple[Segment, ...]) -> Member:
+        rules, segment = self.rules, group[0]
+        first = {name: one for name, one in of_all.first.items() if name not in rules.with_}
+        reading = of_all.apart(first | {one.name: one for one in group})
         reading.place = rules.segment
         found = [step(None, reading) for step in rules.key]
         key = tuple([" ".join(one.casefold().split()) if isinstance(one, str) else "" for one in found])
@@ -287,12 +269,13 @@ class Listing:
             reading.place = rules.segment
             reading.warn("not-whole")
             key = ()
-        numbers = made_identifiers(self._identifiers.step, reading) if self._identifiers.sources else ()
+        numbers, warned = self._identifiers.read(reading) if self._identifiers.sources else ((), [])
+        reading.warnings += warned
         visit = rules.on_visit[1](None, reading) if rules.on_visit else None
         visit = visit if isinstance(visit, dict) else None
-        made, warnings = tuple(reading.made.items()), tuple(reading.warnings)
         mark = _digest(NOBODY, key)
-        return Member(key, numbers, changes, warnings, made, action, refers=refers, visit=visit, mark=mark)
+        warnings = tuple(reading.warnings)
+        return Member(key, numbers, changes, warnings, reading.made, action, refers=refers, visit=visit, mark=mark)
 
     def _changes(self, reading: Reading) -> tuple[tuple[ElementChange, ...], Refers]:
         """Return what the segment at hand says, and which of that has names that only a plan can resolve."""
@@ -300,7 +283,10 @@ class Listing:
         refers: list[tuple[int, tuple[str, ...]]] = []
         for place in self._shapes.asked(reading):
             writer, count = self._writers[place], len(changes)
-            writer.write(reading, changes)
+            said = writer.read(reading)
+            changes += said.changes
+            reading.warnings += said.warnings
+            reading.made |= said.made
             if writer.refers:
                 named = ((number, names_in(changes[number].items)) for number in range(count, len(changes)))
                 refers += [(number, names) for number, names in named if names]

@@ -10,7 +10,7 @@ from engine.fhir.plan import ElementChange, Identity, Keep, ResourceRecord
 from engine.hl7.leaf import Null
 from engine.mapping.language.identifier import Authority, Identifiers
 from engine.mapping.language.reading import Reading
-from engine.mapping.resource.sayings import Sayings
+from engine.mapping.resource.slice_cache import Written
 from engine.mapping.resource.slices import Writer
 from engine.mapping.resource.status import Judge
 
@@ -38,14 +38,6 @@ class Numbers(NamedTuple):
     merged: tuple[Number, ...]
 
 
-class Said(NamedTuple):
-    """What one slice says: its changes, the warnings that came with them, and the resources it refers to."""
-
-    changes: tuple[ElementChange, ...]
-    warnings: tuple[str, ...]
-    made: tuple[tuple[str, Keep], ...]
-
-
 class ResourceMapping:
     """One compiled resource file; `holder` is the element that refers to the patient."""
 
@@ -61,7 +53,7 @@ class ResourceMapping:
         self.type_ = type_
         self._holder = holder
         self._numbers = numbers
-        self._sayings = Sayings(writers, _say)
+        self._written = Written(writers)
         self._judge = judge
         self._identifiers = identifiers
 
@@ -69,10 +61,10 @@ class ResourceMapping:
         """Return how the message moves the resource's status; None where its type has no table."""
         return self._judge(reading) if self._judge else None
 
-    def record(self, reading: Reading, local: str, patient: str) -> ResourceRecord | None:
-        """Return what the segments at hand say of the resource; None where nothing identifies it.
+    def record(self, reading: Reading, local: str, patient: str) -> tuple[ResourceRecord, dict[str, Keep]] | None:
+        """Return what the segments at hand say of the resource, and what it refers to, each after what that refers to.
 
-        What it refers to is added to `reading.made`.
+        None where nothing identifies it.
         """
         found = self._found(reading, self._numbers.keys)
         if not found:
@@ -81,15 +73,17 @@ class ResourceMapping:
             return None
         listed = self._found(reading, self._numbers.listed)
         identifiers = dict((*found, *listed))
-        return ResourceRecord(
+        changes, made = self._changes(reading)
+        record = ResourceRecord(
             self.type_,
             local,
             tuple(dict.fromkeys(identity for identity, _ in found)),
             tuple(identifiers.values()),
-            self._changes(reading),
+            changes,
             self._holder,
             patient,
         )
+        return record, made
 
     def speaks_of(self, reading: Reading) -> bool:
         """Say whether a segment is there that could identify the resource."""
@@ -110,17 +104,18 @@ class ResourceMapping:
         own = {number.type_ for number in numbers.keys}
         return bool(self._found(reading, tuple(one for one in (*numbers.keys, *numbers.others) if one.type_ in own)))
 
-    def _changes(self, reading: Reading) -> tuple[ElementChange, ...]:
+    def _changes(self, reading: Reading) -> tuple[tuple[ElementChange, ...], dict[str, Keep]]:
         changes: list[ElementChange] = []
-        for said in self._sayings.said(reading):
+        made: dict[str, Keep] = {}
+        for said in self._written.said(reading):
             changes += said.changes
             if said.warnings:
                 reading.warnings += said.warnings
             if said.made:
-                reading.made.update(said.made)
+                made.update(said.made)
         kept, turned = without_reversed(changes)
         reading.warnings += [f"{REVERSED} {self.type_}.{name}" for name in turned]
-        return kept
+        return kept, made
 
     def _found(self, reading: Reading, numbers: tuple[Number, ...]) -> tuple[tuple[Identity, dict[str, Any]], ...]:
         found: dict[Identity, dict[str, Any]] = {}
@@ -140,13 +135,3 @@ class ResourceMapping:
                 system = self._identifiers.resource_system(authority, number.type_, reading.facility)
                 found.setdefault(Identity(system, value), {"type": number.kind, "system": system, "value": value})
         return tuple(found.items())
-
-
-def _say(writer: Writer, reading: Reading) -> Said:
-    warnings, made = reading.warnings, reading.made
-    reading.warnings, reading.made = [], {}
-    changes: list[ElementChange] = []
-    writer.write(reading, changes)
-    said = Said(tuple(changes), tuple(reading.warnings), tuple(reading.made.items()))
-    reading.warnings, reading.made = warnings, made
-    return said

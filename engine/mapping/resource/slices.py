@@ -5,7 +5,7 @@ from functools import reduce
 from typing import Any, Final, NamedTuple
 
 from engine.fhir.changes import INDICATORS
-from engine.fhir.plan import ElementChange
+from engine.fhir.plan import ElementChange, Keep
 from engine.hl7.leaf import NULL
 from engine.mapping.files.document import Document
 from engine.mapping.files.entry import FIELD, slice_of
@@ -22,6 +22,18 @@ NAME: Final = "#"
 Write = Callable[[Reading, list[ElementChange]], None]
 
 
+class Said(NamedTuple):
+    """What one slice says: its changes, the warnings that came with them, and the resources that these refer to.
+
+    `stand_in`: it names nobody in particular.
+    """
+
+    changes: tuple[ElementChange, ...]
+    warnings: tuple[str, ...]
+    made: dict[str, Keep]
+    stand_in: bool = False
+
+
 class Writer(NamedTuple):
     """What writes the changes of one slice, and the fields it reads (0: the segment): none valued, nothing written.
 
@@ -35,6 +47,13 @@ class Writer(NamedTuple):
     refers: bool
     by_event: bool
 
+    def read(self, reading: Reading) -> Said:
+        """Return what the slice says; to its warnings belong repetitions that nothing of it has read."""
+        own = reading.apart()
+        changes: list[ElementChange] = []
+        self.write(own, changes)
+        return Said(tuple(changes), (*own.warnings, *(own.left_out() if own.once else ())), own.made)
+
 
 class Identifiers(NamedTuple):
     """The step that makes a list of identifiers, the fields it reads, and whether it may depend on the event."""
@@ -42,6 +61,15 @@ class Identifiers(NamedTuple):
     step: Step
     sources: Sources
     by_event: bool
+
+    def read(self, reading: Reading) -> tuple[tuple[Any, ...], list[str]]:
+        """Return the FHIR identifiers, each system and value once, and the warnings that came with them."""
+        own = reading.apart()
+        made = self.step(None, own)
+        once: dict[tuple[str, str], Any] = {}
+        for item in () if made is None or made is NULL else made:
+            once.setdefault((item.get("system", ""), item["value"]), item)
+        return tuple(once.values()), own.warnings
 
 
 class Slices:
@@ -84,7 +112,7 @@ class Slices:
         value = (self._value.get(section) or {}).get(IDENTIFIER) or []
         scope = self._scope.at(section, IDENTIFIER)
         made = self._compiler.many(value, scope, Element("Identifier", many=True))
-        return Identifiers(made.step, _sources(value), self._by_event(value))
+        return Identifiers(made.step, sources_of(value), self._by_event(value))
 
     def _authored(self) -> dict[str, Any]:
         value = self._value.get("elements")
@@ -151,7 +179,7 @@ class Slices:
 
     def _writer(self, write: Write, entry: Any, *, always: bool) -> Writer:
         refers = self._compiler.types_refer or NAME in repr(entry)
-        return Writer(_telling(write), _sources(entry), always, refers, self._by_event(entry))
+        return Writer(write, sources_of(entry), always, refers, self._by_event(entry))
 
     def _by_event(self, entry: Any) -> bool:
         return self._compiler.types_by_event or may_ask_event(entry)
@@ -172,31 +200,18 @@ def _entries(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-def _sources(entry: Any) -> Sources:
+def sources_of(entry: Any) -> Sources:
     """Return every field that an entry reads."""
     if isinstance(entry, dict):
         each = entry.get("each")
         if isinstance(each, str) and SEGMENT.fullmatch(each):
-            others = (source for part in entry.values() for source in _sources(part) if source[0] != each)
+            others = (source for part in entry.values() for source in sources_of(part) if source[0] != each)
             return tuple(dict.fromkeys(((each, 0), *others)))
-        return tuple(dict.fromkeys(source for part in entry.values() for source in _sources(part)))
+        return tuple(dict.fromkeys(source for part in entry.values() for source in sources_of(part)))
     if isinstance(entry, list):
-        return tuple(dict.fromkeys(source for part in entry for source in _sources(part)))
+        return tuple(dict.fromkeys(source for part in entry for source in sources_of(part)))
     found = FIELD.finditer(entry) if isinstance(entry, str) else ()
     return tuple(dict.fromkeys((match[1], int(match[2])) for match in found))
-
-
-def _telling(write: Write) -> Write:
-    """Return what writes the same and warns of repetitions that were read by nothing of it."""
-
-    def written(reading: Reading, changes: list[ElementChange]) -> None:
-        if reading.once or reading.whole:
-            reading.once, reading.whole = [], []
-        write(reading, changes)
-        if reading.once:
-            reading.tell_left_out()
-
-    return written
 
 
 def _write_single(name: str, step: Step) -> Write:

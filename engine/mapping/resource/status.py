@@ -6,15 +6,15 @@ from typing import Any, Final, NamedTuple
 from engine.fhir.plan import StatusMove, Trail
 from engine.mapping.files.reference import Element, elements, nearest
 from engine.mapping.language.alternative import is_sure
-from engine.mapping.language.bounded_cache import BoundedCache
 from engine.mapping.language.expression import ExpressionError, parse_expression
 from engine.mapping.language.function import condition_of
 from engine.mapping.language.node import Step
-from engine.mapping.language.reading import Reading
+from engine.mapping.language.reading import Reading, Sources
 from engine.mapping.language.scope import Scope
 from engine.mapping.language.template import Compiler
+from engine.mapping.resource.slice_cache import SliceCache
+from engine.mapping.resource.slices import sources_of
 
-MAX_KEPT: Final = 256
 STATUS_KEYS: Final = frozenset({"element", "moves", "ended", "forgets", "history", "trail"})
 TRAIL_KEYS: Final = frozenset({"list", "here", "prior", "arrives", "leaves"})
 MOVE_KEYS: Final = frozenset({"when", "to", "new", "only", "never", "reopens", "otherwise"})
@@ -58,7 +58,27 @@ def status_table(compiler: Compiler, scope: Scope, type_: str) -> Judge | None:
     )
     lines = [_line(compiler, one, at.at("moves", number), element, base) for number, one in enumerate(value["moves"])]
     _reached(compiler, value["moves"], at)
-    return _on_its_way(compiler, value.get("trail"), at.at("trail"), type_, _judge(tuple(lines)))
+    judge = _on_its_way(compiler, value.get("trail"), at.at("trail"), type_, _judge(tuple(lines)))
+    trail = value.get("trail") or {}
+    return _remembered(judge, sources_of([value["moves"], *(trail[key] for key in _MOMENTS if key in trail)]))
+
+
+def _remembered(judge: Judge, sources: Sources) -> Judge:
+    """Return what judges the same, and asks once for an event, its day and the texts that the lines read."""
+    cache: SliceCache[tuple[StatusMove, list[str]]] = SliceCache()
+
+    def judged(reading: Reading) -> StatusMove:
+        (known,) = cache.of(reading)
+        key = (reading.event, reading.today, reading.key(sources))
+        kept = known.get(key)
+        if kept is None:
+            own = reading.apart()
+            kept = known.keep_if_again(key, (judge(own), own.warnings))
+        move, warnings = kept
+        reading.warnings += warnings
+        return move
+
+    return judged
 
 
 def _on_its_way(compiler: Compiler, value: Any, scope: Scope, type_: str, judge: Judge) -> Judge:
@@ -77,16 +97,9 @@ def _on_its_way(compiler: Compiler, value: Any, scope: Scope, type_: str, judge:
     tests = {key: condition_of(check) for key, check in checks.items()}
     base = Trail(name, str(value["here"]), str(value["prior"]))
 
-    kept: BoundedCache[tuple[int, bool, bool], tuple[StatusMove, StatusMove]] = BoundedCache(MAX_KEPT)
-
     def judged(reading: Reading) -> StatusMove:
         arrives, leaves = (key in tests and tests[key](None, reading) for key in _MOMENTS)
-        move = judge(reading)
-        known = kept.get((id(move), arrives, leaves))
-        if known is None or known[0] is not move:
-            made = move._replace(trail=base._replace(arrives=arrives, leaves=leaves))
-            known = kept.keep((id(move), arrives, leaves), (move, made))
-        return known[1]
+        return judge(reading)._replace(trail=base._replace(arrives=arrives, leaves=leaves))
 
     return judged
 
@@ -115,19 +128,15 @@ def _surely(to: Any) -> bool:
 
 
 def _judge(lines: tuple[Line, ...]) -> Judge:
-    known: BoundedCache[tuple[int, str, str], StatusMove] = BoundedCache(MAX_KEPT)
-
     def judge(reading: Reading) -> StatusMove:
-        for number, (fits, to, new, move) in enumerate(lines):
+        for fits, to, new, move in lines:
             if not fits(None, reading):
                 continue
             moved, made = (step(None, reading) if step else None for step in (to, new))
             if to is not None and not isinstance(moved, str):
                 continue
             goes = moved if isinstance(moved, str) else ""
-            created = made if isinstance(made, str) else goes
-            key = (number, goes, created)
-            return known.get(key) or known.keep(key, move._replace(to=goes, created=created))
+            return move._replace(to=goes, created=made if isinstance(made, str) else goes)
         return lines[-1].move
 
     return judge

@@ -1,13 +1,16 @@
-"""What is said is kept: the same texts are read once, whatever the event, but where a condition asks for it."""
+"""What is said is kept, by its texts; and only writers that have something to read are asked, in their order."""
 
 from collections.abc import Callable
 
 from engine.fhir.plan import ElementChange, Keep
 from engine.hl7.message import Message
 from engine.mapping.compile import Mapping
+from engine.mapping.language.reading import Reading
+from engine.mapping.resource.slice_cache import MAX_SHAPES, Shapes
 
 SEGMENTS = ("PID|1||100001^^^RVB^MR||ROSSI^ANNA||19840229|F", "PV1|1|I|3W^301^A|||||||MED|||||||||V1^^^RVB^VN")
 Make = Callable[..., Message]
+SOURCES = ((("PID", 5),), (), (("PID", 7), ("PV1", 3)), (("NK1", 0),), (("PID", 9),))
 
 
 def _visit(mapping: Mapping, message: Message) -> dict[str, ElementChange]:
@@ -28,3 +31,24 @@ def test_what_asks_for_the_event_is_kept_by_event(mapping: Mapping, message: Mak
     for event, status in (("A08", "active"), ("A03", "completed"), ("A08", "active"), ("A03", "completed")):
         (place,) = _visit(mapping, message(event, *SEGMENTS))["location PV1-3"].items
         assert place["status"] == status
+
+
+def _asked(shapes: Shapes, message: Message) -> tuple[int, ...]:
+    return shapes.asked(Reading(message, message.groups, None, ""))
+
+
+def test_writers_without_anything_to_read_are_not_asked(message: Make) -> None:
+    """One field of several is enough, a whole segment counts even when bare, and who reads nothing is always asked."""
+    shapes = Shapes(SOURCES)
+    assert _asked(shapes, message("A01", "PID|1||1||ROSSI^A")) == (0, 1)
+    assert _asked(shapes, message("A01", "PID|1||1||||19840229", "NK1")) == (1, 2, 3)
+    assert _asked(shapes, message("A01", "PID|1||1", "PV1|1|I|3W")) == (1, 2)
+
+
+def test_shapes_are_bounded(message: Make) -> None:
+    """A feed of ever other shapes forgets the old ones."""
+    shapes = Shapes([(("PID", number),) for number in range(1, 12)])
+    for number in range(2 * MAX_SHAPES):
+        fields = "|".join("X" if number >> bit & 1 else "" for bit in range(10))
+        assert _asked(shapes, message("A01", f"PID|{fields}")) == tuple(b for b in range(10) if number >> b & 1)
+    assert len(shapes._asked) <= MAX_SHAPES
