@@ -92,7 +92,7 @@ async def flood(rig: Rig, seconds: float) -> tuple[Sender, float]:
     return sender, len(sender.log) / (time.monotonic() - began)
 
 
-@pytest.mark.timeout(1800)
+@pytest.mark.timeout(3600)
 async def test_a_flood_and_idle_connections_lose_nothing(
     tmp_path: Path, full_sweep: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -120,7 +120,7 @@ async def test_a_flood_and_idle_connections_lose_nothing(
         configure(rig, limits, concurrency=16)
         await rig.ask("reload")
         drained_from = time.monotonic()
-        await rig.drained(1500.0)
+        await rig.drained(3300.0)
         took = time.monotonic() - drained_from
         assert {row.state for row in rig.rows()} == {"delivered"}
         with capsys.disabled():
