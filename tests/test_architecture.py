@@ -35,6 +35,7 @@ HOMES = {
     "pysqlite3": ("journal/", "interchange/store/"),
     "sqlite_utils": ("sqlite.py", "journal/", "interchange/store/"),
     "yaml": ("config/source.py",),
+    "markdown_it": ("ops/web/markdown.py",),
     "hl7": ("ops/", "receive/batch.py"),
 }
 # Twisted's reactor must not be imported before it is installed on the running loop.

@@ -22,7 +22,7 @@ from engine.ops.web.criteria import Searches
 from engine.ops.web.history import History
 from engine.ops.web.look import Look
 from engine.ops.web.refusal import RefusedRequestError
-from engine.ops.web.route import Route
+from engine.ops.web.route import Free, Route
 from engine.pipeline.engine import Engine
 from engine.pipeline.post import HttpIntake
 
@@ -92,6 +92,10 @@ class Call:
         """Say whether who asks has a permission."""
         return self.actor is not None and may(self.actor.role, permission)
 
+    def admitted(self, route: Route) -> bool:
+        """Say whether a route is for who asks: not for whoever is not signed in."""
+        return self.actor is not None and (isinstance(route.needs, Free) or self.may(route.needs))
+
     def entry(self) -> int:
         """Return the entry that the address names; RefusedRequestError 404 where it is no number of one."""
         return numbered("entry", self.request.path_params.get("entry"), 404)
@@ -134,7 +138,7 @@ class Call:
         menu = [
             {"path": route.path, "label": route.label, "here": path == route.path or path.startswith(f"{route.path}/")}
             for route in self.desk.routes
-            if route.label and isinstance(route.needs, Permission) and self.may(route.needs)
+            if route.label and self.admitted(route)
         ]
         said = SAID.get(self.asked("said"), "")
         may_do = {str(permission): self.may(permission) for permission in Permission}

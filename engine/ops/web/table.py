@@ -23,6 +23,7 @@ from engine.ops.web.pages import (
     runs,
     users,
 )
+from engine.ops.web.pages import help as help_pages
 
 ROUTES: Final = (
     *overview.ROUTES,
@@ -36,6 +37,7 @@ ROUTES: Final = (
     *codes.ROUTES,
     *duplicates.ROUTES,
     *reasons.ROUTES,
+    *help_pages.ROUTES,
     *audit.ROUTES,
     *users.ROUTES,
     *account.ROUTES,

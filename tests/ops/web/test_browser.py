@@ -9,6 +9,7 @@ import pytest
 from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, async_playwright, expect
 
 from engine.ops.sender.line import send_messages
+from engine.ops.views.handbook import PAGES as PAGES_OF_HELP
 from tests.flow.rig import running
 from tests.ops.web.conftest import FEED, HELD, HOSTILE, STATES, Site, message, start
 from tests.ops.web.person import PASSWORD
@@ -28,6 +29,8 @@ PAGES = (
         "/alerts",
         "/reasons",
         "/account",
+        "/help",
+        *(f"/help/{name}" for name in PAGES_OF_HELP),
     ),
 )
 VIOLATIONS = """
