@@ -36,7 +36,8 @@ HOMES = {
     "sqlite_utils": ("sqlite.py", "journal/", "interchange/store/"),
     "yaml": ("config/source.py",),
     "markdown_it": ("ops/web/markdown.py",),
-    "hl7": ("ops/", "receive/batch.py"),
+    "hl7": ("ops/sender/line.py",),
+    "fhir": ("fhir/opinion.py",),
 }
 # Twisted's reactor must not be imported before it is installed on the running loop.
 LATE_IMPORTS = ("receive/reactor.py",)

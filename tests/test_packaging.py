@@ -1,8 +1,10 @@
+import ast
 import re
 import subprocess
 import sys
 import tomllib
 import zipfile
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,13 @@ from packaging.requirements import Requirement
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 LOCK = (ROOT / "requirements.lock").read_text()
+# Declared, and in no import statement of engine/: for what.
+NOT_IMPORTED = {
+    "hl7apy": "engine/hl7/conformance/standard.py imports the tables of one HL7 version by name",
+    "pysqlite3": "sqlite-utils takes it where it is installed",
+    "python-multipart": "Starlette reads the forms of the operators' pages with it",
+    "tzdata": "the time zones of channels, where the system has none",
+}
 
 
 @pytest.fixture(scope="module")
@@ -43,10 +52,10 @@ def test_the_wheel_carries_every_module_and_its_tables(wheel: set[str]) -> None:
 def test_the_lock_holds_what_the_project_asks_for() -> None:
     """Each dependency, of the tests too, is locked to a version that the project allows."""
     locked = dict(re.findall(r"^([A-Za-z0-9_.-]+)==([^ ;\\]+)", LOCK, re.MULTILINE))
-    names = {re.sub(r"[-_.]+", "-", name).lower(): version for name, version in locked.items()}
+    names = {_canonical(name): version for name, version in locked.items()}
     for text in (*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["test"]):
         wanted = Requirement(text)
-        version = names[re.sub(r"[-_.]+", "-", wanted.name).lower()]
+        version = names[_canonical(wanted.name)]
         assert wanted.specifier.contains(version), text
 
 
@@ -57,3 +66,21 @@ def test_the_lock_is_of_hashes_and_names_no_index() -> None:
     assert all("--hash=sha256:" in entry for entry in entries)
     assert "://" not in LOCK
     assert not re.search(r"^--", LOCK, re.MULTILINE)
+
+
+def test_what_is_declared_is_imported_and_what_is_imported_is_declared() -> None:
+    """Every runtime dependency is imported by engine/, or stands above with its reason; nothing else is imported."""
+    trees = [ast.parse(path.read_bytes()) for path in (ROOT / "engine").rglob("*.py")]
+    nodes = [node for tree in trees for node in ast.walk(tree)]
+    names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    names |= {node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module and not node.level}
+    imported = {name.partition(".")[0] for name in names} - {"engine", *sys.stdlib_module_names}
+    providers = packages_distributions()
+    found = {_canonical(providers[name][0]) for name in imported}
+    declared = {_canonical(Requirement(text).name) for text in PROJECT["dependencies"]}
+    assert found | NOT_IMPORTED.keys() == declared
+    assert found.isdisjoint(NOT_IMPORTED)
+
+
+def _canonical(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()

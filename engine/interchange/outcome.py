@@ -1,5 +1,6 @@
 """Refusals of the service: one table from category to HTTP status and issue code, and their OperationOutcome."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, NamedTuple
@@ -105,14 +106,15 @@ def outcome(refusal: RefusedError, version: FhirVersion, system: str) -> dict[st
     }
 
 
-def success(diagnostics: str) -> dict[str, Json]:
-    """Return an OperationOutcome that tells of no fault."""
+def success(diagnostics: str, warnings: Iterable[Issue] = ()) -> dict[str, Json]:
+    """Return an OperationOutcome that tells of no fault, and of what is worth a look."""
     issue = {"severity": "information", "code": "informational", "diagnostics": diagnostics}
-    return {"resourceType": "OperationOutcome", "issue": [issue]}
+    told = [_issue(one, "invalid", "", severity="warning") for one in warnings]
+    return {"resourceType": "OperationOutcome", "issue": [issue, *told]}
 
 
-def _issue(issue: Issue, code: str, system: str) -> dict[str, Json]:
-    made: dict[str, Json] = {"severity": "error", "code": code}
+def _issue(issue: Issue, code: str, system: str, *, severity: str = "error") -> dict[str, Json]:
+    made: dict[str, Json] = {"severity": severity, "code": code}
     if issue.detail:
         made["details"] = {"coding": [{"system": f"{system}/outcome", "code": issue.detail}]}
     made["diagnostics"] = issue.diagnostics

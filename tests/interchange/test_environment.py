@@ -144,3 +144,20 @@ def test_validate_writes_nothing(tmp_path: Path, base: str) -> None:
         assert sandbox.ask("GET", f"{base}/Observation?patient={kept['id']}").json()["total"] == 0
         issue(sandbox.ask("POST", f"{base}/Patient/$validate", client="read", json=patient()), 403, "forbidden")
         issue(sandbox.ask("POST", f"{base}/Patient/$validate", content=b"{", headers=JSON), 400, "structure")
+
+
+def test_validate_gives_a_second_opinion(tmp_path: Path) -> None:
+    """What HL7's schemas let pass and fhir.resources does not is a warning with its place."""
+    with running(tmp_path, feature_flags=("validate",)) as sandbox:
+        ward = {"url": "https://x.example", "valueString": "Ward"}
+        body = {
+            "resourceType": "ServiceRequest",
+            "status": "active",
+            "intent": "order",
+            "subject": {"reference": f"Patient/{sandbox.create()['id']}"},
+            "occurrenceTiming": {"repeat": {"frequency": 1, "modifierExtension": [ward]}},
+        }
+        fine, warning = sandbox.ask("POST", "/fhir/R4/ServiceRequest/$validate", json=body).json()["issue"]
+        assert (fine["severity"], warning["severity"]) == ("information", "warning")
+        assert warning["expression"] == ["ServiceRequest.occurrenceTiming.repeat.modifierExtension"]
+        assert "Ward" not in warning["diagnostics"]

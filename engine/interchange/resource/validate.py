@@ -1,11 +1,17 @@
-"""`$validate` of any kept type, a feature on trial in sandboxes: what a create would say of a body, without one."""
+"""`$validate` of any kept type, a feature on trial in sandboxes: what a create would say of a body, without one.
 
+A body without fault gets a second opinion, from fhir.resources: its findings are warnings, as a create would not mind.
+"""
+
+import asyncio
 from functools import partial
-from typing import Final
+from importlib import import_module
+from typing import Any, Final
 
+from engine.fhir.schema import FhirVersion
 from engine.interchange.exact import write_json
 from engine.interchange.exchange import Answer, Request
-from engine.interchange.outcome import RefusedError, outcome, success
+from engine.interchange.outcome import Issue, RefusedError, outcome, success
 from engine.interchange.patient.rules import check_patient
 from engine.interchange.resource.catalogue import KEPT
 from engine.interchange.resource.draft import Check, check_chart, check_status, read_draft
@@ -14,6 +20,9 @@ from engine.interchange.resource.rules import check_resource
 from engine.interchange.service import Service
 from engine.interchange.store.transaction import Transaction
 
+Json = Any
+
+OPINION: Final = "engine.fhir.opinion"
 OWN_CHECK: Final[dict[str, Check]] = {"Patient": check_patient}
 
 
@@ -37,5 +46,12 @@ async def validate(service: Service, request: Request) -> Answer:
     except RefusedError as refusal:
         told = outcome(refusal, request.version, service.configuration.service_identifier_system)
     else:
-        told = success(f"The {request.type} can be kept.")
+        warnings = await asyncio.to_thread(_second_opinion, request.body, request.version)
+        told = success(f"The {request.type} can be kept.", warnings)
     return Answer(200, write_json(told))
+
+
+def _second_opinion(body: Json, version: FhirVersion) -> tuple[Issue, ...]:
+    """Return what fhir.resources says of a body; it is imported at the first call: it takes a second and 25 MB."""
+    found = import_module(OPINION).second_opinion(body, version)
+    return tuple(Issue(f"{one.path}: {one.text} (fhir.resources).", one.path) for one in found)

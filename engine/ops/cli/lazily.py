@@ -26,7 +26,7 @@ class Lazily(TyperGroup):
             return super().get_command(ctx, cmd_name)
         module, _, name = self.where[cmd_name].partition(":")
         found = getattr(import_module(module), name)
-        holder = typer.Typer(callback=_nothing)
+        holder = typer.Typer(callback=nothing)
         if isinstance(found, typer.Typer):
             holder.add_typer(found, name=cmd_name)
         else:
@@ -43,5 +43,5 @@ def _unwrap(command: Any) -> None:
         _unwrap(one)
 
 
-def _nothing() -> None:
-    """Make the holder a group, whatever number of commands it holds."""
+def nothing() -> None:
+    """Make a Typer application that has this callback a group, whatever number of commands it holds."""

@@ -1,50 +1,25 @@
 """`adt-engine mappings`: check, try, test and explain what interface analysts write, without an engine or a server."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Annotated, Any, ClassVar, Final
+from collections.abc import Mapping
+from typing import ClassVar
 
 import orjson
 import typer
 from rich.console import Console
 
-from engine.acknowledge.code import code_for
-from engine.config.channel import Channel
-from engine.config.source import read, validate
-from engine.errors import ConfigurationError, MessageError, UsageError
-from engine.hl7.header import read_header
-from engine.journal.entry import State
-from engine.mapping.authoring.case import Case, Result, cases_of, channel_of, read_cases, run_cases
-from engine.mapping.authoring.expectation import rewrite
-from engine.mapping.authoring.outcome import outcome
-from engine.mapping.compile import Mapping as CompiledMapping
-from engine.mapping.compile import compile_mapping, load
-from engine.ops.cli.authored import folders_of, messages_in
-from engine.ops.cli.lazily import Lazily
-from engine.ops.terminal.options import Json, Mappings
-from engine.pipeline.inbound.judgement import Judgement, judge, read_message
-
-ABSENT: Final = "\N{EM DASH}"
-# By what an interaction is known, and what belongs to that; how it is joined, where not by its own name.
-ASKED: Final = (
-    ("keep", "if_absent"),
-    ("retire", "within"),
-    ("attest",),
-    ("follow", "to"),
-    ("merge", "into"),
-    ("rename", "to"),
-    ("move", "from"),
-    ("link", "and"),
-    ("unlink", "and"),
-    ("upsert",),
-)
-JOINED: Final = {"if_absent": "; if absent: "}
+from engine.errors import ConfigurationError
+from engine.mapping.compile import load
+from engine.ops.cli.authored import folders_of
+from engine.ops.cli.lazily import Lazily, nothing
+from engine.ops.terminal.options import Json, MappingName, Mappings
 
 
 class Tools(Lazily):
-    """The commands on mappings; those that read a journal, or compile anew, stand in modules of their own."""
+    """The commands on mappings; those that need more than the files stand in modules of their own."""
 
     where: ClassVar[Mapping[str, str]] = {
+        "try": "engine.ops.cli.trial:try_",
+        "test": "engine.ops.cli.trial:try_cases",
         "explain": "engine.ops.cli.explain:explain_",
         "diff": "engine.ops.cli.diff:diff",
         "coverage": "engine.ops.cli.coverage:coverage",
@@ -53,14 +28,16 @@ class Tools(Lazily):
 
 
 app = typer.Typer(
-    name="mappings", cls=Tools, help="Check, try, test, explain and compare mappings.", no_args_is_help=True
+    name="mappings",
+    cls=Tools,
+    callback=nothing,
+    help="Check, try, test, explain and compare mappings.",
+    no_args_is_help=True,
 )
-
-Name = Annotated[str, typer.Option("--name", help="The mapping, as channels name it.")]
 
 
 @app.command()
-def check(mappings: Mappings = None, name: Name = "adt", as_json: Json = False) -> None:
+def check(mappings: Mappings = None, name: MappingName = "adt", as_json: Json = False) -> None:
     """Check every mapping file: all problems at once, each with file, line and column.
 
     Exit 0 if there is none, 1 otherwise.
@@ -71,165 +48,17 @@ def check(mappings: Mappings = None, name: Name = "adt", as_json: Json = False) 
         found = load(folders_of(mappings), name)
     except ConfigurationError as error:
         if as_json:
-            _print_json({"mapping": name, "problems": [problem._asdict() for problem in error.problems]})
+            problems = [problem._asdict() for problem in error.problems]
+            typer.echo(orjson.dumps({"mapping": name, "problems": problems}, option=orjson.OPT_INDENT_2))
         else:
             for problem in error.problems:
                 _error(str(problem))
         raise typer.Exit(1) from error
     if as_json:
-        _print_json({"mapping": name, "hash": found.hash, "problems": []})
+        typer.echo(orjson.dumps({"mapping": name, "hash": found.hash, "problems": []}, option=orjson.OPT_INDENT_2))
     else:
         documents = sum(1 for _ in found.documents.everything())
         typer.echo(f"{name}: {documents} files, no problem; {found.hash[:12]}")
-
-
-@app.command(name="try")
-def try_(
-    files: Annotated[list[Path], typer.Argument(help="Files of HL7 messages.", metavar="FILE...")],
-    channel: Annotated[Path | None, typer.Option("--channel", help="Map as on the channel of this file.")] = None,
-    mappings: Mappings = None,
-    name: Annotated[str, typer.Option("--name", help="The mapping; by default the channel's own.")] = "",
-    as_json: Json = False,
-) -> None:
-    """Show what the door would say to messages, and what a mapping makes of them: plan and resource. Nothing is sent.
-
-    The output holds patient data. Exit 0 if every message would be taken and could be mapped, or is filtered; else 1.
-
-    Example: adt-engine mappings try samples/a01.hl7 --channel channels/riverbend-adt.yaml
-    """
-    on = validate(read(channel), Channel) if channel else channel_of({})
-    mapping = compile_mapping(load(folders_of(mappings), name or on.mapping), on)
-    made = [_made(mapping, on, file, raw) for file in files for raw in messages_in(file)]
-    if as_json:
-        _print_json(made)
-    else:
-        typer.echo("\n\n".join("\n".join(_told(one)) for one in made))
-    if any("error" in one or one["door"]["state"] == State.REJECTED for one in made):
-        raise typer.Exit(1)
-
-
-@app.command(name="test")
-def try_cases(
-    files: Annotated[list[Path] | None, typer.Argument(help="Case files; by default all of tests/.")] = None,
-    mappings: Mappings = None,
-    name: Name = "adt",
-    update: Annotated[bool, typer.Option("--update", help="Write what is found into the files.")] = False,
-    shipped_too: Annotated[bool, typer.Option("--shipped", help="Show shipped cases that come out otherwise.")] = False,
-    as_json: Json = False,
-) -> None:
-    """Run the cases that stand beside a mapping and show what differs.
-
-    With a folder of your own its cases must hold; the shipped ones tell what the folder changes, and one of the same
-    file and name in your folder takes the place of a shipped one. Exit 0 if nothing differs, 1 otherwise; with
-    --update the files are rewritten where something does.
-
-    Example: adt-engine mappings test --mappings mappings
-    """
-    folders = folders_of(mappings)
-    mapping = load(folders, name)
-    cases = read_cases(files) if files else cases_of(folders[0])
-    others = _beside(cases, folders) if not files else []
-    if not cases and not others:
-        raise UsageError("there are no case files; write some in tests/ beside the mapping")
-    failed = [result for result in run_cases(cases, mapping) if result.told]
-    changed = [result for result in run_cases(others, mapping) if result.told]
-    if update:
-        rewrite([(case, found) for case, found, _ in failed])
-    if as_json:
-        made = {"cases": len(cases), "failed": [_failure(result) for result in failed]}
-        _print_json({**made, "shipped": len(others), "changed": [_failure(result) for result in changed]})
-    else:
-        _tell([*changed, *failed] if shipped_too else failed)
-        typer.echo(f"{len(cases)} cases, {len(failed)} {'updated' if update else 'differ'}")
-        if others:
-            hint = "" if shipped_too or not changed else "; --shipped shows them"
-            typer.echo(f"{len(others)} shipped cases, {len(changed)} come out otherwise with this folder{hint}")
-    if failed and not update:
-        raise typer.Exit(1)
-
-
-def _beside(cases: Sequence[Case], folders: list[Path]) -> list[Case]:
-    """Return the shipped cases, but those that a site's own ones take the place of."""
-    own = {(Path(case.source.file).name, case.name) for case in cases}
-    return [
-        case
-        for folder in dict.fromkeys(folders[1:])
-        if folder != folders[0]
-        for case in cases_of(folder)
-        if (Path(case.source.file).name, case.name) not in own
-    ]
-
-
-def _tell(failed: Sequence[Result]) -> None:
-    for case, _, told in failed:
-        typer.echo(f"{case.source.file}:{case.line}: {case.name}")
-        for line in told:
-            typer.echo(f"    {line}")
-
-
-def _failure(result: Result) -> dict[str, Any]:
-    case = result.case
-    return {"file": case.source.file, "line": case.line, "case": case.name, "differences": list(result.told)}
-
-
-def _made(mapping: CompiledMapping, channel: Channel, file: Path, raw: bytes) -> dict[str, Any]:
-    """Return what the door of a channel would say to a message, and what is made of it where it can be read."""
-    header = read_header(raw)
-    judged = judge(raw, header, channel, mapping) if header else Judgement(State.REJECTED, "no-header")
-    door = {
-        "state": str(judged.state),
-        "ack": str(code_for(judged.findings)) if header and not judged.silent else "",
-        "reason": judged.reason,
-        "findings": [f"{one.code.value} {one.reason} {' '.join(one.locations)}".rstrip() for one in judged.findings],
-    }
-    named = {"file": str(file), "door": door}
-    try:
-        message = judged.message or read_message(raw, channel)
-    except MessageError as error:
-        return {**named, "rule": "", "action": "refuse", "error": str(error)}
-    return {**named, "event": message.trigger, "control_id": message.control_id, **outcome(mapping, message)}
-
-
-def _told(made: dict[str, Any]) -> Iterator[str]:
-    yield f"{made.get('event') or 'message'} {made.get('control_id', '')}: {made['action']} ({made['rule'] or ABSENT})"
-    yield f"  {'file':<12} {made['file']}"
-    yield f"  {'door':<12} {_at_door(made['door'])}"
-    for name in ("patients", "visit", "event_at", "findings", "flags", "error", "warnings"):
-        value = made.get(name)
-        if value:
-            yield f"  {name:<12} {_line(value)}"
-    for one in made.get("interactions", ()):
-        yield ""
-        yield f"  {_asked(one)}"
-        for name in ("identities", "sources", "reactivate", "stand_in", "status", "clears", "slices", "deletes"):
-            if one.get(name):
-                yield f"    {name:<12} {_line(one[name])}"
-        body = one.get("patient") or one.get("resource") or one.get("retired")
-        text = orjson.dumps(body, option=orjson.OPT_INDENT_2).decode() if isinstance(body, dict) else ""
-        yield from (f"    {line}" for line in text.splitlines())
-
-
-def _at_door(door: dict[str, Any]) -> str:
-    told = f"{door['state']} {door['reason']}".rstrip()
-    why = f" ({'; '.join(door['findings'])})" if door["findings"] else ""
-    return f"{told}, answered {door['ack']}{why}" if door["ack"] else f"{told}, not answered"
-
-
-def _asked(one: dict[str, Any]) -> str:
-    """Return in a few words what an interaction asks: its name, and what belongs to that."""
-    name, *more = next(words for words in ASKED if words[0] in one)
-    told = _line(one[name]) if name == "upsert" else f"{name} {_line(one[name])}"
-    return told + "".join(f"{JOINED.get(word, f' {word} ')}{_line(one[word])}" for word in more)
-
-
-def _line(value: Any) -> str:
-    if isinstance(value, list):
-        return "; ".join(_line(part) for part in value)
-    return "yes" if value is True else str(value)
-
-
-def _print_json(value: Any) -> None:
-    typer.echo(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode())
 
 
 def _error(text: str) -> None:

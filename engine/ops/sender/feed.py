@@ -1,4 +1,8 @@
-"""Files and folders as messages to send, byte for byte."""
+"""Files and folders as messages to send, byte for byte.
+
+python-hl7, which is the line they go over (`line`), is not the one that splits them: its `split_file` and `parse_batch`
+want decoded text, trim each line, end every segment with CR and leave the envelope out or write it anew.
+"""
 
 import re
 from collections.abc import Iterable, Sequence

@@ -17,6 +17,7 @@ ADMIN: Final = "127.0.0.1:8081"
 Data = Annotated[Path, typer.Option("--data", help="The engine's data folder (journal, admin socket).")]
 Channels = Annotated[Path, typer.Option("--channels", help="The folder of channel files.")]
 Mappings = Annotated[Path | None, typer.Option("--mappings", help="A folder of mapping files beside the shipped ones.")]
+MappingName = Annotated[str, typer.Option("--name", help="The mapping, as channels name it.")]
 Json = Annotated[bool, typer.Option("--json", help="Write JSON.")]
 Entry = Annotated[int, typer.Argument(metavar="ENTRY", parser=entry_of, help="The number of an entry.")]
 Entries = Annotated[

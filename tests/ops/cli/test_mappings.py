@@ -248,6 +248,22 @@ def test_a_folder_s_own_cases_hold_and_the_shipped_ones_tell_what_it_changes(tmp
     assert (after["cases"], after["shipped"]) == (told["cases"] + 1, told["shipped"] - 1)
 
 
+def test_a_second_opinion_names_what_is_no_valid_fhir(tmp_path: Path, file: Path) -> None:
+    """What a mapping makes must be valid R4 as fhir.resources reads it: a case fails, a trial says so, by element."""
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "own.yaml").write_text(CASE.replace("family: X", "family: A").replace("A^B", "A^B|C"))
+    (tmp_path / "resources").mkdir()
+    text = "resource: Patient\nextends: shipped/patient\nelements: {communication: [{each: PID-6, preferred: true}]}\n"
+    (tmp_path / "resources" / "patient.yaml").write_text(text)
+    result = RUNNER.invoke(app, ["test", "--mappings", str(tmp_path)])
+    wrong = "Patient.communication[0].language: a required element is missing (fhir.resources)"
+    assert result.exit_code == 1
+    assert f"own.yaml:3: a name\n    {wrong}\n" in result.stdout
+    file.write_text(file.read_text().replace("QUINTERO^MARISOL|", "QUINTERO^MARISOL|C"))
+    told = json.loads(RUNNER.invoke(app, ["try", str(file), "--mappings", str(tmp_path), "--json"]).stdout)
+    assert [one.get("invalid") for one in told] == [[wrong], None]
+
+
 def test_shipped_cases_pass() -> None:
     """`mappings test` alone runs what ships."""
     result = RUNNER.invoke(app, ["test"])
@@ -260,7 +276,7 @@ def test_an_offline_command_reads_no_server() -> None:
     code = (
         "import sys\nfrom engine.__main__ import app\n"
         "app(['mappings', 'check'], standalone_mode=False)\n"
-        "assert not {'twisted', 'uvicorn', 'engine.ops.cli.run'} & set(sys.modules)"
+        "assert not {'twisted', 'uvicorn', 'fhir.resources', 'engine.ops.cli.run'} & set(sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -1,0 +1,57 @@
+"""A second opinion on a resource, by another implementation: fhir.resources, for authors and `$validate`.
+
+fhir.resources has models of STU3 (3.0.2) and R4B (4.3.0), none of R4 (4.0.1). R4B's stand in for R4's: of the types
+that are mapped and kept, elements, lists and what is required are the same in both, and R4B takes two more types as
+values of extensions. What is delivered is held against HL7's own schemas (`schema`), never against these.
+
+Importing this takes most of a second and 20 MB: only what is called seldom does, and as late as it can.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from fhir.resources import R4B, STU3
+from pydantic import BaseModel, ValidationError
+
+from engine.fhir.defect import MOST, Defect, Kind
+from engine.fhir.schema import NAME, FhirVersion
+
+Json = Any
+
+MODELS: Final[dict[FhirVersion, Callable[[str], type[BaseModel]]]] = {
+    FhirVersion.R4: R4B.get_fhir_model_class,
+    FhirVersion.STU3: STU3.get_fhir_model_class,
+}
+# Pydantic's names of faults. Its texts are not told: those of some faults quote the value.
+KINDS: Final = {
+    "missing": (Kind.REQUIRED, "a required element is missing"),
+    "extra_forbidden": (Kind.STRUCTURE, "an element that this type does not have"),
+    "model_validation_format": (Kind.STRUCTURE, "the JSON type is not the element's"),
+}
+OTHERS: Final = (Kind.VALUE, "the value is not one that the element allows")
+
+
+def second_opinion(resource: dict[str, Json], version: FhirVersion) -> tuple[Defect, ...]:
+    """Return the faults that fhir.resources finds in a resource; empty for a valid one, and for a type without a model.
+
+    The first hundred are told, with their places and never a value.
+    """
+    name = str(resource["resourceType"])
+    try:
+        MODELS[version](name).model_validate(resource)
+    except ValidationError as error:
+        faults = error.errors(include_url=False, include_context=False, include_input=False)[:MOST]
+        return tuple(dict.fromkeys(Defect(_path(name, one["loc"]), *KINDS.get(one["type"], OTHERS)) for one in faults))
+    except (LookupError, ValueError):
+        return ()
+    return ()
+
+
+def _path(name: str, steps: tuple[int | str, ...]) -> str:
+    """Return a place as FHIRPath, as far as it is made of what may be names of elements."""
+    path = name
+    for step in steps:
+        if isinstance(step, str) and (step == "root" or not NAME.fullmatch(step)):
+            break
+        path += f"[{step}]" if isinstance(step, int) else f".{step}"
+    return path
