@@ -43,6 +43,9 @@ OFFLINE: Final = (
     *("mappings try samples", "mappings test", "mappings explain samples", "mappings coverage samples"),
     *("messages check samples", "deploy", "reasons", "help"),
 )
+MISTAKE: Final = re.compile(
+    r"with a mistake, `([^`]+)`:\n\n```yaml\n(.*?)```.*?```sh\nadt-engine (.*?)\n```\n```text\n(.*?)```", re.DOTALL
+)
 # The name of a file that a guide has its reader write.
 WRITTEN: Final = re.compile(r"`[^`]+`:\n\n")
 LINK: Final = re.compile(r"\]\(([^)\s]+)\)")
@@ -191,6 +194,19 @@ def test_the_shown_commands_work() -> None:
             [sys.executable, "-m", "engine", *shlex.split(line)], cwd=ROOT, capture_output=True, check=False
         )
         assert done.returncode == 0, (line, done.stderr.decode())
+
+
+def test_the_shown_mistake_is_told_as_shown(tmp_path: Path) -> None:
+    """The first page's file with a mistake, checked: what is printed is what is shown."""
+    file, text, command, shown = MISTAKE.findall(TEXTS[FIRST])[0]
+    (tmp_path / file).parent.mkdir(parents=True)
+    (tmp_path / file).write_text(text)
+    done = subprocess.run(
+        [sys.executable, "-m", "engine", *shlex.split(command)],
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert done.stderr == shown
 
 
 def test_the_test_command_of_ci_is_the_readmes() -> None:

@@ -138,7 +138,7 @@ class Client(Frozen):
     uri: UriOrEmpty = Field("", description="issuer of its assertions (jwt-bearer)", examples=["https://app.example"])
     redirect_uris: tuple[Annotated[str, AfterValidator(_redirect)], ...] = Field(
         (),
-        description="where people return to after signing in, compared letter by letter",
+        description="where people return to after signing in, compared character by character",
         examples=[["https://app.example/back"]],
     )
     grants: tuple[Grant, ...] = Field(

@@ -83,7 +83,7 @@ class Alerting(Frozen):
         60, ge=0, le=_YEAR, description="time without any connection to a channel; 0 never"
     )
     error_ratio: float = Field(0.25, gt=0, le=1, description="share of deliveries that fail or are held, in 15 minutes")
-    refusal_ratio: float = Field(0.25, gt=0, le=1, description="share of messages refused at the door, in 15 minutes")
+    refusal_ratio: float = Field(0.25, gt=0, le=1, description="share of messages refused on arrival, in 15 minutes")
     certificate_days: float = Field(30, gt=0, le=3650, description="days before a listener's certificate ends")
     disk_reserves: float = Field(2, ge=1, le=1_000_000, description="free disk as a multiple of the reserve")
     merge_burst: float = Field(0.5, gt=0, le=1, description="share of `merge_limit` that one source has used up")

@@ -143,14 +143,14 @@ class ServiceConfiguration(Frozen):
     request_timeout_s: float = Field(60, gt=0, le=3600, description="longest a request may take, else 504")
     access_token_lifetime_s: int = Field(3600, ge=1, le=_TEN_YEARS, description="life of an access token")
     refresh_token_lifetime_s: int = Field(
-        2_592_000, ge=1, le=_TEN_YEARS, description="life of a refresh token, anew at each rotation"
+        2_592_000, ge=1, le=_TEN_YEARS, description="life of a refresh token, renewed at each rotation"
     )
     test_hooks: bool = Field(default=False, description="POST /_test/...: clock, slow, fail; in a sandbox only")
     cursor_validity_s: int = Field(300, ge=1, le=_TEN_YEARS, description="how long a next link holds")
     rate_limit: RateLimit | None = None
     max_connections: int = Field(512, ge=1, le=_MANY, description="connections at once, beyond them 503")
     drain_s: float = Field(
-        0, ge=0, le=86_400, description="after SIGTERM: how long /readyz says 503 before the door closes"
+        0, ge=0, le=86_400, description="after SIGTERM: how long /readyz says 503 before the listener closes"
     )
     tls: Tls | None = None
     behind_proxy: bool = Field(

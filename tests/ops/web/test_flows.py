@@ -146,7 +146,7 @@ async def test_what_a_server_refused_is_listed_and_released_by_its_own_code(site
         text = (await one.get(path)).text
         section = text.partition("http-422")[2].partition("</section>")[0]
         assert f'href="/messages/{entry}"' in section, path
-        assert "The destination refused the request for good" in section
+        assert "The destination refused the request, and a retry would not help" in section
         assert 'name="reason" value="http-422"' in section
     text = (await one.get(f"/messages/{entry}")).text
     assert 'href="/reasons#http-4*"' in text
