@@ -11,7 +11,28 @@ import time
 from dataclasses import dataclass
 from typing import Final
 
-POINTS: Final = frozenset(f"F{number:02d}" for number in range(1, 27))
+# Where each point stands; numbers that are missing were taken back and are not given again.
+POINTS: Final = {
+    "F01": "receive: a whole block is read, before anything is done with it",
+    "F02": "intake: the message is parsed, before it is judged",
+    "F03": "journal: messages are recorded, before the commit",
+    "F05": "journal: recorded messages are committed, before the engine hears of it",
+    "F06": "receive: half of an acknowledgement is written, before the other half",
+    "F07": "receive: an acknowledgement is written, before it is noted as sent",
+    "F08": "journal: deliveries are claimed, before the commit",
+    "F09": "journal: claims are committed, before dispatch hears of it",
+    "F10": "delivery: the message is mapped, before the destination is asked for anything",
+    "F11": "journal: an intent is committed, before its request is sent",
+    "F12": "delivery: a write is about to be sent",
+    "F13": "delivery: a write is sent, before its answer",
+    "F14": "delivery: the headers of a write's answer have come, before its body",
+    "F15": "journal: settlements are written, before the commit",
+    "F17": "journal: settlements are committed, before dispatch hears of it",
+    "F18": "delivery: between two steps of a merge, link, move or change of numbers",
+    "F19": "operations: the audit row is durable, before the operation; and before each batch of a bulk replay",
+    "F23": "retention: a page of old bodies and entries is taken out, before the commit",
+    "F24": "backup: between two chunks of the copy",
+}
 ACTIONS: Final = frozenset({"kill", "raise", "hang", "eio", "enospc", "slow"})
 SLOW_SECONDS: Final = 0.2
 HANG_SECONDS: Final = 3600.0
@@ -35,7 +56,9 @@ def arm(specification: str) -> None:
     """Arm one point from `point:action[:nth]`; ValueError names what is wrong."""
     parts = specification.split(":")
     if len(parts) not in {2, 3} or parts[0] not in POINTS or parts[1] not in ACTIONS:
-        raise ValueError(f"ENGINE_FAULT={specification!r}: expected <F01..F26>:<{'|'.join(sorted(ACTIONS))}>[:nth]")
+        raise ValueError(
+            f"ENGINE_FAULT={specification!r}: expected <{'|'.join(POINTS)}>:<{'|'.join(sorted(ACTIONS))}>[:nth]"
+        )
     nth = int(parts[2]) if len(parts) == 3 else 1
     _armed[:] = [_Armed(parts[0], parts[1], nth)]
 
