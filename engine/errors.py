@@ -16,13 +16,14 @@ AdtEngineError
 │   ├── JournalUnusableError           cannot be opened: permissions, old SQLite, newer schema, second writer
 │   ├── JournalFailedError             an I/O error while running: stop, never go on
 │   ├── DiskReserveError               the disk is too full to accept more
-│   ├── ForbiddenMoveError             a state move that is not in the table
-│   ├── UnknownEntryError              no such entry
-│   ├── UnknownRunError                no such bulk run
 │   ├── ClockAheadError                retention that would go by a clock far ahead
 │   ├── BackupError                    a backup that cannot be made, or has no place
 │   │   └── UnsoundBackupError             one that does not prove sound
 │   └── SealError                      a sealed body that was changed, or whose key is gone
+├── RefusedOperationError          what people ask of entries and cannot have: the asker's fault
+│   ├── ForbiddenMoveError             a state move that is not in the table
+│   ├── UnknownEntryError              no such entry
+│   └── UnknownRunError                no such bulk replay
 ├── DeliveryError                  a destination
 │   ├── TransientDeliveryError         surely not applied: try again
 │   ├── AmbiguousDeliveryError         perhaps applied: read before writing again
@@ -148,18 +149,6 @@ class DiskReserveError(JournalError):
     """The disk is too full to accept more messages."""
 
 
-class ForbiddenMoveError(JournalError):
-    """An entry cannot go from its state to the one asked for."""
-
-
-class UnknownEntryError(JournalError):
-    """There is no such entry in the journal."""
-
-
-class UnknownRunError(JournalError):
-    """There is no such bulk run in the journal."""
-
-
 class ClockAheadError(JournalError):
     """The clock is so many days beyond all that the journal knows: by it, what is not old would be taken away."""
 
@@ -184,6 +173,22 @@ class UnsoundBackupError(BackupError):
 
 class SealError(JournalError):
     """What is sealed cannot be read."""
+
+
+class RefusedOperationError(AdtEngineError):
+    """What is asked of an entry or a bulk replay cannot be done; the journal itself is well."""
+
+
+class ForbiddenMoveError(RefusedOperationError):
+    """An entry cannot go from its state to the one asked for."""
+
+
+class UnknownEntryError(RefusedOperationError):
+    """There is no such entry in the journal."""
+
+
+class UnknownRunError(RefusedOperationError):
+    """There is no such bulk replay in the journal."""
 
 
 class DeliveryError(AdtEngineError):

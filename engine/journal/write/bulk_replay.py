@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import orjson
 
-from engine.errors import ForbiddenMoveError, UnknownEntryError, UnknownRunError
+from engine.errors import RefusedOperationError, UnknownEntryError, UnknownRunError
 from engine.journal.entry import NewEntry
 from engine.journal.file.database import open_reader
 from engine.journal.moment import from_micros, optional_from_micros, to_micros
@@ -229,7 +229,7 @@ def _taken(rooms: Rooms, run: Run, item: Item, asked: Asked) -> str:
             rooms.operations.release(item.seq, destinations, asked)
         else:
             rooms.operations.replay(item.seq, destinations, asked, item.give)
-    except (ForbiddenMoveError, UnknownEntryError) as error:
+    except RefusedOperationError as error:
         return f"{REFUSED}: {error}"
     return UNDER_WAY
 

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Final
 
 from engine import fault, telemetry
-from engine.errors import ForbiddenMoveError, JournalError, place_of
+from engine.errors import ForbiddenMoveError, JournalError, RefusedOperationError, place_of
 from engine.journal.entry import State
 from engine.journal.write import bulk_replay
 from engine.journal.write.bulk_replay import Item, Next, Run, RunKind, RunState
@@ -136,7 +136,7 @@ class BulkReplays:
             if one.state == State.RECEIVED or run.kind is RunKind.RELEASE:
                 return Item(one.seq, give)
             return Item(one.seq, judged=judged_anew(await operations.entry(one.seq), feed))
-        except (ForbiddenMoveError, JournalError) as error:
+        except (RefusedOperationError, JournalError) as error:
             if operations.journal.failed:
                 raise
             return Item(one.seq, refusal=str(error))
