@@ -19,7 +19,7 @@ from engine.deliver.resources.follow import follow
 from engine.deliver.resources.resource_upsert import upsert_resource
 from engine.deliver.resources.retire import retire
 from engine.deliver.stored import Cache
-from engine.deliver.verdict import Failure, Request, Verdict, VerdictKind
+from engine.deliver.verdict import Failure, Verdict, VerdictKind
 from engine.deliver.wire.abilities import Abilities, abilities_of
 from engine.deliver.wire.client import Client
 from engine.deliver.wire.dry_run_server import DryRunServer
@@ -43,6 +43,7 @@ from engine.fhir.plan import (
     Retire,
     Upsert,
 )
+from engine.fhir.request import Request
 
 # How telling an ending is, the first one that occurred names the delivery.
 _TELLING = (

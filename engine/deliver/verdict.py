@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
 from enum import StrEnum
 from typing import Final
 
 from engine.fhir.plan import Identity
+from engine.http.request import Request
 
 # What an identifier is to the record that it stands for, beside `current` and `old`.
 MERGED_AWAY: Final = "merged-away"
@@ -31,18 +31,6 @@ class Failure(StrEnum):
     AMBIGUOUS = "ambiguous"
     PERMANENT = "permanent"
     DESTINATION = "destination"
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Request:
-    """A write that is about to be sent; `headers` hold no secrets, `number` counts from 1 within the entry."""
-
-    number: int
-    method: str
-    url: str
-    headers: tuple[tuple[str, str], ...]
-    body: bytes
-    at: datetime
 
 
 @dataclass(frozen=True, slots=True, repr=False)

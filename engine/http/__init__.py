@@ -1,1 +1,1 @@
-"""The server's side of HTTP/1.1, bounded, over TLS or not: the operators' pages and the service are served by it."""
+"""HTTP: a request as a value, and the server's side of HTTP/1.1, bounded, over TLS or not, for pages and service."""

@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Final
 
 from engine.errors import ForbiddenMoveError
+from engine.http.request import Request
 
 
 class State(StrEnum):
@@ -116,18 +117,6 @@ class Recorded:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Intent:
-    """A write that is about to be sent; `headers` hold no secrets, `number` counts from 1 within the delivery."""
-
-    number: int
-    method: str
-    url: str
-    headers: tuple[tuple[str, str], ...]
-    body: bytes
-    at: datetime
-
-
-@dataclass(frozen=True, slots=True, repr=False)
 class Outcome:
     """What came of the intent of that number; `status` is 0 where no answer came, `body` is the answer's."""
 
@@ -160,7 +149,7 @@ class Claimed:
     received_at: datetime
     attempts_made: int
     tries: int
-    open_intent: Intent | None
+    open_intent: Request | None
     lanes: tuple[int, ...]
     replay: bool
     forced: bool

@@ -14,7 +14,8 @@ from typing import Any, Final, TypeVar, cast
 import orjson
 
 from engine.errors import JournalError
-from engine.journal.entry import AckOutcome, Claimed, Intent, KnownIdentity, NewEntry, Recorded, Settlement
+from engine.fhir.request import Request
+from engine.journal.entry import AckOutcome, Claimed, KnownIdentity, NewEntry, Recorded, Settlement
 from engine.journal.file.lock import FolderLock
 from engine.journal.file.reserve import DiskReserve
 from engine.journal.file.sealing import configured
@@ -129,7 +130,7 @@ class Journal:
             return ()
         return cast("tuple[Claimed, ...]", await self._submit(Kind.CLAIM, (destination, limit, now, least_tried)))
 
-    async def intend(self, seq: int, destination: str, intent: Intent) -> None:
+    async def intend(self, seq: int, destination: str, intent: Request) -> None:
         """Write what is about to be sent; ForbiddenMoveError where the delivery is not claimed."""
         await self._submit(Kind.INTEND, (seq, destination, intent))
 

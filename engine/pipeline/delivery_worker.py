@@ -27,7 +27,7 @@ from engine.pipeline.outbound.counting import count_warnings
 from engine.pipeline.outbound.destination_health import DestinationHealth
 from engine.pipeline.outbound.memory import DestinationMemory
 from engine.pipeline.outbound.pace import Pace
-from engine.pipeline.outbound.settling import held, intent_of, settlement
+from engine.pipeline.outbound.settling import held, settlement
 from engine.pipeline.outbound.shadow import shadowed
 from engine.pipeline.shared import Shared
 
@@ -95,7 +95,7 @@ class DeliveryWorker:
         return await self.destination.deliver(
             plan,
             self.memory,
-            lambda request: self.journal.intend(claimed.seq, self.name, intent_of(request)),
+            lambda request: self.journal.intend(claimed.seq, self.name, request),
             at=self.shared.clock(),
             replay=claimed.replay,
             ambiguous=claimed.open_intent is not None,

@@ -23,9 +23,10 @@ import uvloop
 
 from engine.config.channel import Channel
 from engine.deliver.destination import Destination
-from engine.deliver.verdict import Known, Request
+from engine.deliver.verdict import Known
 from engine.deliver.wire.client import Client
 from engine.fhir.plan import ElementChange, Identity, PatientRecord, Plan, Upsert
+from engine.http.request import Request
 
 AT = datetime(2026, 3, 1, 12, tzinfo=UTC)
 MRN = "https://mrn.riverbend.example"

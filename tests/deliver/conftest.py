@@ -9,8 +9,9 @@ import pytest
 
 from engine.config.channel import Channel
 from engine.deliver.destination import Destination
-from engine.deliver.verdict import Known, Request, Verdict
+from engine.deliver.verdict import Known, Verdict
 from engine.fhir.plan import ElementChange, Identity, Interaction, Link, Merge, PatientRecord, Plan, Rename
+from engine.http.request import Request
 from tests.deliver.fake_fhir import FakeFhir
 from tests.interchange.kit import BASES, SECRET, running
 

@@ -7,7 +7,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from engine.journal.entry import AckOutcome, Claimed, Intent, NewEntry, Outcome, Settlement, State
+from engine.http.request import Request
+from engine.journal.entry import AckOutcome, Claimed, NewEntry, Outcome, Settlement, State
 from engine.journal.journal import Journal
 from engine.journal.read.reading import Filters
 
@@ -37,9 +38,9 @@ def entry(control_id: str, *patients: tuple[str, ...], **given: Any) -> NewEntry
     return NewEntry(**settings | given)
 
 
-def intent(number: int = 1) -> Intent:
+def intent(number: int = 1) -> Request:
     """Return the intent of a PUT."""
-    return Intent(number, "PUT", "http://127.0.0.1/Patient/1", (("If-Match", 'W/"1"'),), b"{}", NOW)
+    return Request(number, "PUT", "http://127.0.0.1/Patient/1", (("If-Match", 'W/"1"'),), b"{}", NOW)
 
 
 def settlement(seq: int, state: State = State.DELIVERED, destination: str = "d", **given: Any) -> Settlement:

@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 import pytest
 
 from engine.errors import ForbiddenMoveError
+from engine.http.request import Request
 from engine.journal.entry import (
     LEAST_FINISHED,
     MOVES,
-    Intent,
     KnownIdentity,
     MergeSeen,
     NewEntry,
@@ -57,7 +57,7 @@ def test_every_state_has_its_place_in_the_order_of_finishing() -> None:
 
 def test_no_value_shows_a_message_in_its_repr() -> None:
     """A repr in a log or a traceback tells nothing of a patient."""
-    attempt = Intent(1, "PUT", "http://fhir/Patient?identifier=SENTINEL", (), b"SENTINEL", NOW)
+    attempt = Request(1, "PUT", "http://fhir/Patient?identifier=SENTINEL", (), b"SENTINEL", NOW)
     texts = [
         repr(NewEntry("c", "p", "s", "1", "A08", "2.5", b"SENTINEL", NOW, visit="SENTINEL", patients=(("SENTINEL",),))),
         repr(attempt),

@@ -11,7 +11,7 @@ from engine.config.channel import Channel
 from engine.deliver.memory import Memory
 from engine.deliver.pace.backoff import retry_after_seconds
 from engine.deliver.stored import PATIENT, Body, Stored, id_of, stored
-from engine.deliver.verdict import Attempt, Failure, Inherited, Known, Merged, Owned, Request
+from engine.deliver.verdict import Attempt, Failure, Inherited, Known, Merged, Owned
 from engine.deliver.wire.client import Answer
 from engine.deliver.wire.failure import class_of, error_of, failure_of
 from engine.deliver.wire.outgoing import INVALID, faults
@@ -19,6 +19,7 @@ from engine.deliver.wire.server import MEDIA_TYPE, Server
 from engine.errors import DeliveryError, HeldDeliveryError
 from engine.fhir import outcome
 from engine.fhir.plan import Identity, Keep
+from engine.http.request import Request
 
 GONE: Final = frozenset({404, 410})
 TOO_LARGE: Final = "answer-too-large"

@@ -8,9 +8,10 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from engine.errors import ForbiddenMoveError
+from engine.fhir.request import Request
 from engine.journal.claim import unfinished
 from engine.journal.claim.requests import request_of
-from engine.journal.entry import Claimed, Intent
+from engine.journal.entry import Claimed
 from engine.journal.file.sealing import Sealing, message_at
 from engine.journal.moment import from_micros, to_micros
 from engine.sqlite import Connection
@@ -139,7 +140,7 @@ class Claims:
             intent, lanes, bool(replay), bool(forced), bool(released), digest, bool(shadow),
         )  # fmt: skip
 
-    def _open_intent(self, seq: int, destination: str) -> Intent | None:
+    def _open_intent(self, seq: int, destination: str) -> Request | None:
         row = self._connection.execute(OPEN_INTENT, (seq, destination)).fetchone()
         if row is None:
             return None

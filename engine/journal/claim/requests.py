@@ -6,11 +6,11 @@ from typing import Any
 
 import orjson
 
-from engine.journal.entry import Intent
+from engine.http.request import Request
 from engine.journal.file.sealing import Sealing, request_at
 
 
-def request_of(sealing: Sealing | None, place: tuple[int, str, int], parts: Sequence[Any], at: datetime) -> Intent:
+def request_of(sealing: Sealing | None, place: tuple[int, str, int], parts: Sequence[Any], at: datetime) -> Request:
     """Return a request from its columns: method, URL, query, headers and body; what the disk changed is left empty.
 
     `place`: the entry, the destination and the number of the attempt.
@@ -20,7 +20,7 @@ def request_of(sealing: Sealing | None, place: tuple[int, str, int], parts: Sequ
         query, headers, body = (_legible(sealing, part, request_at(*place)) for part in (query, headers, body))
     asked = f"?{bytes(query).decode()}" if query else ""
     listed = tuple((name, value) for name, value in orjson.loads(headers or b"[]"))
-    return Intent(place[2], method, url + asked, listed, body, at)
+    return Request(place[2], method, url + asked, listed, body, at)
 
 
 def _legible(sealing: Sealing, part: bytes | str, place: str) -> bytes | str:

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
-from engine.journal.entry import AckOutcome, Intent, Outcome, State
+from engine.http.request import Request
+from engine.journal.entry import AckOutcome, Outcome, State
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -65,7 +66,7 @@ class Page:
 class AttemptView:
     """A request and what came of it; `outcome` is None where that is not known."""
 
-    intent: Intent
+    intent: Request
     outcome: Outcome | None
 
 

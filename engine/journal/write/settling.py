@@ -5,8 +5,9 @@ from typing import Any, Final
 import orjson
 
 from engine.errors import ForbiddenMoveError, UnknownEntryError
+from engine.fhir.request import Request
 from engine.journal.claim.claiming import Claims, Out
-from engine.journal.entry import UNFINISHED, Intent, Settlement, State, check_move
+from engine.journal.entry import UNFINISHED, Settlement, State, check_move
 from engine.journal.file.sealing import Sealing, answer_at, plan_at, request_at
 from engine.journal.moment import optional_micros, to_micros
 from engine.journal.state.counters import NOTE, count_ends, notes_of
@@ -67,7 +68,7 @@ class Settling:
         self._last: int = connection.execute(LAST).fetchone()[0]
         self._attempts: dict[tuple[int, str, int], int] = {}
 
-    def intend(self, intents: list[tuple[int, str, Intent]]) -> None:
+    def intend(self, intents: list[tuple[int, str, Request]]) -> None:
         """Write intents; an intent for what is not claimed is a ForbiddenMoveError."""
         rows = []
         for seq, destination, intent in intents:

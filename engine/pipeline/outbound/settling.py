@@ -5,18 +5,9 @@ from typing import Any, Final
 
 import orjson
 
-from engine.deliver.verdict import Attempt, Request, Verdict, VerdictKind
+from engine.deliver.verdict import Attempt, Verdict, VerdictKind
 from engine.fhir.plan import Identity, Plan, Trail, UnmappedCode
-from engine.journal.entry import (
-    Claimed,
-    Intent,
-    KnownIdentity,
-    MergeSeen,
-    Outcome,
-    Ownership,
-    Settlement,
-    State,
-)
+from engine.journal.entry import Claimed, KnownIdentity, MergeSeen, Outcome, Ownership, Settlement, State
 from engine.mapping.subject.subject import lane_key
 
 STATES: Final = {
@@ -68,11 +59,6 @@ ALWAYS_KEEP_LANE: Final = frozenset(
 def held(reason: str) -> Verdict:
     """Return the verdict on an entry that is held before anything was asked of the destination."""
     return Verdict(VerdictKind.HELD, reason, unasked=True)
-
-
-def intent_of(request: Request) -> Intent:
-    """Return the journal's form of a write that is about to be sent."""
-    return Intent(request.number, request.method, request.url, request.headers, request.body, request.at)
 
 
 def settlement(

@@ -7,7 +7,8 @@ import pytest
 from typer.testing import CliRunner
 
 from engine.errors import UnknownEntryError, UsageError
-from engine.journal.entry import Intent, Outcome, State
+from engine.http.request import Request
+from engine.journal.entry import Outcome, State
 from engine.ops.cli.messages import app
 from tests.journal.desk import NOW, Desk, open_desk, settlement
 from tests.ops.command import invoked
@@ -30,7 +31,7 @@ async def desk(tmp_path: Path) -> Desk:
         await desk.record("c1", ("s|1",), raw=HOSTILE.encode())
         await desk.record("c2", ("s|1",))
         await desk.claim()
-        await desk.journal.intend(1, "d", Intent(1, "PUT", "http://x/Patient/1", (), b'{"id":"1"}', NOW))
+        await desk.journal.intend(1, "d", Request(1, "PUT", "http://x/Patient/1", (), b'{"id":"1"}', NOW))
         answer = Outcome(1, 422, ("invalid",), "permanent", 12.5, orjson.dumps(OUTCOME))
         end = settlement(1, State.HELD, reason="http-422", notes=("stale",), outcomes=(answer,), plan=PLAN)
         await desk.journal.settle(end)

@@ -11,7 +11,8 @@ import pytest
 
 from engine.errors import UnknownEntryError, UsageError
 from engine.hl7.message import parse
-from engine.journal.entry import Intent, Outcome, State
+from engine.http.request import Request
+from engine.journal.entry import Outcome, State
 from engine.ops.views.searching import listed, searched
 from engine.ops.views.segments import segments_of
 from engine.ops.views.view import facts, shown
@@ -41,7 +42,7 @@ async def _deliver(desk: Desk) -> None:
     await desk.claim()
     await desk.deliver(1)
     await desk.claim()
-    sent = Intent(
+    sent = Request(
         1, "PUT", f"http://x/Patient/1?identifier={MRN}", (("If-Match", FAMILY),), orjson.dumps({"name": FAMILY}), NOW
     )
     await desk.journal.intend(2, "d", sent)

@@ -4,7 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 from engine.config.destination import Retry
 from engine.deliver.pace.breaker import FAILURES_TO_OPEN, Gate
-from engine.deliver.verdict import Attempt, Failure, Request, Verdict, VerdictKind
+from engine.deliver.verdict import Attempt, Failure, Verdict, VerdictKind
+from engine.http.request import Request
 from engine.pipeline.outbound.pace import Pace
 
 NOW = datetime(2025, 7, 1, 9, tzinfo=UTC)
