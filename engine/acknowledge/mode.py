@@ -7,7 +7,7 @@ enhanced     CA, CE or CR at the commit if MSH-15 asks for it; AA, AE or AR afte
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 from engine.acknowledge.code import AckCode, accept_code, code_for
 from engine.config.channel import AcknowledgementMode
@@ -28,6 +28,17 @@ class Condition(StrEnum):
         return self is Condition.AL or self is (Condition.SU if code.positive else Condition.ER)
 
 
+class Acknowledgements(NamedTuple):
+    """What is said of one message: once it is stored or refused, and `later` by the application; None: nothing.
+
+    `close`: a refusal would stay unsaid, so that the connection must be closed.
+    """
+
+    at_commit: AckCode | None = None
+    later: AckCode | None = None
+    close: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class Mode:
     """How one message wants to be acknowledged; the conditions count only where it is `enhanced`."""
@@ -36,28 +47,20 @@ class Mode:
     accept: Condition = Condition.AL
     application: Condition = Condition.NE
 
-    def at_commit(self, findings: Sequence[Finding] = ()) -> AckCode | None:
-        """Return what is said once the message is stored, accepted or refused; None where nothing is.
+    def acknowledgements(self, findings: Sequence[Finding] = ()) -> Acknowledgements:
+        """Return what is said of a message with these findings.
 
         A refusal that only MSH-16 asks for is said at once too: no application will see the message.
         """
-        application = code_for(findings)
+        application, accept = code_for(findings), accept_code(findings)
         if not self.enhanced:
-            return application
-        accept = accept_code(findings)
-        if self.accept.asks(accept):
-            return accept
-        return application if not application.positive and self.application.asks(application) else None
-
-    def afterwards(self, findings: Sequence[Finding] = ()) -> AckCode | None:
-        """Return the application acknowledgement that follows; None in original mode and for what was refused."""
-        application = code_for(findings)
-        wanted = self.enhanced and application.positive and self.application.asks(application)
-        return application if wanted else None
-
-    def leaves_unsaid(self, findings: Sequence[Finding]) -> bool:
-        """Say whether a refusal would stay unsaid, so that the connection must be closed."""
-        return not code_for(findings).positive and self.at_commit(findings) is None
+            return Acknowledgements(application)
+        by_application = application if self.application.asks(application) else None
+        at_commit = accept if self.accept.asks(accept) else None
+        if application.positive:
+            return Acknowledgements(at_commit, by_application)
+        said = at_commit or by_application
+        return Acknowledgements(said, close=said is None)
 
 
 ORIGINAL: Final = Mode()

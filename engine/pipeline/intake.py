@@ -14,7 +14,7 @@ from typing import Final
 
 from engine import telemetry
 from engine.acknowledge.code import AckCode
-from engine.acknowledge.mode import Mode, mode_of
+from engine.acknowledge.mode import Acknowledgements, Mode, mode_of
 from engine.errors import DiskReserveError, JournalError, place_of
 from engine.hl7.finding import ErrorCode, Finding
 from engine.hl7.header import Header, read_header
@@ -115,17 +115,19 @@ class Intake:
         mode = mode_of(header, feed.channel.acknowledgement_mode)
         speech = self._speech(header, judged, feed)
         on_delivery = feed.channel.acknowledge.when == "delivered" and judged.state is State.RECEIVED
-        code = None if judged.silent or (on_delivery and not mode.enhanced) else mode.at_commit(judged.findings)
-        ack = speech.say(code, judged.findings) if code else b""
-        owed = AckOutcome.OWED if code or on_delivery else AckOutcome.NOT_OWED
+        said = Acknowledgements() if judged.silent else mode.acknowledgements(judged.findings)
+        if on_delivery and not mode.enhanced:
+            said = said._replace(at_commit=None)
+        ack = speech.say(said.at_commit, judged.findings) if said.at_commit else b""
+        owed = AckOutcome.OWED if said.at_commit or on_delivery else AckOutcome.NOT_OWED
         arrival = Arrival(raw, header, judged, peer, self._clock(), batch)
-        entry = entry_of(arrival, feed, ack, code, owed)
+        entry = entry_of(arrival, feed, ack, said.at_commit, owed)
         recorded = await self._journal.record(entry)
         self._counters.count(entry, recorded, feed.channel.base_uri)
         self._recorded(recorded, judged, feed)
         if on_delivery:
             return partial(self._on_delivery, recorded, mode, speech, feed)
-        return partial(_now, self._stored(recorded, mode, judged, speech, ack))
+        return partial(_now, self._stored(recorded, said, speech, ack))
 
     def _judged(self, raw: bytes, header: Header, feed: Feed) -> Judgement:
         try:
@@ -143,18 +145,17 @@ class Intake:
         elif judged.state is State.REJECTED:
             _log.warning("refused", channel=self._name, entry=recorded.seq, reason=judged.reason)
 
-    def _stored(self, recorded: Recorded, mode: Mode, judged: Judgement, speech: Speech, ack: bytes) -> Reply:
+    def _stored(self, recorded: Recorded, said: Acknowledgements, speech: Speech, ack: bytes) -> Reply:
         """Answer what is recorded: a duplicate as its first receipt was, unless that was refused and taken in since."""
         taken_since = recorded.duplicate and recorded.ack_code not in GOOD
         answer = ack if taken_since else recorded.acknowledgement
-        after = None if judged.silent else mode.afterwards(judged.findings)
         sent = partial(self._sent, recorded.seq)
         return Reply(
             answer or None,
-            close=not judged.silent and mode.leaves_unsaid(judged.findings),
-            later=_at_once(speech.say(after)) if after else None,
+            close=said.close,
+            later=_at_once(speech.say(said.later)) if said.later else None,
             written=sent if answer else None,
-            later_written=sent if after else None,
+            later_written=sent if said.later else None,
         )
 
     async def _on_delivery(self, recorded: Recorded, mode: Mode, speech: Speech, feed: Feed) -> Reply:
@@ -215,7 +216,7 @@ class Intake:
         return self._refusal(header, NO_ROOM, feed, close=False)
 
     def _refusal(self, header: Header, finding: Finding, feed: Feed, *, close: bool) -> Reply:
-        code = mode_of(header, feed.channel.acknowledgement_mode).at_commit((finding,))
+        code = mode_of(header, feed.channel.acknowledgement_mode).acknowledgements((finding,)).at_commit
         if code is None:
             return Reply(None, close=True, stored=False)
         return Reply(self._speech(header, None, feed).say(code, (finding,)), close=close, stored=False)

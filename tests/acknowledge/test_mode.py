@@ -45,13 +45,9 @@ def test_what_is_said(
 ) -> None:
     """MSH-15 and MSH-16 decide what is said at the commit and afterwards; what stays unsaid closes the line."""
     mode = mode_of(header(msh_15=accept, msh_16=application))
-    assert mode.at_commit() == accepted
-    assert mode.afterwards() == afterwards
-    assert mode.at_commit(REFUSED) == refused
-    assert mode.at_commit(FAILED) == failed
-    assert mode.afterwards(REFUSED) is None
-    assert mode.leaves_unsaid(REFUSED) is (refused is None)
-    assert mode.leaves_unsaid(()) is False
+    assert mode.acknowledgements() == (accepted, afterwards, False)
+    assert mode.acknowledgements(REFUSED) == (refused, None, refused is None)
+    assert mode.acknowledgements(FAILED) == (failed, None, failed is None)
 
 
 @pytest.mark.parametrize(
@@ -69,10 +65,10 @@ def test_a_channel_may_fix_the_mode(
 ) -> None:
     """The channel's `acknowledgement_mode` outweighs the message."""
     mode = mode_of(header(msh_15=accept, msh_16=application), AcknowledgementMode(setting))
-    assert mode.at_commit() == accepted
+    assert mode.acknowledgements().at_commit == accepted
 
 
 def test_original_is_the_default() -> None:
     """A message without MSH-15 and MSH-16 is answered in original mode."""
-    assert ORIGINAL.at_commit() == "AA"
+    assert ORIGINAL.acknowledgements().at_commit == "AA"
     assert set(Condition) == {"AL", "NE", "ER", "SU"}

@@ -244,8 +244,8 @@ INTAKE: Final = (
     Bug(
         "what could not be stored is answered AA",
         "pipeline/intake.py",
-        "        code = mode_of(header, feed.channel.acknowledgement_mode).at_commit((finding,))\n",
-        "        code = mode_of(header, feed.channel.acknowledgement_mode).at_commit(())\n",
+        "        code = mode_of(header, feed.channel.acknowledgement_mode).acknowledgements((finding,)).at_commit\n",
+        "        code = mode_of(header, feed.channel.acknowledgement_mode).acknowledgements(()).at_commit\n",
         ("pipeline/test_intake.py",),
     ),
     Bug(
