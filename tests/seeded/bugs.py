@@ -39,6 +39,13 @@ JOURNAL: Final = (
         ("journal/file/test_durability.py",),
     ),
     Bug(
+        "a message is acknowledged whose commit found the disk full",
+        "journal/write/writer.py",
+        "            if not kinds <= _LAZY:\n                self._commit()\n",
+        "            if not kinds <= _LAZY:\n                self._while_full(self._commit)\n",
+        ("journal/file/test_durability.py",),
+    ),
+    Bug(
         "after a disk error the writer goes on, and a later sync lies",
         "journal/write/writer.py",
         "elif is_disk_error(error) or isinstance(error, JournalFailedError):",

@@ -218,7 +218,7 @@ class Writer:
             self._uncommitted |= kinds
             self.operations += len(batch)
             if not kinds <= _LAZY:
-                self._while_full(self._commit)
+                self._commit()
         except BaseException:
             self._roll_back()
             raise

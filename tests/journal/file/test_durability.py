@@ -14,7 +14,7 @@ from random import Random
 
 import pytest
 
-from engine.errors import DiskReserveError, JournalFailedError
+from engine.errors import DiskReserveError, JournalFailedError, UnknownEntryError
 from engine.journal.entry import State
 from engine.journal.read.reading import Reader
 from tests.journal.desk import Desk, Opener
@@ -248,6 +248,35 @@ async def test_a_commit_that_nobody_waits_for_may_find_the_disk_full(
     assert desk.failures == []
     with Reader(desk.folder) as reader:
         assert reader.show(seq).row.state is (State.RECEIVED if end else State.DELIVERED)
+
+
+async def test_a_commit_that_finds_the_disk_full_acknowledges_nothing(
+    opened: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Room is missed at the commit, when the log is written: the message is refused, the outcome waits for room."""
+    async with opened() as desk:
+        seq = await desk.record("1", ("s|1",))
+        await desk.claim()
+        writer = desk.journal._writer
+        commit, left = writer._commit, [1, 1]
+
+        def full() -> None:
+            if left:
+                left.pop()
+                raise OSError(errno.ENOSPC, "No space left on device")
+            commit()
+
+        monkeypatch.setattr(writer, "_commit", full)
+        with pytest.raises(DiskReserveError):
+            await desk.record("2", ("s|1",))
+        left.append(1)
+        assert await desk.deliver(seq) == 0
+        assert left == []
+    assert desk.failures == []
+    with Reader(desk.folder) as reader:
+        assert reader.show(seq).row.state is State.DELIVERED
+        with pytest.raises(UnknownEntryError):
+            reader.show(2)
 
 
 async def test_a_disk_short_of_room_refuses_only_messages(opened: Opener) -> None:
