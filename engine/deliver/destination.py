@@ -7,17 +7,9 @@ from datetime import datetime
 from engine.config.channel import Channel
 from engine.config.destination import Destination as Settings
 from engine.deliver.dry_run import DryRun, unremembered
+from engine.deliver.interactions import carry_out, ending, patients_of
 from engine.deliver.memory import Memory
-from engine.deliver.merge.link import link
-from engine.deliver.merge.merge import merge
-from engine.deliver.merge.move import move
-from engine.deliver.merge.rename import rename
 from engine.deliver.patient.question import Question, question
-from engine.deliver.patient.upsert import upsert
-from engine.deliver.resources.attest import attest
-from engine.deliver.resources.follow import follow
-from engine.deliver.resources.resource_upsert import upsert_resource
-from engine.deliver.resources.retire import retire
 from engine.deliver.stored import Cache
 from engine.deliver.verdict import Failure, Verdict, VerdictKind
 from engine.deliver.wire.abilities import Abilities, abilities_of
@@ -30,48 +22,11 @@ from engine.deliver.wire.server import Server
 from engine.errors import DeliveryError, HeldDeliveryError, RejectedDeliveryError
 from engine.fhir.outcome import codes
 from engine.fhir.plan import (
-    Attest,
-    Follow,
-    Identity,
-    Interaction,
     Keep,
-    Link,
     Merge,
-    Move,
     Plan,
-    Rename,
-    Retire,
-    Upsert,
 )
-from engine.fhir.request import Request
-
-# How telling an ending is, the first one that occurred names the delivery.
-_TELLING = (
-    "merged",
-    "linked",
-    "unlinked",
-    "renamed",
-    "moved",
-    "deleted",
-    "created",
-    "updated",
-    "already-merged",
-    "already-linked",
-    "already-renamed",
-    "already-moved",
-    "source-absent",
-    "nothing-to-merge",
-    "nothing-to-rename",
-    "nothing-to-move",
-    "nothing-to-unlink",
-    "nothing-to-delete",
-    "notify-only",
-    "unchanged",
-)
-_CANCELS = ("nothing-to-cancel",)
-_QUIET = ("unchanged", "nothing-to-do")
-# Types to which nothing else refers: a server that does not list them goes without.
-_LEFT_OUT = frozenset({"PractitionerRole", "Provenance"})
+from engine.http.request import Request
 
 
 class Destination:
@@ -196,14 +151,14 @@ class Destination:
         try:
             if not self._checked and any(isinstance(interaction, Merge) for interaction in plan.interactions):
                 exchange.server.abilities = await self.check()
-            endings = await _carry_out_all(exchange, plan, remembered=remembered)
+            endings = await carry_out(exchange, plan, remembered=remembered)
         except DeliveryError as error:
             return _failed(exchange, error)
-        return _verdict(exchange, VerdictKind.DELIVERED, _ending(plan, endings), applied=True)
+        return _verdict(exchange, VerdictKind.DELIVERED, ending(plan, endings), applied=True)
 
     def _forget(self, plan: Plan) -> None:
         """Drop from the caches what a plan speaks of: nobody knows how far it came."""
-        self._server.cache.forget(_identities(plan))
+        self._server.cache.forget(patients_of(plan))
         for one in plan.interactions:
             if isinstance(one, Keep):
                 self._server.cache_of(one.record.type).forget((*one.record.identities, *one.record.retired))
@@ -212,60 +167,6 @@ class Destination:
         """Close all connections."""
         await self._server.close()
         await self._token_client.close()
-
-
-async def _carry_out_all(exchange: Exchange, plan: Plan, *, remembered: bool) -> list[str]:
-    """Carry out a plan and return the ending of each interaction.
-
-    The merges of one message are independent: one that is refused keeps none of the others from being made, but
-    everything else. Raises then what waits for a person, before what is refused for good.
-    """
-    endings: list[str] = []
-    refused: list[DeliveryError] = []
-    for one in plan.interactions:
-        if refused and not isinstance(one, Merge):
-            break
-        try:
-            endings.append(await _carry_out(exchange, one, plan.event_at, remembered=remembered))
-        except DeliveryError as error:
-            if not isinstance(one, Merge) or class_of(error) is not Failure.PERMANENT:
-                raise
-            exchange.note(*error.codes)
-            refused.append(error)
-    if refused:
-        raise next((error for error in refused if not isinstance(error, RejectedDeliveryError)), refused[0])
-    return endings
-
-
-async def _carry_out(exchange: Exchange, interaction: Interaction, at: datetime | None, *, remembered: bool) -> str:
-    if isinstance(interaction, Keep | Retire | Follow | Attest):
-        return await _beside(exchange, interaction, at, remembered=remembered)
-    if isinstance(interaction, Merge):
-        return await merge(exchange, interaction)
-    if isinstance(interaction, Rename):
-        return await rename(exchange, interaction)
-    if isinstance(interaction, Link):
-        return await link(exchange, interaction)
-    if isinstance(interaction, Move):
-        return await move(exchange, interaction)
-    return await upsert(exchange, interaction, remembered=remembered)
-
-
-async def _beside(
-    exchange: Exchange, interaction: Keep | Retire | Follow | Attest, at: datetime | None, *, remembered: bool
-) -> str:
-    """Carry out what is asked of a resource beside the Patient; `not-kept` and its type where the server has none."""
-    type_ = interaction.type if isinstance(interaction, Retire) else interaction.record.type
-    if type_ in _LEFT_OUT and not exchange.server.abilities.keeps(type_):
-        exchange.note(f"not-kept {type_}")
-        return "unchanged"
-    if isinstance(interaction, Keep):
-        return await upsert_resource(exchange, interaction, at, remembered=remembered)
-    if isinstance(interaction, Retire):
-        return await retire(exchange, interaction, at, remembered=remembered)
-    if isinstance(interaction, Follow):
-        return await follow(exchange, interaction)
-    return await attest(exchange, interaction, remembered=remembered)
 
 
 def _failed(exchange: Exchange, error: DeliveryError) -> Verdict:
@@ -302,39 +203,6 @@ def _verdict(
         tuple(exchange.inherited),
         unasked=not exchange.heard,
     )
-
-
-def _ending(plan: Plan, endings: list[str]) -> str:
-    """Return the ending that tells most: that of the patient, or where nothing came of it, of what belongs to it."""
-    told = list(zip(plan.interactions, endings, strict=True))
-    first = _telling([ending for one, ending in told if not isinstance(one, Keep | Retire | Follow | Attest)])
-    beside = [ending for one, ending in told if isinstance(one, Retire | Follow) or _overwrites(one)]
-    others = _telling(beside)
-    return others if others in _CANCELS or (first in _QUIET and others not in _QUIET) else first
-
-
-def _overwrites(one: Interaction) -> bool:
-    return isinstance(one, Keep) and one.overwrite
-
-
-def _telling(endings: list[str]) -> str:
-    return next((ending for ending in (*_CANCELS, *_TELLING) if ending in endings), "nothing-to-do")
-
-
-def _identities(plan: Plan) -> tuple[Identity, ...]:
-    found: list[Identity] = []
-    for interaction in plan.interactions:
-        if isinstance(interaction, Merge):
-            found += (*interaction.sources, interaction.source, interaction.target, *interaction.survivor.identities)
-        elif isinstance(interaction, Rename):
-            found += (*interaction.old, *interaction.new, *interaction.patient.identities)
-        elif isinstance(interaction, Move):
-            found += (*interaction.moving, *interaction.source, *interaction.target.identities)
-        elif isinstance(interaction, Link):
-            found += (*interaction.one.identities, *interaction.other.identities)
-        elif isinstance(interaction, Upsert):
-            found += interaction.patient.identities
-    return tuple(found)
 
 
 async def _unjournaled(_request: Request) -> None:

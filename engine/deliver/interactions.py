@@ -1,0 +1,168 @@
+"""The interactions of a plan: what carries out each, and whose resources it touches; one row a type."""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+
+from engine.deliver.merge.link import link
+from engine.deliver.merge.merge import merge
+from engine.deliver.merge.move import move
+from engine.deliver.merge.rename import rename
+from engine.deliver.patient.upsert import upsert
+from engine.deliver.resources.attest import attest
+from engine.deliver.resources.follow import follow
+from engine.deliver.resources.resource_upsert import upsert_resource
+from engine.deliver.resources.retire import retire
+from engine.deliver.verdict import Failure
+from engine.deliver.wire.exchange import Exchange
+from engine.deliver.wire.failure import class_of
+from engine.errors import DeliveryError, RejectedDeliveryError
+from engine.fhir.plan import (
+    Attest,
+    Follow,
+    Identity,
+    Interaction,
+    Keep,
+    Link,
+    Merge,
+    Move,
+    Plan,
+    Rename,
+    Retire,
+    Upsert,
+)
+
+# How telling an ending is, the first one that occurred names the delivery.
+_TELLING = (
+    "merged",
+    "linked",
+    "unlinked",
+    "renamed",
+    "moved",
+    "deleted",
+    "created",
+    "updated",
+    "already-merged",
+    "already-linked",
+    "already-renamed",
+    "already-moved",
+    "source-absent",
+    "nothing-to-merge",
+    "nothing-to-rename",
+    "nothing-to-move",
+    "nothing-to-unlink",
+    "nothing-to-delete",
+    "notify-only",
+    "unchanged",
+)
+_CANCELS = ("nothing-to-cancel",)
+_QUIET = ("unchanged", "nothing-to-do")
+# Types to which nothing else refers: a server that does not list them goes without.
+_LEFT_OUT = frozenset({"PractitionerRole", "Provenance"})
+
+
+class Row(NamedTuple):
+    """How interactions of one type are carried out, and what they are about.
+
+    `carry_out` is called with exchange, interaction, the time of the event and `remembered`; it returns the ending.
+    `patients`: identities of the Patients touched. `beside`: type of a resource beside the Patient. `tells`: whether
+    its ending may name the delivery where nothing came of the Patient.
+    """
+
+    carry_out: Callable[[Exchange, Any, datetime | None, bool], Awaitable[str]]
+    patients: Callable[[Any], Iterable[Identity]] = lambda _one: ()
+    beside: Callable[[Any], str] | None = None
+    tells: Callable[[Any], bool] = lambda _one: True
+
+
+def _type(one: Any) -> str:
+    return str(one.record.type)
+
+
+TABLE: Final[Mapping[type, Row]] = {
+    Upsert: Row(
+        lambda exchange, one, _at, remembered: upsert(exchange, one, remembered=remembered),
+        lambda one: one.patient.identities,
+    ),
+    Merge: Row(
+        lambda exchange, one, _at, _remembered: merge(exchange, one),
+        lambda one: (*one.sources, one.source, one.target, *one.survivor.identities),
+    ),
+    Rename: Row(
+        lambda exchange, one, _at, _remembered: rename(exchange, one),
+        lambda one: (*one.old, *one.new, *one.patient.identities),
+    ),
+    Link: Row(
+        lambda exchange, one, _at, _remembered: link(exchange, one),
+        lambda one: (*one.one.identities, *one.other.identities),
+    ),
+    Move: Row(
+        lambda exchange, one, _at, _remembered: move(exchange, one),
+        lambda one: (*one.moving, *one.source, *one.target.identities),
+    ),
+    Keep: Row(
+        lambda exchange, one, at, remembered: upsert_resource(exchange, one, at, remembered=remembered),
+        beside=_type,
+        tells=lambda one: one.overwrite,
+    ),
+    Retire: Row(
+        lambda exchange, one, at, remembered: retire(exchange, one, at, remembered=remembered),
+        beside=lambda one: one.type,
+    ),
+    Follow: Row(lambda exchange, one, _at, _remembered: follow(exchange, one), beside=_type),
+    Attest: Row(
+        lambda exchange, one, _at, remembered: attest(exchange, one, remembered=remembered),
+        beside=_type,
+        tells=lambda _one: False,
+    ),
+}
+
+
+async def carry_out(exchange: Exchange, plan: Plan, *, remembered: bool) -> list[str]:
+    """Carry out a plan and return the ending of each interaction.
+
+    The merges of one message are independent: one that is refused keeps none of the others from being made, but
+    everything else. Raises then what waits for a person, before what is refused for good.
+    """
+    endings: list[str] = []
+    refused: list[DeliveryError] = []
+    for one in plan.interactions:
+        if refused and not isinstance(one, Merge):
+            break
+        try:
+            endings.append(await _one(exchange, one, plan.event_at, remembered=remembered))
+        except DeliveryError as error:
+            if not isinstance(one, Merge) or class_of(error) is not Failure.PERMANENT:
+                raise
+            exchange.note(*error.codes)
+            refused.append(error)
+    if refused:
+        raise next((error for error in refused if not isinstance(error, RejectedDeliveryError)), refused[0])
+    return endings
+
+
+async def _one(exchange: Exchange, interaction: Interaction, at: datetime | None, *, remembered: bool) -> str:
+    """Carry out one interaction; `not-kept` and its type where the server has no such resource."""
+    row = TABLE[type(interaction)]
+    type_ = row.beside(interaction) if row.beside else ""
+    if type_ in _LEFT_OUT and not exchange.server.abilities.keeps(type_):
+        exchange.note(f"not-kept {type_}")
+        return "unchanged"
+    return await row.carry_out(exchange, interaction, at, remembered)
+
+
+def ending(plan: Plan, endings: list[str]) -> str:
+    """Return the ending that tells most: that of the patient, or where nothing came of it, of what belongs to it."""
+    rows = [(TABLE[type(one)], one, end) for one, end in zip(plan.interactions, endings, strict=True)]
+    first = _telling([end for row, _, end in rows if not row.beside])
+    others = _telling([end for row, one, end in rows if row.beside and row.tells(one)])
+    return others if others in _CANCELS or (first in _QUIET and others not in _QUIET) else first
+
+
+def _telling(endings: list[str]) -> str:
+    return next((ending for ending in (*_CANCELS, *_TELLING) if ending in endings), "nothing-to-do")
+
+
+def patients_of(plan: Plan) -> tuple[Identity, ...]:
+    """Return the identities of every Patient that a plan speaks of."""
+    return tuple(identity for one in plan.interactions for identity in TABLE[type(one)].patients(one))
