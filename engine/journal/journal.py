@@ -9,29 +9,19 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypeVar, cast
+from typing import Any, TypeVar, cast
 
-import orjson
-
-from engine.errors import JournalError
-from engine.fhir.request import Request
+from engine.http.request import Request
 from engine.journal.entry import AckOutcome, Claimed, KnownIdentity, NewEntry, Recorded, Settlement
 from engine.journal.file.lock import FolderLock
 from engine.journal.file.reserve import DiskReserve
 from engine.journal.file.sealing import configured
-from engine.journal.moment import to_micros
 from engine.journal.state import memory
-from engine.journal.write.job import Job, Kind, Result, Rooms, acknowledge
+from engine.journal.write.group_commit import GroupCommit
+from engine.journal.write.job import Job, Kind, Rooms
 from engine.journal.write.operations import Asked
 from engine.journal.write.writer import Writer
 from engine.sqlite import Connection
-
-LAZY_SECONDS: Final = 0.2
-# What is gathered goes to the writer once so many turns of the loop added nothing, or all of it is enough. Turns are
-# not time: an idle loop takes them at once, a busy one fills them with work that joins the same commit.
-QUIET_TURNS: Final = 3
-TURNS: Final = 64
-ENOUGH: Final = 128
 
 _T = TypeVar("_T")
 
@@ -49,25 +39,11 @@ class Journal:
         fail: Callable[[BaseException], None],
         reserve_bytes: int | None,
     ) -> None:
-        self._clock = clock
-        self._loop = asyncio.get_running_loop()
-        self._fail = fail
-        self._failure: BaseException | None = None
-        self._opened: asyncio.Future[None] = self._loop.create_future()
-        self._closed = False
-        self._gathered: list[Job] = []
-        self._kicked = False
-        self._writing = False
-        self._turns = 0
-        self._quiet = 0
-        self._seen = 0
-        self._acknowledged: dict[AckOutcome, list[int]] = {}
-        self._sent: list[tuple[int, int]] = []
-        self._lazy: asyncio.TimerHandle | None = None
         self._lock = FolderLock(folder)
         try:
             reserve = DiskReserve(folder, reserve_bytes)
-            self._writer = Writer(folder, reserve, self._hand_back, self._stopped, configured())
+            self._group = group = GroupCommit(self._put, clock, fail)
+            self._writer = Writer(folder, reserve, group.hand_back, group.stopped, configured())
         except BaseException:
             self._lock.release()
             raise
@@ -89,7 +65,7 @@ class Journal:
         journal = cls(folder, clock, fail, reserve_bytes)
         journal._writer.thread.start()
         try:
-            await journal._opened
+            await journal._group.opened
         except BaseException:
             journal._lock.release()
             raise
@@ -98,26 +74,20 @@ class Journal:
     @property
     def failed(self) -> bool:
         """Say whether the journal has stopped because of an I/O error."""
-        return self._failure is not None
+        return self._group.failure is not None
 
     @property
     def counts(self) -> tuple[int, int]:
-        """How many commits there were since the start, and how many operations they made durable."""
-        return self._writer.commits, self._writer.operations
+        """How many commits there were since the start, and how many jobs they made durable."""
+        return self._writer.counts
 
     async def record(self, entry: NewEntry) -> Recorded:
         """Record a message; DiskReserveError where there is no room, JournalError where it is not stored."""
-        return cast(Recorded, await self._submit(Kind.RECORD, entry))
+        return cast(Recorded, await self._group.submit(Kind.RECORD, entry))
 
     def acknowledged(self, seq: int, outcome: AckOutcome) -> None:
         """Note what became of an acknowledgement; stored with the next commit, at most 0.2 s later."""
-        if self._failure is not None or self._closed:
-            return
-        self._acknowledged.setdefault(outcome, []).append(seq)
-        if outcome is AckOutcome.SENT:
-            self._sent.append((seq, to_micros(self._clock())))
-        if self._lazy is None:
-            self._lazy = self._loop.call_later(LAZY_SECONDS, self._flush)
+        self._group.acknowledged(seq, outcome)
 
     async def claim(
         self, destination: str, limit: int, now: datetime, *, least_tried: bool = False
@@ -128,18 +98,18 @@ class Journal:
         """
         if limit < 1:
             return ()
-        return cast("tuple[Claimed, ...]", await self._submit(Kind.CLAIM, (destination, limit, now, least_tried)))
+        return cast("tuple[Claimed, ...]", await self._group.submit(Kind.CLAIM, (destination, limit, now, least_tried)))
 
     async def intend(self, seq: int, destination: str, intent: Request) -> None:
         """Write what is about to be sent; ForbiddenMoveError where the delivery is not claimed."""
-        await self._submit(Kind.INTEND, (seq, destination, intent))
+        await self._group.submit(Kind.INTEND, (seq, destination, intent))
 
     async def settle(self, settlement: Settlement) -> int:
         """Write how a delivery ended; return how many others may run because of it.
 
         ForbiddenMoveError where the delivery is not claimed or the move is not in the table.
         """
-        return cast(int, await self._submit(Kind.SETTLE, settlement))
+        return cast(int, await self._group.submit(Kind.SETTLE, settlement))
 
     async def give_back(self, destination: str, seqs: Sequence[int]) -> None:
         """Let go of deliveries that were claimed and not begun; they may be claimed again."""
@@ -232,109 +202,25 @@ class Journal:
 
     async def close(self) -> None:
         """Write what waits, move it all into the file, and give the folder back; a second call does nothing."""
-        if self._closed:
+        if self._group.closed:
             return
-        failed = self._failure is not None
-        if not failed:
-            self._flush()
-            closing = self._submit(Kind.CLOSE, None)
-            self._closed = True
+        if not self.failed:
+            self._group.flush()
+            closing = self._group.submit(Kind.CLOSE, None)
+            self._group.closed = True
             await asyncio.gather(closing, return_exceptions=True)
-        self._closed = True
-        await self._loop.run_in_executor(None, self._writer.thread.join)
+        self._group.closed = True
+        await asyncio.to_thread(self._writer.thread.join)
         self._lock.release()
 
+    def _put(self, jobs: list[Job]) -> None:
+        self._writer.put(jobs)
+
     def _look(self, work: Callable[[Rooms], Any]) -> "asyncio.Future[Any]":
-        return self._submit(Kind.LOOK, work)
+        return self._group.submit(Kind.LOOK, work)
 
     def _act(self, work: Callable[[Rooms], Any]) -> "asyncio.Future[Any]":
-        return self._submit(Kind.ACT, work)
-
-    def _submit(self, kind: Kind, argument: Any) -> "asyncio.Future[Any]":
-        """Gather an operation; what is gathered while the writer is at work goes to it together, as its next commit."""
-        if self._failure is not None:
-            raise self._failure
-        if self._closed:
-            raise JournalError("the journal is closed")
-        future = self._loop.create_future()
-        self._gathered.append(Job(kind, argument, future))
-        self._kick_soon()
-        return future
-
-    def _flush(self) -> None:
-        self._lazy = None
-        if self._acknowledged:
-            self._kick_soon()
-
-    def _kick_soon(self) -> None:
-        """Hand over in a later turn of the loop, so that whoever is woken in this one can join."""
-        if not self._kicked and not self._writing:
-            self._kicked = True
-            self._loop.call_soon(self._kick)
-
-    def _kick(self) -> None:
-        if self._joined():
-            self._loop.call_soon(self._kick)
-            return
-        self._kicked = False
-        gathered, self._gathered = self._gathered, []
-        if self._acknowledged:
-            outcomes = {outcome: orjson.dumps(seqs).decode() for outcome, seqs in self._acknowledged.items()}
-            sent = orjson.dumps(self._sent).decode()
-            self._acknowledged, self._sent = {}, []
-            gathered.insert(0, Job(Kind.LOOK, partial(acknowledge, outcomes=outcomes, sent=sent), None))
-            if self._lazy is not None:
-                self._lazy.cancel()
-                self._lazy = None
-        if self._failure is not None:
-            self._resolve([(operation, None, self._failure) for operation in gathered])
-        else:
-            self._writing = True
-            self._writer.put(gathered)
-
-    def _joined(self) -> bool:
-        """Say whether to wait one more turn of the loop for operations that would join this commit."""
-        count = len(self._gathered)
-        self._quiet = self._quiet + 1 if count == self._seen else 0
-        self._seen = count
-        self._turns += 1
-        if self._quiet < QUIET_TURNS and self._turns < TURNS and count < ENOUGH:
-            return True
-        self._turns = self._quiet = self._seen = 0
-        return False
-
-    def _hand_back(self, results: list[Result]) -> None:
-        self._to_loop(self._resolve, results)
-
-    def _stopped(self, error: BaseException) -> None:
-        self._to_loop(self._give_up, error)
-
-    def _to_loop(self, work: Callable[[Any], None], argument: Any) -> None:
-        try:
-            self._loop.call_soon_threadsafe(work, argument)
-        except RuntimeError:
-            """The loop is closed: nobody waits any more."""
-
-    def _resolve(self, results: list[Result]) -> None:
-        if not self._opened.done():
-            self._opened.set_result(None)
-        for (_kind, _argument, future), value, error in results:
-            if future is None or future.done():
-                continue
-            if error is None:
-                future.set_result(value)
-            else:
-                future.set_exception(error)
-        self._writing = False
-        if self._gathered or (self._acknowledged and self._lazy is None):
-            self._kick_soon()
-
-    def _give_up(self, error: BaseException) -> None:
-        if not self._opened.done():
-            self._opened.set_exception(error)
-            return
-        self._failure = error
-        self._fail(error)
+        return self._group.submit(Kind.ACT, work)
 
 
 def _sealed(work: Callable[..., Any], *arguments: Any) -> Any:

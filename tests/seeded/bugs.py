@@ -33,16 +33,17 @@ JOURNAL: Final = (
     ),
     Bug(
         "messages are acknowledged before they are committed",
-        "journal/write/writer.py",
+        "journal/write/transactions.py",
         "_LAZY: Final = frozenset({Kind.LOOK, Kind.CLAIM})",
         "_LAZY: Final = frozenset({Kind.LOOK, Kind.CLAIM, Kind.RECORD})",
         ("journal/file/test_durability.py",),
     ),
     Bug(
         "a message is acknowledged whose commit found the disk full",
-        "journal/write/writer.py",
-        "            if not kinds <= _LAZY:\n                self._commit()\n",
-        "            if not kinds <= _LAZY:\n                self._while_full(self._commit)\n",
+        "journal/write/transactions.py",
+        "            if not kinds <= _LAZY:\n                self.commit()\n",
+        "            if not kinds <= _LAZY:\n                try:\n                    self.commit()\n"
+        "                except OSError:\n                    self.roll_back()\n",
         ("journal/file/test_durability.py",),
     ),
     Bug(
@@ -54,7 +55,7 @@ JOURNAL: Final = (
     ),
     Bug(
         "after a rollback lanes are remembered that the file does not have",
-        "journal/write/writer.py",
+        "journal/write/transactions.py",
         "                self._lanes.forget()\n",
         "",
         ("journal/write/test_settling.py",),

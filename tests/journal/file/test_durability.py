@@ -159,7 +159,7 @@ async def test_after_a_failure_every_call_is_refused(opened: Opener, monkeypatch
     """Those that waited, and those that come later."""
     async with opened() as desk:
         first = await desk.record("1", ("s|1",))
-        monkeypatch.setattr("engine.journal.write.writer.fault.point", _broken_disk)
+        monkeypatch.setattr("engine.journal.write.transactions.fault.point", _broken_disk)
         calls = [desk.journal.record(desk.entry(str(number), ("s|1",))) for number in range(2, 90)]
         results = await desk.together(calls, errors=True)
         assert {type(result) for result in results} == {JournalFailedError}
@@ -231,15 +231,15 @@ async def test_a_commit_that_nobody_waits_for_may_find_the_disk_full(
     """A claim is made durable once there is nothing else to do: where it cannot be, the journal goes on without it."""
     async with opened() as desk:
         seq = await desk.record("1", ("s|1",))
-        writer, struck = desk.journal._writer, asyncio.Event()
-        commit, loop = writer._commit, asyncio.get_running_loop()
+        writer, struck = desk.journal._writer._transactions, asyncio.Event()
+        commit, loop = writer.commit, asyncio.get_running_loop()
 
         def full() -> None:
-            monkeypatch.setattr(writer, "_commit", commit)
+            monkeypatch.setattr(writer, "commit", commit)
             loop.call_soon_threadsafe(struck.set)
             raise OSError(errno.ENOSPC, "No space left on device")
 
-        monkeypatch.setattr(writer, "_commit", full)
+        monkeypatch.setattr(writer, "commit", full)
         assert await desk.claimed() == [seq]
         if end:
             await desk.journal.close()
@@ -257,8 +257,8 @@ async def test_a_commit_that_finds_the_disk_full_acknowledges_nothing(
     async with opened() as desk:
         seq = await desk.record("1", ("s|1",))
         await desk.claim()
-        writer = desk.journal._writer
-        commit, left = writer._commit, [1, 1]
+        writer = desk.journal._writer._transactions
+        commit, left = writer.commit, [1, 1]
 
         def full() -> None:
             if left:
@@ -266,7 +266,7 @@ async def test_a_commit_that_finds_the_disk_full_acknowledges_nothing(
                 raise OSError(errno.ENOSPC, "No space left on device")
             commit()
 
-        monkeypatch.setattr(writer, "_commit", full)
+        monkeypatch.setattr(writer, "commit", full)
         with pytest.raises(DiskReserveError):
             await desk.record("2", ("s|1",))
         left.append(1)
@@ -294,9 +294,9 @@ async def test_a_disk_short_of_room_refuses_only_messages(opened: Opener) -> Non
 
 async def test_what_waits_together_is_committed_together(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """A hundred records of one turn of the loop take two transactions: at most 64 messages each."""
-    writer = desk.journal._writer
+    writer = desk.journal._writer._transactions
     commits: list[int] = []
-    commit = writer._commit
-    monkeypatch.setattr(writer, "_commit", lambda: (commits.append(1), commit())[1])
+    commit = writer.commit
+    monkeypatch.setattr(writer, "commit", lambda: (commits.append(1), commit())[1])
     await desk.together([desk.journal.record(desk.entry(str(number), (f"s|{number}",))) for number in range(100)])
     assert len(commits) == 2

@@ -49,7 +49,7 @@ async def _fill(desk: Desk) -> None:
 
 async def _written(desk: Desk) -> None:
     async with asyncio.timeout(60):
-        while desk.journal._acknowledged:  # noqa: ASYNC110 - the loop itself writes them
+        while desk.journal._group._acknowledged:  # noqa: ASYNC110 - the loop itself writes them
             await asyncio.sleep(0.01)
     await desk.journal.known("d", [])
 

@@ -1,0 +1,117 @@
+"""Transactions on the writing connection: a batch of jobs in one, durable where somebody waits for that.
+
+Claims, reads and acknowledgement outcomes need not be durable to be answered: a batch of nothing else leaves its
+transaction open, and the next commit takes it along.
+"""
+
+from typing import Final
+
+from engine import fault
+from engine.errors import JournalFailedError
+from engine.journal.claim.claiming import Claims
+from engine.journal.claim.lanes import Lanes
+from engine.journal.file.sealing import sealing_of
+from engine.journal.write.job import Job, Kind, Result, Rooms
+from engine.journal.write.operations import Operations
+from engine.journal.write.recording import Recording
+from engine.journal.write.settling import Settling
+from engine.sqlite import Connection
+
+_LAZY: Final = frozenset({Kind.LOOK, Kind.CLAIM})
+_AFTER_COMMIT: Final = ((Kind.RECORD, "F05"), (Kind.INTEND, "F11"), (Kind.SETTLE, "F17"), (Kind.CLAIM, "F09"))
+
+
+class Transactions:
+    """The writing connection, and all that works on it in the writer's thread; `commits` and `jobs` count."""
+
+    def __init__(self, connection: Connection, key: bytes | None) -> None:
+        self.connection = connection
+        self._sealing = sealing = sealing_of(connection, key)
+        self._claims = Claims(connection, sealing)
+        self._lanes = Lanes(connection, self._claims.joined, sealing)
+        self._recording = Recording(connection, self._lanes, sealing)
+        self._settling = Settling(connection, self._claims, sealing)
+        operations = Operations(connection, self._lanes, self._claims, self._recording, sealing)
+        self._rooms = Rooms(connection, self._claims, operations, sealing)
+        self._uncommitted: set[Kind] = set()
+        self._rolled_back = False
+        self.commits = self.jobs = 0
+        connection.execute("BEGIN IMMEDIATE")
+        self._claims.recover()
+        connection.execute("COMMIT")
+
+    @property
+    def waiting(self) -> bool:
+        """Whether something that was answered waits for the next commit."""
+        return bool(self._uncommitted)
+
+    def carry_out(self, batch: list[Job]) -> list[Result]:
+        """Carry a batch out in one transaction; an error undoes all of it."""
+        kinds = {job.kind for job in batch}
+        try:
+            if not self.connection.in_transaction:
+                self.connection.execute("BEGIN IMMEDIATE")
+            if self._rolled_back:
+                self._lanes.forget()
+                if self._sealing is not None:
+                    self._sealing.forget()
+                self._rolled_back = False
+            results = self._work(batch)
+            self._uncommitted |= kinds
+            self.jobs += len(batch)
+            if not kinds <= _LAZY:
+                self.commit()
+        except BaseException:
+            self.roll_back()
+            raise
+        self._claims.confirmed()
+        return results
+
+    def commit(self) -> None:
+        """Make durable what is not yet; what strikes at the fault points after it stops the writer."""
+        if not self.connection.in_transaction:
+            return
+        self.connection.execute("COMMIT")
+        self.commits += 1
+        kinds, self._uncommitted = self._uncommitted, set()
+        if fault.armed():
+            for kind, name in _AFTER_COMMIT:
+                if kind in kinds:
+                    self._stand(name)
+
+    def _stand(self, name: str) -> None:
+        try:
+            fault.point(name)
+        except Exception as error:
+            raise JournalFailedError(f"struck at {name} after a commit") from error
+
+    def roll_back(self) -> None:
+        """Undo a batch. Claims of earlier batches that were not durable are undone in the file only, not here."""
+        if self.connection.in_transaction:
+            self.connection.execute("ROLLBACK")
+        self._uncommitted = set()
+        self._rolled_back = True
+        self._claims.withdrawn()
+
+    def _work(self, batch: list[Job]) -> list[Result]:
+        by_kind: tuple[list[Job], ...] = ([], [], [], [], [], [])
+        for job in batch:
+            by_kind[job.kind].append(job)
+        records, intents, settlements, acts, looks, claims = by_kind
+        results: list[Result] = []
+        if records:
+            recorded = self._recording.record([one.argument for one in records])
+            results.extend((one, result, None) for one, result in zip(records, recorded, strict=True))
+            fault.point("F03")
+        if intents:
+            self._settling.intend([one.argument for one in intents])
+            results.extend((one, None, None) for one in intents)
+        if settlements:
+            counts = self._settling.settle([one.argument for one in settlements])
+            results.extend((one, count, None) for one, count in zip(settlements, counts, strict=True))
+            fault.point("F15")
+        results.extend((one, one.argument(self._rooms), None) for one in (*acts, *looks))
+        if claims:
+            results.extend((one, self._claims.claim(*one.argument), None) for one in claims)
+            fault.point("F08")
+        return results
