@@ -8,11 +8,13 @@ from typing import Any, Final
 from engine.journal.moment import from_micros, optional_from_micros, to_micros
 from engine.sqlite import Connection
 
+# An account with all that is known of it.
 _ACCOUNT: Final = """
 SELECT name, role, state, password, password_at, totp, totp_step, totp_wanted, made_at, made_by FROM account
 """
 FIND: Final = f"{_ACCOUNT} WHERE name = ?"
 ALL: Final = f"{_ACCOUNT} WHERE state <> 'removed' ORDER BY name"
+# A new account, unless the name is taken.
 ADD: Final = """
 INSERT INTO account (name, role, state, made_at, made_by) VALUES (?, ?, 'active', ?, ?) ON CONFLICT DO NOTHING
 """
@@ -24,9 +26,13 @@ WANT_TOTP: Final = "UPDATE account SET totp_wanted = ? WHERE name = ?"
 # A code is good once: the step that it belongs to must be later than the last one used.
 USE_STEP: Final = "UPDATE account SET totp_step = ? WHERE name = ? AND totp_step < ?"
 
+# Invite: whoever has the token may set the password.
 INVITE: Final = "INSERT INTO invitation (digest, account, expires_at) VALUES (?, ?, ?)"
+# Take an account's invitations back.
 WITHDRAW: Final = "DELETE FROM invitation WHERE account = ?"
+# An invitation is used.
 VOID: Final = "DELETE FROM invitation WHERE digest = ?"
+# Whose an invitation is, and until when.
 INVITED: Final = "SELECT account, expires_at FROM invitation WHERE digest = ?"
 
 

@@ -21,11 +21,14 @@ COLUMNS: Final = (
     "follows",
 )  # fmt: skip
 
+# The newest row and its hash, which the next one follows.
 HEAD: Final = "SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1"
+# Append a row.
 ADD: Final = """
 INSERT INTO audit (seq, at, actor, role, via, address, act, entry, outcome, reason, detail, patients, follows, hash)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
+# The identity keys of an entry's patients, with all that stand in their lanes.
 KEYS: Final = """
 SELECT l.key FROM entry AS e CROSS JOIN json_each(e.patients) AS mine JOIN lane_of AS l ON l.identity = mine.value
 WHERE e.seq = ?

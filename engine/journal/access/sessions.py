@@ -14,6 +14,7 @@ FIND: Final = """
 SELECT s.account, a.role, s.address, s.began_at, s.seen_at, s.confirmed_at, s.enrolling, s.offer, length(a.totp)
 FROM session AS s JOIN account AS a ON a.name = s.account WHERE s.digest = ? AND a.state = 'active'
 """
+# A new session.
 BEGIN: Final = """
 INSERT INTO session (digest, account, address, began_at, seen_at, confirmed_at, enrolling) VALUES (?, ?, ?, ?, ?, ?, ?)
 """
@@ -21,20 +22,25 @@ SEE: Final = "UPDATE session SET seen_at = ? WHERE digest = ?"
 OFFER: Final = "UPDATE session SET offer = ? WHERE digest = ?"
 END: Final = "DELETE FROM session WHERE digest = ?"
 END_ALL: Final = "DELETE FROM session WHERE account = ?"
+# End what was idle too long, or began too long ago.
 END_OLD: Final = "DELETE FROM session WHERE account = ? AND (seen_at <= ? OR began_at <= ?)"
+# End all but an account's newest sessions.
 END_MANY: Final = """
 DELETE FROM session WHERE digest IN (
   SELECT digest FROM session WHERE account = ? ORDER BY began_at DESC LIMIT -1 OFFSET ?)
 """
 
+# API tokens, without their digests.
 _BEARER: Final = "SELECT name, role, channels, made_at, made_by, expires_at, used_at, revoked_at FROM bearer"
 BEARERS: Final = f"{_BEARER} ORDER BY name"
 BEARER: Final = f"{_BEARER} WHERE digest = ?"
+# A new API token, unless the name is taken.
 ADD_BEARER: Final = """
 INSERT INTO bearer (name, digest, role, channels, made_at, made_by, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT DO NOTHING
 """
 USE_BEARER: Final = "UPDATE bearer SET used_at = ? WHERE name = ?"
+# End an API token; the first moment stays.
 REVOKE_BEARER: Final = "UPDATE bearer SET revoked_at = ? WHERE name = ? AND revoked_at IS NULL"
 
 

@@ -40,7 +40,9 @@ from engine.sqlite import failure_of
 PAGES_AT_ONCE: Final = 2048
 ASIDE: Final = ".before-restore-{:%Y%m%dT%H%M%S}"
 
+# How many entries, and the newest.
 COUNTS: Final = "SELECT COUNT(*), COALESCE(MAX(seq), 0) FROM entry"
+# How many entries are not at their end.
 UNFINISHED: Final = "SELECT COUNT(DISTINCT seq) FROM delivery WHERE state IN ('received', 'waiting', 'claimed', 'held')"
 
 Watch = Callable[[str, int, int], None]

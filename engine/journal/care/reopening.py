@@ -8,7 +8,9 @@ from engine.journal.access.audit import AuditRecord
 from engine.journal.moment import to_micros
 from engine.sqlite import Connection
 
+# End every session.
 END_SESSIONS: Final = "DELETE FROM session"
+# Take back every invitation.
 VOID_INVITATIONS: Final = "DELETE FROM invitation"
 # A run knows of nothing newer than the backup: whether it goes on is for a person to say.
 STOP_RUNS: Final = "UPDATE run SET state = 'stopped', ended_at = ? WHERE state = 'running'"

@@ -20,15 +20,20 @@ from engine.sqlite import Connection
 
 BATCH: Final = 500
 
+# The next entries that still have a body.
 WITH_BODY: Final = """
 SELECT e.seq, e.channel, e.state, e.received_at FROM payload AS p JOIN entry AS e ON e.seq = p.seq
 WHERE p.seq > ? ORDER BY p.seq LIMIT ?
 """
+# The next entries.
 ENTRIES: Final = "SELECT seq, channel, state, received_at FROM entry WHERE seq > ? ORDER BY seq LIMIT ?"
+# The deliveries of entries, which tell whether and when they ended.
 DELIVERIES: Final = """
 SELECT seq, state, settled_at FROM delivery WHERE seq IN (SELECT value FROM json_each(?))
 """
+# The newest entry, which stays: its number must not be given again.
 NEWEST: Final = "SELECT COALESCE(MAX(seq), 0) FROM entry"
+# Keep of a body when it went, and its acknowledgement, which a resend is still answered with.
 WEAR: Final = """
 INSERT INTO worn (seq, acknowledgement, at)
 SELECT seq, acknowledgement, ? FROM payload WHERE seq IN (SELECT value FROM json_each(?))

@@ -15,6 +15,7 @@ from engine.journal.file.database import open_reader
 from engine.journal.file.sealing import Sealing, message_at
 from engine.sqlite import Connection, SqliteError, failure_of
 
+# Bodies with the digest that they had when they came in.
 BODIES: Final = """
 SELECT e.seq, e.sha256, p.raw FROM payload AS p JOIN entry AS e ON e.seq = p.seq WHERE p.seq > ? ORDER BY p.seq LIMIT ?
 """
@@ -27,34 +28,41 @@ SELECT d.seq FROM delivery AS d CROSS JOIN json_each(d.lanes) AS mine
 WHERE d.state IN ('received', 'waiting', 'claimed') AND NOT EXISTS (
   SELECT 1 FROM queue AS q WHERE q.destination = d.destination AND q.lane = mine.value AND q.seq = d.seq)
 """
+# In a queue without an unfinished delivery in that lane.
 _LEFT_IN_LANE: Final = """
 SELECT q.seq FROM queue AS q LEFT JOIN delivery AS d ON d.seq = q.seq AND d.destination = q.destination
 WHERE d.seq IS NULL OR d.state NOT IN ('received', 'waiting', 'claimed', 'held')
   OR NOT EXISTS (SELECT 1 FROM json_each(d.lanes) AS mine WHERE mine.value = q.lane)
 """
+# Waiting though nothing is ahead.
 _WAITS_FOR_NOTHING: Final = """
 SELECT d.seq FROM delivery AS d WHERE d.state = 'waiting' AND NOT EXISTS (
   SELECT 1 FROM json_each(d.lanes) AS mine CROSS JOIN queue AS q
   WHERE q.destination = d.destination AND q.lane = mine.value AND q.seq < d.seq)
 """
+# Ready though an older one is ahead.
 _OVERTAKES: Final = """
 SELECT d.seq FROM delivery AS d WHERE d.state = 'received' AND EXISTS (
   SELECT 1 FROM json_each(d.lanes) AS mine CROSS JOIN queue AS q
   WHERE q.destination = d.destination AND q.lane = mine.value AND q.seq < d.seq)
 """
+# Accepted and given to no destination.
 _NOWHERE: Final = """
 SELECT e.seq FROM entry AS e
 WHERE e.state = 'received' AND NOT EXISTS (SELECT 1 FROM delivery AS d WHERE d.seq = e.seq)
 """
+# A part of an entry that is not there.
 _NO_ENTRY: Final = """
 SELECT d.seq FROM delivery AS d WHERE NOT EXISTS (SELECT 1 FROM entry AS e WHERE e.seq = d.seq)
 UNION SELECT a.seq FROM attempt AS a WHERE NOT EXISTS (SELECT 1 FROM entry AS e WHERE e.seq = a.seq)
 UNION SELECT p.seq FROM payload AS p WHERE NOT EXISTS (SELECT 1 FROM entry AS e WHERE e.seq = p.seq)
 """
+# Unfinished without the bytes to deliver.
 _NO_BODY: Final = """
 SELECT d.seq FROM delivery AS d WHERE d.state IN ('received', 'waiting', 'claimed', 'held')
 AND NOT EXISTS (SELECT 1 FROM payload AS p WHERE p.seq = d.seq)
 """
+# An answer to no request.
 _NO_ATTEMPT: Final = """
 SELECT r.attempt FROM answer AS r WHERE NOT EXISTS (SELECT 1 FROM attempt AS a WHERE a.id = r.attempt)
 """
@@ -71,6 +79,7 @@ RULES: Final[tuple[tuple[str, str, str], ...]] = (
 )
 
 
+# Every table of ours.
 TABLES: Final = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name"
 STEPS: Final = 10_000  # of SQLite's machine between two looks whether to stop
 

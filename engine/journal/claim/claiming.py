@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from engine.errors import ForbiddenMoveError
-from engine.fhir.request import Request
+from engine.http.request import Request
 from engine.journal.claim import unfinished
 from engine.journal.claim.requests import request_of
 from engine.journal.entry import Claimed
@@ -33,10 +33,12 @@ LEAST_TRIED: Final = CLAIM.replace(
     ORDER BY tries, seq LIMIT ?3)
 ORDER BY d.tries, d.seq""",
 )
+# Take deliveries for a worker; whoever was quicker keeps his.
 TAKE: Final = """
 UPDATE delivery SET state = 'claimed'
 WHERE destination = ? AND seq IN (SELECT value FROM json_each(?)) AND state = 'received'
 """
+# Let go of what was taken and not begun, or not ended when the engine died: it waits where an older one is ahead.
 GIVE_BACK: Final = """
 UPDATE delivery SET state = CASE WHEN EXISTS (
     SELECT 1 FROM json_each(delivery.lanes) AS mine CROSS JOIN queue AS q
@@ -53,10 +55,12 @@ UPDATE delivery SET state = CASE WHEN EXISTS (
   THEN 'waiting' ELSE 'received' END
 WHERE destination = ? AND seq IN (SELECT value FROM json_each(?)) AND state = 'claimed'
 """
+# The newest request of a delivery whose answer is not known: it may have been applied.
 OPEN_INTENT: Final = """
 SELECT number, method, url, query, headers, body, at FROM attempt AS a WHERE seq = ? AND destination = ?
 AND NOT EXISTS (SELECT 1 FROM answer WHERE attempt = a.id) ORDER BY number DESC LIMIT 1
 """
+# When the next retry of a destination falls due.
 NEXT_DUE: Final = """
 SELECT MIN(due_at) FROM delivery WHERE destination = ? AND due_at IS NOT NULL AND state = 'received'
 """

@@ -18,8 +18,11 @@ HURRY: Final = """
 UPDATE delivery SET due_at = ?2 + MAX(due_at - settled_at, 0)
 WHERE destination = ?1 AND due_at > ?2 AND settled_at > ?2
 """
+# When the newest entry came in.
 NEWEST: Final = "SELECT received_at FROM entry WHERE seq = (SELECT MAX(seq) FROM entry)"
+# The last moment that was taken for true.
 KNOWN: Final = "SELECT at FROM clock WHERE id = 1"
+# Take a moment for true.
 TRUST: Final = "INSERT INTO clock (id, at) VALUES (1, ?) ON CONFLICT (id) DO UPDATE SET at = excluded.at"
 
 

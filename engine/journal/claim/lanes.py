@@ -16,22 +16,33 @@ from engine.sqlite import Connection
 CROWDED: Final = 50
 REMEMBERED: Final = 100_000
 
+# The lane of an identity key.
 FIND: Final = "SELECT identity, lane FROM lane_of WHERE key = ?"
+# A new identity with its lane.
 ADD: Final = "INSERT INTO lane_of (identity, key, lane) VALUES (?, ?, ?)"
+# How many identities a lane has, up to a bound.
 MEMBERS: Final = "SELECT COUNT(*) FROM (SELECT 1 FROM lane_of WHERE lane = ? LIMIT ?)"
+# Unite lanes: all their identities point at one.
 REPOINT: Final = "UPDATE lane_of SET lane = ? WHERE lane IN (SELECT value FROM json_each(?))"
+# The lanes of identities.
 LANES_OF: Final = """
 SELECT DISTINCT lane FROM lane_of WHERE identity IN (SELECT value FROM json_each(?)) ORDER BY lane
 """
+# The keys whose lane is about to change.
 MOVED_KEYS: Final = "SELECT key FROM lane_of WHERE lane IN (SELECT value FROM json_each(?))"
 
+# The destinations that have a queue, one step in the index for each.
 NEXT_DESTINATION: Final = "SELECT MIN(destination) FROM queue WHERE destination > ?"
+# Unfinished deliveries of the lanes that are united.
 QUEUED: Final = """
 SELECT DISTINCT d.seq, d.lanes FROM json_each(?2) AS place CROSS JOIN queue AS q CROSS JOIN delivery AS d
 WHERE q.destination = ?1 AND q.lane = place.value AND d.seq = q.seq AND d.destination = q.destination
 """
+# Take united lanes out of the queues.
 LEAVE: Final = "DELETE FROM queue WHERE destination = ? AND lane IN (SELECT value FROM json_each(?))"
+# Put their deliveries into the queue of the one lane.
 ENTER: Final = "INSERT INTO queue (destination, lane, seq) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
+# The lanes of a delivery, after lanes were united.
 RENAME_LANES: Final = "UPDATE delivery SET lanes = ? WHERE seq = ? AND destination = ?"
 
 # Whoever is no longer first in one of its lanes waits.
@@ -41,6 +52,7 @@ AND seq > (SELECT MIN(seq) FROM queue WHERE destination = ? AND lane = ?)
 AND seq IN (SELECT seq FROM queue WHERE destination = ? AND lane = ?)
 """
 
+# What was applied in the united lanes counts in the one: the newest event time of each source.
 MOVE_APPLIED: Final = """
 INSERT INTO applied (destination, lane, source, event_at, seq)
 SELECT destination, ?, source, event_at, seq FROM applied WHERE lane IN (SELECT value FROM json_each(?)) AND true
@@ -49,6 +61,7 @@ ON CONFLICT (destination, lane, source) DO UPDATE SET
              THEN COALESCE(excluded.event_at, applied.event_at) ELSE applied.event_at END,
   seq = CASE WHEN excluded.seq > applied.seq THEN excluded.seq ELSE applied.seq END
 """
+# Drop what was applied in lanes that are gone.
 FORGET_APPLIED: Final = "DELETE FROM applied WHERE lane IN (SELECT value FROM json_each(?))"
 
 

@@ -29,6 +29,7 @@ NAME: Final = "adt-engine-journal"
 
 MIGRATIONS: Final = Migrations(NAME)
 
+# Every column of every table, to know a file of another program.
 COLUMNS: Final = """
 SELECT t.name, c.name FROM sqlite_schema AS t, pragma_table_info(t.name) AS c WHERE t.type = 'table'
 """

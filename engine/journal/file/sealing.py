@@ -34,21 +34,30 @@ NAMES: Final = -1
 LASTING: Final = 0
 DAY_MICROS: Final = 86_400_000_000
 
+# The newest key of a day.
 NEWEST: Final = "SELECT id, day, wrapped FROM seal_key WHERE day >= 0 ORDER BY id DESC LIMIT 1"
 # No entry that the key served has a higher number than the newest one now.
 END: Final = (
     "UPDATE seal_key SET last_seq = (SELECT COALESCE(MAX(seq), 0) FROM entry) WHERE last_seq IS NULL AND day >= 0"
 )
+# A new key, wrapped.
 ADD: Final = "INSERT INTO seal_key (day, wrapped) VALUES (?, ?) RETURNING id"
+# A key by its number.
 BY_NUMBER: Final = "SELECT day, wrapped FROM seal_key WHERE id = ?"
+# The key that seals names.
 OF_NAMES: Final = "SELECT wrapped FROM seal_key WHERE day = -1"
+# Every key, to be wrapped anew.
 ALL: Final = "SELECT id, day, wrapped FROM seal_key"
+# A key under another key file.
 REWRAP: Final = "UPDATE seal_key SET wrapped = ? WHERE id = ?"
+# Drop the keys that no body needs any more.
 SHRED: Final = """
 DELETE FROM seal_key WHERE last_seq IS NOT NULL
 AND last_seq < (SELECT COALESCE(MIN(seq), 9223372036854775807) FROM payload)
 """
+# Whether the journal is of a version that seals.
 HAS_KEYS: Final = "SELECT 1 FROM sqlite_schema WHERE name = 'seal_key'"
+# Whether anything was recorded.
 HAS_ENTRIES: Final = "SELECT EXISTS (SELECT 1 FROM entry)"
 
 

@@ -16,6 +16,7 @@ from engine.journal.file.database import open_reader
 from engine.journal.moment import from_micros
 from engine.sqlite import Connection
 
+# Whether a destination has work to do.
 UNFINISHED: Final = """
 SELECT EXISTS (SELECT 1 FROM delivery WHERE destination = ? AND state IN ('received', 'waiting', 'claimed', 'held')
   AND state <> 'delivered')
@@ -24,14 +25,18 @@ SELECT EXISTS (SELECT 1 FROM delivery WHERE destination = ? AND state IN ('recei
 IN_STATE: Final = """
 SELECT COUNT(*), MIN(seq) FROM delivery WHERE destination = ? AND state = ? AND state <> 'delivered'
 """
+# When an entry came in.
 RECEIVED_AT: Final = "SELECT received_at FROM entry WHERE seq = ?"
+# Since when a destination holds something.
 HELD_SINCE: Final = """
 SELECT MIN(settled_at) FROM delivery WHERE destination = ? AND state = 'held' AND state <> 'delivered'
 """
+# How much of a channel stands there, up to a bound.
 OF_CHANNEL: Final = """
 SELECT COUNT(*) FROM (SELECT 1 FROM delivery AS d JOIN entry AS e ON e.seq = d.seq
   WHERE d.destination = ? AND d.state = ? AND d.state <> 'delivered' AND e.channel = ? LIMIT ?)
 """
+# Where an entry stands at each destination.
 STANDING: Final = "SELECT destination, state FROM delivery WHERE seq = ?"
 ON_THE_WAY: Final = ("received", "waiting", "claimed")
 MOST: Final = 10_000

@@ -17,12 +17,16 @@ from engine.journal.read.views import Count, Noted, Queue, Stats
 from engine.journal.state.counters import DAY, MINUTE
 from engine.sqlite import Connection
 
+# All that came in, by its state at the door.
 RECORDED: Final = "SELECT state, SUM(count) FROM arrived WHERE unit = 'day' GROUP BY state"
+# The newest entry's number.
 LAST: Final = "SELECT COALESCE(MAX(seq), 0) FROM entry"
+# How many deliveries stand in a state, and the oldest of them.
 STANDING: Final = """
 SELECT COUNT(*), MIN(seq) FROM delivery INDEXED BY delivery_open
 WHERE destination = ? AND state = ? AND state <> 'delivered'
 """
+# When an entry came in.
 RECEIVED_AT: Final = "SELECT received_at FROM entry WHERE seq = ?"
 
 # Rows of a time in buckets: who, which state, the bucket's beginning, how many.
@@ -30,18 +34,22 @@ ARRIVED: Final = """
 SELECT channel, state, at / ?1 * ?1 AS bucket, SUM(count) FROM arrived WHERE unit = ?2 AND at >= ?3 AND at < ?4
 GROUP BY channel, state, bucket
 """
+# What ended, by destination and state, in buckets of time.
 ENDED: Final = """
 SELECT destination, state, at / ?1 * ?1 AS bucket, SUM(count) FROM ended WHERE unit = ?2 AND at >= ?3 AND at < ?4
 GROUP BY destination, state, bucket
 """
+# How long senders waited, in buckets of time.
 ANSWERED: Final = """
 SELECT channel, milliseconds, at / ?1 * ?1 AS bucket, SUM(count) FROM answered WHERE at >= ?2 AND at < ?3
 GROUP BY channel, milliseconds, bucket ORDER BY channel, bucket, milliseconds
 """
+# How many of the entries each channel has, the newest and the oldest.
 CHANNELS_OF: Final = """
 SELECT e.channel, COUNT(*), MAX(e.seq), MIN(e.received_at) FROM json_each(?) AS one CROSS JOIN entry AS e
 ON e.seq = one.value GROUP BY e.channel
 """
+# The bytes of entries.
 BODIES: Final = """
 SELECT p.seq, p.raw FROM json_each(?) AS one CROSS JOIN payload AS p ON p.seq = one.value
 """

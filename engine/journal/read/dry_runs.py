@@ -15,6 +15,7 @@ from engine.journal.moment import to_micros
 
 PAGE: Final = 200
 
+# Entries of channels in shadow, newest first, with what their dry runs found.
 SHADOWED: Final = f"""
 {unfinished.NAMES}
 SELECT d.seq, d.destination, e.event, p.content

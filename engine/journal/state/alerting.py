@@ -14,24 +14,32 @@ from engine.journal.file.database import open_reader
 from engine.journal.moment import from_micros, optional_from_micros, to_micros
 from engine.sqlite import Connection
 
+# Open an alert, or say of an open one what it is now.
 OPEN: Final = """
 INSERT INTO alert (kind, subject, detail, opened_at) VALUES (?, ?, ?, ?)
 ON CONFLICT (kind, subject) WHERE cleared_at IS NULL DO UPDATE SET detail = excluded.detail
 """
+# End an open alert.
 CLEAR: Final = "UPDATE alert SET cleared_at = ? WHERE kind = ? AND subject = ? AND cleared_at IS NULL"
+# The alerts that are open, oldest first.
 OPEN_NOW: Final = """
 SELECT id, kind, subject, detail, opened_at, cleared_at, acknowledged_at, acknowledged_by FROM alert
 WHERE cleared_at IS NULL ORDER BY id
 """
+# The newest alerts, open or not.
 LATEST: Final = """
 SELECT id, kind, subject, detail, opened_at, cleared_at, acknowledged_at, acknowledged_by FROM alert
 ORDER BY id DESC LIMIT ?
 """
+# Somebody has seen an alert; the first one counts.
 ACKNOWLEDGE: Final = """
 UPDATE alert SET acknowledged_at = ?, acknowledged_by = ? WHERE id = ? AND acknowledged_at IS NULL
 """
+# Drop alerts that ended long ago.
 FORGET: Final = "DELETE FROM alert WHERE cleared_at IS NOT NULL AND cleared_at < ?"
+# Note a name that a channel has shown; known ones stay as they are.
 SEE: Final = "INSERT INTO seen (channel, kind, name, first_at) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
+# All names that channels have shown.
 SEEN: Final = "SELECT channel, kind, name FROM seen"
 # Hours since 1970, of the minutes that the journal counts.
 TRAFFIC: Final = """

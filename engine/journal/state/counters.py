@@ -15,11 +15,13 @@ UNITS: Final = (("minute", MINUTE), ("day", DAY))
 # Upper bounds of the times a sender waited, in milliseconds; the last one holds all that is longer.
 BOUNDS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 60_000, 3_600_000)
 
+# Add entries to the counters of their minute or day.
 ARRIVED: Final = """
 INSERT INTO arrived (unit, at, channel, state, count, first_seq, last_seq) VALUES (?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (unit, at, channel, state) DO UPDATE SET count = count + excluded.count,
   first_seq = MIN(first_seq, excluded.first_seq), last_seq = MAX(last_seq, excluded.last_seq)
 """
+# Add settlements to the counters of their minute or day.
 ENDED: Final = """
 INSERT INTO ended (unit, at, destination, state, count) VALUES (?, ?, ?, ?, ?)
 ON CONFLICT (unit, at, destination, state) DO UPDATE SET count = count + excluded.count
@@ -36,6 +38,7 @@ FROM json_each(?) AS sent CROSS JOIN entry AS e WHERE e.seq = sent.value ->> 0 A
 GROUP BY 1, 2, bound
 ON CONFLICT (at, channel, milliseconds) DO UPDATE SET count = count + excluded.count
 """  # noqa: S608 - constants
+# Find an entry by a note of it.
 NOTE: Final = "INSERT OR IGNORE INTO noted (code, seq) VALUES (?, ?)"
 
 

@@ -15,6 +15,7 @@ from engine.journal.file.sealing import Sealing, message_at, owned_at
 from engine.journal.moment import from_micros, optional_micros
 from engine.sqlite import Connection
 
+# Remember what an identifier stands for; a person's choice stays one.
 KNOW: Final = """
 INSERT INTO known (destination, system, value, logical_id, status, survivor) VALUES (?, ?, ?, ?, ?, ?)
 ON CONFLICT (destination, system, value) DO UPDATE
@@ -23,30 +24,39 @@ SET logical_id = excluded.logical_id, survivor = excluded.survivor,
     AND known.logical_id = excluded.logical_id THEN 'chosen' ELSE excluded.status END
 """
 CHOSEN: Final = "chosen"
+# What an identifier stands for.
 KNOWN: Final = "SELECT logical_id, status, survivor FROM known WHERE destination = ? AND system = ? AND value = ?"
 # The status as it stands in the index, which has merged-away ones only.
 SURVIVOR: Final = """
 SELECT survivor FROM known
 WHERE destination = ? AND logical_id = ? AND status = 'merged-away' AND survivor <> logical_id LIMIT 1
 """
+# Remember what a source owns of a resource.
 OWN: Final = """
 INSERT INTO owned (destination, resource, source, slices) VALUES (?, ?, ?, ?)
 ON CONFLICT (destination, resource, source) DO UPDATE SET slices = excluded.slices
 """
+# What a source owns of a resource.
 OWNED: Final = "SELECT slices FROM owned WHERE destination = ? AND resource = ? AND source = ?"
 # What was listed within one record, by any source: `Patient/1 Condition DG1`.
 LISTED: Final = "SELECT resource, source, slices FROM owned WHERE destination = ? AND resource > ? AND resource < ?"
+# Forget what was owned within a resource that was merged away.
 DISOWN: Final = "DELETE FROM owned WHERE destination = ? AND resource > ? AND resource < ?"
+# What other sources own of a resource.
 CLAIMED: Final = "SELECT source, slices FROM owned WHERE destination = ? AND resource = ? AND source <> ?"
+# What waits behind an entry in its lanes, oldest first.
 BEHIND: Final = """
 SELECT DISTINCT q.seq, e.channel, p.raw FROM json_each(?) AS mine CROSS JOIN queue AS q
 JOIN entry AS e ON e.seq = q.seq JOIN payload AS p ON p.seq = q.seq
 WHERE q.destination = ? AND q.lane = mine.value AND q.seq > ? ORDER BY q.seq LIMIT ?
 """
+# Remember a merge that was carried out.
 MERGE: Final = """
 INSERT INTO merged (destination, source_key, survivor_key, seq) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING
 """
+# Whether a merge was carried out.
 MERGED: Final = "SELECT 1 FROM merged WHERE destination = ? AND source_key = ? AND survivor_key = ?"
+# Remember the newest event time that was applied in a lane, and the newest entry.
 APPLY: Final = """
 INSERT INTO applied (destination, lane, source, event_at, seq) VALUES (?, ?, ?, ?, ?)
 ON CONFLICT (destination, lane, source) DO UPDATE SET
@@ -54,6 +64,7 @@ ON CONFLICT (destination, lane, source) DO UPDATE SET
              THEN COALESCE(excluded.event_at, applied.event_at) ELSE applied.event_at END,
   seq = CASE WHEN excluded.seq > applied.seq THEN excluded.seq ELSE applied.seq END
 """
+# The newest event time of a source in a lane.
 LAST_APPLIED: Final = "SELECT event_at FROM applied WHERE destination = ? AND lane = ? AND source = ?"
 
 

@@ -11,17 +11,24 @@ from typing import Final
 from engine.journal.moment import from_micros, to_micros
 from engine.sqlite import Connection
 
+# Count a merge of a source, once for each entry and number.
 COUNT: Final = """
 INSERT INTO merge_count (channel, source, event_at, at, seq, number) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING
 """
+# Keep only the newest merges of a source.
 FORGET_OLDEST: Final = """
 DELETE FROM merge_count WHERE channel = ?1 AND source = ?2 AND id <= (
   SELECT id FROM merge_count WHERE channel = ?1 AND source = ?2 ORDER BY id DESC LIMIT 1 OFFSET ?3)
 """
+# All merges that count, oldest first.
 COUNTED: Final = "SELECT channel, source, event_at, at, seq FROM merge_count ORDER BY id"
+# Hold the merges of a channel.
 HOLD: Final = "INSERT INTO merges_held (channel, source, since) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
+# The channels whose merges are held.
 HELD: Final = "SELECT channel, source, since FROM merges_held ORDER BY channel"
+# Let a channel merge again.
 LET: Final = "DELETE FROM merges_held WHERE channel = ?"
+# Count a channel's merges from nothing.
 FORGET: Final = "DELETE FROM merge_count WHERE channel = ?"
 
 

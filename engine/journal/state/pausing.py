@@ -14,13 +14,19 @@ from engine.sqlite import Connection
 # Stands for every destination, in a journal that was restored: which there are is known when the engine starts.
 EVERYWHERE: Final = "*"
 
+# Pause a destination; the first reason stays.
 PAUSE: Final = """
 INSERT INTO paused (destination, reason, detail, since, by) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING
 """
+# The destinations that are paused.
 PAUSED: Final = "SELECT destination, reason, detail, since, by FROM paused ORDER BY destination"
+# Let a destination go on.
 RESUME: Final = "DELETE FROM paused WHERE destination = ?"
+# Stop a channel.
 STOP: Final = "INSERT INTO stopped (channel, since, by) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
+# The channels that are stopped.
 STOPPED: Final = "SELECT channel, since, by FROM stopped ORDER BY channel"
+# Let a channel listen again.
 START: Final = "DELETE FROM stopped WHERE channel = ?"
 
 

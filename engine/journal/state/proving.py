@@ -13,10 +13,12 @@ from engine.journal.file.database import FILE, open_reader
 from engine.journal.moment import to_micros
 from engine.sqlite import Connection
 
+# Remember whether a version of a server honours If-Match.
 KEEP: Final = """
 INSERT INTO proof (destination, server, if_match, at) VALUES (?, ?, ?, ?)
 ON CONFLICT (destination, server) DO UPDATE SET if_match = excluded.if_match, at = excluded.at
 """
+# What is known of a destination's servers.
 PROOFS: Final = "SELECT server, if_match FROM proof WHERE destination = ?"
 
 

@@ -30,21 +30,30 @@ REFUSED: Final = "refused"
 MOST_TOGETHER: Final = 5_000
 MOST_REFUSALS: Final = 100
 
+# A new run, bounded by the newest entry of now.
 BEGIN: Final = """
 INSERT INTO run (kind, by, asked, destination, forced, rate, state, started_at, bound)
 VALUES (?, ?, ?, ?, ?, ?, 'filling', ?, (SELECT COALESCE(MAX(seq), 0) FROM entry))
 """
+# Add entries to a run; each is in it once, so that a repeated fill is idempotent.
 FILL: Final = (
     "INSERT INTO run_entry (run, seq) SELECT ?, value FROM json_each(?) AS i WHERE true ON CONFLICT DO NOTHING"
 )
+# All entries are there: the run may start.
 FILLED: Final = """
 UPDATE run SET state = 'running', total = (SELECT COUNT(*) FROM run_entry WHERE run = ?1) WHERE id = ?1
 """
+# Runs whose filling was cut off by the end of the engine.
 ABANDONED: Final = "SELECT id FROM run WHERE state = 'filling' AND state IN ('filling', 'running')"
+# Drop the entries of a run.
 FORGET_ENTRIES: Final = "DELETE FROM run_entry WHERE run = ?"
+# Drop a run.
 FORGET: Final = "DELETE FROM run WHERE id = ?"
+# Runs that were under way when the engine ended.
 RUNNING: Final = "SELECT id FROM run WHERE state = 'running' AND state IN ('filling', 'running') ORDER BY id"
+# Move a run from one state to another.
 SET_STATE: Final = "UPDATE run SET state = ?, ended_at = ? WHERE id = ? AND state = ?"
+# What became of a run's entries, kept when they are dropped.
 KEEP_COUNTS: Final = "UPDATE run SET counts = ? WHERE id = ?"
 
 # The next entries of a run, in journal order, and whether the door kept them.
@@ -52,6 +61,7 @@ NEXT: Final = """
 SELECT r.seq, e.channel, e.state, e.reason FROM run_entry AS r JOIN entry AS e ON e.seq = r.seq
 WHERE r.run = ? AND r.outcome = '' ORDER BY r.seq LIMIT ?
 """
+# The lanes of entries.
 LANES_OF: Final = """
 SELECT DISTINCT own.lane FROM json_each(?) AS i JOIN entry AS e ON e.seq = i.value
 CROSS JOIN json_each(e.patients) AS mine JOIN lane_of AS own ON own.identity = mine.value
@@ -62,10 +72,13 @@ SELECT DISTINCT r.seq FROM json_each(?) AS i CROSS JOIN lane_of AS l ON l.lane =
 CROSS JOIN named_in AS n ON n.identity = l.identity CROSS JOIN run_entry AS r ON r.run = ? AND r.seq = n.seq
 WHERE r.outcome = '' ORDER BY r.seq LIMIT ?
 """
+# Where the door left entries.
 AT_DOOR: Final = """
 SELECT e.seq, e.channel, e.state, e.reason FROM json_each(?) AS i JOIN entry AS e ON e.seq = i.value ORDER BY e.seq
 """
+# What became of an entry of a run.
 MARK: Final = "UPDATE run_entry SET outcome = ? WHERE run = ? AND seq = ?"
+# Note how entries of a run have ended where all their deliveries have: the gravest end.
 OUTCOMES: Final = """
 UPDATE run_entry SET outcome = (SELECT d.state FROM delivery AS d WHERE d.seq = run_entry.seq
   AND (?2 = '' OR d.destination = ?2) ORDER BY CASE d.state WHEN 'held' THEN 0 WHEN 'rejected' THEN 1
@@ -78,14 +91,18 @@ MOVING: Final = """
 SELECT COUNT(*) FROM run_entry AS r WHERE r.run = ? AND r.outcome = 'under way' AND EXISTS (
   SELECT 1 FROM delivery AS d WHERE d.seq = r.seq AND d.state IN ('received', 'claimed'))
 """
+# Entries that still wait when a run ends.
 LEFT_WAITING: Final = "UPDATE run_entry SET outcome = 'waiting' WHERE run = ? AND outcome = 'under way'"
+# How many entries of a run ended how.
 COUNT: Final = """
 SELECT CASE WHEN outcome LIKE 'refused%' THEN 'refused' ELSE outcome END AS how, COUNT(*) FROM run_entry
 WHERE run = ? GROUP BY how
 """
+# The first entries that could not be taken up, and why.
 REFUSALS: Final = """
 SELECT seq, outcome FROM run_entry WHERE run = ? AND outcome LIKE 'refused%' ORDER BY seq LIMIT ?
 """
+# Drop a run's entries but the first refusals.
 KEEP_REFUSALS: Final = """
 DELETE FROM run_entry WHERE run = ?1 AND seq NOT IN (
   SELECT seq FROM run_entry WHERE run = ?1 AND outcome LIKE 'refused%' ORDER BY seq LIMIT ?2)

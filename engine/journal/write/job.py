@@ -11,6 +11,7 @@ from engine.journal.state.counters import ANSWERED
 from engine.journal.write.operations import Operations
 from engine.sqlite import Connection
 
+# What became of acknowledgements.
 ACKNOWLEDGE: Final = """
 UPDATE entry SET ack_outcome = ? WHERE seq IN (SELECT value FROM json_each(?))
 """

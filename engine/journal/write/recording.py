@@ -17,6 +17,7 @@ from engine.sqlite import Connection
 REUSED: Final = "control-id-reused"
 CROWDED: Final = "lane-crowded"
 
+# The newest entry's number.
 LAST: Final = "SELECT COALESCE(MAX(seq), 0) FROM entry"
 
 # Which of the control ids at hand (a JSON list of [control id, source, channel]) were seen before.
@@ -36,21 +37,28 @@ AND (e.state <> 'received' OR EXISTS (
   SELECT 1 FROM delivery AS d WHERE d.seq = e.seq AND d.state NOT IN ('rejected', 'discarded')))
 ORDER BY e.seq DESC LIMIT 1
 """
+# The least finished state of an entry's deliveries.
 LEAST: Final = """
 SELECT state FROM delivery WHERE seq = ? ORDER BY CASE state
   WHEN 'waiting' THEN 0 WHEN 'received' THEN 1 WHEN 'claimed' THEN 2 WHEN 'held' THEN 3 WHEN 'rejected' THEN 4
   WHEN 'discarded' THEN 5 WHEN 'delivered' THEN 6 ELSE 7 END LIMIT 1
 """
+# A message came once more.
 COUNT_RECEIPT: Final = "UPDATE entry SET receipts = receipts + 1 WHERE seq = ?"
 
+# A message as it was judged at the door.
 ENTRY: Final = """
 INSERT INTO entry (seq, channel, peer, source, control_id, event, version, visit, event_at, received_at, state, reason,
   flags, ack_code, ack_outcome, sha256, fingerprint, mapping, batch, parent, patients)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
+# Its bytes and its acknowledgement: the body, which retention takes first.
 PAYLOAD: Final = "INSERT INTO payload (seq, raw, acknowledgement) VALUES (?, ?, ?)"
+# Find entries by identities that they name.
 NAMED: Final = "INSERT INTO named_in (identity, seq) VALUES (?, ?)"
+# The same, of an entry that may name them already.
 NAMED_AGAIN: Final = "INSERT INTO named_in (identity, seq) VALUES (?, ?) ON CONFLICT DO NOTHING"
+# A place in the queue of a lane.
 QUEUE: Final = "INSERT INTO queue (destination, lane, seq) VALUES (?, ?, ?)"
 
 # A delivery waits where something older stands in one of its lanes; the queue is filled first.
@@ -59,6 +67,7 @@ INSERT INTO delivery (seq, destination, lanes, state) VALUES (?1, ?2, ?3,
   CASE WHEN EXISTS (SELECT 1 FROM queue WHERE destination = ?2 AND lane = ?4 AND seq < ?1)
   THEN 'waiting' ELSE 'received' END)
 """
+# A delivery in several lanes: it waits where an older one is ahead in any.
 DELIVERY_OF_MANY: Final = """
 INSERT INTO delivery (seq, destination, lanes, state) VALUES (?1, ?2, ?3,
   CASE WHEN EXISTS (SELECT 1 FROM json_each(?3) AS mine CROSS JOIN queue AS q

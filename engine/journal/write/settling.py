@@ -5,7 +5,7 @@ from typing import Any, Final
 import orjson
 
 from engine.errors import ForbiddenMoveError, UnknownEntryError
-from engine.fhir.request import Request
+from engine.http.request import Request
 from engine.journal.claim.claiming import Claims, Out
 from engine.journal.entry import UNFINISHED, Settlement, State, check_move
 from engine.journal.file.sealing import Sealing, answer_at, plan_at, request_at
@@ -14,12 +14,16 @@ from engine.journal.state.counters import NOTE, count_ends, notes_of
 from engine.journal.state.memory import remember
 from engine.sqlite import Connection
 
+# The newest attempt's number.
 LAST: Final = "SELECT COALESCE(MAX(id), 0) FROM attempt"
+# A request that is about to be sent: written first, so that a kill after it is known.
 INTEND: Final = """
 INSERT INTO attempt (id, seq, destination, number, method, url, query, headers, body, at)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
+# The attempt that an answer belongs to.
 ATTEMPT: Final = "SELECT id FROM attempt WHERE seq = ? AND destination = ? AND number = ?"
+# What came of a request.
 ANSWER: Final = """
 INSERT INTO answer (attempt, status, codes, failure, milliseconds, response) VALUES (?, ?, ?, ?, ?, ?)
 """
@@ -29,15 +33,19 @@ INSERT INTO answer (attempt, status, codes, failure, milliseconds, response)
 SELECT id, 0, '[]', 'ambiguous', 0, x'' FROM attempt AS a WHERE seq = ? AND destination = ?
 AND NOT EXISTS (SELECT 1 FROM answer WHERE attempt = a.id)
 """
+# How a delivery ended, or when it is tried again.
 SETTLE: Final = """
 UPDATE delivery SET state = ?, reason = ?, notes = ?, due_at = ?, settled_at = ?, mapping = ?, tries = tries + ?
 WHERE seq = ? AND destination = ?
 """
+# The plan of what was not delivered, the newest one.
 PLAN: Final = """
 INSERT INTO plan (seq, destination, content) VALUES (?, ?, ?)
 ON CONFLICT (seq, destination) DO UPDATE SET content = excluded.content
 """
+# Leave the queue of a lane.
 LEAVE: Final = "DELETE FROM queue WHERE destination = ? AND lane = ? AND seq = ?"
+# Whether an older delivery is ahead in a lane.
 IS_BLOCKED: Final = """
 SELECT EXISTS (SELECT 1 FROM json_each(?) AS mine CROSS JOIN queue AS q
   WHERE q.destination = ? AND q.lane = mine.value AND q.seq < ?)
