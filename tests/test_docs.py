@@ -3,6 +3,7 @@
 import ast
 import re
 import shlex
+import struct
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -182,6 +183,17 @@ def test_every_document_is_led_to() -> None:
 def test_the_first_page_is_short() -> None:
     """A stranger reads it in ten minutes; the rest stands where its reader is."""
     assert TEXTS[FIRST].count("\n") <= 210
+
+
+def test_the_screenshots_are_small_and_shown() -> None:
+    """The first page shows what `python -m tests.screenshots` takes, each of 1440 x 900 and under 150 kB."""
+    pictures = sorted(HELP.glob("*.png"))
+    assert [picture.name for picture in pictures] == ["message.png", "overview.png"]
+    for picture in pictures:
+        content = picture.read_bytes()
+        assert f"({picture.relative_to(ROOT).as_posix()})" in TEXTS[FIRST]
+        assert struct.unpack(">II", content[16:24]) == (1440, 900)
+        assert len(content) < 150_000
 
 
 def test_the_shown_commands_work() -> None:
