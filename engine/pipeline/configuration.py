@@ -12,13 +12,13 @@ from engine.config.channels import channel_files, read_channels
 from engine.config.destination import Destination
 from engine.config.shipped import shipped
 from engine.config.source import Looked
-from engine.config.wording import nearest
-from engine.errors import ConfigurationError, Problem
+from engine.config.wording import Placed, nearest
+from engine.deliver.wire.oauth import signing_key
+from engine.errors import ConfigurationError, DestinationError, Problem
 from engine.mapping.authoring.case import cases_of, run_cases
 from engine.mapping.compile import Mapping as CompiledMapping
 from engine.mapping.compile import MappingSource, compile_mapping, load
 from engine.mapping.files.document import mapping_names
-from engine.pipeline.provisions import lacking
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,3 +161,27 @@ def _failures(files: Files, sources: Mapping[str, MappingSource]) -> Iterator[Pr
                 found = f"the case differs in {where}"
                 expected = "see `adt-engine mappings test`"
                 yield Problem(case.source.file, case.line, 1, f"tests.{case.number}", found, expected)
+
+
+def lacking(looked: Looked[Any]) -> Iterator[Problem]:
+    """Yield what this machine does not have, or has and cannot use, of what a file names."""
+    yield from looked.ask("unavailable")
+    if isinstance(looked.value, Channel):
+        yield from looked.told(_unusable_keys(looked.value))
+
+
+def _unusable_keys(channel: Channel) -> Iterator[Placed]:
+    """Yield the private keys that sign nothing; of one that cannot be read the file's own problem tells."""
+    for number, destination in enumerate(channel.destinations):
+        auth = destination.auth
+        if auth.type != "private_key_jwt" or auth.private_key is None or any(auth.private_key.unavailable()):
+            continue
+        try:
+            signing_key(auth.private_key.read())
+        except DestinationError:
+            path = ("destinations", number, "auth", "private_key")
+            yield (
+                path,
+                "no private key that can be read",
+                "one as PEM or JWK: RSA, or EC on P-256, P-384 or P-521",
+            )

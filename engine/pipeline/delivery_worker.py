@@ -23,8 +23,7 @@ from engine.pipeline.feed import Feed
 from engine.pipeline.inbound.judgement import read_message
 from engine.pipeline.inbound.outcomes import Outcome
 from engine.pipeline.outbound.completing import LACKING, NOTE, completed
-from engine.pipeline.outbound.counting import count_warnings
-from engine.pipeline.outbound.destination_health import DestinationHealth
+from engine.pipeline.outbound.destination_health import DestinationHealth, count_warnings
 from engine.pipeline.outbound.memory import DestinationMemory
 from engine.pipeline.outbound.pace import Pace
 from engine.pipeline.outbound.settling import held, settlement

@@ -17,8 +17,7 @@ from engine.config.reference import setting_rows
 from engine.config.service import ServiceConfiguration
 from engine.config.source import look, parse
 from engine.errors import Problem
-from engine.pipeline.configuration import Files, examine
-from engine.pipeline.provisions import lacking
+from engine.pipeline.configuration import Files, examine, lacking
 
 SECRET: Final = {"env": "ADT_ENGINE_TEST_SECRET"}
 CHANNEL: Final[dict[str, Any]] = {

@@ -14,8 +14,8 @@ from engine.deliver.merge.repoint import repoint
 from engine.deliver.merge.union import by_links, unite
 from engine.deliver.patient.absorbed import head_of, replaced_with
 from engine.deliver.patient.create import How, create, resource_of
-from engine.deliver.patient.inherit import adopt, inherit
 from engine.deliver.patient.overlay import check_found, check_person, out_of_use
+from engine.deliver.patient.ownership import adopt, inherit
 from engine.deliver.patient.resolve import Resolution, resolve
 from engine.deliver.stored import Body, Stored
 from engine.deliver.verdict import MERGED_AWAY, Inherited, Known, Merged

@@ -5,8 +5,8 @@ from typing import Any
 
 from engine import fault
 from engine.deliver.patient.create import How, create, resource_of
-from engine.deliver.patient.inherit import adopt
 from engine.deliver.patient.overlay import check_found
+from engine.deliver.patient.ownership import adopt
 from engine.deliver.patient.resolve import Resolution, resolve
 from engine.deliver.stored import Body, Stored
 from engine.deliver.verdict import Failure, Known

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from engine.deliver.patient.recall import recall
+from engine.deliver.patient.remember import recall
 from engine.deliver.stored import Stored
 from engine.deliver.verdict import MERGED_AWAY, Known
 from engine.deliver.wire.exchange import Exchange

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from engine.deliver.patient.criteria import criteria
-from engine.deliver.patient.recall import recall
+from engine.deliver.patient.remember import recall
 from engine.deliver.patient.unseen import search_patients
 from engine.deliver.stored import Stored
 from engine.deliver.wire.exchange import Exchange

@@ -1,12 +1,12 @@
-"""Remembering what a write left behind: in the cache for the next message, in the exchange for the journal."""
+"""What is known of identifiers: recalled from this delivery and the journal, remembered after a write."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from engine.deliver.stored import Stored
 from engine.deliver.verdict import Known, Owned
 from engine.deliver.wire.exchange import Exchange
 from engine.fhir.patient import carries
-from engine.fhir.plan import PatientRecord
+from engine.fhir.plan import Identity, PatientRecord
 
 
 def remember(exchange: Exchange, patient: Stored, record: PatientRecord, owned: Mapping[str, tuple[str, ...]]) -> None:
@@ -26,3 +26,10 @@ def remember(exchange: Exchange, patient: Stored, record: PatientRecord, owned: 
         cache.put(patient, carried, exchange.source, owned)
     else:
         cache.drop(patient.logical_id)
+
+
+async def recall(exchange: Exchange, identities: Sequence[Identity]) -> Mapping[Identity, Known]:
+    """Return what is known of the identifiers; those never seen are left out."""
+    told = {identity: exchange.known[identity] for identity in identities if identity in exchange.known}
+    rest = [identity for identity in identities if identity not in told]
+    return {**await exchange.memory.known(rest), **told} if rest else told

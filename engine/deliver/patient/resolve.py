@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.deliver.patient.absorbed import Absorbed, head_of, replaced_with
-from engine.deliver.patient.recall import recall
+from engine.deliver.patient.remember import recall
 from engine.deliver.patient.unseen import Facts, Looked, search_patients
 from engine.deliver.stored import Stored
 from engine.deliver.verdict import CHOSEN, MERGED_AWAY, Known

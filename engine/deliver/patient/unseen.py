@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from engine.deliver.patient.absorbed import head_of, trail_of
-from engine.deliver.patient.recall import recall
+from engine.deliver.patient.remember import recall
 from engine.deliver.stored import Stored
 from engine.deliver.verdict import CHOSEN, MERGED_AWAY, Known
 from engine.deliver.wire.exchange import Exchange

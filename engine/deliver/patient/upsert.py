@@ -3,10 +3,10 @@
 from typing import Final
 
 from engine.deliver.patient.absorbed import replaced_with
-from engine.deliver.patient.claim import applied
 from engine.deliver.patient.create import How, create
 from engine.deliver.patient.criteria import required_by
 from engine.deliver.patient.overlay import check_found
+from engine.deliver.patient.ownership import applied
 from engine.deliver.patient.remember import remember
 from engine.deliver.patient.resolve import Resolution, resolve
 from engine.deliver.stored import Body, Stored

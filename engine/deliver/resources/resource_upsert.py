@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
-from engine.deliver.patient.claim import applied
+from engine.deliver.patient.ownership import applied
 from engine.deliver.resources.found import (
     HELD_BY_SEVERAL,
     found_by,

@@ -5,6 +5,7 @@ from enum import StrEnum
 
 from engine import telemetry
 from engine.deliver.verdict import Failure, Verdict, VerdictKind
+from engine.fhir.plan import Plan
 from engine.journal.entry import Claimed, Settlement
 from engine.pipeline.outbound.pauses import HoldStorm
 
@@ -51,3 +52,14 @@ class DestinationHealth:
             self.failing = ""
         held = verdict.kind is VerdictKind.HELD
         return held and self._storm.held(verdict.reason, claimed.lanes, claimed.seq, now)
+
+
+def count_warnings(channel: str, plan: Plan | None) -> None:
+    """Count each warning of a plan by reason and field, and codes that a table lacks by that table too."""
+    if plan is None:
+        return
+    for warning in plan.warnings:
+        reason, _, place = warning.partition(" ")
+        telemetry.series(telemetry.WARNINGS, channel, reason, place).inc()
+    for table, field in plan.unmapped:
+        telemetry.series(telemetry.UNMAPPED, channel, table, field).inc()

@@ -1,10 +1,35 @@
-"""What a source owns of a record that a merge, a link or a change of number has made, and of what it took over."""
+"""What a source owns of a record: applied beside what others say, passed on by a merge, adopted after a cut-off try."""
+
+from collections.abc import Iterable
 
 from engine.deliver.stored import Stored
 from engine.deliver.verdict import Owned
 from engine.deliver.wire.exchange import Exchange
-from engine.fhir.changes import apply
-from engine.fhir.plan import Merge, PatientRecord
+from engine.fhir.changes import Applied, apply
+from engine.fhir.plan import ElementChange, Merge, PatientRecord
+
+
+async def applied(
+    exchange: Exchange,
+    found: Stored,
+    changes: Iterable[ElementChange],
+    *,
+    fill: bool = False,
+    required: frozenset[str] = frozenset(),
+) -> Applied:
+    """Return a stored resource after the changes of the plan's source; `fill` and `required` as of `apply`.
+
+    An item that this source says no more stays as long as another one says it. The others are asked about only where
+    something is to go.
+    """
+    changes, mine = tuple(changes), await exchange.owned_slices(found)
+    result = apply(found.body, changes, mine, fill=fill, required=required)
+    if not result.dropped:
+        return result
+    claimed = await exchange.memory.claimed(found.reference, exchange.source)
+    if claimed.isdisjoint(result.dropped):
+        return result
+    return apply(found.body, changes, mine, fill=fill, required=required, claimed=claimed)
 
 
 async def inherit(exchange: Exchange, interaction: Merge, source: Stored, survivor: Stored) -> None:
