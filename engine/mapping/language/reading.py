@@ -99,10 +99,10 @@ class Reading:
     def _texts(self, name: str) -> str:
         return "\r".join([segment.text for segment in self.all.get(name, ())])
 
-    def left_out(self) -> list[str]:
-        """Return a warning for each field of which a repetition was read, and the others by nothing."""
+    def warn_left_out(self) -> None:
+        """Warn of each field of which a repetition was read, and the others by nothing."""
         places = dict.fromkeys([place for place in self.once if place not in self.whole])
-        return [f"{REPETITION_LEFT_OUT} {place}" for place in places]
+        self.warnings += [f"{REPETITION_LEFT_OUT} {place}" for place in places]
 
     def warn(self, reason: str) -> Any:
         """Note that something at the present place could not be used; always None, what a function then returns."""

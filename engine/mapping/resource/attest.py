@@ -46,12 +46,11 @@ class Attestation:
 
         Nothing, and the warning `not-whole MSH`, where it says too little.
         """
+        own = reading.apart()
         changes: list[ElementChange] = []
-        made: dict[str, Keep] = {}
-        for said in [writer.read(reading) for writer in self._writers]:
-            changes += said.changes
-            reading.warnings += said.warnings
-            made |= said.made
+        for writer in self._writers:
+            writer.add(own, changes)
+        reading.warnings += own.warnings
         found = [step(None, reading) for step in self._key]
         key = [one if isinstance(one, str) else "" for one in found]
         if not any(key) or self._needs - {change.element for change in changes if change.items}:
@@ -62,7 +61,7 @@ class Attestation:
         mark = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=ID_BYTES).hexdigest()
         identity = Identity(self._system, mark)
         record = ResourceRecord(self._type, self._type.lower(), (identity,), (), tuple(changes))
-        return [*made.values(), Attest(record, mark, self._target)]
+        return [*own.made.values(), Attest(record, mark, self._target)]
 
 
 def compile_attestations(compiler: Compiler, documents: Mapping[str, Document], base: str) -> dict[str, Attestation]:

@@ -283,10 +283,7 @@ class Listing:
         refers: list[tuple[int, tuple[str, ...]]] = []
         for place in self._shapes.asked(reading):
             writer, count = self._writers[place], len(changes)
-            said = writer.read(reading)
-            changes += said.changes
-            reading.warnings += said.warnings
-            reading.made |= said.made
+            writer.add(reading, changes)
             if writer.refers:
                 named = ((number, names_in(changes[number].items)) for number in range(count, len(changes)))
                 refers += [(number, names) for number, names in named if names]

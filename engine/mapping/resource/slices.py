@@ -51,8 +51,16 @@ class Writer(NamedTuple):
         """Return what the slice says; to its warnings belong repetitions that nothing of it has read."""
         own = reading.apart()
         changes: list[ElementChange] = []
-        self.write(own, changes)
-        return Said(tuple(changes), (*own.warnings, *(own.left_out() if own.once else ())), own.made)
+        self.add(own, changes)
+        return Said(tuple(changes), tuple(own.warnings), own.made)
+
+    def add(self, reading: Reading, changes: list[ElementChange]) -> None:
+        """Add what the slice says to changes, and what is to be noted to a reading that several slices share."""
+        if reading.once or reading.whole:
+            reading.once, reading.whole = [], []
+        self.write(reading, changes)
+        if reading.once:
+            reading.warn_left_out()
 
 
 class Identifiers(NamedTuple):
