@@ -18,12 +18,11 @@ from engine.mapping.language.coding import UNMAPPED_CODE
 from engine.mapping.language.expression import Alternative, Call, Condition, Field, Part
 from engine.mapping.language.function import function_of
 from engine.mapping.language.kit import Function, Kit, Takes
-from engine.mapping.language.kit import Made as Apply
-from engine.mapping.language.node import Asked, Step
+from engine.mapping.language.made import Made
+from engine.mapping.language.node import Apply, Asked, Step
 from engine.mapping.language.node import Node as Compiled
 from engine.mapping.language.reading import Cells, Reading
 from engine.mapping.language.scope import DataType, Scope
-from engine.mapping.language.steps import Made
 from engine.mapping.language.template import Compiler
 from engine.mapping.language.written import written_call
 
@@ -245,9 +244,10 @@ class TracingCompiler(Compiler):
         make = function.make
         return replace(function, make=lambda kit, names: self._trace.watch_apply(call, make(kit, names)))
 
-    def _each(self, source: str, entry: dict[str, Any], scope: Scope, element: Element) -> Step:
+    def _each(self, source: str, entry: dict[str, Any], scope: Scope, element: Element) -> Compiled:
         self._trace.eaches.append(Each(scope, source, str(entry.get("as") or "")))
-        return self._trace.watch(super()._each(source, entry, scope, element), Kind.EACH, scope, source)
+        step = function_of(super()._each(source, entry, scope, element))
+        return Asked(self._trace.watch(step, Kind.EACH, scope, source))
 
     def _as(self, name: str, scope: Scope, element: Element) -> DataType:
         made = super()._as(name, scope, element)

@@ -1,7 +1,7 @@
 """Checks of what templates name: HL7 paths against the segments and data types, values against FHIR types."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -12,6 +12,7 @@ from engine.mapping.language.check_path import event_fault, never, path_fault
 from engine.mapping.language.expression import Alternative, Call, Condition, Constant, Field, Guard, Head, Part
 from engine.mapping.language.functions import FUNCTIONS
 from engine.mapping.language.kit import Kit
+from engine.mapping.language.made import is_sure
 from engine.mapping.language.scope import Scope
 
 TEXTS: Final = frozenset({"string", "code", "uri"})
@@ -63,6 +64,17 @@ class Checks:
         for stage in one.stages:
             if isinstance(stage, Guard):
                 self.condition(stage.condition, scope)
+
+    def reached(self, alternatives: Sequence[tuple[Alternative, Scope]]) -> None:
+        """Note alternatives that stand behind one that always has a value, or behind their like."""
+        before: list[Alternative] = []
+        for one, scope in alternatives:
+            if any(is_sure(other) for other in before):
+                self._add(scope, "an alternative after a constant", "it is never reached; remove it")
+                return
+            if one in before:
+                self._add(scope, "the same alternative a second time", "it is never reached; remove it")
+            before.append(one)
 
     def path(self, head: Field | Part, scope: Scope) -> None:
         """Note a path that HL7 does not know, or that has nothing at hand to be read from."""

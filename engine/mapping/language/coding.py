@@ -9,7 +9,8 @@ from engine.hl7.leaf import NULL, Null
 from engine.mapping.files.table import V2_SYSTEM, Table, Unmapped
 from engine.mapping.language.bounded_cache import BoundedCache
 from engine.mapping.language.identifier import OID, URI
-from engine.mapping.language.kit import Kit, Made
+from engine.mapping.language.kit import Kit
+from engine.mapping.language.node import Apply
 from engine.mapping.language.reading import Cells, Reading, UnmappedWarning
 
 UNMAPPED_CODE: Final = "unmapped-code"
@@ -19,7 +20,7 @@ LOCAL_CODES: Final = "urn:adt-engine:code-system:"
 MAX_KEPT: Final = 1024
 
 
-def _by_table(table: Table, look_up: Made) -> Made:
+def _by_table(table: Table, look_up: Apply) -> Apply:
     """Return a function that knows what becomes of the table's own codes, as of which it warns of none."""
     known = table.answers(lambda code: look_up(code, None))  # type: ignore[arg-type]  # nothing of a message is asked for the table's own codes
 
@@ -29,7 +30,7 @@ def _by_table(table: Table, look_up: Made) -> Made:
     return made
 
 
-def code(kit: Kit, names: tuple[str, ...]) -> Made:
+def code(kit: Kit, names: tuple[str, ...]) -> Apply:
     """Return the FHIR code of a text."""
     table = kit.tables[names[0]]
 
@@ -44,7 +45,7 @@ def code(kit: Kit, names: tuple[str, ...]) -> Made:
     return _by_table(table, made)
 
 
-def coding(kit: Kit, names: tuple[str, ...]) -> Made:
+def coding(kit: Kit, names: tuple[str, ...]) -> Apply:
     """Return the Coding of a text."""
     table = kit.tables[names[0]]
 
@@ -61,7 +62,7 @@ def coding(kit: Kit, names: tuple[str, ...]) -> Made:
     return _by_table(table, made)
 
 
-def concept(kit: Kit, names: tuple[str, ...]) -> Made:
+def concept(kit: Kit, names: tuple[str, ...]) -> Apply:
     """Return a CodeableConcept of one coding and its text."""
     plain = coding(kit, names)
 
@@ -74,7 +75,7 @@ def concept(kit: Kit, names: tuple[str, ...]) -> Made:
     return _by_table(kit.tables[names[0]], made)
 
 
-def unmapped(kit: Kit, names: tuple[str, ...]) -> Made:
+def unmapped(kit: Kit, names: tuple[str, ...]) -> Apply:
     """Return the code as it came where no table has a target for it."""
     first, *others = [kit.tables[name] for name in names]
 
@@ -94,7 +95,7 @@ def unmapped(kit: Kit, names: tuple[str, ...]) -> Made:
     return _by_table(first, made)
 
 
-def coded(kit: Kit, names: tuple[str, ...]) -> Made:
+def coded(kit: Kit, names: tuple[str, ...]) -> Apply:
     """Return the CodeableConcept of a CWE: first code by the table, alternate code and text kept."""
     table = kit.tables[names[0]] if names else None
     as_sent = _sender(coding_system(kit, ()))
@@ -134,7 +135,7 @@ def _concept_of(
     return {"coding": codings, "text": text}
 
 
-def _sender(uri_of: Made) -> Sender:
+def _sender(uri_of: Apply) -> Sender:
     def as_sent(code: str, display: str, system: str, version: str, reading: Reading) -> dict[str, Any]:
         coding = {"code": code}
         if system:
@@ -166,7 +167,7 @@ def _mapped(table: Table | None, code: str, system: str, reading: Reading) -> di
     )
 
 
-def coding_system(kit: Kit, _: tuple[str, ...]) -> Made:
+def coding_system(kit: Kit, _: tuple[str, ...]) -> Apply:
     """Return the URI of a coding system's name; of one that nobody knows a local one, with a warning."""
     table = kit.tables.get("coding-system")
     known: BoundedCache[str, str] = BoundedCache(MAX_KEPT)
@@ -196,7 +197,7 @@ def _system_uri(table: Table | None, name: str) -> str:
     return name if URI.fullmatch(name) else LOCAL_CODES + quote(name, safe="") if name.startswith(LOCAL_NAMES) else ""
 
 
-def texts(kit: Kit, names: tuple[str, ...]) -> Made:
+def texts(kit: Kit, names: tuple[str, ...]) -> Apply:
     """Return the texts of all repetitions, each once, joined by commas."""
     tables = [kit.tables[name] for name in names]
 

@@ -23,23 +23,27 @@ so that no authored text is ever run. `{family: XPN.1, use: XPN.7 | code(name-ty
         return made
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import lru_cache
-from types import CodeType
 from typing import Any, Final
 
 from engine.hl7.cells import BITS
-from engine.hl7.leaf import NULL
 from engine.mapping.language.expression import EVENT
 from engine.mapping.language.node import (
     Asked,
     Cell,
     Check,
+    Chosen,
+    Defaulted,
+    Each,
+    EachSegment,
+    Every,
+    Filled,
     First,
     Guarded,
     Item,
     Joined,
+    Leaf,
     Masked,
     Node,
     Object,
@@ -48,20 +52,21 @@ from engine.mapping.language.node import (
     Term,
     Test,
     Text,
+    Whole,
     Word,
 )
+from engine.mapping.language.path_source import PathSource
+from engine.mapping.language.pointing import placed
 from engine.mapping.language.reading import EVERYTHING
 
-MAX_SOURCES: Final = 4096
-NAME: Final = "made"
-INDENT: Final = "    "
+DELETION_WITHIN_LIST: Final = "deletion-within-list"
 
 
 def function_of(node: Node) -> Step:
     """Return the function of a node."""
     if isinstance(node, Asked):
         return node.step
-    source = _Source()
+    source = _Function()
     value = source.variable()
     source.value(node, value, EVERYTHING)
     source.line(f"return {value}")
@@ -71,110 +76,77 @@ def function_of(node: Node) -> Step:
 
 def condition_of(check: Check) -> Test:
     """Return the function of a condition."""
-    source = _Source()
+    source = _Function()
     source.line(f"return {source.holds(check)}")
     made: Test = source.function()
     return made
 
 
-class _Source:
-    """The source of one function as it is written, and the values that are bound to its names."""
+class _Function(PathSource):
+    """A function as its nodes are written out."""
 
     def __init__(self) -> None:
-        self._lines: list[str] = []
-        self._depth = 2
-        self._values: dict[str, Any] = {"NULL": NULL}
-        self._known: dict[int, str] = {}
-        self._variables = 0
-        self._masks = self._cells = False
-
-    def function(self) -> Any:
-        """Compile what was written; its own copy of the code, which the interpreter suits to what it meets."""
-        head = [f"{INDENT}def {NAME}(scope, reading):"]
-        if self._masks:
-            head.append(f"{INDENT * 2}filled = scope.filled")
-        if self._cells:
-            head.append(f"{INDENT * 2}first = scope.first")
-        source = "\n".join([f"def bound({', '.join(self._values)}):", *head, *self._lines, f"{INDENT}return {NAME}"])
-        names: dict[str, Any] = {}
-        exec(_code(source), names)  # noqa: S102 -- no authored text in it, only names that are made here
-        made = names["bound"](*self._values.values())
-        made.__code__ = made.__code__.replace()
-        return made
-
-    def variable(self) -> str:
-        """Return a new variable's name."""
-        self._variables += 1
-        return f"v{self._variables}"
-
-    def line(self, text: str) -> None:
-        """Add a line."""
-        self._lines.append(INDENT * self._depth + text)
-
-    @contextmanager
-    def under(self, head: str) -> Iterator[None]:
-        """Add a line, and what is written in this context below it; no line for an empty one."""
-        if not head:
-            yield
-            return
-        self.line(head)
-        self._depth += 1
-        yield
-        self._depth -= 1
-
-    def name(self, value: Any) -> str:
-        """Return the name that a value is bound to."""
-        known = self._known.get(id(value))
-        if known is None:
-            known = self._known[id(value)] = f"c{len(self._values)}"
-            self._values[known] = value
-        return known
+        super().__init__()
+        self._written: dict[type, Callable[[Any, str, int], None]] = {
+            Word: self._word,
+            Cell: self._set_cell,
+            Leaf: self._leaf,
+            Whole: self._whole,
+            Text: self._text,
+            Chosen: self._chosen,
+            Every: self._every,
+            Each: self._each,
+            EachSegment: self._each_segment,
+            Asked: self._asked,
+            Staged: self._staged,
+            Guarded: self._guarded,
+            First: self._first,
+            Item: self._item,
+            Joined: self._joined,
+            Object: self._object,
+            Defaulted: self._defaulted,
+            Filled: self._filled_up,
+        }
 
     def value(self, node: Node, to: str, mask: int) -> None:
         """Write what sets a variable to what a node makes; `mask`: one of its bits is known to be filled."""
-        match node:
-            case Word(value):
-                self.line(f"{to} = {self.name(value)}")
-            case Cell(number):
-                self.line(f"{to} = {self._cell(number, mask)}")
-            case Text():
-                self._text(node, to)
-            case Asked(step):
-                self.line(f"{to} = {self.name(step)}(scope, reading)")
-            case Staged(inner, apply):
-                self.value(inner, to, mask)
-                with self.under(f"if {to}:" if isinstance(inner, Cell) else _valued(to)):
-                    self.line(f"{to} = {self.name(apply)}({to}, reading)")
-            case Guarded(inner, check, unless):
-                self.line(f"{to} = None")
-                with self.under(f"if {'not ' * unless}{self.holds(check)}:"):
-                    self.value(inner, to, mask)
-            case First(among):
-                self._first(among, to)
-            case Item(inner):
-                self.value(inner, to, mask)
-                with self.under(_valued(to)):
-                    self.line(f"{to} = [{to}]")
-            case Joined(lists):
-                self._joined(lists, to)
-            case Object():
-                self._object(node, to)
+        self._written[type(node)](node, to, mask)
+
+    def _word(self, node: Word, to: str, _: int) -> None:
+        self.line(f"{to} = {self.name(node.value)}")
+
+    def _asked(self, node: Asked, to: str, _: int) -> None:
+        self.line(f"{to} = {self.name(node.step)}(scope, reading)")
+
+    def _staged(self, node: Staged, to: str, mask: int) -> None:
+        self.value(node.node, to, mask)
+        with self.under(f"if {to}:" if isinstance(node.node, Cell) else _valued(to)):
+            self.line(f"{to} = {self.name(node.apply)}({to}, reading)")
+
+    def _guarded(self, node: Guarded, to: str, mask: int) -> None:
+        self.line(f"{to} = None")
+        with self.under(f"if {'not ' * node.unless}{self.holds(node.check)}:"):
+            self.value(node.node, to, mask)
+
+    def _item(self, node: Item, to: str, mask: int) -> None:
+        self.value(node.node, to, mask)
+        with self.under(_valued(to)):
+            self.line(f"{to} = [{to}]")
+
+    def _defaulted(self, node: Defaulted, to: str, mask: int) -> None:
+        self.value(node.node, to, mask)
+        lacking = f"if isinstance({to}, dict) and not {self.name(node.names)} <= {to}.keys():"
+        with self.under(lacking), self._extra(node.default) as extra:
+            self.line(f"{to} = {{**{extra}, **{to}}}")
+
+    def _filled_up(self, node: Filled, to: str, mask: int) -> None:
+        self.value(node.items, to, mask)
+        with self.under(f"if isinstance({to}, list):"), self._extra(node.fill) as extra:
+            self.line(f"{self.name(_fill)}({to}, {extra})")
 
     def holds(self, check: Check) -> str:
         """Return a condition as an expression."""
         return f"({' or '.join(' and '.join(self._term(term) for term in group) for group in check.groups)})"
-
-    def _filled(self, mask: int) -> str:
-        self._masks = True
-        return f"filled & {mask}"
-
-    def _if_filled(self, mask: int) -> str:
-        return "" if mask == EVERYTHING else f"if {self._filled(mask)}:"
-
-    def _cell(self, number: int, mask: int) -> str:
-        self._cells = True
-        cell, bit = f"first[{number - 1}]", BITS[number]
-        return cell if mask == bit else f"{cell} if {self._filled(bit)} else None"
 
     def _term(self, term: Term) -> str:
         source, values = term.source, self.name(term.values)
@@ -189,43 +161,88 @@ class _Source:
             test = f"{found} in {values}" if term.values else f"isinstance({found}, str)"
         return f"not ({test})" if term.negated else f"({test})"
 
-    def _text(self, node: Text, to: str) -> None:
-        segment = "scope" if node.at_hand else self.variable()
-        self.line(f"{to} = None")
-        if not node.at_hand:
-            self.line(f"{segment} = reading.first.get({self.name(node.segment)})")
-        with self.under(f"if {segment} is not None and {segment}.field({node.field}):"):
-            self.line(f"reading.place = {self.name(node.place)}")
-            if not node.mere:
-                with self.under(f"if reading.repeat in {segment}.field({node.field}):"):
-                    self.line(f"reading.once.append({self.name(node.place)})")
-            self.line(f"{to} = {segment}.leaf({', '.join(map(str, node[3:7]))})")
-            with self.under(f"if {to}:"):
-                self.line(f"{to} = {to}.strip() or None")
+    def _each(self, node: Each, to: str, _: int) -> None:
+        items, null, found = self.variable(), self.variable(), self.variable()
+        with self._field(node, to) as segment:
+            with self.under(f"if {segment}.is_null({node.field}):"):
+                self.line(f"{to} = NULL")
+            with self.under(f"elif reading.repeat in {segment}.field({node.field}):"):
+                self.line(f"reading.whole.append({self.name(node.place)})")
+            each = f"for cells in {segment}.cells({node.field}):"
+            with self.under(f"if {to} is None:"), self._listed(items, null, to), self.under(each):
+                self.line(f"{found} = {self.name(function_of(node.item))}(cells, reading)")
+                with self._if_made(found, null):
+                    self.line(f"{items}.append({found})")
+                    for also in node.also:
+                        self.line(f"{found} = {self.name(function_of(also))}(cells, reading)")
+                        with self.under(f"if isinstance({found}, dict):"):
+                            self.line(f"{items}.append({found})")
 
-    def _first(self, among: tuple[Masked, ...], to: str) -> None:
+    def _each_segment(self, node: EachSegment, to: str, _: int) -> None:
+        segments, items, null, found = self.variable(), self.variable(), self.variable(), self.variable()
+        name = self.name(node.segment)
+        self.line(f"{to} = None")
+        self.line(f"{segments} = reading.all.get({name})")
+        item = self.name(function_of(node.item))
+        kept = f"{self.name(placed)}({found}, f'{{{name}}}-{{number}}')" if node.refers else found
+        each = f"for number, one in enumerate({segments}, 1):"
+        with self.under(f"if {segments} is not None:"), self._listed(items, null, to, name), self.under(each):
+            self.line(f"reading.place = {name}")
+            self.line(f"{found} = NULL if one.is_null(1) else {item}(one, reading)")
+            with self._if_made(found, null):
+                self.line(f"{items}.append({kept})")
+
+    @contextmanager
+    def _listed(self, items: str, null: str, to: str, place: str = "") -> Iterator[None]:
+        """Write what makes a list of the items that are found in this context, and warns of deletions among them."""
+        self.line(f"{items} = []")
+        self.line(f"{null} = None")
+        yield
+        with self.under(f"if {items} and {null} is not None:"):
+            if place:
+                self.line(f"reading.place = {place}")
+            self.line(f"reading.warn({self.name(DELETION_WITHIN_LIST)})")
+        self.line(f"{to} = {items} or {null}")
+
+    @contextmanager
+    def _if_made(self, found: str, null: str) -> Iterator[None]:
+        with self.under(f"if {found} is NULL:"):
+            self.line(f"{null} = NULL")
+        with self.under(f"elif {found} is not None:"):
+            yield
+
+    @contextmanager
+    def _extra(self, node: Node) -> Iterator[str]:
+        """Write what makes an object, and does what follows where there is one; yields its name."""
+        extra = self.variable()
+        self.value(node, extra, EVERYTHING)
+        with self.under(f"if isinstance({extra}, dict):"):
+            yield extra
+
+    def _first(self, node: First, to: str, _: int) -> None:
+        among = node.among
         self.line(f"{to} = None")
         with self.under(self._if_filled(among[0].mask)):
             self.value(among[0].node, to, among[0].mask)
-        for node, mask in among[1:]:
+        for other, mask in among[1:]:
             found = self.variable()
             condition = "" if mask == EVERYTHING else f" and {self._filled(mask)}"
             with self.under(f"if ({to} is None or {to} is NULL){condition}:"):
-                self.value(node, found, mask)
+                self.value(other, found, mask)
                 with self.under(f"if {found} is not None:"):
                     self.line(f"{to} = {found}")
 
-    def _joined(self, lists: tuple[Masked, ...], to: str) -> None:
+    def _joined(self, node: Joined, to: str, _: int) -> None:
         items, null, found = self.variable(), self.variable(), self.variable()
         self.line(f"{items} = []")
         self.line(f"{null} = None")
-        for node, mask in lists:
-            alone = isinstance(node, Item)
-            with self._content(node.node if isinstance(node, Item) else node, mask, found, null):
+        for one, mask in node.lists:
+            alone = isinstance(one, Item)
+            with self._content(one.node if isinstance(one, Item) else one, mask, found, null):
                 self.line(f"{items}.append({found})" if alone else f"{items} += {found}")
         self.line(f"{to} = {items} or {null}")
 
-    def _object(self, node: Object, to: str) -> None:
+    def _object(self, node: Object, to: str, _: int) -> None:
         words = [(self.name(name), self.name(one.value)) for name, one in node.fixed if isinstance(one, Word)]
         if len(node.content) == 1 and not node.needs and len(words) == len(node.fixed):
             self._single(node.content[0], words, to)
@@ -265,9 +282,7 @@ class _Source:
         """Write what asks for one of several parts, and notes that it is deleted, or else does what follows."""
         with self.under(self._if_filled(mask)):
             self.value(node, found, mask)
-            with self.under(f"if {found} is NULL:"):
-                self.line(f"{null} = NULL")
-            with self.under(f"elif {found} is not None:"):
+            with self._if_made(found, null):
                 yield
 
 
@@ -275,7 +290,7 @@ def _valued(variable: str) -> str:
     return f"if {variable} is not None and {variable} is not NULL:"
 
 
-@lru_cache(maxsize=MAX_SOURCES)
-def _code(source: str) -> CodeType:
-    """Return the code of a source; templates of the same shape are compiled once."""
-    return compile(source, f"<{__name__}>", "exec")
+def _fill(items: list[Any], extra: dict[str, Any]) -> None:
+    """Add to the first item of use `home`, or else to the first, what it lacks."""
+    index = next((number for number, item in enumerate(items) if item.get("use") == "home"), 0)
+    items[index] = {**extra, **items[index]}

@@ -13,7 +13,7 @@ from engine.hl7.leaf import NULL, Null
 from engine.hl7.timestamp import Timestamp
 from engine.mapping.language.coding import code, coded, coding, coding_system, concept, text_at, texts, unmapped
 from engine.mapping.language.identifier import Authority
-from engine.mapping.language.kit import Function, Kit, Made, Takes
+from engine.mapping.language.kit import Function, Kit, Takes
 from engine.mapping.language.measured import (
     address_text,
     binary,
@@ -25,6 +25,7 @@ from engine.mapping.language.measured import (
     time,
     url,
 )
+from engine.mapping.language.node import Apply
 from engine.mapping.language.reading import Cells, Reading
 
 BAD_VALUE: Final = "bad-value"
@@ -36,24 +37,24 @@ DECIMAL: Final = re.compile(r"[+-]?(\d{1,15})(\.\d{1,15})?")
 MOST_DIGITS: Final = 15
 
 
-def _date(kit: Kit, _: tuple[str, ...]) -> Made:
+def _date(kit: Kit, _: tuple[str, ...]) -> Apply:
     return _timed(kit, lambda stamp: stamp.fhir_date())
 
 
-def _datetime(kit: Kit, _: tuple[str, ...]) -> Made:
+def _datetime(kit: Kit, _: tuple[str, ...]) -> Apply:
     return _timed(kit, lambda stamp: stamp.fhir_datetime())
 
 
-def _birth_time(kit: Kit, _: tuple[str, ...]) -> Made:
+def _birth_time(kit: Kit, _: tuple[str, ...]) -> Apply:
     made = _datetime(kit, ())
     return lambda value, reading: made(value, reading) if MIDNIGHT.fullmatch(value[8:]) is None else None
 
 
-def _left_out(_: Kit, __: tuple[str, ...]) -> Made:
+def _left_out(_: Kit, __: tuple[str, ...]) -> Apply:
     return lambda _, reading: reading.warn("value-left-out")
 
 
-def _timed(kit: Kit, shape: Callable[[Timestamp], str]) -> Made:
+def _timed(kit: Kit, shape: Callable[[Timestamp], str]) -> Apply:
     read = kit.stamps.read
 
     def made(value: str, reading: Reading) -> Any:
@@ -63,7 +64,7 @@ def _timed(kit: Kit, shape: Callable[[Timestamp], str]) -> Made:
     return made
 
 
-def _boolean(kit: Kit, names: tuple[str, ...]) -> Made:
+def _boolean(kit: Kit, names: tuple[str, ...]) -> Apply:
     table = kit.tables[names[0]]
 
     def made(value: str, reading: Reading) -> bool | None:
@@ -74,8 +75,8 @@ def _boolean(kit: Kit, names: tuple[str, ...]) -> Made:
     return made
 
 
-def _integer(least: int) -> Callable[[Kit, tuple[str, ...]], Made]:
-    def make(_: Kit, __: tuple[str, ...]) -> Made:
+def _integer(least: int) -> Callable[[Kit, tuple[str, ...]], Apply]:
+    def make(_: Kit, __: tuple[str, ...]) -> Apply:
         def made(value: str, reading: Reading) -> int | None:
             number = int(value) if value.isascii() and value.isdigit() and len(value) <= 10 else -1
             return number if least <= number <= MAX_INTEGER else reading.warn(BAD_VALUE)
@@ -85,7 +86,7 @@ def _integer(least: int) -> Callable[[Kit, tuple[str, ...]], Made]:
     return make
 
 
-def _decimal(_: Kit, __: tuple[str, ...]) -> Made:
+def _decimal(_: Kit, __: tuple[str, ...]) -> Apply:
     def made(value: str, reading: Reading) -> int | float | None:
         match = DECIMAL.fullmatch(value)
         if match is None or len(value.replace(".", "").lstrip("+-0")) > MOST_DIGITS:
@@ -96,7 +97,7 @@ def _decimal(_: Kit, __: tuple[str, ...]) -> Made:
     return made
 
 
-def _if_past(kit: Kit, words: tuple[str, ...]) -> Made:
+def _if_past(kit: Kit, words: tuple[str, ...]) -> Apply:
     read = kit.stamps.read
 
     def made(value: str, reading: Reading) -> str | None:
@@ -108,7 +109,7 @@ def _if_past(kit: Kit, words: tuple[str, ...]) -> Made:
     return made
 
 
-def _lines(_: Kit, __: tuple[str, ...]) -> Made:
+def _lines(_: Kit, __: tuple[str, ...]) -> Apply:
     def made(repetitions: tuple[Cells, ...], _: Reading) -> str | None:
         return "\n".join(text for cells in repetitions if (text := text_at(cells.first, 0))) or None
 
@@ -121,15 +122,15 @@ def _line(first: Sequence[str | Null], order: Iterable[int]) -> str | None:
     return " ".join([part for index in order if index < count and (part := first[index])]) or None
 
 
-def _name_text(_: Kit, __: tuple[str, ...]) -> Made:
+def _name_text(_: Kit, __: tuple[str, ...]) -> Apply:
     def made(cells: Cells, _: Reading) -> str | None:
         return _line(cells.first, (4, 1, 2, 0, 3))
 
     return made
 
 
-def _one_coding(number: int) -> Callable[[Kit, tuple[str, ...]], Made]:
-    def make(kit: Kit, names: tuple[str, ...]) -> Made:
+def _one_coding(number: int) -> Callable[[Kit, tuple[str, ...]], Apply]:
+    def make(kit: Kit, names: tuple[str, ...]) -> Apply:
         concept_of = coded(kit, names)
 
         def made(cells: Cells, reading: Reading) -> Any:
@@ -144,7 +145,7 @@ def _one_coding(number: int) -> Callable[[Kit, tuple[str, ...]], Made]:
     return make
 
 
-def _entity_system(kit: Kit, words: tuple[str, ...]) -> Made:
+def _entity_system(kit: Kit, words: tuple[str, ...]) -> Apply:
     system = kit.identifiers.resource_system
 
     def made(cells: Cells, reading: Reading) -> str:
@@ -154,7 +155,7 @@ def _entity_system(kit: Kit, words: tuple[str, ...]) -> Made:
     return made
 
 
-def _identifier_type(kit: Kit, names: tuple[str, ...]) -> Made:
+def _identifier_type(kit: Kit, names: tuple[str, ...]) -> Apply:
     named, type_of = concept(kit, names), kit.identifiers.type_of
 
     def made(value: Cells, reading: Reading) -> dict[str, Any] | None:
@@ -164,12 +165,12 @@ def _identifier_type(kit: Kit, names: tuple[str, ...]) -> Made:
     return made
 
 
-def _identifier_system(kit: Kit, _: tuple[str, ...]) -> Made:
+def _identifier_system(kit: Kit, _: tuple[str, ...]) -> Apply:
     system = kit.identifiers.system
     return lambda value, reading: system(value, reading.place).uri
 
 
-def _number_system(kit: Kit, words: tuple[str, ...]) -> Made:
+def _number_system(kit: Kit, words: tuple[str, ...]) -> Apply:
     system = kit.identifiers.resource_system
 
     def made(cells: Cells, reading: Reading) -> str:
@@ -180,12 +181,12 @@ def _number_system(kit: Kit, words: tuple[str, ...]) -> Made:
     return made
 
 
-def _place_name(_: Kit, words: tuple[str, ...]) -> Made:
+def _place_name(_: Kit, words: tuple[str, ...]) -> Apply:
     levels = range(int(words[0]) if words[0].isdigit() else 1)
     return lambda cells, _: _line(cells.first, levels)
 
 
-def _identifier_value(kit: Kit, _: tuple[str, ...]) -> Made:
+def _identifier_value(kit: Kit, _: tuple[str, ...]) -> Apply:
     placeholder = kit.identifiers.placeholder
 
     def made(value: str, reading: Reading) -> str | None:
@@ -194,17 +195,17 @@ def _identifier_value(kit: Kit, _: tuple[str, ...]) -> Made:
     return made
 
 
-def _identifier_use(kit: Kit, _: tuple[str, ...]) -> Made:
+def _identifier_use(kit: Kit, _: tuple[str, ...]) -> Apply:
     expired = kit.identifiers.expired
     return lambda value, reading: "old" if expired(value, reading.today) else None
 
 
-def _own_system(kit: Kit, words: tuple[str, ...]) -> Made:
+def _own_system(kit: Kit, words: tuple[str, ...]) -> Apply:
     base = kit.setting.base_uri + words[0]
     return lambda value, _: f"{base}:{quote(value, safe='')}"
 
 
-def _phone_number(_: Kit, __: tuple[str, ...]) -> Made:
+def _phone_number(_: Kit, __: tuple[str, ...]) -> Apply:
     def made(cells: Cells, _: Reading) -> str | Null | None:
         first = cells.first
         count = len(first)
@@ -219,7 +220,7 @@ def _phone_number(_: Kit, __: tuple[str, ...]) -> Made:
     return made
 
 
-def _person_name(_: Kit, __: tuple[str, ...]) -> Made:
+def _person_name(_: Kit, __: tuple[str, ...]) -> Apply:
     def made(cells: Cells, _: Reading) -> str | None:
         return _line(cells.first, (5, 2, 3, 1, 4))
 

@@ -3,16 +3,13 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
 
 from engine.mapping.files.document import Document
 from engine.mapping.files.setting import Setting
 from engine.mapping.files.table import Table
 from engine.mapping.language.identifier import Identifiers
 from engine.mapping.language.moment import Stamps
-from engine.mapping.language.reading import Reading
-
-Made = Callable[[Any, Reading], Any]
+from engine.mapping.language.node import Apply
 
 
 class Takes(StrEnum):
@@ -47,7 +44,7 @@ class Function:
 
     takes: Takes
     gives: str
-    make: Callable[[Kit, tuple[str, ...]], Made]
+    make: Callable[[Kit, tuple[str, ...]], Apply]
     text: str
     tables: tuple[int, int] = (0, 0)
     words: int = 0

@@ -8,8 +8,9 @@ from urllib.parse import quote
 from engine.mapping.language.coding import text_at
 from engine.mapping.language.expression import Field, parse_path
 from engine.mapping.language.function import function_of
-from engine.mapping.language.getter import field_node
-from engine.mapping.language.kit import Kit, Made, Takes
+from engine.mapping.language.kit import Kit, Takes
+from engine.mapping.language.node import Apply
+from engine.mapping.language.path import field_node
 from engine.mapping.language.reading import Cells, Reading
 
 BAD_VALUE: Final = "bad-value"
@@ -22,7 +23,7 @@ MEDIA: Final = re.compile(r"[a-z0-9][a-z0-9.+-]{0,63}")
 MEDIA_TYPES: Final = {"ap": "application", "au": "audio", "im": "image", "text": "text", "ft": "text"}
 
 
-def instant(kit: Kit, _: tuple[str, ...]) -> Made:
+def instant(kit: Kit, _: tuple[str, ...]) -> Apply:
     """Return a timestamp that has a time of day, with its offset; nothing for a mere date."""
     read = kit.stamps.read
 
@@ -35,7 +36,7 @@ def instant(kit: Kit, _: tuple[str, ...]) -> Made:
     return made
 
 
-def minutes_after(kit: Kit, words: tuple[str, ...]) -> Made:
+def minutes_after(kit: Kit, words: tuple[str, ...]) -> Apply:
     """Return the moment so many minutes after that of a field; nothing where that is a mere date."""
     read, head = kit.stamps.read, parse_path(words[0])
     start = function_of(field_node(head, Takes.TEXT, "")) if isinstance(head, Field) else (lambda _, __: None)
@@ -54,7 +55,7 @@ def minutes_after(kit: Kit, words: tuple[str, ...]) -> Made:
     return made
 
 
-def time(_: Kit, __: tuple[str, ...]) -> Made:
+def time(_: Kit, __: tuple[str, ...]) -> Apply:
     """Return a time of day; FHIR's has no offset, and seconds."""
 
     def made(value: str, reading: Reading) -> str | None:
@@ -67,13 +68,13 @@ def time(_: Kit, __: tuple[str, ...]) -> Made:
     return made
 
 
-def address_text(_: Kit, __: tuple[str, ...]) -> Made:
+def address_text(_: Kit, __: tuple[str, ...]) -> Apply:
     """Return an XAD as a line: street, city, state and code, country."""
     order = (0, 1, 2, 3, 4, 5)
     return lambda cells, _: ", ".join(part for index in order if (part := text_at(cells.first, index))) or None
 
 
-def joined(_: Kit, __: tuple[str, ...]) -> Made:
+def joined(_: Kit, __: tuple[str, ...]) -> Apply:
     """Return all components of all repetitions: parted by blanks, a line each."""
 
     def made(repetitions: tuple[Cells, ...], _: Reading) -> str | None:
@@ -83,7 +84,7 @@ def joined(_: Kit, __: tuple[str, ...]) -> Made:
     return made
 
 
-def media_type(_: Kit, words: tuple[str, ...]) -> Made:
+def media_type(_: Kit, words: tuple[str, ...]) -> Apply:
     """Return the media type that two components of an ED or RP name, the first of them by its number."""
     index = int(words[0]) - 1 if words[0].isdigit() else 1
 
@@ -96,12 +97,12 @@ def media_type(_: Kit, words: tuple[str, ...]) -> Made:
     return made
 
 
-def url(_: Kit, __: tuple[str, ...]) -> Made:
+def url(_: Kit, __: tuple[str, ...]) -> Apply:
     """Return a text without blanks as an address."""
     return lambda value, reading: reading.warn(BAD_VALUE) if any(map(str.isspace, value)) else value
 
 
-def binary(_: Kit, __: tuple[str, ...]) -> Made:
+def binary(_: Kit, __: tuple[str, ...]) -> Apply:
     """Return Base64 as FHIR has it, without blanks."""
 
     def made(value: str, reading: Reading) -> str | None:
@@ -111,7 +112,7 @@ def binary(_: Kit, __: tuple[str, ...]) -> Made:
     return made
 
 
-def sender_system(kit: Kit, words: tuple[str, ...]) -> Made:
+def sender_system(kit: Kit, words: tuple[str, ...]) -> Apply:
     """Return the system of this engine for what is unique within the message's sender."""
     base = kit.setting.base_uri + words[0]
     return lambda _, reading: f"{base}:{quote(reading.message.source, safe='')}"

@@ -5,7 +5,7 @@ filled, it is not asked at all.
 """
 
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from engine.mapping.language.reading import Reading
 
@@ -43,8 +43,83 @@ class Text(NamedTuple):
     mere: bool = False
 
 
+class Leaf(NamedTuple):
+    """A subcomponent of the repetition at hand."""
+
+    component: int
+    subcomponent: int
+
+
+class Whole(NamedTuple):
+    """The repetition at hand as cells, or (not 0) a component of it as the cells of a data type of its own."""
+
+    component: int
+
+
+class Chosen(NamedTuple):
+    """The cells of one repetition of a field, or (not 0) of its component: the one of a number, else the first.
+
+    `where`: the first whose component of that number equals a text. That a field repeats is noted where none is chosen.
+    """
+
+    segment: str
+    at_hand: bool
+    place: str
+    field: int
+    component: int
+    repetition: int
+    where: int
+    equals: str
+
+
+class Every(NamedTuple):
+    """The cells of every repetition of a field."""
+
+    segment: str
+    at_hand: bool
+    place: str
+    field: int
+
+
+class Each(NamedTuple):
+    """An item of each repetition of a field, and further items of the same repetition (`also`)."""
+
+    segment: str
+    at_hand: bool
+    place: str
+    field: int
+    item: "Node"
+    also: tuple["Node", ...]
+
+
+class EachSegment(NamedTuple):
+    """An item of each segment of a name; `""` in its first field deletes.
+
+    `refers`: items name what another file makes of their segment.
+    """
+
+    segment: str
+    item: "Node"
+    refers: bool
+
+
+class Defaulted(NamedTuple):
+    """An object, and what it lacks of a default's elements (`names`)."""
+
+    node: "Node"
+    default: "Node"
+    names: frozenset[str]
+
+
+class Filled(NamedTuple):
+    """A list whose first item of use `home`, or else its first, gets what it lacks."""
+
+    items: "Node"
+    fill: "Node"
+
+
 class Asked(NamedTuple):
-    """What another step finds."""
+    """What another function makes of what is at hand: a data type, a resource file."""
 
     step: Step
 
@@ -116,5 +191,8 @@ class Check(NamedTuple):
     groups: tuple[tuple[Term, ...], ...]
 
 
-Node = Word | Cell | Text | Asked | Staged | Guarded | First | Item | Joined | Object
-NOTHING: Final = Word(None)
+Place = Text | Chosen | Every | Each
+Node = (
+    Word | Cell | Leaf | Whole | Place | EachSegment | Asked | Staged | Guarded | First | Item | Joined | Object
+    | Defaulted | Filled
+)  # fmt: skip

@@ -5,7 +5,6 @@ from typing import Any, Final
 
 from engine.mapping.files.document import Document, Problems
 from engine.mapping.files.reference import Element, elements, nearest, segments
-from engine.mapping.language.alternative import any_mask, applied, is_sure, mask_in, masked
 from engine.mapping.language.check import Checks, kind_of, type_of
 from engine.mapping.language.expression import (
     Alternative,
@@ -19,27 +18,38 @@ from engine.mapping.language.expression import (
     parse_expression,
     parse_path,
 )
-from engine.mapping.language.function import function_of
 from engine.mapping.language.functions import FUNCTIONS
-from engine.mapping.language.getter import check_of, field_node, part_node
 from engine.mapping.language.kit import Function, Kit, Takes
-from engine.mapping.language.node import Apply, Asked, Check, Item, Node, Staged, Step, Word
-from engine.mapping.language.pointing import SAME
-from engine.mapping.language.reading import EVERYTHING
-from engine.mapping.language.scope import DataType, Scope
-from engine.mapping.language.steps import (
+from engine.mapping.language.made import (
     NOTHING,
     Made,
-    defaulted,
-    each_field,
-    each_segment,
-    filled,
+    any_mask,
+    applied,
     first_of,
     forward,
     guarded,
     joined,
+    mask_in,
+    masked,
     object_of,
 )
+from engine.mapping.language.node import (
+    Apply,
+    Asked,
+    Check,
+    Defaulted,
+    Each,
+    EachSegment,
+    Filled,
+    Item,
+    Node,
+    Staged,
+    Word,
+)
+from engine.mapping.language.path import check_of, field_node, part_node
+from engine.mapping.language.pointing import SAME
+from engine.mapping.language.reading import EVERYTHING
+from engine.mapping.language.scope import DataType, Scope
 
 RESERVED: Final = frozenset({"each", "as", "when", "unless", "needs", "default", "fill", "slice"})
 EXTENSION: Final = "Extension"
@@ -98,22 +108,11 @@ class Compiler:
 
     def _alternatives(self, alternatives: Sequence[tuple[Alternative, Scope]], want: Element, *, held: bool) -> Made:
         made = tuple(self._alternative(one, scope, want) for one, scope in alternatives)
-        self._reached(alternatives)
+        self._checks.reached(alternatives)
         if len(made) == 1:
             return made[0]
         fixed, always = any(one.fixed for one in made), any(one.always for one in made)
         return Made(first_of(made, held=held), fixed, any_mask(made), always=always)
-
-    def _reached(self, alternatives: Sequence[tuple[Alternative, Scope]]) -> None:
-        """Note alternatives that stand behind one that always has a value, or behind their like."""
-        before: list[Alternative] = []
-        for one, scope in alternatives:
-            if any(is_sure(other) for other in before):
-                self.problem(scope, "an alternative after a constant", "it is never reached; remove it")
-                return
-            if one in before:
-                self.problem(scope, "the same alternative a second time", "it is never reached; remove it")
-            before.append(one)
 
     def _alternative(self, one: Alternative, scope: Scope, want: Element) -> Made:
         one = self._checks.typed(one, want, scope)
@@ -197,7 +196,7 @@ class Compiler:
         content = [one for _, one in made if not one.fixed]
         names, always = frozenset(name for name, _ in made), not content or any(one.always for one in content)
         if type_ == PERIOD:
-            node = Asked(forward(function_of(node)))
+            node = forward(node)
         node = guarded(node, self.guards(value, scope))
         return Made(node, not content, any_mask(content), names=names, always=always)
 
@@ -227,32 +226,35 @@ class Compiler:
             one = self.value(entry, scope, Element(element.type_, many=False, codes=element.codes))
             return Made(Item(one.node), one.fixed, one.mask, always=one.always)
         sources = entry["each"] if isinstance(entry["each"], list) else [entry["each"]]
-        lists = tuple(Made(Asked(self._each(str(source), entry, scope, element))) for source in sources)
+        lists = tuple(Made(self._each(str(source), entry, scope, element)) for source in sources)
         node = joined(lists, held=False)
         if "fill" in entry:
-            node = Asked(filled(function_of(node), self.object(entry["fill"], scope.at("fill"), element.type_).step))
+            node = Filled(node, self.object(entry["fill"], scope.at("fill"), element.type_).node)
         head = parse_path(str(sources[0]))
         alone = isinstance(head, Field) and len(sources) == 1
         return Made(node, mask=mask_in(head, scope.at_hand) if alone and head else EVERYTHING, always=False)
 
-    def _each(self, source: str, entry: dict[str, Any], scope: Scope, element: Element) -> Step:
+    def _each(self, source: str, entry: dict[str, Any], scope: Scope, element: Element) -> Node:
         if source in segments() or (len(source) == 3 and source[0] == "Z"):
             inner = Scope(scope.document, scope.path, segment=source)
-            return each_segment(source, self.object(entry, inner, element.type_).step, refers=SAME in repr(entry))
+            return EachSegment(source, self.object(entry, inner, element.type_).node, SAME in repr(entry))
         head = self._field(source, scope.at("each"))
         if head is None:
-            return NOTHING.step
+            return NOTHING.node
         inner = Scope(scope.document, scope.path, scope.segment, type_of(head))
-        also: tuple[Step, ...] = ()
+        also: tuple[Node, ...] = ()
         if "as" in entry:
             made = self._as(str(entry["as"]), scope.at("as"), element)
-            step, also = function_of(guarded(Asked(made.step), self.guards(entry, inner))), made.also
+            item = guarded(Asked(made.step), self.guards(entry, inner))
+            also = tuple(Asked(one) for one in made.also)
         else:
             self._checks.made_of(entry, element, scope)
-            step = self.object(entry, inner, element.type_).step
+            item = self.object(entry, inner, element.type_).node
         if "default" in entry:
-            step = defaulted(step, self.object(entry["default"], inner.at("default"), element.type_))
-        return each_field(head, scope.at_hand, step, also)
+            default = self.object(entry["default"], inner.at("default"), element.type_)
+            item = Defaulted(item, default.node, default.names)
+        name = head.segment
+        return Each(name, name == scope.at_hand, f"{name}-{head.field}", head.field, item, also)
 
     def _field(self, text: str, scope: Scope) -> Field | None:
         try:

@@ -15,6 +15,12 @@ from engine.mapping.language.node import (
     Asked,
     Cell,
     Check,
+    Chosen,
+    Defaulted,
+    Each,
+    EachSegment,
+    Every,
+    Filled,
     First,
     Guarded,
     Item,
@@ -180,6 +186,44 @@ def test_a_function_makes_what_a_plain_walk_makes(node: Node, cells: Cells) -> N
 def test_a_condition_is_what_its_terms_say(check: Check, cells: Cells) -> None:
     """Terms of a group must all hold, of groups one."""
     assert bool(condition_of(check)(cells, READING)) is _holds(check, cells)
+
+
+HELD = parse(b'MSH|^~\\&|HIS|RVB|||2025||ADT^A01|M1|P|2.5.1\rPID|1||a^^^x&u^MR~b^^^y&v^PI|""|""^""\rNK1|c\rNK1|""')
+ELSEWHERE, AT_HAND = False, True
+KIN = Text("NK1", AT_HAND, "NK1-1", 1, 1, 1, 1)
+UPPER = Staged(Cell(1), _upper)
+NAMED = Object((("family", Masked(Cell(1), BITS[1])),), (), frozenset())
+FIELD = ("PID", ELSEWHERE, "PID-3", 3)
+
+
+@pytest.mark.parametrize(
+    ("node", "made", "warnings"),
+    [
+        (Chosen(*FIELD, 0, 0, 5, "PI"), ["b", "", "", "y", "PI"], []),
+        (Chosen(*FIELD, 0, 2, 0, ""), ["b", "", "", "y", "PI"], []),
+        (Chosen(*FIELD, 4, 0, 0, ""), ["x", "u"], ["repetition-left-out PID-3"]),
+        (Chosen(*FIELD, 0, 0, 5, "XX"), None, []),
+        (Chosen("PID", ELSEWHERE, "PID-5", 5, 0, 0, 0, ""), NULL, []),
+        (Each(*FIELD, UPPER, ()), ["A", "B"], []),
+        (Each(*FIELD, UPPER, (Word({"url": "x"}),)), ["A", {"url": "x"}, "B", {"url": "x"}], []),
+        (Each("PID", ELSEWHERE, "PID-4", 4, UPPER, ()), NULL, []),
+        (Each("PID", ELSEWHERE, "PID-9", 9, UPPER, ()), None, []),
+        (Every("PID", ELSEWHERE, "PID-5", 5), NULL, []),
+        (EachSegment("NK1", KIN, refers=False), ["c"], ["deletion-within-list NK1"]),
+        (EachSegment("ZZZ", Word("x"), refers=False), None, []),
+        (Filled(Each(*FIELD, NAMED, ()), Word({"use": "home"})),
+         [{"use": "home", "family": "a"}, {"family": "b"}], []),
+        (Each(*FIELD, Defaulted(NAMED, Word({"family": "x", "use": "y"}), frozenset({"use"})), ()),
+         [{"family": "a", "use": "y"}, {"family": "b", "use": "y"}], []),
+    ],
+)  # fmt: skip
+def test_fields_are_read_repetition_by_repetition(node: Node, made: Any, warnings: list[str]) -> None:
+    """One of a field's repetitions, every one, and an item of each: valued, absent and deleted."""
+    reading = Reading(HELD, HELD.groups, None, "")
+    found = function_of(node)(None, reading)
+    reading.warn_left_out()
+    assert (list(found.first) if isinstance(found, Cells) else found) == made
+    assert reading.warnings == warnings
 
 
 @pytest.mark.parametrize("text", ["__import__('os')", "'] = 1; raise SystemExit #", "\n    raise SystemExit", "{x}"])

@@ -32,6 +32,8 @@ def _patient(folder: Path, message: Message) -> Any:
         pytest.param("language: PID-15(2).1", ("PID|1||1" + "|" * 12 + "en~es",), "language", "es", id="repetition"),
         pytest.param("language: PID-3[CX.5=XX].1", ("PID|1||1^^^A~7^^^A^XX",), "language", "7", id="predicate"),
         pytest.param("language: PID-3[CX.5=YY].1", ("PID|1||1^^^A~7^^^A^XX",), "language", None, id="predicate unmet"),
+        pytest.param("language: PID-3[CX.5=XX].4", ("PID|1||1^^^A~7^^^B^XX",), "language", "B", id="another component"),
+        pytest.param("language: PID-3[CX.5=XX].4.2", ("PID|1||7^^^B&C^XX",), "language", "C", id="another part"),
         pytest.param("language: ZPI-3.2", ("PID|1||1", "ZPI|1|2|a^b"), "language", "b", id="Z segment"),
         pytest.param("language: en | when event in (A01)", ("PID|1||1",), "language", None, id="constant and event"),
         pytest.param("language: ZPI-1 | when event = A08", ("PID|1||1", "ZPI|de"), "language", "de", id="event"),

@@ -1,0 +1,135 @@
+"""Compiled values: their nodes, and what can be told of them before any message; alternatives, objects and lists."""
+
+from collections.abc import Iterable
+from functools import reduce
+from typing import Any, Final, NamedTuple
+
+from engine.fhir.period import REVERSED, is_reversed
+from engine.hl7.cells import BITS, NESTED
+from engine.mapping.language.expression import Alternative, Constant, Field, Guard, Head, Part, Term
+from engine.mapping.language.function import function_of
+from engine.mapping.language.kit import Takes
+from engine.mapping.language.node import (
+    Apply,
+    Asked,
+    Cell,
+    Check,
+    First,
+    Guarded,
+    Joined,
+    Masked,
+    Node,
+    Object,
+    Staged,
+    Step,
+    Word,
+)
+from engine.mapping.language.reading import EVERYTHING, Reading
+
+
+class Made(NamedTuple):
+    """A compiled value: its node, whether it can come out without anything in the message (`fixed`), and its mask.
+
+    `names`: the elements of an object. `always`: to be asked even where nothing of what it reads is there, for it may
+    make something by itself.
+    """
+
+    node: Node
+    fixed: bool = False
+    mask: int = EVERYTHING
+    names: frozenset[str] = frozenset()
+    always: bool = True
+
+    @property
+    def step(self) -> Step:
+        """The node as a function."""
+        return function_of(self.node)
+
+
+NOTHING: Final = Made(Word(None), mask=0)
+
+
+def first_of(made: tuple[Made, ...], *, held: bool) -> Node:
+    """Return a node for the first of several that has a value."""
+    return First(tuple(_masked(one, held=held) for one in made))
+
+
+def guarded(node: Node, checks: list[tuple[Check, bool]]) -> Node:
+    """Return a node that says nothing unless each check comes out other than its second part (`unless`)."""
+    for check, unless in checks:
+        node = Guarded(node, check, unless)
+    return node
+
+
+def object_of(made: list[tuple[str, Made]], needs: frozenset[str], told: str, *, held: bool) -> Node:
+    """Return a node for an object; words come last in it. `told`: the warning where it lacks what it needs."""
+    content = tuple((name, _masked(one, held=held)) for name, one in made if not one.fixed)
+    fixed = [(name, one.node) for name, one in made if one.fixed]
+    return Object(content, tuple(sorted(fixed, key=lambda one: isinstance(one[1], Word))), needs, told)
+
+
+def joined(made: tuple[Made, ...], *, held: bool) -> Node:
+    """Return a node that joins the lists of others."""
+    return made[0].node if len(made) == 1 else Joined(tuple(_masked(one, held=held) for one in made))
+
+
+def _masked(one: Made, *, held: bool) -> Masked:
+    return Masked(one.node, one.mask if held else EVERYTHING)
+
+
+def forward(period: Node) -> Node:
+    """Return a node that makes no period which ends before it begins, with a warning."""
+    return Staged(period, _forward)
+
+
+def _forward(period: Any, reading: Reading) -> Any:
+    return reading.warn(REVERSED) if is_reversed(period) else period
+
+
+def is_sure(one: Alternative) -> bool:
+    """Say whether an alternative always has a value, so that none after it is reached."""
+    return isinstance(one.head, Constant) and not any(isinstance(stage, Guard) for stage in one.stages)
+
+
+def masked(one: Alternative, at_hand: str) -> int:
+    """Return the mask of an alternative: the field or component at hand that it reads, or everything.
+
+    That of a word is what its first condition needs, if it needs something at hand.
+    """
+    if not isinstance(one.head, Constant):
+        return mask_in(one.head, at_hand)
+    guards = [stage for stage in one.stages if isinstance(stage, Guard) and not stage.unless]
+    terms = [group[0] for group in guards[0].condition] if guards else []
+    return reduce(int.__or__, [_needed(term, at_hand) for term in terms]) if terms else EVERYTHING
+
+
+def _needed(term: Term, at_hand: str) -> int:
+    """Return the mask of what a term needs to hold; everything, where it holds without."""
+    if term.negated or isinstance(term.source, str) or "" in term.values:
+        return EVERYTHING
+    return mask_in(term.source, at_hand)
+
+
+def mask_in(head: Field | Part, at_hand: str) -> int:
+    """Return the mask of a path in the segment or the repetition at hand; everything for a path to elsewhere."""
+    if isinstance(head, Field):
+        return BITS[head.field] if head.segment == at_hand else EVERYTHING
+    if not head.component:
+        return EVERYTHING
+    return NESTED if head.subcomponent > 1 else BITS[head.component]
+
+
+def applied(node: Node, head: Head, takes: Takes, apply: Apply) -> Node:
+    """Return the first function's node, without a detour where it reads what is at hand."""
+    if isinstance(head, Part) and head.subcomponent <= 1:
+        if takes is Takes.CELLS and not head.component:
+            return Asked(apply)
+        if takes is Takes.TEXT:
+            return Staged(Cell(head.component or 1), apply)
+    return Staged(node, apply)
+
+
+def any_mask(made: Iterable[Made]) -> int:
+    """Return the mask of what can make something of any of several masks; everything, where there is none."""
+    masks = [one.mask for one in made]
+    return reduce(int.__or__, masks) if masks else EVERYTHING

@@ -1,0 +1,73 @@
+"""Python source that is written line by line and compiled once: values are bound to names, never written out."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from types import CodeType
+from typing import Any, Final
+
+from engine.hl7.leaf import NULL
+
+MAX_SOURCES: Final = 4096
+NAME: Final = "made"
+INDENT: Final = "    "
+
+
+class Source:
+    """The source of one function as it is written, and the values that are bound to its names."""
+
+    def __init__(self) -> None:
+        self._head: dict[str, None] = {}
+        self._lines: list[str] = []
+        self._depth = 2
+        self._values: dict[str, Any] = {"NULL": NULL}
+        self._known: dict[int, str] = {}
+        self._variables = 0
+
+    def function(self) -> Any:
+        """Compile what was written; its own copy of the code, which the interpreter suits to what it meets."""
+        head = [f"{INDENT}def {NAME}(scope, reading):", *(INDENT * 2 + line for line in self._head)]
+        source = "\n".join([f"def bound({', '.join(self._values)}):", *head, *self._lines, f"{INDENT}return {NAME}"])
+        names: dict[str, Any] = {}
+        exec(_code(source), names)  # noqa: S102 -- no authored text in it, only names that are made here
+        made = names["bound"](*self._values.values())
+        made.__code__ = made.__code__.replace()
+        return made
+
+    def variable(self) -> str:
+        """Return a new variable's name."""
+        self._variables += 1
+        return f"v{self._variables}"
+
+    def head(self, text: str) -> None:
+        """Add a line at the beginning, once."""
+        self._head[text] = None
+
+    def line(self, text: str) -> None:
+        """Add a line."""
+        self._lines.append(INDENT * self._depth + text)
+
+    @contextmanager
+    def under(self, head: str) -> Iterator[None]:
+        """Add a line, and what is written in this context below it; no line for an empty one."""
+        if not head:
+            yield
+            return
+        self.line(head)
+        self._depth += 1
+        yield
+        self._depth -= 1
+
+    def name(self, value: Any) -> str:
+        """Return the name that a value is bound to."""
+        known = self._known.get(id(value))
+        if known is None:
+            known = self._known[id(value)] = f"c{len(self._values)}"
+            self._values[known] = value
+        return known
+
+
+@lru_cache(maxsize=MAX_SOURCES)
+def _code(source: str) -> CodeType:
+    """Return the code of a source; templates of the same shape are compiled once."""
+    return compile(source, f"<{__name__}>", "exec")
