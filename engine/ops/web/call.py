@@ -168,21 +168,21 @@ def numbered(name: str, text: object, status: int) -> int:
 
 
 SAID: dict[str, str] = {
-    "replayed": "The entry is delivered again in its old place.",
-    "released": "The entry is released: it is tried again.",
-    "discarded": "The entry is discarded. What waited behind it goes on.",
-    "resolved": "The choice is taken over: the entry is tried again.",
-    "edited": "The edited message is a new entry, made from the one before.",
+    "replayed": "The entry will be delivered again, in its original place.",
+    "released": "The entry is released and will be retried.",
+    "discarded": "The entry is discarded. What was waiting behind it continues.",
+    "resolved": "Your choice is saved and the entry will be retried.",
+    "edited": "The edited message is stored as a new entry.",
     "edited-waits": "The edited message is a new entry. It waits until the original is delivered or discarded.",
     "cleared": "Done.",
     "channel": "Done: see the state below.",
-    "reloaded": "The files were read again; what changed is in force.",
-    "account": "The account is changed.",
-    "factor": "One-time codes are asked for from now on.",
+    "reloaded": "The files were reloaded; changes are in effect.",
+    "account": "The account was updated.",
+    "factor": "One-time codes are now required.",
     "signed-out": "You are signed out.",
-    "password": "Your password is changed. Other sessions of yours have ended.",
-    "run": "The run has begun.",
-    "stopped": "The run stops after the entry that it is at.",
+    "password": "Your password was changed. Your other sessions have ended.",
+    "run": "The run has started.",
+    "stopped": "The run will stop after its current entry.",
 }
 
 

@@ -14,20 +14,20 @@ from engine.errors import (
 )
 
 TITLES: Final = {
-    400: "That cannot be read",
+    400: "Bad request",
     401: "Please sign in",
-    403: "Not with your role",
-    404: "There is no such page",
-    405: "Not in this way",
-    408: "Too slow",
-    409: "Not as things are",
-    413: "Too much at once",
-    415: "Not in this form",
-    421: "Not under this name",
+    403: "Not permitted",
+    404: "Page not found",
+    405: "Method not allowed",
+    408: "Request timed out",
+    409: "Not possible in the current state",
+    413: "Request too large",
+    415: "Unsupported format",
+    421: "Unknown host name",
     422: "That cannot be done",
     429: "Too many attempts",
     500: "Something went wrong here",
-    503: "Not at this moment",
+    503: "Not available right now",
 }
 
 

@@ -228,8 +228,8 @@ async def test_it_works_without_scripts(browser: Browser, site: Site) -> None:
     assert "RB-2" not in page.url
     await page.get_by_role("link", name=str(HELD), exact=True).click()
     await expect(page.locator("main")).to_contain_text("missing-required")
-    await page.get_by_role("link", name="What came from where").click()
-    await expect(page.get_by_role("heading", level=1)).to_have_text("What came from where")
+    await page.get_by_role("link", name="Where each value came from").click()
+    await expect(page.get_by_role("heading", level=1)).to_have_text("Where each value came from")
     await context.close()
 
 
@@ -250,7 +250,7 @@ async def test_what_turns_senders_away_asks_before(browser: Browser, site: Site)
     for button in ("Stop", "Drain"):
         await window.open("/channels")
         await window.page.get_by_role("button", name=button).click()
-    assert [fault.partition("?")[0] for fault in window.faults] == ["dialog: Stop the channel"] * 2
+    assert [fault.partition("?")[0] for fault in window.faults] == ["dialog: Stop this channel"] * 2
     await window.open("/channels")
     await expect(window.page.locator("main")).to_contain_text("listening")
     await window.page.context.close()
@@ -316,7 +316,7 @@ async def test_a_failed_message_is_found_understood_mended_and_delivered(window:
     await send_messages(*await rig.address(), [message("W1", "RB-70", born=""), message("W2", "RB-70", born="")])
     await rig.until(lambda rows: [row.state for row in rows[first - 1 :]] == ["held", "waiting"])
     await window.open("/overview")
-    await expect(page.get_by_role("heading", name="What is wrong now")).to_be_visible()
+    await expect(page.get_by_role("heading", name="Current problems")).to_be_visible()
     await page.get_by_role("link", name=str(first), exact=True).click()
     await expect(page.locator("main")).to_contain_text("missing-required")
     await expect(page.locator("main")).to_contain_text("1 message of 1 patient wait")
@@ -324,10 +324,10 @@ async def test_a_failed_message_is_found_understood_mended_and_delivered(window:
     text = await page.get_by_label("Message").input_value()
     assert "PID|1||RB-70^^^RVB^MR||Quintero^Marisol|||F" in text
     await page.get_by_label("Message").fill(text.replace("Marisol|||F", "Marisol||19840229|F"))
-    await page.get_by_label("Why is it edited?").fill("birth date from the ward")
+    await page.get_by_label("Reason for the edit").fill("birth date from the ward")
     await page.get_by_label("Discard the original").check()
     await page.get_by_role("button", name="Dry run").click()
-    await expect(page.get_by_role("heading", name="What it would do")).to_be_visible()
+    await expect(page.get_by_role("heading", name="What would happen")).to_be_visible()
     await expect(page.locator("main")).to_contain_text("1984-02-29")
     assert all(row.state != "discarded" for row in rig.rows())
     await page.get_by_role("button", name="Store and deliver").click()

@@ -75,7 +75,7 @@ async def _charts(call: Call) -> dict[str, Any]:
     minutes = max(series["seconds"], 1) / 60
     charts = (
         chart("Received", "a minute", _points(times, _rate(_sum(series["received"].values(), times), minutes))),
-        chart("ACK time, 99 of 100", "ms", _points(times, latency)),
+        chart("ACK time, p99", "ms", _points(times, latency)),
         chart("Oldest unfinished", "s", [one for one in call.desk.history.samples if one[0] >= since]),
         chart("Refused or held", "a minute", _points(times, _rate(_sum(errors, times), minutes))),
     )
