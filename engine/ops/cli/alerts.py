@@ -18,12 +18,12 @@ Number = Annotated[int, typer.Argument(metavar="ALERT", parser=alert_of, help="T
 
 @app.command(name="list")
 def list_(
-    everything: Annotated[bool, typer.Option("--all", help="Cleared ones too, the newest first.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Include cleared alerts, newest first.")] = False,
     limit: Annotated[int, typer.Option(min=1, max=1000)] = 100,
     data: Data = DATA,
     as_json: Json = False,
 ) -> None:
-    """List the alerts that are open: what it is about, since when, and what to do.
+    """List open alerts: what each is about, since when, and what to do.
 
     Example: adt-engine alerts list --data /var/lib/adt-engine
     """
@@ -34,12 +34,12 @@ def list_(
     for row in rows:
         _print(row)
     if not rows:
-        output().print("no alert is open")
+        output().print("no open alerts")
 
 
 @app.command()
 def acknowledge(alert: Number, data: Data = DATA) -> None:
-    """Say that you have taken care of an alert; what cannot end by itself, such as a new source, is cleared by that.
+    """Acknowledge an alert; this clears one that cannot end by itself, such as a new source.
 
     Example: adt-engine alerts acknowledge 12 --data /var/lib/adt-engine
     """

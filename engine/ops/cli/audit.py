@@ -18,16 +18,16 @@ from engine.ops.request import entry_of
 from engine.ops.terminal.options import DATA, Before, Data, Json, Since, Until
 from engine.ops.terminal.table import NEGATIVE, POSITIVE, cell, errors, output, table
 
-app = typer.Typer(help="Read, prove and anchor the trail of who did what.", no_args_is_help=True)
+app = typer.Typer(help="Read, verify and anchor the audit trail.", no_args_is_help=True)
 
 COLUMNS: Final = ("Row #", "At (UTC)", "Who", "Role", "From", "Act", "Reason")
 SHOWN_FAULTS: Final = 20
 
-By = Annotated[str, typer.Option(help="Of this account, token (token:NAME) or user.")]
-ActName = Annotated[str, typer.Option("--act", help="Of this act, or of all below it: users. (with the dot).")]
+By = Annotated[str, typer.Option(help="Only of this account, token (token:NAME) or user.")]
+ActName = Annotated[str, typer.Option("--act", help="Only of this act, or of a group of acts: users. (with the dot).")]
 Outcome = Annotated[str, typer.Option(help="asked, refused or failed.")]
-About = Annotated[int | None, typer.Option("--entry", metavar="ENTRY", parser=entry_of, help="About this entry.")]
-Patient = Annotated[str, typer.Option(help="About this patient: value, or system|value.")]
+About = Annotated[int | None, typer.Option("--entry", metavar="ENTRY", parser=entry_of, help="Only about this entry.")]
+Patient = Annotated[str, typer.Option(help="Only about this patient: value, or system|value.")]
 
 
 @app.command(name="list")
@@ -39,7 +39,7 @@ def list_rows(
     patient: Patient = "",
     since: Since = "",
     until: Until = "",
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many, newest first.")] = 50,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many to show, newest first.")] = 50,
     before: Before = 0,
     data: Data = DATA,
     as_json: Json = False,
@@ -60,7 +60,7 @@ def list_rows(
         return
     output().print(table(COLUMNS, (_row(row) for row in rows)))
     if len(rows) == limit:
-        output().print(f"older ones: --before {rows[-1]['row']}")
+        output().print(f"next page: --before {rows[-1]['row']}")
 
 
 @app.command()
@@ -73,12 +73,14 @@ def export(
     since: Since = "",
     until: Until = "",
     form: Annotated[str, typer.Option("--format", help="ndjson, or csv.")] = "ndjson",
-    to: Annotated[Path | None, typer.Option(help="The file to write, made anew; without it standard output.")] = None,
+    to: Annotated[
+        Path | None, typer.Option(help="The file to write, replaced if it exists; default: standard output.")
+    ] = None,
     data: Data = DATA,
 ) -> None:
-    """Write rows to a file, oldest first, one a line; that it was exported is a row itself.
+    """Export rows to a file, oldest first, one per line; the export itself is recorded as a row.
 
-    In CSV no cell is taken for a formula.
+    CSV cells are escaped so that spreadsheets read none as a formula.
 
     Example: adt-engine audit export --since 2025-07-01 --format csv --to july.csv --data /var/lib/adt-engine
     """
@@ -99,12 +101,12 @@ def export(
 
 @app.command()
 def verify(
-    anchors: Annotated[Path | None, typer.Option(help="A file of anchors that was kept elsewhere.")] = None,
+    anchors: Annotated[Path | None, typer.Option(help="A file of anchors kept elsewhere.")] = None,
     key: Annotated[Path | None, typer.Option(help="The public key, as `audit key` prints it.")] = None,
     data: Data = DATA,
     as_json: Json = False,
 ) -> None:
-    """Prove that nobody changed, took away, moved or cut off a row; exit 1 with the places where somebody did.
+    """Verify that no row was changed, removed, moved or cut off; exit 1 and list the places if any was.
 
     Without --anchors those in the data folder are used; whoever can write there could have made them anew.
 
@@ -138,7 +140,7 @@ def anchor(data: Data = DATA, as_json: Json = False) -> None:
 
 @app.command()
 def key(data: Data = DATA) -> None:
-    """Print the public key that proves anchors, for whoever keeps and checks them elsewhere.
+    """Print the public key that verifies anchors, for whoever stores and checks them elsewhere.
 
     Example: adt-engine audit key --data /var/lib/adt-engine
     """
@@ -164,7 +166,7 @@ def _say(found: Mapping[str, Any]) -> None:
         if found["anchors"]:
             console.print(f"{found['agreed']} anchors agree, the newest on row {found['anchored_to']}")
         else:
-            errors().print("there are no anchors: a cut at the end would not show", style=NEGATIVE)
+            errors().print("there are no anchors, so rows cut off at the end would go unnoticed", style=NEGATIVE)
         return
     for fault in faults[:SHOWN_FAULTS]:
         console.print(cell(f"{fault['kind']}: {fault['text']}", NEGATIVE), soft_wrap=True)

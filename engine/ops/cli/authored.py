@@ -14,7 +14,7 @@ MESSAGES: Final = re.compile(rb"(?:\A|[\r\n\x0b\x1c]+)(?=MSH[^A-Za-z0-9\s])")
 def folders_of(mappings: Path | None) -> list[Path]:
     """Return the folders that mapping files are looked for in, the shipped one last; UsageError for what is none."""
     if mappings is not None and not mappings.is_dir():
-        raise UsageError(f"{mappings} is no folder; --mappings takes a folder of mapping files")
+        raise UsageError(f"{mappings} is not a folder; --mappings takes a folder of mapping files")
     return [folder for folder in (mappings, shipped("mappings")) if folder is not None]
 
 

@@ -61,7 +61,7 @@ def list_channels(channels: Channels = CHANNELS, data: Data = DATA, as_json: Jso
 
 @app.command()
 def start(channel: Name, data: Data = DATA) -> None:
-    """Let a stopped channel listen again.
+    """Start a stopped channel.
 
     Example: adt-engine channels start riverbend-adt --data /var/lib/adt-engine
     """
@@ -70,7 +70,7 @@ def start(channel: Name, data: Data = DATA) -> None:
 
 @app.command()
 def stop(channel: Name, data: Data = DATA) -> None:
-    """Stop a channel: what is in flight is answered, then it takes nothing, over restarts, until it is started.
+    """Stop a channel: it answers what is in flight, then accepts nothing until it is started, even after a restart.
 
     What it has accepted is delivered all the same; other channels keep their connections.
 
@@ -82,25 +82,25 @@ def stop(channel: Name, data: Data = DATA) -> None:
 @app.command()
 def drain(
     channel: Name,
-    within: Annotated[float, typer.Option("--within", min=0, help="Seconds to wait for what is left.")] = 60.0,
+    within: Annotated[float, typer.Option("--within", min=0, help="Seconds to wait for the rest.")] = 60.0,
     data: Data = DATA,
 ) -> None:
-    """Stop a channel and wait until all that it has accepted is delivered, held or ended; exit 1 if that takes longer.
+    """Stop a channel and wait until everything it accepted is delivered, held or ended; exit 1 on timeout.
 
     Example: adt-engine channels drain riverbend-adt --within 300 --data /var/lib/adt-engine
     """
     until = time.monotonic() + within
     while left := asked(data, "channels.drain", {"channel": channel})["unfinished"]:
         if time.monotonic() >= until:
-            raise AdtEngineError(f"{left} deliveries of {channel} are still on their way: see `destinations list`")
-        errors().print(f"{left} on their way")
+            raise AdtEngineError(f"{left} deliveries of {channel} are still in progress: see `destinations list`")
+        errors().print(f"{left} in progress")
         time.sleep(POLL_SECONDS)
-    output().print(f"{channel} is stopped, and nothing of it is on its way")
+    output().print(f"{channel} is stopped, and has no deliveries in progress")
 
 
 @app.command(name="allow-merge")
 def allow_merge(channel: Name, data: Data = DATA) -> None:
-    """Let a channel merge again that went past its `merge_limit`; release what was held since then with `lanes`.
+    """Let a channel that exceeded its `merge_limit` merge again; release what was held meanwhile with `lanes`.
 
     Example: adt-engine channels allow-merge riverbend-adt --data /var/lib/adt-engine
     """
@@ -109,7 +109,7 @@ def allow_merge(channel: Name, data: Data = DATA) -> None:
 
 @app.command()
 def reload(data: Data = DATA) -> None:
-    """Read channels and mappings again, check them, and swap them in; a mistake leaves everything as it was.
+    """Reload channels and mappings: check them, then put them in effect; a mistake leaves everything as it was.
 
     Example: adt-engine channels reload --data /var/lib/adt-engine
     """

@@ -50,12 +50,12 @@ def check(
     files: Annotated[list[Path] | None, typer.Argument(help="Files, batch files, or folders of *.hl7 files.")] = None,
     ids: Annotated[
         list[int] | None,
-        typer.Option("--id", metavar="ENTRY", parser=entry_of, help="An entry of the journal; may be repeated."),
+        typer.Option("--id", metavar="ENTRY", parser=entry_of, help="An entry of the journal; repeatable."),
     ] = None,
     version: Annotated[str, typer.Option(help="HL7 version where MSH-12 is empty.")] = "2.5.1",
     charset: Annotated[str, typer.Option(help="Character set where MSH-18 is empty.")] = "UTF-8",
-    errors_only: Annotated[bool, typer.Option("--errors-only", help="Leave warnings out.")] = False,
-    strict: Annotated[bool, typer.Option("--strict", help="Exit 1 where a message breaks a rule.")] = False,
+    errors_only: Annotated[bool, typer.Option("--errors-only", help="Hide warnings.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit 1 if a message breaks a rule.")] = False,
     data: Data = DATA,
     as_json: Json = False,
 ) -> None:

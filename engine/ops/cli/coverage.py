@@ -41,7 +41,7 @@ def coverage(
     unused: Annotated[bool, typer.Option("--unused", help="List the elements and rules that were never used.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Tell which fields no rule reads, which codes no table has, and which elements and rules the messages never use.
+    """Show which fields no rule reads, which codes no table has, and which elements and rules messages never use.
 
     Of a journal codes are counted but not shown, unless --values says so. Elements and rules are counted, and listed
     with --unused.

@@ -17,7 +17,7 @@ Name = Annotated[str, typer.Argument(help="The destination's name.")]
 
 @app.command(name="list")
 def list_(data: Data = DATA, as_json: Json = False) -> None:
-    """List destinations: state, what waits and since when, what is held.
+    """List destinations: state, what is waiting and since when, what is held.
 
     Example: adt-engine destinations list --data /var/lib/adt-engine
     """
@@ -32,10 +32,10 @@ def list_(data: Data = DATA, as_json: Json = False) -> None:
 @app.command()
 def pause(
     destination: Name,
-    reason: Annotated[str, typer.Option(help="Why, for whoever looks next.")] = "",
+    reason: Annotated[str, typer.Option(help="The reason, for whoever looks next.")] = "",
     data: Data = DATA,
 ) -> None:
-    """Deliver nothing to a destination, over restarts, until it is resumed; messages are accepted and wait.
+    """Pause a destination until it is resumed, even after a restart; messages are accepted and wait.
 
     Example: adt-engine destinations pause interchange --reason "upgrade until 22:00" --data /var/lib/adt-engine
     """
@@ -44,7 +44,7 @@ def pause(
 
 @app.command()
 def resume(destination: Name, data: Data = DATA) -> None:
-    """Go on delivering to a paused destination.
+    """Resume delivery to a paused destination.
 
     Example: adt-engine destinations resume interchange --data /var/lib/adt-engine
     """

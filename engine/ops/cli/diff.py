@@ -58,7 +58,7 @@ def diff(
     server: Server = False,
     as_json: Json = False,
 ) -> None:
-    """Show what would come out differently of messages, grouped by kind of change, with counts and an example each.
+    """Compare what mappings make of messages, grouped by kind of change, with counts and an example each.
 
     With --server: what the entries of channels in shadow would have done at their servers, as it was found when they
     came in; no mappings are named then.
@@ -92,7 +92,7 @@ def _folders(folder: str) -> list[Path]:
     if folder == SHIPPED:
         return [shipped("mappings")]
     if not Path(folder).is_dir():
-        raise UsageError(f"{folder} is no folder; give mapping folders, or `shipped`")
+        raise UsageError(f"{folder} is not a folder; give mapping folders, or `shipped`")
     return folders_of(Path(folder))
 
 

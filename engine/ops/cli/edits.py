@@ -14,22 +14,22 @@ from engine.ops.terminal.table import cell, output, table
 
 def edit(
     entry: Entry,
-    file: Annotated[Path | None, typer.Option(help="The whole message as it is to be.")] = None,
+    file: Annotated[Path | None, typer.Option(help="A file with the whole edited message.")] = None,
     set_: Annotated[
-        list[str] | None, typer.Option("--set", help="A part, as PID-5.1=Quintero; may come again.")
+        list[str] | None, typer.Option("--set", help="A part to change, such as PID-5.1=Quintero; repeatable.")
     ] = None,
     discard_original: Annotated[
-        bool, typer.Option("--discard-original", help="End the entry that is edited, where it is unfinished.")
+        bool, typer.Option("--discard-original", help="Discard the original entry if it is unfinished.")
     ] = False,
-    reason: Annotated[str, typer.Option(help="Why the original is discarded.")] = "",
-    force: Annotated[bool, typer.Option("--force", help="Even where something newer was applied since.")] = False,
+    reason: Annotated[str, typer.Option(help="Reason for discarding the original.")] = "",
+    force: Annotated[bool, typer.Option("--force", help="Even if something newer has been applied since.")] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what it would do at the server; do nothing.")
+        bool, typer.Option("--dry-run", help="Show what would happen at the server; change nothing.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
     data: Data = DATA,
 ) -> None:
-    """Deliver an entry's message in another form: a new entry, judged as if it came in; the original stays.
+    """Edit an entry's message and deliver it as a new entry, judged as if it had just come in; the original stays.
 
     Shows what differs and what it would do at the server, asks, and does it. The difference is kept with the new entry.
 
@@ -55,7 +55,7 @@ def edit(
 
 
 def retry(entries: Entries, data: Data = DATA) -> None:
-    """Try entries now that wait for their next try, or that are held.
+    """Retry entries now that are held or waiting for their next attempt.
 
     Example: adt-engine messages retry 37 --data /var/lib/adt-engine
     """
@@ -65,11 +65,11 @@ def retry(entries: Entries, data: Data = DATA) -> None:
 def resolve(
     entry: Entry,
     patient: Annotated[str, typer.Option(help="The id of the Patient at the server; without it, the matches.")] = "",
-    destination: Annotated[str, typer.Option(help="Where it is held, if that is several.")] = "",
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    destination: Annotated[str, typer.Option(help="The destination, if it is held at several.")] = "",
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
     data: Data = DATA,
 ) -> None:
-    """Say which record of the server an ambiguous patient is, and let the entry go on; nothing is merged.
+    """Choose which of the server's records an ambiguous patient is, and let the entry go on; nothing is merged.
 
     Without --patient the records are listed that it may be, and whether a release is enough by now.
     The choice is checked at the server, kept and audited.

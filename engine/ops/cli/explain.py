@@ -32,7 +32,7 @@ from engine.pipeline.configuration import Files
 
 def explain_(
     file: Annotated[Path, typer.Argument(help="A file of HL7 messages.", metavar="FILE")],
-    element: Annotated[str, typer.Option(help="Only of this element, such as Patient.birthDate.")] = "",
+    element: Annotated[str, typer.Option(help="Only this element, such as Patient.birthDate.")] = "",
     field: Annotated[str, typer.Option(help="Only what this field went into, such as PID-7.")] = "",
     channel: Annotated[Path | None, typer.Option("--channel", help="Map as on the channel of this file.")] = None,
     mappings: Mappings = None,
@@ -59,7 +59,7 @@ def explain_(
 
 def explain_entry(
     entry: Entry,
-    element: Annotated[str, typer.Option(help="Only of this element, such as Patient.birthDate.")] = "",
+    element: Annotated[str, typer.Option(help="Only this element, such as Patient.birthDate.")] = "",
     field: Annotated[str, typer.Option(help="Only what this field went into, such as PID-7.")] = "",
     data: Data = DATA,
     as_json: Json = False,
@@ -110,7 +110,7 @@ def _check(element: str, field: str) -> None:
     if element and field:
         raise UsageError("give --element or --field, not both")
     if field and not FIELD.fullmatch(field):
-        raise UsageError(f"{field!r} is no field; give one such as PID-7 or PID-5.1")
+        raise UsageError(f"{field!r} is not a field; give one such as PID-7 or PID-5.1")
 
 
 def _explained(

@@ -33,8 +33,8 @@ Write = Callable[[Mapping[str, Any]], None]
 
 def export(
     to: Annotated[Path, typer.Option("--to", help="A new file, or for hl7 a new or empty folder.")],
-    why: Annotated[str, typer.Option("--reason", help="What the messages are taken out for; kept in the audit trail.")],
-    form: Annotated[str, typer.Option("--format", help="ndjson, csv, or hl7: one file a message.")] = "ndjson",
+    why: Annotated[str, typer.Option("--reason", help="The reason for the export; recorded in the audit trail.")],
+    form: Annotated[str, typer.Option("--format", help="ndjson, csv, or hl7: one file per message.")] = "ndjson",
     state: State = "",
     channel: Channel = "",
     source: Source = "",
@@ -47,10 +47,10 @@ def export(
     text: Text = "",
     since: Since = "",
     until: Until = "",
-    most: Annotated[int, typer.Option("--limit", min=1, help="At most so many, newest first.")] = 10_000,
+    most: Annotated[int, typer.Option("--limit", min=1, help="At most this many, newest first.")] = 10_000,
     data: Data = DATA,
 ) -> None:
-    """Take messages out of the journal of a running engine: whole, with what became of them. They hold patient data.
+    """Export whole messages from the journal of a running engine, with what became of them. They hold patient data.
 
     What is written can be read by nobody else on this machine. The bytes in an hl7 folder are those that came in.
 
@@ -119,7 +119,7 @@ def _file(to: Path, form: str, stack: ExitStack) -> Write:
     try:
         file = stack.enter_context(_made(to))
     except OSError as error:
-        raise UsageError(f"{to} cannot be made ({error.strerror}): name a new file with --to") from error
+        raise UsageError(f"{to} cannot be created ({error.strerror}): name a new file with --to") from error
     line = csv_line if form == "csv" else ndjson_line
     if form == "csv":
         file.write(HEADINGS)
@@ -135,7 +135,7 @@ def _folder(to: Path) -> Write:
         to.mkdir(mode=0o700, parents=True, exist_ok=True)
         is_used = any(to.iterdir())
     except OSError as error:
-        raise UsageError(f"{to} cannot be made ({error.strerror}): name a new folder with --to") from error
+        raise UsageError(f"{to} cannot be created ({error.strerror}): name a new folder with --to") from error
     if is_used:
         raise UsageError(f"{to} is not empty: name a new or empty folder with --to")
 

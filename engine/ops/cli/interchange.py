@@ -84,10 +84,10 @@ def _refuse_before(context: typer.Context, command: str) -> None:
 def token(
     client: Annotated[str, typer.Option(help="The client the token is for.")],
     config: Config = None,
-    scope: Annotated[str, typer.Option(help="Scopes, blank between them; default: all of the client's.")] = "",
+    scope: Annotated[str, typer.Option(help="Scopes, separated by spaces; default: all of the client's.")] = "",
     database: Database = DATABASE,
-    yes: Annotated[bool, typer.Option("--yes", help="Do so outside of a sandbox too.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Write the whole token answer as JSON.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Allow it outside a sandbox too.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the whole token response as JSON.")] = False,
 ) -> None:
     """Print an access token of a client, for local administrators.
 
@@ -95,7 +95,7 @@ def token(
     """
     configuration = load(config)
     if configuration.environment is not Environment.SANDBOX and not yes:
-        raise UsageError("this is a production service: add --yes if a token is really meant")
+        raise UsageError("this is a production service: add --yes if you really want a token")
     issued = issue_locally(configuration, database_path(database), client, scope, wall_clock, new_token)
     typer.echo(orjson.dumps(token_answer(issued)).decode() if as_json else issued.access)
 
@@ -149,7 +149,7 @@ def password() -> None:
 
 @app.command("verify")
 def verify_database(database: Database = DATABASE) -> None:
-    """Compare a database with itself: pages, bodies, and the index rows that its bodies should have; 1 for any fault.
+    """Verify a database: pages, bodies, and the index rows that its bodies should have; exit 1 for any fault.
 
     Reads only, also beside a running service. Counts by kind, and tells nothing of a patient.
 

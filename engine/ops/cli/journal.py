@@ -31,14 +31,14 @@ from engine.ops.terminal.table import POSITIVE, cell, errors, output, progress, 
 from engine.pipeline.care.care import rules_of
 from engine.sqlite import SqliteError
 
-app = typer.Typer(help="Look after the journal: stats, verify, backup, restore, prune.", no_args_is_help=True)
+app = typer.Typer(help="Maintain the journal: stats, verify, backup, restore, prune.", no_args_is_help=True)
 
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 
 
 @app.command()
 def stats(data: Data = DATA, as_json: Json = False) -> None:
-    """Show how many messages the journal holds, where they stand, how large it is and what is free.
+    """Show how many messages the journal holds, their states, its size and the free disk space.
 
     Example: adt-engine journal stats --data /var/lib/adt-engine
     """
@@ -63,10 +63,10 @@ def stats(data: Data = DATA, as_json: Json = False) -> None:
 @app.command()
 def verify(
     data: Data = DATA,
-    backup: Annotated[Path | None, typer.Option(help="Prove this backup instead.")] = None,
+    backup: Annotated[Path | None, typer.Option(help="Verify this backup instead.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Read the whole journal and prove it: the file, every message's digest, and that nothing is stuck.
+    """Verify the whole journal: the file, every message's digest, and that nothing is stuck.
 
     Works beside a running engine, which is not disturbed. Exit 0 if it is sound, 1 with a line for each fault.
 
@@ -105,7 +105,7 @@ def backup(
     data: Data = DATA,
     as_json: Json = False,
 ) -> None:
-    """Copy the journal into one file while the engine runs, and prove the copy before it gets its name.
+    """Back up the journal into one file while the engine runs, and verify the copy before it gets its name.
 
     The file holds patients' data: keep it on an encrypted disk; it is readable by its owner only. Channel and mapping
     files and secrets are not in it.
@@ -123,10 +123,10 @@ def backup(
 def restore_(
     file: Annotated[Path, typer.Argument(help="A backup made by `journal backup`.")],
     data: Data = DATA,
-    replace: Annotated[bool, typer.Option("--replace", help="Set a journal that is there aside; it is kept.")] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Move an existing journal aside; it is kept.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Prove a backup and put it in the place of the journal of a folder on which no engine runs.
+    """Verify a backup and restore it as the journal of a folder on which no engine runs.
 
     When the engine starts on it, it listens, but every destination is paused: what the backup calls unfinished may
     have been delivered, and overtaken, since. `destinations resume` lets one go on.
@@ -148,13 +148,13 @@ def restore_(
 def prune(
     data: Data = DATA,
     channels: Channels = CHANNELS,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count what would leave.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count what would be deleted.")] = False,
     yes: Yes = False,
     as_json: Json = False,
 ) -> None:
-    """Take away now what is older than the channels' `retention` keeps; the running engine does so every hour.
+    """Delete now what is older than the channels' `retention`; the running engine does so every hour.
 
-    Unfinished entries never leave. Needs the running engine, unless --dry-run.
+    Unfinished entries are never deleted. Needs the running engine, unless --dry-run.
 
     Example: adt-engine journal prune --dry-run --data /var/lib/adt-engine
     """
@@ -166,7 +166,7 @@ def prune(
         if not yes and not as_json:
             typer.confirm(f"Take away {bodies} bodies and {entries} whole entries for good?", abort=True, err=True)
         elif not yes:
-            raise UsageError("say --yes: with --json nobody is asked")
+            raise UsageError("add --yes: --json asks for no confirmation")
         found |= asked(data, "journal.prune", {})
     if as_json:
         typer.echo(orjson.dumps(found, option=orjson.OPT_INDENT_2))
@@ -177,7 +177,7 @@ def prune(
 
 @app.command()
 def key(out: Annotated[Path, typer.Option("--out", metavar="FILE", help="A new file for the key.")]) -> None:
-    """Make a key file, under which the bodies of a new journal are sealed.
+    """Create a key file that encrypts the message bodies of a new journal.
 
     Name it in ADT_ENGINE_JOURNAL_KEY_FILE for the engine and for every command that reads the journal. Without it
     nobody reads the messages any more: keep a copy of it apart from the backups.
@@ -187,7 +187,7 @@ def key(out: Annotated[Path, typer.Option("--out", metavar="FILE", help="A new f
     try:
         descriptor = os.open(out, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise UsageError(f"{out} cannot be made ({error.strerror}): name a new file") from error
+        raise UsageError(f"{out} cannot be created ({error.strerror}): name a new file") from error
     with os.fdopen(descriptor, "w", encoding="ascii") as file:
         file.write(f"{new_key()}\n")
     output().print(f"{out}: name it in {KEY_FILE_VARIABLE}; keep a copy apart from the backups", soft_wrap=True)
@@ -207,7 +207,7 @@ def reseal(
     """
     old, fresh = configured(), read_key(new)
     if old is None:
-        raise UsageError(f"{KEY_FILE_VARIABLE} names no key file: name the one that the journal was sealed with")
+        raise UsageError(f"{KEY_FILE_VARIABLE} names no key file: set it to the one the journal was sealed with")
     lock = FolderLock(data)
     try:
         with closing(open_writer(data)) as connection:

@@ -10,18 +10,18 @@ from engine.ops.cli.replays import asked, watch
 from engine.ops.terminal.options import DATA, Data, Entry, Json
 from engine.ops.terminal.table import cell, output, table
 
-app = typer.Typer(help="Show what is held and what waits behind it; release it in bulk.", no_args_is_help=True)
+app = typer.Typer(help="Show what is held and what is waiting behind it; release in bulk.", no_args_is_help=True)
 
 Reason = Annotated[str, typer.Option(help="Held for this reason, such as http-422.")]
-Channel = Annotated[str, typer.Option(help="Of one channel.")]
-Place = Annotated[str, typer.Option("--destination", help="Of one destination.")]
+Channel = Annotated[str, typer.Option(help="Only of this channel.")]
+Place = Annotated[str, typer.Option("--destination", help="Only of this destination.")]
 
 
 @app.command(name="list")
 def list_(
     reason: Reason = "", channel: Channel = "", destination: Place = "", data: Data = DATA, as_json: Json = False
 ) -> None:
-    """List what is held, the oldest first: since when, why, how much waits behind it, and whom to call.
+    """List what is held, oldest first: since when, why, how much is waiting behind it, and whom to call.
 
     Example: adt-engine lanes list --data /var/lib/adt-engine
     """
@@ -43,7 +43,7 @@ def show(
     data: Data = DATA,
     as_json: Json = False,
 ) -> None:
-    """Show what waits behind an entry in its lanes, in their order.
+    """Show what is waiting behind an entry in its lanes, in order.
 
     Example: adt-engine lanes show 37 --data /var/lib/adt-engine
     """
@@ -70,11 +70,11 @@ def release(
     reason: Reason = "",
     channel: Channel = "",
     destination: Place = "",
-    rate: Annotated[float, typer.Option(help="Entries a second.")] = 200.0,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    rate: Annotated[float, typer.Option(help="Entries per second.")] = 200.0,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
     data: Data = DATA,
 ) -> None:
-    """Let all that is held be tried again, after its cause was mended: a bulk run that the engine carries out.
+    """Release held entries in bulk once the cause is fixed: the engine carries out a bulk run.
 
     Example: adt-engine lanes release --reason http-422 --rate 50 --data /var/lib/adt-engine
     """
@@ -82,7 +82,7 @@ def release(
     given = {name: value for name, value in named.items() if value}
     count = asked(data, "replays.plan", {**given, "state": "held"})["count"]
     if not count:
-        output().print("nothing is held that this means")
+        output().print("nothing held matches")
     if not count or not (yes or typer.confirm(f"release {count} entries?")):
         return
     watch(data, asked(data, "lanes.release", given | {"rate": rate}))

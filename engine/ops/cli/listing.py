@@ -16,15 +16,15 @@ from engine.ops.views.searching import PRIVATE, listed, searched
 BAD: Final = frozenset({"held", "rejected"})
 
 State = Annotated[str, typer.Option(help="received, waiting, delivered, filtered, held, rejected …")]
-Channel = Annotated[str, typer.Option(help="Of one channel.")]
-Source = Annotated[str, typer.Option(help="From this sender: MSH-3|MSH-4.")]
-Event = Annotated[str, typer.Option(help="Of one trigger event, such as A40.")]
-ControlId = Annotated[str, typer.Option(help="With this MSH-10.")]
+Channel = Annotated[str, typer.Option(help="Only of this channel.")]
+Source = Annotated[str, typer.Option(help="Only from this sender: MSH-3|MSH-4.")]
+Event = Annotated[str, typer.Option(help="Only of this trigger event, such as A40.")]
+ControlId = Annotated[str, typer.Option(help="Only with this MSH-10.")]
 Reason = Annotated[str, typer.Option(help="Held, refused, filtered … for this reason.")]
-Outcome = Annotated[str, typer.Option(help="With this note, flag or outcome code, such as possible-duplicate.")]
-Patient = Annotated[str, typer.Option(help="Naming this identifier: value, or system|value.")]
-Visit = Annotated[str, typer.Option(help="Naming this visit number.")]
-Text = Annotated[str, typer.Option(help="Holding all these words; `word*` for how one begins.")]
+Outcome = Annotated[str, typer.Option(help="Only with this note, flag or outcome code, such as possible-duplicate.")]
+Patient = Annotated[str, typer.Option(help="Only naming this identifier: value, or system|value.")]
+Visit = Annotated[str, typer.Option(help="Only naming this visit number.")]
+Text = Annotated[str, typer.Option(help="Only holding all these words; `word*` matches a prefix.")]
 
 
 def list_(
@@ -40,12 +40,12 @@ def list_(
     text: Text = "",
     since: Since = "",
     until: Until = "",
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many, newest first.")] = 50,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many to show, newest first.")] = 50,
     before: Before = 0,
     data: Data = DATA,
     as_json: Json = False,
 ) -> None:
-    """List entries, newest first; all filters together must be true.
+    """List entries, newest first; an entry must match all filters.
 
     Example: adt-engine messages list --state held --since 12h --data /var/lib/adt-engine
     """
@@ -75,7 +75,7 @@ def list_(
             f"searched back to {found['searched_back_to']}; --before {found['before']} goes on", style="yellow"
         )
     elif found["before"]:
-        output().print(f"older ones: --before {found['before']}")
+        output().print(f"next page: --before {found['before']}")
 
 
 def asked_or_read(data: Path, given: Mapping[str, Any]) -> Any:

@@ -38,9 +38,9 @@ app = typer.Typer(
 
 @app.command()
 def check(mappings: Mappings = None, name: MappingName = "adt", as_json: Json = False) -> None:
-    """Check every mapping file: all problems at once, each with file, line and column.
+    """Check every mapping file and report all problems, each with file, line and column.
 
-    Exit 0 if there is none, 1 otherwise.
+    Exit 0 if there are none, 1 otherwise.
 
     Example: adt-engine mappings check --mappings mappings
     """
@@ -58,7 +58,7 @@ def check(mappings: Mappings = None, name: MappingName = "adt", as_json: Json = 
         typer.echo(orjson.dumps({"mapping": name, "hash": found.hash, "problems": []}, option=orjson.OPT_INDENT_2))
     else:
         documents = sum(1 for _ in found.documents.everything())
-        typer.echo(f"{name}: {documents} files, no problem; {found.hash[:12]}")
+        typer.echo(f"{name}: {documents} files, no problems; {found.hash[:12]}")
 
 
 def _error(text: str) -> None:

@@ -32,11 +32,11 @@ app.command()(resolve)
 @app.command()
 def release(
     entries: Entries,
-    reason: Annotated[str, typer.Option(help="Why; kept in the audit trail.")] = "",
-    force: Annotated[bool, typer.Option("--force", help="Even where something newer was applied since.")] = False,
+    reason: Annotated[str, typer.Option(help="The reason; recorded in the audit trail.")] = "",
+    force: Annotated[bool, typer.Option("--force", help="Even if something newer has been applied since.")] = False,
     data: Data = DATA,
 ) -> None:
-    """Let held entries be tried again, after their cause was mended; `lanes release` does it in bulk.
+    """Release held entries once the cause is fixed; they are retried. `lanes release` does it in bulk.
 
     Example: adt-engine messages release 37 --data /var/lib/adt-engine
     """
@@ -46,10 +46,10 @@ def release(
 @app.command()
 def discard(
     entries: Entries,
-    reason: Annotated[str, typer.Option(help="Why; kept with the entry.")],
+    reason: Annotated[str, typer.Option(help="The reason; stored with the entry.")],
     data: Data = DATA,
 ) -> None:
-    """End unfinished entries for good; what waits behind them goes on.
+    """Discard unfinished entries permanently; what is waiting behind them continues.
 
     Example: adt-engine messages discard 37 --reason "sent by mistake, ticket 4711" --data /var/lib/adt-engine
     """

@@ -29,7 +29,7 @@ class Child:
         """Return the first line of an event in its log; StartError where there is none."""
         found = _heard(self.log, event)
         if found is None:
-            raise StartError(f"{self.log} has no line of {event!r}: is the process of another version?")
+            raise StartError(f"{self.log} has no line {event!r}: is the process another version?")
         return found
 
     async def stop(self) -> None:
@@ -62,7 +62,7 @@ async def start(name: str, arguments: Sequence[str], environment: Mapping[str, s
         async with asyncio.timeout(START_SECONDS):
             while (said := _heard(log, "listening")) is None:
                 if process.returncode is not None:
-                    raise StartError(f"{name} ended at once: {_tail(log)} (its log: {log})")
+                    raise StartError(f"{name} exited at once: {_tail(log)} (its log: {log})")
                 await asyncio.sleep(0.03)
     except TimeoutError as error:
         process.kill()

@@ -27,18 +27,20 @@ Some = Annotated[
     list[int] | None,
     typer.Argument(metavar="[ENTRY...]", parser=entry_of, help="Numbers of entries, as `messages list` shows them."),
 ]
-State = Annotated[str, typer.Option(help="In this state; by default delivered.")]
-Channel = Annotated[str, typer.Option(help="Of one channel.")]
-Event = Annotated[str, typer.Option(help="Of one trigger event, such as A40.")]
-Patient = Annotated[str, typer.Option(help="Naming this identifier: value, or system|value.")]
-Reason = Annotated[str, typer.Option(help="That stand there for this reason.")]
-Place = Annotated[str, typer.Option("--destination", help="Only at this one; a new one is filled.")]
-Force = Annotated[bool, typer.Option("--force", help="Even where something newer was applied since.")]
-Rate = Annotated[float, typer.Option(help="Entries a second, of a bulk run.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Print each planned call and what would differ; do nothing.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+State = Annotated[str, typer.Option(help="Only in this state; default: delivered.")]
+Channel = Annotated[str, typer.Option(help="Only of this channel.")]
+Event = Annotated[str, typer.Option(help="Only of this trigger event, such as A40.")]
+Patient = Annotated[str, typer.Option(help="Only naming this identifier: value, or system|value.")]
+Reason = Annotated[str, typer.Option(help="Only with this reason.")]
+Place = Annotated[str, typer.Option("--destination", help="Only at this destination; fills a new one.")]
+Force = Annotated[bool, typer.Option("--force", help="Even if something newer has been applied since.")]
+Rate = Annotated[float, typer.Option(help="Entries per second, of a bulk run.")]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Print each planned call and what would differ; change nothing.")
+]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 Resume = Annotated[
-    int | None, typer.Option(metavar="RUN", parser=run_of, help="Go on with a bulk run that was stopped, and watch it.")
+    int | None, typer.Option(metavar="RUN", parser=run_of, help="Resume a stopped bulk run and watch it.")
 ]
 
 
@@ -59,7 +61,7 @@ def replay(
     resume: Resume = None,
     data: Data = DATA,
 ) -> None:
-    """Deliver entries again, in journal order, each in its old place among its patient's messages.
+    """Replay entries: deliver them again in journal order, each in its original place among its patient's messages.
 
     Named entries are replayed at once; what the door refused is judged anew. A filter makes a bulk run, which the
     engine carries out: shown first, then asked for, resumed after a restart, and left to itself with Ctrl-C. What is
@@ -98,7 +100,7 @@ def replays(
     stop: Annotated[int | None, typer.Option(metavar="RUN", parser=run_of, help="Stop this run.")] = None,
     as_json: Json = False,
 ) -> None:
-    """List bulk runs, newest first, or stop one; `messages replay --resume N` goes on with it.
+    """List bulk runs, newest first, or stop one; `messages replay --resume N` resumes it.
 
     Example: adt-engine messages replays --data /var/lib/adt-engine
     """
@@ -106,7 +108,7 @@ def replays(
     if as_json:
         typer.echo(orjson.dumps(runs, option=orjson.OPT_INDENT_2))
         return
-    headings = ("Run #", "What", "State", "By", "Started (UTC)", "Taken up", "Outcome")
+    headings = ("Run #", "What", "State", "By", "Started (UTC)", "Processed", "Outcome")
     output().print(table(headings, (_row(run) for run in runs)))
 
 
@@ -170,7 +172,7 @@ def _shown(data: Path, given: Mapping[str, Any], rate: float) -> list[int]:
     if plan["count"]:
         output().print("\n".join(_told(plan, rate, force=bool(given.get("force")))))
     else:
-        output().print("no entry is meant")
+        output().print("no entries match")
     first: list[int] = plan["entries"]
     return first
 
@@ -228,7 +230,7 @@ def _value(value: Any) -> str:
 
 def _report(run: Mapping[str, Any]) -> None:
     counts = ", ".join(f"{count} {how}" for how, count in run["counts"].items())
-    output().print(f"run {run['run']} {run['state']}: {run['position']} of {run['total']} taken up: {counts}")
+    output().print(f"run {run['run']} {run['state']}: {run['position']} of {run['total']} processed: {counts}")
     for one in run["refusals"][:SHOWN]:
         output().print(cell(f"  {one['entry']}: {one['why']}"), soft_wrap=True)
     if len(run["refusals"]) > SHOWN:

@@ -26,10 +26,12 @@ _ROWS_SHOWN: Final = 60
 def send(
     files: Annotated[list[Path], typer.Argument(help="Files, batch files, or folders of *.hl7 files.")],
     to: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where the engine listens.")] = "127.0.0.1:2575",
-    rate: Annotated[float, typer.Option(min=0, help="Messages a second over all; 0 is no bound.")] = 0,
+    rate: Annotated[float, typer.Option(min=0, help="Messages per second in total; 0 for no limit.")] = 0,
     connections: Annotated[int, typer.Option(min=1, max=1024, help="Connections; each patient stays on one.")] = 1,
     timeout: Annotated[float, typer.Option(min=0.1, help="Seconds to wait for an answer.")] = 30,
-    tls_ca: Annotated[Path | None, typer.Option(help="PEM file of the authority to trust; turns TLS on.")] = None,
+    tls_ca: Annotated[
+        Path | None, typer.Option(help="PEM file of the certificate authority to trust; enables TLS.")
+    ] = None,
     tls_certificate: Annotated[Path | None, typer.Option(help="PEM file of our certificate and key, for mTLS.")] = None,
     as_json: Json = False,
 ) -> None:
@@ -71,7 +73,7 @@ def far_end(text: str) -> tuple[str, int]:
     """Read HOST:PORT; UsageError for anything else."""
     host, _, port = text.rpartition(":")
     if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
-        raise UsageError(f"--to {text} is no HOST:PORT; write one such as 127.0.0.1:2575")
+        raise UsageError(f"--to {text} is not HOST:PORT; write one such as 127.0.0.1:2575")
     return host.strip("[]"), int(port)
 
 
@@ -84,7 +86,7 @@ def trusted(authority: Path | None, certificate: Path | None) -> ssl.SSLContext 
         if certificate:
             context.load_cert_chain(certificate)
     except (OSError, ssl.SSLError) as error:
-        raise UsageError(f"{authority or certificate} is no PEM file that can be used ({error.strerror})") from error
+        raise UsageError(f"{authority or certificate} is not a usable PEM file ({error.strerror})") from error
     return context
 
 
@@ -122,7 +124,7 @@ def _show(answers: list[Answer], seconds: float) -> None:
     if telling:
         console.print(table(COLUMNS, (row_of(answer) for answer in telling[:_ROWS_SHOWN])))
     if len(telling) > _ROWS_SHOWN:
-        console.print(f"… and {len(telling) - _ROWS_SHOWN} more that were not taken")
+        console.print(f"… and {len(telling) - _ROWS_SHOWN} more that were not accepted")
     totals = ", ".join(f"{count} {code}" for code, count in _totals(answers).items()) or "no answers asked for"
     console.print(f"{len(answers)} sent in {seconds:.1f} s ({len(answers) / max(seconds, 1e-9):.0f}/s): {totals}")
 

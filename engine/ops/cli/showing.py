@@ -25,7 +25,7 @@ Say = Callable[..., None]
 def show(
     entry: Entry,
     fields: Annotated[bool, typer.Option("--fields", help="Each field with its name in the standard.")] = False,
-    raw: Annotated[bool, typer.Option("--raw", help="Nothing but the exact bytes that came in.")] = False,
+    raw: Annotated[bool, typer.Option("--raw", help="Only the exact bytes that were received.")] = False,
     data: Data = DATA,
     as_json: Json = False,
 ) -> None:

@@ -53,23 +53,27 @@ class _Tally:
 
 
 def simulate(
-    patients: Annotated[int, typer.Option(min=1, max=1_000_000, help="People dealt with at any time.")] = 50,
-    events: Annotated[int, typer.Option(min=0, help="Stop after so many messages; 0 is 1000, or what --days has.")] = 0,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same bytes.")] = 1,
+    patients: Annotated[int, typer.Option(min=1, max=1_000_000, help="People in care at any time.")] = 50,
+    events: Annotated[
+        int, typer.Option(min=0, help="Stop after this many messages; 0: 1000, or as many as --days makes.")
+    ] = 0,
+    seed: Annotated[int, typer.Option(help="The same seed produces the same bytes.")] = 1,
     to: Annotated[str, typer.Option(metavar="HOST:PORT", help="Send them there over MLLP.")] = "",
     out: Annotated[
-        Path | None, typer.Option(help="Write a file each into this folder, or all into one FILE.hl7.")
+        Path | None, typer.Option(help="Write one file per message into this folder, or all into one FILE.hl7.")
     ] = None,
     from_: Annotated[str, typer.Option("--from", metavar="DATE", help="The first day.")] = f"{START:%Y-%m-%d}",
-    days: Annotated[float, typer.Option(min=0, help="Stop after so many simulated days; 0 is no bound.")] = 0,
-    rate: Annotated[float, typer.Option(min=0, help="With --to: messages a second over all; 0 is no bound.")] = 0,
+    days: Annotated[float, typer.Option(min=0, help="Stop after this many simulated days; 0 for no limit.")] = 0,
+    rate: Annotated[float, typer.Option(min=0, help="With --to: messages per second in total; 0 for no limit.")] = 0,
     connections: Annotated[int, typer.Option(min=1, max=1024, help="With --to: each patient stays on one.")] = 1,
     timeout: Annotated[float, typer.Option(min=0.1, help="With --to: seconds to wait for an answer.")] = 30,
-    tls_ca: Annotated[Path | None, typer.Option(help="PEM file of the authority to trust; turns TLS on.")] = None,
+    tls_ca: Annotated[
+        Path | None, typer.Option(help="PEM file of the certificate authority to trust; enables TLS.")
+    ] = None,
     tls_certificate: Annotated[Path | None, typer.Option(help="PEM file of our certificate and key, for mTLS.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Make up hospital days: admissions, transfers, discharges, cancels, corrections, merges, births, resends.
+    """Simulate hospital days: admissions, transfers, discharges, cancels, corrections, merges, births, resends.
 
     Four invented systems speak, in HL7 2.3 to 2.8 and two character sets, for the authorities RVB and LKS. Every name
     and number is made up. Exit 0 if all was written, or answered positively; 1 if something was refused.
@@ -112,7 +116,7 @@ def _start(text: str) -> datetime:
     try:
         day = datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC)
     except ValueError as error:
-        raise UsageError(f"--from {text} is no date; write one such as {START:%Y-%m-%d}") from error
+        raise UsageError(f"--from {text} is not a date; write one such as {START:%Y-%m-%d}") from error
     return day + timedelta(hours=START.hour)
 
 
@@ -127,7 +131,7 @@ def _write(messages: Iterator[Simulated], out: Path, advance: Callable[[], None]
     """Write a file for each message, its name in order, or all of them into one file; nothing is written over."""
     single = out.suffix == ".hl7"
     if out.is_file() or (out.is_dir() and any(out.iterdir())):
-        raise UsageError(f"{out} holds something already: name a new {'file' if out.is_file() else 'folder'}")
+        raise UsageError(f"{out} is not empty: name a new {'file' if out.is_file() else 'folder'}")
     try:
         if single:
             with out.open("xb") as file:

@@ -26,8 +26,8 @@ Event = Annotated[str, typer.Option(help="With --data: only of this trigger even
 State = Annotated[str, typer.Option(help="With --data: only in this state.")]
 Since = Annotated[str, typer.Option(help="With --data: only received since, such as 2025-07-01T09:30, or 12h.")]
 Patient = Annotated[str, typer.Option(help="With --data: only naming this identifier.")]
-Limit = Annotated[int, typer.Option(min=1, help="With --data: at most so many, the newest.")]
-Values = Annotated[bool, typer.Option("--values", help="With --data: show values, which are a patient's.")]
+Limit = Annotated[int, typer.Option(min=1, help="With --data: at most this many, the newest.")]
+Values = Annotated[bool, typer.Option("--values", help="With --data: show values (patient data).")]
 
 
 @dataclass(frozen=True, slots=True)

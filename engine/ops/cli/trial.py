@@ -48,7 +48,7 @@ def try_(
     name: Annotated[str, typer.Option("--name", help="The mapping; by default the channel's own.")] = "",
     as_json: Json = False,
 ) -> None:
-    """Show what the door would say to messages, and what a mapping makes of them: plan and resource. Nothing is sent.
+    """Show how messages would be answered, and what a mapping makes of them: plan and resource. Nothing is sent.
 
     `invalid` lists what fhir.resources, as a second opinion, finds wrong with the resources that would be created. The
     output holds patient data. Exit 0 if every message would be taken and could be mapped, or is filtered; else 1.
@@ -70,11 +70,13 @@ def try_cases(
     files: Annotated[list[Path] | None, typer.Argument(help="Case files; by default all of tests/.")] = None,
     mappings: Mappings = None,
     name: MappingName = "adt",
-    update: Annotated[bool, typer.Option("--update", help="Write what is found into the files.")] = False,
-    shipped_too: Annotated[bool, typer.Option("--shipped", help="Show shipped cases that come out otherwise.")] = False,
+    update: Annotated[
+        bool, typer.Option("--update", help="Update the expectations in the files with what was found.")
+    ] = False,
+    shipped_too: Annotated[bool, typer.Option("--shipped", help="Show shipped cases whose result changed.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Run the cases that stand beside a mapping and show what differs.
+    """Run a mapping's test cases and show what differs.
 
     Resources that would be created must also be valid FHIR R4, as fhir.resources reads it. With a folder of your own
     its cases must hold; the shipped ones tell what the folder changes, and one of the same file and name in your folder
@@ -101,7 +103,7 @@ def try_cases(
         typer.echo(f"{len(cases)} cases, {len(failed)} {'updated' if update else 'differ'}")
         if others:
             hint = "" if shipped_too or not changed else "; --shipped shows them"
-            typer.echo(f"{len(others)} shipped cases, {len(changed)} come out otherwise with this folder{hint}")
+            typer.echo(f"{len(others)} shipped cases, {len(changed)} change with this folder{hint}")
     if failed and not update:
         raise typer.Exit(1)
 

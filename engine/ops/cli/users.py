@@ -13,7 +13,7 @@ from engine.ops.cli.running import asked
 from engine.ops.terminal.options import DATA, Data, Json
 from engine.ops.terminal.table import NEGATIVE, POSITIVE, cell, errors, output, table
 
-app = typer.Typer(help="Make accounts and API tokens, change and end them.", no_args_is_help=True)
+app = typer.Typer(help="Manage accounts and API tokens.", no_args_is_help=True)
 token_app = typer.Typer(help="API tokens: add, list, revoke.", no_args_is_help=True)
 app.add_typer(token_app, name="token")
 
@@ -26,9 +26,9 @@ Role = Annotated[str, typer.Option(help=f"One of {', '.join(OF_ACCOUNTS)}.")]
 
 @app.command()
 def setup(data: Data = DATA, as_json: Json = False) -> None:
-    """Print the one-time token with which the first administrator chooses a name and a password.
+    """Print the one-time token with which the first administrator chooses a name and password.
 
-    It is good for 30 minutes and one use. Refused where there is an administrator already.
+    It is valid for 30 minutes and one use. Refused if there is an administrator already.
 
     Example: adt-engine users setup --data /var/lib/adt-engine
     """
@@ -37,7 +37,7 @@ def setup(data: Data = DATA, as_json: Json = False) -> None:
 
 @app.command()
 def add(name: Name, role: Role, data: Data = DATA, as_json: Json = False) -> None:
-    """Make an account and print the one-time token with which its person chooses a password.
+    """Create an account and print the one-time token with which its owner sets a password.
 
     Example: adt-engine users add ann --role operator --data /var/lib/adt-engine
     """
@@ -46,7 +46,7 @@ def add(name: Name, role: Role, data: Data = DATA, as_json: Json = False) -> Non
 
 @app.command()
 def password(name: Name, data: Data = DATA, as_json: Json = False) -> None:
-    """Void an account's password, end its sessions, and print a one-time token to choose another.
+    """Reset an account's password, end its sessions, and print a one-time token to set a new one.
 
     Example: adt-engine users password ann --data /var/lib/adt-engine
     """
@@ -65,12 +65,12 @@ def list_accounts(data: Data = DATA, as_json: Json = False) -> None:
         return
     output().print(table(COLUMNS, (_account(row) for row in rows)))
     if not rows:
-        output().print("nobody yet: `adt-engine users setup` invites the first administrator")
+        output().print("no accounts yet: `adt-engine users setup` invites the first administrator")
 
 
 @app.command()
 def role(name: Name, role: Annotated[str, typer.Argument(help="The new role.")], data: Data = DATA) -> None:
-    """Give an account another role, which counts at once.
+    """Change an account's role, with immediate effect.
 
     Example: adt-engine users role ann viewer-phi --data /var/lib/adt-engine
     """
@@ -79,7 +79,7 @@ def role(name: Name, role: Annotated[str, typer.Argument(help="The new role.")],
 
 @app.command()
 def disable(name: Name, data: Data = DATA) -> None:
-    """Let an account in no more, and end its sessions.
+    """Disable an account and end its sessions.
 
     Example: adt-engine users disable ann --data /var/lib/adt-engine
     """
@@ -88,7 +88,7 @@ def disable(name: Name, data: Data = DATA) -> None:
 
 @app.command()
 def enable(name: Name, data: Data = DATA) -> None:
-    """Let a disabled account in again.
+    """Enable a disabled account.
 
     Example: adt-engine users enable ann --data /var/lib/adt-engine
     """
@@ -97,7 +97,7 @@ def enable(name: Name, data: Data = DATA) -> None:
 
 @app.command()
 def remove(name: Name, data: Data = DATA) -> None:
-    """End an account for good; its name stays in the audit trail and is never given again.
+    """Remove an account permanently; its name stays in the audit trail and cannot be reused.
 
     Example: adt-engine users remove ann --data /var/lib/adt-engine
     """
@@ -107,11 +107,13 @@ def remove(name: Name, data: Data = DATA) -> None:
 @app.command()
 def totp(
     name: Name,
-    required: Annotated[bool, typer.Option("--required/--optional", help="Whether it must have one.")] = True,
-    reset: Annotated[bool, typer.Option("--reset", help="Void the one it has: the telephone is lost.")] = False,
+    required: Annotated[
+        bool, typer.Option("--required/--optional", help="Whether a second factor is required.")
+    ] = True,
+    reset: Annotated[bool, typer.Option("--reset", help="Reset it, if the phone is lost.")] = False,
     data: Data = DATA,
 ) -> None:
-    """Ask an account for a second factor from its next log-in on, or no longer; void the one that it has.
+    """Require a second factor of an account from its next log-in, or no longer; or reset the one it has.
 
     Example: adt-engine users totp ann --reset --data /var/lib/adt-engine
     """
@@ -123,12 +125,12 @@ def totp(
 def add_token(
     name: Annotated[str, typer.Argument(help="What the token is for.")],
     role: Annotated[str, typer.Option(help=f"One of {', '.join(OF_TOKENS)}.")],
-    channel: Annotated[list[str] | None, typer.Option(help="Only for this channel; may be given again.")] = None,
-    days: Annotated[int, typer.Option(min=1, max=366, help="How long it is good.")] = 90,
+    channel: Annotated[list[str] | None, typer.Option(help="Only for this channel; repeatable.")] = None,
+    days: Annotated[int, typer.Option(min=1, max=366, help="How long it is valid.")] = 90,
     data: Data = DATA,
     as_json: Json = False,
 ) -> None:
-    """Make an API token and print it, this once; `sender` may post messages, and see nothing.
+    """Create an API token and print it, once only; `sender` may post messages and see nothing.
 
     Example: adt-engine users token add ehr-north --role sender --channel riverbend-adt --data /var/lib/adt-engine
     """
@@ -143,7 +145,7 @@ def add_token(
 
 @token_app.command(name="list")
 def list_tokens(data: Data = DATA, as_json: Json = False) -> None:
-    """List API tokens, those that are revoked or expired too.
+    """List API tokens, including revoked and expired ones.
 
     Example: adt-engine users token list --data /var/lib/adt-engine
     """
@@ -156,7 +158,7 @@ def list_tokens(data: Data = DATA, as_json: Json = False) -> None:
 
 @token_app.command()
 def revoke(name: Annotated[str, typer.Argument(help="The token's name.")], data: Data = DATA) -> None:
-    """End an API token at once.
+    """Revoke an API token immediately.
 
     Example: adt-engine users token revoke ehr-north --data /var/lib/adt-engine
     """

@@ -80,7 +80,7 @@ def files_of(path: Path) -> Iterable[Path]:
         return (path,)
     files = sorted(path.glob("*.hl7"))
     if not files:
-        raise UsageError(f"{path} holds no *.hl7 file")
+        raise UsageError(f"{path} has no *.hl7 files")
     return files
 
 

@@ -148,15 +148,15 @@ class _Line:
                 )
         except ssl.SSLError as error:
             if error.reason in _NO_TLS:
-                raise UnreachableError(f"{where} does not speak TLS: leave --tls-ca out") from error
-            raise UnreachableError(f"{where} does not prove who it is ({error.reason}); see --tls-ca") from error
+                raise UnreachableError(f"{where} does not speak TLS: leave out --tls-ca") from error
+            raise UnreachableError(f"{where} could not be verified ({error.reason}); see --tls-ca") from error
         except ConnectionResetError as error:
             raise UnreachableError(f"{where}: {CLOSED}; {MAY_BE_FULL}") from error
         except TimeoutError as error:
             raise UnreachableError(f"{where} does not answer within {self._timeout:g} seconds") from error
         except OSError as error:
             raise UnreachableError(
-                f"nobody listens at {where} ({_reason(error)}); start `adt-engine run`, or name the engine with --to"
+                f"nothing is listening at {where} ({_reason(error)}); start `adt-engine run`, or name it with --to"
             ) from error
 
     async def close(self) -> None:

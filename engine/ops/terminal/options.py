@@ -26,22 +26,23 @@ Entries = Annotated[
 ]
 Since = Annotated[str, typer.Option(help="Received since, such as 2025-07-01T09:30, or 12h for 12 hours ago.")]
 Until = Annotated[str, typer.Option(help="Received before, written as --since.")]
-Before = Annotated[int, typer.Option(min=0, max=LARGEST, help="Only those with a smaller number: the next page.")]
+Before = Annotated[int, typer.Option(min=0, max=LARGEST, help="Only entries with a smaller number: the next page.")]
 Admin = Annotated[
     str, typer.Option("--admin", help="HOST:PORT of the operators' pages and the API; beyond loopback only with TLS.")
 ]
 AdminCertificate = Annotated[
-    Path | None, typer.Option("--admin-certificate", help="The pages' certificate chain (PEM); one-time codes follow.")
+    Path | None,
+    typer.Option("--admin-certificate", help="The pages' certificate chain (PEM); makes one-time codes required."),
 ]
 AdminAllow = Annotated[
     list[str] | None,
-    typer.Option("--admin-allow", help="A network (CIDR) that may open the pages; all that reach them without it."),
+    typer.Option("--admin-allow", help="A network (CIDR) that may open the pages; default: any."),
 ]
 AdminKey = Annotated[Path | None, typer.Option("--admin-key", help="The private key of that certificate (PEM).")]
 Offline = Annotated[
-    bool, typer.Option("--offline", help="Leave out what only the machine it is for has: secrets, certificates.")
+    bool, typer.Option("--offline", help="Skip what only the target machine has: secrets, certificates.")
 ]
-Strict = Annotated[bool, typer.Option("--strict", help="Take warnings for errors.")]
+Strict = Annotated[bool, typer.Option("--strict", help="Treat warnings as errors.")]
 
 
 def conclude(problems: Sequence[Problem], warnings: Sequence[Problem], *, strict: bool) -> str:

@@ -75,7 +75,7 @@ def _network(text: str) -> Network:
     try:
         return ip_network(text)
     except ValueError as error:
-        raise UsageError(f"--admin-allow {text!r} is no network: write one such as 10.20.0.0/16") from error
+        raise UsageError(f"--admin-allow {text!r} is not a network: write one such as 10.20.0.0/16") from error
 
 
 def bind(where: Doorway) -> socket.socket:

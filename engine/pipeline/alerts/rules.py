@@ -125,15 +125,15 @@ def _of_destination(
     yield Condition(AlertKind.DESTINATION_FAILURE, name, bool(facts.failing), facts.failing)
     # What has an alert of its own, a pause or a fault of the destination as a whole, opens no second one.
     down = facts.down_seconds >= DOWN_SECONDS and backlog.depth > 0 and not facts.failing and pause is None
-    waits = f"no answer to a delivery for {facts.down_seconds:.0f} seconds, {backlog.depth} wait"
+    waits = f"no answer to a delivery for {facts.down_seconds:.0f} seconds, {backlog.depth} waiting"
     yield Condition(AlertKind.DESTINATION_DOWN, name, down, waits)
-    held = f"{backlog.held} held, {backlog.waiting} wait behind something older"
+    held = f"{backlog.held} held, {backlog.waiting} waiting behind something older"
     yield Condition(AlertKind.HELD_LANES, name, backlog.held >= alerting.held_lanes, held)
     deep = _past(backlog.depth, alerting.queue_depth, is_open(AlertKind.QUEUE_DEPTH, name))
-    yield Condition(AlertKind.QUEUE_DEPTH, name, deep, f"{backlog.depth} wait")
+    yield Condition(AlertKind.QUEUE_DEPTH, name, deep, f"{backlog.depth} waiting")
     minutes = (now - backlog.oldest_at).total_seconds() / 60 if backlog.oldest_at else 0.0
     old = _past(minutes, alerting.queue_age_minutes, is_open(AlertKind.QUEUE_AGE, name))
-    yield Condition(AlertKind.QUEUE_AGE, name, old, f"the oldest waits for {minutes:.0f} minutes")
+    yield Condition(AlertKind.QUEUE_AGE, name, old, f"the oldest has been waiting for {minutes:.0f} minutes")
     yield from _share(AlertKind.ERROR_RATIO, name, facts.errors, alerting.error_ratio, is_open)
 
 
@@ -141,7 +141,7 @@ def _of_channel(
     name: str, facts: ChannelFacts, engine: Facts, alerting: Alerting, is_open: IsOpen
 ) -> Iterator[Condition]:
     yield Condition(AlertKind.CHANNEL_STOPPED, name, facts.stopped)
-    yield Condition(AlertKind.MERGE_LIMIT, name, facts.merges_held, "one source went past its limit")
+    yield Condition(AlertKind.MERGE_LIMIT, name, facts.merges_held, "one source exceeded its limit")
     used = f"{facts.merges} of {facts.merge_limit} merges of one source"
     burst = _past(facts.merges, facts.merge_limit * alerting.merge_burst, is_open(AlertKind.MERGE_BURST, name))
     yield Condition(AlertKind.MERGE_BURST, name, burst and facts.merges > 1, used)
@@ -174,7 +174,7 @@ def _loneliness(name: str, facts: ChannelFacts, engine: Facts, alerting: Alertin
     lonely = engine.now - facts.lonely_since
     wrong = lonely >= timedelta(minutes=minutes)
     if wrong or facts.lonely_since > engine.started_at:
-        yield Condition(AlertKind.NO_SENDER, name, wrong, f"nobody for {lonely.total_seconds() // 60:.0f} minutes")
+        yield Condition(AlertKind.NO_SENDER, name, wrong, f"no sender for {lonely.total_seconds() // 60:.0f} minutes")
 
 
 def _share(kind: AlertKind, name: str, share: Share, limit: float, is_open: IsOpen) -> Iterator[Condition]:

@@ -65,11 +65,11 @@ async def test_a_bulk_replay_is_shown_asked_for_and_watched(rig: Rig) -> None:
     assert "about 0 seconds" in told
     assert orjson.loads(await said(rig, "messages", "replays", "--json")) == []
     told = await said(rig, "messages", "replay", "--event", "A28", "--rate", "50", typed="y\n")
-    assert "run 1 done: 1 of 1 taken up: 1 delivered" in told
+    assert "run 1 done: 1 of 1 processed: 1 delivered" in told
     assert "1 of 1" in await said(rig, "messages", "replays")
     told = await said(rig, "messages", "replay", "--state", "delivered", "--yes")
     assert "run 2 done" in told
-    assert "no entry is meant" in await said(rig, "messages", "replay", "--event", "A40", "--yes")
+    assert "no entries match" in await said(rig, "messages", "replay", "--event", "A40", "--yes")
 
 
 async def test_a_run_is_stopped_and_resumed(rig: Rig) -> None:
@@ -89,7 +89,7 @@ async def test_a_dry_run_prints_each_call_and_difference(rig: Rig) -> None:
     bulk = await said(rig, "messages", "replay", "--event", "A28", "--dry-run")
     assert bulk.startswith("1 entries, 1 to 1: 1 A28\n")
     assert "Entry 1" in bulk
-    assert await said(rig, "messages", "replay", "--event", "A40", "--dry-run") == "no entry is meant\n"
+    assert await said(rig, "messages", "replay", "--event", "A40", "--dry-run") == "no entries match\n"
     assert "409" in (await cli(rig, "messages", "replay", "1", "--dry-run")).shown
     told = await said(rig, "messages", "replay", "4", "--dry-run")
     assert "would be refused: processing-id" in told
@@ -160,7 +160,7 @@ async def test_held_lanes_are_listed_shown_and_released(rig: Rig) -> None:
     told = await said(rig, "lanes", "show", "2")
     assert "behind it 1 entries of 1 patients" in told
     assert "Quintero" not in told
-    assert await said(rig, "lanes", "release", "--reason", "stale", "--yes") == "nothing is held that this means\n"
+    assert await said(rig, "lanes", "release", "--reason", "stale", "--yes") == "nothing held matches\n"
     assert "run 1 done" in await said(rig, "lanes", "release", "--reason", "missing-required", "--yes")
     assert "2 is tried now" in await said(rig, "messages", "retry", "2")
 

@@ -22,7 +22,7 @@ UNSEEN: Final = ("/home/", "/root/", "/run/user/", "/tmp/", "/var/tmp/")  # noqa
 
 @app.command()
 def unit(
-    user: Annotated[str, typer.Option(help="The user that runs it; make one for nothing else.")] = "adt-engine",
+    user: Annotated[str, typer.Option(help="The user to run it as; use a dedicated one.")] = "adt-engine",
     channels: Annotated[Path, typer.Option(help="The folder of channel files.")] = Path("/etc/adt-engine/channels"),
     data: Annotated[Path, typer.Option(help="The data folder, on a local ext4 or xfs disk.")] = STATE / "adt-engine",
     mappings: Annotated[Path | None, typer.Option(help="A folder of mapping files beside the shipped ones.")] = None,
@@ -39,7 +39,7 @@ def unit(
         )
     for path in (channels, data, mappings):
         if path is not None and not path.is_absolute():
-            raise UsageError(f"{path} is relative: a service needs whole paths, such as /etc/adt-engine/channels")
+            raise UsageError(f"{path} is relative: a service needs absolute paths, such as /etc/adt-engine/channels")
     _print(
         "adt-engine.service",
         user=user,

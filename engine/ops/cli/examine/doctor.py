@@ -28,13 +28,13 @@ def doctor(
     mappings: Mappings = None,
     data: Data = DATA,
     alive: Annotated[
-        bool, typer.Option("--alive", help="Only ask whether the engine runs: exit 0 if it answers.")
+        bool, typer.Option("--alive", help="Only check whether the engine is running: exit 0 if it answers.")
     ] = False,
     as_json: Json = False,
 ) -> None:
     """Check machine, disk, SQLite, clock, files, permissions, certificates, ports and destinations.
 
-    Exit 1 if anything is to be mended. What is marked `look` is for a person to judge.
+    Exit 1 if anything must be fixed. Lines marked `look` need a person's judgement.
 
     Example: adt-engine doctor --channels channels --data /var/lib/adt-engine
     """
