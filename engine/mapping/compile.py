@@ -30,8 +30,7 @@ from engine.mapping.resource.lists import Lists, compile_lists
 from engine.mapping.resource.patient import PatientMapping
 from engine.mapping.resource.resources import check_acts, compile_resources
 from engine.mapping.resource.slices import Slices
-from engine.mapping.subject.assume import assumed
-from engine.mapping.subject.events import Doing, People, Rule, make_event_table
+from engine.mapping.subject.events import Doing, People, Rule, assumed, make_event_table
 from engine.mapping.subject.identify import Identities, SubjectReader
 from engine.mapping.subject.move import identities
 from engine.mapping.subject.rename import change, ended, key_of

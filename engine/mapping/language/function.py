@@ -55,9 +55,9 @@ from engine.mapping.language.node import (
     Whole,
     Word,
 )
-from engine.mapping.language.path_source import PathSource
 from engine.mapping.language.pointing import placed
 from engine.mapping.language.reading import EVERYTHING
+from engine.mapping.language.source import PathSource
 
 DELETION_WITHIN_LIST: Final = "deletion-within-list"
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from enum import StrEnum
 from typing import Any, Final
@@ -10,6 +10,7 @@ from typing import Any, Final
 from engine.mapping.files.document import Document, Problems
 from engine.mapping.files.entry import FIELD
 from engine.mapping.files.reference import nearest
+from engine.mapping.files.table import Table, Target
 from engine.mapping.language.identifier import MERGED, URI, IdentityRules, Preference
 from engine.mapping.subject.act import Act, Verb, identity_acts, parted, read_acts
 
@@ -19,6 +20,8 @@ TOP_KEYS: Final = frozenset(
 RULE_KEYS: Final = frozenset({"rule", "do", "if_absent", "reactivate", "clears", "each", "skip", "unhandled"})
 IDENTITY_KEYS: Final = frozenset({"from", "untyped", "not_identity", "prefer", "placeholders", "systems"})
 HISTORIC_KEYS: Final = frozenset({"field", "value", "rule"})
+# The table of names of coding systems (HL7 table 0396).
+SYSTEMS: Final = "coding-system"
 PEOPLE_KEYS: Final = frozenset({"names", "beginnings", "birth_dates"})
 
 
@@ -119,6 +122,32 @@ def make_event_table(document: Document, problems: Problems) -> EventTable:
     return EventTable(
         rules, others, identity, people, _historic(document, problems), sent, _map(value, "assume", document, problems)
     )
+
+
+def assumed(tables: dict[str, Table], events: EventTable, document: Document, problems: Problems) -> dict[str, Table]:
+    """Return the tables with that of coding systems as the event file has it, `assume: {I10: icd-10-cm}`.
+
+    What is meant is a name of that table, the last part of a URI in it, or a URI; what is wrong goes to `problems`.
+    """
+    table = tables.get(SYSTEMS)
+    if not events.assume or table is None:
+        return tables
+    known = {one.code.rpartition("/")[2].casefold(): one.code for one in table.codes.values() if one}
+    known |= {name.casefold(): one.code for name, one in table.codes.items() if one}
+    found: dict[str, Target] = {}
+    for name, meant in events.assume.items():
+        uri = known.get(str(meant).casefold()) or (str(meant) if URI.fullmatch(str(meant)) else "")
+        if uri:
+            found[table.key(name) or name] = Target(uri, "", "")
+        else:
+            problems.add(document, ("assume", name), f"found {meant!r}", nearest(str(meant).casefold(), known))
+    return {**tables, SYSTEMS: _with(table, found)}
+
+
+def _with(table: Table, rows: Mapping[str, Target]) -> Table:
+    folded = {name.casefold(): name for name in rows}
+    displays = {**dict.fromkeys(rows, ""), **table.displays}
+    return replace(table, codes={**table.codes, **rows}, displays=displays, folded={**folded, **table.folded})
 
 
 def _rule(event: str, value: Any, document: Document, problems: Problems) -> Rule | None:
