@@ -33,7 +33,7 @@ class Commands(Lazily):
         "mappings": "engine.ops.cli.mappings:app",
         "users": "engine.ops.cli.users:app",
         "audit": "engine.ops.cli.audit:app",
-        "reasons": "engine.ops.views.reasons:reasons",
+        "reasons": "engine.ops.cli.reasons:reasons",
         "help": "engine.ops.cli.help:show",
         "interchange": "engine.ops.cli.interchange:app",
     }

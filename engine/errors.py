@@ -35,6 +35,7 @@ AdtEngineError
 ├── UnreachableError               nobody answers at the far end of an MLLP line
 ├── ServiceError                   the interchange service's answer that is no success
 ├── UsageError                     a command was given what it cannot use
+│   └── MalformedRequestError          a name that a request does not have, or a value of another type
 ├── AccessError                    an account or token that cannot be made or changed
 ├── UnrecordedActError             the audit trail cannot be written: nothing was done
 └── ForbiddenActError              the role may not do what it asks
@@ -249,6 +250,10 @@ class ServiceError(AdtEngineError):
 
 class UsageError(AdtEngineError):
     """The command was given something it cannot use."""
+
+
+class MalformedRequestError(UsageError):
+    """The request has a name that is none of its fields, or a value of another type."""
 
 
 class AccessError(AdtEngineError):

@@ -9,14 +9,13 @@ from typing import Final
 import orjson
 import pytest
 
-from engine.ops.views.counts import counted, passed
-from engine.ops.views.searching import listed
-from engine.ops.views.unmapped import unmapped
-from engine.ops.views.view import facts
+from engine.ops.access.role import Permission
+from engine.ops.operations.messages import MESSAGES, ShowFacts
 from tests.flow.program import Program
 from tests.flow.proxy import PATIENT, Call, Fault
 from tests.flow.rig import SECRET, Rig, running
 from tests.flow.sender import END_BLOCK, START_BLOCK
+from tests.ops.reading import reading
 from tests.ops.web.person import Person
 
 FAMILY: Final = "Kanarivogel"
@@ -147,9 +146,10 @@ def assert_facts_silent(rig: Rig) -> None:
     """Fail where something that a viewer without patient data may ask for has a canary."""
     data = rig.folder / "data"
     for row in rig.rows():
-        assert_silent(f"messages.facts of entry {row.seq}", orjson.dumps(facts(data, {"entry": row.seq})))
-    for what in (listed, counted, passed, unmapped):
-        assert_silent(what.__name__, orjson.dumps(what(data, {})))
+        assert_silent(f"messages.facts of entry {row.seq}", orjson.dumps(reading(ShowFacts)(data, {"entry": row.seq})))
+    for what in MESSAGES:
+        if what.permission is Permission.METADATA and what is not ShowFacts:
+            assert_silent(what.name, orjson.dumps(reading(what)(data, {})))
 
 
 async def test_acknowledgements_and_logs_say_nothing_of_a_patient_at_the_door(rig: Rig) -> None:

@@ -13,10 +13,11 @@ import pytest
 from engine import telemetry
 from engine.errors import StartError
 from engine.ops.access.access import Access
+from engine.ops.access.actor import Actor
 from engine.ops.access.keys import Keys
 from engine.ops.access.role import Role
 from engine.ops.background.watching import turned_away
-from engine.ops.operations.act import Actor, Acts
+from engine.ops.operations.runner import Operations
 from engine.ops.operations.table import ALL
 from engine.pipeline.care.watch import Watch
 from engine.pipeline.configuration import Files
@@ -78,7 +79,7 @@ class House:
     async def act(self, name: str, **given: Any) -> Any:
         """Do an act, as its owner."""
         assert self.engine
-        return await Acts(self.engine, ALL).perform(name, ROOT, given)
+        return await Operations(self.engine, ALL).answer(name, ROOT, given)
 
     async def receive(self, *messages: bytes) -> None:
         """Take messages in, as if they came by the door."""

@@ -219,23 +219,23 @@ AUDIT: Final = (
     ),
     Bug(
         "an act is recorded only once it is done",
-        "ops/operations/act.py",
-        "        row = await self._trail.ask(actor, act.name, given)\n        try:\n"
-        "            if act.permission is Permission.OPERATE:\n"
+        "ops/operations/runner.py",
+        "        row = await self._trail.ask(actor, operation.name, given, operation.marks())\n        try:\n"
+        "            if operation.permission is Permission.OPERATE:\n"
         '                fault.point("F19")\n'
-        "            return await act.run(self._engine, actor, given)\n",
+        "            return await operation.parse(given, written=written).run(self._engine, actor)\n",
         "        row = 0\n        try:\n"
-        "            if act.permission is Permission.OPERATE:\n"
+        "            if operation.permission is Permission.OPERATE:\n"
         '                fault.point("F19")\n'
-        "            done = await act.run(self._engine, actor, given)\n"
-        "            await self._trail.ask(actor, act.name, given)\n"
+        "            done = await operation.parse(given, written=written).run(self._engine, actor)\n"
+        "            await self._trail.ask(actor, operation.name, given, operation.marks())\n"
         "            return done\n",
         ("ops/operations",),
     ),
     Bug(
         "whoever is refused leaves no trace",
-        "ops/operations/act.py",
-        "            await self._trail.refuse(actor, name, given, error)\n",
+        "ops/operations/runner.py",
+        "            await self._trail.refuse(actor, operation.name, given, operation.marks(), error)\n",
         "",
         ("ops/operations",),
     ),
@@ -730,16 +730,37 @@ PAGES: Final = (
     Bug(
         "a token of one channel reads another one's messages",
         "ops/operations/limits.py",
-        ' and (act not in OF_ONE_CHANNEL or given.get("channel") not in actor.channels):\n',
-        " and act not in OF_ONE_CHANNEL:\n",
+        ' and (not operation.of_channel or given.get("channel") not in actor.channels):\n',
+        " and not operation.of_channel:\n",
         ("ops/operations", "ops/web/test_api.py"),
     ),
     Bug(
         "patients' messages are discarded without the password",
         "ops/operations/limits.py",
-        "    if not actor.confirmed and needs_confirmation(act, permission, grave=grave):\n",
+        "    if not actor.confirmed and (grave or operation.confirm is Confirm.STEP_UP):\n",
         "    if not actor.confirmed and grave:\n",
         ("ops/operations", "ops/web/test_flows.py"),
+    ),
+    Bug(
+        "an operation for everybody shows a field that nobody marked",
+        "ops/operations/operation.py",
+        "cls.permission not in AUDITED and (hidden",
+        "cls.permission is Permission.SEND and (hidden",
+        ("ops/operations/test_operation.py",),
+    ),
+    Bug(
+        "a field that is added to an answer is shown to everybody",
+        "ops/views/answer.py",
+        "        cls.facts = inherited | own if facts else inherited - own\n",
+        "        cls.facts = inherited | own\n",
+        ("ops/operations/test_operation.py",),
+    ),
+    Bug(
+        "the audit trail keeps what a field is not marked for",
+        "ops/audit/trail.py",
+        "    if mark not in {Audited.VALUE, Audited.ENTRIES}:\n",
+        "    if mark is Audited.PATIENT:\n",
+        ("ops/operations",),
     ),
 )
 

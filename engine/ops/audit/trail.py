@@ -1,12 +1,15 @@
-"""The audit trail as acts write it: who asks for what, on which entry and patient, before it is done.
+"""The audit trail as operations write it: who asks for what, on which entry and patient, before it is done.
 
-Of what was given only names and numbers of ours are kept: values under the keys of SHOWN, and the mark of a patient.
+Of what was given only what its field is marked for is kept; of a field without a mark, and of a name that is no field,
+the name alone: it may be a patient's.
 """
 
 from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
 from datetime import datetime
+from enum import StrEnum
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import orjson
 
@@ -18,23 +21,28 @@ from engine.ops.access.actor import Actor
 from engine.ops.access.keys import Keys
 from engine.ops.access.role import Permission
 
-# What is recorded before it is done; acts on METADATA and MAPPINGS change nothing and show nothing of a patient.
+# What is recorded before it is done; operations on METADATA and MAPPINGS change nothing and show nothing of a patient.
 AUDITED: Final = frozenset(
     {Permission.PHI, Permission.OPERATE, Permission.CHANNELS, Permission.USERS, Permission.CARE, Permission.AUDIT}
 )
-_NAMES: Final = """
-account act actor after before channel channels code control_id count days destination destinations dry_run element
-entries event events expires field file filter folder force kind lane limit mode name outcome permission rate role run
-reset since source state states to until upto wanted
-"""
-# Names, codes and moments of ours. What stands under any other key is kept by its name alone, as it may be a patient's.
-SHOWN: Final = frozenset(_NAMES.split())
 MOST_TEXT: Final = 200
 MOST_NAME: Final = 40
 MOST_KEYS: Final = 40
-MOST_DEPTH: Final = 2
 MOST_ITEMS: Final = 100
 MOST_REASON: Final = 500
+
+
+class Audited(StrEnum):
+    """What the trail keeps of a field: its value, the mark of a patient, the entry that it is about, words of why."""
+
+    VALUE = "value"
+    PATIENT = "patient"
+    ENTRY = "entry"
+    ENTRIES = "entries"
+    REASON = "reason"
+
+
+Marks = Mapping[str, "Audited | Marks"]
 
 
 class Trail:
@@ -45,13 +53,13 @@ class Trail:
         self._keys = keys
         self._clock = clock
 
-    async def ask(self, actor: Actor, act: str, given: Mapping[str, Any]) -> int:
+    async def ask(self, actor: Actor, act: str, given: Mapping[str, object], marks: Marks) -> int:
         """Record that an act is about to be done and return the row's number.
 
         UnrecordedActError where it cannot be: then the act must not be done.
         """
         try:
-            return await self._append(self._record(actor, act, given), _entries(given))
+            return await self._append(self._record(actor, act, given, marks), _entries(given, marks))
         except JournalError as error:
             raise UnrecordedActError(
                 f"{act} was not done, because the audit trail cannot be written: see the engine's log and its disk"
@@ -59,12 +67,12 @@ class Trail:
 
     async def end(self, row: int, actor: Actor, act: str, error: Exception, outcome: AuditOutcome) -> None:
         """Record that what was asked in a row came to nothing; a journal that has failed meanwhile is left alone."""
-        record = self._record(actor, act, {}, outcome, type(error).__name__, row)
+        record = self._record(actor, act, {}, {}, outcome, type(error).__name__, row)
         await self._quietly(record)
 
-    async def refuse(self, actor: Actor, act: str, given: Mapping[str, Any], error: Exception) -> None:
+    async def refuse(self, actor: Actor, act: str, given: Mapping[str, object], marks: Marks, error: Exception) -> None:
         """Record that an act was refused before anything was done."""
-        record = self._record(actor, act, given, AuditOutcome.REFUSED, type(error).__name__)
+        record = self._record(actor, act, given, marks, AuditOutcome.REFUSED, type(error).__name__)
         await self._quietly(record)
 
     async def note(self, act: str, **detail: str | int) -> None:
@@ -86,13 +94,14 @@ class Trail:
         self,
         actor: Actor,
         act: str,
-        given: Mapping[str, Any],
+        given: Mapping[str, object],
+        marks: Marks,
         outcome: AuditOutcome = AuditOutcome.ASKED,
         reason: str = "",
         follows: int | None = None,
     ) -> AuditRecord:
-        entry, patient, why = given.get("entry"), given.get("patient"), given.get("reason")
-        shown = {name: value for name, value in given.items() if name not in {"entry", "reason"}}
+        about = {mark: given[name] for name, mark in marks.items() if isinstance(mark, Audited) and name in given}
+        entry, patient, why = (about.get(mark) for mark in (Audited.ENTRY, Audited.PATIENT, Audited.REASON))
         return AuditRecord(
             self._clock(),
             actor.name,
@@ -100,57 +109,66 @@ class Trail:
             actor.via,
             act,
             actor.address,
-            entry if _is_number(entry) else None,
+            _number(entry),
             outcome,
             reason or (why[:MOST_REASON] if isinstance(why, str) else ""),
-            _json(shown_of(shown)),
+            _json(recorded(given, marks, {Audited.ENTRY, Audited.REASON})),
             self._keys.marks(patient) if isinstance(patient, str) and patient else (),
             follows,
         )
 
 
-def shown_of(given: Mapping[str, Any], depth: int = MOST_DEPTH) -> dict[str, Any]:
-    """Return what of a request may stand in the audit trail; what may not stands under `given` by its key.
+def recorded(
+    given: Mapping[str, object], marks: Marks, elsewhere: AbstractSet[Audited] = frozenset()
+) -> dict[str, object]:
+    """Return what of a request may stand in the audit trail; what may not stands under `given` by its name.
 
-    It is bounded whatever was given: in keys, items, characters and depth.
+    It is bounded whatever was given: in keys, items and characters. What has a column `elsewhere` is left out.
     """
-    shown: dict[str, Any] = {}
+    kept: dict[str, object] = {}
     hidden: list[str] = []
     for name, value in list(given.items())[:MOST_KEYS]:
-        if value is None or value in ("", [], {}):
+        mark = marks.get(name)
+        if value is None or value in ("", [], {}) or (isinstance(mark, Audited) and mark in elsewhere):
             continue
-        kept = _kept(value, depth) if name in SHOWN or isinstance(value, bool) else None
-        if kept is None:
+        found = _kept(value, mark)
+        if found is None:
             hidden.append(name[:MOST_NAME])
         else:
-            shown[name[:MOST_NAME]] = kept
-    return shown | {"given": hidden} if hidden else shown
+            kept[name[:MOST_NAME]] = found
+    return kept | {"given": hidden} if hidden else kept
 
 
-def _kept(value: Any, depth: int) -> Any:
+def _kept(value: object, mark: Audited | Marks | None) -> object:
+    """Return what is kept of a value; None for nothing."""
+    if isinstance(mark, Mapping):
+        return recorded(value, mark) if isinstance(value, Mapping) else None
+    if mark not in {Audited.VALUE, Audited.ENTRIES}:
+        return None
+    if isinstance(value, list | tuple):
+        kept = [_plain(one) for one in value[:MOST_ITEMS]]
+        return kept if None not in kept else None
+    return value if isinstance(value, float) else _plain(value)
+
+
+def _plain(value: object) -> str | int | None:
     if isinstance(value, str):
         return value[:MOST_TEXT]
-    if isinstance(value, int):
-        return value if -(2**63) <= value < 2**63 else None
-    if isinstance(value, float):
-        return value
-    if isinstance(value, Mapping) and depth:
-        return shown_of(value, depth - 1)
-    if isinstance(value, list | tuple) and all(isinstance(one, str | int) for one in value):
-        kept = [_kept(one, 0) for one in value[:MOST_ITEMS]]
-        return kept if None not in kept else None
-    return None
+    return value if isinstance(value, int) and -(2**63) <= value < 2**63 else None
 
 
-def _entries(given: Mapping[str, Any]) -> tuple[int, ...]:
-    several = given.get("entries")
-    listed = several[:MOST_ITEMS] if isinstance(several, list) else []
-    return tuple(one for one in (given.get("entry"), *listed) if _is_number(one))
+def _entries(given: Mapping[str, object], marks: Marks) -> tuple[int, ...]:
+    found: list[object] = []
+    for name, mark in marks.items():
+        value = given.get(name)
+        found += [value] if mark is Audited.ENTRY else ()
+        found += value[:MOST_ITEMS] if mark is Audited.ENTRIES and isinstance(value, list) else ()
+    return tuple(number for one in found if (number := _number(one)) is not None)
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 < value < 2**63
+def _number(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value < 2**63 else None
 
 
-def _json(value: Mapping[str, Any]) -> str:
+def _json(value: Mapping[str, object]) -> str:
     return orjson.dumps(value, option=orjson.OPT_SORT_KEYS, default=str).decode()

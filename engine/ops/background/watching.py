@@ -26,7 +26,7 @@ async def watching(engine: Engine, access: Access, anchoring: Anchoring) -> Asyn
     watch = Watch(engine, lambda: hook.failing, lambda: turned_away(access), lambda: anchoring.failing)
 
     def heard(alert: Alert) -> None:
-        hook.put({"event": "cleared" if alert.cleared_at else "opened"} | shown(engine, alert))
+        hook.put({"event": "cleared" if alert.cleared_at else "opened"} | shown(engine, alert).model_dump(mode="json"))
 
     engine.alerts.listeners.append(heard)
     tasks = [asyncio.create_task(watch.run()), asyncio.create_task(hook.run())]

@@ -1,15 +1,14 @@
 """`adt-engine alerts`: what somebody has to hear of, and who has taken care of it."""
 
-from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
-import orjson
 import typer
 
 from engine.ops.cli.running import asked
-from engine.ops.request import alert_of
+from engine.ops.operations.alerts import AcknowledgeAlert, AlertView, ListAlerts
+from engine.ops.operations.fields import alert_of
 from engine.ops.terminal.options import DATA, Data, Json
-from engine.ops.terminal.table import NEGATIVE, cell, output
+from engine.ops.terminal.table import NEGATIVE, cell, output, say_json
 
 app = typer.Typer(help="List and acknowledge alerts.", no_args_is_help=True)
 
@@ -27,9 +26,9 @@ def list_(
 
     Example: adt-engine alerts list --data /var/lib/adt-engine
     """
-    rows = asked(data, "alerts.list", {"all": everything, "limit": limit})
+    rows = asked(data, ListAlerts, all=everything, limit=limit)
     if as_json:
-        typer.echo(orjson.dumps(rows, option=orjson.OPT_INDENT_2))
+        say_json(rows)
         return
     for row in rows:
         _print(row)
@@ -43,25 +42,25 @@ def acknowledge(alert: Number, data: Data = DATA) -> None:
 
     Example: adt-engine alerts acknowledge 12 --data /var/lib/adt-engine
     """
-    row = asked(data, "alerts.acknowledge", {"alert": alert})
-    output().print(cell(f"{row['kind']} {row['subject']}: {'cleared' if row['cleared_at'] else 'acknowledged'}"))
+    row = asked(data, AcknowledgeAlert, alert=alert)
+    output().print(cell(f"{row.kind} {row.subject}: {'cleared' if row.cleared_at else 'acknowledged'}"))
 
 
-def _print(row: Mapping[str, Any]) -> None:
+def _print(row: AlertView) -> None:
     """Write one alert as a few lines, which fit any terminal."""
     console = output()
-    urgent = not row["cleared_at"] and not row["can_wait"]
+    urgent = not row.cleared_at and not row.can_wait
     console.print(
-        cell(f"{row['id']:>4}  {row['kind']}", NEGATIVE if urgent else "bold"),
-        cell(f"  {row['subject']}, since {_short(row['opened_at'])} UTC"),
-        cell(f", cleared {_short(row['cleared_at'])}" if row["cleared_at"] else ""),
-        cell(f", taken care of by {row['acknowledged_by']}" if row["acknowledged_by"] else ""),
+        cell(f"{row.id:>4}  {row.kind}", NEGATIVE if urgent else "bold"),
+        cell(f"  {row.subject}, since {_short(row.opened_at)} UTC"),
+        cell(f", cleared {_short(row.cleared_at)}" if row.cleared_at else ""),
+        cell(f", taken care of by {row.acknowledged_by}" if row.acknowledged_by else ""),
         sep="",
         soft_wrap=True,
     )
-    if row["detail"]:
-        console.print(cell(f"      {row['detail']}"), soft_wrap=True)
-    console.print(cell(f"      Next: {row['next_step']}", "dim"), soft_wrap=True)
+    if row.detail:
+        console.print(cell(f"      {row.detail}"), soft_wrap=True)
+    console.print(cell(f"      Next: {row.next_step}", "dim"), soft_wrap=True)
 
 
 def _short(moment: str | None) -> str:

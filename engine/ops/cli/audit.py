@@ -1,22 +1,22 @@
 """`adt-engine audit`: the audit trail, listed, exported, proved and anchored; it can be read without an engine."""
 
 import os
-from collections.abc import Mapping
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
-import orjson
 import typer
 
 from engine.errors import AdtEngineError
 from engine.journal.access.audited import AuditFilter, AuditReader
 from engine.ops.audit.anchors import Anchors, read_public_key
-from engine.ops.audit.auditing import exported, listed, verified
-from engine.ops.cli.running import asked_if_running
-from engine.ops.request import entry_of
+from engine.ops.cli.running import asked_if_running, asked_or_read
+from engine.ops.operations.audit import Anchor, AnchorTrail, ExportTrail, ListTrail
+from engine.ops.operations.fields import entry_of
 from engine.ops.terminal.options import DATA, Before, Data, Json, Since, Until
-from engine.ops.terminal.table import NEGATIVE, POSITIVE, cell, errors, output, table
+from engine.ops.terminal.table import NEGATIVE, POSITIVE, cell, errors, output, say_json, table
+from engine.ops.views.auditing import AuditRow, Proof, exported, verified
 
 app = typer.Typer(help="Read, verify and anchor the audit trail.", no_args_is_help=True)
 
@@ -48,19 +48,16 @@ def list_rows(
 
     Example: adt-engine audit list --patient 4711 --since 2025-07-01 --data /var/lib/adt-engine
     """
-    given = _given(actor=actor, act=act, outcome=outcome, entry=entry, patient=patient, since=since, until=until) | {
-        "limit": limit,
-        "before": before,
-    }
-    rows = asked_if_running(data, "audit.list", given)
-    if rows is None:
-        rows = listed(data, given)
+    rows = asked_or_read(
+        data, ListTrail, actor=actor, act=act, outcome=outcome, entry=entry, patient=patient, since=since, until=until,
+        limit=limit, before=before,
+    )  # fmt: skip
     if as_json:
-        typer.echo(orjson.dumps(rows, option=orjson.OPT_INDENT_2))
+        say_json(rows)
         return
     output().print(table(COLUMNS, (_row(row) for row in rows)))
     if len(rows) == limit:
-        output().print(f"next page: --before {rows[-1]['row']}")
+        output().print(f"next page: --before {rows[-1].row}")
 
 
 @app.command()
@@ -84,9 +81,13 @@ def export(
 
     Example: adt-engine audit export --since 2025-07-01 --format csv --to july.csv --data /var/lib/adt-engine
     """
-    given = _given(actor=actor, act=act, outcome=outcome, entry=entry, patient=patient, since=since, until=until)
-    running = asked_if_running(data, "audit.export", given | {"format": form})
-    lines = exported(data, given, form, None if running is None else running["upto"])
+    given = {
+        "actor": actor, "act": act, "outcome": outcome, "entry": entry, "patient": patient, "since": since,
+        "until": until, "format": form,
+    }  # fmt: skip
+    running = asked_if_running(data, ExportTrail, **given)
+    chosen = ExportTrail.parse(given).chosen(data)
+    lines = exported(data, chosen, form, None if running is None else running.upto)
     if to is None:
         for line in lines:
             typer.echo(line, nl=False)
@@ -114,10 +115,10 @@ def verify(
     """
     found = verified(data, anchors, None if key is None else read_public_key(key))
     if as_json:
-        typer.echo(orjson.dumps(found, option=orjson.OPT_INDENT_2))
+        say_json(found)
     else:
         _say(found)
-    if found["faults"]:
+    if found.faults:
         raise typer.Exit(1)
 
 
@@ -129,13 +130,13 @@ def anchor(data: Data = DATA, as_json: Json = False) -> None:
 
     Example: adt-engine audit anchor --data /var/lib/adt-engine
     """
-    made = asked_if_running(data, "audit.anchor", {})
+    made = asked_if_running(data, AnchorTrail)
     if made is None:
         made = _anchored(data)
     if as_json:
-        typer.echo(orjson.dumps(made))
+        say_json(made)
     else:
-        output().print(f"row {made['seq']} is anchored: {made['hash']}", soft_wrap=True)
+        output().print(f"row {made.seq} is anchored: {made.hash}", soft_wrap=True)
 
 
 @app.command()
@@ -149,40 +150,36 @@ def key(data: Data = DATA) -> None:
     typer.echo(Anchors.of(data).public_pem(), nl=False)
 
 
-def _anchored(data: Path) -> Mapping[str, Any]:
+def _anchored(data: Path) -> Anchor:
     with AuditReader(data) as reader:
         rows = reader.rows(AuditFilter(), 1)
     if not rows:
         raise AdtEngineError(f"the audit trail in {data} is empty: there is nothing to anchor")
     made = Anchors.of(data).add(rows[0].seq, bytes.fromhex(rows[0].hash), datetime.now(UTC))
-    return {"seq": made.seq, "hash": made.hash, "at": made.at, "key": made.key, "signature": made.signature}
+    return Anchor.model_validate(asdict(made))
 
 
-def _say(found: Mapping[str, Any]) -> None:
-    faults = found["faults"]
+def _say(found: Proof) -> None:
+    faults = found.faults
     console = output()
     if not faults:
-        console.print(cell(f"{found['rows']} rows, none changed, missing or moved", POSITIVE))
-        if found["anchors"]:
-            console.print(f"{found['agreed']} anchors agree, the newest on row {found['anchored_to']}")
+        console.print(cell(f"{found.rows} rows, none changed, missing or moved", POSITIVE))
+        if found.anchors:
+            console.print(f"{found.agreed} anchors agree, the newest on row {found.anchored_to}")
         else:
             errors().print("there are no anchors, so rows cut off at the end would go unnoticed", style=NEGATIVE)
         return
     for fault in faults[:SHOWN_FAULTS]:
-        console.print(cell(f"{fault['kind']}: {fault['text']}", NEGATIVE), soft_wrap=True)
+        console.print(cell(f"{fault.kind}: {fault.text}", NEGATIVE), soft_wrap=True)
     if len(faults) > SHOWN_FAULTS:
         console.print(f"and {len(faults) - SHOWN_FAULTS} more: --json shows them")
 
 
-def _given(**filters: object) -> dict[str, Any]:
-    return {name: value for name, value in filters.items() if value}
-
-
-def _row(row: Mapping[str, Any]) -> tuple[object, ...]:
-    where = " ".join(part for part in (row["via"], row["address"]) if part)
-    act = row["act"] if row["entry"] is None else f"{row['act']} {row['entry']}"
-    came_to = row["reason"]
-    if row["outcome"] != "asked":
-        of = f"row {row['follows']} " if row["follows"] else ""
-        came_to = cell(f"{of}{row['outcome']}: {row['reason']}", NEGATIVE)
-    return (row["row"], row["at"][:19].replace("T", " "), row["actor"], row["role"], where, act, came_to)
+def _row(row: AuditRow) -> tuple[object, ...]:
+    where = " ".join(part for part in (row.via, row.address) if part)
+    act = row.act if row.entry is None else f"{row.act} {row.entry}"
+    came_to: object = row.reason
+    if row.outcome != "asked":
+        of = f"row {row.follows} " if row.follows else ""
+        came_to = cell(f"{of}{row.outcome}: {row.reason}", NEGATIVE)
+    return (row.row, row.at[:19].replace("T", " "), row.actor, row.role, where, act, came_to)

@@ -5,15 +5,24 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 
-import orjson
 import typer
 
 from engine.config.channel import Channel
 from engine.config.channels import load_channels
 from engine.errors import AdtEngineError
 from engine.ops.cli.running import asked, asked_if_running
+from engine.ops.operations.channels import (
+    AllowMerge,
+    ChannelView,
+    DrainChannel,
+    ListChannels,
+    Reload,
+    ShowMetrics,
+    StartChannel,
+    StopChannel,
+)
 from engine.ops.terminal.options import CHANNELS, DATA, Channels, Data, Json, Mappings, Offline, Strict, conclude
-from engine.ops.terminal.table import NEGATIVE, POSITIVE, cell, errors, output, table
+from engine.ops.terminal.table import NEGATIVE, POSITIVE, cell, errors, output, say_json, table
 from engine.pipeline.configuration import Files, examine
 
 app = typer.Typer(help="Check, list, start, stop and drain channels.", no_args_is_help=True)
@@ -48,15 +57,14 @@ def list_channels(channels: Channels = CHANNELS, data: Data = DATA, as_json: Jso
 
     Example: adt-engine channels list --json --data /var/lib/adt-engine
     """
-    running = asked_if_running(data, "channels.list", {})
-    rows = [_row(channel) for channel in load_channels(channels)] if running is None else running
+    running = asked_if_running(data, ListChannels)
+    written = [_row(channel) for channel in load_channels(channels)] if running is None else []
     if as_json:
-        typer.echo(orjson.dumps(rows, option=orjson.OPT_INDENT_2))
-        return
-    if running is not None:
-        output().print(table(LIVE, (_live(row) for row in rows)))
+        say_json(written if running is None else running)
+    elif running is None:
+        output().print(table(WRITTEN, map(_written, written)))
     else:
-        output().print(table(WRITTEN, (_written(row) for row in rows)))
+        output().print(table(LIVE, map(_live, running)))
 
 
 @app.command()
@@ -65,7 +73,7 @@ def start(channel: Name, data: Data = DATA) -> None:
 
     Example: adt-engine channels start riverbend-adt --data /var/lib/adt-engine
     """
-    _say(asked(data, "channels.start", {"channel": channel}))
+    _say(asked(data, StartChannel, channel=channel))
 
 
 @app.command()
@@ -76,7 +84,7 @@ def stop(channel: Name, data: Data = DATA) -> None:
 
     Example: adt-engine channels stop riverbend-adt --data /var/lib/adt-engine
     """
-    _say(asked(data, "channels.stop", {"channel": channel}))
+    _say(asked(data, StopChannel, channel=channel))
 
 
 @app.command()
@@ -90,7 +98,7 @@ def drain(
     Example: adt-engine channels drain riverbend-adt --within 300 --data /var/lib/adt-engine
     """
     until = time.monotonic() + within
-    while left := asked(data, "channels.drain", {"channel": channel})["unfinished"]:
+    while left := asked(data, DrainChannel, channel=channel).unfinished:
         if time.monotonic() >= until:
             raise AdtEngineError(f"{left} deliveries of {channel} are still in progress: see `destinations list`")
         errors().print(f"{left} in progress")
@@ -104,7 +112,7 @@ def allow_merge(channel: Name, data: Data = DATA) -> None:
 
     Example: adt-engine channels allow-merge riverbend-adt --data /var/lib/adt-engine
     """
-    _say(asked(data, "channels.allow-merge", {"channel": channel}))
+    _say(asked(data, AllowMerge, channel=channel))
 
 
 @app.command()
@@ -113,7 +121,7 @@ def reload(data: Data = DATA) -> None:
 
     Example: adt-engine channels reload --data /var/lib/adt-engine
     """
-    changed = asked(data, "reload", {})["changed"]
+    changed = asked(data, Reload).changed
     output().print(cell(f"changed: {', '.join(changed) or 'nothing'}"), soft_wrap=True)
 
 
@@ -123,12 +131,12 @@ def metrics(data: Data = DATA) -> None:
 
     Example: adt-engine channels metrics --data /var/lib/adt-engine
     """
-    typer.echo(asked(data, "metrics", {}), nl=False)
+    typer.echo(asked(data, ShowMetrics), nl=False)
 
 
-def _say(row: Mapping[str, Any]) -> None:
-    held = "; its merges are held" if row["merges_held"] else ""
-    output().print(cell(f"{row['channel']} is {row['state']}{held}"), soft_wrap=True)
+def _say(row: ChannelView) -> None:
+    held = "; its merges are held" if row.merges_held else ""
+    output().print(cell(f"{row.channel} is {row.state}{held}"), soft_wrap=True)
 
 
 def _row(channel: Channel) -> dict[str, Any]:
@@ -151,11 +159,11 @@ def _written(row: Mapping[str, Any]) -> tuple[object, ...]:
     return row["channel"], row["listens_on"], row["mode"], row["mapping"], merges, ", ".join(row["destinations"])
 
 
-def _live(row: Mapping[str, Any]) -> tuple[object, ...]:
-    mode = "" if row["mode"] == "live" else f", {row['mode']}"
-    state = cell(f"{row['state']}{mode}", POSITIVE if row["state"] == "listening" else NEGATIVE)
-    doors = [f"{row['address']}:{row['port']}"] if row["port"] else []
-    where = ", ".join(doors + ([f"POST /hl7/v2/{row['http']}"] if row["http"] else []))
-    at, today = row["last_received_at"] or "", datetime.now(UTC).date().isoformat()
+def _live(row: ChannelView) -> tuple[object, ...]:
+    mode = "" if row.mode == "live" else f", {row.mode}"
+    state = cell(f"{row.state}{mode}", POSITIVE if row.state == "listening" else NEGATIVE)
+    doors = [f"{row.address}:{row.port}"] if row.port else []
+    where = ", ".join(doors + ([f"POST /hl7/v2/{row.http}"] if row.http else []))
+    at, today = row.last_received_at or "", datetime.now(UTC).date().isoformat()
     last = at[11:19] if at[:10] == today else at[:10]
-    return row["channel"], state, where, row["connections"], row["messages"], row["refused"], last
+    return row.channel, state, where, row.connections, row.messages, row.refused, last

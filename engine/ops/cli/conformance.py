@@ -15,7 +15,7 @@ from engine.hl7.finding import Severity
 from engine.hl7.header import read_header
 from engine.hl7.message import parse
 from engine.journal.read.reading import Reader
-from engine.ops.request import entry_of
+from engine.ops.operations.fields import entry_of
 from engine.ops.sender.feed import files_of, messages_of
 from engine.ops.terminal.options import DATA, Data, Json
 from engine.ops.terminal.table import NEGATIVE, cell, output, table

@@ -1,14 +1,13 @@
 """`adt-engine destinations`: how the FHIR servers do, what waits for them; pause and resume."""
 
-from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
-import orjson
 import typer
 
 from engine.ops.cli.running import asked
+from engine.ops.operations.destinations import DestinationView, ListDestinations, PauseDestination, ResumeDestination
 from engine.ops.terminal.options import DATA, Data, Json
-from engine.ops.terminal.table import NEGATIVE, POSITIVE, cell, output, table
+from engine.ops.terminal.table import NEGATIVE, POSITIVE, cell, output, say_json, table
 
 app = typer.Typer(help="List, pause and resume destinations.", no_args_is_help=True)
 
@@ -21,9 +20,9 @@ def list_(data: Data = DATA, as_json: Json = False) -> None:
 
     Example: adt-engine destinations list --data /var/lib/adt-engine
     """
-    rows = asked(data, "destinations.list", {})
+    rows = asked(data, ListDestinations)
     if as_json:
-        typer.echo(orjson.dumps(rows, option=orjson.OPT_INDENT_2))
+        say_json(rows)
         return
     headings = ("Destination", "State", "Reason", "Since (UTC)", "By", "Waiting #", "Oldest (UTC)", "Held #")
     output().print(table(headings, (_row(row) for row in rows)))
@@ -39,7 +38,7 @@ def pause(
 
     Example: adt-engine destinations pause interchange --reason "upgrade until 22:00" --data /var/lib/adt-engine
     """
-    _say(asked(data, "destinations.pause", {"destination": destination, "reason": reason}))
+    _say(asked(data, PauseDestination, destination=destination, reason=reason))
 
 
 @app.command()
@@ -48,23 +47,23 @@ def resume(destination: Name, data: Data = DATA) -> None:
 
     Example: adt-engine destinations resume interchange --data /var/lib/adt-engine
     """
-    _say(asked(data, "destinations.resume", {"destination": destination}))
+    _say(asked(data, ResumeDestination, destination=destination))
 
 
-def _say(row: Mapping[str, Any]) -> None:
-    output().print(cell(f"{row['destination']} is {row['state']}; {row['waiting']} wait, {row['held']} are held"))
+def _say(row: DestinationView) -> None:
+    output().print(cell(f"{row.destination} is {row.state}; {row.waiting} wait, {row.held} are held"))
 
 
-def _row(row: Mapping[str, Any]) -> tuple[object, ...]:
+def _row(row: DestinationView) -> tuple[object, ...]:
     return (
-        row["destination"],
-        cell(row["state"], POSITIVE if row["state"] == "ready" else NEGATIVE),
-        " ".join(filter(None, (row["reason"], row["detail"], *row["lacks"]))),
-        _short(row["since"]),
-        row["by"],
-        row["waiting"],
-        _short(row["oldest_received_at"]),
-        row["held"],
+        row.destination,
+        cell(row.state, POSITIVE if row.state == "ready" else NEGATIVE),
+        " ".join(filter(None, (row.reason, row.detail, *row.lacks))),
+        _short(row.since),
+        row.by,
+        row.waiting,
+        _short(row.oldest_received_at),
+        row.held,
     )
 
 

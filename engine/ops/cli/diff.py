@@ -29,9 +29,9 @@ from engine.ops.cli.traffic import (
     chosen,
     handed,
 )
+from engine.ops.operations.fields import moment_of
 from engine.ops.terminal.options import Json
 from engine.ops.views.differences import summed
-from engine.ops.views.searching import filters_of
 
 SHIPPED: Final = "shipped"
 # Their texts are codes of the engine and names of rules, never values of a message.
@@ -72,7 +72,7 @@ def diff(
     if server:
         if data is None or old or new:
             raise UsageError("--server needs --data with the data folder of an engine, and no mappings")
-        moment = filters_of({"since": since}).since
+        moment = moment_of(since)
         found = summed(shadowed(data, channel=only, event=event, since=moment, limit=limit))
         told = _Told(found, "{} messages in shadow, {} would change something or not be delivered", shown=values)
     else:

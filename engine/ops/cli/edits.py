@@ -1,13 +1,16 @@
 """`adt-engine messages edit`, `resolve` and `retry`: entries mended by hand, each step shown before it is done."""
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from engine.errors import MessageError, UsageError
 from engine.hl7.message import parse
-from engine.ops.cli.replays import act_on, asked, print_rehearsal, say_what_is_not_foreseen
+from engine.ops.cli.replays import act_on, print_rehearsal, say_what_is_not_foreseen
+from engine.ops.cli.running import asked
+from engine.ops.operations.entries import EditMessage, ListMatches, RehearseMessage, ResolvePatient, RetryMessage
 from engine.ops.terminal.options import DATA, Data, Entries, Entry
 from engine.ops.terminal.table import cell, output, table
 
@@ -37,21 +40,21 @@ def edit(
 
     Example: adt-engine messages edit 37 --file mended.hl7 --discard-original --reason "typo" --data /var/lib/adt-engine
     """
-    given: dict[str, Any] = {"entry": entry, **_edited(file, set_ or [])}
-    told = asked(data, "messages.rehearse", given)
+    edited = _edited(file, set_ or [])
+    told = asked(data, RehearseMessage, entry=entry, **edited)
     print_rehearsal(told)
     say_what_is_not_foreseen()
-    if dry_run or told["refused"]:
-        if told["refused"]:
+    if dry_run or told.refused:
+        if told.refused:
             raise typer.Exit(1)
         return
     if not yes and not typer.confirm("record and deliver it?"):
         return
     more = {"discard_original": discard_original, "reason": reason, "force": force}
-    made = asked(data, "messages.edit", given | {name: value for name, value in more.items() if value})
-    output().print(f"entry {made['entry']} made from {entry}, which is {made['original']}")
-    if made["next_step"]:
-        output().print(made["next_step"])
+    made = asked(data, EditMessage, entry=entry, **edited, **more)
+    output().print(f"entry {made.entry} made from {entry}, which is {made.original}")
+    if made.next_step:
+        output().print(made.next_step)
 
 
 def retry(entries: Entries, data: Data = DATA) -> None:
@@ -59,7 +62,7 @@ def retry(entries: Entries, data: Data = DATA) -> None:
 
     Example: adt-engine messages retry 37 --data /var/lib/adt-engine
     """
-    act_on(data, "messages.retry", entries, {}, "is tried now")
+    act_on(data, RetryMessage, entries, "is tried now")
 
 
 def resolve(
@@ -78,28 +81,27 @@ def resolve(
 
     Example: adt-engine messages resolve 37 --patient 6543a1b2c3d4e5f601234567 --data /var/lib/adt-engine
     """
-    named = {"destination": destination} if destination else {}
-    told = asked(data, "messages.matches", {"entry": entry, **named})
-    output().print(f"held {told['reason']} at {told['destination']} for {', '.join(told['identities'])}")
+    told = asked(data, ListMatches, entry=entry, destination=destination)
+    output().print(f"held {told.reason} at {told.destination} for {', '.join(told.identities)}")
     headings = ("Patient", "Name", "Born", "Gender", "Active", "Numbers")
     rows = (
         (
-            one["patient"], one["name"], one["birthDate"], one["gender"],
-            "merged away" if one["merged"] else "yes" if one["active"] else "no", ", ".join(one["identifiers"]),
+            one.patient, one.name, one.birthDate, one.gender,
+            "merged away" if one.merged else "yes" if one.active else "no", ", ".join(one.identifiers),
         )
-        for one in told["matches"]
+        for one in told.matches
     )  # fmt: skip
     output().print(table(headings, rows))
     if not patient:
-        output().print(cell(told["next_step"] or "choose one: --patient ID"), soft_wrap=True)
+        output().print(cell(told.next_step or "choose one: --patient ID"), soft_wrap=True)
         return
     if not yes and not typer.confirm(f"the patient of entry {entry} is Patient {patient}, from now on?"):
         return
-    asked(data, "messages.resolve", {"entry": entry, "patient": patient, "destination": told["destination"]})
+    asked(data, ResolvePatient, entry=entry, patient=patient, destination=told.destination)
     output().print(f"{entry} released to Patient {patient}")
 
 
-def _edited(file: Path | None, parts: list[str]) -> dict[str, Any]:
+def _edited(file: Path | None, parts: list[str]) -> Mapping[str, object]:
     """Return what an edit is given; UsageError unless it is a file or parts."""
     if bool(file) == bool(parts):
         raise UsageError("give the whole message, or the parts to set: --file FILE, or --set PID-5.1=TEXT")

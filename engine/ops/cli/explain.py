@@ -1,8 +1,6 @@
 """`adt-engine mappings explain`: why each element came out as it did, and what became of each field."""
 
 from collections.abc import Iterator
-from collections.abc import Mapping as MappingOf
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,22 +10,16 @@ import typer
 from engine.config.channel import Channel
 from engine.config.source import read as read_file
 from engine.config.source import validate
-from engine.errors import AdtEngineError, MessageError, UsageError
+from engine.errors import AdtEngineError
 from engine.hl7.leaf import NULL
-from engine.hl7.message import parse
-from engine.journal.read.reading import Reader
 from engine.mapping.authoring.case import channel_of
-from engine.mapping.authoring.explain import Evidence, Explanation, explain
-from engine.mapping.authoring.survey import Survey, name_of
-from engine.mapping.compile import MappingSource, load
-from engine.mapping.files.entry import FIELD
-from engine.mapping.files.reference import nearest
-from engine.mapping.language.written import written_head
+from engine.mapping.authoring.survey import name_of
+from engine.mapping.compile import load
 from engine.ops.cli.authored import folders_of, messages_in
-from engine.ops.request import entry_in, text_in
-from engine.ops.socket import admin
+from engine.ops.cli.running import asked_if_running
+from engine.ops.operations.messages import ExplainMessage
 from engine.ops.terminal.options import DATA, Data, Entry, Json, Mappings
-from engine.pipeline.configuration import Files
+from engine.ops.views.explaining import check_parts, explained, plain
 
 
 def explain_(
@@ -45,12 +37,12 @@ def explain_(
 
     Example: adt-engine mappings explain samples/01-a28-add-person.hl7 --element Patient.birthDate
     """
-    _check(element, field)
+    check_parts(element, field)
     on = validate(read_file(channel), Channel) if channel else channel_of({})
     source = load(folders_of(mappings), name or on.mapping)
-    made = [{"file": str(file), **_explained(source, on, raw, element, field)} for raw in messages_in(file)]
+    made = [{"file": str(file), **explained(source, on, raw, element, field)} for raw in messages_in(file)]
     if as_json:
-        typer.echo(orjson.dumps(made, option=orjson.OPT_INDENT_2, default=_plain))
+        typer.echo(orjson.dumps(made, option=orjson.OPT_INDENT_2, default=plain))
     else:
         typer.echo("\n\n".join("\n".join(_told(one, element, field)) for one in made))
     if any("error" in one and "elements" not in one for one in made):
@@ -70,98 +62,18 @@ def explain_entry(
 
     Example: adt-engine messages explain 37 --element Patient.birthDate --data /var/lib/adt-engine
     """
-    try:
-        made = admin.ask(data, "messages.explain", {"entry": entry, "element": element, "field": field})
-    except ConnectionError as error:
+    found = asked_if_running(data, ExplainMessage, entry=entry, element=element, field=field)
+    if found is None:
         raise AdtEngineError(
             f"no engine runs on {data}: start it, or explain a file with `adt-engine mappings explain FILE`"
-        ) from error
+        )
+    made = ExplainMessage.to_json(found)
     if as_json:
         typer.echo(orjson.dumps(made, option=orjson.OPT_INDENT_2))
     else:
         typer.echo("\n".join(_told(made, element, field)))
     if "error" in made and "elements" not in made:
         raise typer.Exit(1)
-
-
-def explained_entry(files: Files, channels: MappingOf[str, Channel], given: MappingOf[str, Any]) -> dict[str, Any]:
-    """Return why a journaled entry would come out as it does under the mapping files of now.
-
-    Given `entry`, and `element` or `field` to be told of that alone. Returns `{entry, event, control_id, action, rule:
-    {name, file, line}, elements: [{element, made, source, raw, functions, rows, file, line, rule ...}], unread: [{path,
-    name}], mapping}`; `error` where it cannot be mapped. `mapping` is the hash of the mapping, to be compared with the
-    one that a delivery recorded. UsageError where its channel is gone.
-    """
-    seq = entry_in(given)
-    element, field = text_in(given, "element"), text_in(given, "field")
-    _check(element, field)
-    with Reader(files.data) as reader:
-        view = reader.show(seq)
-    channel = channels.get(view.row.channel)
-    if channel is None:
-        raise UsageError(f"entry {seq} came on the channel {view.row.channel}, which is no longer configured")
-    source = load(folders_of(files.mappings), channel.mapping)
-    made = _explained(source, channel, view.raw, element, field, charset=channel.charset)
-    plain: dict[str, Any] = orjson.loads(orjson.dumps(made, default=_plain))
-    return {"entry": seq, **plain}
-
-
-def _check(element: str, field: str) -> None:
-    if element and field:
-        raise UsageError("give --element or --field, not both")
-    if field and not FIELD.fullmatch(field):
-        raise UsageError(f"{field!r} is not a field; give one such as PID-7 or PID-5.1")
-
-
-def _explained(
-    source: MappingSource, channel: Channel, raw: bytes, element: str, field: str, *, charset: str = "UTF-8"
-) -> dict[str, Any]:
-    try:
-        message = parse(raw, charset=charset, undecodable="replace" if channel.undecodable == "replace" else "refuse")
-    except MessageError as error:
-        return {"error": str(error)}
-    found = explain(source, channel, message)
-    survey = Survey(found.trace, source.documents)
-    chosen = found.of_element(element) if element else found.of_field(field) if field else found.evidence
-    made: dict[str, Any] = {
-        "event": message.trigger,
-        "control_id": message.control_id,
-        "action": found.outcome["action"],
-        "rule": {"name": found.outcome["rule"], "file": found.file, "line": found.line},
-        "mapping": found.hash,
-        "elements": [_plainly(one) for one in chosen if one.made is not None or element],
-    }
-    if "error" in found.outcome:
-        made["error"] = found.outcome["error"]
-    if field:
-        made["rules"] = _rules_of(found, field)
-    if element and not chosen:
-        rules = found.rules_for(element)
-        made["rules"] = [{"file": file, "line": line, "reads": text} for file, line, text in rules]
-        made["nearest"] = "" if rules else nearest(element, found.elements())
-    if not element and not field:
-        made["unread"] = [unread._asdict() for unread in survey.unread(message)]
-    return made
-
-
-def _rules_of(found: Explanation, field: str) -> list[dict[str, Any]]:
-    """Return where a mapping names a field, whether or not the message fills it."""
-    wanted = field.partition(".")[0]
-    named = [(read.scope, written_head(read.head)) for read in found.trace.reads]
-    named += [(each.scope, f"each {each.source}") for each in found.trace.eaches]
-    places = {
-        (*scope.document.place(scope.path), text)
-        for scope, text in named
-        if text.removeprefix("each ").split("(")[0].split("[")[0].split(".")[0] == wanted
-    }
-    return [{"file": file, "line": line, "reads": text} for file, line, text in sorted(places)]
-
-
-def _plainly(one: Evidence) -> dict[str, Any]:
-    plain = asdict(one)
-    plain["functions"] = [asdict(applied) for applied in one.functions]
-    plain["rows"] = [asdict(row) for row in one.rows]
-    return plain
 
 
 def _told(made: dict[str, Any], element: str, field: str) -> Iterator[str]:
@@ -215,9 +127,4 @@ def _value(value: Any) -> str:
         return '"" (delete)'
     if value is None:
         return "nothing"
-    return value if isinstance(value, str) else orjson.dumps(value, default=_plain).decode()
-
-
-def _plain(value: Any) -> Any:
-    """Return a null as HL7 writes it."""
-    return '""' if value is NULL else str(value)
+    return value if isinstance(value, str) else orjson.dumps(value, default=plain).decode()

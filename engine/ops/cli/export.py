@@ -4,11 +4,11 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, Final
+from typing import Annotated, BinaryIO, Final
 
 import typer
 
-from engine.errors import AdtEngineError, UsageError
+from engine.errors import UsageError
 from engine.ops.cli.listing import (
     Channel,
     ControlId,
@@ -20,15 +20,16 @@ from engine.ops.cli.listing import (
     Text,
     Visit,
 )
-from engine.ops.socket import admin
+from engine.ops.cli.running import asked
+from engine.ops.operations.messages import ExportMessages
 from engine.ops.terminal.options import DATA, Data, Since, Until
 from engine.ops.terminal.table import output, progress
-from engine.ops.views.exporting import COLUMNS, bytes_of, csv_line, ndjson_line
+from engine.ops.views.exporting import COLUMNS, ExportedRow, bytes_of, csv_line, ndjson_line
 
 FORMS: Final = ("ndjson", "csv", "hl7")
 HEADINGS: Final = (",".join(COLUMNS) + "\r\n").encode()
 
-Write = Callable[[Mapping[str, Any]], None]
+Write = Callable[[ExportedRow], None]
 
 
 def export(
@@ -72,7 +73,7 @@ def export(
         "since": since,
         "until": until,
     }
-    rows = _rows(data, {"filter": filters, "reason": why}, most)
+    rows = _rows(data, filters, why, most)
     with ExitStack() as stack:
         first = next(rows, None)
         write = _folder(to) if form == "hl7" else _file(to, form, stack)
@@ -80,7 +81,7 @@ def export(
     output().print(f"{count} messages written to {to}")
 
 
-def _written(first: Mapping[str, Any] | None, rows: Iterator[Mapping[str, Any]], write: Write, most: int) -> int:
+def _written(first: ExportedRow | None, rows: Iterator[ExportedRow], write: Write, most: int) -> int:
     count = 0
     with progress(shown=True) as bar:
         task = bar.add_task("messages", total=most)
@@ -93,26 +94,16 @@ def _written(first: Mapping[str, Any] | None, rows: Iterator[Mapping[str, Any]],
     return count
 
 
-def _rows(data: Path, given: Mapping[str, Any], most: int) -> Iterator[Mapping[str, Any]]:
+def _rows(data: Path, filters: Mapping[str, object], reason: str, most: int) -> Iterator[ExportedRow]:
     before = None
     left = most
     while left:
-        page = _asked(data, {**given, "before": before, "limit": left})
-        yield from page["entries"]
-        left -= len(page["entries"])
-        before = page["before"]
+        page = asked(data, ExportMessages, filter=filters, reason=reason, before=before, limit=left)
+        yield from page.entries
+        left -= len(page.entries)
+        before = page.before
         if not before:
             return
-
-
-def _asked(data: Path, given: Mapping[str, Any]) -> Any:
-    try:
-        return admin.ask(data, "messages.export", given)
-    except ConnectionError as error:
-        raise AdtEngineError(
-            f"no engine runs on {data}, and only a running engine keeps the audit trail: start it with "
-            f"`adt-engine run --data {data}`, then try again"
-        ) from error
 
 
 def _file(to: Path, form: str, stack: ExitStack) -> Write:
@@ -124,7 +115,7 @@ def _file(to: Path, form: str, stack: ExitStack) -> Write:
     if form == "csv":
         file.write(HEADINGS)
 
-    def write(row: Mapping[str, Any]) -> None:
+    def write(row: ExportedRow) -> None:
         file.write(line(row))
 
     return write
@@ -139,8 +130,8 @@ def _folder(to: Path) -> Write:
     if is_used:
         raise UsageError(f"{to} is not empty: name a new or empty folder with --to")
 
-    def write(row: Mapping[str, Any]) -> None:
-        with _made(to / f"{row['entry']}.hl7") as file:
+    def write(row: ExportedRow) -> None:
+        with _made(to / f"{row.entry}.hl7") as file:
             file.write(bytes_of(row))
 
     return write

@@ -1,14 +1,15 @@
 """`adt-engine lanes`: what is held, what waits behind it, and its release in bulk."""
 
-from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
-import orjson
 import typer
 
-from engine.ops.cli.replays import asked, watch
+from engine.ops.cli.replays import watch
+from engine.ops.cli.running import asked
+from engine.ops.operations.lanes import HeldView, ListHeld, ReleaseHeld, ShowLane
+from engine.ops.operations.replays import PlanReplay
 from engine.ops.terminal.options import DATA, Data, Entry, Json
-from engine.ops.terminal.table import cell, output, table
+from engine.ops.terminal.table import cell, output, say_json, table
 
 app = typer.Typer(help="Show what is held and what is waiting behind it; release in bulk.", no_args_is_help=True)
 
@@ -25,14 +26,14 @@ def list_(
 
     Example: adt-engine lanes list --data /var/lib/adt-engine
     """
-    rows = asked(data, "lanes.list", {"reason": reason, "channel": channel, "destination": destination})
+    rows = asked(data, ListHeld, reason=reason, channel=channel, destination=destination)
     if as_json:
-        typer.echo(orjson.dumps(rows, option=orjson.OPT_INDENT_2))
+        say_json(rows)
         return
-    several = len({row["destination"] for row in rows}) > 1
+    several = len({row.destination for row in rows}) > 1
     headings = ("Entry #", "Reason", "Held for", "Event", "Waiting #", "Patients #", "Channel", "Destination")
     output().print(table(headings[: None if several else -1], (_row(row, several=several) for row in rows)))
-    for name, contact in sorted({(row["channel"], row["contact"]) for row in rows if row["contact"]}):
+    for name, contact in sorted({(row.channel, row.contact) for row in rows if row.contact}):
         output().print(cell(f"{name}: call {contact}"), soft_wrap=True)
 
 
@@ -47,20 +48,19 @@ def show(
 
     Example: adt-engine lanes show 37 --data /var/lib/adt-engine
     """
-    found = asked(data, "lanes.show", {"entry": entry, "destination": destination})
+    found = asked(data, ShowLane, entry=entry, destination=destination)
     if as_json:
-        typer.echo(orjson.dumps(found, option=orjson.OPT_INDENT_2))
+        say_json(found)
         return
     console = output()
-    console.print(cell(f"Entry {entry} at {found['destination']}: {found['reason']}", "bold"), soft_wrap=True)
-    if found["contact"]:
-        console.print(cell(f"contact of {found['channel']}: {found['contact']}"), soft_wrap=True)
-    waiting = found["waiting"]
-    console.print(f"behind it {waiting['entries']} entries of {waiting['patients']} patients")
+    console.print(cell(f"Entry {entry} at {found.destination}: {found.reason}", "bold"), soft_wrap=True)
+    if found.contact:
+        console.print(cell(f"contact of {found.channel}: {found.contact}"), soft_wrap=True)
+    waiting = found.waiting
+    console.print(f"behind it {waiting.entries} entries of {waiting.patients} patients")
     headings = ("Entry #", "Received (UTC)", "Event", "Control ID", "State")
     rows = (
-        (row["entry"], row["received_at"][:19].replace("T", " "), row["event"], row["control_id"], row["state"])
-        for row in found["waits"]
+        (row.entry, row.received_at[:19].replace("T", " "), row.event, row.control_id, row.state) for row in found.waits
     )
     console.print(table(headings, rows))
 
@@ -78,23 +78,22 @@ def release(
 
     Example: adt-engine lanes release --reason http-422 --rate 50 --data /var/lib/adt-engine
     """
-    named = {"reason": reason, "channel": channel, "destination": destination}
-    given = {name: value for name, value in named.items() if value}
-    count = asked(data, "replays.plan", {**given, "state": "held"})["count"]
+    given = {"reason": reason, "channel": channel, "destination": destination}
+    count = asked(data, PlanReplay, **given, state="held").count
     if not count:
         output().print("nothing held matches")
     if not count or not (yes or typer.confirm(f"release {count} entries?")):
         return
-    watch(data, asked(data, "lanes.release", given | {"rate": rate}))
+    watch(data, asked(data, ReleaseHeld, **given, rate=rate))
 
 
-def _row(row: Mapping[str, Any], *, several: bool) -> tuple[object, ...]:
-    more = "+" if row["more"] else ""
+def _row(row: HeldView, *, several: bool) -> tuple[object, ...]:
+    more = "+" if row.more else ""
     told = (
-        row["entry"], row["reason"], _age(row["age_seconds"]), row["event"], f"{row['waiting']['entries']}{more}",
-        row["waiting"]["patients"], row["channel"],
+        row.entry, row.reason, _age(row.age_seconds), row.event, f"{row.waiting.entries}{more}",
+        row.waiting.patients, row.channel,
     )  # fmt: skip
-    return (*told, row["destination"]) if several else told
+    return (*told, row.destination) if several else told
 
 
 def _age(seconds: int | None) -> str:

@@ -1,17 +1,17 @@
 """`adt-engine messages list`: entries that filters choose, newest first, page by page."""
 
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Annotated, Any, Final
+from collections.abc import Sequence
+from typing import Annotated, Final
 
-import orjson
 import typer
 
-from engine.ops.socket import admin
+from engine.ops.cli.running import asked_or_read
+from engine.ops.operations.messages import PRIVATE, ListMessages, SearchMessages
 from engine.ops.terminal.options import DATA, Before, Data, Json, Since, Until
-from engine.ops.terminal.table import NEGATIVE, cell, output, table
+from engine.ops.terminal.table import NEGATIVE, cell, output, say_json, table
+from engine.ops.views.entry import RowFacts
 from engine.ops.views.reasons import reason_of, told
-from engine.ops.views.searching import PRIVATE, listed, searched
+from engine.ops.views.searching import FactsPage, RowPage
 
 BAD: Final = frozenset({"held", "rejected"})
 
@@ -65,49 +65,41 @@ def list_(
         "limit": limit,
         "before": before,
     }
-    found = asked_or_read(data, given)
+    private = any(given[name] for name in PRIVATE)
+    found: RowPage | FactsPage = (
+        asked_or_read(data, SearchMessages, **given) if private else asked_or_read(data, ListMessages, **given)
+    )
     if as_json:
-        typer.echo(orjson.dumps(found, option=orjson.OPT_INDENT_2))
+        say_json(found)
         return
-    show(found["entries"])
-    if found["searched_back_to"]:
-        output().print(
-            f"searched back to {found['searched_back_to']}; --before {found['before']} goes on", style="yellow"
-        )
-    elif found["before"]:
-        output().print(f"next page: --before {found['before']}")
+    show(found.entries)
+    if found.searched_back_to:
+        output().print(f"searched back to {found.searched_back_to}; --before {found.before} goes on", style="yellow")
+    elif found.before:
+        output().print(f"next page: --before {found.before}")
 
 
-def asked_or_read(data: Path, given: Mapping[str, Any]) -> Any:
-    """Ask the running engine for a page, or read the file where none runs; the file is never written here."""
-    private = any(given.get(name) for name in PRIVATE)
-    try:
-        return admin.ask(data, "messages.search" if private else "messages.list", given)
-    except ConnectionError:
-        return searched(data, given) if private else listed(data, given)
-
-
-def show(rows: list[dict[str, Any]]) -> None:
+def show(rows: Sequence[RowFacts]) -> None:
     """Print rows as a table."""
     headings = ["Entry #", "Received (UTC)", "Event", "Control ID", "ACK", "State", "Reason"]
-    if len({row["channel"] for row in rows}) > 1:
+    if len({row.channel for row in rows}) > 1:
         headings.append("Channel")
     output().print(table(headings, (_row(row)[: len(headings)] for row in rows)))
-    for code in sorted({row["reason"] for row in rows if row["state"] in BAD and row["reason"]}):
+    for code in sorted({row.reason for row in rows if row.state in BAD and row.reason}):
         output().print(cell(f"{code}: {told(reason_of(code))}"), soft_wrap=True)
 
 
-def _row(row: Mapping[str, Any]) -> tuple[object, ...]:
-    state = cell(row["state"], NEGATIVE) if row["state"] in BAD else row["state"]
-    flags = [flag for flag in row["flags"] if not flag.startswith(row["reason"] or "-")]
-    reason = " ".join([row["reason"], *flags]).strip()
+def _row(row: RowFacts) -> tuple[object, ...]:
+    state = cell(row.state, NEGATIVE) if row.state in BAD else row.state
+    flags = [flag for flag in row.flags if not flag.startswith(row.reason or "-")]
+    reason = " ".join([row.reason, *flags]).strip()
     return (
-        row["entry"],
-        row["received_at"][5:19].replace("T", " "),
-        row["event"],
-        row["control_id"],
-        row["ack"] or "–",
+        row.entry,
+        row.received_at[5:19].replace("T", " "),
+        row.event,
+        row.control_id,
+        row.ack or "–",
         state,
         reason,
-        row["channel"],
+        row.channel,
     )

@@ -11,6 +11,7 @@ from engine.ops.cli.export import export
 from engine.ops.cli.listing import list_
 from engine.ops.cli.replays import act_on, replay, replays
 from engine.ops.cli.showing import show
+from engine.ops.operations.entries import DiscardMessage, ReleaseMessage
 from engine.ops.terminal.options import DATA, Data, Entries
 
 app = typer.Typer(
@@ -40,7 +41,7 @@ def release(
 
     Example: adt-engine messages release 37 --data /var/lib/adt-engine
     """
-    act_on(data, "messages.release", entries, {"force": force, "reason": reason}, "released")
+    act_on(data, ReleaseMessage, entries, "released", force=force, reason=reason)
 
 
 @app.command()
@@ -53,4 +54,4 @@ def discard(
 
     Example: adt-engine messages discard 37 --reason "sent by mistake, ticket 4711" --data /var/lib/adt-engine
     """
-    act_on(data, "messages.discard", entries, {"reason": reason}, "discarded")
+    act_on(data, DiscardMessage, entries, "discarded", reason=reason)

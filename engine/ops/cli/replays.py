@@ -1,18 +1,32 @@
 """`adt-engine messages replay` and `replays`: entries delivered again by the running engine, one by one or in bulk."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Final, TypeVar
 
 import orjson
 import typer
 
 from engine.errors import AdtEngineError, UsageError
-from engine.ops.request import entry_of, run_of
-from engine.ops.socket import admin
+from engine.ops.cli.running import asked
+from engine.ops.operations.entries import Rehearsal, RehearseMessage, ReplayMessage
+from engine.ops.operations.fields import entry_of, run_of
+from engine.ops.operations.operation import Operation
+from engine.ops.operations.replays import (
+    ListReplays,
+    PlanReplay,
+    ReplayPlan,
+    ReplayRun,
+    ResumeReplay,
+    ShowReplay,
+    StartReplay,
+    StopReplay,
+)
 from engine.ops.terminal.options import DATA, Data, Json, Since, Until
-from engine.ops.terminal.table import NEGATIVE, cell, errors, output, progress, table
+from engine.ops.terminal.table import NEGATIVE, cell, errors, output, progress, say_json, table
+
+A = TypeVar("A")
 
 POLL_SECONDS: Final = 0.3
 MOST_REHEARSED: Final = 1_000
@@ -79,7 +93,7 @@ def replay(
     }  # fmt: skip
     given = {name: value for name, value in filters.items() if value}
     if resume:
-        watch(data, asked(data, "replays.resume", {"run": resume}))
+        watch(data, asked(data, ResumeReplay, run=resume))
         return
     if entries and given:
         raise UsageError("name entries, or filter them, not both")
@@ -90,7 +104,7 @@ def replay(
     if dry_run:
         _rehearse(data, sorted(set(entries or ())) or _shown(data, given | {"force": force}, rate), destination)
     elif entries:
-        act_on(data, "messages.replay", entries, {"force": force, "destination": destination}, "replayed")
+        act_on(data, ReplayMessage, entries, "replayed", force=force, destination=destination)
     else:
         _in_bulk(data, given | {"force": force}, rate, sure=yes)
 
@@ -104,31 +118,20 @@ def replays(
 
     Example: adt-engine messages replays --data /var/lib/adt-engine
     """
-    runs = [asked(data, "replays.stop", {"run": stop})] if stop else asked(data, "replays.list", {})
+    runs = [asked(data, StopReplay, run=stop)] if stop else asked(data, ListReplays)
     if as_json:
-        typer.echo(orjson.dumps(runs, option=orjson.OPT_INDENT_2))
+        say_json(runs)
         return
     headings = ("Run #", "What", "State", "By", "Started (UTC)", "Processed", "Outcome")
     output().print(table(headings, (_row(run) for run in runs)))
 
 
-def asked(data: Path, act: str, given: Mapping[str, Any]) -> Any:
-    """Ask the running engine; AdtEngineError where none runs, with the next step."""
-    try:
-        return admin.ask(data, act, given)
-    except ConnectionError as error:
-        raise AdtEngineError(
-            f"no engine runs on {data}, and only a running engine writes its journal: start it with "
-            f"`adt-engine run --data {data}`, then try again"
-        ) from error
-
-
-def act_on(data: Path, act: str, entries: list[int], given: Mapping[str, Any], done: str) -> None:
-    """Do an act on each entry and say so; AdtEngineError names those that were refused, and why."""
+def act_on(data: Path, operation: type[Operation[A]], entries: list[int], done: str, **given: object) -> None:
+    """Do an operation on each entry and say so; AdtEngineError names those that were refused, and why."""
     failures = []
     for entry in sorted(set(entries)):
         try:
-            asked(data, act, {"entry": entry, **{name: value for name, value in given.items() if value}})
+            asked(data, operation, entry=entry, **given)
         except UsageError:
             raise
         except AdtEngineError as error:
@@ -141,82 +144,78 @@ def act_on(data: Path, act: str, entries: list[int], given: Mapping[str, Any], d
         raise AdtEngineError("\n".join(failures))
 
 
-def watch(data: Path, run: Mapping[str, Any]) -> None:
+def watch(data: Path, run: ReplayRun) -> None:
     """Show how a run comes along until it is done; Ctrl-C leaves it to the engine."""
     with progress(shown=True) as bar:
-        task = bar.add_task(f"run {run['run']}", total=run["total"])
+        task = bar.add_task(f"run {run.run}", total=run.total)
         try:
-            while run["state"] == "running":
-                bar.update(task, completed=run["position"] - run["counts"].get("under way", 0))
+            while run.state == "running":
+                bar.update(task, completed=run.position - run.counts.get("under way", 0))
                 time.sleep(POLL_SECONDS)
-                run = asked(data, "replays.progress", {"run": run["run"]})
+                run = asked(data, ShowReplay, run=run.run)
         except KeyboardInterrupt:
-            output().print(
-                f"run {run['run']} goes on in the engine; stop it with `messages replays --stop {run['run']}`"
-            )
+            output().print(f"run {run.run} goes on in the engine; stop it with `messages replays --stop {run.run}`")
             return
     _report(run)
 
 
-def _in_bulk(data: Path, given: dict[str, Any], rate: float, *, sure: bool) -> None:
+def _in_bulk(data: Path, given: Mapping[str, object], rate: float, *, sure: bool) -> None:
     if not _shown(data, given, rate):
         return
     if not sure and not typer.confirm("replay them?"):
         return
-    watch(data, asked(data, "replays.start", given | {"rate": rate}))
+    watch(data, asked(data, StartReplay, **given, rate=rate))
 
 
-def _shown(data: Path, given: Mapping[str, Any], rate: float) -> list[int]:
+def _shown(data: Path, given: Mapping[str, object], rate: float) -> Sequence[int]:
     """Say what a bulk run would take up, and return the first of its entries."""
-    plan = asked(data, "replays.plan", given)
-    if plan["count"]:
+    plan = asked(data, PlanReplay, **given)
+    if plan.count:
         output().print("\n".join(_told(plan, rate, force=bool(given.get("force")))))
     else:
         output().print("no entries match")
-    first: list[int] = plan["entries"]
-    return first
+    return plan.entries
 
 
-def _told(plan: Mapping[str, Any], rate: float, *, force: bool) -> Iterator[str]:
-    events = ", ".join(f"{count} {event}" for event, count in list(plan["events"].items())[:SHOWN])
-    yield f"{plan['count']} entries, {plan['first']} to {plan['last']}: {events}"
-    yield f"in journal order, {rate:g} a second: about {plan['count'] / rate:.0f} seconds"
-    if plan["overtaken"]:
+def _told(plan: ReplayPlan, rate: float, *, force: bool) -> Iterator[str]:
+    events = ", ".join(f"{count} {event}" for event, count in list(plan.events.items())[:SHOWN])
+    yield f"{plan.count} entries, {plan.first} to {plan.last}: {events}"
+    yield f"in journal order, {rate:g} a second: about {plan.count / rate:.0f} seconds"
+    if plan.overtaken:
         end = "are delivered all the same (--force)" if force else "will be refused without --force"
-        yield f"{plan['overtaken']} were overtaken by newer data of their patients and {end}"
+        yield f"{plan.overtaken} were overtaken by newer data of their patients and {end}"
 
 
-def _rehearse(data: Path, entries: list[int], destination: str) -> None:
+def _rehearse(data: Path, entries: Sequence[int], destination: str) -> None:
     for entry in entries[:MOST_REHEARSED]:
-        given = {"entry": entry} | ({"destination": destination} if destination else {})
-        print_rehearsal(asked(data, "messages.rehearse", given))
+        print_rehearsal(asked(data, RehearseMessage, entry=entry, destination=destination))
     if len(entries) > MOST_REHEARSED:
         output().print("and more: name entries to see theirs")
     if entries:
         say_what_is_not_foreseen()
 
 
-def print_rehearsal(told: Mapping[str, Any]) -> None:
+def print_rehearsal(told: Rehearsal) -> None:
     """Print what a replay would do: each planned call, and what would differ."""
     console = output()
 
     def say(text: str, style: str = "") -> None:
         console.print(cell(text, style), soft_wrap=True)
 
-    say(f"Entry {told['entry']}", "bold")
-    for one in told["differences"]:
-        say(f"  edited {one['path']}: {_value(one['before'])} -> {_value(one['after'])}")
-    if told["refused"]:
-        say(f"  would be refused: {told['refused']['reason']}", NEGATIVE)
-        for finding in told["refused"]["findings"]:
+    say(f"Entry {told.entry}", "bold")
+    for one in told.differences:
+        say(f"  edited {one.path}: {_value(one.before)} -> {_value(one.after)}")
+    if told.refused:
+        say(f"  would be refused: {told.refused.reason}", NEGATIVE)
+        for finding in told.refused.findings:
             say(f"    {finding}")
-    for place in told["destinations"]:
-        late = ", but needs --force: something newer was applied" if place["overtaken"] else ""
-        say(f"  {place['destination']}: would be {place['verdict']} {place['reason']}{late}".rstrip())
-        for call in place["calls"]:
-            say(f"    {call['method']} {call['path']}{'' if call['changes'] else ' (preview)'}")
-        for one in place["differences"]:
-            say(f"      {one['resource']} {one['path']}: {_value(one['before'])} -> {_value(one['after'])}")
+    for place in told.destinations:
+        late = ", but needs --force: something newer was applied" if place.overtaken else ""
+        say(f"  {place.destination}: would be {place.verdict} {place.reason}{late}".rstrip())
+        for call in place.calls:
+            say(f"    {call.method} {call.path}{'' if call.changes else ' (preview)'}")
+        for change in place.differences:
+            say(f"      {change.resource} {change.path}: {_value(change.before)} -> {_value(change.after)}")
 
 
 def say_what_is_not_foreseen() -> None:
@@ -224,20 +223,20 @@ def say_what_is_not_foreseen() -> None:
     errors().print(NOT_FORESEEN, soft_wrap=True)
 
 
-def _value(value: Any) -> str:
+def _value(value: object) -> str:
     return "nothing" if value is None else value if isinstance(value, str) else orjson.dumps(value).decode()
 
 
-def _report(run: Mapping[str, Any]) -> None:
-    counts = ", ".join(f"{count} {how}" for how, count in run["counts"].items())
-    output().print(f"run {run['run']} {run['state']}: {run['position']} of {run['total']} processed: {counts}")
-    for one in run["refusals"][:SHOWN]:
-        output().print(cell(f"  {one['entry']}: {one['why']}"), soft_wrap=True)
-    if len(run["refusals"]) > SHOWN:
-        output().print(f"  and more: `messages replays --json` lists the first {len(run['refusals'])}")
+def _report(run: ReplayRun) -> None:
+    counts = ", ".join(f"{count} {how}" for how, count in run.counts.items())
+    output().print(f"run {run.run} {run.state}: {run.position} of {run.total} processed: {counts}")
+    for one in run.refusals[:SHOWN]:
+        output().print(cell(f"  {one.entry}: {one.why}"), soft_wrap=True)
+    if len(run.refusals) > SHOWN:
+        output().print(f"  and more: `messages replays --json` lists the first {len(run.refusals)}")
 
 
-def _row(run: Mapping[str, Any]) -> tuple[object, ...]:
-    counts = ", ".join(f"{count} {how}" for how, count in run["counts"].items())
-    started = run["started_at"][:19].replace("T", " ")
-    return run["run"], run["kind"], run["state"], run["by"], started, f"{run['position']} of {run['total']}", counts
+def _row(run: ReplayRun) -> tuple[object, ...]:
+    counts = ", ".join(f"{count} {how}" for how, count in run.counts.items())
+    started = run.started_at[:19].replace("T", " ")
+    return run.run, run.kind, run.state, run.by, started, f"{run.position} of {run.total}", counts

@@ -21,7 +21,7 @@ from engine.ops.audit.anchors import Anchors
 from engine.ops.audit.trail import Trail
 from engine.ops.background.indexing import indexed
 from engine.ops.background.watching import watching
-from engine.ops.operations.act import Acts
+from engine.ops.operations.runner import Operations
 from engine.ops.operations.table import ALL
 from engine.ops.socket.admin import serving
 from engine.ops.terminal.options import (
@@ -110,10 +110,10 @@ async def _serve(files: Files, where: Doorway, listening: socket.socket, stop: a
     loop.add_signal_handler(signal.SIGHUP, lambda: reloads.add(loop.create_task(_reload(engine, trail))))
     anchoring = Anchoring(engine.journal, Anchors.of(files.data), now)
     access = Access(engine.journal, Keys.of(files.data), now, totp_required=where.exposed)
-    acts = Acts(engine, ALL, trail)
+    operations = Operations(engine, ALL, trail)
     async with (
-        serving(files.data, os.getuid(), acts),
-        pages(engine, acts, access, where, listening),
+        serving(files.data, os.getuid(), operations),
+        pages(engine, operations, access, where, listening),
         watched(trail, anchoring),
         cared(engine.journal, engine.feeds, now),
         checked(engine),

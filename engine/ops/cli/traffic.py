@@ -15,7 +15,7 @@ from engine.hl7.message import Message, parse
 from engine.journal.read.reading import Reader
 from engine.mapping.authoring.case import channel_of
 from engine.ops.cli.authored import messages_in
-from engine.ops.views.searching import filters_of
+from engine.ops.operations.filters import SearchFilter
 
 PAGE: Final = 200
 
@@ -83,7 +83,7 @@ def samples(choice: Choice, channel: Channel) -> Iterator[Sample]:
 
 
 def _journaled(data: Path, choice: Choice, channel: Channel) -> Iterator[Sample]:
-    filters = filters_of(choice.filters)
+    filters = SearchFilter.parse(choice.filters).filters()
     left, before = choice.limit, None
     with Reader(data) as reader:
         while left > 0 and (rows := reader.list(filters, min(left, PAGE), before)):

@@ -1,17 +1,33 @@
 """`adt-engine users`: accounts and API tokens, through the running engine's admin socket."""
 
-from collections.abc import Mapping
 from datetime import datetime
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
-import orjson
 import typer
 
 from engine.ops.access.administration import OF_ACCOUNTS, OF_TOKENS
 from engine.ops.access.passwords import SHORTEST, SHORTEST_WITH_TOTP
 from engine.ops.cli.running import asked
+from engine.ops.operations.access import (
+    AccountView,
+    AddToken,
+    AddUser,
+    DisableUser,
+    EnableUser,
+    Invitation,
+    ListTokens,
+    ListUsers,
+    Named,
+    RemoveUser,
+    ResetPassword,
+    RevokeToken,
+    SetRole,
+    SetSecondFactor,
+    SetUp,
+    TokenView,
+)
 from engine.ops.terminal.options import DATA, Data, Json
-from engine.ops.terminal.table import NEGATIVE, POSITIVE, cell, errors, output, table
+from engine.ops.terminal.table import NEGATIVE, POSITIVE, cell, errors, output, say_json, table
 
 app = typer.Typer(help="Manage accounts and API tokens.", no_args_is_help=True)
 token_app = typer.Typer(help="API tokens: add, list, revoke.", no_args_is_help=True)
@@ -32,7 +48,7 @@ def setup(data: Data = DATA, as_json: Json = False) -> None:
 
     Example: adt-engine users setup --data /var/lib/adt-engine
     """
-    _invite(asked(data, "users.setup", {}), as_json)
+    _invite(asked(data, SetUp), as_json)
 
 
 @app.command()
@@ -41,7 +57,7 @@ def add(name: Name, role: Role, data: Data = DATA, as_json: Json = False) -> Non
 
     Example: adt-engine users add ann --role operator --data /var/lib/adt-engine
     """
-    _invite(asked(data, "users.add", {"name": name, "role": role}), as_json)
+    _invite(asked(data, AddUser, name=name, role=role), as_json)
 
 
 @app.command()
@@ -50,7 +66,7 @@ def password(name: Name, data: Data = DATA, as_json: Json = False) -> None:
 
     Example: adt-engine users password ann --data /var/lib/adt-engine
     """
-    _invite(asked(data, "users.password", {"name": name}), as_json)
+    _invite(asked(data, ResetPassword, name=name), as_json)
 
 
 @app.command(name="list")
@@ -59,9 +75,9 @@ def list_accounts(data: Data = DATA, as_json: Json = False) -> None:
 
     Example: adt-engine users list --data /var/lib/adt-engine
     """
-    rows = asked(data, "users.list", {})
+    rows = asked(data, ListUsers)
     if as_json:
-        _json(rows)
+        say_json(rows)
         return
     output().print(table(COLUMNS, (_account(row) for row in rows)))
     if not rows:
@@ -74,7 +90,7 @@ def role(name: Name, role: Annotated[str, typer.Argument(help="The new role.")],
 
     Example: adt-engine users role ann viewer-phi --data /var/lib/adt-engine
     """
-    _done(asked(data, "users.role", {"name": name, "role": role}), f"is {role} now")
+    _done(asked(data, SetRole, name=name, role=role), f"is {role} now")
 
 
 @app.command()
@@ -83,7 +99,7 @@ def disable(name: Name, data: Data = DATA) -> None:
 
     Example: adt-engine users disable ann --data /var/lib/adt-engine
     """
-    _done(asked(data, "users.disable", {"name": name}), "is disabled")
+    _done(asked(data, DisableUser, name=name), "is disabled")
 
 
 @app.command()
@@ -92,7 +108,7 @@ def enable(name: Name, data: Data = DATA) -> None:
 
     Example: adt-engine users enable ann --data /var/lib/adt-engine
     """
-    _done(asked(data, "users.enable", {"name": name}), "is enabled")
+    _done(asked(data, EnableUser, name=name), "is enabled")
 
 
 @app.command()
@@ -101,7 +117,7 @@ def remove(name: Name, data: Data = DATA) -> None:
 
     Example: adt-engine users remove ann --data /var/lib/adt-engine
     """
-    _done(asked(data, "users.remove", {"name": name}), "is removed")
+    _done(asked(data, RemoveUser, name=name), "is removed")
 
 
 @app.command()
@@ -117,7 +133,7 @@ def totp(
 
     Example: adt-engine users totp ann --reset --data /var/lib/adt-engine
     """
-    account = asked(data, "users.totp", {"name": name, "wanted": required, "reset": reset})
+    account = asked(data, SetSecondFactor, name=name, wanted=required, reset=reset)
     _done(account, f"{'must' if required else 'need not'} have a second factor")
 
 
@@ -135,12 +151,12 @@ def add_token(
     Example: adt-engine users token add ehr-north --role sender --channel riverbend-adt --data /var/lib/adt-engine
     """
     given = {"name": name, "role": role, "channels": channel or [], "days": days}
-    made = asked(data, "tokens.add", given)
+    made = asked(data, AddToken, **given)
     if as_json:
-        _json(made)
+        say_json(made)
         return
-    output().print(made["token"], soft_wrap=True, markup=False)
-    _aside(f"{made['name']}, {made['role']}, until {_moment(made['expires_at'])}: kept nowhere, write it down now")
+    output().print(made.token, soft_wrap=True, markup=False)
+    _aside(f"{made.name}, {made.role}, until {_moment(made.expires_at)}: kept nowhere, write it down now")
 
 
 @token_app.command(name="list")
@@ -149,9 +165,9 @@ def list_tokens(data: Data = DATA, as_json: Json = False) -> None:
 
     Example: adt-engine users token list --data /var/lib/adt-engine
     """
-    rows = asked(data, "tokens.list", {})
+    rows = asked(data, ListTokens)
     if as_json:
-        _json(rows)
+        say_json(rows)
         return
     output().print(table(TOKEN_COLUMNS, (_token(row) for row in rows)))
 
@@ -162,40 +178,40 @@ def revoke(name: Annotated[str, typer.Argument(help="The token's name.")], data:
 
     Example: adt-engine users token revoke ehr-north --data /var/lib/adt-engine
     """
-    _done(asked(data, "tokens.revoke", {"name": name}), "is revoked")
+    _done(asked(data, RevokeToken, name=name), "is revoked")
 
 
-def _invite(made: Mapping[str, Any], as_json: bool) -> None:
+def _invite(made: Invitation, as_json: bool) -> None:
     if as_json:
-        _json(made)
+        say_json(made)
         return
-    output().print(made["token"], soft_wrap=True, markup=False)
-    whose = made["name"] or "the first administrator"
-    until = f"{_moment(made['expires_at'])} UTC"
+    output().print(made.token, soft_wrap=True, markup=False)
+    whose = made.name or "the first administrator"
+    until = f"{_moment(made.expires_at)} UTC"
     _aside(
         f"for {whose}, good once until {until}: open /set-up of the engine's pages, give it there, and choose a "
         f"password of {SHORTEST} characters or more ({SHORTEST_WITH_TOTP} where one-time codes are asked for)"
     )
 
 
-def _account(row: Mapping[str, Any]) -> tuple[object, ...]:
-    state = row["state"] if row["password"] else f"{row['state']}, no password yet"
-    factor = "yes" if row["second_factor"] else "required" if row["second_factor_wanted"] else "no"
-    good = row["state"] == "active"
-    made = (_moment(row["made_at"]), row["made_by"])
-    return (row["name"], row["role"], cell(state, POSITIVE if good else NEGATIVE), factor, *made)
+def _account(row: AccountView) -> tuple[object, ...]:
+    state = row.state if row.password else f"{row.state}, no password yet"
+    factor = "yes" if row.second_factor else "required" if row.second_factor_wanted else "no"
+    good = row.state == "active"
+    made = (_moment(row.made_at), row.made_by)
+    return (row.name, row.role, cell(state, POSITIVE if good else NEGATIVE), factor, *made)
 
 
-def _token(row: Mapping[str, Any]) -> tuple[object, ...]:
-    expired = datetime.fromisoformat(row["expires_at"]) <= datetime.now().astimezone()
-    state = "revoked" if row["revoked_at"] else "expired" if expired else "in force"
-    channels = ", ".join(row["channels"]) or "all"
-    ends = (_moment(row["expires_at"]), _moment(row["used_at"]) if row["used_at"] else "–", row["made_by"])
-    return (row["name"], row["role"], channels, cell(state, POSITIVE if state == "in force" else NEGATIVE), *ends)
+def _token(row: TokenView) -> tuple[object, ...]:
+    expired = datetime.fromisoformat(row.expires_at) <= datetime.now().astimezone()
+    state = "revoked" if row.revoked_at else "expired" if expired else "in force"
+    channels = ", ".join(row.channels) or "all"
+    ends = (_moment(row.expires_at), _moment(row.used_at) if row.used_at else "–", row.made_by)
+    return (row.name, row.role, channels, cell(state, POSITIVE if state == "in force" else NEGATIVE), *ends)
 
 
-def _done(answer: Mapping[str, Any], what: str) -> None:
-    output().print(f"{answer['name']} {what}", markup=False)
+def _done(answer: Named, what: str) -> None:
+    output().print(f"{answer.name} {what}", markup=False)
 
 
 def _aside(text: str) -> None:
@@ -204,7 +220,3 @@ def _aside(text: str) -> None:
 
 def _moment(text: str) -> str:
     return text[:16].replace("T", " ")
-
-
-def _json(value: Any) -> None:
-    typer.echo(orjson.dumps(value, option=orjson.OPT_INDENT_2))

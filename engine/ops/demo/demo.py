@@ -5,6 +5,7 @@ import secrets
 import shutil
 import signal
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 from urllib.parse import urlencode
@@ -20,6 +21,7 @@ from engine.ops.cli.running import asked
 from engine.ops.demo.chart import Charts
 from engine.ops.demo.demo_days import Days, go_on, live, stream
 from engine.ops.demo.demo_feed import Told, feed
+from engine.ops.operations.access import AddUser
 from engine.ops.terminal.options import Json
 from engine.ops.terminal.table import NEGATIVE, POSITIVE, cell, errors, output, table
 
@@ -159,9 +161,9 @@ def _report_days(days: Days) -> None:
 async def _way_in(folder: Path, engine: Child) -> str:
     """Make an operator's account and return the link with which its password is chosen."""
     port = engine.heard("pages listening")["port"]
-    account = {"name": OPERATOR, "role": OPERATOR}
-    invited = await asyncio.to_thread(asked, folder / "engine", "users.add", account)
-    return f"http://127.0.0.1:{port}/set-up?{urlencode({'name': invited['name'], 'token': invited['token']})}"
+    invite = partial(asked, folder / "engine", AddUser, name=OPERATOR, role=OPERATOR)
+    invited = await asyncio.to_thread(invite)
+    return f"http://127.0.0.1:{port}/set-up?{urlencode({'name': invited.name, 'token': invited.token})}"
 
 
 async def _stay(folder: Path, service: Child, engine: Child, going: "asyncio.Future[None] | None") -> None:

@@ -2,12 +2,14 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
+from engine.ops.operations.messages import ListMessages, Stats
+from engine.ops.operations.operation import Operation
 from engine.ops.sender.answer import Answer
 from engine.ops.sender.line import send_stream
 from engine.ops.socket import admin
@@ -54,7 +56,7 @@ def stream() -> Iterator[Simulated]:
 async def live(data: Path, port: int, messages: Iterator[Simulated], count: int) -> Days:
     """Send so many messages, wait until all that can end has ended, and tell what came of them."""
     days = Days()
-    recorded_before = int((await _ask(data, "stats", {}))["last"])
+    recorded_before = int((await _ask(data, Stats, {}))["last"])
     sent: set[bytes] = set()
 
     def feed() -> Iterator[tuple[int, bytes]]:
@@ -95,12 +97,12 @@ async def _since(data: Path, after: int) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     before = 0
     while True:
-        page = await _ask(data, "messages.list", {"limit": PAGE, "before": before})
+        page = await _ask(data, ListMessages, {"limit": PAGE, "before": before})
         found += [row for row in page["entries"] if row["entry"] > after]
         before = page["before"]
         if not before or before <= after:
             return found
 
 
-async def _ask(data: Path, act: str, given: dict[str, Any]) -> Any:
-    return await asyncio.to_thread(admin.ask, data, act, given)
+async def _ask(data: Path, operation: type[Operation[Any]], given: Mapping[str, object]) -> Any:
+    return operation.to_json(await asyncio.to_thread(admin.ask, data, operation, given))

@@ -1,7 +1,7 @@
 """The demo's feed: samples sent one by one, each followed to its end and compared with what is expected of it."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -10,6 +10,8 @@ from engine.config.samples import Chart, Expectation, Sample, load_samples
 from engine.config.shipped import shipped
 from engine.ops.demo.chart import Charts
 from engine.ops.demo.facts import facts_of
+from engine.ops.operations.messages import ListMessages, ShowMessage, Stats
+from engine.ops.operations.operation import Operation
 from engine.ops.sender.answer import Ack, Answer
 from engine.ops.sender.line import send_messages
 from engine.ops.socket import admin
@@ -57,22 +59,22 @@ async def feed(data: Path, port: int, charts: Charts, watch: Callable[[Told], No
 
 
 async def _newest(data: Path) -> int:
-    return int((await _ask(data, "stats", {}))["last"])
+    return int((await _ask(data, Stats, {}))["last"])
 
 
 async def _ended(data: Path, after: int) -> list[dict[str, Any]]:
     """Return the entries recorded since, in full and in order, once all have ended."""
     async with asyncio.timeout(SETTLE_SECONDS):
         while True:
-            page = await _ask(data, "messages.list", {"limit": 20})
+            page = await _ask(data, ListMessages, {"limit": 20})
             rows = [row for row in page["entries"] if row["entry"] > after]
             if all(row["state"] in ENDS for row in rows):
-                return [await _ask(data, "messages.show", {"entry": row["entry"]}) for row in reversed(rows)]
+                return [await _ask(data, ShowMessage, {"entry": row["entry"]}) for row in reversed(rows)]
             await asyncio.sleep(0.02)
 
 
-async def _ask(data: Path, act: str, given: dict[str, Any]) -> Any:
-    return await asyncio.to_thread(admin.ask, data, act, given)
+async def _ask(data: Path, operation: type[Operation[Any]], given: Mapping[str, object]) -> Any:
+    return operation.to_json(await asyncio.to_thread(admin.ask, data, operation, given))
 
 
 async def _told(

@@ -1,55 +1,116 @@
-"""Acts on the audit trail: list, verify, anchor, and leave to export.
-
-    audit.list    {"actor", "act" (one, or `users.` for all below), "outcome", "entry", "patient", "since", "until",
-                  "before", "limit" (50)} -> [ROW], newest first
-    audit.verify  {} -> {"rows", "last", "hash", "anchors", "agreed", "anchored_to",
-                  "faults": [{"seq", "kind", "text"}]}
-    audit.anchor  {} -> {"seq", "at", "hash", "key", "signature"}
-    audit.export  the filters of the list, "format" -> {"upto"}: rows up to there may be read by whoever asked
-
-ROW: {"row", "at", "actor", "role", "via", "address", "act", "entry", "outcome", "reason", "detail": {}, "patients": [],
-"follows", "hash"}. A patient is found by `value` or `system|value`, and shown as a mark.
-"""
+"""Operations on the audit trail: list, verify, anchor, and leave to export."""
 
 import asyncio
 from dataclasses import asdict
-from typing import Any, Final
+from pathlib import Path
+from typing import Final
 
 from engine.errors import AdtEngineError
 from engine.journal.access import audit
+from engine.journal.access.audited import AuditFilter
+from engine.ops.access.actor import Actor
 from engine.ops.access.role import Permission
 from engine.ops.audit.anchors import Anchors
-from engine.ops.audit.auditing import listed, verified, wanted
-from engine.ops.operations.act import Act, Actor, Given
+from engine.ops.operations.fields import AboutEntry, Moment, Patient, Word
+from engine.ops.operations.filters import PageOf
+from engine.ops.operations.operation import Confirm, Operation, Reading, Request
+from engine.ops.views.answer import Answer, Count, Time
+from engine.ops.views.auditing import AuditRow, Proof, listed, marks_of, verified
 from engine.pipeline.engine import Engine, now
 
 
-async def _list(engine: Engine, _actor: Actor, given: Given) -> Any:
-    return await asyncio.to_thread(listed, engine.files.data, given)
+class TrailFilter(Request):
+    """Which rows. `act`: one, or all below it where it ends in a dot. `patient`: `value` or `system|value`."""
+
+    actor: Word = ""
+    act: Word = ""
+    outcome: Word = ""
+    patient: Patient = ""
+    since: Moment = None
+    until: Moment = None
+    entry: AboutEntry = 0
+
+    def chosen(self, folder: Path) -> AuditFilter:
+        """Return the filter; a patient is found by its marks, for which the folder's key is needed."""
+        return AuditFilter(
+            actor=self.actor,
+            act=self.act,
+            outcome=self.outcome,
+            entry=self.entry or None,
+            marks=marks_of(folder, self.patient),
+            since=self.since,
+            until=self.until,
+        )
 
 
-async def _verify(engine: Engine, _actor: Actor, _given: Given) -> Any:
-    return await asyncio.to_thread(verified, engine.files.data)
+class Anchor(Answer):
+    """What the trail ended with, and the signature over it."""
+
+    seq: Count
+    at: Time
+    hash: str
+    key: str
+    signature: str
 
 
-async def _anchor(engine: Engine, _actor: Actor, _given: Given) -> Any:
-    seq, hashed = await engine.journal.read(audit.head)
-    anchors = Anchors.of(engine.files.data)
-    try:
-        return asdict(await asyncio.to_thread(anchors.add, seq, hashed, now()))
-    except OSError as error:
-        raise AdtEngineError(f"the anchor cannot be written to {anchors.file} ({error.strerror})") from error
+class Leave(Answer):
+    """Rows up to there may be read by whoever asked."""
+
+    upto: Count
 
 
-async def _export(engine: Engine, _actor: Actor, given: Given) -> Any:
-    wanted(given, engine.files.data)
-    seq, _hashed = await engine.journal.read(audit.head)
-    return {"upto": seq}
+class ListTrail(TrailFilter, PageOf, Reading[list[AuditRow]]):
+    """List rows of the audit trail, newest first."""
+
+    name = "audit.list"
+    permission = Permission.AUDIT
+
+    def read(self, folder: Path) -> list[AuditRow]:
+        """Return the rows."""
+        return listed(folder, self.chosen(folder), self.limit, self.before)
 
 
-AUDIT: Final = (
-    Act("audit.list", Permission.AUDIT, _list),
-    Act("audit.verify", Permission.AUDIT, _verify),
-    Act("audit.anchor", Permission.AUDIT, _anchor),
-    Act("audit.export", Permission.AUDIT, _export),
-)
+class VerifyTrail(Reading[Proof]):
+    """Verify that nobody changed, took away, moved or cut off a row."""
+
+    name = "audit.verify"
+    permission = Permission.AUDIT
+
+    def read(self, folder: Path) -> Proof:
+        """Return what was found."""
+        return verified(folder)
+
+
+class AnchorTrail(Operation[Anchor]):
+    """Sign what the trail ends with, and add that to the anchors."""
+
+    name = "audit.anchor"
+    permission = Permission.AUDIT
+
+    async def run(self, engine: Engine, _actor: Actor) -> Anchor:
+        """Return the anchor; AdtEngineError where it cannot be written."""
+        seq, hashed = await engine.journal.read(audit.head)
+        anchors = Anchors.of(engine.files.data)
+        try:
+            return Anchor.model_validate(asdict(await asyncio.to_thread(anchors.add, seq, hashed, now())))
+        except OSError as error:
+            raise AdtEngineError(f"the anchor cannot be written to {anchors.file} ({error.strerror})") from error
+
+
+class ExportTrail(TrailFilter, Operation[Leave]):
+    """Ask for leave to export rows of the audit trail: that they were exported is a row itself."""
+
+    name = "audit.export"
+    permission = Permission.AUDIT
+    confirm = Confirm.STEP_UP
+
+    format: Word = ""
+
+    async def run(self, engine: Engine, _actor: Actor) -> Leave:
+        """Return up to where; UsageError for a patient that cannot be found."""
+        self.chosen(engine.files.data)
+        seq, _hashed = await engine.journal.read(audit.head)
+        return Leave(upto=seq)
+
+
+AUDIT: Final = (ListTrail, VerifyTrail, AnchorTrail, ExportTrail)

@@ -1,23 +1,49 @@
-"""Acts of care for the journal: a backup is announced, old entries are taken away now."""
+"""Operations of care for the journal: a backup is announced, old entries are taken away now."""
 
-from typing import Any, Final
+from typing import Final
 
+from engine.ops.access.actor import Actor
 from engine.ops.access.role import Permission
-from engine.ops.operations.act import Act, Actor, Given
+from engine.ops.operations.operation import Operation
+from engine.ops.views.answer import Answer, Count
 from engine.pipeline.care.care import prune_all
 from engine.pipeline.engine import Engine, now
 
 
-async def _backup(engine: Engine, _actor: Actor, _given: Given) -> Any:
+class BackupFolder(Answer):
+    """The folder whose journal is backed up."""
+
+    data: str
+
+
+class Pruned(Answer):
+    """How many bodies and how many whole entries were taken away."""
+
+    bodies: Count
+    entries: Count
+
+
+class AnnounceBackup(Operation[BackupFolder]):
     """Say that a backup is being made: whoever makes it reads the file itself, this is its line in the audit."""
-    return {"data": str(engine.files.data)}
+
+    name = "journal.backup"
+    permission = Permission.CARE
+
+    async def run(self, engine: Engine, _actor: Actor) -> BackupFolder:
+        """Return the data folder."""
+        return BackupFolder(data=str(engine.files.data))
 
 
-async def _prune(engine: Engine, _actor: Actor, _given: Given) -> Any:
-    return await prune_all(engine.journal, {name: feed.channel for name, feed in engine.feeds.items()}, now())
+class PruneJournal(Operation[Pruned]):
+    """Take away what is older than the channels' retention keeps."""
+
+    name = "journal.prune"
+    permission = Permission.CARE
+
+    async def run(self, engine: Engine, _actor: Actor) -> Pruned:
+        """Return how much left."""
+        channels = {name: feed.channel for name, feed in engine.feeds.items()}
+        return Pruned.model_validate(await prune_all(engine.journal, channels, now()))
 
 
-CARE: Final = (
-    Act("journal.backup", Permission.CARE, _backup),
-    Act("journal.prune", Permission.CARE, _prune),
-)
+CARE: Final = (AnnounceBackup, PruneJournal)

@@ -1,64 +1,196 @@
-"""Acts on channels: what runs and its counters; start, stop, drain; reload.
-
-    channels.list         METADATA  {} -> [CHANNEL], by name
-    channels.start        CHANNELS  {"channel"} -> CHANNEL       listens again
-    channels.stop         CHANNELS  {"channel"} -> CHANNEL       answers what is in flight, then takes nothing
-    channels.drain        CHANNELS  {"channel"} -> CHANNEL       the same; `unfinished` says what is left to deliver
-    channels.allow-merge  CHANNELS  {"channel"} -> CHANNEL       merges that went past `merge_limit` go on
-    reload                CHANNELS  {} -> {"changed": [names]}
-
-CHANNEL: {"channel", "state": "listening" | "stopped" | "closed", "since", "by", "mode", "address", "port", "http",
-"connections", "messages", "refused", "duplicates", "last_received_at", "merges_held": {"source", "since"} or null,
-"mapping", "contact", "destinations": [names]}, after an act on it also "unfinished". Counters are of this start of the
-engine; `since` and `by` tell of the stop. `closed`: it should listen, and does not.
-"""
+"""Operations on channels: what runs and its counters; start, stop, drain; reload."""
 
 import asyncio
-from datetime import datetime
-from typing import Any, Final
+from typing import Final, Literal
 
 from engine import telemetry
 from engine.errors import ConfigurationError, UsageError
 from engine.journal.read.backlog import left_of_channel
+from engine.ops.access.actor import Actor
 from engine.ops.access.role import Permission
-from engine.ops.operations.act import Act, Actor, Given
+from engine.ops.operations.fields import Word
+from engine.ops.operations.operation import Operation, Request
+from engine.ops.views.answer import Answer, Count, Time, moment_text, time_of
 from engine.pipeline.engine import Engine
 from engine.pipeline.inbound.counters import Counters
 
 
-async def _alive(engine: Engine, _actor: Actor, _given: Given) -> Any:
-    return {
-        "channels": {
-            name: {"address": door.host, "port": door.port, "connections": door.connections}
-            for name, door in engine.listeners.open.items()
-        },
-        "destinations": {name: str(dispatch.pace.breaker.gate) for name, dispatch in engine.dispatches.items()},
-    }
+class MergesHeld(Answer, facts=True):
+    """Which source went past the channel's `merge_limit`, and since when."""
+
+    source: str
+    since: Time
 
 
-async def _list(engine: Engine, _actor: Actor, _given: Given) -> Any:
-    return [shown(engine, name) for name in sorted(engine.feeds)]
+class ChannelView(Answer, facts=True):
+    """A channel. Counters are of this start of the engine; `since` and `by` tell of the stop.
+
+    `closed`: it should listen, and does not.
+    """
+
+    channel: str
+    state: Literal["listening", "stopped", "closed"]
+    since: Time | None
+    by: str
+    mode: str
+    address: str
+    port: Count
+    http: str
+    connections: Count
+    messages: Count
+    refused: Count
+    duplicates: Count
+    last_received_at: Time | None
+    merges_held: MergesHeld | None
+    mapping: str
+    contact: str
+    destinations: tuple[str, ...]
 
 
-async def _start(engine: Engine, _actor: Actor, given: Given) -> Any:
-    name = _named(engine, given)
-    await engine.listeners.start(engine.feeds[name].channel)
-    return shown(engine, name)
+class DrainedChannel(ChannelView):
+    """A channel that was stopped, and how many of its entries are left to deliver."""
+
+    unfinished: Count
 
 
-async def _stop(engine: Engine, actor: Actor, given: Given) -> Any:
-    name = _named(engine, given)
-    await _stopped(engine, name, actor)
-    return shown(engine, name)
+class Listening(Answer, facts=True):
+    """Where a channel listens, and how many are connected."""
+
+    address: str
+    port: Count
+    connections: Count
 
 
-async def _drain(engine: Engine, actor: Actor, given: Given) -> Any:
-    """Stop a channel and say what is left; asked again, it only says that."""
-    name = _named(engine, given)
-    if name not in engine.listeners.stopped:
+class Alive(Answer, facts=True):
+    """What runs: channels that listen, and the gate of each destination."""
+
+    channels: dict[str, Listening]
+    destinations: dict[str, str]
+
+
+class Reloaded(Answer):
+    """What changed."""
+
+    changed: tuple[str, ...]
+
+
+class OfChannel(Request):
+    """A channel by its name."""
+
+    channel: Word = ""
+
+    def found(self, engine: Engine) -> str:
+        """Return the channel's name; UsageError where there is no such channel."""
+        if self.channel not in engine.feeds:
+            raise UsageError(f"there is no channel {self.channel or None!r}: `channels list` names them")
+        return self.channel
+
+
+class ShowAlive(Operation[Alive]):
+    """Say what runs."""
+
+    name = "alive"
+    permission = Permission.METADATA
+
+    async def run(self, engine: Engine, _actor: Actor) -> Alive:
+        """Return channels and destinations."""
+        doors = engine.listeners.open.items()
+        return Alive(
+            channels={
+                name: Listening(address=door.host, port=door.port, connections=door.connections) for name, door in doors
+            },
+            destinations={name: str(dispatch.pace.breaker.gate) for name, dispatch in engine.dispatches.items()},
+        )
+
+
+class ListChannels(Operation[list[ChannelView]]):
+    """List channels with their counters, by name."""
+
+    name = "channels.list"
+    permission = Permission.METADATA
+
+    async def run(self, engine: Engine, _actor: Actor) -> list[ChannelView]:
+        """Return all channels."""
+        return [shown(engine, name) for name in sorted(engine.feeds)]
+
+
+class StartChannel(OfChannel, Operation[ChannelView]):
+    """Let a channel that was stopped listen again."""
+
+    name = "channels.start"
+    permission = Permission.CHANNELS
+
+    async def run(self, engine: Engine, _actor: Actor) -> ChannelView:
+        """Return the channel."""
+        name = self.found(engine)
+        await engine.listeners.start(engine.feeds[name].channel)
+        return shown(engine, name)
+
+
+class StopChannel(OfChannel, Operation[ChannelView]):
+    """Stop a channel: what is in flight is answered, then nothing is taken."""
+
+    name = "channels.stop"
+    permission = Permission.CHANNELS
+
+    async def run(self, engine: Engine, actor: Actor) -> ChannelView:
+        """Return the channel."""
+        name = self.found(engine)
         await _stopped(engine, name, actor)
-    left = await asyncio.to_thread(left_of_channel, engine.files.data, name, tuple(engine.dispatches))
-    return shown(engine, name) | {"unfinished": left}
+        return shown(engine, name)
+
+
+class DrainChannel(OfChannel, Operation[DrainedChannel]):
+    """Stop a channel and say what is left to deliver; asked again, it only says that."""
+
+    name = "channels.drain"
+    permission = Permission.CHANNELS
+
+    async def run(self, engine: Engine, actor: Actor) -> DrainedChannel:
+        """Return the channel."""
+        name = self.found(engine)
+        if name not in engine.listeners.stopped:
+            await _stopped(engine, name, actor)
+        left = await asyncio.to_thread(left_of_channel, engine.files.data, name, tuple(engine.dispatches))
+        return DrainedChannel(**dict(shown(engine, name)), unfinished=left)
+
+
+class AllowMerge(OfChannel, Operation[ChannelView]):
+    """Let merges go on that went past the channel's `merge_limit`."""
+
+    name = "channels.allow-merge"
+    permission = Permission.CHANNELS
+
+    async def run(self, engine: Engine, _actor: Actor) -> ChannelView:
+        """Return the channel."""
+        name = self.found(engine)
+        await engine.merges.let(name)
+        return shown(engine, name)
+
+
+class Reload(Operation[Reloaded]):
+    """Read channel and mapping files again; what changed is in force, or nothing is where a file has a problem."""
+
+    name = "reload"
+    permission = Permission.CHANNELS
+
+    async def run(self, engine: Engine, _actor: Actor) -> Reloaded:
+        """Return what changed; UsageError with every problem."""
+        try:
+            return Reloaded(changed=tuple(await engine.reload()))
+        except ConfigurationError as error:
+            raise UsageError(f"nothing was changed:\n{error}") from error
+
+
+class ShowMetrics(Operation[str]):
+    """Show the metrics in the text format of Prometheus."""
+
+    name = "metrics"
+    permission = Permission.METADATA
+
+    async def run(self, _engine: Engine, _actor: Actor) -> str:
+        """Return the text."""
+        return telemetry.metrics_text()
 
 
 async def _stopped(engine: Engine, name: str, actor: Actor) -> None:
@@ -68,25 +200,8 @@ async def _stopped(engine: Engine, name: str, actor: Actor) -> None:
     await engine.listeners.stop(name, engine.now(), actor.name, patience)
 
 
-async def _allow_merge(engine: Engine, _actor: Actor, given: Given) -> Any:
-    name = _named(engine, given)
-    await engine.merges.let(name)
-    return shown(engine, name)
-
-
-async def _reload(engine: Engine, _actor: Actor, _given: Given) -> Any:
-    try:
-        return {"changed": await engine.reload()}
-    except ConfigurationError as error:
-        raise UsageError(f"nothing was changed:\n{error}") from error
-
-
-async def _metrics(_engine: Engine, _actor: Actor, _given: Given) -> Any:
-    return telemetry.metrics_text()
-
-
-def shown(engine: Engine, name: str) -> dict[str, Any]:
-    """Return one channel of a running engine as plain values."""
+def shown(engine: Engine, name: str) -> ChannelView:
+    """Return one channel of a running engine."""
     channel = engine.feeds[name].channel
     door, stopped, held = (
         engine.listeners.open.get(name),
@@ -94,46 +209,27 @@ def shown(engine: Engine, name: str) -> dict[str, Any]:
         engine.merges.held.get(name),
     )
     counters = engine.counters.get(name) or Counters()
-    return {
-        "channel": name,
-        "state": "stopped" if stopped else "listening" if name in engine.listeners.intakes else "closed",
-        "since": time_of(stopped.since if stopped else None),
-        "by": stopped.by if stopped else "",
-        "mode": str(channel.mode),
-        "address": door.host if door else "",
-        "port": door.port if door else 0,
-        "http": channel.listen.http.path if channel.listen.http else "",
-        "connections": door.connections if door else 0,
-        "messages": counters.messages,
-        "refused": counters.refused,
-        "duplicates": counters.duplicates,
-        "last_received_at": time_of(counters.last_at),
-        "merges_held": {"source": held.source, "since": time_of(held.since)} if held else None,
-        "mapping": channel.mapping,
-        "contact": channel.contact,
-        "destinations": [destination.name for destination in channel.destinations],
-    }
-
-
-def time_of(moment: datetime | None) -> str | None:
-    """Return a moment as pages and --json show it."""
-    return moment.isoformat(timespec="milliseconds") if moment else None
-
-
-def _named(engine: Engine, given: Given) -> str:
-    name = given.get("channel")
-    if not isinstance(name, str) or name not in engine.feeds:
-        raise UsageError(f"there is no channel {name!r}: `channels list` names them")
-    return name
+    return ChannelView(
+        channel=name,
+        state="stopped" if stopped else "listening" if name in engine.listeners.intakes else "closed",
+        since=time_of(stopped.since if stopped else None),
+        by=stopped.by if stopped else "",
+        mode=channel.mode,
+        address=door.host if door else "",
+        port=door.port if door else 0,
+        http=channel.listen.http.path if channel.listen.http else "",
+        connections=door.connections if door else 0,
+        messages=counters.messages,
+        refused=counters.refused,
+        duplicates=counters.duplicates,
+        last_received_at=time_of(counters.last_at),
+        merges_held=MergesHeld(source=held.source, since=moment_text(held.since)) if held else None,
+        mapping=channel.mapping,
+        contact=channel.contact,
+        destinations=tuple(destination.name for destination in channel.destinations),
+    )
 
 
 CHANNELS: Final = (
-    Act("alive", Permission.METADATA, _alive),
-    Act("channels.list", Permission.METADATA, _list),
-    Act("channels.start", Permission.CHANNELS, _start),
-    Act("channels.stop", Permission.CHANNELS, _stop),
-    Act("channels.drain", Permission.CHANNELS, _drain),
-    Act("channels.allow-merge", Permission.CHANNELS, _allow_merge),
-    Act("reload", Permission.CHANNELS, _reload),
-    Act("metrics", Permission.METADATA, _metrics),
-)
+    ShowAlive, ListChannels, StartChannel, StopChannel, DrainChannel, AllowMerge, Reload, ShowMetrics,
+)  # fmt: skip

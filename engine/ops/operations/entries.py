@@ -1,41 +1,19 @@
-"""Acts on single entries: replay, release, retry, discard; rehearse, edit, and resolve who a patient is.
+"""Operations on single entries: replay, release, retry, discard; dry run, edit, and resolve who a patient is."""
 
-    messages.replay    {"entry", "force", "destination"} -> {"destinations": 1}; a refused one is judged anew
-    messages.release   {"entry", "force"} -> {"destinations": 1}
-    messages.retry     {"entry"} -> {"destinations": 1}: what waits for its next try, or is held, is tried now
-    messages.discard   {"entry", "reason"} -> {"runnable": 1}
-    messages.rehearse  {"entry", "destination", and "message" or "set" as of edit} -> REHEARSAL: what a replay would do
-                       at the server now; nothing is written anywhere
-    messages.edit      {"entry", "message": whole text | "set": {"PID-5.1": "Quintero"}, "discard_original": false,
-                       "reason", "force"} -> {"entry": the new one, "parent", "state", "differences": [EDIT],
-                       "original": "held" | "waiting" | ..., "next_step": text or ""}
-    messages.matches   {"entry", "destination"} -> {"entry", "destination", "reason", "identities": ["system|value"],
-                       "matches": [{"patient": id, "active", "merged", "name", "birthDate", "gender",
-                       "identifiers": ["system|value"], "carries": ["system|value"]}], "next_step": text, or "" where a
-                       person must choose}
-    messages.resolve   {"entry", "destination", "patient": id} -> {"destinations": 1}: chosen, then released
+from typing import Final
 
-All need OPERATE. `destination` may be left out where there is only one that it can mean.
-
-REHEARSAL: {"entry", "differences": [EDIT] (of an edit), "refused": {"reason", "findings": [text]} | null,
-"destinations": [{"destination", "overtaken": false, "verdict": "delivered" | "held" | "rejected" | "retry", "reason",
-"notes": [codes],
-"calls": [{"method", "path", "headers": {...}, "body": JSON | null, "changes": true}],
-"differences": [{"resource": "Patient/1", "path": "name[0].family", "before": JSON | null, "after": JSON | null}]}]}.
-A resource that the plan would create is called `Patient/new-1`. `changes` is false for a preview.
-EDIT: {"path": "PID-5.1", "before": text | null, "after": text | null}.
-"""
-
-from typing import Any, Final
+from pydantic import Field
 
 from engine.deliver.patient.question import Question
 from engine.errors import EditError, UsageError
 from engine.fhir.patient import carries, current_numbers, person, replaced_by
-from engine.hl7.edit import FieldChange
 from engine.journal.entry import UNFINISHED
+from engine.ops.access.actor import Actor
 from engine.ops.access.role import Permission
-from engine.ops.operations.act import Act, Actor, Given
-from engine.ops.request import entry_in, text_in
+from engine.ops.operations.fields import Changes, EntryNumber, Force, Patient, Reason, Verbatim, Word
+from engine.ops.operations.operation import Confirm, Operation, Request
+from engine.ops.views.answer import Answer, Count, Json
+from engine.ops.views.entry import Difference
 from engine.pipeline.engine import Engine
 from engine.pipeline.outbound.shadow import to_json
 from engine.pipeline.repair import choosing, editing
@@ -50,137 +28,309 @@ SETTLED: Final = (
 )
 
 
-async def _replay(engine: Engine, actor: Actor, given: Given) -> Any:
-    force, destination = bool(given.get("force")), text_in(given, "destination")
-    return {
-        "destinations": await engine.entry_operations.replay(entry_in(given), destination, force=force, by=actor.name)
-    }
+class OfEntry(Request):
+    """An entry by its number."""
+
+    entry: EntryNumber
 
 
-async def _release(engine: Engine, actor: Actor, given: Given) -> Any:
-    force = bool(given.get("force"))
-    return {"destinations": await engine.entry_operations.release(entry_in(given), force=force, by=actor.name)}
+class Edited(OfEntry):
+    """An edit of an entry: the whole message, or parts to set: `{"PID-5.1": "Quintero"}`."""
+
+    message: Verbatim = ""
+    set: Changes = Field(default_factory=dict)
+
+    async def bytes(self, engine: Engine) -> bytes:
+        """Return the bytes of the edited message; UsageError where it says nothing or nonsense."""
+        if bool(self.message) == bool(self.set):
+            raise UsageError("give the whole message, or the parts to set: --file FILE, or --set PID-5.1=TEXT")
+        view = await engine.entry_operations.entry(self.entry)
+        try:
+            return editing.bytes_of(view, engine.entry_operations.feed(view.row.channel), self.message, self.set)
+        except EditError as error:
+            raise UsageError(str(error)) from error
 
 
-async def _retry(engine: Engine, actor: Actor, given: Given) -> Any:
-    return {"destinations": await engine.entry_operations.retry(entry_in(given), by=actor.name)}
+class Destinations(Answer):
+    """At how many destinations it is done."""
+
+    destinations: Count
 
 
-async def _discard(engine: Engine, actor: Actor, given: Given) -> Any:
-    count = await engine.journal.discard(entry_in(given), _reason_in(given, "the entry is discarded"), actor.name)
-    engine.wake(tuple(engine.dispatches))
-    return {"runnable": count}
+class Runnable(Answer):
+    """How many deliveries behind it may run now."""
+
+    runnable: Count
 
 
-async def _rehearse(engine: Engine, _actor: Actor, given: Given) -> Any:
-    seq = entry_in(given)
-    raw = await _edited_in(engine, given) if "message" in given or "set" in given else None
-    return rehearsed(seq, await dry_run(engine.entry_operations, seq, text_in(given, "destination"), raw))
+class Refused(Answer):
+    """Why the door would refuse a message."""
+
+    reason: str
+    findings: tuple[str, ...]
 
 
-async def _edit(engine: Engine, actor: Actor, given: Given) -> Any:
-    seq, force = entry_in(given), bool(given.get("force"))
-    discard = _reason_in(given, "the original is discarded") if given.get("discard_original") else ""
-    raw = await _edited_in(engine, given)
-    made = await editing.edit(engine.entry_operations, seq, raw, by=actor.name, force=force, discard=discard)
-    return {
-        "entry": made.seq,
-        "parent": seq,
-        "state": str(made.state),
-        "differences": [_change(one) for one in made.changes],
-        "original": str(made.original),
-        "next_step": NEXT_STEP if made.original in UNFINISHED else "",
-    }
+class CallView(Answer):
+    """A call that would be made; `changes` is false for a preview."""
+
+    method: str
+    path: str
+    headers: dict[str, str]
+    body: Json
+    changes: bool
 
 
-async def _matches(engine: Engine, _actor: Actor, given: Given) -> Any:
-    seq = entry_in(given)
-    asked = await choosing.ask(engine.entry_operations, seq, text_in(given, "destination"))
-    return {
-        "entry": seq,
-        "destination": asked.destination,
-        "reason": asked.reason,
-        "identities": ["|".join(one) for one in asked.question.identities],
-        "matches": _shown(asked.question),
-        "next_step": SETTLED[asked.question.left].format(seq=seq) if asked.settled else "",
-    }
+class ResourceDifference(Answer):
+    """What would differ at the server; a resource that would be created is called `Patient/new-1`."""
+
+    resource: str
+    path: str
+    before: Json
+    after: Json
 
 
-async def _resolve(engine: Engine, actor: Actor, given: Given) -> Any:
-    named = text_in(given, "patient")
-    if not named:
-        raise UsageError("name the Patient that it is, by its id at the server: --patient ID")
-    seq, destination = entry_in(given), text_in(given, "destination")
-    return {"destinations": await choosing.resolve(engine.entry_operations, seq, destination, named, by=actor.name)}
+class DestinationRehearsal(Answer):
+    """What would become of it at one destination."""
+
+    destination: str
+    overtaken: bool
+    verdict: str
+    reason: str
+    notes: tuple[str, ...]
+    calls: tuple[CallView, ...]
+    differences: tuple[ResourceDifference, ...]
 
 
-def rehearsed(seq: int, found: EntryDryRun) -> dict[str, Any]:
-    """Return a rehearsal as the REHEARSAL of this module."""
-    findings = [f"{one.code.value} {one.reason} {' '.join(one.locations)}".rstrip() for one in found.findings]
-    return {
-        "entry": seq,
-        "differences": [_change(one) for one in found.changes],
-        "refused": {"reason": found.reason, "findings": findings} if found.reason or findings else None,
-        "destinations": [
-            {"destination": name, "overtaken": name in found.overtaken, **to_json(one)}
+class Rehearsal(Answer):
+    """What a replay would do at the server now; `differences` are those of an edit."""
+
+    entry: Count
+    differences: tuple[Difference, ...]
+    refused: Refused | None
+    destinations: tuple[DestinationRehearsal, ...]
+
+
+class EditedEntry(Answer):
+    """The new entry, and where the one that was edited stands."""
+
+    entry: Count
+    parent: Count
+    state: str
+    differences: tuple[Difference, ...]
+    original: str
+    next_step: str
+
+
+class Match(Answer):
+    """A record of the server that may be meant; `carries` are those of the entry's identities that it has."""
+
+    patient: str
+    active: bool
+    merged: bool
+    name: str
+    birthDate: str | None  # noqa: N815 - as FHIR calls it
+    gender: str | None
+    identifiers: tuple[str, ...]
+    carries: tuple[str, ...]
+
+
+class Matches(Answer):
+    """The records to choose from; `next_step` is empty where a person must choose."""
+
+    entry: Count
+    destination: str
+    reason: str
+    identities: tuple[str, ...]
+    matches: tuple[Match, ...]
+    next_step: str
+
+
+class ReplayMessage(OfEntry, Operation[Destinations]):
+    """Deliver an entry again, in its old place among its patient's messages; a refused one is judged anew."""
+
+    name = "messages.replay"
+    permission = Permission.OPERATE
+
+    force: Force = False
+    destination: Word = ""
+
+    async def run(self, engine: Engine, actor: Actor) -> Destinations:
+        """Return at how many destinations."""
+        count = await engine.entry_operations.replay(self.entry, self.destination, force=self.force, by=actor.name)
+        return Destinations(destinations=count)
+
+
+class ReleaseMessage(OfEntry, Operation[Destinations]):
+    """Let an entry that is held be tried again."""
+
+    name = "messages.release"
+    permission = Permission.OPERATE
+
+    force: Force = False
+    reason: Reason = ""
+
+    async def run(self, engine: Engine, actor: Actor) -> Destinations:
+        """Return at how many destinations."""
+        return Destinations(
+            destinations=await engine.entry_operations.release(self.entry, force=self.force, by=actor.name)
+        )
+
+
+class RetryMessage(OfEntry, Operation[Destinations]):
+    """Try an entry now that waits for its next try, or that is held."""
+
+    name = "messages.retry"
+    permission = Permission.OPERATE
+
+    async def run(self, engine: Engine, actor: Actor) -> Destinations:
+        """Return at how many destinations."""
+        return Destinations(destinations=await engine.entry_operations.retry(self.entry, by=actor.name))
+
+
+class DiscardMessage(OfEntry, Operation[Runnable]):
+    """Discard an entry for good, with a reason; what waited behind it goes on."""
+
+    name = "messages.discard"
+    permission = Permission.OPERATE
+    confirm = Confirm.STEP_UP
+
+    reason: Reason = ""
+
+    async def run(self, engine: Engine, actor: Actor) -> Runnable:
+        """Return how much may run now; UsageError without a reason."""
+        _check_reason(self.reason, "the entry is discarded")
+        count = await engine.journal.discard(self.entry, self.reason, actor.name)
+        engine.wake(tuple(engine.dispatches))
+        return Runnable(runnable=count)
+
+
+class RehearseMessage(Edited, Operation[Rehearsal]):
+    """Dry run: show what a replay, or an edit, would do at the server now; nothing is written anywhere."""
+
+    name = "messages.rehearse"
+    permission = Permission.OPERATE
+
+    destination: Word = ""
+
+    async def run(self, engine: Engine, _actor: Actor) -> Rehearsal:
+        """Return what would be done."""
+        raw = await self.bytes(engine) if self.model_fields_set & {"message", "set"} else None
+        return rehearsed(self.entry, await dry_run(engine.entry_operations, self.entry, self.destination, raw))
+
+
+class EditMessage(Edited, Operation[EditedEntry]):
+    """Deliver an entry's message in another form: a new entry, judged as if it came in; the original stays."""
+
+    name = "messages.edit"
+    permission = Permission.OPERATE
+
+    discard_original: Force = False
+    reason: Reason = ""
+    force: Force = False
+
+    async def run(self, engine: Engine, actor: Actor) -> EditedEntry:
+        """Return the new entry; UsageError where the original is to be discarded without a reason."""
+        if self.discard_original:
+            _check_reason(self.reason, "the original is discarded")
+        raw = await self.bytes(engine)
+        discard = self.reason if self.discard_original else ""
+        made = await editing.edit(
+            engine.entry_operations, self.entry, raw, by=actor.name, force=self.force, discard=discard
+        )
+        return EditedEntry(
+            entry=made.seq,
+            parent=self.entry,
+            state=made.state,
+            differences=tuple(Difference.model_validate(one._asdict()) for one in made.changes),
+            original=made.original,
+            next_step=NEXT_STEP if made.original in UNFINISHED else "",
+        )
+
+
+class ListMatches(OfEntry, Operation[Matches]):
+    """List the records of the server that an entry's ambiguous patient may be."""
+
+    name = "messages.matches"
+    permission = Permission.OPERATE
+
+    destination: Word = ""
+
+    async def run(self, engine: Engine, _actor: Actor) -> Matches:
+        """Return the records."""
+        asked = await choosing.ask(engine.entry_operations, self.entry, self.destination)
+        return Matches(
+            entry=self.entry,
+            destination=asked.destination,
+            reason=asked.reason,
+            identities=tuple("|".join(one) for one in asked.question.identities),
+            matches=_matches(asked.question),
+            next_step=SETTLED[asked.question.left].format(seq=self.entry) if asked.settled else "",
+        )
+
+
+class ResolvePatient(OfEntry, Operation[Destinations]):
+    """Say which record an entry's patient is, and release the entry; nothing is merged."""
+
+    name = "messages.resolve"
+    permission = Permission.OPERATE
+    confirm = Confirm.STEP_UP
+
+    destination: Word = ""
+    patient: Patient = ""
+
+    async def run(self, engine: Engine, actor: Actor) -> Destinations:
+        """Return at how many destinations; UsageError where no patient is named."""
+        if not self.patient:
+            raise UsageError("name the Patient that it is, by its id at the server: --patient ID")
+        count = await choosing.resolve(
+            engine.entry_operations, self.entry, self.destination, self.patient, by=actor.name
+        )
+        return Destinations(destinations=count)
+
+
+def rehearsed(seq: int, found: EntryDryRun) -> Rehearsal:
+    """Return a dry run as it is shown."""
+    findings = tuple(f"{one.code.value} {one.reason} {' '.join(one.locations)}".rstrip() for one in found.findings)
+    return Rehearsal(
+        entry=seq,
+        differences=tuple(Difference.model_validate(one._asdict()) for one in found.changes),
+        refused=Refused(reason=found.reason, findings=findings) if found.reason or findings else None,
+        destinations=tuple(
+            DestinationRehearsal.model_validate(
+                {"destination": name, "overtaken": name in found.overtaken, **to_json(one)}
+            )
             for name, one in found.by_destination.items()
-        ],
-    }
+        ),
+    )
 
 
-async def _edited_in(engine: Engine, given: Given) -> bytes:
-    """Return the bytes that a request edits an entry to; UsageError where it says nothing or nonsense."""
-    message, changes = text_in(given, "message"), given.get("set") or {}
-    if not isinstance(changes, dict) or not all(isinstance(one, str) for one in changes.values()):
-        raise UsageError('`set` must be of the form {"PID-5.1": "text"}')
-    if bool(message) == bool(changes):
-        raise UsageError("give the whole message, or the parts to set: --file FILE, or --set PID-5.1=TEXT")
-    view = await engine.entry_operations.entry(entry_in(given))
-    try:
-        return editing.bytes_of(view, engine.entry_operations.feed(view.row.channel), message, changes)
-    except EditError as error:
-        raise UsageError(str(error)) from error
-
-
-def _reason_in(given: Given, what: str) -> str:
-    reason = given.get("reason")
-    if not isinstance(reason, str) or not reason.strip():
+def _check_reason(reason: str, what: str) -> None:
+    if not reason.strip():
         raise UsageError(f"say why {what}: --reason TEXT")
     if len(reason) > MOST_REASON:
         raise UsageError(f"say in {MOST_REASON} characters why {what}: --reason TEXT")
-    return reason
 
 
-def _change(one: FieldChange) -> dict[str, Any]:
-    return {"path": one.path, "before": one.before, "after": one.after}
-
-
-def _shown(question: Question) -> list[dict[str, Any]]:
+def _matches(question: Question) -> tuple[Match, ...]:
     found = []
     for one in question.matches:
         who = person(one.body)
         found.append(
-            {
-                "patient": one.logical_id,
-                "active": one.body.get("active") is not False,
-                "merged": bool(replaced_by(one.body)),
-                "name": f"{who.family}, {who.given}".strip(", "),
-                "birthDate": who.birth_date,
-                "gender": who.gender,
-                "identifiers": ["|".join(number) for number in current_numbers(one.body)],
-                "carries": ["|".join(number) for number in question.identities if carries(one.body, number)],
-            }
+            Match(
+                patient=one.logical_id,
+                active=one.body.get("active") is not False,
+                merged=bool(replaced_by(one.body)),
+                name=f"{who.family}, {who.given}".strip(", "),
+                birthDate=who.birth_date,
+                gender=who.gender,
+                identifiers=tuple("|".join(number) for number in current_numbers(one.body)),
+                carries=tuple("|".join(number) for number in question.identities if carries(one.body, number)),
+            )
         )
-    return found
+    return tuple(found)
 
 
 ENTRIES: Final = (
-    Act("messages.replay", Permission.OPERATE, _replay),
-    Act("messages.release", Permission.OPERATE, _release),
-    Act("messages.retry", Permission.OPERATE, _retry),
-    Act("messages.discard", Permission.OPERATE, _discard),
-    Act("messages.rehearse", Permission.OPERATE, _rehearse),
-    Act("messages.edit", Permission.OPERATE, _edit),
-    Act("messages.matches", Permission.OPERATE, _matches),
-    Act("messages.resolve", Permission.OPERATE, _resolve),
-)
+    ReplayMessage, ReleaseMessage, RetryMessage, DiscardMessage, RehearseMessage, EditMessage, ListMatches,
+    ResolvePatient,
+)  # fmt: skip

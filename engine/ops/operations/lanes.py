@@ -1,88 +1,154 @@
-"""Acts on lanes: what is held and what waits behind it, shown before one decides; release in bulk.
-
-    lanes.list     METADATA  {"reason", "channel", "destination", "limit": 200} -> [HELD], the oldest first
-    lanes.show     METADATA  {"entry": 37, "destination", "limit": 200} -> HELD and "waits": [ROW] in lane order
-    lanes.release  OPERATE   {"reason", "channel", "destination", "rate"} -> RUN (see replays.py)
-
-HELD: {"entry", "destination", "lanes": [numbers], "channel", "contact", "event", "control_id", "received_at",
-"reason", "held_since", "age_seconds", "waiting": {"entries": 4, "patients": 2}, "more": false}. `more` says that the
-counts are bounded and there are more. ROW: {"entry", "event", "control_id", "channel", "received_at", "state"}. An
-entry that is held at several destinations is shown at each.
-"""
+"""Operations on lanes: what is held and what waits behind it, shown before one decides; release in bulk."""
 
 import asyncio
+from datetime import datetime
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from engine.journal.entry import State
 from engine.journal.read.holding import Held, Waiting, held, held_at
-from engine.journal.read.selecting import select
+from engine.journal.read.selecting import Selection
 from engine.journal.write.bulk_replay import RunKind
+from engine.ops.access.actor import Actor
 from engine.ops.access.role import Permission
-from engine.ops.operations.act import Act, Actor, Given
-from engine.ops.operations.replays import begun, selection_in
-from engine.ops.request import entry_in, number_in, text_in
+from engine.ops.operations.fields import EntryNumber, Limit, Rate, ReasonCode, Word
+from engine.ops.operations.operation import Operation, Request
+from engine.ops.operations.replays import RATE, ReplayRun, begun, chosen, kept_of
+from engine.ops.views.answer import Answer, Count, Time, moment_text, time_of
 from engine.pipeline.engine import Engine, now
 
-MOST_ROWS: Final = 1_000
+
+class HeldFilter(Request):
+    """What is held: for a reason, of a channel, at a destination."""
+
+    reason: ReasonCode = ""
+    channel: Word = ""
+    destination: Word = ""
 
 
-async def _list(engine: Engine, _actor: Actor, given: Given) -> Any:
-    names = {name: text_in(given, name) for name in ("reason", "channel", "destination")}
-    rows = await asyncio.to_thread(
-        partial(held, engine.files.data, limit=number_in(given, "limit", 200, 1, MOST_ROWS), **names)
-    )
-    return [_shown(engine, row) for row in rows]
+class Behind(Answer, facts=True):
+    """How much waits behind what is held."""
+
+    entries: Count
+    patients: Count
 
 
-async def _show(engine: Engine, _actor: Actor, given: Given) -> Any:
-    destination, limit = text_in(given, "destination"), number_in(given, "limit", 200, 1, MOST_ROWS)
-    row, waits = await asyncio.to_thread(held_at, engine.files.data, entry_in(given), destination, limit)
-    return {**_shown(engine, row), "waits": [_row(one) for one in waits]}
+class HeldView(Answer, facts=True):
+    """An entry that is held at a destination; at several it is shown at each.
+
+    `contact` is whom to call about the channel; `more` says that the counts are bounded and there are more.
+    """
+
+    entry: Count
+    destination: str
+    lanes: tuple[Count, ...]
+    channel: str
+    contact: str
+    event: str
+    control_id: str
+    received_at: Time
+    reason: str
+    held_since: Time | None
+    age_seconds: Count | None
+    waiting: Behind
+    more: bool
 
 
-async def _release(engine: Engine, actor: Actor, given: Given) -> Any:
-    allowed = ("reason", "channel", "destination")
-    named = {name: given[name] for name in allowed if given.get(name)}
-    selection = selection_in(named, state=State.HELD)
-    if selection.destination:
-        engine.entry_operations.dispatch(selection.destination)
-    found = await asyncio.to_thread(select, engine.files.data, selection)
-    return await begun(engine, actor, {**named, "rate": given.get("rate")}, RunKind.RELEASE, found)
+class WaitingView(Answer, facts=True):
+    """An entry that waits in a lane."""
+
+    entry: Count
+    event: str
+    control_id: str
+    channel: str
+    received_at: Time
+    state: State
 
 
-def _shown(engine: Engine, row: Held) -> dict[str, Any]:
+class LaneView(HeldView, facts=True):
+    """What is held, with what waits behind it in lane order."""
+
+    waits: tuple[WaitingView, ...]
+
+
+class ListHeld(HeldFilter, Operation[list[HeldView]]):
+    """List what is held, the oldest first: since when, why, how much waits behind it, and whom to call."""
+
+    name = "lanes.list"
+    permission = Permission.METADATA
+
+    limit: Limit = 200
+
+    async def run(self, engine: Engine, _actor: Actor) -> list[HeldView]:
+        """Return what is held."""
+        names = {"reason": self.reason, "channel": self.channel, "destination": self.destination}
+        rows = await asyncio.to_thread(partial(held, engine.files.data, limit=self.limit, **names))
+        return [HeldView.model_validate(_held(engine, row)) for row in rows]
+
+
+class ShowLane(Operation[LaneView]):
+    """Show what waits behind an entry that is held."""
+
+    name = "lanes.show"
+    permission = Permission.METADATA
+
+    entry: EntryNumber
+    destination: Word = ""
+    limit: Limit = 200
+
+    async def run(self, engine: Engine, _actor: Actor) -> LaneView:
+        """Return it; UnknownEntryError where there is no such entry."""
+        row, waits = await asyncio.to_thread(held_at, engine.files.data, self.entry, self.destination, self.limit)
+        return LaneView.model_validate({**_held(engine, row), "waits": tuple(map(_waiting, waits))})
+
+
+class ReleaseHeld(HeldFilter, Operation[ReplayRun]):
+    """Let all that is held be tried again, after its cause was mended: a bulk run that the engine carries out."""
+
+    name = "lanes.release"
+    permission = Permission.OPERATE
+
+    rate: Rate = RATE
+
+    async def run(self, engine: Engine, actor: Actor) -> ReplayRun:
+        """Return the run; UsageError where nothing is held that this means."""
+        selection = Selection(state=State.HELD, reason=self.reason, channel=self.channel, destination=self.destination)
+        found = await chosen(engine, selection)
+        return await begun(engine, actor, RunKind.RELEASE, found, kept_of(self), force=False, rate=self.rate)
+
+
+def _held(engine: Engine, row: Held) -> dict[str, object]:
     feed = engine.feeds.get(row.channel)
     return {
         "entry": row.seq,
         "destination": row.destination,
-        "lanes": list(row.lanes),
+        "lanes": row.lanes,
         "channel": row.channel,
         "contact": feed.channel.contact if feed else "",
         "event": row.event,
         "control_id": row.control_id,
-        "received_at": row.received_at.isoformat(timespec="milliseconds"),
+        "received_at": moment_text(row.received_at),
         "reason": row.reason,
-        "held_since": row.since.isoformat(timespec="milliseconds") if row.since else None,
-        "age_seconds": round((now() - row.since).total_seconds()) if row.since else None,
-        "waiting": {"entries": row.entries, "patients": row.patients},
+        "held_since": time_of(row.since),
+        "age_seconds": _age(row.since),
+        "waiting": Behind(entries=row.entries, patients=row.patients),
         "more": row.more,
     }
 
 
-def _row(one: Waiting) -> dict[str, Any]:
-    return {
-        "entry": one.seq,
-        "event": one.event,
-        "control_id": one.control_id,
-        "channel": one.channel,
-        "received_at": one.received_at.isoformat(timespec="milliseconds"),
-        "state": str(one.state),
-    }
+def _age(since: datetime | None) -> int | None:
+    return round((now() - since).total_seconds()) if since else None
 
 
-LANES: Final = (
-    Act("lanes.list", Permission.METADATA, _list),
-    Act("lanes.show", Permission.METADATA, _show),
-    Act("lanes.release", Permission.OPERATE, _release),
-)
+def _waiting(one: Waiting) -> WaitingView:
+    return WaitingView(
+        entry=one.seq,
+        event=one.event,
+        control_id=one.control_id,
+        channel=one.channel,
+        received_at=moment_text(one.received_at),
+        state=one.state,
+    )
+
+
+LANES: Final = (ListHeld, ShowLane, ReleaseHeld)

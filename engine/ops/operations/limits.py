@@ -1,30 +1,29 @@
-"""What a role alone does not open: acts that need a password typed just now, and tokens limited to channels."""
+"""What a role alone does not open: operations that need a password typed just now, and tokens limited to channels."""
 
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Any
 
 from engine.errors import ForbiddenActError, UnconfirmedActError
 from engine.ops.access.actor import Actor
-from engine.ops.access.role import Permission
-
-# Beside these: what is done with a grave switch, and all that concerns accounts and tokens.
-CONFIRMED: Final = frozenset({"messages.discard", "messages.export", "messages.resolve", "audit.export"})
-GRAVE: Final = ("force", "discard_original")
-# Acts whose `channel` bounds all that they show; a token limited to channels may do nothing else.
-OF_ONE_CHANNEL: Final = frozenset({"messages.list", "messages.search"})
+from engine.ops.access.role import may
+from engine.ops.operations.operation import Confirm, Operation
 
 
-def check_limits(act: str, permission: Permission, actor: Actor, given: Any) -> None:
-    """Raise UnconfirmedActError where the password must be typed again, ForbiddenActError beyond a token's channels."""
-    grave = any(given.get(name) for name in GRAVE)
-    if not actor.confirmed and needs_confirmation(act, permission, grave=grave):
-        raise UnconfirmedActError(f"{act} needs your password once more")
-    if actor.channels and (act not in OF_ONE_CHANNEL or given.get("channel") not in actor.channels):
+def admit(operation: type[Operation[Any]], actor: Actor, given: Mapping[str, object]) -> None:
+    """Raise ForbiddenActError where who asks may not do an operation, as its role is or beyond a token's channels.
+
+    UnconfirmedActError where the password must be typed again.
+    """
+    name = operation.name
+    if not may(actor.role, operation.permission):
+        raise ForbiddenActError(
+            f"the role {actor.role} may not do {name}: it needs the permission {operation.permission}"
+        )
+    grave = any(given.get(switch) for switch in operation.grave())
+    if not actor.confirmed and (grave or operation.confirm is Confirm.STEP_UP):
+        raise UnconfirmedActError(f"{name} needs your password once more")
+    if actor.channels and (not operation.of_channel or given.get("channel") not in actor.channels):
         names = ", ".join(actor.channels)
         raise ForbiddenActError(
             f"this token is limited to {names}: it may list the messages of a channel that it names, and send to it"
         )
-
-
-def needs_confirmation(act: str, permission: Permission, *, grave: bool = False) -> bool:
-    """Say whether a person at a page must have typed the password within the last five minutes."""
-    return grave or act in CONFIRMED or (permission is Permission.USERS and not act.endswith(".list"))

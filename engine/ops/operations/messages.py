@@ -1,54 +1,207 @@
-"""Acts that only look: lists, one entry, why it came out so, counts.
-
-What is given and returned: ops/searching.py (list, search), ops/view.py (show, raw, facts), ops/explain.py (explain),
-ops/exporting.py (export), ops/counts.py (counts, throughput), ops/unmapped.py (codes).
-"""
+"""Operations that only look: lists, one entry, why it came out so, counts."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Mapping
+from datetime import timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Final, Self
 
+from pydantic import Field
+
+from engine.errors import UsageError
+from engine.ops.access.actor import Actor
 from engine.ops.access.role import Permission
-from engine.ops.cli.explain import explained_entry
-from engine.ops.operations.act import Act, Actor, Given
-from engine.ops.views.counts import counted, passed, stood
-from engine.ops.views.exporting import exported
-from engine.ops.views.searching import listed, searched
-from engine.ops.views.unmapped import unmapped, values
+from engine.ops.audit.trail import Audited
+from engine.ops.operations.fields import EntryNumber, Reason, Text, Word, now, number
+from engine.ops.operations.filters import Filter, ListFilter, PageOf, Period, Search
+from engine.ops.operations.operation import Confirm, Operation, Reading
+from engine.ops.views.counts import Counts, Standing, Throughput, counted, passed, stood
+from engine.ops.views.entry import Entry, EntryFacts, Raw
+from engine.ops.views.explaining import Explained, explained_entry
+from engine.ops.views.exporting import ExportPage, exported
+from engine.ops.views.searching import FactsPage, RowPage, facts_of, searched
+from engine.ops.views.unmapped import CodeValues, UnmappedCodes, unmapped, values
 from engine.ops.views.view import facts, raw, shown
 from engine.pipeline.engine import Engine
 
-
-def _read(work: Callable[[Path, Given], Any]) -> Callable[[Engine, Actor, Given], Awaitable[Any]]:
-    """Return the act that reads the journal of the engine's folder with this, in a thread."""
-
-    async def run(engine: Engine, _actor: Actor, given: Given) -> Any:
-        return await asyncio.to_thread(work, engine.files.data, given)
-
-    return run
+DAY: Final = timedelta(days=1)
+WEEK: Final = timedelta(days=7)
+PRIVATE: Final = ("patient", "visit", "text")
+MOST_POINTS: Final = 1000
+Points = Annotated[int, number(1, MOST_POINTS), Field(json_schema_extra={"minimum": 0}), Audited.VALUE]
 
 
-async def _explain(engine: Engine, _actor: Actor, given: Given) -> Any:
-    channels = {name: feed.channel for name, feed in engine.feeds.items()}
-    return await asyncio.to_thread(explained_entry, engine.files, channels, given)
+class ListMessages(ListFilter, PageOf, Reading[FactsPage]):
+    """List entries, newest first, by filters that hold nothing of a patient."""
+
+    name = "messages.list"
+    permission = Permission.METADATA
+    of_channel = True
+
+    @classmethod
+    def parse(cls, given: Mapping[str, object], *, written: bool = False) -> Self:
+        """Say of a filter that is of a patient whom to ask."""
+        if named := [name for name in PRIVATE if given.get(name)]:
+            raise UsageError(
+                f"the filter {named[0]} is of a patient: ask messages.search, with a role that may see patients"
+            )
+        of_nobody = {name: value for name, value in given.items() if name not in PRIVATE}
+        return super().parse(of_nobody, written=written)
+
+    def read(self, folder: Path) -> FactsPage:
+        """Return a page of entries."""
+        return facts_of(searched(folder, self.filters(), self.limit, self.before))
 
 
-async def _stats(engine: Engine, _actor: Actor, _given: Given) -> Any:
-    return await asyncio.to_thread(stood, engine.files.data)
+class SearchMessages(Search, Reading[RowPage]):
+    """Search for entries, newest first, also of a patient or with words of the message."""
+
+    name = "messages.search"
+    permission = Permission.PHI
+    of_channel = True
+
+    def read(self, folder: Path) -> RowPage:
+        """Return a page of entries."""
+        return searched(folder, self.filters(), self.limit, self.before)
+
+
+class ShowMessage(Reading[Entry]):
+    """Show one entry in full: message, acknowledgement, deliveries with every request, its patient's lane."""
+
+    name = "messages.show"
+    permission = Permission.PHI
+
+    entry: EntryNumber
+
+    def read(self, folder: Path) -> Entry:
+        """Return the entry; UnknownEntryError where there is none."""
+        return shown(folder, self.entry)
+
+
+class ShowRaw(Reading[Raw]):
+    """Show the exact bytes of one entry's message."""
+
+    name = "messages.raw"
+    permission = Permission.PHI
+
+    entry: EntryNumber
+
+    def read(self, folder: Path) -> Raw:
+        """Return the bytes; JournalError where retention took them."""
+        return raw(folder, self.entry)
+
+
+class ShowFacts(Reading[EntryFacts]):
+    """Show what of one entry holds nothing of a patient."""
+
+    name = "messages.facts"
+    permission = Permission.METADATA
+
+    entry: EntryNumber
+
+    def read(self, folder: Path) -> EntryFacts:
+        """Return the facts; UnknownEntryError where there is no such entry."""
+        return facts(folder, self.entry)
+
+
+class ExplainMessage(Operation[Explained]):
+    """Explain why an entry's message comes out as it does under the mapping files of now."""
+
+    name = "messages.explain"
+    permission = Permission.PHI
+
+    entry: EntryNumber
+    element: Word = ""
+    field: Word = ""
+
+    async def run(self, engine: Engine, _actor: Actor) -> Explained:
+        """Return the explanation; UsageError where the entry's channel is gone."""
+        channels = {name: feed.channel for name, feed in engine.feeds.items()}
+        return await asyncio.to_thread(
+            explained_entry, engine.files, channels, self.entry, element=self.element, field=self.field
+        )
+
+
+class ExportMessages(PageOf, Reading[ExportPage]):
+    """Take messages out of the journal, a page at a time, with a reason that the audit trail keeps."""
+
+    name = "messages.export"
+    permission = Permission.PHI
+    confirm = Confirm.STEP_UP
+
+    filter: Filter = Search()
+    reason: Reason = ""
+
+    def read(self, folder: Path) -> ExportPage:
+        """Return a page of entries with their messages; UsageError where no reason is given."""
+        if not self.reason.strip():
+            raise UsageError("say what the messages are taken out for: --reason TEXT; the audit trail keeps it")
+        return exported(folder, self.filter.filters(), self.limit, self.before)
+
+
+class Stats(Reading[Standing]):
+    """Count what stands where now."""
+
+    name = "stats"
+    permission = Permission.METADATA
+
+    def read(self, folder: Path) -> Standing:
+        """Return the counts."""
+        return stood(folder)
+
+
+class CountMessages(Period, Reading[Counts]):
+    """Count what stands where now, and what came and ended in a time (the last 24 hours)."""
+
+    name = "messages.counts"
+    permission = Permission.METADATA
+
+    def read(self, folder: Path) -> Counts:
+        """Return the counts."""
+        return counted(folder, *self.period(DAY), now())
+
+
+class ShowThroughput(Period, Reading[Throughput]):
+    """Show what came, ended and was answered in a time (the last 24 hours) as series of at most `points` buckets."""
+
+    name = "messages.throughput"
+    permission = Permission.METADATA
+
+    channel: Word = ""
+    points: Points = 180
+
+    def read(self, folder: Path) -> Throughput:
+        """Return the series."""
+        return passed(folder, *self.period(DAY), self.points, self.channel)
+
+
+class ListUnmapped(Period, Reading[UnmappedCodes]):
+    """List the places at which messages held a code that no table has a row for (the last 7 days)."""
+
+    name = "codes.unmapped"
+    permission = Permission.METADATA
+
+    channel: Word = ""
+
+    def read(self, folder: Path) -> UnmappedCodes:
+        """Return the places, most frequent first."""
+        return unmapped(folder, *self.period(WEEK), self.channel)
+
+
+class ListCodeValues(Period, Reading[CodeValues]):
+    """List the values that stood at such a place."""
+
+    name = "codes.values"
+    permission = Permission.PHI
+
+    place: Text = ""
+
+    def read(self, folder: Path) -> CodeValues:
+        """Return the values; UsageError for what is no place."""
+        return values(folder, self.place, *self.period(WEEK))
 
 
 MESSAGES: Final = (
-    Act("messages.list", Permission.METADATA, _read(listed)),
-    Act("messages.search", Permission.PHI, _read(searched)),
-    Act("messages.show", Permission.PHI, _read(shown)),
-    Act("messages.raw", Permission.PHI, _read(raw)),
-    Act("messages.facts", Permission.METADATA, _read(facts)),
-    Act("messages.explain", Permission.PHI, _explain),
-    Act("messages.export", Permission.PHI, _read(exported)),
-    Act("stats", Permission.METADATA, _stats),
-    Act("messages.counts", Permission.METADATA, _read(counted)),
-    Act("messages.throughput", Permission.METADATA, _read(passed)),
-    Act("codes.unmapped", Permission.METADATA, _read(unmapped)),
-    Act("codes.values", Permission.PHI, _read(values)),
-)
+    ListMessages, SearchMessages, ShowMessage, ShowRaw, ShowFacts, ExplainMessage, ExportMessages, Stats,
+    CountMessages, ShowThroughput, ListUnmapped, ListCodeValues,
+)  # fmt: skip

@@ -1,15 +1,27 @@
-"""The act that shows what a reason means."""
+"""The operation that shows what reasons mean."""
 
-from typing import Any, Final
+from typing import Final
 
+from engine.ops.access.actor import Actor
 from engine.ops.access.role import Permission
-from engine.ops.operations.act import Act, Actor, Given
-from engine.ops.views.reasons import lines
+from engine.ops.operations.fields import Word
+from engine.ops.operations.operation import Operation
+from engine.ops.views.reasons import Reason, lines
 from engine.pipeline.engine import Engine
 
 
-async def _reasons(_engine: Engine, _actor: Actor, given: Given) -> Any:
-    return lines(str(given.get("code") or ""), str(given.get("kind") or ""))
+class ListReasons(Operation[list[Reason]]):
+    """List what a reason means, or all of a kind: whether it can wait until morning, and what to do next."""
+
+    name = "reasons"
+    permission = Permission.METADATA
+
+    code: Word = ""
+    kind: Word = ""
+
+    async def run(self, _engine: Engine, _actor: Actor) -> list[Reason]:
+        """Return the lines; UsageError where no reason is of the kind."""
+        return lines(self.code, self.kind)
 
 
-REASONS: Final = (Act("reasons", Permission.METADATA, _reasons),)
+REASONS: Final = (ListReasons,)

@@ -11,25 +11,29 @@ import socket
 import struct
 from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import orjson
 
 from engine import telemetry
 from engine.errors import AdtEngineError, StartError, UsageError, place_of
+from engine.ops.access.actor import Actor
 from engine.ops.access.role import Role
-from engine.ops.operations.act import Actor, Acts
+from engine.ops.operations.operation import Operation
+from engine.ops.operations.runner import Operations
 
 SOCKET_NAME: Final = "admin.sock"
 LINE_BYTES: Final = 1_048_576
 _UNIX_PATH_BYTES: Final = 107
 
+A = TypeVar("A")
+
 _log = telemetry.logger()
 
 
 @contextlib.asynccontextmanager
-async def serving(folder: Path, uid: int, acts: Acts) -> AsyncIterator[None]:
-    """Serve acts by name on the folder's socket until closed; peers other than that user and root are turned away.
+async def serving(folder: Path, uid: int, operations: Operations) -> AsyncIterator[None]:
+    """Serve operations on the folder's socket until closed; peers other than that user and root are turned away.
 
     StartError: the folder's path is too long for a socket.
     """
@@ -43,7 +47,7 @@ async def serving(folder: Path, uid: int, acts: Acts) -> AsyncIterator[None]:
             peer = _peer_uid(writer)
             if peer in {0, uid}:
                 actor = Actor(_user(peer), Role.OWNER, "socket")
-                writer.write(await _reply(acts, actor, await reader.readline()))
+                writer.write(await _reply(operations, actor, await reader.readline()))
             else:
                 writer.write(_line({"error": "this socket belongs to another user", "exit": 1}))
             await writer.drain()
@@ -71,11 +75,11 @@ def _user(uid: int) -> str:
         return str(uid)
 
 
-async def _reply(acts: Acts, actor: Actor, line: bytes) -> bytes:
+async def _reply(operations: Operations, actor: Actor, line: bytes) -> bytes:
     """Answer one request; what goes wrong on our side says so and is logged by its place."""
     try:
         name, given = _asked(line)
-        return _line({"done": await acts.perform(name, actor, given)})
+        return _line({"done": await operations.answer(name, actor, given)})
     except AdtEngineError as error:
         return _line({"error": str(error), "exit": 2 if isinstance(error, UsageError) else 1})
     except Exception as error:  # noqa: BLE001 - the last resort: whoever asks is told, and the engine goes on
@@ -100,7 +104,7 @@ def _line(value: Any) -> bytes:
     return orjson.dumps(value, default=str) + b"\n"
 
 
-def ask(folder: Path, act: str, arguments: Mapping[str, Any]) -> Any:
+def ask(folder: Path, operation: type[Operation[A]], given: Mapping[str, object]) -> A:
     """Ask the running engine; ConnectionError where none runs on this folder, AdtEngineError for what it refuses."""
     with contextlib.closing(socket.socket(socket.AF_UNIX)) as line:
         try:
@@ -112,14 +116,14 @@ def ask(folder: Path, act: str, arguments: Mapping[str, Any]) -> Any:
                 f"{folder / SOCKET_NAME} cannot be used ({error.strerror}): run this as the engine's user, or name "
                 "another --data"
             ) from error
-        line.sendall(_line({"do": act, "with": dict(arguments)}))
+        line.sendall(_line({"do": operation.name, "with": dict(given)}))
         received = b"".join(_received(line))
     if not received:
-        raise AdtEngineError(f"the engine ended before it answered; `adt-engine audit list` tells of {act}")
+        raise AdtEngineError(f"the engine ended before it answered; `adt-engine audit list` tells of {operation.name}")
     answer = orjson.loads(received)
     if "error" in answer:
         raise (UsageError if answer.get("exit") == 2 else AdtEngineError)(answer["error"])
-    return answer["done"]
+    return operation.from_json(answer["done"])
 
 
 def _received(line: socket.socket) -> Iterator[bytes]:

@@ -7,7 +7,7 @@ from typing import Annotated, Final
 import typer
 
 from engine.errors import ConfigurationError, Problem
-from engine.ops.request import LARGEST, entry_of
+from engine.ops.operations.fields import LARGEST, entry_of
 from engine.ops.terminal.table import errors
 
 DATA: Final = Path("adt-data")

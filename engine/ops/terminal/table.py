@@ -3,6 +3,9 @@
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
+import orjson
+import typer
+from pydantic import BaseModel
 from rich.console import Console, JustifyMethod
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
@@ -39,6 +42,17 @@ def output() -> Console:
 def errors() -> Console:
     """Return a console on standard error, for progress and for what went wrong."""
     return Whole(stderr=True)
+
+
+def say_json(value: object) -> None:
+    """Write a value as JSON on standard output, for --json."""
+    typer.echo(orjson.dumps(value, option=orjson.OPT_INDENT_2, default=_plain))
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    raise TypeError(f"{type(value).__name__} is no JSON")
 
 
 def cell(value: object, style: str = "") -> Text:

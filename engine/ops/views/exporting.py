@@ -1,26 +1,17 @@
-"""Messages taken out of the journal with a reason: a page of them for the act, and the forms they are written in.
-
-`messages.export` takes `filter` (what messages.search takes), `before`, `limit` (at most 200) and `reason`, which the
-audit trail keeps. It returns `{entries: [row and message, base64], before, searched_back_to}`: `message` is the text;
-`base64` its bytes, null where the text in UTF-8 is those bytes. A page ends early once its messages come to 8 MiB. Of
-what retention took the message is empty and `base64` null.
-"""
+"""Messages taken out of the journal: a page of them, and the forms they are written in."""
 
 import csv
 import io
 from base64 import b64decode, b64encode
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-import orjson
-
-from engine.errors import UsageError
 from engine.journal.read.reading import Reader
+from engine.journal.read.views import Filters
 from engine.journal.read.wording import text_of
-from engine.ops.request import number_in
-from engine.ops.views.searching import searched
-from engine.ops.web.table_file import plain
+from engine.ops.views.entry import Row
+from engine.ops.views.searching import Page, searched
+from engine.ops.views.table_file import plain
 
 MOST: Final = 200
 MOST_BYTES: Final = 8 * 1_048_576
@@ -30,45 +21,56 @@ COLUMNS: Final = (
 )  # fmt: skip
 
 
-def exported(folder: Path, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a page of entries with their messages; UsageError where no reason is given."""
-    reason = given.get("reason")
-    if not isinstance(reason, str) or not reason.strip():
-        raise UsageError("say what the messages are taken out for: --reason TEXT; the audit trail keeps it")
-    filters = given.get("filter") or {}
-    if not isinstance(filters, Mapping):
-        raise UsageError("filter is what messages.search takes, as an object")
-    bounds = {"before": given.get("before"), "limit": min(number_in(given, "limit") or MOST, MOST)}
-    page = searched(folder, {**filters, **bounds})
-    rows, size = [], 0
+class ExportedRow(Row):
+    """An entry with its message: the text, and its bytes, null where the text in UTF-8 is those bytes.
+
+    Of what retention took the message is empty and `base64` null.
+    """
+
+    message: str
+    base64: str | None
+
+
+class ExportPage(Page):
+    """A page of entries with their messages; it ends early once these come to 8 MiB."""
+
+    entries: tuple[ExportedRow, ...]
+
+
+def exported(folder: Path, filters: Filters, limit: int = 0, before: int = 0) -> ExportPage:
+    """Return a page of at most 200 entries with their messages."""
+    page = searched(folder, filters, min(limit or MOST, MOST), before)
+    rows: list[ExportedRow] = []
+    size = 0
     with Reader(folder) as reader:
-        for row in page["entries"]:
-            raw = reader.raw(row["entry"])
-            rows.append(row | _message(raw))
+        for row in page.entries:
+            raw = reader.raw(row.entry)
+            rows.append(_with_message(row, raw))
             size += len(raw)
-            if size > MOST_BYTES and row is not page["entries"][-1]:
-                return {"entries": rows, "before": row["entry"], "searched_back_to": None}
-    return page | {"entries": rows}
+            if size > MOST_BYTES and row is not page.entries[-1]:
+                return ExportPage(entries=tuple(rows), before=row.entry, searched_back_to=None)
+    return ExportPage(entries=tuple(rows), before=page.before, searched_back_to=page.searched_back_to)
 
 
-def _message(raw: bytes) -> dict[str, str | None]:
+def _with_message(row: Row, raw: bytes) -> ExportedRow:
     text = text_of(raw)
-    return {"message": text, "base64": None if text.encode() == raw else b64encode(raw).decode()}
+    encoded = None if text.encode() == raw else b64encode(raw).decode()
+    return ExportedRow(**dict(row), message=text, base64=encoded)
 
 
-def bytes_of(row: Mapping[str, Any]) -> bytes:
+def bytes_of(row: ExportedRow) -> bytes:
     """Return the bytes of an exported message."""
-    return b64decode(row["base64"]) if row["base64"] else str(row["message"]).encode()
+    return b64decode(row.base64) if row.base64 else row.message.encode()
 
 
-def ndjson_line(row: Mapping[str, Any]) -> bytes:
+def ndjson_line(row: ExportedRow) -> bytes:
     """Return an exported message as one line of JSON."""
-    return orjson.dumps(row) + b"\n"
+    return row.model_dump_json().encode() + b"\n"
 
 
-def csv_line(row: Mapping[str, Any]) -> bytes:
+def csv_line(row: ExportedRow) -> bytes:
     """Return an exported message as one record of CSV, in which no cell is taken for a formula."""
     made = io.StringIO()
-    cells = [" ".join(row["flags"]) if name == "flags" else row[name] for name in COLUMNS]
+    cells = [" ".join(row.flags) if name == "flags" else getattr(row, name) for name in COLUMNS]
     csv.writer(made, lineterminator="\r\n").writerow([plain(cell) for cell in cells])
     return made.getvalue().encode()

@@ -4,15 +4,10 @@ The one table is `engine/ops/docs/reasons.md`; commands, pages and alerts show i
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
-from typing import Annotated, Any, Final
-
-import orjson
-import typer
+from typing import Final
 
 from engine.errors import UsageError
-from engine.ops.terminal.options import Json
-from engine.ops.terminal.table import NEGATIVE, POSITIVE, cell, output, table
+from engine.ops.views.answer import Answer
 from engine.ops.views.handbook import FOLDER
 
 TABLE: Final = FOLDER / "reasons.md"
@@ -20,8 +15,7 @@ FAMILY: Final = "*"
 IDLE: Final = "Nothing."
 
 
-@dataclass(frozen=True, slots=True)
-class Reason:
+class Reason(Answer, facts=True):
     """One line: `can_wait` says whether it can wait until morning.
 
     `kinds`: refused (at the door), held, rejected, filtered, delivered, retry, note, flag, pause (of a destination),
@@ -39,7 +33,7 @@ def _read() -> Iterator[Reason]:
     rows = [line for line in TABLE.read_text(encoding="utf-8").splitlines() if line.startswith("| ")]
     for row in rows[1:]:
         code, kinds, wait, meaning, step = (cell.strip() for cell in row.strip("|").split("|"))
-        yield Reason(code, tuple(kinds.split(", ")), wait == "yes", meaning, step)
+        yield Reason(code=code, kinds=tuple(kinds.split(", ")), can_wait=wait == "yes", meaning=meaning, next_step=step)
 
 
 REASONS: Final[Mapping[str, Reason]] = {reason.code: reason for reason in _read()}
@@ -54,8 +48,8 @@ def reason_of(code: str) -> Reason:
     name = code.partition(" ")[0].rstrip(":")
     found = REASONS.get(name) or next((one for one in _FAMILIES if name.startswith(one.code[:-1])), None)
     return found or Reason(
-        name,
-        (),
+        code=name,
+        kinds=(),
         can_wait=False,
         meaning="A code of the destination's own, or of this site's mapping.",
         next_step="See the attempts with `messages show`, and the site's mapping.",
@@ -68,44 +62,9 @@ def told(reason: Reason) -> str:
     return f"{reason.meaning} {wait} Next: {reason.next_step}" if reason.next_step != IDLE else reason.meaning
 
 
-def lines(code: str = "", kind: str = "") -> list[dict[str, Any]]:
-    """Return the line of one code, or all lines of a kind, as plain values: for --json, the pages and the API.
-
-    UsageError where no line is of that kind.
-    """
+def lines(code: str = "", kind: str = "") -> list[Reason]:
+    """Return the line of one code, or all lines of a kind; UsageError where no line is of that kind."""
     rows = [reason_of(code)] if code else [one for one in REASONS.values() if not kind or kind in one.kinds]
     if not rows:
         raise UsageError(f"no reason is of the kind {kind!r}: see `adt-engine reasons`")
-    return [asdict(row) for row in rows]
-
-
-def reasons(
-    code: Annotated[str, typer.Argument(help="One code; all of them without it.")] = "",
-    kind: Annotated[str, typer.Option(help="Only codes of this kind, such as held or alert.")] = "",
-    as_json: Json = False,
-) -> None:
-    """Say what a reason means, whether it can wait until morning, and what to do next.
-
-    Example: adt-engine reasons ambiguous-identity
-    """
-    rows = lines(code, kind)
-    if as_json:
-        typer.echo(orjson.dumps(rows, option=orjson.OPT_INDENT_2))
-        return
-    if code:
-        _say(reason_of(code))
-        return
-    headings = ("Code", "Kind", "Wait?", "What it means", "What to do next")
-    output().print(table(headings, (_row(reason_of(row["code"])) for row in rows)))
-
-
-def _say(reason: Reason) -> None:
-    wait = "This can wait until morning." if reason.can_wait else "This cannot wait until morning."
-    for text in (f"{reason.code} ({', '.join(reason.kinds) or 'not of this engine'})", reason.meaning, wait):
-        output().print(cell(text), soft_wrap=True)
-    output().print(cell(f"Next: {reason.next_step}"), soft_wrap=True)
-
-
-def _row(reason: Reason) -> tuple[object, ...]:
-    wait = cell("until morning", POSITIVE) if reason.can_wait else cell("no", NEGATIVE)
-    return reason.code, ", ".join(reason.kinds), wait, reason.meaning, reason.next_step
+    return rows

@@ -1,15 +1,38 @@
 """A message as people read it: segments, fields and components with the names that its version gives them."""
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from engine.errors import MessageError
 from engine.hl7.conformance.part import Part
 from engine.hl7.conformance.standard import LAST, Standard, standard
 from engine.hl7.leaf import NULL
 from engine.hl7.message import Message, Repetition, Segment, parse
+from engine.ops.views.answer import Answer, Count
 
 DECLARING: Final = 2  # MSH-1 and MSH-2 declare delimiters and are never cut
+
+
+class PartView(Answer):
+    """A component or subcomponent, unescaped: `PID-3.1`, of a second repetition `PID-3(2).1`, below it `PID-3.4.2`."""
+
+    path: str
+    name: str
+    value: str
+
+
+class FieldView(PartView):
+    """A field: `value` as sent, `parts` empty where it is one plain value."""
+
+    parts: tuple[PartView, ...]
+
+
+class SegmentView(Answer):
+    """A segment with what of it is valued; `number` counts the segments of a name from 1."""
+
+    name: str
+    number: Count
+    fields: tuple[FieldView, ...]
 
 
 def read(raw: bytes) -> Message | None:
@@ -20,36 +43,34 @@ def read(raw: bytes) -> Message | None:
         return None
 
 
-def segments_of(message: Message, version: str) -> list[dict[str, Any]]:
-    """Return the segments in their order: `{name, number, fields}`, of each field what is valued.
+def segments_of(message: Message, version: str) -> tuple[SegmentView, ...]:
+    """Return the segments in their order.
 
-    `number` counts the segments of a name from 1. A field is `{path, name, value, parts}`: `value` as sent, `parts`
-    the components (`PID-3.1`, of the second repetition `PID-3(2).1`, below it `PID-3.4.2`) as `{path, name, value}`,
-    unescaped, empty where the field is one plain value. A null is `""`. `version` holds where MSH-12 is empty; what
-    neither it nor the newest version knows has an empty name.
+    A null is `""`. `version` holds where MSH-12 is empty; what neither it nor the newest version knows has an empty
+    name.
     """
     rules = [found for one in (message.version or version, LAST) if (found := standard(one))]
     counts: dict[str, int] = {}
     made = []
     for segment in message.segments:
         number = counts[segment.name] = counts.get(segment.name, 0) + 1
-        made.append({"name": segment.name, "number": number, "fields": list(_fields(segment, rules))})
-    return made
+        made.append(SegmentView(name=segment.name, number=number, fields=tuple(_fields(segment, rules))))
+    return tuple(made)
 
 
-def _fields(segment: Segment, rules: list[Standard]) -> Iterator[dict[str, Any]]:
+def _fields(segment: Segment, rules: list[Standard]) -> Iterator[FieldView]:
     for number in range(1, segment.fields() + 1):
         text = segment.field(number)
         if text:
             part = _part(rules, segment.name, number)
             path = f"{segment.name}-{number}"
-            parts = [] if _declares(segment, number) else list(_parts(segment.repetitions(number), path, part))
-            if len(parts) == 1 and parts[0]["path"] == f"{path}.1":
-                text, parts = parts[0]["value"], []
-            yield {"path": path, "name": part.name if part else "", "value": text, "parts": parts}
+            parts = () if _declares(segment, number) else tuple(_parts(segment.repetitions(number), path, part))
+            if len(parts) == 1 and parts[0].path == f"{path}.1":
+                text, parts = parts[0].value, ()
+            yield FieldView(path=path, name=part.name if part else "", value=text, parts=parts)
 
 
-def _parts(repetitions: tuple[Repetition, ...], path: str, part: Part | None) -> Iterator[dict[str, Any]]:
+def _parts(repetitions: tuple[Repetition, ...], path: str, part: Part | None) -> Iterator[PartView]:
     for number, repetition in enumerate(repetitions, 1):
         here = path if number == 1 else f"{path}({number})"
         for component in range(1, repetition.components() + 1):
@@ -58,11 +79,11 @@ def _parts(repetitions: tuple[Repetition, ...], path: str, part: Part | None) ->
             for position, leaf in enumerate(leaves, 1):
                 if leaf is not None:
                     deep = _child(below, position) if len(leaves) > 1 else None
-                    yield {
-                        "path": f"{here}.{component}" + (f".{position}" if len(leaves) > 1 else ""),
-                        "name": ", ".join(one.name for one in (below, deep) if one),
-                        "value": '""' if leaf is NULL else leaf,
-                    }
+                    yield PartView(
+                        path=f"{here}.{component}" + (f".{position}" if len(leaves) > 1 else ""),
+                        name=", ".join(one.name for one in (below, deep) if one),
+                        value='""' if leaf is NULL else leaf,
+                    )
 
 
 def _part(rules: list[Standard], name: str, number: int) -> Part | None:

@@ -1,29 +1,10 @@
-"""One entry as plain values, for the admin socket, the pages and --json: whole, or without anything of a patient.
-
-`messages.show` is a row of a list (see searching.py) and `peer, version, event_at, sha256, sound, body_removed_at,
-mapping, batch, parent, message, acknowledgement, deliveries`, and
-
-    segments  [{name, number, fields: [{path, name, value, parts: [{path, name, value}]}]}]; [] where it is no message
-    lineage   {parent, children: [entry], replays: [{destination, act, by, at, run, forced, before: {state, reason,
-              mapping}}], the newest first; edit: {by, at, differences: [{path, before, after}]} or null}
-    lane      {before: [row], after: [row]}: the entries of the same patients around it, each oldest first
-    timing    {received_at, settled_at, seconds, steps: [{at, what, destination, milliseconds}]}, steps in time order;
-              `what` is `received`, `PUT 200`, `delivered`; `seconds` from received to the last settlement, or null
-
-A delivery is `{destination, state, reason, notes, waits_for, tries, due_at, settled_at, mapping, replay, by, plan,
-attempts}`, an attempt `{number, method, url, headers, body, at, status, codes, failure, milliseconds, answer}`.
-
-`messages.raw` is `{entry, base64}`, the exact bytes that came in.
-
-`messages.facts` is the same of what holds nothing of a patient: no message, acknowledgement, segments, lane, visit,
-digest, plan, bodies, headers, addresses, nor what an operator wrote.
-"""
+"""One entry of the journal, read and shown: whole, or what of it holds nothing of a patient."""
 
 from base64 import b64encode
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import orjson
 
@@ -31,168 +12,156 @@ from engine.errors import JournalError
 from engine.journal.entry import State
 from engine.journal.read.lineage import Edit, Replayed, lineage
 from engine.journal.read.reading import Reader
-from engine.journal.read.views import AttemptView, DeliveryView, EntryView, Row
-from engine.ops.request import entry_in
+from engine.journal.read.views import AttemptView, DeliveryView, EntryView
+from engine.journal.read.views import Row as JournalRow
+from engine.ops.views.answer import Json, moment_text, time_of
+from engine.ops.views.entry import (
+    Attempt,
+    Before,
+    Delivery,
+    DeliveryFacts,
+    Difference,
+    EditView,
+    Entry,
+    EntryFacts,
+    Lane,
+    Lineage,
+    LineageFacts,
+    Raw,
+    Replay,
+    Row,
+    RowFacts,
+    Step,
+    Timing,
+)
 from engine.ops.views.segments import read, segments_of
 
 NEIGHBOURS: Final = 5
-
-# What a viewer without patient data sees; whatever is added to an entry stays out until it is named here.
-ROW_FACTS: Final = (
-    "entry", "received_at", "channel", "source", "control_id", "event", "state", "reason", "ack", "ack_outcome",
-    "flags", "receipts",
-)  # fmt: skip
-ENTRY_FACTS: Final = (
-    "peer",
-    "version",
-    "event_at",
-    "sound",
-    "body_removed_at",
-    "mapping",
-    "batch",
-    "parent",
-    "lineage",
-    "timing",
-)
-DELIVERY_FACTS: Final = (
-    "destination", "state", "reason", "notes", "waits_for", "tries", "due_at", "settled_at", "mapping", "replay", "by",
-)  # fmt: skip
-ATTEMPT_FACTS: Final = ("number", "method", "at", "status", "codes", "failure", "milliseconds")
+UNDER_WAY: Final = frozenset({State.RECEIVED, State.CLAIMED, State.WAITING})
 
 
-def shown(folder: Path, given: Mapping[str, Any]) -> dict[str, Any]:
+def shown(folder: Path, seq: int) -> Entry:
     """Return one entry in full; UnknownEntryError where there is none."""
-    seq = entry_in(given)
     with Reader(folder) as reader:
         view = reader.show(seq)
         before, after = reader.beside(seq, NEIGHBOURS)
-    lane = {"before": [row_of(row) for row in before], "after": [row_of(row) for row in after]}
     replays, edit = lineage(folder, seq)
-    whole = _entry(view)
-    whole["lineage"] |= {"replays": [_replayed(one) for one in replays], "edit": _edit(edit)}
-    return whole | {"lane": lane}
+    message = read(view.raw)
+    return Entry(
+        **dict(row_of(view.row)),
+        **_facts(view),
+        sha256=view.sha256,
+        message=message.text if message else _text(view.raw),
+        acknowledgement=_text(view.acknowledgement),
+        segments=segments_of(message, view.version) if message else (),
+        lineage=Lineage(
+            parent=view.parent, children=view.children, replays=tuple(map(_replayed, replays)), edit=_edit(edit)
+        ),
+        lane=Lane(before=tuple(map(row_of, before)), after=tuple(map(row_of, after))),
+        deliveries=tuple(map(_delivery, view.deliveries)),
+    )
 
 
-def facts(folder: Path, given: Mapping[str, Any]) -> dict[str, Any]:
+def facts(folder: Path, seq: int) -> EntryFacts:
     """Return what of an entry holds nothing of a patient; UnknownEntryError where there is none."""
-    seq = entry_in(given)
     with Reader(folder) as reader:
-        whole = _entry(reader.show(seq))
-    whole["lineage"] |= {"replays": [_replayed(one) for one in lineage(folder, seq)[0]]}
-    deliveries = [
-        _only(delivery, DELIVERY_FACTS) | {"attempts": [_only(one, ATTEMPT_FACTS) for one in delivery["attempts"]]}
-        for delivery in map(_unsaid, whole["deliveries"])
-    ]
-    return row_facts(whole) | _only(whole, ENTRY_FACTS) | {"deliveries": deliveries}
+        view = reader.show(seq)
+    replays, _edit = lineage(folder, seq)
+    return EntryFacts(
+        **dict(row_facts(row_of(view.row))),
+        **_facts(view),
+        lineage=LineageFacts(parent=view.parent, children=view.children, replays=tuple(map(_replayed, replays))),
+        deliveries=tuple(_unsaid(_delivery(one)) for one in view.deliveries),
+    )
 
 
-def raw(folder: Path, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `{entry, base64}`: the exact bytes that came in; UnknownEntryError where there is no entry.
+def raw(folder: Path, seq: int) -> Raw:
+    """Return the exact bytes that came in; UnknownEntryError where there is no entry.
 
     JournalError where retention took them.
     """
-    seq = entry_in(given)
     with Reader(folder) as reader:
         view = reader.show(seq)
     if view.worn_at is not None:
         raise JournalError(f"the bytes of entry {seq} left the journal on {view.worn_at:%Y-%m-%d} (`retention`)")
-    return {"entry": seq, "base64": b64encode(view.raw).decode()}
+    return Raw(entry=seq, base64=b64encode(view.raw).decode())
 
 
-def row_of(row: Row) -> dict[str, Any]:
+def row_of(row: JournalRow) -> Row:
     """Return one row of a list."""
+    return Row(
+        entry=row.seq,
+        received_at=moment_text(row.received_at),
+        channel=row.channel,
+        source=row.source,
+        control_id=row.control_id,
+        event=row.event,
+        visit=row.visit,
+        state=row.state,
+        reason=row.reason,
+        ack=row.ack_code,
+        ack_outcome=row.ack_outcome,
+        flags=row.flags,
+        receipts=row.receipts,
+    )
+
+
+def row_facts(row: Row) -> RowFacts:
+    """Return what of a row holds nothing of a patient; the reason of a discard may, as an operator wrote it."""
+    named = {name: getattr(row, name) for name in RowFacts.model_fields}
+    return RowFacts.model_validate(named | ({"reason": ""} if row.state is State.DISCARDED else {}))
+
+
+def _facts(view: EntryView) -> dict[str, object]:
     return {
-        "entry": row.seq,
-        "received_at": time_of(row.received_at),
-        "channel": row.channel,
-        "source": row.source,
-        "control_id": row.control_id,
-        "event": row.event,
-        "visit": row.visit,
-        "state": str(row.state),
-        "reason": row.reason,
-        "ack": row.ack_code,
-        "ack_outcome": str(row.ack_outcome),
-        "flags": list(row.flags),
-        "receipts": row.receipts,
-    }
-
-
-def row_facts(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what of a row holds nothing of a patient."""
-    return _only(_unsaid(row), ROW_FACTS)
-
-
-def time_of(moment: datetime | None) -> str | None:
-    """Return a moment as text, None for none."""
-    return moment.isoformat(timespec="milliseconds") if moment else None
-
-
-def _only(whole: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
-    return {name: whole[name] for name in names}
-
-
-def _unsaid(row: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Leave out the reason of a discard: an operator wrote it, and may have named somebody."""
-    return {**row, "reason": ""} if row["state"] == State.DISCARDED else row
-
-
-def _entry(view: EntryView) -> dict[str, Any]:
-    message = read(view.raw)
-    return row_of(view.row) | {
         "peer": view.peer,
         "version": view.version,
         "event_at": time_of(view.event_at),
-        "sha256": view.sha256,
         "sound": view.sound,
         "body_removed_at": time_of(view.worn_at),
         "mapping": view.mapping,
         "batch": view.batch,
         "parent": view.parent,
-        "message": message.text if message else _text(view.raw),
-        "segments": segments_of(message, view.version) if message else [],
-        "acknowledgement": _text(view.acknowledgement),
-        "deliveries": [_delivery(delivery) for delivery in view.deliveries],
-        "lineage": {
-            "parent": view.parent,
-            "children": list(view.children),
-        },
         "timing": _timing(view),
     }
 
 
-def _replayed(one: Replayed) -> dict[str, Any]:
+def _unsaid(one: Delivery) -> DeliveryFacts:
+    return one.model_copy(update={"reason": ""}) if one.state is State.DISCARDED else one
+
+
+def _replayed(one: Replayed) -> Replay:
     said = "" if one.state == State.DISCARDED else one.reason
-    return {
-        "destination": one.destination,
-        "act": one.act,
-        "by": one.by,
-        "at": time_of(one.at),
-        "run": one.run,
-        "forced": one.forced,
-        "before": {"state": one.state, "reason": said, "mapping": one.mapping},
-    }
+    return Replay(
+        destination=one.destination,
+        act=one.act,
+        by=one.by,
+        at=time_of(one.at),
+        run=one.run,
+        forced=one.forced,
+        before=Before(state=one.state, reason=said, mapping=one.mapping),
+    )
 
 
-def _edit(edit: Edit | None) -> dict[str, Any] | None:
+def _edit(edit: Edit | None) -> EditView | None:
     if edit is None:
         return None
-    return {"by": edit.by, "at": time_of(edit.at), "differences": [dict(one) for one in edit.changes]}
+    differences = tuple(Difference.model_validate(one) for one in edit.changes)
+    return EditView(by=edit.by, at=time_of(edit.at), differences=differences)
 
 
-def _timing(view: EntryView) -> dict[str, Any]:
+def _timing(view: EntryView) -> Timing:
     settled = [one.settled_at for one in view.deliveries if one.settled_at and one.state not in UNDER_WAY]
     last = max(settled, default=None)
     steps = sorted(_steps(view), key=lambda step: step[0])
-    return {
-        "received_at": time_of(view.row.received_at),
-        "settled_at": time_of(last),
-        "seconds": round((last - view.row.received_at).total_seconds(), 3) if last else None,
-        "steps": [
-            {"at": time_of(at), "what": what, "destination": name, "milliseconds": spent}
-            for at, what, name, spent in steps
-        ],
-    }
+    return Timing(
+        received_at=moment_text(view.row.received_at),
+        settled_at=time_of(last),
+        seconds=round((last - view.row.received_at).total_seconds(), 3) if last else None,
+        steps=tuple(
+            Step(at=moment_text(at), what=what, destination=name, milliseconds=spent) for at, what, name, spent in steps
+        ),
+    )
 
 
 def _steps(view: EntryView) -> Iterator[tuple[datetime, str, str, float | None]]:
@@ -208,45 +177,42 @@ def _steps(view: EntryView) -> Iterator[tuple[datetime, str, str, float | None]]
             yield delivery.settled_at, "to be tried again" if again else str(delivery.state), delivery.destination, None
 
 
-UNDER_WAY: Final = frozenset({State.RECEIVED, State.CLAIMED, State.WAITING})
+def _delivery(view: DeliveryView) -> Delivery:
+    return Delivery(
+        destination=view.destination,
+        state=view.state,
+        reason=view.reason,
+        notes=view.notes,
+        waits_for=view.waits_for,
+        tries=view.tries,
+        due_at=time_of(view.due_at),
+        settled_at=time_of(view.settled_at),
+        mapping=view.mapping,
+        replay=view.replay,
+        by=view.by,
+        plan=_json(view.plan),
+        attempts=tuple(map(_attempt, view.attempts)),
+    )
 
 
-def _delivery(view: DeliveryView) -> dict[str, Any]:
-    return {
-        "destination": view.destination,
-        "state": str(view.state),
-        "reason": view.reason,
-        "notes": list(view.notes),
-        "waits_for": view.waits_for,
-        "tries": view.tries,
-        "due_at": time_of(view.due_at),
-        "settled_at": time_of(view.settled_at),
-        "mapping": view.mapping,
-        "replay": view.replay,
-        "by": view.by,
-        "plan": _json(view.plan),
-        "attempts": [_attempt(attempt) for attempt in view.attempts],
-    }
-
-
-def _attempt(view: AttemptView) -> dict[str, Any]:
+def _attempt(view: AttemptView) -> Attempt:
     intent, outcome = view.intent, view.outcome
-    return {
-        "number": intent.number,
-        "method": intent.method,
-        "url": intent.url,
-        "headers": dict(intent.headers),
-        "body": _json(intent.body),
-        "at": time_of(intent.at),
-        "status": outcome.status if outcome else None,
-        "codes": list(outcome.codes) if outcome else [],
-        "failure": outcome.failure if outcome else "",
-        "milliseconds": round(outcome.milliseconds, 1) if outcome else 0.0,
-        "answer": _json(outcome.body) if outcome else None,
-    }
+    return Attempt(
+        number=intent.number,
+        method=intent.method,
+        url=intent.url,
+        headers=dict(intent.headers),
+        body=_json(intent.body),
+        at=moment_text(intent.at),
+        status=outcome.status if outcome else None,
+        codes=outcome.codes if outcome else (),
+        failure=outcome.failure if outcome else "",
+        milliseconds=round(outcome.milliseconds, 1) if outcome else 0.0,
+        answer=_json(outcome.body) if outcome else None,
+    )
 
 
-def _json(content: bytes) -> Any:
+def _json(content: bytes) -> Json:
     try:
         return orjson.loads(content) if content else None
     except orjson.JSONDecodeError:

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 from starlette.requests import Request
@@ -15,8 +15,9 @@ from engine.errors import UnconfirmedActError, UsageError
 from engine.ops.access.access import Access
 from engine.ops.access.actor import Actor
 from engine.ops.access.role import Permission, may
-from engine.ops.operations.act import Acts
-from engine.ops.request import Given, alert_in, digits_of, entry_in, run_in
+from engine.ops.operations.fields import NUMBERED, digits_of
+from engine.ops.operations.operation import Operation
+from engine.ops.operations.runner import Operations
 from engine.ops.web.cookies import Cookies
 from engine.ops.web.criteria import Searches
 from engine.ops.web.history import History
@@ -26,13 +27,15 @@ from engine.ops.web.route import Free, Route
 from engine.pipeline.engine import Engine
 from engine.pipeline.post import HttpIntake
 
+A = TypeVar("A")
+
 
 @dataclass(slots=True)
 class Desk:
     """What all views work with, made once for a running engine."""
 
     engine: Engine
-    acts: Acts
+    operations: Operations
     access: Access
     clock: Callable[[], datetime]
     routes: tuple[Route, ...]
@@ -118,9 +121,9 @@ class Call:
             raise RefusedRequestError(400, f"{name} is no number")
         return found
 
-    async def perform(self, act: str, /, **given: Any) -> Any:
-        """Do an act in the name of who asks."""
-        return await self.desk.acts.perform(act, self.by, given)
+    async def perform(self, operation: type[Operation[A]], /, **given: object) -> A:
+        """Do an operation in the name of who asks."""
+        return await self.desk.operations.perform(operation, self.by, given)
 
     def page(self, template: str, /, status: int = 200, **values: Any) -> Response:
         """Answer with a page."""
@@ -153,16 +156,14 @@ class Call:
         }
 
 
-NAMED: Final[Mapping[str, Callable[[Given], int]]] = {"entry": entry_in, "run": run_in, "alert": alert_in}
-
-
 def numbered(name: str, text: object, status: int) -> int:
     """Return the entry, bulk run or alert that a text names; RefusedRequestError with a status where it names none.
 
     The text is not repeated: somebody may have pasted a patient's number there.
     """
+    number = digits_of(text)
     try:
-        return NAMED[name]({name: digits_of(text)})
+        return NUMBERED[name](number)
     except UsageError as error:
         raise RefusedRequestError(status, str(error)) from error
 

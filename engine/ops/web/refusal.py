@@ -1,5 +1,6 @@
 """A request that is not answered as asked: the status, and a line for whoever asked."""
 
+from collections.abc import Mapping
 from typing import Final
 
 from engine.errors import (
@@ -7,6 +8,7 @@ from engine.errors import (
     AdtEngineError,
     ForbiddenActError,
     ForbiddenMoveError,
+    MalformedRequestError,
     MessageError,
     UnknownEntryError,
     UnknownRunError,
@@ -39,17 +41,21 @@ class RefusedRequestError(AdtEngineError):
         self.status = status
 
 
+# The first that an error is of.
+STATUSES: Final[Mapping[type[AdtEngineError], int]] = {
+    ForbiddenActError: 403,
+    UnknownEntryError: 404,
+    UnknownRunError: 404,
+    ForbiddenMoveError: 409,
+    MalformedRequestError: 400,
+    UsageError: 422,
+    AccessError: 422,
+    MessageError: 422,
+}
+
+
 def status_of(error: AdtEngineError) -> int:
-    """Return the HTTP status of an error of ours."""
-    match error:
-        case RefusedRequestError():
-            return error.status
-        case ForbiddenActError():
-            return 403
-        case UnknownEntryError() | UnknownRunError():
-            return 404
-        case ForbiddenMoveError():
-            return 409
-        case UsageError() | AccessError() | MessageError():
-            return 422
-    return 503
+    """Return the HTTP status of an error of ours; 503 for one of the engine's own."""
+    if isinstance(error, RefusedRequestError):
+        return error.status
+    return next((status for kind, status in STATUSES.items() if isinstance(error, kind)), 503)

@@ -10,7 +10,7 @@ from pathlib import Path
 from engine import telemetry
 from engine.journal.read.reading import Reader
 from engine.ops.access.access import Access
-from engine.ops.operations.act import Acts
+from engine.ops.operations.runner import Operations
 from engine.ops.web.app import App
 from engine.ops.web.call import Desk
 from engine.ops.web.cookies import Cookies
@@ -25,11 +25,11 @@ _log = telemetry.logger()
 
 @contextlib.asynccontextmanager
 async def pages(
-    engine: Engine, acts: Acts, access: Access, where: Doorway, listening: socket.socket
+    engine: Engine, operations: Operations, access: Access, where: Doorway, listening: socket.socket
 ) -> AsyncIterator[None]:
     """Serve the operators' pages of an engine on a bound socket until closed."""
     host, port = listening.getsockname()[:2]
-    desk = Desk(engine, acts, access, now, ROUTES, Cookies(port, where.tls), HttpIntake(engine), where.exposed)
+    desk = Desk(engine, operations, access, now, ROUTES, Cookies(port, where.tls), HttpIntake(engine), where.exposed)
     samples = asyncio.create_task(keep(desk.history, now, lambda: _oldest(engine), desk.stopping))
     try:
         async with serving(App(desk, where.names, where.allow), where, listening, desk.stopping):

@@ -12,7 +12,7 @@ from engine.ops.access.session import Session
 from engine.ops.audit.trail import Trail
 from engine.ops.operations import access
 from engine.ops.operations.access import ACCESS
-from engine.ops.operations.act import Acts
+from engine.ops.operations.runner import Operations
 from tests.ops.access.gate import HERE, PASSWORD, Gate
 
 OWNER = Actor("root", Role.OWNER, "socket")
@@ -20,23 +20,23 @@ ADA = Actor("ada", Role.ADMIN, "page", HERE)
 
 
 class Office:
-    """The acts of access over a gate."""
+    """The operations of access over a gate."""
 
     def __init__(self, gate: Gate) -> None:
         self.gate = gate
         engine: Any = SimpleNamespace(
             journal=gate.journal, files=SimpleNamespace(data=gate.folder), feeds={"riverbend-adt": None}
         )
-        self._acts = Acts(engine, ACCESS, Trail(gate.journal, gate.access._keys, lambda: gate.now))
+        self._operations = Operations(engine, ACCESS, Trail(gate.journal, gate.access._keys, lambda: gate.now))
 
     async def do(self, act: str, actor: Actor = OWNER, **given: Any) -> Any:
-        """Perform an act."""
-        return await self._acts.perform(act, actor, given)
+        """Do an operation."""
+        return await self._operations.answer(act, actor, given)
 
 
 @pytest.fixture
 async def office(gate: Gate, monkeypatch: pytest.MonkeyPatch) -> Office:
-    """Give the acts, with the gate's clock."""
+    """Give the operations, with the gate's clock."""
     monkeypatch.setattr(access, "now", lambda: gate.now)
     return Office(gate)
 

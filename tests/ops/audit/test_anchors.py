@@ -24,8 +24,8 @@ from engine.journal.journal import Journal
 from engine.ops.access.keys import Keys
 from engine.ops.audit.anchoring import ROWS, Anchoring, watched
 from engine.ops.audit.anchors import FILE, KEY_FILE, Anchors, checked, read_anchors, read_public_key
-from engine.ops.audit.auditing import verified
 from engine.ops.audit.trail import Trail
+from engine.ops.views.auditing import verified
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
@@ -125,8 +125,8 @@ async def test_the_key_is_made_once_and_for_its_owner_only(yard: Yard) -> None:
     public = yard.folder / "public.pem"
     public.write_text(yard.anchors.public_pem())
     found = verified(yard.folder, yard.anchors.file, read_public_key(public))
-    assert (found["rows"], found["anchors"], found["agreed"], found["anchored_to"]) == (1, 1, 1, 1)
-    assert found["faults"] == []
+    assert (found.rows, found.anchors, found.agreed, found.anchored_to) == (1, 1, 1, 1)
+    assert found.faults == ()
 
 
 async def test_an_anchor_that_somebody_else_made_is_found(yard: Yard) -> None:
@@ -154,7 +154,7 @@ async def test_a_cut_shows_by_the_folder_s_own_anchors(yard: Yard) -> None:
         file.execute("DROP TRIGGER audit_delete")
         file.execute("DELETE FROM audit WHERE seq > 3")
     found = verified(yard.folder)
-    assert [(fault["seq"], fault["kind"]) for fault in found["faults"]] == [(5, "truncated")]
+    assert [(fault.seq, fault.kind) for fault in found.faults] == [(5, "truncated")]
 
 
 async def test_file_and_key_may_stand_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -216,6 +216,6 @@ async def test_rows_and_anchors_made_at_once_agree(yard: Yard) -> None:
     ticks = [yard.anchoring.tick(at_once=True) for _ in range(10)]
     await asyncio.gather(*works, *ticks)
     found = await asyncio.to_thread(partial(verified, yard.folder))
-    assert found["rows"] == 210
-    assert found["faults"] == []
-    assert found["agreed"] == found["anchors"] >= 1
+    assert found.rows == 210
+    assert found.faults == ()
+    assert found.agreed == found.anchors >= 1

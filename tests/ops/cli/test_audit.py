@@ -19,17 +19,20 @@ from typer.testing import CliRunner
 from engine.errors import AdtEngineError, UsageError
 from engine.journal.access import audit
 from engine.journal.access.audit import AuditRecord
+from engine.journal.access.audited import AuditFilter
 from engine.journal.file.database import FILE as JOURNAL
 from engine.journal.file.sealing import KEY_FILE_VARIABLE, new_key
 from engine.journal.journal import Journal
-from engine.ops.access.role import Permission
-from engine.ops.audit.auditing import exported, listed
 from engine.ops.cli.audit import app
+from engine.ops.operations.audit import ListTrail
+from engine.ops.operations.entries import ReplayMessage
 from engine.ops.socket import admin
+from engine.ops.views.auditing import exported
 from tests.flow.rig import Rig
 from tests.journal.desk import NOW, entry
 from tests.ops.at_work import at_work
 from tests.ops.operations.stage import Stage, actor
+from tests.ops.reading import reading
 
 
 @pytest.fixture
@@ -112,7 +115,7 @@ async def test_an_export_may_be_taken_by_many_threads_while_rows_come(tmp_path: 
             audit.append(connection, record)
 
     await journal.write(add)
-    pieces = exported(tmp_path, {}, "ndjson")
+    pieces = exported(tmp_path, AuditFilter(), "ndjson")
     taken = [await asyncio.to_thread(next, pieces)]
     await journal.write(add)
     with ThreadPoolExecutor(1) as other:
@@ -132,13 +135,13 @@ async def test_in_a_sealed_journal_a_patient_is_found_by_system_and_value(
     stage = await Stage.open(tmp_path)
     key = "https://mrn.riverbend.example|4711"
     seq = (await stage.journal.record(entry("C1", (key,)))).seq
-    acts = stage.acts(stage.act("messages.show", Permission.PHI), stage.act("messages.search", Permission.PHI))
-    await acts.perform("messages.show", actor(), {"entry": seq})
-    await acts.perform("messages.search", actor(), {"patient": key})
-    await acts.perform("messages.show", actor(), {"entry": seq + 1})
-    assert [row["row"] for row in listed(tmp_path, {"patient": key})] == [2, 1]
+    operations = stage.operations(stage.operation("messages.show"), stage.operation("messages.search"))
+    await operations.answer("messages.show", actor(), {"entry": seq})
+    await operations.answer("messages.search", actor(), {"patient": key})
+    await operations.answer("messages.show", actor(), {"entry": seq + 1})
+    assert [row["row"] for row in reading(ListTrail)(tmp_path, {"patient": key})] == [2, 1]
     with pytest.raises(UsageError, match="sealed"):
-        listed(tmp_path, {"patient": "4711"})
+        reading(ListTrail)(tmp_path, {"patient": "4711"})
     await stage.journal.close()
 
 
@@ -177,7 +180,7 @@ async def test_killed_between_the_record_and_the_replay_nothing_was_done(rig: Ri
     before, tried = rig.rows(), rig.attempts()
     await _start(rig, ENGINE_FAULT="F19:kill")
     with pytest.raises(AdtEngineError, match="audit list"):
-        await asyncio.to_thread(admin.ask, rig.folder / "data", "messages.replay", {"entry": 1})
+        await asyncio.to_thread(admin.ask, rig.folder / "data", ReplayMessage, {"entry": 1})
     await rig.engine.ended()
     await _start(rig)
     await asyncio.sleep(0.3)  # time to do what must not be done

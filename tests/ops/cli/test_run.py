@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from engine.config.shipped import shipped
+from engine.ops.operations.channels import ShowAlive
 from engine.ops.socket import admin
 from tests.flow.program import Program
 from tests.ops.alone import CHANNEL, alone, write_channel
@@ -219,5 +220,5 @@ async def test_it_stops_gracefully(engine: Program) -> None:
 
 
 async def _alive(tmp_path: Path) -> dict[str, dict[str, dict[str, int]]]:
-    found: dict[str, dict[str, dict[str, int]]] = admin.ask(tmp_path / "data", "alive", {})
+    found: dict[str, dict[str, dict[str, int]]] = ShowAlive.to_json(admin.ask(tmp_path / "data", ShowAlive, {}))
     return found

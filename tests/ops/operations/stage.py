@@ -1,4 +1,4 @@
-"""A stage for acts: a real journal and trail below, acts that tell what they saw when they ran."""
+"""A stage for operations: a real journal and trail below, operations that tell what they saw when they ran."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,14 +13,16 @@ from engine.ops.access.actor import Actor
 from engine.ops.access.keys import Keys
 from engine.ops.access.role import Permission, Role
 from engine.ops.audit.trail import Trail
-from engine.ops.operations.act import Act, Acts
+from engine.ops.operations.operation import Operation
+from engine.ops.operations.runner import Operations
+from engine.ops.operations.table import ALL
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
 
 @dataclass
 class Stage:
-    """One journal and what was done on it: `ran` holds each act with the audit rows that were durable by then."""
+    """One journal and what was done on it: `ran` holds each operation with the audit rows that were durable by then."""
 
     folder: Path
     journal: Journal
@@ -42,26 +44,45 @@ class Stage:
 
     @property
     def engine(self) -> Any:
-        """What an act may ask for of the engine: the journal and the files."""
+        """What an operation may ask for of the engine: the journal and the files."""
         return SimpleNamespace(journal=self.journal, files=SimpleNamespace(data=self.folder))
 
-    def acts(self, *acts: Act) -> Acts:
-        """Return acts that are performed here."""
-        return Acts(self.engine, acts, self.trail)
+    def operations(self, *known: type[Operation[Any]]) -> Operations:
+        """Return operations that are done here."""
+        return Operations(self.engine, known, self.trail)
 
-    def act(self, name: str = "messages.replay", permission: Permission = Permission.OPERATE) -> Act:
-        """Return an act that does nothing but tell that it ran, and what the file held then."""
+    def operation(self, name: str = "messages.replay", permission: Permission | None = None) -> type[Operation[Any]]:
+        """Return an operation that does nothing but tell that it ran, and what the file held then.
 
-        async def run(_engine: Any, _actor: Actor, _given: Mapping[str, Any]) -> str:
+        It takes what the one of that name takes, whatever its values are.
+        """
+
+        async def run(_self: Any, _engine: Any, _actor: Actor) -> str:
             self.ran.append((name, self.rows()))
             return "done"
 
-        return Act(name, permission, run)
+        return stand_in(name, run, permission)
 
     def rows(self, **given: Any) -> tuple[AuditRow, ...]:
         """Return the audit rows of the file, oldest first."""
         with AuditReader(self.folder) as reader:
             return tuple(reversed(reader.rows(AuditFilter(**given), limit=1000)))
+
+
+def stand_in(name: str, run: Any, permission: Permission | None = None) -> type[Operation[Any]]:
+    """Return the operation of a name with another way to run; one of another name is like a release."""
+    known = {one.name: one for one in ALL}
+    of = known.get(name) or known["messages.release"]
+
+    def parse(_cls: Any, given: Mapping[str, object], *, written: bool = False) -> Any:
+        return made.model_construct(**{**given, "written": written})
+
+    body = {
+        "__module__": __name__, "name": name, "permission": permission or of.permission, "run": run,
+        "parse": classmethod(parse), "answer_type": classmethod(lambda _cls: str),
+    }  # fmt: skip
+    made: Any = type(Operation)("StandIn", (of,), body)
+    return made
 
 
 def actor(role: Role = Role.OPERATOR, **given: Any) -> Actor:

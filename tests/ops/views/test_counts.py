@@ -9,9 +9,15 @@ import pytest
 
 from engine.errors import UsageError
 from engine.journal.entry import AckOutcome, State
-from engine.ops.views.counts import counted, passed, stood
-from engine.ops.views.unmapped import unmapped, values
+from engine.ops.operations.messages import CountMessages, ListCodeValues, ListUnmapped, ShowThroughput, Stats
 from tests.journal.desk import NOW, Desk, open_desk, settlement
+from tests.ops.reading import reading
+
+counted = reading(CountMessages)
+passed = reading(ShowThroughput)
+stood = reading(Stats)
+unmapped = reading(ListUnmapped)
+values = reading(ListCodeValues)
 
 AROUND = {"since": "2026-03-01T11:00Z", "until": "2026-03-01T14:00Z"}
 PID = "MSH|^~\\&|ADT|RVB|||1||ADT^A08|{0}|P|2.5.1\rPID|1||1^^^RVB^MR||A^B|||F||{1}\r"
@@ -68,7 +74,7 @@ async def test_counts_tell_what_stands_and_what_came_and_ended(desk: Desk) -> No
         "lab": {"received": 3, "refused": 1, "filtered": 1},
     }
     assert found["settled"] == {"d": {"delivered": 2, "held": 1, "retried": 1}}
-    assert stood(desk.folder).items() <= found.items()
+    assert stood(desk.folder, {}).items() <= found.items()
 
 
 async def test_a_time_without_anything_counts_nothing(desk: Desk) -> None:

@@ -5,13 +5,16 @@ import io
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-import orjson
 import pytest
 
 from engine.errors import UsageError
+from engine.ops.operations.messages import ExportMessages
 from engine.ops.views import exporting
-from engine.ops.views.exporting import bytes_of, csv_line, exported, ndjson_line
+from engine.ops.views.exporting import ExportedRow, bytes_of, csv_line, ndjson_line
 from tests.journal.desk import Desk, open_desk
+from tests.ops.reading import reading
+
+exported = reading(ExportMessages)
 
 LATIN = "MSH|^~\\&|ADT|RVB|||1||ADT^A08|c2|P|2.5.1\rPID|1||1||Núñez\r".encode("latin-1")
 WHY = {"reason": "ticket 4711"}
@@ -29,11 +32,11 @@ async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
 
 async def test_every_message_comes_out_as_it_came_in(desk: Desk) -> None:
     """Text where it is UTF-8, else the bytes beside it."""
-    rows = exported(desk.folder, WHY)["entries"]
-    assert [row["entry"] for row in rows] == [3, 2, 1]
+    rows = ExportMessages.parse(WHY).read(desk.folder).entries
+    assert [row.entry for row in rows] == [3, 2, 1]
     assert [bytes_of(row) for row in rows][:2] == [b"\x00\xff", LATIN]
-    assert (rows[1]["message"].endswith("Núñez\r"), rows[2]["base64"]) == (True, None)
-    assert bytes_of(orjson.loads(ndjson_line(rows[1]))) == LATIN
+    assert (rows[1].message.endswith("Núñez\r"), rows[2].base64) == (True, None)
+    assert bytes_of(ExportedRow.model_validate_json(ndjson_line(rows[1]))) == LATIN
 
 
 @pytest.mark.parametrize("reason", [None, "", "  ", 7])
@@ -59,7 +62,7 @@ async def test_filters_choose_and_pages_follow(desk: Desk, monkeypatch: pytest.M
 
 async def test_a_cell_is_never_a_formula(desk: Desk) -> None:
     """What a spreadsheet would calculate has an apostrophe before it; a message is one cell whatever is in it."""
-    rows = exported(desk.folder, WHY)["entries"]
+    rows = ExportMessages.parse(WHY).read(desk.folder).entries
     text = b"".join(csv_line(row) for row in rows).decode()
     records = list(csv.reader(io.StringIO(text, newline="")))
     assert records[0][exporting.COLUMNS.index("control_id")] == "'=cmd|'/c calc'!A1"

@@ -8,8 +8,12 @@ import pytest
 
 from engine.errors import UsageError
 from engine.journal.entry import State
-from engine.ops.views.searching import filters_of, searched
+from engine.ops.operations.filters import SearchFilter
+from engine.ops.operations.messages import SearchMessages
 from tests.journal.desk import Desk, open_desk
+from tests.ops.reading import reading
+
+searched = reading(SearchMessages)
 
 
 @pytest.fixture
@@ -55,6 +59,6 @@ async def test_pages_go_on_where_the_last_one_ended(desk: Desk) -> None:
 def test_every_filter_is_taken_over() -> None:
     """Words are stripped; a state is one of ours."""
     words = ("channel", "source", "event", "control_id", "reason", "outcome", "patient", "visit", "text")
-    filters = filters_of({name: f" {name} " for name in words} | {"state": "held"})
+    filters = SearchFilter.parse({name: f" {name} " for name in words} | {"state": "held"}).filters()
     assert [getattr(filters, name) for name in words] == list(words)
     assert filters.state is State.HELD

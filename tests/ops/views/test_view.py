@@ -13,10 +13,15 @@ from engine.errors import UnknownEntryError, UsageError
 from engine.hl7.message import parse
 from engine.http.request import Request
 from engine.journal.entry import Outcome, State
-from engine.ops.views.searching import listed, searched
+from engine.ops.operations.messages import ListMessages, SearchMessages, ShowFacts, ShowMessage
 from engine.ops.views.segments import segments_of
-from engine.ops.views.view import facts, shown
 from tests.journal.desk import NOW, Desk, open_desk, settlement
+from tests.ops.reading import reading
+
+listed = reading(ListMessages)
+searched = reading(SearchMessages)
+facts = reading(ShowFacts)
+shown = reading(ShowMessage)
 
 FAMILY, MRN, VISIT, OPERATOR = "Kanarivogel", "KNRMRN7", "KNRVISIT", "it was Kanarivogel's chart"
 CANARIES = (FAMILY, MRN, VISIT, "Kanari", OPERATOR)
@@ -56,7 +61,7 @@ async def _deliver(desk: Desk) -> None:
 
 def test_segments_have_the_names_of_their_version() -> None:
     """Fields, repetitions, components and subcomponents by path; null stays visible, escapes are undone."""
-    segments = segments_of(parse(RAW), "2.3")
+    segments = [one.model_dump(mode="json") for one in segments_of(parse(RAW), "2.3")]
     assert [(one["name"], one["number"]) for one in segments] == [("MSH", 1), ("PID", 1), ("PV1", 1), ("ZPI", 1)]
     fields = {field["path"]: field for one in segments for field in one["fields"]}
     parts = {part["path"]: part for field in fields.values() for part in field["parts"]}
@@ -71,7 +76,8 @@ def test_segments_have_the_names_of_their_version() -> None:
 
 def test_a_message_of_no_known_version_is_shown_by_the_newest(tmp_path: Path) -> None:
     """Names come from the newest version; what it does not know has none."""
-    segments = segments_of(parse(b"MSH|^~\\&|||||||ADT^A08|1|P|9.9\rZZZ|x\r"), "9.9")
+    found = segments_of(parse(b"MSH|^~\\&|||||||ADT^A08|1|P|9.9\rZZZ|x\r"), "9.9")
+    segments = [one.model_dump(mode="json") for one in found]
     assert segments[0]["fields"][0]["name"] == "Field separator"
     assert segments[1]["fields"] == [{"path": "ZZZ-1", "name": "", "value": "x", "parts": []}]
 

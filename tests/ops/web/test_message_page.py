@@ -1,12 +1,16 @@
 """What the page of one message shows of it."""
 
-from typing import Any
-
+from engine.journal.entry import State
+from engine.ops.views.entry import Delivery, Entry
+from engine.ops.views.segments import FieldView, PartView, SegmentView
 from engine.ops.web.pages.message import _why, first_of
 
+PART = PartView(path="NK1-2.1", name="", value="x")
 
-def _segment(values: int) -> dict[str, Any]:
-    return {"name": "NK1", "fields": [{"parts": [{}] * (values - 1)}]}
+
+def _segment(values: int) -> SegmentView:
+    field = FieldView(path="NK1-2", name="", value="x", parts=(PART,) * (values - 1))
+    return SegmentView(name="NK1", number=1, fields=(field,))
 
 
 def test_a_page_shows_the_beginning_of_a_huge_message() -> None:
@@ -19,13 +23,10 @@ def test_a_page_shows_the_beginning_of_a_huge_message() -> None:
 
 def test_what_is_said_of_a_message_is_said_once() -> None:
     """Codes that mean the same stand together before their one line; the entry's own reason comes first."""
-    delivery = {"reason": "http-422", "notes": ["unmapped-code PID-16", "unmapped-code PID-10"]}
-    entry = {
-        "state": "held",
-        "reason": "http-422",
-        "flags": ["unmapped-code PID-16", "stale"],
-        "deliveries": [delivery],
-    }
+    delivery = Delivery.model_construct(reason="http-422", notes=("unmapped-code PID-16", "unmapped-code PID-10"))
+    entry = Entry.model_construct(
+        state=State.HELD, reason="http-422", flags=("unmapped-code PID-16", "stale"), deliveries=(delivery,)
+    )
     told = [(codes, line.code) for codes, line in _why(entry)]
     assert told == [
         (["http-422"], "http-4*"),

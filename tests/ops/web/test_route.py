@@ -8,7 +8,7 @@ from starlette.responses import Response
 from engine.errors import StartError
 from engine.ops.access.role import Permission
 from engine.ops.operations.table import ALL
-from engine.ops.web.api.offer import TABLE, offers
+from engine.ops.web.api.addresses import TABLE, endpoints
 from engine.ops.web.api.openapi import described
 from engine.ops.web.route import Free, Gate, Route, checked
 from engine.ops.web.table import ROUTES
@@ -50,25 +50,26 @@ def test_no_get_asks_for_an_act_that_changes_something() -> None:
     assert not [route.key for route in ROUTES if route.method == "GET" and route.needs in changing]
 
 
-def test_every_act_is_offered_to_programs_once() -> None:
-    """The API grows by itself: each act that a token may do has one address, needs what it needs, and is described."""
-    offered = list(offers(ALL))
+def test_every_operation_is_offered_to_programs_once() -> None:
+    """Each operation that a token may do has one address, needs what it needs, and is described."""
+    offered = list(endpoints(ALL))
     of_people = {Permission.USERS, Permission.CARE}
-    assert {act.name for _, act in offered} == {act.name for act in ALL if act.permission not in of_people}
-    assert len({(offer.method, offer.path) for offer, _ in offered}) == len(offered)
+    assert {one.operation.name for one in offered} == {one.name for one in ALL if one.permission not in of_people}
+    assert len({(one.method, one.path) for one in offered}) == len(offered)
     described_paths = described(offered)["paths"]
-    for offer, act in offered:
-        (route,) = [one for one in ROUTES if one.key == f"{offer.method} /api/v1{offer.path}"]
-        assert route.needs is act.permission
-        operation = described_paths[f"/api/v1{offer.path}"][offer.method.lower()]
-        assert (operation["operationId"], operation["x-permission"]) == (act.name, str(act.permission))
+    for one in offered:
+        (route,) = [other for other in ROUTES if other.key == f"{one.method} /api/v1{one.path}"]
+        assert route.needs is one.operation.permission
+        told = described_paths[f"/api/v1{one.path}"][one.method.lower()]
+        assert (told["operationId"], told["x-permission"]) == (one.operation.name, str(one.operation.permission))
 
 
-def test_the_table_of_the_api_names_acts_that_are_there() -> None:
-    """No address waits for an act that was renamed."""
-    assert {offer.act for offer in TABLE} <= {act.name for act in ALL}
+def test_the_table_of_the_api_names_operations_that_are_there() -> None:
+    """No address waits for an operation that was renamed."""
+    assert set(TABLE) <= {one.name for one in ALL}
 
 
 def test_nothing_of_a_patient_can_be_asked_for_in_an_address() -> None:
     """No GET of the API takes a patient, a visit or text."""
-    assert not [offer.path for offer in TABLE if set(offer.query) & {"patient", "visit", "text", "value", "message"}]
+    private = {"patient", "visit", "text", "value", "message"}
+    assert not [one.path for one in endpoints(ALL) if one.method == "GET" and set(one.operation.names()) & private]

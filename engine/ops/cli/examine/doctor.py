@@ -15,6 +15,7 @@ from engine.ops.cli.examine.certificates import certificates
 from engine.ops.cli.examine.check import Check, Standing
 from engine.ops.cli.examine.destinations import destinations, secrets
 from engine.ops.cli.examine.machine import machine
+from engine.ops.operations.channels import ShowAlive
 from engine.ops.socket import admin
 from engine.ops.terminal.options import CHANNELS, DATA, Channels, Data, Json, Mappings
 from engine.ops.terminal.table import NEGATIVE, POSITIVE, cell, output, table
@@ -79,7 +80,7 @@ def _checks(files: Files) -> Iterator[Check]:
 
 def _running(data: Path) -> bool:
     try:
-        admin.ask(data, "alive", {})
+        admin.ask(data, ShowAlive, {})
     except (ConnectionError, AdtEngineError):
         return False
     return True

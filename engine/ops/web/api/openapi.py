@@ -1,15 +1,14 @@
-"""The description of the API (OpenAPI 3.1), made from the same table as its routes."""
+"""The description of the API (OpenAPI 3.1), made from the operations themselves."""
 
-import re
-from collections.abc import Iterable
-from typing import Any, Final
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, Literal
+
+from pydantic import TypeAdapter
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 
 from engine import __version__
-from engine.ops.operations.act import Act
-from engine.ops.web.api.given import GIVEN, SCHEMAS
-from engine.ops.web.api.offer import ROOT, Offer
-from engine.ops.web.api.shape import COUNT, TEXT, Schema, optional, ref, thing
-from engine.ops.web.api.taken import TAKEN
+from engine.ops.views.answer import Answer
+from engine.ops.web.api.addresses import ROOT, Endpoint
 
 _REFUSALS: Final = {
     "400": "it cannot be read",
@@ -22,14 +21,49 @@ _REFUSALS: Final = {
     "422": "it cannot be done as asked",
     "503": "not at this moment",
 }
-_NAMED: Final = re.compile(r"{(\w+)}")
+_REFERENCE: Final = "#/components/schemas/{model}"
 
 
-def described(offers: Iterable[tuple[Offer, Act]]) -> dict[str, Any]:
+class Problem(Answer):
+    """An error as programs read it (RFC 9457)."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+
+
+class _Plain(GenerateJsonSchema):
+    """Schemas without titles that say a field's name again, and without defaults that say nothing."""
+
+    def field_title_should_be_set(self, _schema: Any) -> bool:
+        return False
+
+    def default_schema(self, schema: Any) -> JsonSchemaValue:
+        found = super().default_schema(schema)
+        if not isinstance(found.get("default"), str | int | float) or found["default"] == "":
+            found.pop("default", None)
+        return found
+
+
+def described(endpoints: Iterable[Endpoint]) -> dict[str, Any]:
     """Return the description of the API as JSON-able values."""
+    offered = tuple(endpoints)
+    adapters: list[tuple[str, Literal["validation", "serialization"], TypeAdapter[Any]]] = [
+        ("Problem", "serialization", TypeAdapter(Problem))
+    ]
+    for one in offered:
+        adapters.append((f"request {one.operation.name}", "validation", TypeAdapter(one.operation)))
+        adapters.append((f"answer {one.operation.name}", "serialization", one.operation.answer()))
+    made, definitions = TypeAdapter.json_schemas(adapters, ref_template=_REFERENCE, schema_generator=_Plain)
+    schemas = {name: schema for (name, _mode), schema in made.items()}
+    components: dict[str, Any] = definitions["$defs"]
     paths: dict[str, dict[str, Any]] = {}
-    for offer, act in offers:
-        paths.setdefault(ROOT + offer.path, {})[offer.method.lower()] = _operation(offer, act)
+    for one in offered:
+        request = _whole(schemas[f"request {one.operation.name}"], components)
+        described_ = _operation(one, request, schemas[f"answer {one.operation.name}"])
+        paths.setdefault(ROOT + one.path, {})[one.method.lower()] = described_
+    requests = {one.operation.__name__ for one in offered}
     return {
         "openapi": "3.1.0",
         "info": {"title": "adt-engine", "version": __version__, "summary": "What operators do, for programs"},
@@ -37,48 +71,49 @@ def described(offers: Iterable[tuple[Offer, Act]]) -> dict[str, Any]:
         "paths": paths,
         "components": {
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
-            "schemas": {"Problem": _PROBLEM, **SCHEMAS},
+            "schemas": {name: schema for name, schema in components.items() if name not in requests},
             "responses": {status: _refusal(text) for status, text in _REFUSALS.items()},
         },
     }
 
 
-def _operation(offer: Offer, act: Act) -> dict[str, Any]:
+def _operation(one: Endpoint, request: Mapping[str, Any], answer: JsonSchemaValue) -> dict[str, Any]:
+    operation, fields, needed = one.operation, request.get("properties", {}), request.get("required", [])
     found: dict[str, Any] = {
-        "operationId": act.name,
-        "summary": _summary(act),
-        "tags": [act.name.partition(".")[0]],
-        "x-permission": str(act.permission),
+        "operationId": operation.name,
+        "summary": operation.summary(),
+        "tags": [operation.name.partition(".")[0]],
+        "x-permission": str(operation.permission),
         "responses": {
-            "200": {
-                "description": "what the act returns",
-                "content": {"application/json": {"schema": GIVEN[act.name]}},
-            },
+            "200": {"description": "what the operation returns", "content": {"application/json": {"schema": answer}}},
             **{status: {"$ref": f"#/components/responses/{status}"} for status in _REFUSALS},
         },
     }
-    taken, named = TAKEN[act.name], _NAMED.findall(offer.path)
-    if named or offer.query:
-        found["parameters"] = [_parameter(name, "path", taken[name]) for name in named] + [
-            _parameter(name, "query", taken[name]) for name in offer.query
+    asked = one.others if one.method == "GET" else ()
+    if one.in_path or asked:
+        found["parameters"] = [_parameter(name, "path", fields[name]) for name in one.in_path] + [
+            _parameter(name, "query", fields[name]) for name in asked
         ]
-    if offer.method == "POST":
-        body = optional({name: schema for name, schema in taken.items() if name not in named})
+    if one.method == "POST":
+        body = {"type": "object", "properties": {name: fields[name] for name in one.others}} | {
+            "additionalProperties": False
+        }
+        required = [name for name in needed if name in one.others]
+        body |= {"required": required} if required else {}
         found["requestBody"] = {"content": {"application/json": {"schema": body}}}
     return found
 
 
-def _parameter(name: str, place: str, schema: Schema) -> dict[str, Any]:
+def _whole(schema: JsonSchemaValue, components: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a schema itself where it is a reference to one."""
+    found: Mapping[str, Any] = components[schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema
+    return found
+
+
+def _parameter(name: str, place: str, schema: Any) -> dict[str, Any]:
     return {"name": name, "in": place, "required": place == "path", "schema": schema}
 
 
-def _summary(act: Act) -> str:
-    text = (act.run.__doc__ or "").strip().partition("\n")[0]
-    return text or act.name
-
-
 def _refusal(text: str) -> dict[str, Any]:
-    return {"description": text, "content": {"application/problem+json": {"schema": ref("Problem")}}}
-
-
-_PROBLEM: Final = thing(type=TEXT, title=TEXT, status=COUNT, detail=TEXT)
+    schema = {"$ref": _REFERENCE.format(model="Problem")}
+    return {"description": text, "content": {"application/problem+json": {"schema": schema}}}

@@ -5,6 +5,7 @@ from typing import Final
 from starlette.responses import Response
 
 from engine.ops.access.role import Permission
+from engine.ops.operations.alerts import AcknowledgeAlert, ListAlerts
 from engine.ops.web.call import Call, go, numbered
 from engine.ops.web.route import Route
 
@@ -12,13 +13,13 @@ MOST: Final = 200
 
 
 async def _list(call: Call) -> Response:
-    alerts = await call.perform("alerts.list", all=True, limit=MOST)
-    opened = [one for one in alerts if not one["cleared_at"]]
-    return call.page("alerts.html", opened=opened, cleared=[one for one in alerts if one["cleared_at"]])
+    alerts = await call.perform(ListAlerts, all=True, limit=MOST)
+    opened = [one for one in alerts if not one.cleared_at]
+    return call.page("alerts.html", opened=opened, cleared=[one for one in alerts if one.cleared_at])
 
 
 async def _acknowledge(call: Call) -> Response:
-    await call.perform("alerts.acknowledge", alert=numbered("alert", call.form.get("alert"), 400))
+    await call.perform(AcknowledgeAlert, alert=numbered("alert", call.form.get("alert"), 400))
     return go("/alerts", "cleared")
 
 

@@ -7,7 +7,8 @@ from starlette.concurrency import iterate_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
 from engine.ops.access.role import Permission
-from engine.ops.audit.auditing import exported
+from engine.ops.operations.audit import ExportTrail, ListTrail, VerifyTrail
+from engine.ops.views.auditing import exported
 from engine.ops.web.call import Call, go, numbered
 from engine.ops.web.refusal import RefusedRequestError
 from engine.ops.web.route import Route
@@ -30,22 +31,23 @@ async def _search(call: Call) -> Response:
 
 
 async def _verify(call: Call) -> Response:
-    return await _page(call, proof=await call.perform("audit.verify"))
+    return await _page(call, proof=await call.perform(VerifyTrail))
 
 
 async def _export(call: Call) -> Response:
     """Answer with the rows of a search, as a file; what may be exported is recorded first."""
     criteria = dict(_criteria(call, call.form.get("search", "")))
-    leave = await call.perform("audit.export", **criteria, format="csv")
-    lines = exported(call.desk.engine.files.data, criteria, "csv", leave["upto"])
+    leave = await call.perform(ExportTrail, **criteria, format="csv")
+    folder = call.desk.engine.files.data
+    lines = exported(folder, ExportTrail.parse(criteria).chosen(folder), "csv", leave.upto)
     headers = {"content-disposition": 'attachment; filename="audit.csv"'}
     return StreamingResponse(iterate_in_threadpool(lines), media_type="text/csv", headers=headers)
 
 
 async def _page(call: Call, proof: Any = None) -> Response:
     criteria, before = _criteria(call, call.asked("search")), call.number("before")
-    rows = await call.perform("audit.list", **criteria, before=before, limit=PAGE)
-    more = f"/audit?search={call.asked('search')}&before={rows[-1]['row']}" if len(rows) == PAGE else ""
+    rows = await call.perform(ListTrail, **criteria, before=before, limit=PAGE)
+    more = f"/audit?search={call.asked('search')}&before={rows[-1].row}" if len(rows) == PAGE else ""
     return call.page("audit.html", rows=rows, criteria=criteria, more=more, proof=proof, search=call.asked("search"))
 
 

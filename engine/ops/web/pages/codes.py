@@ -5,6 +5,7 @@ from typing import Final
 from starlette.responses import Response
 
 from engine.ops.access.role import Permission
+from engine.ops.operations.messages import ListCodeValues, ListUnmapped
 from engine.ops.web.call import Call
 from engine.ops.web.route import Route
 
@@ -13,12 +14,12 @@ SPANS: Final = ("24h", "7d", "30d")
 
 async def _show(call: Call) -> Response:
     since = _since(call)
-    return call.page("codes.html", found=await call.perform("codes.unmapped", since=since), since=since, spans=SPANS)
+    return call.page("codes.html", found=await call.perform(ListUnmapped, since=since), since=since, spans=SPANS)
 
 
 async def _values(call: Call) -> Response:
     place, since = call.asked("place"), _since(call)
-    found = await call.perform("codes.values", place=place, since=since)
+    found = await call.perform(ListCodeValues, place=place, since=since)
     return call.page("code_values.html", found=found, place=place, since=since)
 
 

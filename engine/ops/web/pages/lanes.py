@@ -6,6 +6,7 @@ from typing import Any, Final
 from starlette.responses import Response
 
 from engine.ops.access.role import Permission
+from engine.ops.operations.lanes import ListHeld, ReleaseHeld
 from engine.ops.views.reasons import reason_of
 from engine.ops.web.call import Call, go
 from engine.ops.web.route import Route
@@ -15,8 +16,8 @@ MOST: Final = 200
 
 async def _list(call: Call) -> Response:
     given = {name: call.asked(name) for name in ("reason", "channel", "destination") if call.asked(name)}
-    held = await call.perform("lanes.list", **given, limit=MOST)
-    counts = Counter(one["reason"] for one in held).most_common()
+    held = await call.perform(ListHeld, **given, limit=MOST)
+    counts = Counter(one.reason for one in held).most_common()
     reasons = sorted(((code, reason_of(code), count) for code, count in counts), key=lambda one: one[1].can_wait)
     return call.page("lanes.html", held=held, reasons=reasons, chosen=given, most=MOST)
 
@@ -25,8 +26,8 @@ async def _release(call: Call) -> Response:
     given: dict[str, Any] = {
         name: call.form[name] for name in ("reason", "channel", "destination") if call.form.get(name)
     }
-    run = await call.perform("lanes.release", **given)
-    return go(f"/runs/{run['run']}", "run")
+    run = await call.perform(ReleaseHeld, **given)
+    return go(f"/runs/{run.run}", "run")
 
 
 ROUTES: Final = (

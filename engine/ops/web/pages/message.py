@@ -1,12 +1,18 @@
 """One message: where it stands and why, what was sent, what it says, what came of it; and what can be done."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from starlette.responses import Response
 
+from engine.journal.entry import State
 from engine.ops.access.role import Permission
+from engine.ops.operations.entries import DiscardMessage, ReleaseMessage, ReplayMessage, RetryMessage
+from engine.ops.operations.lanes import ShowLane
+from engine.ops.operations.messages import ExplainMessage, ShowFacts, ShowMessage
+from engine.ops.views.entry import EntryFacts
 from engine.ops.views.reasons import Reason, reason_of
+from engine.ops.views.segments import SegmentView
 from engine.ops.web.call import Call, go
 from engine.ops.web.route import Route
 
@@ -19,78 +25,84 @@ UNFINISHED: Final = frozenset({"received", "claimed", "waiting"})
 
 async def _show(call: Call) -> Response:
     seq = call.entry()
-    act = "messages.show" if call.may(Permission.PHI) else "messages.facts"
-    entry = await call.perform(act, entry=seq)
-    behind = await call.perform("lanes.show", entry=seq) if entry["state"] == "held" and entry["deliveries"] else None
-    shown = first_of(entry.get("segments", []))
+    if call.may(Permission.PHI):
+        whole = await call.perform(ShowMessage, entry=seq)
+        return await _page(call, whole, whole.segments)
+    return await _page(call, await call.perform(ShowFacts, entry=seq), ())
+
+
+async def _page(call: Call, entry: EntryFacts, segments: Sequence[SegmentView]) -> Response:
+    behind, shown = None, first_of(segments)
+    if entry.state is State.HELD and entry.deliveries:
+        behind = await call.perform(ShowLane, entry=entry.entry)
     return call.page(
         "message.html", entry=entry, why=_why(entry), behind=behind, can=_can(call, entry), segments=shown,
-        more_segments=len(entry.get("segments", [])) - len(shown),
+        more_segments=len(segments) - len(shown),
     )  # fmt: skip
 
 
 async def _explain(call: Call) -> Response:
     seq = call.entry()
-    made = await call.perform("messages.explain", entry=seq)
+    made = await call.perform(ExplainMessage, entry=seq)
     return call.page("explain.html", entry=seq, made=made, most=MOST_VALUES)
 
 
 async def _replay(call: Call) -> Response:
-    await call.perform("messages.replay", entry=call.entry())
+    await call.perform(ReplayMessage, entry=call.entry())
     return go(f"/messages/{call.entry()}", "replayed")
 
 
 async def _force(call: Call) -> Response:
-    await call.perform("messages.replay", entry=call.entry(), force=True)
+    await call.perform(ReplayMessage, entry=call.entry(), force=True)
     return go(f"/messages/{call.entry()}", "replayed")
 
 
 async def _release(call: Call) -> Response:
-    await call.perform("messages.release", entry=call.entry())
+    await call.perform(ReleaseMessage, entry=call.entry())
     return go(f"/messages/{call.entry()}", "released")
 
 
 async def _retry(call: Call) -> Response:
-    await call.perform("messages.retry", entry=call.entry())
+    await call.perform(RetryMessage, entry=call.entry())
     return go(f"/messages/{call.entry()}", "released")
 
 
 async def _discard(call: Call) -> Response:
-    await call.perform("messages.discard", entry=call.entry(), reason=call.form.get("reason", ""))
+    await call.perform(DiscardMessage, entry=call.entry(), reason=call.form.get("reason", ""))
     return go(f"/messages/{call.entry()}", "discarded")
 
 
-def first_of(segments: Sequence[Mapping[str, Any]], most: int = MOST_VALUES) -> Sequence[Mapping[str, Any]]:
+def first_of(segments: Sequence[SegmentView], most: int = MOST_VALUES) -> Sequence[SegmentView]:
     """Return the first segments of a message, as many as hold no more values than a page shows; one at least."""
     values = 0
     for number, segment in enumerate(segments):
-        values += sum(1 + len(field["parts"]) for field in segment["fields"])
+        values += sum(1 + len(field.parts) for field in segment.fields)
         if values > most and number:
             return segments[:number]
     return segments
 
 
-def _why(entry: Mapping[str, Any]) -> list[tuple[list[str], Reason]]:
+def _why(entry: EntryFacts) -> list[tuple[list[str], Reason]]:
     """Return the lines of an entry's reasons, notes and flags, each once with its codes, the entry's own first."""
-    codes = [entry["reason"], *(one["reason"] for one in entry["deliveries"])]
-    codes += [note for one in entry["deliveries"] for note in one["notes"]] + list(entry["flags"])
-    if entry["state"] == "discarded":
-        codes = codes[len(entry["deliveries"]) + 1 :]  # an operator's own words
+    codes = [entry.reason, *(one.reason for one in entry.deliveries)]
+    codes += [note for one in entry.deliveries for note in one.notes] + list(entry.flags)
+    if entry.state == "discarded":
+        codes = codes[len(entry.deliveries) + 1 :]  # an operator's own words
     found: dict[Reason, list[str]] = {}
     for code in dict.fromkeys(code for code in codes if code):
         found.setdefault(reason_of(code), []).append(code)
     return [(codes, line) for line, codes in found.items()]
 
 
-def _can(call: Call, entry: Mapping[str, Any]) -> Mapping[str, bool]:
+def _can(call: Call, entry: EntryFacts) -> Mapping[str, bool]:
     """Say what may be done with an entry by whoever looks at it."""
     operates = call.may(Permission.OPERATE)
-    states = {one["state"] for one in entry["deliveries"]} or {entry["state"]}
+    states = {one.state for one in entry.deliveries} or {entry.state}
     held = "held" in states
-    waits = any(one["due_at"] for one in entry["deliveries"])
-    reasons = {one["reason"] for one in entry["deliveries"] if one["state"] == "held"}
+    waits = any(one.due_at for one in entry.deliveries)
+    reasons = {one.reason for one in entry.deliveries if one.state == "held"}
     return {
-        "release": operates and held and bool(entry["deliveries"]),
+        "release": operates and held and bool(entry.deliveries),
         "retry": operates and waits and not held,
         "replay": operates and not states & UNFINISHED and not held,
         "edit": operates,

@@ -9,11 +9,13 @@ from starlette.responses import Response
 from engine.errors import UsageError
 from engine.journal.entry import State
 from engine.ops.access.role import Permission
+from engine.ops.operations.messages import ListMessages, SearchMessages
+from engine.ops.views.searching import FactsPage, RowPage
+from engine.ops.views.table_file import as_csv
 from engine.ops.web.call import Call, go
 from engine.ops.web.refusal import RefusedRequestError
 from engine.ops.web.route import Route
 from engine.ops.web.stream import streamed
-from engine.ops.web.table_file import as_csv
 
 PAGE: Final = 50
 # What may stand in an address: links from other pages use it.
@@ -79,10 +81,12 @@ async def _export(call: Call) -> Response:
     criteria = _criteria(call, call.form.get("search", ""))
     found = await _perform(call, criteria, None, 1000)
     headers = {"content-disposition": 'attachment; filename="messages.csv"'}
-    return Response(as_csv(COLUMNS, found["entries"]), media_type="text/csv", headers=headers)
+    return Response(
+        as_csv(COLUMNS, [row.model_dump(mode="json") for row in found.entries]), media_type="text/csv", headers=headers
+    )
 
 
-def _criteria(call: Call, kept: str = "") -> Mapping[str, Any]:
+def _criteria(call: Call, kept: str = "") -> Mapping[str, str]:
     """Return what the list is of: a kept search, or plain filters of the address."""
     name = kept or call.asked("search")
     if not name:
@@ -96,21 +100,22 @@ def _criteria(call: Call, kept: str = "") -> Mapping[str, Any]:
     return criteria
 
 
-async def _found(call: Call, criteria: Mapping[str, Any], before: int | None) -> dict[str, Any]:
+async def _found(call: Call, criteria: Mapping[str, str], before: int | None) -> dict[str, Any]:
     found = await _perform(call, criteria, before, PAGE)
-    more = _address(call, found["before"]) if found["before"] else ""
+    more = _address(call, found.before) if found.before else ""
     return {
         "found": found, "more": more, "criteria": criteria, "told": _told(criteria), "search": call.asked("search"),
         "before": before,
     }  # fmt: skip
 
 
-async def _perform(call: Call, criteria: Mapping[str, Any], before: int | None, limit: int) -> Any:
-    act = "messages.search" if any(name in criteria for name in PRIVATE) else "messages.list"
-    return await call.perform(act, **criteria, before=before, limit=limit)
+async def _perform(call: Call, criteria: Mapping[str, str], before: int | None, limit: int) -> RowPage | FactsPage:
+    if any(name in criteria for name in PRIVATE):
+        return await call.perform(SearchMessages, **criteria, before=before, limit=limit)
+    return await call.perform(ListMessages, **criteria, before=before, limit=limit)
 
 
-def _told(criteria: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _told(criteria: Mapping[str, str]) -> list[tuple[str, str]]:
     return [(LABELS[name], criteria[name]) for name in LABELS if name in criteria]
 
 
@@ -119,7 +124,7 @@ def _address(call: Call, before: int) -> str:
     return f"/messages?{urlencode(pairs | {'before': before})}"
 
 
-def _live_at(call: Call, criteria: Mapping[str, Any], before: int | None) -> str:
+def _live_at(call: Call, criteria: Mapping[str, str], before: int | None) -> str:
     """Return the address of the list's stream, '' where it does not move."""
     if before or any(name in criteria for name in PRIVATE) or "until" in criteria:
         return ""

@@ -1,13 +1,17 @@
 """The first page: what is wrong now, what waits, and how the last hour went; live."""
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 from starlette.responses import Response
 
 from engine.ops.access.role import Permission
+from engine.ops.operations.alerts import ListAlerts
+from engine.ops.operations.destinations import ListDestinations
+from engine.ops.operations.lanes import ListHeld
+from engine.ops.operations.messages import CountMessages, ShowThroughput
 from engine.ops.web.call import Call, go
 from engine.ops.web.charts import Point, chart
 from engine.ops.web.pages.entrance import home_of
@@ -43,47 +47,44 @@ async def _live(call: Call) -> Response:
 async def _now(call: Call) -> dict[str, Any]:
     """Gather what is wrong, the oldest and the worst first."""
     counts, held, alerts, destinations = await asyncio.gather(
-        call.perform("messages.counts", since="1h"),
-        call.perform("lanes.list", limit=MOST_HELD + 1),
-        call.perform("alerts.list"),
-        call.perform("destinations.list"),
+        call.perform(CountMessages, since="1h"),
+        call.perform(ListHeld, limit=MOST_HELD + 1),
+        call.perform(ListAlerts),
+        call.perform(ListDestinations),
     )
+    queues = counts.queues.values()
     return {
         "counts": counts,
-        "received": _total(counts["received"], "received"),
-        "refused": _total(counts["received"], "refused"),
-        "unfinished": _total(counts["queues"], "unfinished"),
-        "held_count": _total(counts["queues"], "held"),
-        "oldest_seconds": max((queue["age_seconds"] or 0 for queue in counts["queues"].values()), default=0),
+        "received": sum(one["received"] for one in counts.received.values()),
+        "refused": sum(one["refused"] for one in counts.received.values()),
+        "unfinished": sum(one.unfinished for one in queues),
+        "held_count": sum(one.held for one in queues),
+        "oldest_seconds": max((one.age_seconds or 0 for one in queues), default=0),
         "held": held[:MOST_HELD],
         "more_held": len(held) > MOST_HELD,
-        "alerts": sorted(alerts, key=lambda one: (bool(one["acknowledged_at"]), one["can_wait"], one["opened_at"])),
-        "stuck": [one for one in destinations if one["state"] != "ready"],
+        "alerts": sorted(alerts, key=lambda one: (bool(one.acknowledged_at), one.can_wait, one.opened_at)),
+        "stuck": [one for one in destinations if one.state != "ready"],
     }
 
 
 async def _charts(call: Call) -> dict[str, Any]:
     now = call.desk.clock()
     since = now - HOUR
-    series = await call.perform("messages.throughput", since=since.isoformat(), until=now.isoformat(), points=POINTS)
-    times = [moment_of(at) or now for at in series["at"]]
+    series = await call.perform(ShowThroughput, since=since.isoformat(), until=now.isoformat(), points=POINTS)
+    times = [moment_of(at) or now for at in series.at]
     errors = [
-        *series["refused"].values(),
-        *(ends for one in series["settled"].values() for state, ends in one.items() if state in WRONG),
+        *series.refused.values(),
+        *(ends for one in series.settled.values() for state, ends in one.items() if state in WRONG),
     ]
-    latency = _worst([one["p99"] for one in series["ack_ms"].values()])
-    minutes = max(series["seconds"], 1) / 60
+    latency = _worst([one["p99"] for one in series.ack_ms.values()])
+    minutes = max(series.seconds, 1) / 60
     charts = (
-        chart("Received", "a minute", _points(times, _rate(_sum(series["received"].values(), times), minutes))),
+        chart("Received", "a minute", _points(times, _rate(_sum(series.received.values(), times), minutes))),
         chart("ACK time, p99", "ms", _points(times, latency)),
         chart("Oldest unfinished", "s", [one for one in call.desk.history.samples if one[0] >= since]),
         chart("Refused or held", "a minute", _points(times, _rate(_sum(errors, times), minutes))),
     )
     return {"charts": charts}
-
-
-def _total(groups: Mapping[str, Mapping[str, int]], name: str) -> int:
-    return sum(group.get(name, 0) for group in groups.values())
 
 
 def _sum(series: Iterable[Sequence[float]], times: Sequence[datetime]) -> list[float]:

@@ -6,6 +6,8 @@ from starlette.responses import Response
 
 from engine.errors import AdtEngineError, UnconfirmedActError
 from engine.ops.access.role import Permission
+from engine.ops.operations.entries import EditMessage, ListMatches, RehearseMessage, ResolvePatient
+from engine.ops.operations.messages import ShowMessage
 from engine.ops.web.call import Call, go
 from engine.ops.web.refusal import RefusedRequestError, status_of
 from engine.ops.web.route import Route
@@ -13,13 +15,13 @@ from engine.ops.web.route import Route
 
 async def _rehearse(call: Call) -> Response:
     seq = call.entry()
-    told = await call.perform("messages.rehearse", entry=seq)
+    told = await call.perform(RehearseMessage, entry=seq)
     return call.page("rehearsal.html", entry=seq, rehearsal=told)
 
 
 async def _show_edit(call: Call) -> Response:
-    entry = await call.perform("messages.show", entry=call.entry())
-    text = "\n".join(entry["message"].replace("\r\n", "\r").replace("\n", "\r").split("\r")).rstrip("\n")
+    entry = await call.perform(ShowMessage, entry=call.entry())
+    text = "\n".join(entry.message.replace("\r\n", "\r").replace("\n", "\r").split("\r")).rstrip("\n")
     return _form(call, text)
 
 
@@ -29,26 +31,26 @@ async def _edit(call: Call) -> Response:
     given: dict[str, Any] = {"entry": call.entry(), "message": _as_sent(text)}
     try:
         if call.form.get("do") not in {"replay", "force"}:
-            return _form(call, text, rehearsal=await call.perform("messages.rehearse", **given))
+            return _form(call, text, rehearsal=await call.perform(RehearseMessage, **given))
         given |= {"reason": reason, "discard_original": call.form.get("discard_original") == "yes"}
         if call.form.get("do") == "force":
             given["force"] = True
-        made = await call.perform("messages.edit", **given)
+        made = await call.perform(EditMessage, **given)
     except (RefusedRequestError, UnconfirmedActError):
         raise
     except AdtEngineError as error:
         return _form(call, text, status=status_of(error), alarm=str(error))
-    return go(f"/messages/{made['entry']}", "edited-waits" if made["next_step"] else "edited")
+    return go(f"/messages/{made.entry}", "edited-waits" if made.next_step else "edited")
 
 
 async def _show_choice(call: Call) -> Response:
-    found = await call.perform("messages.matches", entry=call.entry(), destination=call.asked("destination") or None)
+    found = await call.perform(ListMatches, entry=call.entry(), destination=call.asked("destination") or None)
     return call.page("choice.html", entry=call.entry(), found=found)
 
 
 async def _choose(call: Call) -> Response:
     given = {"destination": call.form.get("destination", ""), "patient": call.form.get("patient", "")}
-    await call.perform("messages.resolve", entry=call.entry(), **given)
+    await call.perform(ResolvePatient, entry=call.entry(), **given)
     return go(f"/messages/{call.entry()}", "resolved")
 
 

@@ -7,7 +7,8 @@ from starlette.responses import Response
 from engine.errors import UsageError
 from engine.journal.entry import State
 from engine.ops.access.role import Permission
-from engine.ops.request import digits_of
+from engine.ops.operations.fields import digits_of
+from engine.ops.operations.replays import ListReplays, PlanReplay, ResumeReplay, ShowReplay, StartReplay, StopReplay
 from engine.ops.web.call import Call, go
 from engine.ops.web.refusal import RefusedRequestError
 from engine.ops.web.route import Route
@@ -25,7 +26,7 @@ async def _plan(call: Call) -> Response:
     """Show what a run would take up; nothing is begun before that was seen."""
     given = _given(call)
     try:
-        plan = await call.perform("replays.plan", **given)
+        plan = await call.perform(PlanReplay, **given)
     except UsageError as error:
         return await _form(call, given, 422, str(error).removeprefix("--"))
     kept = call.desk.searches.keep(call.owner, given)
@@ -39,8 +40,8 @@ async def _start(call: Call) -> Response:
     given = call.desk.searches.find(call.owner, call.form.get("plan", ""))
     if given is None:
         raise RefusedRequestError(404, "this plan is no longer kept: make it again")
-    run = await call.perform("replays.start", **given)
-    return go(f"/runs/{run['run']}", "run")
+    run = await call.perform(StartReplay, **given)
+    return go(f"/runs/{run.run}", "run")
 
 
 async def _show(call: Call) -> Response:
@@ -49,26 +50,26 @@ async def _show(call: Call) -> Response:
 
 async def _live(call: Call) -> Response:
     number = call.run()
-    await call.perform("replays.progress", run=number)
+    await call.perform(ShowReplay, run=number)
 
     async def progress() -> str:
-        return call.part("parts/run.html", run=await call.perform("replays.progress", run=number))
+        return call.part("parts/run.html", run=await call.perform(ShowReplay, run=number))
 
     return streamed(call, progress)
 
 
 async def _stop(call: Call) -> Response:
-    await call.perform("replays.stop", run=call.run())
+    await call.perform(StopReplay, run=call.run())
     return go(f"/runs/{call.run()}", "stopped")
 
 
 async def _resume(call: Call) -> Response:
-    await call.perform("replays.resume", run=call.run())
+    await call.perform(ResumeReplay, run=call.run())
     return go(f"/runs/{call.run()}", "run")
 
 
 async def _form(call: Call, given: dict[str, Any], status: int = 200, alarm: str = "") -> Response:
-    runs = await call.perform("replays.list", limit=50)
+    runs = await call.perform(ListReplays, limit=50)
     channels, destinations = sorted(call.desk.engine.feeds), sorted(call.desk.engine.dispatches)
     return call.page(
         "runs.html", status, runs=runs, given=given, alarm=alarm, channels=channels, destinations=destinations,
@@ -77,7 +78,7 @@ async def _form(call: Call, given: dict[str, Any], status: int = 200, alarm: str
 
 
 async def _run(call: Call) -> Any:
-    return await call.perform("replays.progress", run=call.run())
+    return await call.perform(ShowReplay, run=call.run())
 
 
 def _given(call: Call) -> dict[str, Any]:

@@ -1,25 +1,43 @@
 """Accounts and API tokens: add, change, take back; what is secret is shown once."""
 
 import asyncio
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Final
 from urllib.parse import urlencode
 
 from starlette.responses import Response
 
 from engine.ops.access.administration import OF_ACCOUNTS, OF_TOKENS
 from engine.ops.access.role import Permission
-from engine.ops.request import digits_of
+from engine.ops.operations.access import (
+    AddToken,
+    AddUser,
+    DisableUser,
+    EnableUser,
+    Invitation,
+    ListTokens,
+    ListUsers,
+    Named,
+    NewToken,
+    RemoveUser,
+    ResetPassword,
+    RevokeToken,
+    SetRole,
+    SetSecondFactor,
+)
+from engine.ops.operations.fields import digits_of
+from engine.ops.operations.operation import Operation
 from engine.ops.web.call import Call, go
 from engine.ops.web.refusal import RefusedRequestError
 from engine.ops.web.route import Route
 
-# What a form may ask for an account, and the act with which it is done.
-CHANGES: Final = {
-    "disable": "users.disable",
-    "enable": "users.enable",
-    "remove": "users.remove",
-    "want-codes": "users.totp",
-    "reset-codes": "users.totp",
+# What a form may ask for an account, and the operation with which it is done.
+CHANGES: Final[Mapping[str, type[Operation[Named]]]] = {
+    "disable": DisableUser,
+    "enable": EnableUser,
+    "remove": RemoveUser,
+    "want-codes": SetSecondFactor,
+    "reset-codes": SetSecondFactor,
 }
 
 
@@ -28,17 +46,17 @@ async def _list(call: Call) -> Response:
 
 
 async def _add(call: Call) -> Response:
-    made = await call.perform("users.add", name=call.form.get("name", ""), role=call.form.get("role", ""))
+    made = await call.perform(AddUser, name=call.form.get("name", ""), role=call.form.get("role", ""))
     return await _page(call, invitation=made)
 
 
 async def _password(call: Call) -> Response:
-    made = await call.perform("users.password", name=call.form.get("name", ""))
+    made = await call.perform(ResetPassword, name=call.form.get("name", ""))
     return await _page(call, invitation=made)
 
 
 async def _role(call: Call) -> Response:
-    await call.perform("users.role", name=call.form.get("name", ""), role=call.form.get("role", ""))
+    await call.perform(SetRole, name=call.form.get("name", ""), role=call.form.get("role", ""))
     return go("/users", "account")
 
 
@@ -46,7 +64,7 @@ async def _change(call: Call) -> Response:
     wanted = call.form.get("change", "")
     if wanted not in CHANGES:
         raise RefusedRequestError(400, "there is no such change")
-    given: dict[str, Any] = {"name": call.form.get("name", "")}
+    given: dict[str, object] = {"name": call.form.get("name", "")}
     if wanted == "want-codes":
         given["wanted"] = True
     if wanted == "reset-codes":
@@ -61,16 +79,17 @@ async def _add_token(call: Call) -> Response:
     if digits_of(days) is None:
         raise RefusedRequestError(422, "say for how many days")
     given = {"name": call.form.get("name", ""), "role": call.form.get("role", ""), "days": digits_of(days)}
-    return await _page(call, token=await call.perform("tokens.add", **given, channels=channels))
+    made = await call.perform(AddToken, **given, channels=channels)
+    return await _page(call, token=made)
 
 
 async def _revoke(call: Call) -> Response:
-    await call.perform("tokens.revoke", name=call.form.get("name", ""))
+    await call.perform(RevokeToken, name=call.form.get("name", ""))
     return go("/users", "account")
 
 
-async def _page(call: Call, invitation: Any = None, token: Any = None) -> Response:
-    users, tokens = await asyncio.gather(call.perform("users.list"), call.perform("tokens.list"))
+async def _page(call: Call, invitation: Invitation | None = None, token: NewToken | None = None) -> Response:
+    users, tokens = await asyncio.gather(call.perform(ListUsers), call.perform(ListTokens))
     link = _link(call, invitation) if invitation else ""
     return call.page(
         "users.html", users=users, tokens=tokens, invitation=invitation, link=link, token=token, roles=OF_ACCOUNTS,
@@ -78,8 +97,8 @@ async def _page(call: Call, invitation: Any = None, token: Any = None) -> Respon
     )  # fmt: skip
 
 
-def _link(call: Call, invitation: Any) -> str:
-    query = urlencode({"name": invitation["name"], "token": invitation["token"]})
+def _link(call: Call, invitation: Invitation) -> str:
+    query = urlencode({"name": invitation.name, "token": invitation.token})
     return f"{call.request.url.scheme}://{call.request.headers['host']}/set-up?{query}"
 
 

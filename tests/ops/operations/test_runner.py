@@ -2,21 +2,26 @@
 
 import asyncio
 import resource
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import orjson
 import pytest
 
 from engine import fault
 from engine.errors import ForbiddenActError, JournalError, UnconfirmedActError, UnrecordedActError, UsageError
+from engine.ops.access.actor import Actor
 from engine.ops.access.role import Permission, Role
 from engine.ops.audit.trail import AUDITED
-from engine.ops.operations.act import Act
+from engine.ops.operations.fields import EntryNumbers, Force, Verbatim
+from engine.ops.operations.filters import PageOf, SearchFilter
+from engine.ops.operations.operation import Operation
 from engine.ops.operations.table import ALL
+from engine.pipeline.engine import Engine
 from tests.journal.desk import entry
-from tests.ops.operations.stage import Stage, actor
+from tests.ops.operations.stage import Stage, actor, stand_in
 
 ACCESS = Path(__file__).parents[3] / "engine/ops/docs/access.md"
 
@@ -48,31 +53,31 @@ def test_the_help_tells_each_role() -> None:
 
 def test_acts_have_names_of_their_own() -> None:
     """No act hides another one."""
-    assert len({act.name for act in ALL}) == len(ALL)
+    assert len({one.name for one in ALL}) == len(ALL)
 
 
 @pytest.mark.parametrize("role", Role)
 async def test_every_act_by_every_role(role: Role, stage: Stage) -> None:
     """An act runs where its permission is the role's, and nowhere else; what is refused is in the audit trail."""
-    acts = stage.acts(*(stage.act(act.name, act.permission) for act in ALL))
-    for act in ALL:
+    operations = stage.operations(*(stage.operation(one.name) for one in ALL))
+    for one in ALL:
         stage.ran.clear()
-        if act.permission.value in MAY[role.value].split():
-            assert await acts.perform(act.name, actor(role), {}) == "done"
-            assert [name for name, _rows in stage.ran] == [act.name]
+        if one.permission.value in MAY[role.value].split():
+            assert await operations.answer(one.name, actor(role), {}) == "done"
+            assert [name for name, _rows in stage.ran] == [one.name]
         else:
             with pytest.raises(ForbiddenActError, match=role.value):
-                await acts.perform(act.name, actor(role), {})
+                await operations.answer(one.name, actor(role), {})
             assert stage.ran == []
             row = stage.rows()[-1]
-            assert (row.act, row.role, row.outcome, row.reason) == (act.name, role, "refused", "ForbiddenActError")
+            assert (row.act, row.role, row.outcome, row.reason) == (one.name, role, "refused", "ForbiddenActError")
 
 
 @pytest.mark.parametrize("permission", Permission)
 async def test_what_shows_or_changes_is_recorded_before_it_is_done(permission: Permission, stage: Stage) -> None:
     """When the act runs its row is durable already, with who, from where and by which way."""
     given = {"entry": 7, "reason": "ticket 4711"}
-    await stage.acts(stage.act("an.act", permission)).perform("an.act", actor(Role.OWNER), given)
+    await stage.operations(stage.operation("an.act", permission)).answer("an.act", actor(Role.OWNER), given)
     rows = stage.ran[0][1]
     if permission not in AUDITED:
         assert rows == ()
@@ -99,9 +104,9 @@ async def test_what_came_to_nothing_is_a_second_row(error: Exception, outcome: s
     async def run(*_given: Any) -> None:
         raise error
 
-    acts = stage.acts(Act("messages.replay", Permission.OPERATE, run))
+    operations = stage.operations(stand_in("messages.replay", run))
     with pytest.raises(type(error)):
-        await acts.perform("messages.replay", actor(), {"entry": 7})
+        await operations.answer("messages.replay", actor(), {"entry": 7})
     asked, ended = stage.rows()
     assert (asked.outcome, asked.follows) == ("asked", None)
     assert (ended.outcome, ended.follows, ended.act) == (outcome, asked.seq, "messages.replay")
@@ -110,24 +115,24 @@ async def test_what_came_to_nothing_is_a_second_row(error: Exception, outcome: s
 
 async def test_an_act_that_cannot_be_recorded_is_not_done(stage: Stage) -> None:
     """A closed journal: the act is refused with what to look at, and never runs."""
-    acts = stage.acts(stage.act())
+    operations = stage.operations(stage.operation())
     await stage.journal.close()
     with pytest.raises(UnrecordedActError, match="was not done"):
-        await acts.perform("messages.replay", actor(), {"entry": 7})
+        await operations.answer("messages.replay", actor(), {"entry": 7})
     assert stage.ran == []
 
 
 async def test_on_a_full_disk_nothing_is_done(stage: Stage) -> None:
     """The system refuses to let the journal grow: acts fail, that one and all after it, and none has run."""
-    acts = stage.acts(stage.act())
-    await acts.perform("messages.replay", actor(), {"entry": 1})
+    operations = stage.operations(stage.operation())
+    await operations.answer("messages.replay", actor(), {"entry": 1})
     size = (stage.folder / "journal.db-wal").stat().st_size
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
     try:
         for number in range(3):
             with pytest.raises(UnrecordedActError):
-                await acts.perform("messages.replay", actor(), {"entry": 2, "reason": "x" * 400 * number})
+                await operations.answer("messages.replay", actor(), {"entry": 2, "reason": "x" * 400 * number})
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert len(stage.ran) == 1
@@ -142,7 +147,7 @@ async def test_a_fault_between_record_and_act_leaves_it_undone(stage: Stage) -> 
     fault.arm("F19:raise")
     try:
         with pytest.raises(fault.InjectedFaultError):
-            await stage.acts(stage.act()).perform("messages.replay", actor(), {"entry": 7})
+            await stage.operations(stage.operation()).answer("messages.replay", actor(), {"entry": 7})
     finally:
         fault._armed.clear()
     assert stage.ran == []
@@ -152,21 +157,41 @@ async def test_a_fault_between_record_and_act_leaves_it_undone(stage: Stage) -> 
 async def test_acts_at_the_same_moment_keep_the_chain(stage: Stage) -> None:
     """Two hundred acts at once, some refused, some failing: each has its rows, and the chain holds."""
 
-    async def run(_engine: Any, _actor: Any, given: Any) -> None:
+    async def run(self: Any, _engine: Any, _actor: Any) -> None:
         await asyncio.sleep(0)
-        if given["entry"] % 3 == 0:
+        if self.entry % 3 == 0:
             raise UsageError("no")
 
-    acts = stage.acts(Act("messages.replay", Permission.OPERATE, run))
+    operations = stage.operations(stand_in("messages.replay", run))
     roles = (Role.OPERATOR, Role.VIEWER)
     await asyncio.gather(
-        *(acts.perform("messages.replay", actor(roles[n % 5 == 0]), {"entry": n}) for n in range(1, 201)),
+        *(operations.answer("messages.replay", actor(roles[n % 5 == 0]), {"entry": n}) for n in range(1, 201)),
         return_exceptions=True,
     )
     rows = stage.rows()
     assert [row.seq for row in rows] == list(range(1, len(rows) + 1))
     assert sum(row.outcome == "asked" for row in rows) == 160
     assert sum(row.outcome == "refused" for row in rows) == 40 + len([n for n in range(1, 201) if n % 3 == 0 and n % 5])
+
+
+class Everything(SearchFilter, PageOf, Operation[None]):
+    """Take what every operation takes."""
+
+    name = "messages.everything"
+    permission = Permission.OPERATE
+
+    message: Verbatim = ""
+    entries: EntryNumbers = ()
+    filter: SearchFilter = SearchFilter()
+    discard_original: Force = False
+
+    @classmethod
+    def parse(cls, given: Mapping[str, object], *, written: bool = False) -> Self:
+        """Take all of it, whatever it is."""
+        return cls.model_construct(**{**given, "written": written})
+
+    async def run(self, _engine: Engine, _actor: Actor) -> None:
+        """Do nothing."""
 
 
 async def test_of_what_was_given_nothing_of_a_patient_is_kept(stage: Stage) -> None:
@@ -185,7 +210,7 @@ async def test_of_what_was_given_nothing_of_a_patient_is_kept(stage: Stage) -> N
         "discard_original": False,
         "reason": "",
     }
-    await stage.acts(stage.act()).perform("messages.replay", actor(), given)
+    await stage.operations(Everything).answer("messages.everything", actor(), given)
     row = stage.rows()[0]
     assert orjson.loads(row.detail) == {
         "channel": "riverbend-adt",
@@ -205,10 +230,10 @@ async def test_whose_messages_were_seen_can_be_found(stage: Stage) -> None:
     """A row about an entry carries the marks of its patients, so that one can ask who saw their messages."""
     key = "https://mrn.riverbend.example|4711"
     seq = (await stage.journal.record(entry("C1", (key, "https://mrn.other.example|99")))).seq
-    acts = stage.acts(stage.act("messages.show", Permission.PHI), stage.act())
-    await acts.perform("messages.show", actor(), {"entry": seq})
-    await acts.perform("messages.show", actor(), {"entry": seq + 1})
-    await acts.perform("messages.replay", actor(), {"entries": [seq]})
+    operations = stage.operations(stage.operation("messages.show"), stage.operation("replays.start"))
+    await operations.answer("messages.show", actor(), {"entry": seq})
+    await operations.answer("messages.show", actor(), {"entry": seq + 1})
+    await operations.answer("replays.start", actor(), {"entries": [seq]})
     for patient in (key, "4711", "99"):
         assert [row.seq for row in stage.rows(marks=stage.keys.marks(patient)[:1])] == [1, 3]
     assert stage.rows(marks=stage.keys.marks("https://mrn.other.example|4711")[:1]) == ()
@@ -217,44 +242,46 @@ async def test_whose_messages_were_seen_can_be_found(stage: Stage) -> None:
 @pytest.mark.parametrize("name", ["messages.discard", "messages.export", "audit.export", "users.add", "tokens.revoke"])
 async def test_some_acts_need_a_password_typed_just_now(name: str, stage: Stage) -> None:
     """Without it they are refused, on the record; with it, and at the terminal, they run."""
-    permission = Permission.USERS if name.startswith(("users", "tokens")) else Permission.OPERATE
-    acts = stage.acts(stage.act(name, permission))
+    operations = stage.operations(stage.operation(name))
     person = actor(Role.OWNER, confirmed=False)
     with pytest.raises(UnconfirmedActError):
-        await acts.perform(name, person, {})
+        await operations.answer(name, person, {})
     assert stage.rows()[-1].reason == "UnconfirmedActError"
-    await acts.perform(name, replace(person, confirmed=True), {})
-    await acts.perform(name, actor(Role.OWNER, via="socket"), {})
+    await operations.answer(name, replace(person, confirmed=True), {})
+    await operations.answer(name, actor(Role.OWNER, via="socket"), {})
 
 
-@pytest.mark.parametrize("switch", ["force", "discard_original"])
-async def test_grave_switches_need_a_password_typed_just_now(switch: str, stage: Stage) -> None:
+@pytest.mark.parametrize(
+    ("name", "switch"),
+    [("messages.replay", "force"), ("messages.edit", "discard_original")],
+)
+async def test_grave_switches_need_a_password_typed_just_now(name: str, switch: str, stage: Stage) -> None:
     """A replay needs none, a replay by force does; a list of accounts does not."""
-    acts = stage.acts(stage.act(), stage.act("users.list", Permission.USERS))
+    operations = stage.operations(stage.operation(name), stage.operation("users.list"))
     person = actor(Role.OWNER, confirmed=False)
-    await acts.perform("messages.replay", person, {"entry": 1})
-    await acts.perform("users.list", person, {})
+    await operations.answer(name, person, {"entry": 1})
+    await operations.answer("users.list", person, {})
     with pytest.raises(UnconfirmedActError):
-        await acts.perform("messages.replay", person, {"entry": 1, switch: True})
+        await operations.answer(name, person, {"entry": 1, switch: True})
 
 
 async def test_a_token_limited_to_channels_sees_nothing_else(stage: Stage) -> None:
     """It lists the messages of a channel that it names; what cannot be bounded by a channel is refused."""
     names = ("messages.list", "messages.search", "messages.show", "messages.replay", "stats", "alive")
-    acts = stage.acts(*(stage.act(name, Permission.METADATA) for name in names))
+    operations = stage.operations(*(stage.operation(name, Permission.METADATA) for name in names))
     program = actor(Role.OPERATOR, via="api", channels=("riverbend-adt",))
     for name in names[:2]:
-        await acts.perform(name, program, {"channel": "riverbend-adt"})
+        await operations.answer(name, program, {"channel": "riverbend-adt"})
         for given in ({}, {"channel": "other"}, {"channel": None}, {"channel": ["riverbend-adt"]}):
             with pytest.raises(ForbiddenActError, match="riverbend-adt"):
-                await acts.perform(name, program, given)
+                await operations.answer(name, program, given)
     for name in names[2:]:
         with pytest.raises(ForbiddenActError):
-            await acts.perform(name, program, {"channel": "riverbend-adt", "entry": 1})
+            await operations.answer(name, program, {"channel": "riverbend-adt", "entry": 1})
 
 
 async def test_an_unknown_act_is_no_act(stage: Stage) -> None:
     """It is told so, and nothing is recorded."""
     with pytest.raises(UsageError, match=r"no\.such"):
-        await stage.acts(stage.act()).perform("no.such", actor(), {})
+        await stage.operations(stage.operation()).answer("no.such", actor(), {})
     assert stage.rows() == ()

@@ -1,0 +1,212 @@
+"""The fields of requests: numbers, times, words and switches, each read in one way wherever a request comes from.
+
+A text of the terminal or of an address is a number in plain digits only; from JSON a number is one without a fraction,
+and no truth. Each type also says what the audit trail keeps of it; a field of a type that says nothing leaves its name.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Annotated, Final
+
+from pydantic import BeforeValidator, Field, ValidationInfo, WithJsonSchema
+
+from engine.errors import MalformedRequestError, UsageError
+from engine.journal.entry import State
+from engine.ops.audit.trail import Audited
+
+LARGEST: Final = 10**15 - 1
+TIMES: Final = "2025-07-01, 2025-07-01T09:30, or 12h for 12 h ago"
+MOST_LISTED: Final = 1_000
+LEAST_RATE: Final = 0.01
+MOST_RATE: Final = 10_000.0
+# Of the context in which a request is read whose values were written as text: in an address.
+WRITTEN: Final = "written"
+_AGO: Final = re.compile(r"(\d{1,6})([smhdw])")
+_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_SWITCHES: Final = {"true": True, "false": False}
+_SHOWN: Final = 24
+_ENTRY: Final = "an entry by its number, as `messages list` shows it"
+_RUN: Final = "a run by its number, as `messages replays` shows it"
+_ALERT: Final = "an alert by its number, as `alerts list` shows it"
+
+
+class Grave:
+    """Marks a switch with which an operation needs the password typed just now."""
+
+
+def now() -> datetime:
+    """Return the moment that times such as `12h` count back from."""
+    return datetime.now(UTC)
+
+
+def is_number(value: object, least: int = 1, most: int = LARGEST) -> bool:
+    """Say whether a value is a whole number within bounds; True and False are none."""
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
+
+
+def digits_of(text: object) -> int | None:
+    """Return the number that a text writes in plain digits, at most 15 of them; None where it writes none."""
+    written = str(text)
+    plain = written.isascii() and written.isdigit() and len(written) <= len(str(LARGEST))
+    return int(written) if plain else None
+
+
+def moment_of(text: str, name: str = "since", clock: Callable[[], datetime] = now) -> datetime | None:
+    """Return the moment that a text writes, None for none; without an offset it is the local time of this machine.
+
+    `12h` is 12 hours ago. UsageError for what is no time; it names the field.
+    """
+    if not text.strip():
+        return None
+    try:
+        if ago := _AGO.fullmatch(text.strip()):
+            return clock() - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
+        return datetime.fromisoformat(text.strip()).astimezone(UTC)
+    except (ValueError, OverflowError) as error:
+        raise UsageError(f"--{name} is no time: write {TIMES}") from error
+
+
+def _text(value: object, info: ValidationInfo) -> str:
+    if not isinstance(value, str):
+        raise MalformedRequestError(f"{info.field_name} must be text")
+    return value
+
+
+def _word(value: object, info: ValidationInfo) -> str:
+    return _text(value, info).strip()
+
+
+def _needed(value: object, info: ValidationInfo) -> str:
+    text = "" if value is None else _text(value, info)
+    if not text.strip():
+        raise UsageError(f"{_name(info)} is missing")
+    return text
+
+
+def _moment(value: object, info: ValidationInfo) -> datetime | None:
+    return moment_of(_text(value, info), _name(info))
+
+
+def _state(value: object, info: ValidationInfo) -> State | None:
+    text = _text(value, info)
+    if text and text not in list(State):
+        raise UsageError(f"--{_name(info)} {text} is none of {', '.join(State)}")
+    return State(text) if text else None
+
+
+def _switch(value: object, info: ValidationInfo) -> bool:
+    found = _SWITCHES.get(str(value), value) if _is_written(info) else value
+    if not isinstance(found, bool):
+        raise MalformedRequestError(f"{_name(info)} must be true or false")
+    return found
+
+
+def _rate(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise MalformedRequestError(_RATES)
+    if not LEAST_RATE <= value <= MOST_RATE:
+        raise UsageError(_RATES)
+    return float(value)
+
+
+def _number(value: object, info: ValidationInfo, *, least: int, most: int) -> int:
+    found = digits_of(value) if _is_written(info) else value
+    if found is None:
+        raise MalformedRequestError(f"{_name(info)} is no number")
+    if not isinstance(found, int) or isinstance(found, bool):
+        raise MalformedRequestError(f"--{_name(info)} is a number from {least} to {most}")
+    if not least <= found <= most:
+        raise UsageError(f"--{_name(info)} is a number from {least} to {most}")
+    return found
+
+
+def _named(value: object, what: str, shown: object = None) -> int:
+    """Return the number of an entry, a run or an alert; `shown` is what was typed at the terminal, if it was."""
+    if is_number(value):
+        return int(value)  # type: ignore[call-overload,no-any-return]  # what is_number says
+    found = shown if shown is not None else None if isinstance(value, str) else value
+    is_malformed = value is not None and (isinstance(value, bool) or not isinstance(value, int))
+    raise (MalformedRequestError if is_malformed else UsageError)(f"name {what}{_but(found)}")
+
+
+def _but(value: object) -> str:
+    """Say what was found instead, where that is a number or a truth, or what was typed at the terminal."""
+    told = str(value).lower() if isinstance(value, bool) else str(value)
+    return f": {told} is none" if isinstance(value, str | int | float) and len(told) <= _SHOWN else ""
+
+
+def _entries(value: object) -> tuple[int, ...]:
+    if not isinstance(value, list | tuple):
+        raise MalformedRequestError("entries must be a list of numbers of entries, as `messages list` shows them")
+    return tuple(sorted({_named(one, _ENTRY) for one in value}))
+
+
+def _changes(value: object) -> Mapping[str, str]:
+    if not isinstance(value, dict) or not all(isinstance(one, str) for one in value.values()):
+        raise MalformedRequestError('`set` must be of the form {"PID-5.1": "text"}')
+    return value
+
+
+def _channels(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple) or not all(isinstance(one, str) for one in value):
+        raise MalformedRequestError("channels is a list of names")
+    return tuple(value)
+
+
+def _name(info: ValidationInfo) -> str:
+    return info.field_name or ""
+
+
+def _is_written(info: ValidationInfo) -> bool:
+    return info.context == WRITTEN
+
+
+def _named_by(text: object, what: str) -> int:
+    return _named(digits_of(text), what, shown=text)
+
+
+def number(least: int = 0, most: int = LARGEST) -> BeforeValidator:
+    """Return what reads a number within bounds."""
+    return BeforeValidator(partial(_number, least=least, most=most))
+
+
+# What the terminal and addresses write as text; UsageError where it names none.
+entry_of: Final = partial(_named_by, what=_ENTRY)
+run_of: Final = partial(_named_by, what=_RUN)
+alert_of: Final = partial(_named_by, what=_ALERT)
+NUMBERED: Final[Mapping[str, Callable[[object], int]]] = {"entry": entry_of, "run": run_of, "alert": alert_of}
+
+_RATES: Final = f"rate must be entries a second, from {LEAST_RATE} to {MOST_RATE:.0f}"
+_COUNT: Final = Field(json_schema_extra={"minimum": 0})
+_WRITTEN: Final = WithJsonSchema({"type": "string"})
+
+# Text of which the trail keeps nothing; a word of ours, which it keeps; and such a word that must be there.
+Text = Annotated[str, BeforeValidator(_word)]
+Verbatim = Annotated[str, BeforeValidator(_text)]
+Word = Annotated[str, BeforeValidator(_word), Audited.VALUE]
+Name = Annotated[str, BeforeValidator(_needed), Audited.VALUE]
+Reason = Annotated[str, BeforeValidator(_text), Audited.REASON]
+ReasonCode = Annotated[str, BeforeValidator(_word), Audited.REASON]
+Patient = Annotated[str, BeforeValidator(_word), Audited.PATIENT]
+Count = Annotated[int, number(), _COUNT, Audited.VALUE]
+Limit = Annotated[int, number(1, MOST_LISTED), _COUNT, Audited.VALUE]
+UpTo200 = Annotated[int, number(1, 200), _COUNT, Audited.VALUE]
+AboutEntry = Annotated[int, number(), _COUNT, Audited.ENTRY]
+EntryNumber = Annotated[int, BeforeValidator(partial(_named, what=_ENTRY)), _COUNT, Audited.ENTRY]
+EntryNumbers = Annotated[
+    tuple[int, ...],
+    BeforeValidator(_entries),
+    WithJsonSchema({"type": "array", "items": {"type": "integer", "minimum": 0}}),
+    Audited.ENTRIES,
+]
+RunNumber = Annotated[int, BeforeValidator(partial(_named, what=_RUN)), _COUNT, Audited.VALUE]
+AlertNumber = Annotated[int, BeforeValidator(partial(_named, what=_ALERT)), _COUNT, Audited.VALUE]
+Moment = Annotated[datetime | None, BeforeValidator(_moment), _WRITTEN, Audited.VALUE]
+StateName = Annotated[State | None, BeforeValidator(_state), _WRITTEN, Audited.VALUE]
+Switch = Annotated[bool, BeforeValidator(_switch), Audited.VALUE]
+Force = Annotated[Switch, Grave()]
+Rate = Annotated[float, BeforeValidator(_rate), Audited.VALUE]
+Changes = Annotated[Mapping[str, str], BeforeValidator(_changes)]
+ChannelNames = Annotated[tuple[str, ...], BeforeValidator(_channels), Audited.VALUE]

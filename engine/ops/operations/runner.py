@@ -1,0 +1,66 @@
+"""The one way to every operation: admitted, recorded in the audit trail, read, done."""
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from engine import fault
+from engine.errors import AdtEngineError, ForbiddenActError, UsageError
+from engine.journal.access.audit import AuditOutcome
+from engine.ops.access.actor import Actor
+from engine.ops.access.keys import Keys
+from engine.ops.access.role import Permission
+from engine.ops.audit.trail import AUDITED, Trail
+from engine.ops.operations.limits import admit
+from engine.ops.operations.operation import Operation
+from engine.pipeline.engine import Engine, now
+
+A = TypeVar("A")
+
+
+class Operations:
+    """The operations of one running engine; what needs more than METADATA is in the audit trail before it is done."""
+
+    def __init__(self, engine: Engine, known: tuple[type[Operation[Any]], ...], trail: Trail | None = None) -> None:
+        """Hold operations; without a trail that others write too, one is made over the engine's journal."""
+        self._engine = engine
+        self._known = {operation.name: operation for operation in known}
+        self._trail = trail or Trail(engine.journal, Keys.of(engine.files.data), now)
+
+    def named(self, name: str) -> type[Operation[Any]]:
+        """Return the operation of a name; UsageError where none has it."""
+        found = self._known.get(name)
+        if found is None:
+            raise UsageError(f"the running engine does not know {name!r}: is it of an older version?")
+        return found
+
+    async def answer(self, name: str, actor: Actor, given: Mapping[str, object]) -> Any:
+        """Do the operation of a name and return its answer as JSON-able values; the errors are those of `perform`."""
+        operation = self.named(name)
+        return operation.to_json(await self.perform(operation, actor, given))
+
+    async def perform(
+        self, operation: type[Operation[A]], actor: Actor, given: Mapping[str, object], *, written: bool = False
+    ) -> A:
+        """Do what is asked and return its answer; ForbiddenActError where the role may not.
+
+        UnconfirmedActError: a password must be typed first. UnrecordedActError: the audit trail cannot be written.
+        UsageError for a request that cannot be meant; that it was made is on record by then.
+        """
+        try:
+            admit(operation, actor, given)
+        except ForbiddenActError as error:
+            await self._trail.refuse(actor, operation.name, given, operation.marks(), error)
+            raise
+        if operation.permission not in AUDITED:
+            return await operation.parse(given, written=written).run(self._engine, actor)
+        row = await self._trail.ask(actor, operation.name, given, operation.marks())
+        try:
+            if operation.permission is Permission.OPERATE:
+                fault.point("F19")
+            return await operation.parse(given, written=written).run(self._engine, actor)
+        except AdtEngineError as error:
+            await self._trail.end(row, actor, operation.name, error, AuditOutcome.REFUSED)
+            raise
+        except Exception as error:
+            await self._trail.end(row, actor, operation.name, error, AuditOutcome.FAILED)
+            raise

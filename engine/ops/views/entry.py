@@ -1,0 +1,187 @@
+"""What is shown of an entry: whole, or its facts, which hold nothing of a patient.
+
+Facts leave out message, acknowledgement, segments, lane, visit, digest, plan, bodies, headers, addresses, and what an
+operator wrote. What is added to an entry stays out of them until it is declared there.
+"""
+
+from engine.journal.entry import State
+from engine.ops.views.answer import Answer, Count, Json, Time
+from engine.ops.views.segments import SegmentView
+
+
+class RowFacts(Answer, facts=True):
+    """A row of a list of entries, without anything of a patient."""
+
+    entry: Count
+    received_at: Time
+    channel: str
+    source: str
+    control_id: str
+    event: str
+    state: State
+    reason: str
+    ack: str | None
+    ack_outcome: str
+    flags: tuple[str, ...]
+    receipts: Count
+
+
+class Row(RowFacts):
+    """A row of a list of entries."""
+
+    visit: str
+
+
+class Before(Answer, facts=True):
+    """Where a delivery stood before it was replayed."""
+
+    state: str
+    reason: str
+    mapping: str
+
+
+class Replay(Answer, facts=True):
+    """One replay of an entry at a destination."""
+
+    destination: str
+    act: str
+    by: str
+    at: Time | None
+    run: Count | None
+    forced: bool
+    before: Before
+
+
+class LineageFacts(Answer, facts=True):
+    """From which entry this one was made, which were made from it, and its replays, the newest first."""
+
+    parent: Count | None
+    children: tuple[Count, ...]
+    replays: tuple[Replay, ...]
+
+
+class Difference(Answer):
+    """One part of a message that an edit changed."""
+
+    path: str
+    before: str | None
+    after: str | None
+
+
+class EditView(Answer):
+    """The edit by which an entry was made."""
+
+    by: str
+    at: Time | None
+    differences: tuple[Difference, ...]
+
+
+class Lineage(LineageFacts):
+    """The lineage with what was edited."""
+
+    edit: EditView | None
+
+
+class Lane(Answer):
+    """The entries of the same patients around an entry, each oldest first."""
+
+    before: tuple[Row, ...]
+    after: tuple[Row, ...]
+
+
+class Step(Answer, facts=True):
+    """One step of an entry: `received`, `PUT 200`, `delivered`."""
+
+    at: Time
+    what: str
+    destination: str
+    milliseconds: float | None
+
+
+class Timing(Answer, facts=True):
+    """The steps of an entry in time order; `seconds` from received to the last settlement."""
+
+    received_at: Time
+    settled_at: Time | None
+    seconds: float | None
+    steps: tuple[Step, ...]
+
+
+class AttemptFacts(Answer, facts=True):
+    """One request that was made of a destination."""
+
+    number: Count
+    method: str
+    at: Time
+    status: Count | None
+    codes: tuple[str, ...]
+    failure: str
+    milliseconds: float
+
+
+class Attempt(AttemptFacts):
+    """One request that was made of a destination, whole."""
+
+    url: str
+    headers: dict[str, str]
+    body: Json
+    answer: Json
+
+
+class DeliveryFacts(Answer, facts=True):
+    """Where an entry stands at one destination."""
+
+    destination: str
+    state: State
+    reason: str
+    notes: tuple[str, ...]
+    waits_for: Count | None
+    tries: Count
+    due_at: Time | None
+    settled_at: Time | None
+    mapping: str
+    replay: Json
+    by: str
+    attempts: tuple[AttemptFacts, ...]
+
+
+class Delivery(DeliveryFacts):
+    """Where an entry stands at one destination, with its plan."""
+
+    attempts: tuple[Attempt, ...]
+    plan: Json
+
+
+class EntryFacts(RowFacts, facts=True):
+    """What of an entry holds nothing of a patient."""
+
+    peer: str
+    version: str
+    event_at: Time | None
+    sound: bool
+    body_removed_at: Time | None
+    mapping: str
+    batch: Json
+    parent: Count | None
+    lineage: LineageFacts
+    timing: Timing
+    deliveries: tuple[DeliveryFacts, ...]
+
+
+class Entry(Row, EntryFacts):
+    """One entry, whole."""
+
+    sha256: str
+    message: str
+    acknowledgement: str
+    segments: tuple[SegmentView, ...]
+    lineage: Lineage
+    lane: Lane
+    deliveries: tuple[Delivery, ...]
+
+
+class Raw(Answer):
+    """The exact bytes that came in."""
+
+    entry: Count
+    base64: str

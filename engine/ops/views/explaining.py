@@ -1,0 +1,162 @@
+"""Why a message comes out as it does: of a file, or of an entry under the mapping files of now."""
+
+from collections.abc import Mapping as MappingOf
+from dataclasses import asdict
+from typing import Any
+
+import orjson
+
+from engine.config.channel import Channel
+from engine.config.shipped import shipped
+from engine.errors import MessageError, UsageError
+from engine.hl7.leaf import NULL
+from engine.hl7.message import parse
+from engine.journal.read.reading import Reader
+from engine.mapping.authoring.explain import Evidence, Explanation, explain
+from engine.mapping.authoring.survey import Survey
+from engine.mapping.compile import MappingSource, load
+from engine.mapping.files.entry import FIELD
+from engine.mapping.files.reference import nearest
+from engine.mapping.language.written import written_head
+from engine.ops.views.answer import Answer, Count, Json
+from engine.pipeline.configuration import Files
+
+
+class Rule(Answer):
+    """A rule of a mapping, and where it stands."""
+
+    name: str
+    file: str
+    line: Count
+
+
+class Element(Answer):
+    """How one element was made, or that a rule for it made nothing (`made` null)."""
+
+    element: str
+    file: str
+    line: Count
+    rule: str
+    source: str
+    segment: Count
+    raw: Json
+    functions: tuple[dict[str, Json], ...]
+    rows: tuple[dict[str, Json], ...]
+    made: Json
+    asked: bool
+    record: Count
+
+
+class RuleText(Answer):
+    """What a line of a mapping reads."""
+
+    file: str
+    line: Count
+    reads: str
+
+
+class Unread(Answer):
+    """A field that no rule reads."""
+
+    path: str
+    name: str
+
+
+class Explained(Answer):
+    """Why an entry comes out as it does; of what cannot be read `error` alone, of what cannot be mapped also `error`.
+
+    `mapping` is the hash of the mapping, to be compared with the one that a delivery recorded.
+    """
+
+    entry: Count
+    event: str = ""
+    control_id: str = ""
+    action: str = ""
+    rule: Rule | None = None
+    mapping: str = ""
+    elements: tuple[Element, ...] = ()
+    error: str = ""
+    rules: tuple[RuleText, ...] = ()
+    nearest: str = ""
+    unread: tuple[Unread, ...] = ()
+
+
+def explained_entry(
+    files: Files, channels: MappingOf[str, Channel], seq: int, *, element: str = "", field: str = ""
+) -> Explained:
+    """Return why a journaled entry would come out as it does under the mapping files of now.
+
+    With `element` or `field` of that alone. UsageError where its channel is gone.
+    """
+    check_parts(element, field)
+    with Reader(files.data) as reader:
+        view = reader.show(seq)
+    channel = channels.get(view.row.channel)
+    if channel is None:
+        raise UsageError(f"entry {seq} came on the channel {view.row.channel}, which is no longer configured")
+    folders = [folder for folder in (files.mappings, shipped("mappings")) if folder is not None]
+    source = load(folders, channel.mapping)
+    made = explained(source, channel, view.raw, element, field, charset=channel.charset)
+    return Explained.model_validate({"entry": seq, **orjson.loads(orjson.dumps(made, default=plain))})
+
+
+def check_parts(element: str, field: str) -> None:
+    """UsageError where both an element and a field are named, or what is no field."""
+    if element and field:
+        raise UsageError("give --element or --field, not both")
+    if field and not FIELD.fullmatch(field):
+        raise UsageError(f"{field!r} is not a field; give one such as PID-7 or PID-5.1")
+
+
+def explained(
+    source: MappingSource, channel: Channel, raw: bytes, element: str, field: str, *, charset: str = "UTF-8"
+) -> dict[str, Any]:
+    """Return why a message comes out as it does; `error` alone where it cannot be read."""
+    try:
+        message = parse(raw, charset=charset, undecodable="replace" if channel.undecodable == "replace" else "refuse")
+    except MessageError as error:
+        return {"error": str(error)}
+    found = explain(source, channel, message)
+    survey = Survey(found.trace, source.documents)
+    chosen = found.of_element(element) if element else found.of_field(field) if field else found.evidence
+    made: dict[str, Any] = {
+        "event": message.trigger,
+        "control_id": message.control_id,
+        "action": found.outcome["action"],
+        "rule": {"name": found.outcome["rule"], "file": found.file, "line": found.line},
+        "mapping": found.hash,
+        "elements": [_plainly(one) for one in chosen if one.made is not None or element],
+    }
+    if "error" in found.outcome:
+        made["error"] = found.outcome["error"]
+    if field:
+        made["rules"] = _rules_of(found, field)
+    if element and not chosen:
+        rules = found.rules_for(element)
+        made["rules"] = [{"file": file, "line": line, "reads": text} for file, line, text in rules]
+        made["nearest"] = "" if rules else nearest(element, found.elements())
+    if not element and not field:
+        made["unread"] = [unread._asdict() for unread in survey.unread(message)]
+    return made
+
+
+def _rules_of(found: Explanation, field: str) -> list[dict[str, Any]]:
+    """Return where a mapping names a field, whether or not the message fills it."""
+    wanted = field.partition(".")[0]
+    named = [(read.scope, written_head(read.head)) for read in found.trace.reads]
+    named += [(each.scope, f"each {each.source}") for each in found.trace.eaches]
+    places = {
+        (*scope.document.place(scope.path), text)
+        for scope, text in named
+        if text.removeprefix("each ").split("(")[0].split("[")[0].split(".")[0] == wanted
+    }
+    return [{"file": file, "line": line, "reads": text} for file, line, text in sorted(places)]
+
+
+def _plainly(one: Evidence) -> dict[str, Any]:
+    return asdict(one)
+
+
+def plain(value: Any) -> Any:
+    """Return a null as HL7 writes it."""
+    return '""' if value is NULL else str(value)
