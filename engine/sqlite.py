@@ -1,12 +1,13 @@
 """SQLite files that keep what they are told: the library, the settings of durability, and the errors of a disk."""
 
 import errno
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from sqlite_utils.utils import sqlite3  # type: ignore[attr-defined]  # pysqlite3 where it is installed
 
 Connection = sqlite3.Connection
+Row = sqlite3.Row
 SqliteError: Final = sqlite3.Error
 # A setting, its value, and what is read back of it.
 Setting = tuple[str, str | int, str | int]
@@ -35,6 +36,13 @@ _HARMLESS: Final = frozenset(
         sqlite3.SQLITE_RANGE,
     }
 )
+
+
+def by_name(connection: Connection, query: str, values: Sequence[object] = ()) -> list[Row]:
+    """Return the rows of a query, each read by the names of its columns."""
+    cursor = connection.cursor()
+    cursor.row_factory = Row
+    return list(cursor.execute(query, tuple(values)).fetchall())
 
 
 def library_fault(version: tuple[int, ...] = sqlite3.sqlite_version_info) -> str:

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Final
+from typing import Final
 
 from engine.journal.moment import from_micros, optional_from_micros, to_micros
-from engine.sqlite import Connection
+from engine.sqlite import Connection, Row, by_name
 
 # An account with all that is known of it.
 _ACCOUNT: Final = """
@@ -65,13 +65,12 @@ class Account:
 
 def find(connection: Connection, name: str) -> Account | None:
     """Return an account, removed ones too; None for none."""
-    row = connection.execute(FIND, (name,)).fetchone()
-    return None if row is None else _account(row)
+    return next(map(_account, by_name(connection, FIND, (name,))), None)
 
 
 def all_accounts(connection: Connection) -> tuple[Account, ...]:
     """Return the accounts that are not removed, by name."""
-    return tuple(_account(row) for row in connection.execute(ALL).fetchall())
+    return tuple(map(_account, by_name(connection, ALL)))
 
 
 def add(connection: Connection, name: str, role: str, now: datetime, by: str) -> bool:
@@ -131,9 +130,9 @@ def withdraw(connection: Connection, account: str) -> None:
     connection.execute(WITHDRAW, (account,))
 
 
-def _account(row: tuple[Any, ...]) -> Account:
-    name, role, state, password, password_at, totp, step, wanted, made_at, made_by = row
+def _account(row: Row) -> Account:
     return Account(
-        name, role, AccountState(state), password, optional_from_micros(password_at), bytes(totp), step, bool(wanted),
-        from_micros(made_at), made_by,
+        row["name"], row["role"], AccountState(row["state"]), row["password"],
+        optional_from_micros(row["password_at"]), bytes(row["totp"]), row["totp_step"], bool(row["totp_wanted"]),
+        from_micros(row["made_at"]), row["made_by"],
     )  # fmt: skip

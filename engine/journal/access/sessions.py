@@ -2,16 +2,17 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 import orjson
 
 from engine.journal.moment import from_micros, optional_from_micros, to_micros
-from engine.sqlite import Connection
+from engine.sqlite import Connection, Row, by_name
 
 # A session counts only with an active account; the role is the account's of now.
 FIND: Final = """
-SELECT s.account, a.role, s.address, s.began_at, s.seen_at, s.confirmed_at, s.enrolling, s.offer, length(a.totp)
+SELECT s.account, a.role, s.address, s.began_at, s.seen_at, s.confirmed_at, s.enrolling, s.offer,
+  length(a.totp) AS factor
 FROM session AS s JOIN account AS a ON a.name = s.account WHERE s.digest = ? AND a.state = 'active'
 """
 # A new session.
@@ -79,8 +80,7 @@ class TokenRow:
 
 def find(connection: Connection, digest: bytes) -> SessionRow | None:
     """Return a session of an active account; None for none. Whether it is too old is for the caller to say."""
-    row = connection.execute(FIND, (digest,)).fetchone()
-    return None if row is None else _session(row)
+    return next(map(_session, by_name(connection, FIND, (digest,))), None)
 
 
 def begin(connection: Connection, digest: bytes, session: SessionRow, most: int) -> None:
@@ -117,13 +117,12 @@ def end_old(connection: Connection, account: str, seen_before: datetime, began_b
 
 def tokens(connection: Connection) -> tuple[TokenRow, ...]:
     """Return all API tokens by name, revoked ones too."""
-    return tuple(_token(row) for row in connection.execute(BEARERS).fetchall())
+    return tuple(map(_token, by_name(connection, BEARERS)))
 
 
 def token(connection: Connection, digest: bytes) -> TokenRow | None:
     """Return a token by its digest, expired and revoked ones too; None for none."""
-    row = connection.execute(BEARER, (digest,)).fetchone()
-    return None if row is None else _token(row)
+    return next(map(_token, by_name(connection, BEARER, (digest,))), None)
 
 
 def add_token(connection: Connection, digest: bytes, made: TokenRow) -> bool:
@@ -143,15 +142,15 @@ def revoke_token(connection: Connection, name: str, now: datetime) -> bool:
     return connection.execute(REVOKE_BEARER, (to_micros(now), name)).rowcount == 1
 
 
-def _session(row: tuple[Any, ...]) -> SessionRow:
-    account, role, address, began, seen, confirmed, enrolling, shown, factor = row
-    moments = (from_micros(began), from_micros(seen), from_micros(confirmed))
-    return SessionRow(account, role, address, *moments, bool(enrolling), bytes(shown), bool(factor))
+def _session(row: Row) -> SessionRow:
+    return SessionRow(
+        row["account"], row["role"], row["address"], from_micros(row["began_at"]), from_micros(row["seen_at"]),
+        from_micros(row["confirmed_at"]), bool(row["enrolling"]), bytes(row["offer"]), bool(row["factor"]),
+    )  # fmt: skip
 
 
-def _token(row: tuple[Any, ...]) -> TokenRow:
-    name, role, channels, made, by, expires, used, revoked = row
+def _token(row: Row) -> TokenRow:
     return TokenRow(
-        name, role, tuple(orjson.loads(channels)), from_micros(made), by, from_micros(expires),
-        optional_from_micros(used), optional_from_micros(revoked),
+        row["name"], row["role"], tuple(orjson.loads(row["channels"])), from_micros(row["made_at"]), row["made_by"],
+        from_micros(row["expires_at"]), optional_from_micros(row["used_at"]), optional_from_micros(row["revoked_at"]),
     )  # fmt: skip

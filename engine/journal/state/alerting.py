@@ -8,11 +8,11 @@ from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from engine.journal.file.database import open_reader
 from engine.journal.moment import from_micros, optional_from_micros, to_micros
-from engine.sqlite import Connection
+from engine.sqlite import Connection, Row, by_name
 
 # Open an alert, or say of an open one what it is now.
 OPEN: Final = """
@@ -79,12 +79,12 @@ def clear_alert(connection: Connection, kind: str, subject: str, now: datetime) 
 
 def open_alerts(connection: Connection) -> tuple[Alert, ...]:
     """Return the alerts that are open, oldest first."""
-    return tuple(_alert(row) for row in connection.execute(OPEN_NOW).fetchall())
+    return tuple(map(_alert, by_name(connection, OPEN_NOW)))
 
 
 def latest_alerts(connection: Connection, limit: int) -> tuple[Alert, ...]:
     """Return the newest alerts, cleared ones among them, newest first."""
-    return tuple(_alert(row) for row in connection.execute(LATEST, (limit,)).fetchall())
+    return tuple(map(_alert, by_name(connection, LATEST, (limit,))))
 
 
 def acknowledge(connection: Connection, number: int, now: datetime, by: str) -> bool:
@@ -119,15 +119,8 @@ def hour_of(moment: datetime) -> int:
     return int(moment.astimezone(UTC).timestamp() // 3600)
 
 
-def _alert(row: tuple[Any, ...]) -> Alert:
-    number, kind, subject, detail, opened, cleared, acknowledged, by = row
+def _alert(row: Row) -> Alert:
     return Alert(
-        number,
-        kind,
-        subject,
-        detail,
-        from_micros(opened),
-        optional_from_micros(cleared),
-        optional_from_micros(acknowledged),
-        by,
-    )
+        row["id"], row["kind"], row["subject"], row["detail"], from_micros(row["opened_at"]),
+        optional_from_micros(row["cleared_at"]), optional_from_micros(row["acknowledged_at"]), row["acknowledged_by"],
+    )  # fmt: skip

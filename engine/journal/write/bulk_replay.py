@@ -21,7 +21,7 @@ from engine.journal.file.database import open_reader
 from engine.journal.moment import from_micros, optional_from_micros, to_micros
 from engine.journal.write.job import Rooms
 from engine.journal.write.operations import Asked
-from engine.sqlite import Connection
+from engine.sqlite import Connection, Row, by_name
 
 _T = TypeVar("_T")
 
@@ -292,25 +292,25 @@ def look(folder: Path, work: Callable[[Connection], _T]) -> _T:
 
 def show(connection: Connection, run: int) -> Run:
     """Return a run; UnknownRunError where there is none."""
-    row = connection.execute(SHOW, (run,)).fetchone()
-    if row is None:
+    rows = by_name(connection, SHOW, (run,))
+    if not rows:
         raise UnknownRunError(f"there is no run {run}: `adt-engine messages replays` lists them")
-    return _run(connection, row)
+    return _run(connection, rows[0])
 
 
 def listed(connection: Connection, most: int) -> tuple[Run, ...]:
     """Return the newest runs, the newest first."""
-    return tuple(_run(connection, row) for row in connection.execute(LIST, (most,)).fetchall())
+    return tuple(_run(connection, row) for row in by_name(connection, LIST, (most,)))
 
 
-def _run(connection: Connection, row: tuple[Any, ...]) -> Run:
-    number, kind, by, asked, destination, forced, rate, state, started, ended, total, bound, counts = row
-    kept = orjson.loads(counts) if state == RunState.DONE.value else _counts(connection, number)
+def _run(connection: Connection, row: Row) -> Run:
+    number, state = row["id"], RunState(row["state"])
+    counts = orjson.loads(row["counts"]) if state is RunState.DONE else _counts(connection, number)
     refusals = connection.execute(REFUSALS, (number, MOST_REFUSALS)).fetchall()
     return Run(
-        number, RunKind(kind), by, orjson.loads(asked), destination, bool(forced), rate, RunState(state),
-        from_micros(started), optional_from_micros(ended), total, kept,
-        tuple((seq, outcome.partition(": ")[2]) for seq, outcome in refusals), bound,
+        number, RunKind(row["kind"]), row["by"], orjson.loads(row["asked"]), row["destination"], bool(row["forced"]),
+        row["rate"], state, from_micros(row["started_at"]), optional_from_micros(row["ended_at"]), row["total"], counts,
+        tuple((seq, outcome.partition(": ")[2]) for seq, outcome in refusals), row["bound"],
     )  # fmt: skip
 
 
