@@ -1,15 +1,14 @@
 """What a role alone does not open: operations that need a password typed just now, and tokens limited to channels."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from engine.errors import ForbiddenActError, UnconfirmedActError
 from engine.ops.access.actor import Actor
 from engine.ops.access.role import may
-from engine.ops.operations.operation import Confirm, Operation
+from engine.ops.operations.operation import AnyOperation, Confirm
 
 
-def admit(operation: type[Operation[Any]], actor: Actor, given: Mapping[str, object]) -> None:
+def admit(operation: AnyOperation, actor: Actor, given: Mapping[str, object]) -> None:
     """Raise ForbiddenActError where who asks may not do an operation, as its role is or beyond a token's channels.
 
     UnconfirmedActError where the password must be typed again.

@@ -143,3 +143,6 @@ class Reading(Operation[A], Generic[A]):
     async def run(self, engine: Engine, _actor: Actor) -> A:
         """Read, in a thread."""
         return await asyncio.to_thread(self.read, engine.files.data)
+
+
+AnyOperation = type[Operation[Any]]

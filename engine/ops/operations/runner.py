@@ -11,7 +11,7 @@ from engine.ops.access.keys import Keys
 from engine.ops.access.role import Permission
 from engine.ops.audit.trail import AUDITED, Trail
 from engine.ops.operations.limits import admit
-from engine.ops.operations.operation import Operation
+from engine.ops.operations.operation import AnyOperation, Operation
 from engine.pipeline.engine import Engine, now
 
 A = TypeVar("A")
@@ -20,13 +20,13 @@ A = TypeVar("A")
 class Operations:
     """The operations of one running engine; what needs more than METADATA is in the audit trail before it is done."""
 
-    def __init__(self, engine: Engine, known: tuple[type[Operation[Any]], ...], trail: Trail | None = None) -> None:
+    def __init__(self, engine: Engine, known: tuple[AnyOperation, ...], trail: Trail | None = None) -> None:
         """Hold operations; without a trail that others write too, one is made over the engine's journal."""
         self._engine = engine
         self._known = {operation.name: operation for operation in known}
         self._trail = trail or Trail(engine.journal, Keys.of(engine.files.data), now)
 
-    def named(self, name: str) -> type[Operation[Any]]:
+    def named(self, name: str) -> AnyOperation:
         """Return the operation of a name; UsageError where none has it."""
         found = self._known.get(name)
         if found is None:

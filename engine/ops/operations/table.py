@@ -1,6 +1,6 @@
 """All operations, in one table."""
 
-from typing import Any, Final
+from typing import Final
 
 from engine.ops.operations.access import ACCESS
 from engine.ops.operations.alerts import ALERTS
@@ -11,11 +11,11 @@ from engine.ops.operations.destinations import DESTINATIONS
 from engine.ops.operations.entries import ENTRIES
 from engine.ops.operations.lanes import LANES
 from engine.ops.operations.messages import MESSAGES
-from engine.ops.operations.operation import Operation
+from engine.ops.operations.operation import AnyOperation
 from engine.ops.operations.reasons import REASONS
 from engine.ops.operations.replays import REPLAYS
 
-ALL: Final[tuple[type[Operation[Any]], ...]] = (
+ALL: Final[tuple[AnyOperation, ...]] = (
     *MESSAGES,
     *ENTRIES,
     *LANES,

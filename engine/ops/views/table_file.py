@@ -3,13 +3,13 @@
 import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 # What a spreadsheet would calculate, in full width too, and also behind spaces of any kind (OWASP, CSV injection).
 _STARTS: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "|", "%", "＝", "＋", "－", "＠")
 
 
-def as_csv(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> bytes:
+def as_csv(columns: Sequence[str], rows: Iterable[Mapping[str, object]]) -> bytes:
     """Return rows as CSV (RFC 4180) in UTF-8, one line of headings first."""
     written = io.StringIO()
     writer = csv.writer(written, lineterminator="\r\n")
@@ -18,7 +18,7 @@ def as_csv(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> bytes:
     return written.getvalue().encode()
 
 
-def plain(value: Any) -> str:
+def plain(value: object) -> str:
     """Return a cell; one that a spreadsheet would calculate has an apostrophe in front."""
     text = "" if value is None else str(value)
     begin = text.lstrip(" \u00a0\u3000\ufeff\u200b")

@@ -3,7 +3,7 @@
 import re
 import unicodedata
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
 import orjson
 
@@ -17,12 +17,12 @@ _STEPS: Final = ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min"), (60, "min",
 NOTHING: Final = "–"
 
 
-def visible(text: Any) -> str:
+def visible(text: object) -> str:
     """Return text in which nothing is unseen: control and direction characters are written as numbers."""
     return _UNSEEN.sub(_named, str(text))
 
 
-def visible_lines(text: Any) -> str:
+def visible_lines(text: object) -> str:
     """Return text of several lines in which nothing is unseen; HL7's ends of segments end lines."""
     return "\n".join(visible(line) for line in re.split(r"\r\n|\r|\n", str(text)))
 
@@ -34,13 +34,13 @@ def _named(found: re.Match[str]) -> str:
     return f"⟨{unicodedata.name(character, f'U+{ord(character):04X}')}⟩"
 
 
-def moment(value: Any) -> str:
+def moment(value: object) -> str:
     """Return an ISO time as this machine's clock would show it, to the second; a dash where there is none."""
     found = moment_of(value)
     return f"{found.astimezone():%Y-%m-%d %H:%M:%S}" if found else NOTHING
 
 
-def moment_of(value: Any) -> datetime | None:
+def moment_of(value: object) -> datetime | None:
     """Return the moment that a value holds or writes, aware; None where it holds none."""
     if isinstance(value, datetime):
         return value
@@ -51,7 +51,7 @@ def moment_of(value: Any) -> datetime | None:
     return found.replace(tzinfo=found.tzinfo or UTC) if found else None
 
 
-def span(seconds: Any) -> str:
+def span(seconds: float | None) -> str:
     """Return a duration in its two largest units: `2 h 10 min`; a dash where there is none."""
     if seconds is None:
         return NOTHING
@@ -63,21 +63,21 @@ def span(seconds: Any) -> str:
     return f"{whole} s"
 
 
-def number(value: Any) -> str:
+def number(value: object) -> str:
     """Return a number with thin spaces between thousands; a dash where there is none."""
     if value is None or value == "":
         return NOTHING
     return f"{value:,}".replace(",", "\u202f") if isinstance(value, int | float) else str(value)
 
 
-def milliseconds(value: Any) -> str:
+def milliseconds(value: float | None) -> str:
     """Return a duration given in milliseconds: `12 ms`, `1.4 s`."""
     if value is None:
         return NOTHING
     return f"{float(value):.0f} ms" if float(value) < 1000 else f"{float(value) / 1000:.1f} s"
 
 
-def pretty(value: Any) -> str:
+def pretty(value: object) -> str:
     """Return JSON as people read it, or text as it is."""
     if isinstance(value, str):
         return value

@@ -3,11 +3,11 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from engine.ops.access.administration import OF_TOKENS
 from engine.ops.access.role import may
-from engine.ops.operations.operation import Operation
+from engine.ops.operations.operation import AnyOperation
 
 ROOT: Final = "/api/v1"
 _NAMED: Final = re.compile(r"{(\w+)}")
@@ -19,7 +19,7 @@ class Endpoint:
 
     method: Literal["GET", "POST"]
     path: str
-    operation: type[Operation[Any]]
+    operation: AnyOperation
 
     @property
     def in_path(self) -> tuple[str, ...]:
@@ -67,7 +67,7 @@ TABLE: Final[Mapping[str, tuple[Literal["GET", "POST"], str]]] = {
 }
 
 
-def endpoints(operations: Iterable[type[Operation[Any]]]) -> Iterator[Endpoint]:
+def endpoints(operations: Iterable[AnyOperation]) -> Iterator[Endpoint]:
     """Yield each operation that a token may do, with its address; one that the table does not name is a POST.
 
     `replays.start` is at /replays/start. Accounts, tokens and the care of the journal are for no token: a person does

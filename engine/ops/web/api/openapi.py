@@ -1,6 +1,6 @@
 """The description of the API (OpenAPI 3.1), made from the operations themselves."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, Final, Literal
 
 from pydantic import TypeAdapter
@@ -46,7 +46,7 @@ class _Plain(GenerateJsonSchema):
         return found
 
 
-def described(endpoints: Iterable[Endpoint]) -> dict[str, Any]:
+def described(endpoints: Iterable[Endpoint]) -> JsonSchemaValue:
     """Return the description of the API as JSON-able values."""
     offered = tuple(endpoints)
     adapters: list[tuple[str, Literal["validation", "serialization"], TypeAdapter[Any]]] = [
@@ -57,8 +57,8 @@ def described(endpoints: Iterable[Endpoint]) -> dict[str, Any]:
         adapters.append((f"answer {one.operation.name}", "serialization", one.operation.answer()))
     made, definitions = TypeAdapter.json_schemas(adapters, ref_template=_REFERENCE, schema_generator=_Plain)
     schemas = {name: schema for (name, _mode), schema in made.items()}
-    components: dict[str, Any] = definitions["$defs"]
-    paths: dict[str, dict[str, Any]] = {}
+    components: JsonSchemaValue = definitions["$defs"]
+    paths: dict[str, JsonSchemaValue] = {}
     for one in offered:
         request = _whole(schemas[f"request {one.operation.name}"], components)
         described_ = _operation(one, request, schemas[f"answer {one.operation.name}"])
@@ -77,9 +77,9 @@ def described(endpoints: Iterable[Endpoint]) -> dict[str, Any]:
     }
 
 
-def _operation(one: Endpoint, request: Mapping[str, Any], answer: JsonSchemaValue) -> dict[str, Any]:
+def _operation(one: Endpoint, request: JsonSchemaValue, answer: JsonSchemaValue) -> JsonSchemaValue:
     operation, fields, needed = one.operation, request.get("properties", {}), request.get("required", [])
-    found: dict[str, Any] = {
+    found: JsonSchemaValue = {
         "operationId": operation.name,
         "summary": operation.summary(),
         "tags": [operation.name.partition(".")[0]],
@@ -104,16 +104,16 @@ def _operation(one: Endpoint, request: Mapping[str, Any], answer: JsonSchemaValu
     return found
 
 
-def _whole(schema: JsonSchemaValue, components: Mapping[str, Any]) -> Mapping[str, Any]:
+def _whole(schema: JsonSchemaValue, components: JsonSchemaValue) -> JsonSchemaValue:
     """Return a schema itself where it is a reference to one."""
-    found: Mapping[str, Any] = components[schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema
+    found: JsonSchemaValue = components[schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema
     return found
 
 
-def _parameter(name: str, place: str, schema: Any) -> dict[str, Any]:
+def _parameter(name: str, place: str, schema: Any) -> JsonSchemaValue:
     return {"name": name, "in": place, "required": place == "path", "schema": schema}
 
 
-def _refusal(text: str) -> dict[str, Any]:
+def _refusal(text: str) -> JsonSchemaValue:
     schema = {"$ref": _REFERENCE.format(model="Problem")}
     return {"description": text, "content": {"application/problem+json": {"schema": schema}}}

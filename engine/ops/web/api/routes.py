@@ -2,12 +2,11 @@
 
 from collections.abc import Iterable
 from functools import cache
-from typing import Any
 
 import orjson
 from starlette.responses import Response
 
-from engine.ops.operations.operation import Operation
+from engine.ops.operations.operation import AnyOperation
 from engine.ops.web.api.addresses import ROOT, endpoints
 from engine.ops.web.api.answer import View
 from engine.ops.web.api.openapi import described
@@ -15,7 +14,7 @@ from engine.ops.web.call import Call
 from engine.ops.web.route import Free, Gate, Route
 
 
-def api_routes(operations: Iterable[type[Operation[Any]]]) -> tuple[Route, ...]:
+def api_routes(operations: Iterable[AnyOperation]) -> tuple[Route, ...]:
     """Return the routes of the API over these operations; each needs what its operation needs."""
     offered = tuple(endpoints(operations))
 

@@ -23,7 +23,7 @@ async def _list(call: Call) -> Response:
 
 async def _search(call: Call) -> Response:
     """Keep what is searched for, as a patient may be named, and go to the list of it."""
-    criteria: dict[str, Any] = {name: call.form[name].strip() for name in WORDS if call.form.get(name, "").strip()}
+    criteria: dict[str, object] = {name: call.form[name].strip() for name in WORDS if call.form.get(name, "").strip()}
     entry = call.form.get("entry", "").strip()
     if entry:
         criteria["entry"] = numbered("entry", entry, 422)
@@ -51,7 +51,7 @@ async def _page(call: Call, proof: Any = None) -> Response:
     return call.page("audit.html", rows=rows, criteria=criteria, more=more, proof=proof, search=call.asked("search"))
 
 
-def _criteria(call: Call, name: str) -> Mapping[str, Any]:
+def _criteria(call: Call, name: str) -> Mapping[str, object]:
     criteria = call.desk.searches.find(call.owner, name) if name else {}
     if criteria is None:
         raise RefusedRequestError(404, "this search is no longer kept: search again")

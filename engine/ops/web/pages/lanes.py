@@ -1,7 +1,7 @@
 """Held work: the lanes that stand still, why and for how long, what waits behind them; release in bulk."""
 
 from collections import Counter
-from typing import Any, Final
+from typing import Final
 
 from starlette.responses import Response
 
@@ -23,7 +23,7 @@ async def _list(call: Call) -> Response:
 
 
 async def _release(call: Call) -> Response:
-    given: dict[str, Any] = {
+    given: dict[str, object] = {
         name: call.form[name] for name in ("reason", "channel", "destination") if call.form.get(name)
     }
     run = await call.perform(ReleaseHeld, **given)

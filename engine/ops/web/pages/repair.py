@@ -28,7 +28,7 @@ async def _show_edit(call: Call) -> Response:
 async def _edit(call: Call) -> Response:
     """Rehearse an edited message or store it as a new entry, by the button that was pressed."""
     text, reason = call.form.get("message", ""), call.form.get("reason", "")
-    given: dict[str, Any] = {"entry": call.entry(), "message": _as_sent(text)}
+    given: dict[str, object] = {"entry": call.entry(), "message": _as_sent(text)}
     try:
         if call.form.get("do") not in {"replay", "force"}:
             return _form(call, text, rehearsal=await call.perform(RehearseMessage, **given))

@@ -1,6 +1,6 @@
 """Bulk runs: which entries, what it would be, then its progress; stop and resume."""
 
-from typing import Any, Final
+from typing import Final
 
 from starlette.responses import Response
 
@@ -8,7 +8,15 @@ from engine.errors import UsageError
 from engine.journal.entry import State
 from engine.ops.access.role import Permission
 from engine.ops.operations.fields import digits_of
-from engine.ops.operations.replays import ListReplays, PlanReplay, ResumeReplay, ShowReplay, StartReplay, StopReplay
+from engine.ops.operations.replays import (
+    ListReplays,
+    PlanReplay,
+    ReplayRun,
+    ResumeReplay,
+    ShowReplay,
+    StartReplay,
+    StopReplay,
+)
 from engine.ops.web.call import Call, go
 from engine.ops.web.refusal import RefusedRequestError
 from engine.ops.web.route import Route
@@ -68,7 +76,7 @@ async def _resume(call: Call) -> Response:
     return go(f"/runs/{call.run()}", "run")
 
 
-async def _form(call: Call, given: dict[str, Any], status: int = 200, alarm: str = "") -> Response:
+async def _form(call: Call, given: dict[str, object], status: int = 200, alarm: str = "") -> Response:
     runs = await call.perform(ListReplays, limit=50)
     channels, destinations = sorted(call.desk.engine.feeds), sorted(call.desk.engine.dispatches)
     return call.page(
@@ -77,12 +85,12 @@ async def _form(call: Call, given: dict[str, Any], status: int = 200, alarm: str
     )  # fmt: skip
 
 
-async def _run(call: Call) -> Any:
+async def _run(call: Call) -> ReplayRun:
     return await call.perform(ShowReplay, run=call.run())
 
 
-def _given(call: Call) -> dict[str, Any]:
-    given: dict[str, Any] = {name: call.form[name].strip() for name in FILTERS if call.form.get(name, "").strip()}
+def _given(call: Call) -> dict[str, object]:
+    given: dict[str, object] = {name: call.form[name].strip() for name in FILTERS if call.form.get(name, "").strip()}
     rate = call.form.get("rate", "").strip()
     if rate:
         given["rate"] = digits_of(rate)
