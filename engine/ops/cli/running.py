@@ -16,7 +16,8 @@ def asked(data: Path, operation: type[Operation[A]], **given: object) -> A:
         return admin.ask(data, operation, given)
     except ConnectionError as error:
         raise AdtEngineError(
-            f"no engine runs on {data}: start it with `adt-engine run --data {data}`, then try again"
+            f"no engine runs on {data}, and only a running engine writes its journal and audit trail: start it with "
+            f"`adt-engine run --data {data}`, then try again"
         ) from error
 
 
