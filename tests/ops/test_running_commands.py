@@ -45,7 +45,7 @@ async def test_channels_are_listed_stopped_drained_and_started(rig: Rig) -> None
     assert "listening" in listed
     assert max(map(len, listed.splitlines())) <= 80
     assert "is stopped" in await cli(rig, "channels", "stop", "riverbend-adt")
-    assert "nothing of it is on its way" in await cli(rig, "channels", "drain", "riverbend-adt")
+    assert "has no deliveries in progress" in await cli(rig, "channels", "drain", "riverbend-adt")
     assert "is listening" in await cli(rig, "channels", "start", "riverbend-adt")
     assert "is listening" in await cli(rig, "channels", "allow-merge", "riverbend-adt")
     assert "changed: nothing" in await cli(rig, "channels", "reload")

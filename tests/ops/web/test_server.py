@@ -13,6 +13,7 @@ import pytest
 import trustme
 
 from engine.errors import AdtEngineError, StartError, UsageError
+from engine.ops.operations.table import ALL
 from engine.ops.socket import admin
 from engine.ops.web.route import Free, Gate
 from engine.ops.web.server import Doorway, bind, doorway, tls_context
@@ -121,7 +122,8 @@ async def engine(tmp_path: Path) -> AsyncIterator[tuple[Program, Person]]:
 
 
 async def _ask(folder: Path, act: str, /, **given: object) -> dict[str, str]:
-    found: dict[str, str] = await asyncio.to_thread(admin.ask, folder / "data", act, given)
+    operation = next(one for one in ALL if one.name == act)
+    found: dict[str, str] = operation.to_json(await asyncio.to_thread(admin.ask, folder / "data", operation, given))
     return found
 
 
@@ -293,7 +295,7 @@ async def test_a_new_engine_has_a_first_page(engine: tuple[Program, Person], tmp
     """Before the first message every page of a viewer can be opened, and says that there is nothing."""
     _, person = engine
     await person.set_up((await _ask(tmp_path, "users.add", name="ann", role="viewer"))["token"], "ann")
-    said = {"/messages": "No message has come in yet", "/lanes": "Nothing is held", "/codes": "Every code was found"}
+    said = {"/messages": "No messages received yet", "/lanes": "Nothing is held", "/codes": "No unmapped codes"}
     for path in ("/overview", "/alerts", "/runs", "/channels", "/duplicates", "/reasons", *said):
         answer = await person.get(path)
         assert (answer.status_code, said.get(path, "") in answer.text) == (200, True), path
