@@ -54,7 +54,7 @@ async def replayed(rig: Rig, rows: Sequence[Row], *, force: bool = False) -> lis
     """Replay delivered entries, oldest first, and return those that were delivered again; others had newer ones."""
     again = []
     for row in rows:
-        answer = await rig.ask("messages.replay", entry=row.seq, by="test", force=force)
+        answer = await rig.ask("messages.replay", entry=row.seq, force=force)
         if "error" in answer:
             assert NEWER in str(answer["error"]), answer
         else:

@@ -500,7 +500,7 @@ async def test_draining_starts_nothing_new(open_door: Any, dial: Any, eventually
 async def test_an_armed_fault_keeps_to_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
     """With a fault armed nothing listens beyond loopback, so it cannot run in production."""
     monkeypatch.setattr(fault, "_armed", [])
-    fault.arm("F25:kill")
+    fault.arm("F01:kill")
     door = Listener("test", Mllp(host="0.0.0.0", port=0), Limits())  # noqa: S104 - refused
     with pytest.raises(StartError, match="beyond loopback"):
         await listen(door, unasked, lambda _: None)

@@ -102,5 +102,5 @@ def test_nobody_listening_is_said_at_once() -> None:
     """The stream is not begun where no engine listens."""
     with engine() as peer:
         port = peer.port
-    with pytest.raises(UnreachableError, match="nobody listens"):
+    with pytest.raises(UnreachableError, match="nothing is listening"):
         run("--to", f"127.0.0.1:{port}", "--events", "5")
