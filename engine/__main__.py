@@ -10,32 +10,32 @@ from rich.console import Console
 
 from engine import __version__
 from engine.errors import AdtEngineError, ConfigurationError, UsageError, place_of
-from engine.ops.cli.lazily import Lazily
+from engine.ops.terminal.lazy_group import LazyGroup
 from engine.sqlite import SqliteError, failure_of
 
 
-class Commands(Lazily):
+class Commands(LazyGroup):
     """The commands, each read at its first use."""
 
     where: ClassVar[Mapping[str, str]] = {
         "demo": "engine.ops.demo.demo:demo",
-        "run": "engine.ops.cli.run:run",
-        "send": "engine.ops.cli.send:send",
-        "simulate": "engine.ops.cli.simulate:simulate",
+        "run": "engine.ops.cli.running.run:run",
+        "send": "engine.ops.cli.sending.send:send",
+        "simulate": "engine.ops.cli.sending.simulate:simulate",
         "doctor": "engine.ops.cli.examine.doctor:doctor",
         "deploy": "engine.ops.cli.deploy.printing:app",
-        "messages": "engine.ops.cli.messages:app",
-        "lanes": "engine.ops.cli.lanes:app",
-        "channels": "engine.ops.cli.channels:app",
-        "destinations": "engine.ops.cli.destinations:app",
-        "alerts": "engine.ops.cli.alerts:app",
-        "journal": "engine.ops.cli.journal:app",
-        "mappings": "engine.ops.cli.mappings:app",
-        "users": "engine.ops.cli.users:app",
-        "audit": "engine.ops.cli.audit:app",
-        "reasons": "engine.ops.cli.reasons:reasons",
-        "help": "engine.ops.cli.help:show",
-        "interchange": "engine.ops.cli.interchange:app",
+        "messages": "engine.ops.cli.messages.messages:app",
+        "lanes": "engine.ops.cli.messages.lanes:app",
+        "channels": "engine.ops.cli.operating.channels:app",
+        "destinations": "engine.ops.cli.operating.destinations:app",
+        "alerts": "engine.ops.cli.operating.alerts:app",
+        "journal": "engine.ops.cli.operating.journal:app",
+        "mappings": "engine.ops.cli.mapping.mappings:app",
+        "users": "engine.ops.cli.access.users:app",
+        "audit": "engine.ops.cli.access.audit:app",
+        "reasons": "engine.ops.cli.operating.reasons:reasons",
+        "help": "engine.ops.cli.operating.help:show",
+        "interchange": "engine.ops.cli.running.interchange:app",
     }
 
 

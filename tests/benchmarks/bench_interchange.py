@@ -262,7 +262,7 @@ def run(folder: Path, patients: int, count: int, connections: int, charts: int) 
     command = [
         sys.executable,
         "-c",
-        "from engine.ops.cli.interchange import app; app()",
+        "from engine.ops.cli.running.interchange import app; app()",
         "--config",
         f"{folder}/b.yaml",
     ]

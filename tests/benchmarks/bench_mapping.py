@@ -21,7 +21,7 @@ from engine.config.shipped import shipped
 from engine.hl7.message import Message, parse
 from engine.mapping.authoring.case import channel_of, sending
 from engine.mapping.compile import Mapping, MappingSource, compile_mapping, load
-from engine.ops.cli.run import COLLECT_AFTER
+from engine.ops.cli.running.run import COLLECT_AFTER
 from engine.simulation.world import simulate
 
 ROUNDS = 5

@@ -81,7 +81,9 @@ def test_a_type_without_a_model_has_no_second_opinion() -> None:
     assert second_opinion(holder, FhirVersion.R4) == ()
 
 
-@pytest.mark.parametrize("module", ["engine.ops.cli.run", "engine.ops.cli.interchange", "engine.ops.cli.mappings"])
+@pytest.mark.parametrize(
+    "module", ["engine.ops.cli.running.run", "engine.ops.cli.running.interchange", "engine.ops.cli.mapping.mappings"]
+)
 def test_who_runs_long_does_not_import_the_models(module: str) -> None:
     """fhir.resources takes a second and 25 MB: the engine, the service and `mappings check` start without it."""
     code = f"import sys, {module}; assert not [name for name in sys.modules if name.startswith('fhir.resources')]"

@@ -24,7 +24,7 @@ import orjson
 
 from engine import __main__
 from engine.fhir.schema import FhirVersion, defects
-from engine.ops.cli import interchange, run
+from engine.ops.cli.running import interchange, run
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -18,7 +18,7 @@ from engine.config.service import ServiceConfiguration
 from tests.interchange.nursery import Child, fork
 
 # The command alone; the whole program takes 0.4 s longer to start, as it imports every command.
-COMMAND = (sys.executable, "-c", "from engine.ops.cli.interchange import app; app()")
+COMMAND = (sys.executable, "-c", "from engine.ops.cli.running.interchange import app; app()")
 PROGRAM = (sys.executable, "-m", "engine", "interchange")
 # Stands for the command in a process forked from one that is warm.
 FORKED: tuple[str, ...] = ()

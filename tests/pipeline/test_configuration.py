@@ -7,7 +7,7 @@ import pytest
 from engine.errors import ConfigurationError
 from engine.pipeline.configuration import Files, configure
 from tests.ops.alone import CHANNEL
-from tests.ops.cli.test_run import CASES, PATIENT
+from tests.ops.cli.running.test_run import CASES, PATIENT
 
 
 @pytest.fixture

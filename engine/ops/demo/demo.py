@@ -16,12 +16,12 @@ import typer
 from engine.config.settings import child_environment
 from engine.config.shipped import shipped
 from engine.errors import UsageError
-from engine.ops.cli.processes import Child, start
-from engine.ops.cli.running import asked
 from engine.ops.demo.chart import Charts
 from engine.ops.demo.demo_days import Days, go_on, live, stream
 from engine.ops.demo.demo_feed import Told, feed
+from engine.ops.demo.processes import Child, start
 from engine.ops.operations.access import AddUser
+from engine.ops.terminal.asking import asked
 from engine.ops.terminal.options import Json
 from engine.ops.terminal.table import NEGATIVE, POSITIVE, cell, errors, output, table
 

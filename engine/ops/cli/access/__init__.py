@@ -1,0 +1,1 @@
+"""Commands on accounts, tokens and the audit trail."""

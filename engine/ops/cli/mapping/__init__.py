@@ -1,0 +1,1 @@
+"""Commands on mappings: check, try, test, explain, compare."""

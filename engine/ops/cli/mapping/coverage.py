@@ -1,0 +1,114 @@
+"""`adt-engine mappings coverage`: what a mapping leaves out of real messages, and what they leave out of it."""
+
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+import orjson
+import typer
+
+from engine.mapping.authoring.coverage import Coverage
+from engine.mapping.compile import load
+from engine.ops.cli.mapping.authored import folders_of
+from engine.ops.cli.mapping.traffic import (
+    Event,
+    Files,
+    Journal,
+    Limit,
+    On,
+    Patient,
+    Since,
+    State,
+    Values,
+    channel_in,
+    chosen,
+    handed,
+)
+from engine.ops.terminal.options import Json, Mappings
+
+
+def coverage(
+    files: Files = None,
+    data: Journal = None,
+    channel: On = None,
+    event: Event = "",
+    state: State = "",
+    since: Since = "",
+    patient: Patient = "",
+    limit: Limit = 1000,
+    mappings: Mappings = None,
+    name: Annotated[str, typer.Option("--name", help="The mapping; by default the channel's own.")] = "",
+    values: Values = False,
+    unused: Annotated[bool, typer.Option("--unused", help="List the elements and rules that were never used.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Show which fields no rule reads, which codes no table has, and which elements and rules messages never use.
+
+    Of a journal codes are counted but not shown, unless --values says so. Elements and rules are counted, and listed
+    with --unused.
+
+    Example: adt-engine mappings coverage samples/04-a01-admit.hl7 --mappings my-mappings
+    """
+    on = channel_in(channel)
+    only = on.channel if channel else ""
+    choice = chosen(files, data, limit, event=event, state=state, since=since, patient=patient, channel=only)
+    found = Coverage(load(folders_of(mappings), name or on.mapping), on)
+    unreadable = handed(choice, on, lambda _name, message: found.add(message))
+    made = _made(found, unreadable, shown=values or data is None)
+    if as_json:
+        typer.echo(orjson.dumps(made, option=orjson.OPT_INDENT_2))
+    else:
+        typer.echo("\n".join(_told(made, unused=unused)))
+
+
+def _made(found: Coverage, unreadable: int, *, shown: bool) -> dict[str, Any]:
+    return {
+        "messages": found.messages,
+        "unreadable": unreadable,
+        "outcomes": [
+            {"event": event, "action": action, "rule": rule, "count": count}
+            for (event, action, rule), count in sorted(found.outcomes.items())
+        ],
+        "unread": [{"path": path, "name": name, "count": count} for path, name, count in found.unread_named()],
+        "unmapped": _codes(found, shown=shown),
+        "elements_never_produced": found.never_produced(),
+        "rules_never_used": [unused._asdict() for unused in found.never_used()],
+    }
+
+
+def _codes(found: Coverage, *, shown: bool) -> list[dict[str, Any]]:
+    """Return unmapped codes by table, the most frequent first; without codes only the counts of tables and fields."""
+    counts: dict[tuple[str, str, str], int] = {}
+    for one, count in found.codes.items():
+        key = (one.table, one.code if shown else "", one.field)
+        counts[key] = counts.get(key, 0) + count
+    return [
+        {"table": table, **({"code": code} if shown else {}), "field": field, "count": count}
+        for (table, code, field), count in sorted(counts.items(), key=lambda one: (one[0][0], -one[1], one[0]))
+    ]
+
+
+def _told(made: dict[str, Any], *, unused: bool) -> Iterator[str]:
+    yield f"{made['messages']} messages" + (f", {made['unreadable']} cannot be read" if made["unreadable"] else "")
+    for one in made["outcomes"]:
+        yield f"  {one['count']:>6}  {one['event']}  {one['action']} ({one['rule']})"
+    yield from _section(
+        "read by no rule", (f"{one['path']:<10} {one['name']}" for one in made["unread"]), made["unread"]
+    )
+    codes = (f"{one['table']:<24} {one.get('code', ''):<12} {one['field']}" for one in made["unmapped"])
+    yield from _section("codes that no table has", codes, made["unmapped"])
+    never = len(made["elements_never_produced"]), len(made["rules_never_used"])
+    if not unused:
+        yield "never produced: {} elements; never used: {} rules (--unused lists them)".format(*never)
+        return
+    yield from _section("elements never produced", iter(made["elements_never_produced"]), [])
+    rules = (f"{one['file']}:{one['line']}  {one['element']}: {one['rule']}" for one in made["rules_never_used"])
+    yield from _section("rules never used", rules, [])
+
+
+def _section(title: str, lines: Iterator[str], counted: list[dict[str, Any]]) -> Iterator[str]:
+    found = list(lines)
+    if not found:
+        return
+    yield f"{title}:"
+    counts = [f"{one['count']:>6}  " for one in counted] or ["  "] * len(found)
+    yield from (f"  {count}{line}".rstrip() for count, line in zip(counts, found, strict=True))

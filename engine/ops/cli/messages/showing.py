@@ -1,0 +1,167 @@
+"""`adt-engine messages show`: one entry in sections, as an operator reads it."""
+
+from base64 import b64decode
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Annotated, Final
+
+import orjson
+import typer
+
+from engine.errors import UsageError
+from engine.ops.cli.messages.listing import show as show_rows
+from engine.ops.operations.messages import ShowMessage, ShowRaw
+from engine.ops.terminal.asking import asked_or_read
+from engine.ops.terminal.options import DATA, Data, Json
+from engine.ops.terminal.options import Entry as EntryArgument
+from engine.ops.terminal.table import NEGATIVE, cell, output, say_json, table
+from engine.ops.views.answer import Json as AnyJson
+from engine.ops.views.entry import Attempt, Delivery, Entry, Lineage
+from engine.ops.views.reasons import reason_of, told
+from engine.ops.views.segments import SegmentView
+
+DISCARDED: Final = "discarded"
+MOST_CHARACTERS: Final = 1000
+Say = Callable[..., None]
+
+
+def show(
+    entry: EntryArgument,
+    fields: Annotated[bool, typer.Option("--fields", help="Each field with its name in the standard.")] = False,
+    raw: Annotated[bool, typer.Option("--raw", help="Only the exact bytes that were received.")] = False,
+    data: Data = DATA,
+    as_json: Json = False,
+) -> None:
+    """Show one entry in full: message, acknowledgement, where it stands, every request made for it, its patient's lane.
+
+    Example: adt-engine messages show 37 --data /var/lib/adt-engine
+
+    Example: adt-engine messages show 37 --raw --data /var/lib/adt-engine > entry-37.hl7
+    """
+    if raw and (fields or as_json):
+        raise UsageError("--raw writes bytes: leave --fields and --json out")
+    if raw:
+        typer.echo(b64decode(asked_or_read(data, ShowRaw, entry=entry).base64), nl=False)
+        return
+    found = asked_or_read(data, ShowMessage, entry=entry)
+    if as_json:
+        say_json(found)
+        return
+    _entry(found, fields=fields)
+
+
+def _entry(found: Entry, *, fields: bool) -> None:
+    console = output()
+
+    def say(text: str, style: str = "") -> None:
+        console.print(cell(text, style), soft_wrap=True)
+
+    say(f"Entry {found.entry}: {found.state} {found.reason}".rstrip(), "bold")
+    if found.reason and found.state != DISCARDED:
+        say(told(reason_of(found.reason)))
+    say(f"{found.event} {found.control_id} from {found.source} by {found.peer} on {found.channel}")
+    say(f"received {found.received_at}, {found.receipts} time(s); {' '.join(found.flags)}".rstrip("; "))
+    if found.timing.seconds is not None:
+        say(f"settled {found.timing.settled_at}, {found.timing.seconds:g} s later")
+    if not found.sound:
+        say("The bytes no longer have the digest they came with: the file is damaged.", NEGATIVE)
+    say("")
+    say("Message" if not found.body_removed_at else f"Message, removed {found.body_removed_at[:10]}", "bold")
+    if fields and found.segments:
+        console.print(table(["Field", "Name", "Value"], _fields(found.segments)))
+    else:
+        _lines(found.message, say)
+    say("")
+    say(f"Acknowledgement {found.ack or 'none'} ({found.ack_outcome})", "bold")
+    _lines(found.acknowledgement, say)
+    for delivery in found.deliveries:
+        _delivery(delivery, say)
+    _lineage(found.lineage, say)
+    around = [*found.lane.before, found, *found.lane.after]
+    if len(around) > 1:
+        say("")
+        say("The same patient's entries around it", "bold")
+        show_rows(around)
+
+
+def _lines(text: str, say: Say) -> None:
+    for segment in text.replace("\n", "\r").split("\r"):
+        if segment:
+            say(f"  {segment}")
+
+
+def _fields(segments: Sequence[SegmentView]) -> Iterable[tuple[str, str, str]]:
+    for segment in segments:
+        for field in segment.fields:
+            yield field.path, field.name, field.value if not field.parts else ""
+            for part in field.parts:
+                yield f"  {part.path}", f"  {part.name}", part.value
+
+
+def _delivery(delivery: Delivery, say: Say) -> None:
+    say("")
+    say(f"{delivery.destination}: {delivery.state} {delivery.reason}".rstrip(), "bold")
+    if delivery.waits_for:
+        say(f"  waits for entry {delivery.waits_for}")
+    if delivery.due_at and delivery.state == "received":
+        say(f"  tried {delivery.tries} time(s), next {delivery.due_at}")
+    for note in delivery.notes:
+        say(f"  {note}")
+    for attempt in delivery.attempts:
+        _attempt(attempt, say)
+    if delivery.plan:
+        say(f"  planned {_planned(delivery.plan)} (--json shows the plan)")
+
+
+def _attempt(attempt: Attempt, say: Say) -> None:
+    status = attempt.status or "no answer"
+    codes = " ".join(attempt.codes)
+    ended = f"{status} {codes} {attempt.failure} {attempt.milliseconds:g} ms".split()
+    say(f"  {attempt.number}. {attempt.method} {attempt.url}  {' '.join(ended)}  at {attempt.at[11:23]}")
+    if attempt.body:
+        say(f"     sent {_short(attempt.body)}")
+    answer = attempt.answer
+    if isinstance(answer, dict) and answer.get("resourceType") == "OperationOutcome":
+        for issue in answer.get("issue") or ():
+            say(f"     {' '.join(_told(issue))}")
+    elif answer:
+        say(f"     answer {_short(answer)}")
+
+
+def _told(issue: AnyJson) -> Iterator[str]:
+    """Yield what an issue of an OperationOutcome says: severity, codes, texts, where."""
+    if not isinstance(issue, dict):
+        return
+    details = issue.get("details")
+    yield from (str(issue.get(name) or "") for name in ("severity", "code"))
+    yield str(details.get("text") or "") if isinstance(details, dict) else ""
+    yield str(issue.get("diagnostics") or "")
+    yield " ".join(map(str, issue.get("expression") or ()))
+
+
+def _planned(plan: AnyJson) -> str:
+    """Return which resources a plan is about, in its order, each type once."""
+    found: list[AnyJson] = plan.get("interactions", []) if isinstance(plan, dict) else []
+    types = Counter(one["record"]["type"] if "record" in one else "Patient" for one in found)
+    return ", ".join(f"{name} ({count})" if count > 1 else name for name, count in types.items()) or "nothing"
+
+
+def _short(content: AnyJson) -> str:
+    """Return the beginning of a body as one line; --json shows it whole however long it is."""
+    text = content if isinstance(content, str) else orjson.dumps(content).decode()
+    return text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]} … ({len(text)} characters, see --json)"
+
+
+def _lineage(lineage: Lineage, say: Say) -> None:
+    told = [f"edited from entry {lineage.parent}"] if lineage.parent else []
+    told += [f"edited as entry {child}" for child in lineage.children]
+    for one in lineage.replays:
+        before = f"{one.before.state} {one.before.reason}".strip()
+        told.append(f"{one.act} {one.destination} by {one.by} {one.at or ''}; before: {before or 'not there'}")
+    for change in lineage.edit.differences if lineage.edit else ():
+        told.append(f"{change.path}: {change.before or 'nothing'} -> {change.after or 'nothing'}")
+    if told:
+        say("")
+        say("Lineage", "bold")
+        for line in told:
+            say(f"  {line}")

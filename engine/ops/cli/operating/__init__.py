@@ -1,0 +1,1 @@
+"""Commands on channels, destinations, alerts and the journal's file; help."""

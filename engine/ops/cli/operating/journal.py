@@ -1,0 +1,299 @@
+"""`adt-engine journal`: size and counts, proof of soundness, backup, restore, and what retention takes away."""
+
+import contextlib
+import os
+import shutil
+import signal
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from types import FrameType
+from typing import Annotated, Any
+
+import orjson
+import typer
+from rich.progress import Progress, TaskID
+
+from engine.config.channels import load_channels
+from engine.errors import UsageError
+from engine.journal.care.backup import Proven, Watch, back_up, prove, restore
+from engine.journal.care.retention import due
+from engine.journal.care.verify import faults
+from engine.journal.file.database import FILE, open_reader, open_writer
+from engine.journal.file.lock import FolderLock
+from engine.journal.file.reserve import free_bytes_kept
+from engine.journal.file.sealing import KEY_FILE_VARIABLE, configured, new_key, opened, read_key, rewrap
+from engine.journal.read.reading import Reader
+from engine.ops.operations.care import AnnounceBackup, PruneJournal
+from engine.ops.terminal.asking import asked, asked_if_running
+from engine.ops.terminal.options import CHANNELS, DATA, Channels, Data, Json
+from engine.ops.terminal.table import POSITIVE, cell, errors, output, progress, table
+from engine.pipeline.care.care import rules_of
+from engine.sqlite import SqliteError
+
+app = typer.Typer(help="Maintain the journal: stats, verify, backup, restore, prune.", no_args_is_help=True)
+
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
+
+
+@app.command()
+def stats(data: Data = DATA, as_json: Json = False) -> None:
+    """Show how many messages the journal holds, their states, its size and the free disk space.
+
+    Example: adt-engine journal stats --data /var/lib/adt-engine
+    """
+    found = _counts(data) | _sizes(data)
+    if as_json:
+        typer.echo(orjson.dumps(found, option=orjson.OPT_INDENT_2))
+        return
+    rows: list[tuple[str, object]] = [("entries", found["entries"]), ("newest entry", found["last"])]
+    rows += [(f"{state} at the door", count) for state, count in sorted(found["at_door"].items())]
+    for destination, states in sorted(found["deliveries"].items()):
+        rows += [(f"{destination}: {state}", count) for state, count in sorted(states.items())]
+    rows += [
+        ("oldest unfinished", found["oldest_unfinished_at"] or "–"),
+        ("journal", _mib(found["journal_bytes"])),
+        ("write-ahead log", _mib(found["log_bytes"])),
+        ("free on the disk", _mib(found["free_bytes"])),
+        ("kept free for outcomes", _mib(found["reserve_bytes"])),
+    ]
+    output().print(table(("", "#"), rows))
+
+
+@app.command()
+def verify(
+    data: Data = DATA,
+    backup: Annotated[Path | None, typer.Option(help="Verify this backup instead.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Verify the whole journal: the file, every message's digest, and that nothing is stuck.
+
+    Works beside a running engine, which is not disturbed. Exit 0 if it is sound, 1 with a line for each fault.
+
+    Example: adt-engine journal verify --data /var/lib/adt-engine
+    """
+    if backup is not None:
+        with _steps(shown=not as_json) as watch:
+            proven = prove(backup, watch)
+        _say_proven(proven, "sound", as_json=as_json)
+        return
+    total = _total(data)
+    with _bar("messages", total, shown=not as_json) as (bar, task), closing(open_reader(data)) as connection:
+        sealing = opened(connection, configured())
+        found = list(faults(connection, lambda count: bar.advance(task, count), sealing))
+    if as_json:
+        rows = [{"rule": one.rule, "entry": one.entry, "meaning": one.meaning} for one in found]
+        typer.echo(orjson.dumps({"sound": not found, "entries": total, "faults": rows}, option=orjson.OPT_INDENT_2))
+    elif found:
+        output().print(
+            table(("Entry #", "Rule", "What is wrong"), ((o.entry or "–", o.rule, o.meaning) for o in found))
+        )
+        errors().print(
+            cell(
+                "Not sound: keep a copy of the folder as it is, restore the last good backup beside it, compare.", "red"
+            )
+        )
+    else:
+        output().print(cell(f"sound: {total} entries, every digest as it was", POSITIVE))
+    if found:
+        raise typer.Exit(1)
+
+
+@app.command()
+def backup(
+    to: Annotated[Path, typer.Option("--to", metavar="FILE", help="A new file, on another disk.")],
+    data: Data = DATA,
+    as_json: Json = False,
+) -> None:
+    """Back up the journal into one file while the engine runs, and verify the copy before it gets its name.
+
+    The file holds patients' data: keep it on an encrypted disk; it is readable by its owner only. Channel and mapping
+    files and secrets are not in it.
+
+    Example: adt-engine journal backup --to /backup/adt-2026-07-01.db --data /var/lib/adt-engine
+    """
+    asked_if_running(data, AnnounceBackup)
+    signal.signal(signal.SIGTERM, _end)
+    with _steps(shown=not as_json) as watch:
+        proven = back_up(data, to, watch)
+    _say_proven(proven, "saved and proven", as_json=as_json)
+
+
+@app.command(name="restore")
+def restore_(
+    file: Annotated[Path, typer.Argument(help="A backup made by `journal backup`.")],
+    data: Data = DATA,
+    replace: Annotated[bool, typer.Option("--replace", help="Move an existing journal aside; it is kept.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Verify a backup and restore it as the journal of a folder on which no engine runs.
+
+    When the engine starts on it, it listens, but every destination is paused: what the backup calls unfinished may
+    have been delivered, and overtaken, since. `destinations resume` lets one go on.
+
+    Example: adt-engine journal restore /backup/adt-2026-07-01.db --data /var/lib/adt-engine --replace
+    """
+    with _steps(shown=not as_json) as watch:
+        proven = restore(file, data, now=datetime.now(UTC), replace=replace, watch=watch)
+    _say_proven(proven, f"restored into {data}", as_json=as_json)
+    if not as_json:
+        errors().print(
+            f"Every destination is paused. Start the engine, look at the {proven.unfinished} unfinished entries "
+            "(`messages list --state received`), then `adt-engine destinations resume NAME`.",
+            soft_wrap=True,
+        )
+
+
+@app.command()
+def prune(
+    data: Data = DATA,
+    channels: Channels = CHANNELS,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count what would be deleted.")] = False,
+    yes: Yes = False,
+    as_json: Json = False,
+) -> None:
+    """Delete now what is older than the channels' `retention`; the running engine does so every hour.
+
+    Unfinished entries are never deleted. Needs the running engine, unless --dry-run.
+
+    Example: adt-engine journal prune --dry-run --data /var/lib/adt-engine
+    """
+    rules = rules_of({channel.channel: channel for channel in load_channels(channels)})
+    with closing(open_reader(data)) as connection:
+        bodies, entries = due(connection, rules, datetime.now(UTC))
+    found: dict[str, Any] = {"bodies": bodies, "entries": entries, "dry_run": dry_run}
+    if not dry_run:
+        if not yes and not as_json:
+            typer.confirm(f"Take away {bodies} bodies and {entries} whole entries for good?", abort=True, err=True)
+        elif not yes:
+            raise UsageError("add --yes: --json asks for no confirmation")
+        found |= asked(data, PruneJournal).model_dump()
+    if as_json:
+        typer.echo(orjson.dumps(found, option=orjson.OPT_INDENT_2))
+        return
+    done = "would leave" if dry_run else "left"
+    output().print(f"{found['bodies']} bodies and {found['entries']} whole entries {done} the journal")
+
+
+@app.command()
+def key(out: Annotated[Path, typer.Option("--out", metavar="FILE", help="A new file for the key.")]) -> None:
+    """Create a key file that encrypts the message bodies of a new journal.
+
+    Name it in ADT_ENGINE_JOURNAL_KEY_FILE for the engine and for every command that reads the journal. Without it
+    nobody reads the messages any more: keep a copy of it apart from the backups.
+
+    Example: adt-engine journal key --out /etc/adt-engine/journal.key
+    """
+    try:
+        descriptor = os.open(out, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise UsageError(f"{out} cannot be created ({error.strerror}): name a new file") from error
+    with os.fdopen(descriptor, "w", encoding="ascii") as file:
+        file.write(f"{new_key()}\n")
+    output().print(f"{out}: name it in {KEY_FILE_VARIABLE}; keep a copy apart from the backups", soft_wrap=True)
+
+
+@app.command()
+def reseal(
+    new: Annotated[Path, typer.Option("--new-key", metavar="FILE", help="The key file to use from now on.")],
+    data: Data = DATA,
+) -> None:
+    """Change the key file of a sealed journal on which no engine runs; messages stay as they are.
+
+    The old file is the one that ADT_ENGINE_JOURNAL_KEY_FILE names; afterwards name the new one there. Backups made
+    before still need the old one.
+
+    Example: adt-engine journal reseal --new-key /etc/adt-engine/journal-2027.key --data /var/lib/adt-engine
+    """
+    old, fresh = configured(), read_key(new)
+    if old is None:
+        raise UsageError(f"{KEY_FILE_VARIABLE} names no key file: set it to the one the journal was sealed with")
+    lock = FolderLock(data)
+    try:
+        with closing(open_writer(data)) as connection:
+            if opened(connection, old) is None:
+                raise UsageError(f"the journal in {data} is not sealed")
+            connection.execute("BEGIN IMMEDIATE")
+            count = rewrap(connection, old, fresh)
+            connection.execute("COMMIT")
+    finally:
+        lock.release()
+    output().print(f"{count} keys are wrapped by {new} now: name it in {KEY_FILE_VARIABLE}", soft_wrap=True)
+
+
+def _total(data: Path) -> int | None:
+    """Return how many entries there are; None where the file is too damaged to say."""
+    try:
+        return int(_counts(data)["entries"])
+    except SqliteError:
+        return None
+
+
+def _counts(data: Path) -> dict[str, Any]:
+    with Reader(data) as reader:
+        stats = reader.stats()
+    oldest = stats.oldest_unfinished_at
+    return {
+        "entries": stats.entries,
+        "last": stats.last_seq,
+        "at_door": stats.at_door,
+        "deliveries": stats.deliveries,
+        "oldest_unfinished_at": oldest.isoformat(timespec="seconds") if oldest else None,
+    }
+
+
+def _sizes(data: Path) -> dict[str, int]:
+    log = data / f"{FILE}-wal"
+    return {
+        "journal_bytes": (data / FILE).stat().st_size,
+        "log_bytes": log.stat().st_size if log.exists() else 0,
+        "free_bytes": shutil.disk_usage(data).free,
+        "reserve_bytes": free_bytes_kept(data),
+    }
+
+
+def _mib(size: int) -> str:
+    return f"{size / 2**20:,.1f} MiB"
+
+
+def _say_proven(proven: Proven, done: str, *, as_json: bool) -> None:
+    if as_json:
+        row = {
+            "file": str(proven.path),
+            "entries": proven.entries,
+            "last": proven.last,
+            "unfinished": proven.unfinished,
+            "bytes": proven.size_bytes,
+            "sha256": proven.sha256,
+        }
+        typer.echo(orjson.dumps(row, option=orjson.OPT_INDENT_2))
+        return
+    said = f"{proven.path}: {done}; {proven.entries} entries, {proven.unfinished} unfinished, {_mib(proven.size_bytes)}"
+    output().print(cell(said, POSITIVE), soft_wrap=True)
+    output().print(cell(f"SHA-256 {proven.sha256}"), soft_wrap=True)
+
+
+@contextlib.contextmanager
+def _steps(*, shown: bool) -> Iterator[Watch]:
+    """Show how far one step after the other has come."""
+    with progress(shown=shown) as bar:
+        tasks: dict[str, TaskID] = {}
+
+        def watch(what: str, done: int, of: int) -> None:
+            if what not in tasks:
+                tasks[what] = bar.add_task(what, total=of)
+            bar.update(tasks[what], completed=done, total=of)
+
+        yield watch
+
+
+def _end(number: int, _frame: FrameType | None) -> None:
+    """End as after Ctrl-C, so that nothing half done is left."""
+    raise SystemExit(128 + number)
+
+
+@contextlib.contextmanager
+def _bar(what: str, total: int | None, *, shown: bool) -> Iterator[tuple[Progress, TaskID]]:
+    with progress(shown=shown) as bar:
+        yield bar, bar.add_task(what, total=total)

@@ -1,0 +1,179 @@
+"""`adt-engine simulate`: a believable, seeded ADT stream, to files or over MLLP."""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from itertools import islice, takewhile
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import orjson
+import typer
+
+from engine.errors import UsageError
+from engine.ops.cli.sending.send import COLUMNS, far_end, row_of, trusted
+from engine.ops.sender.answer import Answer
+from engine.ops.sender.line import send_stream
+from engine.ops.terminal.options import Json
+from engine.ops.terminal.table import output, progress, table
+from engine.simulation.world import START, Simulated
+from engine.simulation.world import simulate as stream
+
+_EVENTS: Final = 1000
+_REFUSED_KEPT: Final = 60
+
+
+@dataclass(slots=True)
+class _Tally:
+    """What was made and, where it was sent, what was answered."""
+
+    events: Counter[str] = field(default_factory=Counter)
+    notes: Counter[str] = field(default_factory=Counter)
+    answers: Counter[str] = field(default_factory=Counter)
+    refused: list[Answer] = field(default_factory=list)
+    written_bytes: int = 0
+
+    def made(self, message: Simulated) -> Simulated:
+        """Count one message and hand it on."""
+        self.events[message.trigger] += 1
+        self.written_bytes += len(message.raw)
+        if message.note:
+            self.notes[message.note] += 1
+        return message
+
+    def heard(self, answer: Answer) -> None:
+        """Count what was answered; of the refusals the first are kept."""
+        self.answers.update([ack.code for ack in answer.acks] or ["no answer"])
+        if not answer.positive and len(self.refused) < _REFUSED_KEPT:
+            self.refused.append(answer)
+
+
+def simulate(
+    patients: Annotated[int, typer.Option(min=1, max=1_000_000, help="People in care at any time.")] = 50,
+    events: Annotated[
+        int, typer.Option(min=0, help="Stop after this many messages; 0: 1000, or as many as --days makes.")
+    ] = 0,
+    seed: Annotated[int, typer.Option(help="The same seed produces the same bytes.")] = 1,
+    to: Annotated[str, typer.Option(metavar="HOST:PORT", help="Send them there over MLLP.")] = "",
+    out: Annotated[
+        Path | None, typer.Option(help="Write one file per message into this folder, or all into one FILE.hl7.")
+    ] = None,
+    from_: Annotated[str, typer.Option("--from", metavar="DATE", help="The first day.")] = f"{START:%Y-%m-%d}",
+    days: Annotated[float, typer.Option(min=0, help="Stop after this many simulated days; 0 for no limit.")] = 0,
+    rate: Annotated[float, typer.Option(min=0, help="With --to: messages per second in total; 0 for no limit.")] = 0,
+    connections: Annotated[int, typer.Option(min=1, max=1024, help="With --to: each patient stays on one.")] = 1,
+    timeout: Annotated[float, typer.Option(min=0.1, help="With --to: seconds to wait for an answer.")] = 30,
+    tls_ca: Annotated[
+        Path | None, typer.Option(help="PEM file of the certificate authority to trust; enables TLS.")
+    ] = None,
+    tls_certificate: Annotated[Path | None, typer.Option(help="PEM file of our certificate and key, for mTLS.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Simulate hospital days: admissions, transfers, discharges, cancels, corrections, merges, births, resends.
+
+    Four invented systems speak, in HL7 2.3 to 2.8 and two character sets, for the authorities RVB and LKS. Every name
+    and number is made up. Exit 0 if all was written, or answered positively; 1 if something was refused.
+
+    Example: adt-engine simulate --patients 20 --events 500 --seed 7 --out days
+    """
+    if bool(to) == (out is not None):
+        raise UsageError("say where the messages go: --to HOST:PORT, or --out DIR")
+    tally = _Tally()
+    count = events or (0 if days else _EVENTS)
+    messages = map(tally.made, _bounded(stream(seed, patients, _start(from_)), _start(from_), count, days))
+    started = time.perf_counter()
+    with progress(shown=not as_json) as bar:
+        task = bar.add_task("simulating", total=count or None)
+        advance = partial(bar.advance, task)
+        if out is not None:
+            _write(messages, out, advance)
+        else:
+            far, context = far_end(to), trusted(tls_ca, tls_certificate)
+
+            def heard(answer: Answer) -> None:
+                tally.heard(answer)
+                advance()
+
+            feed = ((message.family, message.raw) for message in messages)
+            sending = send_stream(
+                *far, feed, heard, connections=connections, rate=rate, timeout_seconds=timeout, tls=context
+            )
+            asyncio.run(sending)
+    seconds = time.perf_counter() - started
+    if as_json:
+        typer.echo(orjson.dumps(_report(tally, seconds), option=orjson.OPT_INDENT_2))
+    else:
+        _show(tally, seconds, to or str(out))
+    if tally.refused:
+        raise typer.Exit(1)
+
+
+def _start(text: str) -> datetime:
+    try:
+        day = datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC)
+    except ValueError as error:
+        raise UsageError(f"--from {text} is not a date; write one such as {START:%Y-%m-%d}") from error
+    return day + timedelta(hours=START.hour)
+
+
+def _bounded(messages: Iterator[Simulated], start: datetime, count: int, days: float) -> Iterator[Simulated]:
+    if days:
+        end = start + timedelta(days=days)
+        messages = takewhile(lambda message: message.event_at < end, messages)
+    return islice(messages, count) if count else messages
+
+
+def _write(messages: Iterator[Simulated], out: Path, advance: Callable[[], None]) -> None:
+    """Write a file for each message, its name in order, or all of them into one file; nothing is written over."""
+    single = out.suffix == ".hl7"
+    if out.is_file() or (out.is_dir() and any(out.iterdir())):
+        raise UsageError(f"{out} is not empty: name a new {'file' if out.is_file() else 'folder'}")
+    try:
+        if single:
+            with out.open("xb") as file:
+                for message in messages:
+                    file.write(message.raw)
+                    advance()
+            return
+        out.mkdir(parents=True, exist_ok=True)
+        for number, message in enumerate(messages, 1):
+            (out / f"{number:06d}-{message.trigger.lower()}.hl7").write_bytes(message.raw)
+            advance()
+    except OSError as error:
+        raise UsageError(f"{out} cannot be written ({error.strerror})") from error
+
+
+def _report(tally: _Tally, seconds: float) -> dict[str, Any]:
+    return {
+        "messages": tally.events.total(),
+        "bytes": tally.written_bytes,
+        "events": dict(sorted(tally.events.items())),
+        "notes": dict(sorted(tally.notes.items())),
+        "totals": dict(sorted(tally.answers.items())),
+        "refused": [
+            {
+                "control_id": one.control_id,
+                "event": one.event,
+                "code": one.code,
+                "errors": [list(e) for e in one.errors],
+            }
+            for one in tally.refused
+        ],
+        "seconds": round(seconds, 3),
+    }
+
+
+def _show(tally: _Tally, seconds: float, where: str) -> None:
+    console = output()
+    if tally.refused:
+        console.print(table(COLUMNS, map(row_of, tally.refused)))
+    console.print(table(("Event", "Messages #"), sorted(tally.events.items())))
+    total = tally.events.total()
+    notes = "".join(f", {count} {note}" for note, count in sorted(tally.notes.items()))
+    console.print(f"{total} messages to {where} in {seconds:.1f} s ({total / max(seconds, 1e-9):.0f}/s){notes}")
+    if tally.answers:
+        console.print(", ".join(f"{count} {code}" for code, count in sorted(tally.answers.items())))

@@ -1,0 +1,84 @@
+"""One entry on the terminal: what an operator reads, and nothing that a terminal would obey."""
+
+from pathlib import Path
+
+import orjson
+import pytest
+from typer.testing import CliRunner
+
+from engine.errors import UnknownEntryError, UsageError
+from engine.http.request import Request
+from engine.journal.entry import Outcome, State
+from engine.ops.cli.messages.messages import app
+from tests.journal.desk import NOW, Desk, open_desk, settlement
+from tests.ops.command import invoked
+
+HOSTILE = "MSH|^~\\&|REG|RVB|||1||ADT^A08|c1|P|2.5.1\rPID|1||1^^^RVB^MR||<script>^[red]\x1b[31m\u202egnp\r"
+OUTCOME = {
+    "resourceType": "OperationOutcome",
+    "issue": [{"severity": "error", "code": "invalid", "details": {"text": "no"}, "expression": ["Patient.birthDate"]}],
+}
+PLAN = (
+    b'{"interactions": [{"patient": {}}, {"record": {"type": "Location"}}, {"record": {"type": "Location"}},'
+    b' {"record": {"type": "Encounter"}}]}'
+)
+
+
+@pytest.fixture
+async def desk(tmp_path: Path) -> Desk:
+    """A journal with one entry whose delivery was refused, with something hostile in it."""
+    async with open_desk(tmp_path) as desk:
+        await desk.record("c1", ("s|1",), raw=HOSTILE.encode())
+        await desk.record("c2", ("s|1",))
+        await desk.claim()
+        await desk.journal.intend(1, "d", Request(1, "PUT", "http://x/Patient/1", (), b'{"id":"1"}', NOW))
+        answer = Outcome(1, 422, ("invalid",), "permanent", 12.5, orjson.dumps(OUTCOME))
+        end = settlement(1, State.HELD, reason="http-422", notes=("stale",), outcomes=(answer,), plan=PLAN)
+        await desk.journal.settle(end)
+    return desk
+
+
+def printed(desk: Desk, *options: str) -> str:
+    """Return what `messages show 1` prints of the file."""
+    done = CliRunner().invoke(app, ["show", "1", "--data", str(desk.folder), *options], env={"COLUMNS": "200"})
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+async def test_an_entry_is_printed_in_sections(desk: Desk) -> None:
+    """State, times, requests with what the server said, plan, and the patient's messages around it."""
+    said = printed(desk)
+    for text in (
+        "Entry 1: held http-422",
+        "1. PUT http://x/Patient/1  422 invalid permanent 12.5 ms  at 12:00:00.000",
+        'sent {"id":"1"}',
+        "error invalid no",
+        "Patient.birthDate",
+        "planned Patient, Location (2), Encounter (--json shows the plan)",
+        "The same patient's entries around it",
+    ):
+        assert text in said
+
+
+@pytest.mark.parametrize("options", [(), ("--fields",)])
+async def test_what_a_message_holds_is_inert(desk: Desk, options: tuple[str, ...]) -> None:
+    """No control character reaches the terminal, no right-to-left mark, and markup stays text."""
+    said = printed(desk, *options)
+    assert "<script>" in said
+    assert "[red]" in said
+    assert not {"\x1b", "\u202e"} & set(said)
+
+
+RAW = b"\x00MSH|^~\\&|REG|RVB|||1||ADT^A08|c1|P|2.5.1\r\nPID|1||1^^^RVB^MR||Qu\xefn\x1b[31mtero\x00\n\n\r"
+
+
+async def test_the_exact_bytes_are_written_and_nothing_else(tmp_path: Path) -> None:
+    """Whatever they are: no line end, no character and no escape is changed."""
+    async with open_desk(tmp_path) as desk:
+        await desk.record("c1", ("s|1",), raw=RAW)
+    done = CliRunner().invoke(app, ["show", "1", "--raw", "--data", str(tmp_path)])
+    assert (done.exit_code, done.stdout_bytes) == (0, RAW)
+    with pytest.raises(UsageError, match="--raw writes bytes"):
+        invoked(app, "show", "1", "--raw", "--json", "--data", str(tmp_path))
+    with pytest.raises(UnknownEntryError, match="there is no entry 9"):
+        invoked(app, "show", "9", "--raw", "--data", str(tmp_path))
