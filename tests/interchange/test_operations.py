@@ -227,7 +227,8 @@ def test_production_speaks_no_plain_http_to_others(
         ("DELETE", "/metrics", 405, "GET, HEAD"),
         ("GET", "/oauth/token", 405, "POST"),
         ("OPTIONS", "/oauth/token", 405, "POST"),
-        ("POST", "/oauth/info", 405, "GET, HEAD"),
+        ("PUT", "/oauth/info", 405, "GET, HEAD, POST"),
+        ("POST", "/oauth/userinfo", 405, "GET, HEAD"),
         ("POST", "/.well-known/smart-configuration", 405, "GET, HEAD"),
     ],
 )

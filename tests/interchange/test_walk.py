@@ -67,6 +67,8 @@ OPEN_PAGES = {
     "/oauth/authorize",
     "/oauth/userinfo",
     "/.well-known/smart-configuration",
+    "/fhir/.well-known/smart-configuration",
+    "/fhir/R4/.well-known/smart-configuration",
     "/_test/{name}",
 }
 TYPES = sorted({one.type for one in INTERACTIONS})

@@ -80,7 +80,7 @@ class App:
         request_id = _request_id(headers.get("x-request-id", ""))
         path = scope["path"].removeprefix(self._prefix)
         try:
-            if path.startswith("/fhir/") or path == "/fhir":
+            if (path.startswith("/fhir/") or path == "/fhir") and path not in self._pages.discovery:
                 # HEAD is GET without a body, and the server below leaves that out.
                 method = "GET" if scope["method"] == "HEAD" else scope["method"]
                 call = Call(method, path[6:], scope["query_string"].decode("latin-1"), headers, Body(receive))

@@ -30,6 +30,16 @@ LARGE_BYTES: Final = 262_144
 QUERIED: Final = frozenset({"search-type", "create", "everything"})
 PLAIN: Final = frozenset({"_format", "_pretty"})
 WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})
+# What of `cruds` an interaction needs where that is less than all that its access stands for.
+LETTERS: Final = {
+    "read": "r",
+    "vread": "r",
+    "search-type": "s",
+    "create": "c",
+    "update": "cu",
+    "patch": "u",
+    "delete": "d",
+}
 
 
 @dataclass(slots=True)
@@ -154,7 +164,8 @@ def _negotiate(call: Call) -> None:
 def _authorise(service: Service, principal: Principal, interaction: Interaction) -> None:
     strict = service.tenant(principal.tenant).scope_enforcement == "strict"
     of = ANY if interaction.flags else interaction.type
-    granted = allows(principal.scopes, of, interaction.access) or not interaction.flags.isdisjoint(principal.scopes)
+    access = LETTERS.get(interaction.code, interaction.access)
+    granted = allows(principal.scopes, of, access) or not interaction.flags.isdisjoint(principal.scopes)
     if strict and not granted:
         issue = Issue(f"No scope of the token allows to {interaction.access} {interaction.type}.", "http.Authorization")
         raise RefusedError(Category.FORBIDDEN, (issue,), (("www-authenticate", 'Bearer error="insufficient_scope"'),))

@@ -6,6 +6,10 @@ from engine.config.service import ServiceConfiguration
 from engine.interchange.exact import write_json
 from engine.interchange.oauth.assertion import ALGORITHMS, SECRET_ALGORITHM
 from engine.interchange.oauth.grants import GRANTS
+from engine.interchange.oauth.scope import ANY, right
+from engine.interchange.resource.catalogue import KEPT
+
+PATH: Final = "/.well-known/smart-configuration"
 
 AUTHENTICATION_METHODS: Final = (
     "client_secret_basic",
@@ -22,13 +26,18 @@ CAPABILITIES: Final = (
     "permission-offline",
     "permission-user",
     "permission-v1",
+    "permission-v2",
 )
+KEPT_TYPES: Final = frozenset(name.lower() for name in KEPT) | {ANY}
+# Flags that nothing obeys yet.
+IDLE: Final = frozenset({"place_orders"})
 
 
 def smart_configuration(configuration: ServiceConfiguration) -> bytes:
-    """Return the document; its scopes are those that any client is registered for."""
+    """Return the document; its scopes are those that any client is registered for, and that open something."""
     oauth = f"{configuration.token_url}/oauth"
-    scopes = sorted({scope for client in configuration.clients.values() for scope in client.scopes})
+    scopes = sorted({scope for client in configuration.clients.values() for scope in client.scopes if works(scope)})
+    signed = [SECRET_ALGORITHM, *ALGORITHMS.values()]
     return write_json(
         {
             "authorization_endpoint": f"{oauth}/authorize",
@@ -39,9 +48,19 @@ def smart_configuration(configuration: ServiceConfiguration) -> bytes:
             "grant_types_supported": list(GRANTS),
             "code_challenge_methods_supported": ["S256"],
             "token_endpoint_auth_methods_supported": AUTHENTICATION_METHODS,
-            "token_endpoint_auth_signing_alg_values_supported": [SECRET_ALGORITHM, *ALGORITHMS.values()],
+            "token_endpoint_auth_signing_alg_values_supported": signed,
+            "introspection_endpoint_auth_methods_supported": AUTHENTICATION_METHODS[:-1],
+            "introspection_endpoint_auth_signing_alg_values_supported": signed,
+            "revocation_endpoint_auth_methods_supported": AUTHENTICATION_METHODS,
+            "revocation_endpoint_auth_signing_alg_values_supported": signed,
             "scopes_supported": scopes,
             "response_types_supported": ["code"],
             "capabilities": CAPABILITIES,
         }
     )
+
+
+def works(scope: str) -> bool:
+    """Say whether a scope opens anything: a flag that is obeyed, or a type that is kept."""
+    found = right(scope)
+    return found is not None and (found.type in KEPT_TYPES if found.access else scope not in IDLE)

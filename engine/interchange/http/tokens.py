@@ -1,4 +1,7 @@
-"""The token endpoints over HTTP: /oauth/token, /oauth/info, /oauth/cancel and /oauth/userinfo, all answers JSON."""
+"""The token endpoints over HTTP: /oauth/token, /oauth/info, /oauth/cancel and /oauth/userinfo, all answers JSON.
+
+The specification's GETs of info and cancel stand beside POSTs that want proof of the client (RFC 7662, RFC 7009).
+"""
 
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -12,7 +15,7 @@ from starlette.routing import Route
 from engine.interchange.http.meter import Meter
 from engine.interchange.http.wire import Body
 from engine.interchange.oauth import endpoint, grants
-from engine.interchange.oauth.authentication import Caller, claimed
+from engine.interchange.oauth.authentication import Caller, Fields, claimed
 from engine.interchange.oauth.fault import OAuthError
 from engine.interchange.oauth.proofs import Proofs
 from engine.interchange.service import Service
@@ -20,6 +23,7 @@ from engine.telemetry import logger
 
 Json = dict[str, str | int]
 Tell = Callable[[Request], Awaitable[Json]]
+Work = Callable[[Fields, str], Awaitable[Json]]
 
 MAX_FORM_BYTES: Final = 65_536
 PRAGMA: Final = {"pragma": "no-cache"}
@@ -29,21 +33,17 @@ def token_routes(service: Service, meter: Meter) -> list[Route]:
     """Return the routes of the token endpoints."""
     proofs = Proofs(service.clock)
 
-    async def token(request: Request) -> Json:
-        fields = endpoint.parse_fields(request.headers.get("content-type", ""), await read_form(request))
-        authorization = request.headers.get("authorization", "")
-        caller = claimed(service, fields, authorization)
-        whose = (caller.name if caller else "", request.client.host if request.client else "")
-        try:
-            _check(proofs.wait(*whose))
-            issued = await grants.token(service, fields, authorization)
-        except OAuthError as error:
-            if error.unproven:
-                proofs.fail(*whose)
-            _tell(error, caller)
-            raise
+    async def token(fields: Fields, authorization: str) -> Json:
+        issued = await grants.token(service, fields, authorization)
         meter.issued(fields["grant_type"])
         return endpoint.token_answer(issued)
+
+    async def introspect(fields: Fields, authorization: str) -> Json:
+        return await endpoint.introspect(service, fields, authorization)
+
+    async def revoke(fields: Fields, authorization: str) -> Json:
+        await endpoint.revoke(service, fields, authorization)
+        return {}
 
     async def info(request: Request) -> Json:
         return endpoint.info(service, request.query_params.get("access_token", ""))
@@ -56,11 +56,34 @@ def token_routes(service: Service, meter: Meter) -> list[Route]:
         return {**endpoint.user_info(service, request.headers.get("authorization", ""))}
 
     return [
-        Route("/oauth/token", partial(_answer, token), methods=["POST"]),
-        Route("/oauth/info", partial(_answer, info), methods=["GET"]),
-        Route("/oauth/cancel", partial(_answer, cancel), methods=["GET"]),
-        Route("/oauth/userinfo", partial(_answer, user_info), methods=["GET"]),
+        _route("/oauth/token", POST=partial(_proven, service, proofs, token)),
+        _route("/oauth/info", GET=info, POST=partial(_proven, service, proofs, introspect)),
+        _route("/oauth/cancel", GET=cancel, POST=partial(_proven, service, proofs, revoke)),
+        _route("/oauth/userinfo", GET=user_info),
     ]
+
+
+def _route(path: str, **tellers: Tell) -> Route:
+    async def answer(request: Request) -> Response:
+        return await _answer(tellers["GET" if request.method == "HEAD" else request.method], request)
+
+    return Route(path, answer, methods=list(tellers))
+
+
+async def _proven(service: Service, proofs: Proofs, work: Work, request: Request) -> Json:
+    """Return what `work` makes of a form whose client proves itself; wrong proofs are counted, and end in 429."""
+    fields = endpoint.parse_fields(request.headers.get("content-type", ""), await read_form(request))
+    authorization = request.headers.get("authorization", "")
+    caller = claimed(service, fields, authorization)
+    whose = (caller.name if caller else "", request.client.host if request.client else "")
+    try:
+        _check(proofs.wait(*whose))
+        return await work(fields, authorization)
+    except OAuthError as error:
+        if error.unproven:
+            proofs.fail(*whose)
+        _tell(error, caller)
+        raise
 
 
 def _check(wait: int) -> None:

@@ -5,6 +5,7 @@ from typing import Final
 from urllib.parse import parse_qsl
 
 from engine.interchange.oauth.account import principal_of
+from engine.interchange.oauth.authentication import Fields, authenticated
 from engine.interchange.oauth.fault import OAuthError
 from engine.interchange.oauth.vault import Issued, Token, TokenKind
 from engine.interchange.service import Service
@@ -12,6 +13,7 @@ from engine.interchange.service import Service
 FORM: Final = "application/x-www-form-urlencoded"
 JSON: Final = "application/json"
 MAX_FIELDS: Final = 50
+PROOFS: Final = frozenset({"client_secret", "client_assertion"})
 
 
 def parse_fields(content_type: str, body: bytes | None) -> dict[str, str]:
@@ -104,6 +106,50 @@ async def cancel(service: Service, cancelled: str) -> None:
     if not cancelled:
         raise OAuthError("invalid_request", "token is missing.")
     await service.vault.revoke(cancelled)
+
+
+async def introspect(service: Service, fields: Fields, authorization: str) -> dict[str, str | int]:
+    """Return what RFC 7662 tells of a token to a client that proves itself; one of another tenant is inactive.
+
+    OAuthError: 401 for a client that does not prove itself, 400 where no token is named.
+    """
+    if not authorization and not PROOFS & fields.keys():
+        raise OAuthError("invalid_client", "Send the client's secret or a signed assertion.", basic=True)
+    try:
+        caller = await authenticated(service, fields, authorization)
+    except OAuthError as error:
+        unknown = error.code == "invalid_client"
+        raise OAuthError(error.code, error.description, basic=unknown, unproven=error.unproven) from error
+    found = service.vault.find(_token(fields))
+    principal = principal_of(service.configuration, found) if found else None
+    live = found is not None and service.vault.seconds_left(found) > 0
+    if found is None or principal is None or not live or principal.tenant != caller.client.tenant:
+        return {"active": False}
+    told: dict[str, str | int] = {
+        "active": True,
+        "client_id": found.client,
+        "sub": found.user or found.client,
+        "scope": found.scope,
+        "exp": found.expires_ms // 1000,
+    }
+    told |= {"username": found.user} if found.user else {}
+    return {**told, "token_type": "Bearer"} if found.kind == TokenKind.ACCESS else told
+
+
+async def revoke(service: Service, fields: Fields, authorization: str) -> None:
+    """Revoke a client's own token (RFC 7009); nothing for one that is none. OAuthError for another client's."""
+    caller = await authenticated(service, fields, authorization)
+    token = _token(fields)
+    found = service.vault.find(token)
+    if found is not None and found.client != caller.name:
+        raise OAuthError("unauthorized_client", "The token was issued to another client.")
+    await service.vault.revoke(token)
+
+
+def _token(fields: Fields) -> str:
+    if not fields.get("token"):
+        raise OAuthError("invalid_request", "token is missing.")
+    return fields["token"]
 
 
 def _active(service: Service, text: str) -> Token | None:

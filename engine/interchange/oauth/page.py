@@ -8,7 +8,7 @@ from html import escape
 from typing import Final
 from urllib.parse import urlsplit
 
-from engine.interchange.oauth.scope import ANY, right
+from engine.interchange.oauth.scope import ANY, GROUPS, right
 
 STYLE: Final = """
 :root{color-scheme:light dark;--ink:#14262b;--soft:#4d636a;--line:#c3d0d3;--paper:#fff;--ground:#eef3f4;
@@ -95,7 +95,7 @@ def meaning(scope: str) -> str:
     found = right(scope)
     if found is None or not found.access:
         return FLAGS.get(scope, scope)
-    verb = " and ".join(word for word in ("read", "write") if word in found.access).capitalize()
+    verb = " and ".join(word for word in ("read", "write") if GROUPS[word] & found.access).capitalize()
     if found.type == ANY:
         return f"{verb} all health records"
     return f"{verb} {scope.partition('/')[2].partition('.')[0] or found.type} records"

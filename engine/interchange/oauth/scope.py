@@ -11,17 +11,19 @@ from engine.interchange.oauth.fault import OAuthError
 
 WILDCARDS: Final = frozenset({"user/.", "user/.*", "user/*.*", "system/*.*"})
 FLAGS: Final = frozenset({"patient360", "offline_access", "openid", "profile", "fhirUser", "place_orders"})
-SMART: Final = re.compile(r"(?:user|patient|system)/([A-Z][A-Za-z]*|\*)\.(read|write|\*)")
+# SMART 2 names single interactions (create, read, update, delete, search), in this order; SMART 1 two groups of them.
+SMART: Final = re.compile(r"(?:user|patient|system)/([A-Z][A-Za-z]*|\*)\.(read|write|\*|(?=[cruds])c?r?u?d?s?)")
 FLAT: Final = re.compile(r"([a-z]+)\.(read|write)")
 ANY: Final = "*"
-BOTH: Final = frozenset({"read", "write"})
+BOTH: Final = frozenset("cruds")
+GROUPS: Final = {"read": frozenset("rs"), "write": frozenset("cud"), "*": BOTH}
 # A type that the versions call differently may be named either way, on both bases.
 R4_TYPES: Final = {stu3.lower(): r4.lower() for stu3, r4 in R4_NAMES.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class Right:
-    """What a scope grants: a type of R4 in lower case or `*`, and reading, writing or both; a flag only itself."""
+    """What a scope grants: a type of R4 in lower case or `*`, and letters of `cruds`; a flag only itself."""
 
     type: str
     access: frozenset[str]
@@ -36,7 +38,12 @@ def right(scope: str) -> Right | None:
     match = SMART.fullmatch(scope) or FLAT.fullmatch(scope)
     if match is None:
         return None
-    return Right(R4_TYPES.get(match[1].lower(), match[1].lower()), BOTH if match[2] == ANY else frozenset({match[2]}))
+    return Right(R4_TYPES.get(match[1].lower(), match[1].lower()), letters(match[2]))
+
+
+def letters(access: str) -> frozenset[str]:
+    """Return the interactions that `read`, `write`, `*` or letters of `cruds` name."""
+    return GROUPS.get(access) or frozenset(access)
 
 
 def covers(registered: str, requested: str) -> bool:
@@ -61,16 +68,15 @@ def requested_scope(client: Client, scope: str) -> str:
         if client.role is Role.SYSTEM_INTEGRATION or not client.scopes:
             raise OAuthError("invalid_scope", "Name the scopes; this client has no default.")
         asked = client.scopes
-    if any(right(one) is None for one in asked):
-        raise OAuthError("invalid_scope", "The request names something that is no scope.")
     given = granted(client.scopes, asked)
     if not given:
-        raise OAuthError("invalid_scope", "The client is registered for none of these scopes.")
+        raise OAuthError("invalid_scope", "The client may have none of the scopes that it asks for.")
     return " ".join(given)
 
 
 @lru_cache(maxsize=4096)
 def allows(scopes: tuple[str, ...], type_name: str, access: str) -> bool:
-    """Say whether any of the scopes lets a type be read or written."""
+    """Say whether the scopes let a type be read or written, or all that letters of `cruds` name be done with it."""
     rights = [one for one in map(right, scopes) if one is not None]
-    return any(access in one.access and one.type in {ANY, type_name.lower()} for one in rights)
+    held = [one.access for one in rights if one.type in {ANY, type_name.lower()}]
+    return letters(access) <= frozenset().union(*held)
