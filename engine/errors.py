@@ -37,9 +37,9 @@ AdtEngineError
 ├── UsageError                     a command was given what it cannot use
 │   └── MalformedRequestError          a name that a request does not have, or a value of another type
 ├── AccessError                    an account or token that cannot be made or changed
-├── UnrecordedActError             the audit trail cannot be written: nothing was done
-└── ForbiddenActError              the role may not do what it asks
-    └── UnconfirmedActError            the password must be typed again first
+├── UnrecordedOperationError       the audit trail cannot be written: nothing was done
+└── ForbiddenOperationError        the role may not do what it asks
+    └── UnconfirmedOperationError      the password must be typed again first
 """
 
 import traceback
@@ -260,15 +260,15 @@ class AccessError(AdtEngineError):
     """The account or token cannot be made or changed."""
 
 
-class UnrecordedActError(AdtEngineError):
+class UnrecordedOperationError(AdtEngineError):
     """The audit trail cannot be written, and so nothing was done."""
 
 
-class ForbiddenActError(AdtEngineError):
+class ForbiddenOperationError(AdtEngineError):
     """The role may not do that."""
 
 
-class UnconfirmedActError(ForbiddenActError):
+class UnconfirmedOperationError(ForbiddenOperationError):
     """The password must be typed again first."""
 
 

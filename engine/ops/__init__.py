@@ -1,1 +1,1 @@
-"""The doors for people: the command line and the admin socket."""
+"""The surfaces for people: the command line and the admin socket."""

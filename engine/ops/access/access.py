@@ -31,7 +31,7 @@ from engine.sqlite import Connection
 # That a session was used is written at most so often: it may end a little early, never late.
 SEEN_EVERY: Final = timedelta(seconds=30)
 USED_EVERY: Final = timedelta(hours=1)
-TOLD_EVERY: Final = timedelta(minutes=1)
+LOGGED_EVERY: Final = timedelta(minutes=1)
 COOKIE_BYTES: Final = 32
 
 _log = telemetry.logger()
@@ -56,7 +56,7 @@ class Access:
         self._throttle = Throttle(clock)
         self.refused_log_ins = 0
         self.refused_tokens = 0
-        self._token_told_at: datetime | None = None
+        self._token_logged_at: datetime | None = None
 
     async def setup(self, token: str, name: str, password: str, address: str = "") -> Refusal | None:
         """Set the first password of an account by its one-time token, or make the first administrator; None: done.
@@ -73,8 +73,8 @@ class Access:
             self._turned_away(attempt.act, "refused")
             return _STANDINGS[found.standing]
         self._throttle.succeed(name, address)
-        if said := weakness(password, name, totp=found.totp or self._totp_required):
-            return Refusal(Reason.PASSWORD, said=said)
+        if problem := weakness(password, name, totp=found.totp or self._totp_required):
+            return Refusal(Reason.PASSWORD, detail=problem)
         try:
             hashed = await self._passwords.hash(password)
         except BusyError:
@@ -125,10 +125,10 @@ class Access:
         attempt = await self._attempt("change-password", row.account, old, None, address)
         if isinstance(attempt, Refusal):
             return attempt
-        said = weakness(new, row.account, totp=await self._has_totp(row.account))
-        if attempt.good and (said or new == old):
+        problem = weakness(new, row.account, totp=await self._has_totp(row.account))
+        if attempt.good and (problem or new == old):
             self._throttle.succeed(row.account, address)
-            return Refusal(Reason.PASSWORD, said=said or "Choose another password than the one so far.")
+            return Refusal(Reason.PASSWORD, detail=problem or "Choose another password than the one so far.")
         try:
             hashed = await self._passwords.hash(new) if attempt.good else ""
         except BusyError:
@@ -239,8 +239,8 @@ class Access:
         """Count a token that opens nothing; the log says from where, once a minute at most."""
         self.refused_tokens += 1
         telemetry.LOG_INS.labels("token", "refused").inc()
-        if self._token_told_at is None or now - self._token_told_at >= TOLD_EVERY:
-            self._token_told_at = now
+        if self._token_logged_at is None or now - self._token_logged_at >= LOGGED_EVERY:
+            self._token_logged_at = now
             _log.warning("token refused", address=address, count=self.refused_tokens)
 
     def _turned_away(self, act: str, outcome: str) -> None:

@@ -1,4 +1,4 @@
-"""Who asks: the account, token or operating-system user behind an act."""
+"""Who asks: the account, token or operating-system user behind an operation."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -11,7 +11,7 @@ class Actor:
     """Who asks: the account (or operating-system user), its role, and the way the request came.
 
     `channels`: what an API token is limited to, nothing for no limit. `confirmed`: whether the password was typed
-    within the last minutes; pages ask for it again where an act needs that.
+    within the last minutes; pages ask for it again where an operation needs that.
     """
 
     name: str

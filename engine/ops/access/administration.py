@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 from typing import Final
 
-from engine.errors import AccessError, ForbiddenActError, UsageError
+from engine.errors import AccessError, ForbiddenOperationError, UsageError
 from engine.journal.access import accounts, sessions
 from engine.journal.access.accounts import Account, AccountState
 from engine.journal.access.sessions import TokenRow
@@ -112,10 +112,10 @@ def find(connection: Connection, name: str) -> Account:
 
 
 def _other(connection: Connection, name: str, actor: Actor) -> Account:
-    """Return an account; ForbiddenActError where it is the asker's own."""
+    """Return an account; ForbiddenOperationError where it is the asker's own."""
     account = find(connection, name)
     if actor.via == "page" and actor.name == account.name:
-        raise ForbiddenActError("nobody changes their own role or state: ask another administrator")
+        raise ForbiddenOperationError("nobody changes their own role or state: ask another administrator")
     return account
 
 

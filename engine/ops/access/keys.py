@@ -51,8 +51,8 @@ class Keys:
         Of a bare value there is only the second.
         """
         system, bar, value = patient.rpartition("|")
-        said = (patient, value) if bar and system else (value,)
-        return tuple(_mac(self._marks, text).hex()[:MARK_CHARACTERS] for text in said)
+        names = (patient, value) if bar and system else (value,)
+        return tuple(_mac(self._marks, text).hex()[:MARK_CHARACTERS] for text in names)
 
     def seal(self, account: str, secret: str) -> bytes:
         """Return a secret that only this key opens, and only for this account."""

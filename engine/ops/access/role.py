@@ -1,4 +1,4 @@
-"""Roles and what each may do; every act, page and route names the one permission that it needs."""
+"""Roles and what each may do; every operation, page and route names the one permission that it needs."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -6,7 +6,7 @@ from typing import Final
 
 
 class Permission(StrEnum):
-    """What an act, a page or a route needs."""
+    """What an operation, a page or a route needs."""
 
     METADATA = "metadata"
     PHI = "phi"

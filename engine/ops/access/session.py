@@ -38,12 +38,12 @@ class Refusal:
 
     reason: Reason
     wait_seconds: int = 0
-    said: str = ""
+    detail: str = ""
 
     @property
     def text(self) -> str:
         """The sentence to show."""
-        return self.said or _TEXTS[self.reason]
+        return self.detail or _TEXTS[self.reason]
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -39,7 +39,7 @@ BOUNDS: Final = {
 
 
 class Wait(NamedTuple):
-    """How long to wait; `first` for the first attempt that is told so, which alone is worth a record."""
+    """How long to wait; `first` for the first attempt that is refused, which alone is recorded."""
 
     seconds: int
     first: bool
@@ -49,7 +49,7 @@ class _Count(NamedTuple):
     number: int
     last_at: datetime
     until: datetime
-    told: bool
+    refused: bool
 
 
 _Key = tuple[Counted, bytes]
@@ -75,8 +75,8 @@ class Throttle:
         ]
         if waits:
             longest, key = max(waits, key=lambda wait: wait[0])
-            first = not found[key].told
-            self._counts[key] = found[key]._replace(told=True)
+            first = not found[key].refused
+            self._counts[key] = found[key]._replace(refused=True)
             return Wait(max(1, -(-longest // timedelta(seconds=1))), first)
         for key, count in found.items():
             self._counts[key] = _next(key[0], count, now)
@@ -100,7 +100,7 @@ class Throttle:
     def _count(self, key: _Key, now: datetime) -> _Count:
         count = self._counts.get(key)
         if count is None or now - count.last_at > FORGOTTEN_AFTER:
-            return _Count(0, now, now, told=False)
+            return _Count(0, now, now, refused=False)
         return count
 
 
@@ -109,9 +109,9 @@ def _next(counted: Counted, count: _Count, now: datetime) -> _Count:
     number = count.number + 1
     over = number - bound.free
     if over < 0:
-        return _Count(number, now, now, told=False)
+        return _Count(number, now, now, refused=False)
     wait = min(bound.first * 2 ** min(over, 20), bound.longest)
-    return _Count(number, now, now + wait, told=False)
+    return _Count(number, now, now + wait, refused=False)
 
 
 def _keys(account: str, address: str) -> tuple[_Key, ...]:

@@ -1,1 +1,1 @@
-"""The audit trail: written before an act is done, bound together, anchored, listed and exported."""
+"""The audit trail: written before an operation is done, bound together, anchored, listed and exported."""

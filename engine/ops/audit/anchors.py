@@ -132,8 +132,8 @@ def checked(anchors: Iterable[Anchor], key: Ed25519PublicKey) -> tuple[list[Witn
         if _is_signed(anchor, key):
             witnesses.append(Witness(anchor.seq, anchor.hash))
         else:
-            told = f"the anchor of row {anchor.seq} ({anchor.at}) is not signed by the key {fingerprint(key)}"
-            faults.append(AuditFault(anchor.seq, "forged", told))
+            text = f"the anchor of row {anchor.seq} ({anchor.at}) is not signed by the key {fingerprint(key)}"
+            faults.append(AuditFault(anchor.seq, "forged", text))
     return witnesses, faults
 
 

@@ -13,7 +13,7 @@ from typing import Final
 
 import orjson
 
-from engine.errors import JournalError, UnrecordedActError
+from engine.errors import JournalError, UnrecordedOperationError
 from engine.journal.access import audit
 from engine.journal.access.audit import AuditOutcome, AuditRecord
 from engine.journal.journal import Journal
@@ -54,14 +54,14 @@ class Trail:
         self._clock = clock
 
     async def ask(self, actor: Actor, act: str, given: Mapping[str, object], marks: Marks) -> int:
-        """Record that an act is about to be done and return the row's number.
+        """Record that an operation is about to be done and return the row's number.
 
-        UnrecordedActError where it cannot be: then the act must not be done.
+        UnrecordedOperationError where it cannot be: then it must not be done.
         """
         try:
             return await self._append(self._record(actor, act, given, marks), _entries(given, marks))
         except JournalError as error:
-            raise UnrecordedActError(
+            raise UnrecordedOperationError(
                 f"{act} was not done, because the audit trail cannot be written: see the engine's log and its disk"
             ) from error
 
@@ -71,7 +71,7 @@ class Trail:
         await self._quietly(record)
 
     async def refuse(self, actor: Actor, act: str, given: Mapping[str, object], marks: Marks, error: Exception) -> None:
-        """Record that an act was refused before anything was done."""
+        """Record that an operation was refused before anything was done."""
         record = self._record(actor, act, given, marks, AuditOutcome.REFUSED, type(error).__name__)
         await self._quietly(record)
 
@@ -88,7 +88,7 @@ class Trail:
         try:
             await self._append(record)
         except JournalError:
-            """The engine stops for this, and says so in its log; the error that is told is the act's own."""
+            """The engine stops for this, and says so in its log; the error that is raised is the operation's own."""
 
     def _record(
         self,

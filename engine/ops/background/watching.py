@@ -8,7 +8,7 @@ from engine.journal.state.alerting import Alert
 from engine.ops.access.access import Access
 from engine.ops.audit.anchoring import Anchoring
 from engine.ops.background.webhook import Hook
-from engine.ops.operations.alerts import shown
+from engine.ops.operations.alerts import alert_view
 from engine.pipeline.alerts.kind import AlertKind
 from engine.pipeline.care.watch import Watch
 from engine.pipeline.engine import Engine
@@ -25,10 +25,11 @@ async def watching(engine: Engine, access: Access, anchoring: Anchoring) -> Asyn
     hook = Hook(lambda: engine.alerting.webhook)
     watch = Watch(engine, lambda: hook.failing, lambda: turned_away(access), lambda: anchoring.failing)
 
-    def heard(alert: Alert) -> None:
-        hook.put({"event": "cleared" if alert.cleared_at else "opened"} | shown(engine, alert).model_dump(mode="json"))
+    def announce(alert: Alert) -> None:
+        event = {"event": "cleared" if alert.cleared_at else "opened"}
+        hook.put(event | alert_view(engine, alert).model_dump(mode="json"))
 
-    engine.alerts.listeners.append(heard)
+    engine.alerts.listeners.append(announce)
     tasks = [asyncio.create_task(watch.run()), asyncio.create_task(hook.run())]
     try:
         yield watch
@@ -36,4 +37,4 @@ async def watching(engine: Engine, access: Access, anchoring: Anchoring) -> Asyn
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        engine.alerts.listeners.remove(heard)
+        engine.alerts.listeners.remove(announce)

@@ -18,7 +18,7 @@ from engine.config.shipped import shipped
 from engine.errors import UsageError
 from engine.ops.demo.chart import Charts
 from engine.ops.demo.demo_days import Days, go_on, live, stream
-from engine.ops.demo.demo_feed import Told, feed
+from engine.ops.demo.demo_feed import Result, feed
 from engine.ops.demo.processes import Child, start
 from engine.ops.operations.access import AddUser
 from engine.ops.terminal.asking import asked
@@ -85,12 +85,12 @@ async def _demonstrate(folder: Path, events: int, rate: float | None, *, as_json
         try:
             charts = Charts(f"http://127.0.0.1:{service.port}", CLIENT, secret)
             try:
-                told = await feed(folder / "engine", engine.port, charts, watch=None if as_json else _progress)
+                results = await feed(folder / "engine", engine.port, charts, watch=None if as_json else _progress)
             finally:
                 await charts.close()
             messages = stream()
             days = await live(folder / "engine", engine.port, messages, events)
-            _report(told, days, as_json=as_json)
+            _report(results, days, as_json=as_json)
             if rate is not None:
                 going = asyncio.ensure_future(go_on(engine.port, messages, rate)) if rate else None
                 await _stay(folder, service, engine, going)
@@ -98,7 +98,7 @@ async def _demonstrate(folder: Path, events: int, rate: float | None, *, as_json
             await engine.stop()
     finally:
         await service.stop()
-    return days.good and all(one.as_expected for one in told)
+    return days.good and all(one.as_expected for one in results)
 
 
 async def _start_service(folder: Path, environment: dict[str, str]) -> Child:
@@ -119,30 +119,31 @@ async def _start_engine(folder: Path, environment: dict[str, str], service: Chil
     return await start("the engine", arguments, environment, folder / "engine.log")
 
 
-def _progress(told: Told) -> None:
+def _progress(result: Result) -> None:
     console = output()
-    mark = cell("ok  ", POSITIVE) if told.as_expected else cell("NOT ", NEGATIVE)
-    console.print(mark, cell(f"{told.file:<38} {told.ack:<6} {told.outcome:<10} {told.calls}"), sep="", soft_wrap=True)
-    if told.patient:
-        console.print(cell(f"      {told.patient}", "dim"), soft_wrap=True)
-    for difference in told.differences:
+    mark = cell("ok  ", POSITIVE) if result.as_expected else cell("NOT ", NEGATIVE)
+    line = f"{result.file:<38} {result.ack:<6} {result.outcome:<10} {result.calls}"
+    console.print(mark, cell(line), sep="", soft_wrap=True)
+    if result.patient:
+        console.print(cell(f"      {result.patient}", "dim"), soft_wrap=True)
+    for difference in result.differences:
         console.print(cell(f"      {difference}", NEGATIVE), soft_wrap=True)
 
 
-def _report(told: list[Told], days: Days, *, as_json: bool) -> None:
-    good = sum(one.as_expected for one in told)
+def _report(results: list[Result], days: Days, *, as_json: bool) -> None:
+    good = sum(one.as_expected for one in results)
     if as_json:
-        rows = [one.as_row() for one in told]
-        whole = {"messages": rows, "as_expected": good, "of": len(told), "days": days.as_row()}
+        rows = [one.as_row() for one in results]
+        whole = {"messages": rows, "as_expected": good, "of": len(results), "days": days.as_row()}
         typer.echo(orjson.dumps(whole, option=orjson.OPT_INDENT_2))
         return
     console = output()
     counts: dict[tuple[str, str], int] = {}
-    for one in told:
+    for one in results:
         counts[one.ack, one.outcome] = counts.get((one.ack, one.outcome), 0) + 1
     console.print()
     console.print(table(("ACK", "Ended", "Messages #"), ((*key, count) for key, count in sorted(counts.items()))))
-    console.print(cell(f"{good} of {len(told)} as expected", POSITIVE if good == len(told) else NEGATIVE))
+    console.print(cell(f"{good} of {len(results)} as expected", POSITIVE if good == len(results) else NEGATIVE))
     if days.sent:
         _report_days(days)
 
@@ -154,8 +155,8 @@ def _report_days(days: Days) -> None:
     console.print(table(("Ended", "Reason", "Messages #"), rows))
     answers = ", ".join(f"{count} {code}" for code, count in sorted(days.answers.items()))
     resent = days.sent - sum(days.ends.values()) - days.missing
-    said = f"{days.sent} simulated messages answered {answers}; {resent} of them sent twice, {days.missing} missing"
-    console.print(cell(said, POSITIVE if days.good else NEGATIVE), soft_wrap=True)
+    text = f"{days.sent} simulated messages answered {answers}; {resent} of them sent twice, {days.missing} missing"
+    console.print(cell(text, POSITIVE if days.good else NEGATIVE), soft_wrap=True)
 
 
 async def _way_in(folder: Path, engine: Child) -> str:

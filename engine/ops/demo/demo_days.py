@@ -38,7 +38,7 @@ class Days:
         under_way = sum(count for (state, _), count in self.ends.items() if state in UNDER_WAY)
         return set(self.answers) <= {"AA", "CA"} and not self.missing and not under_way
 
-    def heard(self, answer: Answer) -> None:
+    def count(self, answer: Answer) -> None:
         """Count what was answered."""
         self.answers[answer.code or "no answer"] += 1
 
@@ -65,7 +65,7 @@ async def live(data: Path, port: int, messages: Iterator[Simulated], count: int)
             days.sent += 1
             yield message.family, message.raw
 
-    await send_stream("127.0.0.1", port, feed(), days.heard, connections=CONNECTIONS)
+    await send_stream("127.0.0.1", port, feed(), days.count, connections=CONNECTIONS)
     rows = await _ended(data, recorded_before)
     days.ends.update((row["state"], row["reason"]) for row in rows)
     days.missing = max(len(sent) - len(rows), 0)
@@ -75,10 +75,10 @@ async def live(data: Path, port: int, messages: Iterator[Simulated], count: int)
 async def go_on(port: int, messages: Iterator[Simulated], rate: float) -> None:
     """Send at so many messages a second until cancelled, so that there is something to watch."""
     feed = ((message.family, message.raw) for message in messages)
-    await send_stream("127.0.0.1", port, feed, _unheard, rate=rate)
+    await send_stream("127.0.0.1", port, feed, _uncounted, rate=rate)
 
 
-def _unheard(_answer: Answer) -> None:
+def _uncounted(_answer: Answer) -> None:
     """Stand in for a listener where nobody counts the answers."""
 
 

@@ -21,7 +21,7 @@ ENDS: Final = frozenset({"delivered", "filtered", "held", "rejected", "discarded
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Result:
     """What came of one message: acknowledgement, end, FHIR calls, the patient, and what was unexpected."""
 
     file: str
@@ -43,19 +43,19 @@ class Told:
         return asdict(self) | {"as_expected": self.as_expected}
 
 
-async def feed(data: Path, port: int, charts: Charts, watch: Callable[[Told], None] | None) -> list[Told]:
-    """Send every sample in order and tell what came of each message; `watch` hears of each as it ends."""
-    told: list[Told] = []
+async def feed(data: Path, port: int, charts: Charts, watch: Callable[[Result], None] | None) -> list[Result]:
+    """Send every sample in order and return what came of each message; `watch` hears of each as it ends."""
+    results: list[Result] = []
     for sample in load_samples(shipped("samples")):
         before = await _newest(data)
         answers = await send_messages("127.0.0.1", port, [sample.raw], timeout_seconds=SETTLE_SECONDS)
         entries = await _ended(data, before)
         for position, expected in enumerate(sample.expect):
-            one = await _told(sample, position, expected, answers[0], entries, charts)
-            told.append(one)
+            one = await _result(sample, position, expected, answers[0], entries, charts)
+            results.append(one)
             if watch:
                 watch(one)
-    return told
+    return results
 
 
 async def _newest(data: Path) -> int:
@@ -77,16 +77,16 @@ async def _ask(data: Path, operation: type[Operation[Any]], given: Mapping[str, 
     return operation.to_json(await asyncio.to_thread(admin.ask, data, operation, given))
 
 
-async def _told(
+async def _result(
     sample: Sample, position: int, expected: Expectation, answer: Answer, entries: list[dict[str, Any]], charts: Charts
-) -> Told:
+) -> Result:
     entry = entries[position] if position < len(entries) else None
     ack = answer.acks[position] if position < len(answer.acks) else None
     resource, found_by = await _chart(sample.identifier_system, expected.patient, charts)
     differences = [*_ack_differences(expected, ack, answer), *_entry_differences(expected, entry)]
     if expected.patient:
         differences += _chart_differences(expected.patient, resource, found_by)
-    return Told(
+    return Result(
         sample.file,
         entry["event"] if entry else answer.event,
         ack.code if ack else "none",
@@ -117,9 +117,9 @@ def _entry_differences(expected: Expectation, entry: dict[str, Any] | None) -> l
         found.append(f"ended {entry['state']} {entry['reason']}, expected {expected.outcome}")
     if expected.reason and entry["reason"] != expected.reason:
         found.append(f"reason {entry['reason']}, expected {expected.reason}")
-    said = {entry["reason"], *entry["flags"], *(note for one in entry["deliveries"] for note in one["notes"])}
-    said |= {one["reason"] for one in entry["deliveries"]}
-    return found + [f"not told: {word}" for word in (*expected.notes, *expected.flags) if word not in said]
+    words = {entry["reason"], *entry["flags"], *(note for one in entry["deliveries"] for note in one["notes"])}
+    words |= {one["reason"] for one in entry["deliveries"]}
+    return found + [f"not told: {word}" for word in (*expected.notes, *expected.flags) if word not in words]
 
 
 async def _chart(
@@ -154,8 +154,8 @@ def _calls(entry: dict[str, Any] | None) -> str:
     if entry is None:
         return ""
     attempts = [attempt for delivery in entry["deliveries"] for attempt in delivery["attempts"]]
-    said = [f"{one['method']} {_path(one['url'])} {one['status'] or 'no answer'}" for one in attempts]
-    return ", ".join(said) or entry["reason"]
+    calls = [f"{one['method']} {_path(one['url'])} {one['status'] or 'no answer'}" for one in attempts]
+    return ", ".join(calls) or entry["reason"]
 
 
 def _path(url: str) -> str:

@@ -1,1 +1,1 @@
-"""What people may ask of the running engine: one table of acts for the terminal, the pages and the API."""
+"""What people may ask of the running engine: one table of operations for the terminal, the pages and the API."""

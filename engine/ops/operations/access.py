@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Final
 
 from pydantic import Field
 
-from engine.errors import ForbiddenActError, UsageError
+from engine.errors import ForbiddenOperationError, UsageError
 from engine.journal.access import accounts, sessions
 from engine.journal.access.accounts import Account, AccountState
 from engine.journal.access.sessions import TokenRow
@@ -103,7 +103,7 @@ class SetUp(Operation[Invitation]):
     async def run(self, engine: Engine, actor: Actor) -> Invitation:
         """Return the invitation; AccessError where there is an administrator."""
         if actor.via != "socket":
-            raise ForbiddenActError("the first administrator is invited at the terminal: adt-engine users setup")
+            raise ForbiddenOperationError("the first administrator is invited at the terminal: adt-engine users setup")
         token, expires_at = secrets.token_urlsafe(TOKEN_BYTES), now() + VALID_FOR
         await engine.journal.write(partial(administration.invite_first, digest=digest_of(token), expires_at=expires_at))
         return Invitation(name="", token=token, expires_at=_seconds(expires_at))
@@ -153,7 +153,7 @@ class ListUsers(Operation[list[AccountView]]):
 
     async def run(self, engine: Engine, _actor: Actor) -> list[AccountView]:
         """Return all accounts."""
-        return [_shown(one) for one in await engine.journal.read(accounts.all_accounts)]
+        return [_account_view(one) for one in await engine.journal.read(accounts.all_accounts)]
 
 
 class SetRole(WithRole, Operation[Named]):
@@ -283,7 +283,7 @@ class RevokeToken(OfAccount, Operation[Named]):
         return Named(name=await engine.journal.write(work))
 
 
-def _shown(account: Account) -> AccountView:
+def _account_view(account: Account) -> AccountView:
     return AccountView(
         name=account.name,
         role=account.role,

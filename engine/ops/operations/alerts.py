@@ -45,7 +45,7 @@ class ListAlerts(Operation[list[AlertView]]):
     async def run(self, engine: Engine, _actor: Actor) -> list[AlertView]:
         """Return the alerts."""
         found = await engine.alerts.latest(self.limit) if self.all else engine.alerts.open()[: self.limit]
-        return [shown(engine, one) for one in found]
+        return [alert_view(engine, one) for one in found]
 
 
 class AcknowledgeAlert(Operation[AlertView]):
@@ -61,10 +61,10 @@ class AcknowledgeAlert(Operation[AlertView]):
         found = await engine.alerts.acknowledge(self.alert, engine.now(), actor.name)
         if found is None:
             raise UsageError(f"no alert {self.alert} is open: see `alerts list`")
-        return shown(engine, found)
+        return alert_view(engine, found)
 
 
-def shown(engine: Engine, alert: Alert) -> AlertView:
+def alert_view(engine: Engine, alert: Alert) -> AlertView:
     """Return an alert as it is shown."""
     line, feed = reason_of(alert.kind), engine.feeds.get(alert.subject.partition(" ")[0])
     return AlertView(

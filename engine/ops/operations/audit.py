@@ -20,7 +20,10 @@ from engine.pipeline.engine import Engine, now
 
 
 class TrailFilter(Request):
-    """Which rows. `act`: one, or all below it where it ends in a dot. `patient`: `value` or `system|value`."""
+    """Which rows of the trail.
+
+    `act`: an operation, or all of a group by its name and a dot (`users.`). `patient`: `value` or `system|value`.
+    """
 
     actor: Word = ""
     act: Word = ""

@@ -94,10 +94,10 @@ class ShowAlive(Operation[Alive]):
 
     async def run(self, engine: Engine, _actor: Actor) -> Alive:
         """Return channels and destinations."""
-        doors = engine.listeners.open.items()
+        listeners = engine.listeners.open.items()
         return Alive(
             channels={
-                name: Listening(address=door.host, port=door.port, connections=door.connections) for name, door in doors
+                name: Listening(address=one.host, port=one.port, connections=one.connections) for name, one in listeners
             },
             destinations={name: str(dispatch.pace.breaker.gate) for name, dispatch in engine.dispatches.items()},
         )
@@ -111,7 +111,7 @@ class ListChannels(Operation[list[ChannelView]]):
 
     async def run(self, engine: Engine, _actor: Actor) -> list[ChannelView]:
         """Return all channels."""
-        return [shown(engine, name) for name in sorted(engine.feeds)]
+        return [channel_view(engine, name) for name in sorted(engine.feeds)]
 
 
 class StartChannel(OfChannel, Operation[ChannelView]):
@@ -124,7 +124,7 @@ class StartChannel(OfChannel, Operation[ChannelView]):
         """Return the channel."""
         name = self.found(engine)
         await engine.listeners.start(engine.feeds[name].channel)
-        return shown(engine, name)
+        return channel_view(engine, name)
 
 
 class StopChannel(OfChannel, Operation[ChannelView]):
@@ -137,7 +137,7 @@ class StopChannel(OfChannel, Operation[ChannelView]):
         """Return the channel."""
         name = self.found(engine)
         await _stopped(engine, name, actor)
-        return shown(engine, name)
+        return channel_view(engine, name)
 
 
 class DrainChannel(OfChannel, Operation[DrainedChannel]):
@@ -152,7 +152,7 @@ class DrainChannel(OfChannel, Operation[DrainedChannel]):
         if name not in engine.listeners.stopped:
             await _stopped(engine, name, actor)
         left = await asyncio.to_thread(left_of_channel, engine.files.data, name, tuple(engine.dispatches))
-        return DrainedChannel(**dict(shown(engine, name)), unfinished=left)
+        return DrainedChannel(**dict(channel_view(engine, name)), unfinished=left)
 
 
 class AllowMerge(OfChannel, Operation[ChannelView]):
@@ -165,7 +165,7 @@ class AllowMerge(OfChannel, Operation[ChannelView]):
         """Return the channel."""
         name = self.found(engine)
         await engine.merges.let(name)
-        return shown(engine, name)
+        return channel_view(engine, name)
 
 
 class Reload(Operation[Reloaded]):
@@ -200,10 +200,10 @@ async def _stopped(engine: Engine, name: str, actor: Actor) -> None:
     await engine.listeners.stop(name, engine.now(), actor.name, patience)
 
 
-def shown(engine: Engine, name: str) -> ChannelView:
+def channel_view(engine: Engine, name: str) -> ChannelView:
     """Return one channel of a running engine."""
     channel = engine.feeds[name].channel
-    door, stopped, held = (
+    listener, stopped, held = (
         engine.listeners.open.get(name),
         engine.listeners.stopped.get(name),
         engine.merges.held.get(name),
@@ -215,10 +215,10 @@ def shown(engine: Engine, name: str) -> ChannelView:
         since=time_of(stopped.since if stopped else None),
         by=stopped.by if stopped else "",
         mode=channel.mode,
-        address=door.host if door else "",
-        port=door.port if door else 0,
+        address=listener.host if listener else "",
+        port=listener.port if listener else 0,
         http=channel.listen.http.path if channel.listen.http else "",
-        connections=door.connections if door else 0,
+        connections=listener.connections if listener else 0,
         messages=counters.messages,
         refused=counters.refused,
         duplicates=counters.duplicates,

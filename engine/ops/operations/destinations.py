@@ -62,7 +62,7 @@ class ListDestinations(Operation[list[DestinationView]]):
 
     async def run(self, engine: Engine, _actor: Actor) -> list[DestinationView]:
         """Return all destinations."""
-        return await _shown(engine, *sorted(engine.dispatches))
+        return await _views(engine, *sorted(engine.dispatches))
 
 
 class PauseDestination(OfDestination, Operation[DestinationView]):
@@ -79,7 +79,7 @@ class PauseDestination(OfDestination, Operation[DestinationView]):
         detail = self.reason[:MOST_TEXT]
         await engine.pauses.pause(Pause(name, PauseReason.BY_OPERATOR, detail, now(), actor.name))
         engine.wake((name,))
-        return (await _shown(engine, name))[0]
+        return (await _views(engine, name))[0]
 
 
 class ResumeDestination(OfDestination, Operation[DestinationView]):
@@ -93,10 +93,10 @@ class ResumeDestination(OfDestination, Operation[DestinationView]):
         name = self.found(engine)
         await engine.pauses.resume(name)
         engine.wake((name,))
-        return (await _shown(engine, name))[0]
+        return (await _views(engine, name))[0]
 
 
-async def _shown(engine: Engine, *names: str) -> list[DestinationView]:
+async def _views(engine: Engine, *names: str) -> list[DestinationView]:
     found = await asyncio.to_thread(backlogs, engine.files.data, names)
     return [_one(engine, name, found[name]) for name in names if name in engine.dispatches]
 

@@ -64,7 +64,7 @@ class Runnable(Answer):
 
 
 class Refused(Answer):
-    """Why the door would refuse a message."""
+    """Why the listener would refuse a message."""
 
     reason: str
     findings: tuple[str, ...]
@@ -89,7 +89,7 @@ class ResourceDifference(Answer):
     after: Json
 
 
-class DestinationRehearsal(Answer):
+class DestinationDryRun(Answer):
     """What would become of it at one destination."""
 
     destination: str
@@ -101,13 +101,13 @@ class DestinationRehearsal(Answer):
     differences: tuple[ResourceDifference, ...]
 
 
-class Rehearsal(Answer):
+class DryRunView(Answer):
     """What a replay would do at the server now; `differences` are those of an edit."""
 
     entry: Count
     differences: tuple[Difference, ...]
     refused: Refused | None
-    destinations: tuple[DestinationRehearsal, ...]
+    destinations: tuple[DestinationDryRun, ...]
 
 
 class EditedEntry(Answer):
@@ -204,7 +204,7 @@ class DiscardMessage(OfEntry, Operation[Runnable]):
         return Runnable(runnable=count)
 
 
-class RehearseMessage(Edited, Operation[Rehearsal]):
+class DryRunMessage(Edited, Operation[DryRunView]):
     """Dry run: show what a replay, or an edit, would do at the server now; nothing is written anywhere."""
 
     name = "messages.rehearse"
@@ -212,10 +212,10 @@ class RehearseMessage(Edited, Operation[Rehearsal]):
 
     destination: Word = ""
 
-    async def run(self, engine: Engine, _actor: Actor) -> Rehearsal:
+    async def run(self, engine: Engine, _actor: Actor) -> DryRunView:
         """Return what would be done."""
         raw = await self.bytes(engine) if self.model_fields_set & {"message", "set"} else None
-        return rehearsed(self.entry, await dry_run(engine.entry_operations, self.entry, self.destination, raw))
+        return _dry_run_view(self.entry, await dry_run(engine.entry_operations, self.entry, self.destination, raw))
 
 
 class EditMessage(Edited, Operation[EditedEntry]):
@@ -288,15 +288,15 @@ class ResolvePatient(OfEntry, Operation[Destinations]):
         return Destinations(destinations=count)
 
 
-def rehearsed(seq: int, found: EntryDryRun) -> Rehearsal:
+def _dry_run_view(seq: int, found: EntryDryRun) -> DryRunView:
     """Return a dry run as it is shown."""
     findings = tuple(f"{one.code.value} {one.reason} {' '.join(one.locations)}".rstrip() for one in found.findings)
-    return Rehearsal(
+    return DryRunView(
         entry=seq,
         differences=tuple(Difference.model_validate(one._asdict()) for one in found.changes),
         refused=Refused(reason=found.reason, findings=findings) if found.reason or findings else None,
         destinations=tuple(
-            DestinationRehearsal.model_validate(
+            DestinationDryRun.model_validate(
                 {"destination": name, "overtaken": name in found.overtaken, **to_json(one)}
             )
             for name, one in found.by_destination.items()
@@ -331,6 +331,6 @@ def _matches(question: Question) -> tuple[Match, ...]:
 
 
 ENTRIES: Final = (
-    ReplayMessage, ReleaseMessage, RetryMessage, DiscardMessage, RehearseMessage, EditMessage, ListMatches,
+    ReplayMessage, ReleaseMessage, RetryMessage, DiscardMessage, DryRunMessage, EditMessage, ListMatches,
     ResolvePatient,
 )  # fmt: skip

@@ -122,19 +122,19 @@ def _number(value: object, info: ValidationInfo, *, least: int, most: int) -> in
     return found
 
 
-def _named(value: object, what: str, shown: object = None) -> int:
-    """Return the number of an entry, a run or an alert; `shown` is what was typed at the terminal, if it was."""
+def _named(value: object, what: str, typed: object = None) -> int:
+    """Return the number of an entry, a run or an alert; `typed` is what stood there at the terminal, if it was."""
     if is_number(value):
         return int(value)  # type: ignore[call-overload,no-any-return]  # what is_number says
-    found = shown if shown is not None else None if isinstance(value, str) else value
+    found = typed if typed is not None else None if isinstance(value, str) else value
     is_malformed = value is not None and (isinstance(value, bool) or not isinstance(value, int))
     raise (MalformedRequestError if is_malformed else UsageError)(f"name {what}{_but(found)}")
 
 
 def _but(value: object) -> str:
     """Say what was found instead, where that is a number or a truth, or what was typed at the terminal."""
-    told = str(value).lower() if isinstance(value, bool) else str(value)
-    return f": {told} is none" if isinstance(value, str | int | float) and len(told) <= _SHOWN else ""
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return f": {text} is none" if isinstance(value, str | int | float) and len(text) <= _SHOWN else ""
 
 
 def _entries(value: object) -> tuple[int, ...]:
@@ -164,7 +164,7 @@ def _is_written(info: ValidationInfo) -> bool:
 
 
 def _named_by(text: object, what: str) -> int:
-    return _named(digits_of(text), what, shown=text)
+    return _named(digits_of(text), what, typed=text)
 
 
 def number(least: int = 0, most: int = LARGEST) -> BeforeValidator:

@@ -21,7 +21,7 @@ from engine.ops.views.explaining import Explained, explained_entry
 from engine.ops.views.exporting import ExportPage, exported
 from engine.ops.views.searching import FactsPage, RowPage, facts_of, searched
 from engine.ops.views.unmapped import CodeValues, UnmappedCodes, unmapped, values
-from engine.ops.views.view import facts, raw, shown
+from engine.ops.views.view import entry, facts, raw
 from engine.pipeline.engine import Engine
 
 DAY: Final = timedelta(days=1)
@@ -75,7 +75,7 @@ class ShowMessage(Reading[Entry]):
 
     def read(self, folder: Path) -> Entry:
         """Return the entry; UnknownEntryError where there is none."""
-        return shown(folder, self.entry)
+        return entry(folder, self.entry)
 
 
 class ShowRaw(Reading[Raw]):

@@ -117,7 +117,7 @@ class ShowReplay(Operation[ReplayRun]):
 
     async def run(self, engine: Engine, _actor: Actor) -> ReplayRun:
         """Return the run; UnknownRunError where there is none."""
-        return shown(await engine.bulk_replays.show(self.number))
+        return run_view(await engine.bulk_replays.show(self.number))
 
 
 class ListReplays(Operation[list[ReplayRun]]):
@@ -130,7 +130,7 @@ class ListReplays(Operation[list[ReplayRun]]):
 
     async def run(self, engine: Engine, _actor: Actor) -> list[ReplayRun]:
         """Return the runs."""
-        return [shown(run) for run in await engine.bulk_replays.listed(self.limit)]
+        return [run_view(run) for run in await engine.bulk_replays.listed(self.limit)]
 
 
 class StopReplay(Operation[ReplayRun]):
@@ -143,7 +143,7 @@ class StopReplay(Operation[ReplayRun]):
 
     async def run(self, engine: Engine, _actor: Actor) -> ReplayRun:
         """Return the run; UnknownRunError where there is none."""
-        return shown(await engine.bulk_replays.stop(self.number))
+        return run_view(await engine.bulk_replays.stop(self.number))
 
 
 class ResumeReplay(Operation[ReplayRun]):
@@ -156,7 +156,7 @@ class ResumeReplay(Operation[ReplayRun]):
 
     async def run(self, engine: Engine, _actor: Actor) -> ReplayRun:
         """Return the run; UnknownRunError where there is none."""
-        return shown(await engine.bulk_replays.resume(self.number))
+        return run_view(await engine.bulk_replays.resume(self.number))
 
 
 async def chosen(engine: Engine, selection: Selection) -> Selected:
@@ -192,10 +192,10 @@ async def begun(
         raise UsageError("no entry is meant: `messages list` shows what there is")
     destination = str(asked.get("destination", ""))
     run = Run(0, kind, actor.name, asked, destination, force, rate, RunState.FILLING, now(), None, 0, {})
-    return shown(await engine.bulk_replays.start(run, found.seqs))
+    return run_view(await engine.bulk_replays.start(run, found.seqs))
 
 
-def shown(run: Run) -> ReplayRun:
+def run_view(run: Run) -> ReplayRun:
     """Return a run as it is shown; nothing of a patient."""
     return ReplayRun(
         run=run.number,

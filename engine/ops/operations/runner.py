@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from engine import fault
-from engine.errors import AdtEngineError, ForbiddenActError, UsageError
+from engine.errors import AdtEngineError, ForbiddenOperationError, UsageError
 from engine.journal.access.audit import AuditOutcome
 from engine.ops.access.actor import Actor
 from engine.ops.access.keys import Keys
@@ -41,14 +41,14 @@ class Operations:
     async def perform(
         self, operation: type[Operation[A]], actor: Actor, given: Mapping[str, object], *, written: bool = False
     ) -> A:
-        """Do what is asked and return its answer; ForbiddenActError where the role may not.
+        """Do what is asked and return its answer; ForbiddenOperationError where the role may not.
 
-        UnconfirmedActError: a password must be typed first. UnrecordedActError: the audit trail cannot be written.
-        UsageError for a request that cannot be meant; that it was made is on record by then.
+        UnconfirmedOperationError: the password must be typed first. UnrecordedOperationError: the audit trail cannot
+        be written. UsageError for a request that makes no sense; that it was made is on record by then.
         """
         try:
             admit(operation, actor, given)
-        except ForbiddenActError as error:
+        except ForbiddenOperationError as error:
             await self._trail.refuse(actor, operation.name, given, operation.marks(), error)
             raise
         if operation.permission not in AUDITED:

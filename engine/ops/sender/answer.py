@@ -68,7 +68,7 @@ def read_acks(reply: bytes) -> tuple[Ack, ...]:
         elif segment[0] == b"ERR" and found:
             found[-1][1].extend(_error(segment, component))
     return tuple(
-        Ack(printable(part(msa, 1)), printable(part(msa, 2)), tuple(errors) or _said(msa)) for msa, errors in found
+        Ack(printable(part(msa, 1)), printable(part(msa, 2)), tuple(errors) or _msa_text(msa)) for msa, errors in found
     )
 
 
@@ -94,6 +94,6 @@ def _error(segment: _Segment, component: bytes) -> tuple[tuple[str, str], ...]:
     return ((printable(code), printable(text.split(b"&")[0])),) if code else ()
 
 
-def _said(msa: _Segment) -> tuple[tuple[str, str], ...]:
+def _msa_text(msa: _Segment) -> tuple[tuple[str, str], ...]:
     text = printable(part(msa, 3))
     return (("", text),) if text and printable(part(msa, 1)) not in POSITIVE else ()

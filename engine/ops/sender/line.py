@@ -37,13 +37,13 @@ async def send_messages(
     rate: float = 0.0,
     timeout_seconds: float = 30.0,
     tls: ssl.SSLContext | None = None,
-    heard: Callable[[Answer], None] | None = None,
+    on_answer: Callable[[Answer], None] | None = None,
 ) -> list[Answer]:
     """Send messages and return their answers in the same order.
 
     Each connection waits for an answer before it sends its next message. One connection keeps the whole order; with
     several, each patient's messages stay on one of them, in order. `rate` bounds messages a second over all (0: no
-    bound). `heard` is called with each answer as it comes. UnreachableError if nobody listens at the start; later
+    bound). `on_answer` is called with each answer as it comes. UnreachableError if nobody listens at the start; later
     failures stand in the answers.
     """
     pace = _Pace(rate)
@@ -54,8 +54,8 @@ async def send_messages(
             for position in hand:
                 await pace.wait()
                 answers[position] = await line.exchange(position, messages[position])
-                if heard:
-                    heard(answers[position])
+                if on_answer:
+                    on_answer(answers[position])
         finally:
             await line.close()
 
@@ -69,14 +69,14 @@ async def send_stream(
     host: str,
     port: int,
     feed: Iterable[tuple[int, bytes]],
-    heard: Callable[[Answer], None],
+    on_answer: Callable[[Answer], None],
     *,
     connections: int = 1,
     rate: float = 0.0,
     timeout_seconds: float = 30.0,
     tls: ssl.SSLContext | None = None,
 ) -> None:
-    """Send messages as they are made, however many; `heard` is called with each answer as it comes.
+    """Send messages as they are made, however many; `on_answer` is called with each answer as it comes.
 
     The number beside each message says whose it is: those of one number stay on one connection, in order. Memory holds
     a few messages a connection. UnreachableError if nobody listens at the start; later failures stand in the answers.
@@ -88,7 +88,7 @@ async def send_stream(
     async def work(queue: asyncio.Queue[tuple[int, bytes] | None], line: _Line) -> None:
         try:
             while (waiting := await queue.get()) is not None:
-                heard(await line.exchange(*waiting))
+                on_answer(await line.exchange(*waiting))
         finally:
             await line.close()
 

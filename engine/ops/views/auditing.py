@@ -77,7 +77,7 @@ def marks_of(folder: Path, patient: str) -> tuple[str, ...]:
     with AuditReader(folder) as reader:
         stored = reader.stored(patient)
     keys = Keys.of(folder)
-    return tuple({keys.marks(said)[0]: None for said in (patient, stored)})
+    return tuple({keys.marks(one)[0]: None for one in (patient, stored)})
 
 
 def listed(folder: Path, chosen: AuditFilter, limit: int = 0, before: int = 0) -> list[AuditRow]:

@@ -17,7 +17,7 @@ DAY: Final = timedelta(days=1)
 # Widths of buckets, in seconds: whole minutes below a day, whole days from there on.
 WIDTHS: Final = (60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400)
 ENDS: Final = {"received": "retried"}
-DOORS: Final = {"rejected": "refused", "filtered": "filtered"}
+ARRIVALS: Final = {"rejected": "refused", "filtered": "filtered"}
 
 
 class Standing(Answer, facts=True):
@@ -83,7 +83,7 @@ def counted(folder: Path, since: datetime, until: datetime, now: datetime) -> Co
     received: dict[str, dict[str, int]] = defaultdict(lambda: {"received": 0, "refused": 0, "filtered": 0})
     for one in traffic.arrived:
         received[one.who]["received"] += one.times
-        if word := DOORS.get(one.kind):
+        if word := ARRIVALS.get(one.kind):
             received[one.who][word] += one.times
     settled: dict[str, dict[str, int]] = defaultdict(dict)
     for one in traffic.ended:

@@ -26,18 +26,18 @@ def summed(entries: Iterable[Shadowed]) -> Grouping:
     """Sum entries up; those differ that would write or not be delivered."""
     found = Grouping()
     for entry in entries:
-        told = list(_told(entry.dry_run))
-        differing = any(one.kind is not Kind.END for one in told) or entry.dry_run.get("verdict") != "delivered"
-        found.add(f"entry {entry.seq}", told, differing=differing)
+        changes = list(_changes(entry.dry_run))
+        differing = any(one.kind is not Kind.END for one in changes) or entry.dry_run.get("verdict") != "delivered"
+        found.add(f"entry {entry.seq}", changes, differing=differing)
     return found
 
 
-def _told(rehearsal: dict[str, Any]) -> Iterator[Change]:
-    yield Change(Kind.END, " ".join(str(rehearsal.get(name, "")) for name in _NAMES).strip())
-    for call in rehearsal.get("calls", ()):
+def _changes(dry_run: dict[str, Any]) -> Iterator[Change]:
+    yield Change(Kind.END, " ".join(str(dry_run.get(name, "")) for name in _NAMES).strip())
+    for call in dry_run.get("calls", ()):
         if call["changes"]:
             yield Change(Kind.CALL, f"{call['method']} {_without_id(call['path'])}")
-    for one in rehearsal.get("differences", ()):
+    for one in dry_run.get("differences", ()):
         kind = Kind.ADDED if one["before"] is None else Kind.REMOVED if one["after"] is None else Kind.CHANGED
         path = f"{one['resource'].partition('/')[0]}.{_PLACE.sub('', one['path'])}"
         yield Change(kind, path, one["before"], one["after"])

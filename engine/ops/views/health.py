@@ -22,12 +22,12 @@ def livez(engine: Engine) -> Health:
 
 
 async def readyz(engine: Engine) -> Health:
-    """Return 200 while messages can be taken: journal writable, disk above its reserve, doors open, not stopping.
+    """Return 200 while messages can be taken: journal writable, disk above its reserve, listeners open, not stopping.
 
     A destination that is down does not make the engine unready: messages are accepted and wait for it.
     """
     journal = await _journal(engine)
-    channels = {name: _door(engine, name) for name in sorted(engine.feeds)}
+    channels = {name: _listener(engine, name) for name in sorted(engine.feeds)}
     ready = journal == "ok" and not engine.stopping and "closed" not in channels.values()
     body = {
         "ready": ready,
@@ -45,7 +45,7 @@ def metrics() -> tuple[int, str]:
     return OK, telemetry.metrics_text()
 
 
-def _door(engine: Engine, name: str) -> str:
+def _listener(engine: Engine, name: str) -> str:
     if name in engine.listeners.stopped:
         return "stopped"
     return "listening" if name in engine.listeners.intakes else "closed"

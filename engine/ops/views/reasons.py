@@ -56,7 +56,7 @@ def reason_of(code: str) -> Reason:
     )
 
 
-def told(reason: Reason) -> str:
+def text_of(reason: Reason) -> str:
     """Return a line as one sentence after the other: what it means, whether it can wait, what to do next."""
     wait = "It can wait until morning." if reason.can_wait else "It cannot wait until morning."
     return f"{reason.meaning} {wait} Next: {reason.next_step}" if reason.next_step != IDLE else reason.meaning

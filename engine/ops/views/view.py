@@ -40,7 +40,7 @@ NEIGHBOURS: Final = 5
 UNDER_WAY: Final = frozenset({State.RECEIVED, State.CLAIMED, State.WAITING})
 
 
-def shown(folder: Path, seq: int) -> Entry:
+def entry(folder: Path, seq: int) -> Entry:
     """Return one entry in full; UnknownEntryError where there is none."""
     with Reader(folder) as reader:
         view = reader.show(seq)

@@ -39,7 +39,7 @@ _log = telemetry.logger()
 
 
 class App:
-    """Answers every request of the pages' door.
+    """Answers every request of the pages' listener.
 
     `hosts` are the names under which it may be asked, `allow` the networks that are answered; none for all.
     """
@@ -60,13 +60,13 @@ class App:
         if scope["type"] != "http":
             return
         scope["state"] = {}
-        teller = _Teller(send, tls=scope["scheme"] == "https")
+        secured_send = _SecuredSend(send, tls=scope["scheme"] == "https")
         request = Request(scope, receive)
         try:
             self._check_address(request)
             self._check_host(request)
             async with asyncio.timeout(None if is_stream(request) else ANSWER_SECONDS):
-                await self._router({**scope, "app": self}, receive, teller)
+                await self._router({**scope, "app": self}, receive, secured_send)
         except ConnectionError:
             return
         except (AdtEngineError, HTTPException, TimeoutError) as error:
@@ -76,8 +76,8 @@ class App:
             answer = self._refused(request, RefusedRequestError(500, "the engine's log says where it failed"))
         else:
             return
-        if not teller.begun:
-            await answer(scope, receive, teller)
+        if not secured_send.begun:
+            await answer(scope, receive, secured_send)
 
     def _check_address(self, request: Request) -> None:
         address = request.client.host if request.client else ""
@@ -89,7 +89,7 @@ class App:
             raise RefusedRequestError(421, "this server is not known under that name")
 
     def _refused(self, request: Request, error: Exception) -> Response:
-        answer = self._told(request, error)
+        answer = self._rendered(request, error)
         if answer.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
             answer.headers["allow"] = self._allowed(request)
         return answer
@@ -100,8 +100,8 @@ class App:
         found = [place.methods or () for place in self._places if place.matches(scope)[0] is not Match.NONE]
         return ", ".join(sorted({method for methods in found for method in methods}))
 
-    def _told(self, request: Request, error: Exception) -> Response:
-        status, text = _told(error)
+    def _rendered(self, request: Request, error: Exception) -> Response:
+        status, text = _status_and_text(error)
         if request.url.path.startswith(_FOR_PROGRAMS):
             return problem(status, text)
         if isinstance(error, SignInNeededError):
@@ -135,7 +135,7 @@ def problem(status: int, detail: str) -> Response:
     return Response(orjson.dumps(value), status, headers, PROBLEM)
 
 
-def _told(error: Exception) -> tuple[int, str]:
+def _status_and_text(error: Exception) -> tuple[int, str]:
     if isinstance(error, HTTPException):
         return error.status_code, TITLES.get(error.status_code, "")
     if isinstance(error, TimeoutError):
@@ -162,7 +162,7 @@ async def _nothing(_call: Any) -> Response:
     return Response(status_code=404)
 
 
-class _Teller:
+class _SecuredSend:
     """Sends an answer with the headers that stand on every one."""
 
     def __init__(self, send: Send, *, tls: bool) -> None:

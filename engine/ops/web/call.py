@@ -11,7 +11,7 @@ from urllib.parse import quote
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from engine.errors import UnconfirmedActError, UsageError
+from engine.errors import UnconfirmedOperationError, UsageError
 from engine.ops.access.access import Access
 from engine.ops.access.actor import Actor
 from engine.ops.access.role import Permission, may
@@ -87,9 +87,9 @@ class Call:
         return self.desk.access.csrf_of(self.cookie) if self.cookie else ""
 
     def confirmed(self) -> None:
-        """UnconfirmedActError where the password must be typed once more."""
+        """UnconfirmedOperationError where the password must be typed once more."""
         if not self.by.confirmed:
-            raise UnconfirmedActError("this needs your password once more")
+            raise UnconfirmedOperationError("this needs your password once more")
 
     def may(self, permission: Permission) -> bool:
         """Say whether who asks has a permission."""
@@ -143,7 +143,7 @@ class Call:
             for route in self.desk.routes
             if route.label and self.admitted(route)
         ]
-        said = SAID.get(self.asked("said"), "")
+        notice = NOTICES.get(self.asked("said"), "")
         may_do = {str(permission): self.may(permission) for permission in Permission}
         return {
             "menu": menu,
@@ -151,7 +151,7 @@ class Call:
             "csrf": self.csrf,
             "may": may_do,
             "open_to_all": self._open_to_all() if self.actor is not None else [],
-            "said": said,
+            "notice": notice,
             "now": self.desk.clock(),
         }
 
@@ -168,7 +168,7 @@ def numbered(name: str, text: object, status: int) -> int:
         raise RefusedRequestError(status, str(error)) from error
 
 
-SAID: dict[str, str] = {
+NOTICES: dict[str, str] = {
     "replayed": "The entry will be delivered again, in its original place.",
     "released": "The entry is released and will be retried.",
     "discarded": "The entry is discarded. What was waiting behind it continues.",
@@ -187,9 +187,9 @@ SAID: dict[str, str] = {
 }
 
 
-def go(path: str, said: str = "") -> Response:
-    """Send the browser to another page of ours, after a form; `said` names the line shown there."""
+def go(path: str, notice: str = "") -> Response:
+    """Send the browser to another page of ours, after a form; `notice` names the line shown there."""
     return Response(
         status_code=303,
-        headers={"location": f"{path}{'&' if '?' in path else '?'}said={quote(said)}" if said else path},
+        headers={"location": f"{path}{'&' if '?' in path else '?'}said={quote(notice)}" if notice else path},
     )

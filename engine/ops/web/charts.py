@@ -19,7 +19,7 @@ Point = tuple[datetime, float | None]
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """One chart: the drawing, what a reader of the page is told, and rows for those who cannot see it."""
+    """One chart: the drawing, what a screen reader reads, and rows for those who cannot see it."""
 
     title: str
     unit: str

@@ -6,7 +6,7 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from engine.errors import UnconfirmedActError
+from engine.errors import UnconfirmedOperationError
 from engine.ops.access.role import Permission
 from engine.ops.access.session import Refusal
 from engine.ops.web.body import read_form
@@ -57,7 +57,7 @@ class Gatekeeper:
                 return _ask_again(call, 429 if refusal.wait_seconds else 403, refusal.text)
         try:
             answer = await self.route.view(call)
-        except UnconfirmedActError:
+        except UnconfirmedOperationError:
             answer = _ask_again(call, 403, "")
         if call.renewed:
             self.desk.cookies.set(answer, SESSION, call.renewed)

@@ -6,8 +6,8 @@ from typing import Final
 from engine.errors import (
     AccessError,
     AdtEngineError,
-    ForbiddenActError,
     ForbiddenMoveError,
+    ForbiddenOperationError,
     MalformedRequestError,
     MessageError,
     UnknownEntryError,
@@ -43,7 +43,7 @@ class RefusedRequestError(AdtEngineError):
 
 # The first that an error is of.
 STATUSES: Final[Mapping[type[AdtEngineError], int]] = {
-    ForbiddenActError: 403,
+    ForbiddenOperationError: 403,
     UnknownEntryError: 404,
     UnknownRunError: 404,
     ForbiddenMoveError: 409,

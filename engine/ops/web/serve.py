@@ -15,7 +15,7 @@ from engine.ops.web.app import App
 from engine.ops.web.call import Desk
 from engine.ops.web.cookies import Cookies
 from engine.ops.web.history import keep
-from engine.ops.web.server import Doorway, serving
+from engine.ops.web.server import PagesListener, serving
 from engine.ops.web.table import ROUTES
 from engine.pipeline.engine import Engine, now
 from engine.pipeline.post import HttpIntake
@@ -25,7 +25,7 @@ _log = telemetry.logger()
 
 @contextlib.asynccontextmanager
 async def pages(
-    engine: Engine, operations: Operations, access: Access, where: Doorway, listening: socket.socket
+    engine: Engine, operations: Operations, access: Access, where: PagesListener, listening: socket.socket
 ) -> AsyncIterator[None]:
     """Serve the operators' pages of an engine on a bound socket until closed."""
     host, port = listening.getsockname()[:2]

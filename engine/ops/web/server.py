@@ -1,4 +1,4 @@
-"""The pages' door: bound before anything is served, on loopback or over TLS, answered inside the engine's loop."""
+"""The pages' listener: bound before anything is served, on loopback or over TLS, answered inside the engine's loop."""
 
 import asyncio
 import contextlib
@@ -24,7 +24,7 @@ GRACE_SECONDS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Doorway:
+class PagesListener:
     """Where the pages are served: host, port (0 takes a free one), and the files of a certificate and its key.
 
     `allow`: the networks that are answered; none for all.
@@ -53,15 +53,17 @@ class Doorway:
         return own | (names_of(self.certificate.read_bytes()) if self.certificate is not None else frozenset())
 
 
-def doorway(admin: str, certificate: Path | None, key: Path | None, allow: Sequence[str] | None = None) -> Doorway:
-    """Return the doorway that options name; UsageError where they open it to others without TLS."""
+def pages_listener(
+    admin: str, certificate: Path | None, key: Path | None, allow: Sequence[str] | None = None
+) -> PagesListener:
+    """Return the listener that options name; UsageError where they open it to others without TLS."""
     host, _, port = admin.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not host or not port.isdigit() or int(port) > 65_535:
         raise UsageError(f"--admin {admin} is not of the form HOST:PORT, such as 127.0.0.1:8081")
     if (certificate is None) != (key is None):
         raise UsageError("--admin-certificate and --admin-key belong together: name both")
-    found = Doorway(host, int(port), certificate, key, tuple(_network(one) for one in allow or ()))
+    found = PagesListener(host, int(port), certificate, key, tuple(_network(one) for one in allow or ()))
     if found.exposed and not found.tls:
         raise UsageError(
             f"--admin {admin} can be reached from other machines: name --admin-certificate and --admin-key "
@@ -78,7 +80,7 @@ def _network(text: str) -> Network:
         raise UsageError(f"--admin-allow {text!r} is not a network: write one such as 10.20.0.0/16") from error
 
 
-def bind(where: Doorway) -> socket.socket:
+def bind(where: PagesListener) -> socket.socket:
     """Return a listening socket; StartError where the address cannot be had."""
     try:
         return server.bind(where.host, where.port, backlog=256)
@@ -88,8 +90,8 @@ def bind(where: Doorway) -> socket.socket:
         ) from error
 
 
-def tls_context(where: Doorway) -> ssl.SSLContext | None:
-    """Return the context of a doorway with a certificate, else None; StartError where it cannot be used."""
+def tls_context(where: PagesListener) -> ssl.SSLContext | None:
+    """Return the context of a listener with a certificate, else None; StartError where it cannot be used."""
     if where.certificate is None or where.key is None:
         return None
     context = server_context(Pair(where.certificate, where.key, ("--admin-certificate", "--admin-key")))
@@ -101,7 +103,9 @@ def tls_context(where: Doorway) -> ssl.SSLContext | None:
 
 
 @contextlib.asynccontextmanager
-async def serving(app: Any, where: Doorway, listening: socket.socket, stopping: asyncio.Event) -> AsyncIterator[None]:
+async def serving(
+    app: Any, where: PagesListener, listening: socket.socket, stopping: asyncio.Event
+) -> AsyncIterator[None]:
     """Serve an app on a bound socket until closed; `stopping` is set first, so that streams end."""
     running = server.http_server(
         app,

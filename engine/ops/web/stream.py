@@ -26,7 +26,7 @@ def streamed(call: Call, now: Render, seldom: Render | None = None, seldom_every
     """Answer with a stream: `now` in events named so, and at every 15th turn `seldom`.
 
     RefusedRequestError 429 where the account has too many streams. Whoever is no longer signed in, or has another role
-    by now, is told, and the stream ends.
+    by now, sees that said, and the stream ends.
     """
     if call.desk.streams[call.owner] >= MOST_OF_ONE:
         raise RefusedRequestError(429, "too many pages of yours are live at once: close some")

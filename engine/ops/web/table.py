@@ -1,4 +1,4 @@
-"""All routes in one table: pages, API, health and the door for messages over HTTP."""
+"""All routes in one table: pages, API, health and messages over HTTP."""
 
 from typing import Final
 

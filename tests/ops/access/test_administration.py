@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from engine.errors import AccessError, ForbiddenActError, UsageError
+from engine.errors import AccessError, ForbiddenOperationError, UsageError
 from engine.ops.access.actor import Actor
 from engine.ops.access.role import Role
 from engine.ops.access.session import Session
@@ -69,7 +69,7 @@ async def test_only_the_first_administrator_is_invited_without_a_name(office: Of
     assert await gate.access.setup(second, "ada", PASSWORD, HERE) is None
     with pytest.raises(AccessError, match="ada"):
         await office.do("users.setup")
-    with pytest.raises(ForbiddenActError, match="terminal"):
+    with pytest.raises(ForbiddenOperationError, match="terminal"):
         await office.do("users.setup", ADA)
 
 
@@ -119,7 +119,7 @@ async def test_the_last_administrator_stays_but_for_the_owner(office: Office) ->
         await gate.account(name, "admin")
     bea = Actor("bea", Role.ADMIN, "page", HERE)
     for act, more in (("users.disable", {}), ("users.remove", {}), ("users.role", {"role": "operator"})):
-        with pytest.raises(ForbiddenActError, match="another administrator"):
+        with pytest.raises(ForbiddenOperationError, match="another administrator"):
             await office.do(act, ADA, name="ada", **more)
     await office.do("users.disable", ADA, name="bea")
     for act, more in (("users.disable", {}), ("users.remove", {}), ("users.role", {"role": "operator"})):

@@ -11,7 +11,13 @@ import orjson
 import pytest
 
 from engine import fault
-from engine.errors import ForbiddenActError, JournalError, UnconfirmedActError, UnrecordedActError, UsageError
+from engine.errors import (
+    ForbiddenOperationError,
+    JournalError,
+    UnconfirmedOperationError,
+    UnrecordedOperationError,
+    UsageError,
+)
 from engine.ops.access.actor import Actor
 from engine.ops.access.role import Permission, Role
 from engine.ops.audit.trail import AUDITED
@@ -66,11 +72,16 @@ async def test_every_act_by_every_role(role: Role, stage: Stage) -> None:
             assert await operations.answer(one.name, actor(role), {}) == "done"
             assert [name for name, _rows in stage.ran] == [one.name]
         else:
-            with pytest.raises(ForbiddenActError, match=role.value):
+            with pytest.raises(ForbiddenOperationError, match=role.value):
                 await operations.answer(one.name, actor(role), {})
             assert stage.ran == []
             row = stage.rows()[-1]
-            assert (row.act, row.role, row.outcome, row.reason) == (one.name, role, "refused", "ForbiddenActError")
+            assert (row.act, row.role, row.outcome, row.reason) == (
+                one.name,
+                role,
+                "refused",
+                "ForbiddenOperationError",
+            )
 
 
 @pytest.mark.parametrize("permission", Permission)
@@ -117,7 +128,7 @@ async def test_an_act_that_cannot_be_recorded_is_not_done(stage: Stage) -> None:
     """A closed journal: the act is refused with what to look at, and never runs."""
     operations = stage.operations(stage.operation())
     await stage.journal.close()
-    with pytest.raises(UnrecordedActError, match="was not done"):
+    with pytest.raises(UnrecordedOperationError, match="was not done"):
         await operations.answer("messages.replay", actor(), {"entry": 7})
     assert stage.ran == []
 
@@ -131,7 +142,7 @@ async def test_on_a_full_disk_nothing_is_done(stage: Stage) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
     try:
         for number in range(3):
-            with pytest.raises(UnrecordedActError):
+            with pytest.raises(UnrecordedOperationError):
                 await operations.answer("messages.replay", actor(), {"entry": 2, "reason": "x" * 400 * number})
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
@@ -244,9 +255,9 @@ async def test_some_acts_need_a_password_typed_just_now(name: str, stage: Stage)
     """Without it they are refused, on the record; with it, and at the terminal, they run."""
     operations = stage.operations(stage.operation(name))
     person = actor(Role.OWNER, confirmed=False)
-    with pytest.raises(UnconfirmedActError):
+    with pytest.raises(UnconfirmedOperationError):
         await operations.answer(name, person, {})
-    assert stage.rows()[-1].reason == "UnconfirmedActError"
+    assert stage.rows()[-1].reason == "UnconfirmedOperationError"
     await operations.answer(name, replace(person, confirmed=True), {})
     await operations.answer(name, actor(Role.OWNER, via="socket"), {})
 
@@ -261,7 +272,7 @@ async def test_grave_switches_need_a_password_typed_just_now(name: str, switch: 
     person = actor(Role.OWNER, confirmed=False)
     await operations.answer(name, person, {"entry": 1})
     await operations.answer("users.list", person, {})
-    with pytest.raises(UnconfirmedActError):
+    with pytest.raises(UnconfirmedOperationError):
         await operations.answer(name, person, {"entry": 1, switch: True})
 
 
@@ -273,10 +284,10 @@ async def test_a_token_limited_to_channels_sees_nothing_else(stage: Stage) -> No
     for name in names[:2]:
         await operations.answer(name, program, {"channel": "riverbend-adt"})
         for given in ({}, {"channel": "other"}, {"channel": None}, {"channel": ["riverbend-adt"]}):
-            with pytest.raises(ForbiddenActError, match="riverbend-adt"):
+            with pytest.raises(ForbiddenOperationError, match="riverbend-adt"):
                 await operations.answer(name, program, given)
     for name in names[2:]:
-        with pytest.raises(ForbiddenActError):
+        with pytest.raises(ForbiddenOperationError):
             await operations.answer(name, program, {"channel": "riverbend-adt", "entry": 1})
 
 

@@ -275,7 +275,7 @@ async def test_what_an_edit_would_do_is_shown_and_what_is_wrong_with_it_is_said(
         assert text.partition("|")[0] in answer.text
     await one.get(f"/messages/{entry}/edit")
     good = message("FL-4-1", "FL-4").decode().replace("\r", "\r\n")
-    told = await one.post(f"/messages/{entry}/edit", {"message": good, "do": "rehearse", "reason": ""})
+    told = await one.post(f"/messages/{entry}/edit", {"message": good, "do": "dry-run", "reason": ""})
     assert "What would happen" in told.text
     assert "1984-02-29" in told.text
     assert await site.rig.numbered("FL-4") == []

@@ -16,7 +16,7 @@ from engine.errors import AdtEngineError, StartError, UsageError
 from engine.ops.operations.table import ALL
 from engine.ops.socket import admin
 from engine.ops.web.route import Free, Gate
-from engine.ops.web.server import Doorway, bind, doorway, tls_context
+from engine.ops.web.server import PagesListener, bind, pages_listener, tls_context
 from engine.ops.web.table import ROUTES
 from tests.flow.program import Program
 from tests.ops.alone import CHANNEL, alone
@@ -43,7 +43,7 @@ def _files(authority: trustme.CA, folder: Path) -> tuple[Path, Path]:
 )
 def test_loopback_needs_nothing(written: str, host: str, port: int) -> None:
     """On this machine's own addresses the pages are served without TLS."""
-    found = doorway(written, None, None)
+    found = pages_listener(written, None, None)
     assert (found.host, found.port, found.tls, found.exposed) == (host, port, False, False)
 
 
@@ -51,15 +51,15 @@ def test_loopback_needs_nothing(written: str, host: str, port: int) -> None:
 def test_nothing_is_opened_to_others_without_tls(written: str) -> None:
     """Beyond loopback a certificate is required, and the refusal says what to name."""
     with pytest.raises(UsageError, match="--admin-certificate and --admin-key"):
-        doorway(written, None, None)
+        pages_listener(written, None, None)
 
 
 def test_a_network_that_is_none_is_told() -> None:
     """What is allowed in is written as networks."""
     for wrong in ("10.0.0.1/8", "ward-7", ""):
         with pytest.raises(UsageError, match="--admin-allow"):
-            doorway("127.0.0.1:0", None, None, [wrong])
-    assert [str(one) for one in doorway("127.0.0.1:0", None, None, ["10.0.0.0/8"]).allow] == ["10.0.0.0/8"]
+            pages_listener("127.0.0.1:0", None, None, [wrong])
+    assert [str(one) for one in pages_listener("127.0.0.1:0", None, None, ["10.0.0.0/8"]).allow] == ["10.0.0.0/8"]
 
 
 async def test_who_is_not_on_the_list_is_not_answered(tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ async def test_who_is_not_on_the_list_is_not_answered(tmp_path: Path) -> None:
 def test_what_is_no_address_is_told(written: str) -> None:
     """Host and port are both named."""
     with pytest.raises(UsageError, match="HOST:PORT"):
-        doorway(written, None, None)
+        pages_listener(written, None, None)
 
 
 def test_a_certificate_that_cannot_be_used_is_told_before_the_start(authority: trustme.CA, tmp_path: Path) -> None:
@@ -89,27 +89,27 @@ def test_a_certificate_that_cannot_be_used_is_told_before_the_start(authority: t
     other = tmp_path / "other.key"
     other.write_bytes(authority.issue_cert("127.0.0.1").private_key_pem.bytes())
     with pytest.raises(UsageError, match="belong together"):
-        doorway("127.0.0.1:0", certificate, None)
+        pages_listener("127.0.0.1:0", certificate, None)
     for wrong in (tmp_path / "missing.key", other):
         with pytest.raises(AdtEngineError, match=wrong.name):
-            doorway("127.0.0.1:0", certificate, wrong)
+            pages_listener("127.0.0.1:0", certificate, wrong)
 
 
 def test_who_may_be_asked_for(authority: trustme.CA, tmp_path: Path) -> None:
     """Names of the certificate and, on loopback, of this machine; TLS 1.2 or newer."""
     certificate, key = _files(authority, tmp_path)
-    where = doorway("127.0.0.1:0", certificate, key)
+    where = pages_listener("127.0.0.1:0", certificate, key)
     assert where.names >= {"localhost", "127.0.0.1", "engine.example"}
     context = tls_context(where)
     assert context is not None
     assert context.minimum_version is ssl.TLSVersion.TLSv1_2
-    assert Doorway("10.0.0.1", 1, certificate, key).names == {"10.0.0.1", "127.0.0.1", "engine.example"}
+    assert PagesListener("10.0.0.1", 1, certificate, key).names == {"10.0.0.1", "127.0.0.1", "engine.example"}
 
 
 def test_a_port_in_use_is_told() -> None:
     """Somebody else's port is named, with the next step."""
-    with bind(Doorway("127.0.0.1", 0)) as taken, pytest.raises(StartError, match="choose another --admin"):
-        bind(Doorway("127.0.0.1", taken.getsockname()[1]))
+    with bind(PagesListener("127.0.0.1", 0)) as taken, pytest.raises(StartError, match="choose another --admin"):
+        bind(PagesListener("127.0.0.1", taken.getsockname()[1]))
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import typer
 from engine.errors import MessageError, UsageError
 from engine.hl7.message import parse
 from engine.ops.cli.messages.replays import act_on, print_dry_run, print_what_a_dry_run_leaves_open
-from engine.ops.operations.entries import EditMessage, ListMatches, RehearseMessage, ResolvePatient, RetryMessage
+from engine.ops.operations.entries import DryRunMessage, EditMessage, ListMatches, ResolvePatient, RetryMessage
 from engine.ops.terminal.asking import asked
 from engine.ops.terminal.options import DATA, Data, Entries, Entry
 from engine.ops.terminal.table import cell, output, table
@@ -41,7 +41,7 @@ def edit(
     Example: adt-engine messages edit 37 --file mended.hl7 --discard-original --reason "typo" --data /var/lib/adt-engine
     """
     edited = _edited(file, set_ or [])
-    told = asked(data, RehearseMessage, entry=entry, **edited)
+    told = asked(data, DryRunMessage, entry=entry, **edited)
     print_dry_run(told)
     print_what_a_dry_run_leaves_open()
     if dry_run or told.refused:

@@ -10,7 +10,7 @@ from engine.ops.terminal.asking import asked_or_read
 from engine.ops.terminal.options import DATA, Before, Data, Json, Since, Until
 from engine.ops.terminal.table import NEGATIVE, cell, output, say_json, table
 from engine.ops.views.entry import RowFacts
-from engine.ops.views.reasons import reason_of, told
+from engine.ops.views.reasons import reason_of, text_of
 from engine.ops.views.searching import FactsPage, RowPage
 
 BAD: Final = frozenset({"held", "rejected"})
@@ -86,7 +86,7 @@ def show(rows: Sequence[RowFacts]) -> None:
         headings.append("Channel")
     output().print(table(headings, (_row(row)[: len(headings)] for row in rows)))
     for code in sorted({row.reason for row in rows if row.state in BAD and row.reason}):
-        output().print(cell(f"{code}: {told(reason_of(code))}"), soft_wrap=True)
+        output().print(cell(f"{code}: {text_of(reason_of(code))}"), soft_wrap=True)
 
 
 def _row(row: RowFacts) -> tuple[object, ...]:

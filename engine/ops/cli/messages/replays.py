@@ -9,7 +9,7 @@ import orjson
 import typer
 
 from engine.errors import AdtEngineError, UsageError
-from engine.ops.operations.entries import Rehearsal, RehearseMessage, ReplayMessage
+from engine.ops.operations.entries import DryRunMessage, DryRunView, ReplayMessage
 from engine.ops.operations.fields import entry_of, run_of
 from engine.ops.operations.operation import Operation
 from engine.ops.operations.replays import (
@@ -29,9 +29,9 @@ from engine.ops.terminal.table import NEGATIVE, cell, errors, output, progress, 
 A = TypeVar("A")
 
 POLL_SECONDS: Final = 0.3
-MOST_REHEARSED: Final = 1_000
+MOST_DRY_RUNS: Final = 1_000
 SHOWN: Final = 10
-# What a rehearsal cannot know, said where one reads it.
+# What a dry run cannot know, said where one reads it.
 NOT_FORESEEN: Final = (
     "Each for itself, against the server as it is now. Whether it takes a write, only the server can say: a number "
     "that is taken, or too many patients of the same demographics (409), is not foreseen."
@@ -102,7 +102,7 @@ def replay(
     if not entries and not given:
         raise UsageError("name entries, or a filter such as --since or --state; --state delivered means all of them")
     if dry_run:
-        _rehearse(data, sorted(set(entries or ())) or _shown(data, given | {"force": force}, rate), destination)
+        _dry_run(data, sorted(set(entries or ())) or _shown(data, given | {"force": force}, rate), destination)
     elif entries:
         act_on(data, ReplayMessage, entries, "replayed", force=force, destination=destination)
     else:
@@ -186,16 +186,16 @@ def _told(plan: ReplayPlan, rate: float, *, force: bool) -> Iterator[str]:
         yield f"{plan.overtaken} were overtaken by newer data of their patients and {end}"
 
 
-def _rehearse(data: Path, entries: Sequence[int], destination: str) -> None:
-    for entry in entries[:MOST_REHEARSED]:
-        print_dry_run(asked(data, RehearseMessage, entry=entry, destination=destination))
-    if len(entries) > MOST_REHEARSED:
+def _dry_run(data: Path, entries: Sequence[int], destination: str) -> None:
+    for entry in entries[:MOST_DRY_RUNS]:
+        print_dry_run(asked(data, DryRunMessage, entry=entry, destination=destination))
+    if len(entries) > MOST_DRY_RUNS:
         output().print("and more: name entries to see theirs")
     if entries:
         print_what_a_dry_run_leaves_open()
 
 
-def print_dry_run(told: Rehearsal) -> None:
+def print_dry_run(told: DryRunView) -> None:
     """Print what a replay would do: each planned call, and what would differ."""
     console = output()
 
@@ -219,7 +219,7 @@ def print_dry_run(told: Rehearsal) -> None:
 
 
 def print_what_a_dry_run_leaves_open() -> None:
-    """Say on standard error what a rehearsal leaves open."""
+    """Say on standard error what a dry run leaves open."""
     errors().print(NOT_FORESEEN, soft_wrap=True)
 
 

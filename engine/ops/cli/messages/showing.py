@@ -17,7 +17,7 @@ from engine.ops.terminal.options import Entry as EntryArgument
 from engine.ops.terminal.table import NEGATIVE, cell, output, say_json, table
 from engine.ops.views.answer import Json as AnyJson
 from engine.ops.views.entry import Attempt, Delivery, Entry, Lineage
-from engine.ops.views.reasons import reason_of, told
+from engine.ops.views.reasons import reason_of, text_of
 from engine.ops.views.segments import SegmentView
 
 DISCARDED: Final = "discarded"
@@ -58,7 +58,7 @@ def _entry(found: Entry, *, fields: bool) -> None:
 
     say(f"Entry {found.entry}: {found.state} {found.reason}".rstrip(), "bold")
     if found.reason and found.state != DISCARDED:
-        say(told(reason_of(found.reason)))
+        say(text_of(reason_of(found.reason)))
     say(f"{found.event} {found.control_id} from {found.source} by {found.peer} on {found.channel}")
     say(f"received {found.received_at}, {found.receipts} time(s); {' '.join(found.flags)}".rstrip("; "))
     if found.timing.seconds is not None:

@@ -37,7 +37,7 @@ from engine.ops.terminal.options import (
     Mappings,
 )
 from engine.ops.web.serve import pages
-from engine.ops.web.server import Doorway, bind, doorway
+from engine.ops.web.server import PagesListener, bind, pages_listener
 from engine.pipeline.care.care import cared
 from engine.pipeline.care.checking import checked
 from engine.pipeline.configuration import Files
@@ -77,7 +77,7 @@ def run(
             fault.arm(specification)
         except ValueError as error:
             raise UsageError(str(error)) from error
-    where = doorway(admin, admin_certificate, admin_key, admin_allow)
+    where = pages_listener(admin, admin_certificate, admin_key, admin_allow)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         try:
             code = runner.run(serve(Files(channels, mappings, data), where))
@@ -88,7 +88,7 @@ def run(
         raise typer.Exit(code)
 
 
-async def serve(files: Files, where: Doorway) -> int:
+async def serve(files: Files, where: PagesListener) -> int:
     """Run an engine until a signal or a failure of its journal; return the exit code."""
     install()
     loop = asyncio.get_running_loop()
@@ -100,7 +100,7 @@ async def serve(files: Files, where: Doorway) -> int:
         return await _serve(files, where, listening, stop)
 
 
-async def _serve(files: Files, where: Doorway, listening: socket.socket, stop: asyncio.Event) -> int:
+async def _serve(files: Files, where: PagesListener, listening: socket.socket, stop: asyncio.Event) -> int:
     loop = asyncio.get_running_loop()
     engine = await Engine.start(files)
     gc.freeze()

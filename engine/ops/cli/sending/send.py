@@ -57,7 +57,7 @@ def send(
                 rate=rate,
                 timeout_seconds=timeout,
                 tls=context,
-                heard=lambda _: bar.advance(task),
+                on_answer=lambda _: bar.advance(task),
             )
         )
     seconds = time.perf_counter() - started

@@ -15,14 +15,14 @@ from engine.receive.reply import Peer
 
 
 async def _livez(call: Call) -> Response:
-    status, told = livez(call.desk.engine)
-    return as_json({"alive": told["alive"]}, status)
+    status, found = livez(call.desk.engine)
+    return as_json({"alive": found["alive"]}, status)
 
 
 async def _readyz(call: Call) -> Response:
     """Say whether messages can be taken; names of channels and destinations are for those who are known."""
-    status, told = await readyz(call.desk.engine)
-    return as_json({name: told[name] for name in ("ready", "stopping", "journal")}, status)
+    status, found = await readyz(call.desk.engine)
+    return as_json({name: found[name] for name in ("ready", "stopping", "journal")}, status)
 
 
 async def _metrics(_call: Call) -> Response:
@@ -31,16 +31,16 @@ async def _metrics(_call: Call) -> Response:
 
 
 async def _post(call: Call) -> Response:
-    """Take one message on a channel's HTTP door, as far as the token reaches; the answer is its acknowledgement."""
+    """Take one message on a channel's HTTP listener, as far as the token reaches; the answer is its acknowledgement."""
     path = str(call.request.path_params["path"])
-    doors = call.desk.posts
-    limit = doors.limit(path)
+    posts = call.desk.posts
+    limit = posts.limit(path)
     if not limit:
         raise RefusedRequestError(404, "no channel listens here")
     _check_channel(call, path)
     body = await read_body(call.request, limit)
     peer = Peer(call.address, call.request.client.port if call.request.client else 0)
-    status, kind, answer = await doors.answer(path, body, peer, call.request.headers.get("content-type", ""))
+    status, kind, answer = await posts.answer(path, body, peer, call.request.headers.get("content-type", ""))
     return Response(answer, status, {"content-type": kind})
 
 

@@ -1,1 +1,1 @@
-"""The pages, one module for each place in the menu; everything they show or do is an act."""
+"""The pages, one module for each place in the menu; everything they show or do is an operation."""

@@ -90,8 +90,8 @@ async def _log_out(call: Call) -> Response:
     return answer
 
 
-def _enter(call: Call, session: Session, place: str, said: str = "") -> Response:
-    answer = go("/second-factor") if session.enrolling else go(place, said)
+def _enter(call: Call, session: Session, place: str, notice: str = "") -> Response:
+    answer = go("/second-factor") if session.enrolling else go(place, notice)
     call.desk.cookies.set(answer, SESSION, session.cookie)
     call.desk.cookies.drop(answer, VISITOR)
     return answer

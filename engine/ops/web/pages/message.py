@@ -32,12 +32,12 @@ async def _show(call: Call) -> Response:
 
 
 async def _page(call: Call, entry: EntryFacts, segments: Sequence[SegmentView]) -> Response:
-    behind, shown = None, first_of(segments)
+    behind, first = None, first_of(segments)
     if entry.state is State.HELD and entry.deliveries:
         behind = await call.perform(ShowLane, entry=entry.entry)
     return call.page(
-        "message.html", entry=entry, why=_why(entry), behind=behind, can=_can(call, entry), segments=shown,
-        more_segments=len(segments) - len(shown),
+        "message.html", entry=entry, why=_why(entry), behind=behind, can=_can(call, entry), segments=first,
+        more_segments=len(segments) - len(first),
     )  # fmt: skip
 
 

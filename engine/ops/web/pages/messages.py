@@ -57,8 +57,8 @@ async def _search(call: Call) -> Response:
         channels = sorted(call.desk.engine.feeds)
         alarm = str(error).removeprefix("--")
         return call.page(
-            "messages.html", 422, **values, told=_told(criteria), channels=channels, states=list(State), alarm=alarm,
-            live="", search="", before=None,
+            "messages.html", 422, **values, filters=_labelled(criteria), channels=channels, states=list(State),
+            alarm=alarm, live="", search="", before=None,
         )  # fmt: skip
     return go(f"/messages?search={call.desk.searches.keep(call.owner, criteria)}" if criteria else "/messages")
 
@@ -104,8 +104,8 @@ async def _found(call: Call, criteria: Mapping[str, str], before: int | None) ->
     found = await _perform(call, criteria, before, PAGE)
     more = _address(call, found.before) if found.before else ""
     return {
-        "found": found, "more": more, "criteria": criteria, "told": _told(criteria), "search": call.asked("search"),
-        "before": before,
+        "found": found, "more": more, "criteria": criteria, "filters": _labelled(criteria),
+        "search": call.asked("search"), "before": before,
     }  # fmt: skip
 
 
@@ -115,7 +115,7 @@ async def _perform(call: Call, criteria: Mapping[str, str], before: int | None, 
     return await call.perform(ListMessages, **criteria, before=before, limit=limit)
 
 
-def _told(criteria: Mapping[str, str]) -> list[tuple[str, str]]:
+def _labelled(criteria: Mapping[str, str]) -> list[tuple[str, str]]:
     return [(LABELS[name], criteria[name]) for name in LABELS if name in criteria]
 
 

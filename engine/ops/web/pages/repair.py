@@ -4,19 +4,19 @@ from typing import Any, Final
 
 from starlette.responses import Response
 
-from engine.errors import AdtEngineError, UnconfirmedActError
+from engine.errors import AdtEngineError, UnconfirmedOperationError
 from engine.ops.access.role import Permission
-from engine.ops.operations.entries import EditMessage, ListMatches, RehearseMessage, ResolvePatient
+from engine.ops.operations.entries import DryRunMessage, EditMessage, ListMatches, ResolvePatient
 from engine.ops.operations.messages import ShowMessage
 from engine.ops.web.call import Call, go
 from engine.ops.web.refusal import RefusedRequestError, status_of
 from engine.ops.web.route import Route
 
 
-async def _rehearse(call: Call) -> Response:
+async def _dry_run(call: Call) -> Response:
     seq = call.entry()
-    told = await call.perform(RehearseMessage, entry=seq)
-    return call.page("rehearsal.html", entry=seq, rehearsal=told)
+    found = await call.perform(DryRunMessage, entry=seq)
+    return call.page("dry_run.html", entry=seq, dry_run=found)
 
 
 async def _show_edit(call: Call) -> Response:
@@ -26,17 +26,17 @@ async def _show_edit(call: Call) -> Response:
 
 
 async def _edit(call: Call) -> Response:
-    """Rehearse an edited message or store it as a new entry, by the button that was pressed."""
+    """Try an edited message in a dry run, or store it as a new entry, by the button that was pressed."""
     text, reason = call.form.get("message", ""), call.form.get("reason", "")
     given: dict[str, object] = {"entry": call.entry(), "message": _as_sent(text)}
     try:
         if call.form.get("do") not in {"replay", "force"}:
-            return _form(call, text, rehearsal=await call.perform(RehearseMessage, **given))
+            return _form(call, text, dry_run=await call.perform(DryRunMessage, **given))
         given |= {"reason": reason, "discard_original": call.form.get("discard_original") == "yes"}
         if call.form.get("do") == "force":
             given["force"] = True
         made = await call.perform(EditMessage, **given)
-    except (RefusedRequestError, UnconfirmedActError):
+    except (RefusedRequestError, UnconfirmedOperationError):
         raise
     except AdtEngineError as error:
         return _form(call, text, status=status_of(error), alarm=str(error))
@@ -54,8 +54,8 @@ async def _choose(call: Call) -> Response:
     return go(f"/messages/{call.entry()}", "resolved")
 
 
-def _form(call: Call, text: str, *, status: int = 200, rehearsal: Any = None, alarm: str = "") -> Response:
-    values = {"entry": call.entry(), "text": text, "rehearsal": rehearsal, "alarm": alarm}
+def _form(call: Call, text: str, *, status: int = 200, dry_run: Any = None, alarm: str = "") -> Response:
+    values = {"entry": call.entry(), "text": text, "dry_run": dry_run, "alarm": alarm}
     values |= {"reason": call.form.get("reason", ""), "discards": call.form.get("discard_original") == "yes"}
     return call.page("edit.html", status, **values)
 
@@ -67,7 +67,7 @@ def _as_sent(text: str) -> str:
 
 
 ROUTES: Final = (
-    Route("POST", "/messages/{entry}/rehearse", Permission.OPERATE, _rehearse),
+    Route("POST", "/messages/{entry}/rehearse", Permission.OPERATE, _dry_run),
     Route("GET", "/messages/{entry}/edit", Permission.OPERATE, _show_edit),
     Route("POST", "/messages/{entry}/edit", Permission.OPERATE, _edit),
     Route("GET", "/messages/{entry}/choose", Permission.OPERATE, _show_choice),

@@ -39,7 +39,7 @@ async def _plan(call: Call) -> Response:
         return await _form(call, given, 422, str(error).removeprefix("--"))
     kept = call.desk.searches.keep(call.owner, given)
     return call.page(
-        "run_plan.html", plan=plan, kept=kept, told={k: v for k, v in given.items() if k in FILTERS}, given=given
+        "run_plan.html", plan=plan, kept=kept, filters={k: v for k, v in given.items() if k in FILTERS}, given=given
     )
 
 

@@ -117,7 +117,7 @@ async def test_answers_come_in_the_order_of_the_messages() -> None:
     heard: list[int] = []
     with engine() as peer:
         answers = await send_messages(
-            "127.0.0.1", peer.port, messages, heard=lambda answer: heard.append(answer.position)
+            "127.0.0.1", peer.port, messages, on_answer=lambda answer: heard.append(answer.position)
         )
     assert peer.blocks == messages
     assert [answer.control_id for answer in answers] == [f"C{number}" for number in range(20)]
