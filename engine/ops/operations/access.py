@@ -84,13 +84,13 @@ class TokenView(Answer):
 class OfAccount(Request):
     """An account or token by its name."""
 
-    account: Name = Field(alias="name")
+    account: Name = Field(alias="name", description="Its name.")
 
 
 class WithRole(OfAccount):
     """An account or token, and the role that it is to have."""
 
-    role: Name
+    role: Name = Field(description="Its role.")
 
 
 class SetUp(Operation[Invitation]):
@@ -208,8 +208,8 @@ class SetSecondFactor(OfAccount, Operation[Named]):
     permission = Permission.USERS
     confirm = Confirm.STEP_UP
 
-    wanted: Switch = False
-    reset: Switch = False
+    wanted: Switch = Field(default=False, description="Whether a second factor is required.")
+    reset: Switch = Field(default=False, description="Reset it, if the phone is lost.")
 
     async def run(self, engine: Engine, _actor: Actor) -> Named:
         """Return the account."""
@@ -224,8 +224,8 @@ class AddToken(WithRole, Operation[NewToken]):
     permission = Permission.USERS
     confirm = Confirm.STEP_UP
 
-    channels: ChannelNames = ()
-    days: Days = USUAL_DAYS
+    channels: ChannelNames = Field((), description="Only for these channels.")
+    days: Days = Field(USUAL_DAYS, description="How long it is valid.")
 
     async def run(self, engine: Engine, actor: Actor) -> NewToken:
         """Return the token; UsageError for a channel that is none."""

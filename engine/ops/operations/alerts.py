@@ -2,6 +2,8 @@
 
 from typing import Final
 
+from pydantic import Field
+
 from engine.errors import UsageError
 from engine.journal.state.alerting import Alert
 from engine.ops.access.actor import Actor
@@ -39,7 +41,7 @@ class ListAlerts(Operation[list[AlertView]]):
     name = "alerts.list"
     permission = Permission.METADATA
 
-    all: Switch = False
+    all: Switch = Field(default=False, description="Include cleared alerts, newest first.")
     limit: Limit = 100
 
     async def run(self, engine: Engine, _actor: Actor) -> list[AlertView]:

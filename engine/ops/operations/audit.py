@@ -5,13 +5,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
+from pydantic import Field
+
 from engine.errors import AdtEngineError
 from engine.journal.access import audit
 from engine.journal.access.audited import AuditFilter
 from engine.ops.access.actor import Actor
 from engine.ops.access.role import Permission
 from engine.ops.audit.anchors import Anchors
-from engine.ops.operations.fields import AboutEntry, Moment, Patient, Word
+from engine.ops.operations.fields import AboutEntry, Patient, Since, Until, Word
 from engine.ops.operations.filters import PageOf
 from engine.ops.operations.operation import Confirm, Operation, Reading, Request
 from engine.ops.views.answer import Answer, Count, Time
@@ -25,12 +27,12 @@ class TrailFilter(Request):
     `act`: an operation, or all of a group by its name and a dot (`users.`). `patient`: `value` or `system|value`.
     """
 
-    actor: Word = ""
-    act: Word = ""
-    outcome: Word = ""
+    actor: Word = Field("", description="Only of this account, token (token:NAME) or user.")
+    act: Word = Field("", description="Only of this act, or of a group of acts: users. (with the dot).")
+    outcome: Word = Field("", description="Only asked, refused or failed.")
     patient: Patient = ""
-    since: Moment = None
-    until: Moment = None
+    since: Since = None
+    until: Until = None
     entry: AboutEntry = 0
 
     def chosen(self, folder: Path) -> AuditFilter:
@@ -107,7 +109,7 @@ class ExportTrail(TrailFilter, Operation[Leave]):
     permission = Permission.AUDIT
     confirm = Confirm.STEP_UP
 
-    format: Word = ""
+    format: Word = Field("", description="ndjson, or csv.")
 
     async def run(self, engine: Engine, _actor: Actor) -> Leave:
         """Return up to where; UsageError for a patient that cannot be found."""

@@ -3,6 +3,8 @@
 import asyncio
 from typing import Final, Literal
 
+from pydantic import Field
+
 from engine import telemetry
 from engine.errors import ConfigurationError, UsageError
 from engine.journal.read.backlog import left_of_channel
@@ -77,7 +79,7 @@ class Reloaded(Answer):
 class OfChannel(Request):
     """A channel by its name."""
 
-    channel: Word = ""
+    channel: Word = Field("", description="The channel's name.")
 
     def found(self, engine: Engine) -> str:
         """Return the channel's name; UsageError where there is no such channel."""

@@ -3,6 +3,8 @@
 import asyncio
 from typing import Final
 
+from pydantic import Field
+
 from engine.errors import UsageError
 from engine.journal.read.backlog import Backlog, backlogs
 from engine.journal.state.pausing import Pause
@@ -45,7 +47,7 @@ class DestinationView(Answer, facts=True):
 class OfDestination(Request):
     """A destination by its name."""
 
-    destination: Word = ""
+    destination: Word = Field("", description="The destination's name.")
 
     def found(self, engine: Engine) -> str:
         """Return the destination's name; UsageError where there is no such destination."""

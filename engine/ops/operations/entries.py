@@ -37,8 +37,8 @@ class OfEntry(Request):
 class Edited(OfEntry):
     """An edit of an entry: the whole message, or parts to set: `{"PID-5.1": "Quintero"}`."""
 
-    message: Verbatim = ""
-    set: Changes = Field(default_factory=dict)
+    message: Verbatim = Field("", description="The whole edited message.")
+    set: Changes = Field(default_factory=dict, description="Parts to change, by their paths.")
 
     async def bytes(self, engine: Engine) -> bytes:
         """Return the bytes of the edited message; UsageError where it says nothing or nonsense."""
@@ -224,7 +224,7 @@ class EditMessage(Edited, Operation[EditedEntry]):
     name = "messages.edit"
     permission = Permission.OPERATE
 
-    discard_original: Force = False
+    discard_original: Force = Field(default=False, description="Discard the original entry if it is unfinished.")
     reason: Reason = ""
     force: Force = False
 
@@ -275,8 +275,8 @@ class ResolvePatient(OfEntry, Operation[Destinations]):
     permission = Permission.OPERATE
     confirm = Confirm.STEP_UP
 
-    destination: Word = ""
-    patient: Patient = ""
+    destination: Word = Field("", description="The destination, if it is held at several.")
+    patient: Patient = Field("", description="The id of the Patient at the server.")
 
     async def run(self, engine: Engine, actor: Actor) -> Destinations:
         """Return at how many destinations; UsageError where no patient is named."""

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Annotated, Final
 
 from pydantic import BeforeValidator, Field, ValidationInfo, WithJsonSchema
+from pydantic.fields import FieldInfo
 
 from engine.errors import MalformedRequestError, UsageError
 from engine.journal.entry import State
@@ -172,6 +173,13 @@ def number(least: int = 0, most: int = LARGEST) -> BeforeValidator:
     return BeforeValidator(partial(_number, least=least, most=most))
 
 
+def bounds_of(field: FieldInfo) -> tuple[int, int] | None:
+    """Return the bounds of a field that `number` reads; None of any other."""
+    readers = (one.func for one in field.metadata if isinstance(one, BeforeValidator) and isinstance(one.func, partial))
+    found = next((one.keywords for one in readers if one.func is _number), None)
+    return (found["least"], found["most"]) if found else None
+
+
 # What the terminal and addresses write as text; UsageError where it names none.
 entry_of: Final = partial(_named_by, what=_ENTRY)
 run_of: Final = partial(_named_by, what=_RUN)
@@ -182,31 +190,45 @@ _RATES: Final = f"rate must be entries a second, from {LEAST_RATE} to {MOST_RATE
 _COUNT: Final = Field(json_schema_extra={"minimum": 0})
 _WRITTEN: Final = WithJsonSchema({"type": "string"})
 
-# Text of which the trail keeps nothing; a word of ours, which it keeps; and such a word that must be there.
+# Text of which the trail keeps nothing; a word of ours, which it keeps; and such a word that must be there. What a
+# description says is the help of the option at the terminal and stands in the description of the API.
 Text = Annotated[str, BeforeValidator(_word)]
 Verbatim = Annotated[str, BeforeValidator(_text)]
 Word = Annotated[str, BeforeValidator(_word), Audited.VALUE]
 Name = Annotated[str, BeforeValidator(_needed), Audited.VALUE]
-Reason = Annotated[str, BeforeValidator(_text), Audited.REASON]
+Reason = Annotated[
+    str, BeforeValidator(_text), Audited.REASON, Field(description="The reason; recorded in the audit trail.")
+]
 ReasonCode = Annotated[str, BeforeValidator(_word), Audited.REASON]
-Patient = Annotated[str, BeforeValidator(_word), Audited.PATIENT]
+Patient = Annotated[
+    str, BeforeValidator(_word), Audited.PATIENT, Field(description="Only of this patient: value, or system|value.")
+]
 Count = Annotated[int, number(), _COUNT, Audited.VALUE]
 Limit = Annotated[int, number(1, MOST_LISTED), _COUNT, Audited.VALUE]
 UpTo200 = Annotated[int, number(1, 200), _COUNT, Audited.VALUE]
-AboutEntry = Annotated[int, number(), _COUNT, Audited.ENTRY]
-EntryNumber = Annotated[int, BeforeValidator(partial(_named, what=_ENTRY)), _COUNT, Audited.ENTRY]
+AboutEntry = Annotated[int, number(), _COUNT, Audited.ENTRY, Field(description="Only about this entry.")]
+EntryNumber = Annotated[
+    int,
+    BeforeValidator(partial(_named, what=_ENTRY)),
+    _COUNT,
+    Audited.ENTRY,
+    Field(description="The number of an entry, as `messages list` shows it."),
+]
 EntryNumbers = Annotated[
     tuple[int, ...],
     BeforeValidator(_entries),
     WithJsonSchema({"type": "array", "items": {"type": "integer", "minimum": 0}}),
     Audited.ENTRIES,
+    Field(description="Numbers of entries, as `messages list` shows them."),
 ]
 RunNumber = Annotated[int, BeforeValidator(partial(_named, what=_RUN)), _COUNT, Audited.VALUE]
 AlertNumber = Annotated[int, BeforeValidator(partial(_named, what=_ALERT)), _COUNT, Audited.VALUE]
 Moment = Annotated[datetime | None, BeforeValidator(_moment), _WRITTEN, Audited.VALUE]
+Since = Annotated[Moment, Field(description="Then or later: 2025-07-01T09:30, or 12h for 12 hours ago.")]
+Until = Annotated[Moment, Field(description="Before then; written like since.")]
 StateName = Annotated[State | None, BeforeValidator(_state), _WRITTEN, Audited.VALUE]
 Switch = Annotated[bool, BeforeValidator(_switch), Audited.VALUE]
-Force = Annotated[Switch, Grave()]
-Rate = Annotated[float, BeforeValidator(_rate), Audited.VALUE]
+Force = Annotated[Switch, Grave(), Field(description="Even if something newer has been applied since.")]
+Rate = Annotated[float, BeforeValidator(_rate), Audited.VALUE, Field(description="Entries per second.")]
 Changes = Annotated[Mapping[str, str], BeforeValidator(_changes)]
 ChannelNames = Annotated[tuple[str, ...], BeforeValidator(_channels), Audited.VALUE]

@@ -5,14 +5,25 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Annotated, Final, Self
 
-from pydantic import BeforeValidator, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from engine.errors import MalformedRequestError, UsageError
 from engine.journal.entry import State
 from engine.journal.read.selecting import Selection
 from engine.journal.read.views import Filters
 from engine.journal.read.wording import Phrases
-from engine.ops.operations.fields import Count, EntryNumbers, Moment, Patient, ReasonCode, StateName, Text, Word, now
+from engine.ops.operations.fields import (
+    Count,
+    EntryNumbers,
+    Patient,
+    ReasonCode,
+    Since,
+    StateName,
+    Text,
+    Until,
+    Word,
+    now,
+)
 from engine.ops.operations.operation import Request
 
 FILTERS: Final = frozenset(one.name for one in dataclasses.fields(Filters))
@@ -24,20 +35,22 @@ class EntryFilter(Request):
     `since`, `until`: received then or later, before then.
     """
 
-    state: StateName = None
-    channel: Word = ""
-    event: Word = ""
-    reason: ReasonCode = ""
-    since: Moment = None
-    until: Moment = None
+    state: StateName = Field(
+        None, description="Only in this state: received, waiting, delivered, filtered, held, rejected …"
+    )
+    channel: Word = Field("", description="Only of this channel.")
+    event: Word = Field("", description="Only of this trigger event, such as A40.")
+    reason: ReasonCode = Field("", description="Only held, rejected, filtered … for this reason.")
+    since: Since = None
+    until: Until = None
 
 
 class ListFilter(EntryFilter):
     """Filters that hold nothing of a patient. `outcome`: a note, a flag, or a code of an OperationOutcome."""
 
-    source: Word = ""
-    control_id: Word = ""
-    outcome: Word = ""
+    source: Word = Field("", description="Only from this sender: MSH-3|MSH-4.")
+    control_id: Word = Field("", description="Only with this MSH-10.")
+    outcome: Word = Field("", description="Only with this note, flag or outcome code, such as possible-duplicate.")
 
     def filters(self) -> Filters:
         """Return the filters as the journal takes them; UsageError for a text without a word to look for."""
@@ -48,8 +61,8 @@ class SearchFilter(ListFilter):
     """All filters. `text`: words that the message holds, each whole or as `begin*`."""
 
     patient: Patient = ""
-    visit: Text = ""
-    text: Text = ""
+    visit: Text = Field("", description="Only of this visit number.")
+    text: Text = Field("", description="Only holding all these words; `word*` matches a prefix.")
 
     @model_validator(mode="after")
     def _has_words(self) -> Self:
@@ -61,8 +74,8 @@ class SearchFilter(ListFilter):
 class PageOf(Request):
     """Which page of a list: numbers below `before`, at most `limit`; zero for neither."""
 
-    before: Count = 0
-    limit: Count = 0
+    before: Count = Field(0, description="Only with a smaller number: the next page.")
+    limit: Count = Field(0, description="How many to show, newest first.")
 
 
 class Search(SearchFilter, PageOf):
@@ -85,8 +98,9 @@ class ReplayFilter(EntryFilter):
     """
 
     entries: EntryNumbers = ()
+    state: StateName = Field(None, description="Only in this state; default: delivered.")
     patient: Patient = ""
-    destination: Word = ""
+    destination: Word = Field("", description="Only at this destination; fills a new one.")
 
     def selection(self, state: State | None = None) -> Selection:
         """Return which entries are meant, of a state where the request names none."""
@@ -106,8 +120,8 @@ class ReplayFilter(EntryFilter):
 class Period(Request):
     """A time: so long until now where neither end is named."""
 
-    since: Moment = None
-    until: Moment = None
+    since: Since = None
+    until: Until = None
 
     def period(self, length: timedelta) -> tuple[datetime, datetime]:
         """Return beginning and end; UsageError where there is nothing in between."""

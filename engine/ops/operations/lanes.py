@@ -5,6 +5,8 @@ from datetime import datetime
 from functools import partial
 from typing import Final
 
+from pydantic import Field
+
 from engine.journal.entry import State
 from engine.journal.read.holding import Held, Waiting, held, held_at
 from engine.journal.read.selecting import Selection
@@ -21,9 +23,9 @@ from engine.pipeline.engine import Engine, now
 class HeldFilter(Request):
     """What is held: for a reason, of a channel, at a destination."""
 
-    reason: ReasonCode = ""
-    channel: Word = ""
-    destination: Word = ""
+    reason: ReasonCode = Field("", description="Held for this reason, such as http-422.")
+    channel: Word = Field("", description="Only of this channel.")
+    destination: Word = Field("", description="Only at this destination.")
 
 
 class Behind(Answer, facts=True):
@@ -93,7 +95,7 @@ class ShowLane(Operation[LaneView]):
     permission = Permission.METADATA
 
     entry: EntryNumber
-    destination: Word = ""
+    destination: Word = Field("", description="The destination, if it is held at several.")
     limit: Limit = 200
 
     async def run(self, engine: Engine, _actor: Actor) -> LaneView:

@@ -111,8 +111,8 @@ class ExplainMessage(Operation[Explained]):
     permission = Permission.PHI
 
     entry: EntryNumber
-    element: Word = ""
-    field: Word = ""
+    element: Word = Field("", description="Only this element, such as Patient.birthDate.")
+    field: Word = Field("", description="Only what this field went into, such as PID-7.")
 
     async def run(self, engine: Engine, _actor: Actor) -> Explained:
         """Return the explanation; UsageError where the entry's channel is gone."""

@@ -2,6 +2,8 @@
 
 from typing import Final
 
+from pydantic import Field
+
 from engine.ops.access.actor import Actor
 from engine.ops.access.role import Permission
 from engine.ops.operations.fields import Word
@@ -16,8 +18,8 @@ class ListReasons(Operation[list[Reason]]):
     name = "reasons"
     permission = Permission.METADATA
 
-    code: Word = ""
-    kind: Word = ""
+    code: Word = Field("", description="One code; all of them without it.")
+    kind: Word = Field("", description="Only codes of this kind, such as held or alert.")
 
     async def run(self, _engine: Engine, _actor: Actor) -> list[Reason]:
         """Return the lines; UsageError where no reason is of the kind."""
