@@ -31,6 +31,7 @@ _REST: Final = r"[\w.~%!$&'()*+,;=:@/-]*(?:\?[\w.~%!$&'()*+,;=:@/?-]*)?"
 _WEB: Final = re.compile(rf"https?://(?:[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(?::\d{{1,5}})?(?:[/?]{_REST})?", re.ASCII)
 # RFC 8252 section 7.1: a private-use scheme is a domain name reversed.
 _PRIVATE: Final = re.compile(rf"[a-z][a-z0-9+-]*(?:\.[a-z0-9+-]+)+:/{_REST}", re.ASCII)
+_ORIGIN: Final = re.compile(r"https?://(?:[a-z0-9.-]+|\[[0-9a-f:.]+\])(?::\d{1,5})?", re.ASCII)
 _LOOPBACK: Final = re.compile(r"http://(?:localhost|127\.0\.0\.1|\[::1\])(?:[:/?].*)?")
 _ARGON2ID: Final = re.compile(r"\$argon2id\$v=19\$m=\d+,t=\d+,p=\d+\$[A-Za-z0-9+/]{11,}\$[A-Za-z0-9+/]{11,}")
 # As in shadow(5): nobody signs in with a password; assertions may still speak for the user.
@@ -54,6 +55,12 @@ class Role(StrEnum):
 def _redirect(address: str) -> str:
     if not (_WEB.fullmatch(address) or _PRIVATE.fullmatch(address)):
         raise ValueError("an absolute https address without fragment, or a private scheme such as org.example.app:/")
+    return address
+
+
+def _origin(address: str) -> str:
+    if not _ORIGIN.fullmatch(address) or re.search(r"^https:.*:443$|^http:.*:80$", address):
+        raise ValueError("scheme, host and perhaps a port, in small letters as browsers send it: https://app.example")
     return address
 
 
@@ -141,6 +148,11 @@ class Client(Frozen):
         description="where people return to after signing in, compared character by character",
         examples=[["https://app.example/back"]],
     )
+    origins: tuple[Annotated[str, AfterValidator(_origin)], ...] = Field(
+        (),
+        description="web origins whose scripts may call the service as this client (CORS)",
+        examples=[["https://app.example"]],
+    )
     grants: tuple[Grant, ...] = Field(
         ("client_credentials",),
         description="client_credentials, refresh_token, authorization_code, jwt-bearer (its urn)",
@@ -165,10 +177,15 @@ class Client(Frozen):
         return ""
 
     @property
-    def unprotected(self) -> tuple[int, ...]:
-        """The places of the redirect addresses that send codes in the clear over a network."""
-        clear = [one.startswith("http:") and not _LOOPBACK.fullmatch(one) for one in self.redirect_uris]
-        return tuple(place for place, one in enumerate(clear) if one)
+    def unprotected(self) -> tuple[tuple[str, int], ...]:
+        """The places of redirect addresses and origins over which codes or records go in the clear on a network."""
+        named = (("redirect_uris", self.redirect_uris), ("origins", self.origins))
+        return tuple(
+            (key, place)
+            for key, addresses in named
+            for place, one in enumerate(addresses)
+            if one.startswith("http:") and not _LOOPBACK.fullmatch(one)
+        )
 
     def conflicts(self) -> Iterator[Placed]:
         """Yield what its grants need and is not there."""

@@ -196,9 +196,9 @@ class ServiceConfiguration(Frozen):
         if self.auth.auto_login_user:
             yield ("auth", "auto_login_user"), f"found {self.auth.auto_login_user!r}", ONLY_SANDBOX
         for name, client in self.clients.items():
-            for place in client.unprotected:
-                advice = "in production a redirect address is https, or http to this computer"
-                yield ("clients", name, "redirect_uris", place), f"found {client.redirect_uris[place]!r}", advice
+            for key, place in client.unprotected:
+                advice = "in production it is https, or http to this computer"
+                yield ("clients", name, key, place), f"found {getattr(client, key)[place]!r}", advice
 
     @property
     def token_url(self) -> str:

@@ -100,7 +100,7 @@ def test_codes_do_not_travel_in_the_clear(address: str) -> None:
     """Plain http to another host is for a sandbox only."""
     client = f"{SECRET}, {CODE}, redirect_uris: ['{address}']"
     read("sandbox", client=client)
-    with pytest.raises(ConfigurationError, match="in production a redirect address is https"):
+    with pytest.raises(ConfigurationError, match="in production it is https"):
         read("production", client=client)
 
 

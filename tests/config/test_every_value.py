@@ -201,6 +201,12 @@ SERVICE_ROWS: Final = (
     ("clients.NAME.name", "a\nb", "found 'a\\nb'", "one line"),
     ("clients.NAME.uri", "engine", "found 'engine'", "an absolute URI"),
     ("clients.NAME.redirect_uris", ["/back"], "found '/back'", "an absolute https address"),
+    (
+        "clients.NAME.origins",
+        ["https://app.example/"],
+        "found 'https://app.example/'",
+        "scheme, host and perhaps a port",
+    ),
     ("clients.NAME.grants", ["client_credential"], "found 'client_credential'", "did you mean client_credentials?"),
     ("clients.NAME.scopes", ["system/*.* "], "found 'system/*.* '", "without blanks"),
     ("clients.NAME.role", "nurs", "found 'nurs'", "did you mean nurse?"),

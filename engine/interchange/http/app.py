@@ -1,7 +1,8 @@
 """The service as an ASGI application: the FHIR door, the token endpoints, health, and a sandbox's test hooks."""
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -9,8 +10,11 @@ from typing import Final
 from engine.config.service import ServiceConfiguration
 from engine.fhir.schema import FhirVersion, defects
 from engine.interchange.clock import Clock
+from engine.interchange.exchange import Answer
 from engine.interchange.http.calls import Calls
+from engine.interchange.http.cors import Headers, let_in, preflight
 from engine.interchange.http.door import Call
+from engine.interchange.http.gzip import takes_gzip
 from engine.interchange.http.hooks import Hooks
 from engine.interchange.http.meter import Meter
 from engine.interchange.http.pages import Pages
@@ -80,15 +84,31 @@ class App:
         request_id = _request_id(headers.get("x-request-id", ""))
         path = scope["path"].removeprefix(self._prefix)
         try:
-            if (path.startswith("/fhir/") or path == "/fhir") and path not in self._pages.discovery:
+            answer = preflight(self.service.configuration, scope["method"], headers)
+            if answer is not None:
+                await send_answer(send, answer, "", request_id)
+            elif (path.startswith("/fhir/") or path == "/fhir") and path not in self._pages.discovery:
                 # HEAD is GET without a body, and the server below leaves that out.
                 method = "GET" if scope["method"] == "HEAD" else scope["method"]
                 call = Call(method, path[6:], scope["query_string"].decode("latin-1"), headers, Body(receive))
-                await send_answer(send, await self._calls.answer(call, request_id), FHIR_JSON, request_id)
+                answer = self._shared(await self._calls.answer(call, request_id), call)
+                gzip = takes_gzip(headers.get("accept-encoding", ""))
+                await send_answer(send, answer, FHIR_JSON, request_id, gzip=gzip)
             else:
-                await self._pages({**scope, "path": path}, receive, send, request_id)
+                shared = self._let_in(headers, "", public=path in self._pages.discovery)
+                await self._pages({**scope, "path": path}, receive, send, request_id, shared)
         except ConnectionError:
             return
+
+    def _shared(self, answer: Answer, call: Call) -> Answer:
+        """Return an answer with what lets a browser of another origin read it."""
+        client = call.principal.client if call.principal is not None else ""
+        shared = self._let_in(call.headers, client, public=call.path.endswith("metadata"))
+        return replace(answer, headers=(*answer.headers, *shared)) if shared else answer
+
+    def _let_in(self, headers: Mapping[str, str], client: str, *, public: bool) -> Headers:
+        origin = headers.get("origin")
+        return let_in(self.service.configuration, origin, client, public=public) if origin else ()
 
     @property
     def stopping(self) -> bool:

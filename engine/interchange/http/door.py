@@ -11,9 +11,10 @@ from engine.fhir.schema import FhirVersion
 from engine.interchange.exact import NO_JSON, read_strictly, write_json
 from engine.interchange.exchange import Answer, Interaction, Request
 from engine.interchange.http.capability import capability_statement
-from engine.interchange.http.negotiation import FORMATS, acceptable, plain, prefer, writable
+from engine.interchange.http.gzip import BombError, expand
+from engine.interchange.http.negotiation import FORMATS, acceptable, encoding, prefer, writable
 from engine.interchange.http.route import Address, find_route, read_address, wrong_method
-from engine.interchange.http.wire import Body
+from engine.interchange.http.wire import LARGE_BYTES, Body
 from engine.interchange.oauth.account import principal_of
 from engine.interchange.oauth.role import demand
 from engine.interchange.oauth.scope import ANY, allows
@@ -24,8 +25,6 @@ from engine.interchange.service import Service
 Json = Any
 
 MAX_PARAMETERS: Final = 100
-# Larger bodies are read and checked in a thread.
-LARGE_BYTES: Final = 262_144
 # Interactions that read their parameters themselves, and the parameters that every other one takes.
 QUERIED: Final = frozenset({"search-type", "create", "everything"})
 PLAIN: Final = frozenset({"_format", "_pretty"})
@@ -46,7 +45,7 @@ LETTERS: Final = {
 class Call:
     """One HTTP request to the FHIR door: method, path below /fhir/, query, headers, body.
 
-    `interaction`, `refusal` and `error` are what has been found out of it; metrics and logs tell them.
+    `principal`, `interaction`, `refusal` and `error` are what has been found out of it; metrics and logs tell them.
     """
 
     method: str
@@ -54,6 +53,7 @@ class Call:
     query: str
     headers: Mapping[str, str]
     body: Body
+    principal: Principal | None = None
     interaction: Interaction | None = None
     refusal: Category | None = None
     error: BaseException | None = None
@@ -78,7 +78,7 @@ def refused(service: Service, refusal: RefusedError, version: FhirVersion) -> An
 
 
 async def _interact(service: Service, address: Address, call: Call) -> Answer:
-    principal = authenticate(service, call.headers.get("authorization", ""))
+    principal = call.principal = authenticate(service, call.headers.get("authorization", ""))
     _throttle(service, principal)
     route = find_route(address, call.method, service.configuration.features)
     call.interaction = route.interaction
@@ -155,8 +155,9 @@ def _negotiate(call: Call) -> None:
     asked = [value for name, value in query if name == "_format"]
     if call.method in WITH_BODY and not writable(call.headers.get("content-type", "")):
         raise refuse(Category.MEDIA_TYPE, "Send application/fhir+json.", location="http.Content-Type")
-    if call.method in WITH_BODY and not plain(call.headers.get("content-encoding", "")):
-        raise refuse(Category.MEDIA_TYPE, "Send the body uncompressed.", location="http.Content-Encoding")
+    if call.method in WITH_BODY and encoding(call.headers.get("content-encoding", "")) == "?":
+        issue = Issue("Send the body as it is, or compressed by gzip.", "http.Content-Encoding")
+        raise RefusedError(Category.MEDIA_TYPE, (issue,), (("accept-encoding", "gzip"),))
     if any(value not in FORMATS for value in asked) or not (asked or acceptable(call.headers.get("accept", ""))):
         raise refuse(Category.ACCEPT, "Only application/fhir+json is served.", location="http.Accept")
 
@@ -177,9 +178,18 @@ async def _body(service: Service, call: Call) -> bytes:
         return b""
     limit = service.configuration.max_body_bytes
     text = await call.body.read(call.headers.get("content-length"), limit)
-    if text is None:
-        raise refuse(Category.TOO_LONG, f"The body is larger than {limit} bytes.", location="http.body")
-    return text
+    if text is not None and not encoding(call.headers.get("content-encoding", "")):
+        return text
+    try:
+        if text is not None:
+            return await asyncio.to_thread(expand, text, limit)
+    except BombError:
+        text = None
+    except ValueError as error:
+        raise refuse(
+            Category.STRUCTURE, "The body is not compressed by gzip as it says.", location="http.body"
+        ) from error
+    raise refuse(Category.TOO_LONG, f"The body is larger than {limit} bytes.", location="http.body")
 
 
 async def _read(text: bytes) -> Json:

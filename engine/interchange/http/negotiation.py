@@ -7,6 +7,7 @@ from engine.interchange.exchange import Prefer, Return
 
 READABLE: Final = frozenset({"application/fhir+json", "application/json", "application/*", "*/*"})
 WRITABLE: Final = frozenset({"application/fhir+json", "application/json"})
+ENCODINGS: Final = {"": "", "identity": "", "gzip": "gzip", "x-gzip": "gzip"}
 # A plus in an address means a blank unless it is escaped.
 FORMATS: Final = frozenset({"json", "application/json", "application/fhir+json", "application/fhir json"})
 
@@ -26,9 +27,9 @@ def writable(content_type: str) -> bool:
     return content_type.partition(";")[0].strip().lower() in WRITABLE
 
 
-def plain(content_encoding: str) -> bool:
-    """Say whether a body of this Content-Encoding is taken: only one that is not compressed."""
-    return content_encoding.strip().lower() in {"", "identity"}
+def encoding(content_encoding: str) -> str:
+    """Return how a body of this Content-Encoding is compressed: '' not at all, '?' in a way that is not taken."""
+    return ENCODINGS.get(content_encoding.strip().lower(), "?")
 
 
 @lru_cache(maxsize=256)

@@ -13,6 +13,7 @@ from starlette.routing import Route, Router
 from engine.config.service import ServiceConfiguration
 from engine.errors import place_of
 from engine.interchange.http.calls import loggable
+from engine.interchange.http.cors import Headers
 from engine.interchange.http.hooks import HookError, Hooks
 from engine.interchange.http.meter import MEDIA_TYPE, Meter
 from engine.interchange.http.sign_in import SignIn
@@ -39,10 +40,10 @@ class Pages:
         self.discovery = frozenset({PATH, *(f"/fhir/{name}".rstrip("/") + PATH for name in names)})
         self._router = Router(routes=self._routes(), redirect_slashes=False)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send, request_id: str) -> None:
-        """Answer one request."""
+    async def __call__(self, scope: Scope, receive: Receive, send: Send, request_id: str, shared: Headers) -> None:
+        """Answer one request; `shared` are headers that let a browser of another origin read it."""
         limit = self._service.configuration.request_timeout_s
-        tell = _Teller(send, request_id)
+        tell = _Teller(send, request_id, shared)
         try:
             async with asyncio.timeout(limit):
                 await self._carry_out({**scope, "app": self}, receive, tell)
@@ -98,9 +99,10 @@ class Pages:
 class _Teller:
     """Sends messages with the request id and the headers that stand on every answer."""
 
-    def __init__(self, send: Send, request_id: str) -> None:
+    def __init__(self, send: Send, request_id: str, shared: Headers) -> None:
         self._send = send
-        self._headers = ((b"x-request-id", request_id.encode()), *SAFE)
+        own = tuple((name.encode(), value.encode()) for name, value in shared)
+        self._headers = ((b"x-request-id", request_id.encode()), *own, *SAFE)
         self.begun = False
 
     async def __call__(self, message: Scope) -> None:
