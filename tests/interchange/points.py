@@ -11,10 +11,10 @@ from pathlib import Path
 TESTS = Path(__file__).resolve().parent.parent
 TABLE = Path(__file__).with_name("points.txt")
 
-SECTION = re.compile(r"== ([A-Z]) \((now|later|engine)\) (.+)")
-POINT = re.compile(r"(C-\d{3}) \[([SPFD](?:/[SPFD])*)\] (.+)")
+SECTION = re.compile(r"== ([A-Z]{1,2}) \((now|later|engine)\) (.+)")
+POINT = re.compile(r"([CN]-\d{3}) \[([SPFD](?:/[SPFD])*)\] (.+)")
 WAITS = re.compile(r" +waits: (.+)")
-NAMED = re.compile(r"\bC-(\d{3})(?:\s*(?:…|\.{2,3}|–|-|to)\s*C-(\d{3}))?\b")
+NAMED = re.compile(r"\b([CN]-\d{3})(?:\s*(?:…|\.{2,3}|–|-|to)\s*([CN]-\d{3}))?\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +57,8 @@ def named_in(text: str, known: dict[str, Point]) -> frozenset[str]:
     """Return the ids that a text names; a range (`C-273..C-277`) names the points between its ends, and its ends."""
     ids: set[str] = set()
     for first, last in NAMED.findall(text):
-        ids |= {f"C-{first}"} | ({f"C-{last}"} if last else set())
-        ids |= {one for one in known if last and f"C-{first}" < one < f"C-{last}"}
+        ids |= {first} | ({last} if last else set())
+        ids |= {one for one in known if last and first < one < last}
     return frozenset(ids)
 
 

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from engine.fhir.schema import FhirVersion
+from engine.interchange.resource.catalogue import KEPT
 from tests.interchange.kit import Running, issue, merge_body, record_number, running
 from tests.interchange.least import least
 
@@ -329,7 +330,7 @@ REFUSED = [
     pytest.param("Observation?patient={one}&_elements=id", "not-supported", id="_elements"),
     pytest.param("Observation?patient={one}&_summary=true", "not-supported", id="_summary"),
     pytest.param("Observation?patient={one}&_has:Provenance:target:_id=1", "not-supported", id="_has"),
-    pytest.param("Observation?patient={one}&subject={one}", "not-supported", id="a name that is not listed"),
+    pytest.param("Observation?patient={one}&derived-from={one}", "not-supported", id="a name that is not listed"),
     pytest.param("Observation?patient={one}&date=2025&=1", "not-supported", id="no name"),
 ]
 
@@ -352,6 +353,7 @@ SCOPED = [
     "Immunization",
 ]
 SCOPED += ["MedicationRequest", "MedicationStatement", "Observation", "Procedure", "ServiceRequest"]
+BY_SUBJECT = {name for name in SCOPED if any(one.name == "subject" for one in KEPT[name].parameters)}
 OPTIONAL = ["DiagnosticReport", "DocumentReference", "Organization", "Practitioner", "PractitionerRole", "Location"]
 
 
@@ -360,10 +362,22 @@ def test_charts_are_searched_by_patient(charts: Charts, base: str, type_name: st
     """C-231: without a patient, or with one that is only said to be there, a search is 400 required."""
     service, _ = charts
     name = "ProcedureRequest" if type_name == "ServiceRequest" and base == "/fhir" else type_name
-    for query in ("", "?_id=x", "?patient:missing=false", "?_lastUpdated=gt2020"):
+    for query in ("", "?subject:missing=false", "?patient:missing=false", "?_lastUpdated=gt2020"):
+        if "subject" in query and type_name not in BY_SUBJECT:
+            continue
         told = issue(service.ask("GET", f"{base}/{name}{query}"), 400, "required")
         assert told["location"] == ["http.patient"]
         assert f" {name} " in told["diagnostics"]
+
+
+@pytest.mark.parametrize("type_name", SCOPED)
+def test_charts_are_searched_by_id(charts: Charts, base: str, type_name: str) -> None:
+    """N-205: what names the resource itself, its id or an identifier, needs no patient beside it."""
+    service, _ = charts
+    name = "ProcedureRequest" if type_name == "ServiceRequest" and base == "/fhir" else type_name
+    for query in ("_id=x", "identifier=urn:none|x", *(["subject=x"] if type_name in BY_SUBJECT else [])):
+        answer = service.ask("GET", f"{base}/{name}?{query}")
+        assert (answer.status_code, answer.json()["total"]) == (200, 0)
 
 
 @pytest.mark.parametrize("type_name", OPTIONAL)

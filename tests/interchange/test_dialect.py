@@ -41,6 +41,7 @@ SAMPLES = {
     Kind.ID: ("a", "a,b"),
     Kind.STRING: ("an", "q", "ang,zoe", "ß", "\U0001f600", "\U0010ffff", "50%", "a_b", "中"),
     Kind.TOKEN: ("F", "http://loinc.org|1", "urn:t|", "final,active", "|x"),
+    Kind.CONTACT: ("555-1", "a@b.example,+1 (503) 5"),
     Kind.IDENTIFIER: (f"{MRN}|1", "1,2", f"{MRN}|", "urn:none|1"),
     Kind.DATE: ("1984-02-29", "gt1984", "ge1984-02", "lt1985", "le1984-02-29T12:00:00Z"),
     Kind.UPDATED: ("gt2019", "2026-01-01T00:00:05Z", "le2026"),
@@ -63,7 +64,7 @@ def samples(parameter: Parameter) -> Iterator[tuple[str, str]]:
     yield f"{parameter.name}:missing", "true"
     yield f"{parameter.name}:missing", "false"
     for value in parameter.codes or SAMPLES[parameter.kind]:
-        if not (parameter.kind is Kind.REFERENCE and "/" in value and parameter.targets[0] != "Patient"):
+        if not (parameter.kind is Kind.REFERENCE and "/" in value and "Patient" not in parameter.targets):
             yield parameter.name, value
             if parameter.kind is Kind.STRING:
                 yield f"{parameter.name}:exact", value

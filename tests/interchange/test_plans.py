@@ -24,6 +24,7 @@ FORMS = {
     Kind.ID: (("", "a"), ("", "a,b"), *MISSING),
     Kind.STRING: (*itertools.product(("", ":exact", ":contains"), ("a", "a,b")), *MISSING),
     Kind.TOKEN: (*CODES, *MISSING),
+    Kind.CONTACT: (*(("", value) for value in ("a", "a,b")), *MISSING),
     Kind.IDENTIFIER: (*CODES, *MISSING),
     Kind.DATE: (*(("", day) for day in DAYS), *MISSING),
     Kind.UPDATED: (*(("", day) for day in DAYS), *MISSING),

@@ -22,7 +22,7 @@ from engine.interchange.http.sign_in import SignIn
 from engine.interchange.http.wire import Body, Receive, Scope, Send, read_headers, send_answer
 from engine.interchange.oauth.code import Codes
 from engine.interchange.oauth.vault import Vault
-from engine.interchange.resource.catalogue import INDEXERS
+from engine.interchange.resource.catalogue import EDITION, INDEXERS
 from engine.interchange.service import Service
 from engine.interchange.store.store import Store
 
@@ -55,7 +55,8 @@ def create_app(
 ) -> "App":
     """Return the service over a database file; close it when done. StartError: the file cannot be used."""
     own_clock = Clock(clock)
-    store = Store(database, configuration.tenants, own_clock, INDEXERS, environment=configuration.environment)
+    environment = configuration.environment
+    store = Store(database, configuration.tenants, own_clock, INDEXERS, environment=environment, edition=EDITION)
     lifetimes = (configuration.access_token_lifetime_s, configuration.refresh_token_lifetime_s)
     vault = Vault(store, own_clock, tokens, lifetimes)
     for version in FhirVersion:

@@ -9,6 +9,7 @@ from engine.fhir.schema import FhirVersion
 from engine.fhir.versions.names import name_in
 from engine.interchange.exact import write_json
 from engine.interchange.exchange import Interaction
+from engine.interchange.http.definitions import definition_of
 from engine.interchange.http.route import INTERACTIONS
 from engine.interchange.resource.catalogue import KEPT
 from engine.interchange.search.criterion import Kind
@@ -21,6 +22,7 @@ SEARCH_TYPES: Final = {
     Kind.ID: "token",
     Kind.STRING: "string",
     Kind.TOKEN: "token",
+    Kind.CONTACT: "token",
     Kind.IDENTIFIER: "token",
     Kind.DATE: "date",
     Kind.REFERENCE: "reference",
@@ -88,7 +90,7 @@ def _resource(name: str, served: list[Interaction], version: FhirVersion) -> dic
         "conditionalUpdate": False,
         "conditionalDelete": "not-supported",
         "searchParam": [
-            {"name": parameter_name, "type": SEARCH_TYPES[parameter.kind]}
+            _search_parameter(name, parameter_name, parameter.kind, version)
             for parameter_name, parameter in KEPT[name].search_parameters(version).items()
         ],
     }
@@ -96,6 +98,11 @@ def _resource(name: str, served: list[Interaction], version: FhirVersion) -> dic
     if operations and version is FhirVersion.R4:
         made["operation"] = operations
     return made
+
+
+def _search_parameter(type_name: str, name: str, kind: Kind, version: FhirVersion) -> Json:
+    found = definition_of(type_name, name, version)
+    return {"name": name, **({"definition": found} if found else {}), "type": SEARCH_TYPES[kind]}
 
 
 def _security(token_url: str, version: FhirVersion) -> dict[str, Json]:

@@ -18,6 +18,8 @@ Json = Any
 
 GENDER_SYSTEM: Final = "http://hl7.org/fhir/administrative-gender"
 IDENTIFIER: Final = "Patient.identifier"
+TELECOM: Final = "Patient.telecom"
+DECEASED: Final = "Patient.deceased"
 DEMOGRAPHICS: Final = "Patient.demographics"
 
 RECORD_NUMBER_SYSTEMS: Final = frozenset(
@@ -28,15 +30,50 @@ GENDERS: Final = tuple(
     for code in ("f", "m", "male", "female", "other", "unknown")
 )
 
+# Parameters of texts: name, the elements of their own rows, and others whose rows they read.
+PARTS: Final = ("city", "state", "postalcode", "country")
+TEXTS: Final = (
+    ("family", ("name.family",), ()),
+    ("given", ("name.given",), ()),
+    ("name", ("name.text", "name.prefix", "name.suffix"), ("family", "given")),
+    *((f"address-{part}", (f"address.{'postalCode' if part == 'postalcode' else part}",), ()) for part in PARTS),
+    ("address", ("address.line", "address.district", "address.text"), tuple(f"address-{part}" for part in PARTS)),
+)
+REFERENCES: Final = (
+    ("organization", Rank.MANY, "managingOrganization", ("Organization",)),
+    (
+        "general-practitioner",
+        Rank.SOME,
+        "generalPractitioner",
+        ("Practitioner", "Organization", "PractitionerRole"),
+    ),
+    ("link", Rank.ONE, "link.other", ("Patient", "RelatedPerson")),
+)
+
 PATIENT: Final = Definition(
     "Patient",
     (
         Parameter("identifier", Kind.IDENTIFIER, IDENTIFIER, Rank.ONE),
         Parameter("birthdate", Kind.DATE, "Patient.birthdate", Rank.FEW, ("birthDate",)),
-        Parameter("family", Kind.STRING, "Patient.family", Rank.SOME, ("name.family",)),
-        Parameter("given", Kind.STRING, "Patient.given", Rank.SOME, ("name.given",)),
-        Parameter("address-postalcode", Kind.STRING, "Patient.address-postalcode", Rank.SOME, ("address.postalCode",)),
-        Parameter("gender", Kind.TOKEN, "Patient.gender", Rank.MOST, ("gender",), GENDERS, GENDER_SYSTEM),
+        *(
+            Parameter(
+                name, Kind.STRING, f"Patient.{name}", Rank.SOME, elements, tuple(f"Patient.{one}" for one in also)
+            )
+            for name, elements, also in TEXTS
+        ),
+        Parameter("telecom", Kind.CONTACT, TELECOM, Rank.FEW, ("telecom",)),
+        *(Parameter(name, Kind.CONTACT, TELECOM, Rank.FEW, system=name) for name in ("phone", "email")),
+        *(
+            Parameter(name, Kind.TOKEN, f"Patient.{name}", Rank.MOST, elements, codes=("true", "false"))
+            for name, elements in (("active", ("active",)), ("deceased", ()))
+        ),
+        Parameter("death-date", Kind.DATE, "Patient.death-date", Rank.FEW, ("deceasedDateTime",)),
+        Parameter("language", Kind.TOKEN, "Patient.language", Rank.MANY, ("communication.language",)),
+        *(
+            Parameter(name, Kind.REFERENCE, f"Patient.{name}", rank, (element,), targets=targets, merged=name == "link")
+            for name, rank, element, targets in REFERENCES
+        ),
+        Parameter("gender", Kind.TOKEN, "Patient.gender", Rank.MOST, ("gender",), (), GENDERS, GENDER_SYSTEM),
         *every_type("Patient"),
     ),
     reading=Action.PATIENT,
@@ -53,7 +90,9 @@ def index_patient(patient: dict[str, Json]) -> Index:
     """Return the index rows of a valid Patient (R4)."""
     made = index_resource(PATIENT, patient)
     demographic = TokenRow(DEMOGRAPHICS, short(demographics(patient)), "")
-    return replace(made, tokens=made.tokens | {demographic}, identifiers=frozenset(_identifiers(patient)))
+    dead = "deceasedDateTime" in patient or patient.get("deceasedBoolean") is True
+    deceased = TokenRow(DECEASED, "true" if dead else "false", "")
+    return replace(made, tokens=made.tokens | {demographic, deceased}, identifiers=frozenset(_identifiers(patient)))
 
 
 def demographics(patient: dict[str, Json]) -> str:

@@ -10,6 +10,7 @@ from engine.interchange.resource.definition import CHART_PAGES, DIRECTORY_PAGES,
 from engine.interchange.resource.rows import index_resource
 from engine.interchange.search.criterion import Kind, Parameter, Rank
 from engine.interchange.search.page import Paging
+from engine.interchange.store.indexing import digest
 from engine.interchange.store.transaction import Indexer
 
 STATUS: Final = Parameter("status", Kind.TOKEN, "", Rank.MOST, ("status",), implied="http://hl7.org/fhir/")
@@ -18,13 +19,15 @@ CATEGORY: Final = Parameter("category", Kind.TOKEN, "", Rank.MANY, ("category",)
 TYPE: Final = Parameter("type", Kind.TOKEN, "", Rank.MANY, ("type",))
 ENCOUNTER: Final = Parameter("encounter", Kind.REFERENCE, "", Rank.ONE, ("encounter",), targets=("Encounter",))
 IDENTIFIER: Final = Parameter("identifier", Kind.IDENTIFIER, "", Rank.ONE, ("identifier",))
-NAME: Final = Parameter("name", Kind.STRING, "", Rank.SOME, ("name",))
+SUBJECT: Final = Parameter("subject", Kind.REFERENCE, "patient", Rank.ONE, targets=("Patient",))
+CLINICAL_STATUS: Final = Parameter("clinical-status", Kind.TOKEN, "", Rank.MOST, ("clinicalStatus",))
+PERFORMERS: Final = ("Practitioner", "PractitionerRole", "Organization", "Patient", "RelatedPerson")
 # Prefixes that DocumentReference takes although it does not tell them apart (specification, generic search rule 4).
 LENIENT: Final = (("ne", "eq"), ("sa", "ge"), ("eb", "le"))
 
 
-def _date(*elements: str) -> Parameter:
-    return Parameter("date", Kind.DATE, "", Rank.FEW, elements)
+def _date(*elements: str, name: str = "date") -> Parameter:
+    return Parameter(name, Kind.DATE, "", Rank.FEW, elements)
 
 
 def _to(name: str, *targets: str, element: str = "", rank: Rank = Rank.FEW) -> Parameter:
@@ -35,9 +38,34 @@ def _text(name: str, *elements: str) -> Parameter:
     return Parameter(name, Kind.STRING, "", Rank.SOME, elements)
 
 
+def _code(name: str, element: str, rank: Rank = Rank.MANY) -> Parameter:
+    return Parameter(name, Kind.TOKEN, "", rank, (element,))
+
+
+def _address() -> tuple[Parameter, ...]:
+    """Return the parameters of an address: each part, and any of them."""
+    elements = {"city": "city", "state": "state", "postalcode": "postalCode", "country": "country"}
+    parts = tuple(_text(f"address-{name}", f"address.{element}") for name, element in elements.items())
+    rest = ("address.line", "address.district", "address.text")
+    return (*parts, replace(_text("address", *rest), also=tuple(one.name for one in parts)))
+
+
 def _named(type_name: str, parameters: tuple[Parameter, ...]) -> tuple[Parameter, ...]:
-    own = tuple(replace(one, rows=rows_of(type_name, one.name)) for one in parameters)
+    """Return parameters with the names of their rows; `rows` and `also` are those of others of the type, until now."""
+    own = tuple(
+        replace(
+            one,
+            rows=rows_of(type_name, one.rows or one.name),
+            also=tuple(rows_of(type_name, other) for other in one.also),
+        )
+        for one in parameters
+    )
     return (*own, *every_type(type_name))
+
+
+def _patients(element: str) -> tuple[Parameter, ...]:
+    """Return `patient`, and `subject` where the element is called so."""
+    return (_patient(element), SUBJECT) if element == "subject" else (_patient(element),)
 
 
 def _patient(element: str, name: str = "patient") -> Parameter:
@@ -53,7 +81,7 @@ def _chart(
     creating: Action = Action.CLINICAL,
     statuses: frozenset[str] = frozenset(),
 ) -> Definition:
-    own = _named(name, (_patient(patient), IDENTIFIER, *parameters))
+    own = _named(name, (*_patients(patient), IDENTIFIER, *parameters))
     return Definition(
         name,
         own,
@@ -70,7 +98,7 @@ def _chart(
 def _billing(
     name: str, patient: str, *parameters: Parameter, scoped: bool = False, care: tuple[str, ...] = ()
 ) -> Definition:
-    own = _named(name, (_patient(patient), IDENTIFIER, *parameters))
+    own = _named(name, (*_patients(patient), IDENTIFIER, *parameters))
     return Definition(
         name,
         own,
@@ -92,23 +120,48 @@ def _directory(name: str, *parameters: Parameter, paging: Paging = CHART_PAGES) 
 
 # In the order in which $everything returns them.
 CHART: Final = (
-    _chart("Encounter", "subject", ("period",), _date("period"), TYPE, STATUS),
-    _chart("Condition", "subject", ("onset[x]", "recordedDate"), CODE, ENCOUNTER),
     _chart(
-        "Observation", "subject", ("effective[x]", "issued"), CATEGORY, CODE, _date("effective[x]"), ENCOUNTER, STATUS
+        "Encounter",
+        "subject",
+        ("period",),
+        _date("period"),
+        TYPE,
+        STATUS,
+        _code("class", "class"),
+        _to("location", "Location", element="location.location", rank=Rank.SOME),
+        _to("participant", *PERFORMERS, element="participant.individual", rank=Rank.SOME),
+        _to("service-provider", "Organization", element="serviceProvider", rank=Rank.MANY),
+        _to("part-of", "Encounter", element="partOf"),
+    ),
+    _chart("Condition", "subject", ("onset[x]", "recordedDate"), CODE, ENCOUNTER, CATEGORY, CLINICAL_STATUS),
+    _chart(
+        "Observation",
+        "subject",
+        ("effective[x]", "issued"),
+        CATEGORY,
+        CODE,
+        _date("effective[x]"),
+        ENCOUNTER,
+        STATUS,
+        _to("performer", *PERFORMERS, rank=Rank.SOME),
+        _to("based-on", "ServiceRequest", element="basedOn"),
     ),
     _chart(
         "MedicationRequest",
         "subject",
         ("authoredOn",),
         STATUS,
+        _code("intent", "intent", Rank.MOST),
+        _date("authoredOn", name="authoredon"),
+        ENCOUNTER,
+        _to("requester", *PERFORMERS, rank=Rank.SOME),
         creating=Action.PRESCRIBE,
         statuses=frozenset({"active", "completed"}),
     ),
     _chart(
         "MedicationStatement", "subject", ("effective[x]", "dateAsserted"), replace(ENCOUNTER, elements=("context",))
     ),
-    _chart("AllergyIntolerance", "patient", ("onset[x]", "recordedDate")),
+    _chart("AllergyIntolerance", "patient", ("onset[x]", "recordedDate"), CODE, CLINICAL_STATUS),
     _chart(
         "DiagnosticReport",
         "subject",
@@ -119,13 +172,31 @@ CHART: Final = (
         _date("effective[x]"),
         ENCOUNTER,
         STATUS,
+        _to("result", "Observation"),
+        _to("performer", *PERFORMERS, rank=Rank.SOME),
         scoped=False,
     ),
-    _chart("Immunization", "patient", ("occurrence[x]", "recorded")),
-    _chart("Procedure", "subject", ("performed[x]",), ENCOUNTER),
-    _chart("CarePlan", "subject", ("period", "created"), CATEGORY),
-    _chart("Goal", "subject", ("start[x]", "statusDate")),
-    _chart("ServiceRequest", "subject", ("occurrence[x]", "authoredOn"), CATEGORY, STATUS),
+    _chart("Immunization", "patient", ("occurrence[x]", "recorded"), _date("occurrence[x]"), STATUS),
+    _chart("Procedure", "subject", ("performed[x]",), ENCOUNTER, CODE, _date("performed[x]"), STATUS),
+    _chart("CarePlan", "subject", ("period", "created"), CATEGORY, _date("period"), STATUS),
+    _chart(
+        "Goal",
+        "subject",
+        ("start[x]", "statusDate"),
+        replace(_code("lifecycle-status", "lifecycleStatus", Rank.MOST), stu3="status"),
+        _date("target.due[x]", name="target-date"),
+    ),
+    _chart(
+        "ServiceRequest",
+        "subject",
+        ("occurrence[x]", "authoredOn"),
+        CATEGORY,
+        STATUS,
+        CODE,
+        _date("authoredOn", name="authored"),
+        ENCOUNTER,
+        _to("requester", *PERFORMERS, rank=Rank.SOME),
+    ),
     _billing("Coverage", "beneficiary", _patient("beneficiary", "beneficiary"), scoped=True, care=("period",)),
     _chart(
         "DocumentReference",
@@ -134,6 +205,9 @@ CHART: Final = (
         replace(CATEGORY, stu3="class"),
         _to("custodian", "Organization", rank=Rank.SOME),
         replace(_date("date"), prefixes=LENIENT, repeatable=True),
+        _date("context.period", name="period"),
+        _to("encounter", "Encounter", element="context.encounter"),
+        _to("author", *PERFORMERS, rank=Rank.SOME),
         TYPE,
         STATUS,
         scoped=False,
@@ -144,9 +218,7 @@ ORGANIZATION: Final = _directory(
     "Organization",
     _text("name", "name", "alias"),
     TYPE,
-    _text("address-state", "address.state"),
-    _text("address-city", "address.city"),
-    _text("address-postalcode", "address.postalCode"),
+    *_address(),
     _to("partof", "Organization", element="partOf"),
     Parameter(
         "ordering-enabled",
@@ -160,19 +232,30 @@ ORGANIZATION: Final = _directory(
     paging=DIRECTORY_PAGES,
 )
 SUPPORTING: Final = (
-    _directory("Practitioner", _text("name", "name.family", "name.given", "name.text")),
+    _directory(
+        "Practitioner",
+        _text("family", "name.family"),
+        _text("given", "name.given"),
+        replace(_text("name", "name.text", "name.prefix", "name.suffix"), also=("family", "given")),
+    ),
     ORGANIZATION,
     _directory(
         "Location",
         _text("name", "name", "alias"),
+        *_address(),
         _to("organization", "Organization", element="managingOrganization", rank=Rank.SOME),
+        _to("partof", "Location", element="partOf"),
     ),
 )
 OTHERS: Final = (
     _directory(
-        "PractitionerRole", _to("practitioner", "Practitioner"), _to("organization", "Organization", rank=Rank.SOME)
+        "PractitionerRole",
+        _to("practitioner", "Practitioner"),
+        _to("organization", "Organization", rank=Rank.SOME),
+        _to("location", "Location", rank=Rank.SOME),
+        _code("specialty", "specialty"),
     ),
-    _billing("RelatedPerson", "patient"),
+    _billing("RelatedPerson", "patient", _text("name", "name.family", "name.given", "name.text")),
     _billing("Account", "subject"),
     Definition(
         "Provenance",
@@ -190,3 +273,11 @@ INDEXERS: Final[dict[str, Indexer]] = {
     **{name: partial(index_resource, definition) for name, definition in KEPT.items()},
     "Patient": index_patient,
 }
+
+
+# What the rows of all resources are made by: a database with rows made by something else is indexed again.
+EDITION: Final = digest(
+    f"{one.kind} {one.rows} {one.elements} {one.system} {one.default}"
+    for own in KEPT.values()
+    for one in own.parameters
+)

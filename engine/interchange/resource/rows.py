@@ -8,7 +8,7 @@ from engine.interchange.resource.definition import CARE, Definition
 from engine.interchange.resource.elements import values
 from engine.interchange.search.criterion import Kind, Parameter
 from engine.interchange.search.date import EVER, NEVER, Span, span
-from engine.interchange.search.text import LONGEST, fold, short
+from engine.interchange.search.text import LONGEST, contact, fold, short
 from engine.interchange.store.index import DateRow, IdentifierRow, Index, ReferenceRow, StringRow, TokenRow
 
 Json = Any
@@ -30,7 +30,7 @@ def index_resource(definition: Definition, resource: dict[str, Json]) -> Index:
     others = {local_target(reference) for reference in references_in(resource)} - named
     return Index(
         strings=frozenset(made[Kind.STRING]),
-        tokens=frozenset(made[Kind.TOKEN]),
+        tokens=frozenset(made[Kind.TOKEN] | made[Kind.CONTACT]),
         dates=frozenset(made[Kind.DATE]),
         identifiers=frozenset(made[Kind.IDENTIFIER]),
         references=frozenset(made[Kind.REFERENCE] | {ReferenceRow("", target) for target in others if target}),
@@ -78,6 +78,11 @@ def _tokens(parameter: Parameter, value: Json) -> Iterator[TokenRow]:
                 yield TokenRow(parameter.rows, short(coding["code"]), short(coding.get("system", "")))
 
 
+def _contacts(parameter: Parameter, value: Json) -> Iterator[TokenRow]:
+    if isinstance(value, dict) and contact(value.get("value", "")):
+        yield TokenRow(parameter.rows, short(contact(value["value"])), short(value.get("system", "")))
+
+
 def _dates(parameter: Parameter, value: Json) -> Iterator[DateRow]:
     yield from (DateRow(parameter.rows, *covered) for covered in spans(value))
 
@@ -96,6 +101,7 @@ def _references(parameter: Parameter, value: Json) -> Iterator[ReferenceRow]:
 ROWS: Final[dict[Kind, Callable[[Parameter, Json], Iterator[Any]]]] = {
     Kind.STRING: _strings,
     Kind.TOKEN: _tokens,
+    Kind.CONTACT: _contacts,
     Kind.DATE: _dates,
     Kind.IDENTIFIER: _identifiers,
     Kind.REFERENCE: _references,

@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import replace
+from typing import Final
 
 from engine.fhir.schema import FhirVersion
 from engine.fhir.versions.names import name_in
@@ -18,6 +19,9 @@ from engine.interchange.service import Service
 from engine.interchange.store.query import Found, find
 from engine.interchange.store.transaction import Transaction, milliseconds
 from engine.interchange.view import shown
+
+# What limits a search of a chart's type to patients, or names the resources themselves.
+LIMITING: Final = frozenset({"patient", "subject", "beneficiary", "_id", "identifier"})
 
 
 async def search(service: Service, request: Request) -> Answer:
@@ -71,7 +75,7 @@ def follow_merges(transaction: Transaction, wanted: Search) -> Search:
 
 
 def _followed(transaction: Transaction, criterion: Criterion) -> Criterion:
-    if criterion.parameter.kind is not Kind.REFERENCE:
+    if criterion.parameter.kind is not Kind.REFERENCE or criterion.parameter.merged:
         return criterion
     tests = tuple((test, tuple(_survivor(transaction, str(one)) for one in values)) for test, values in criterion.tests)
     return replace(criterion, tests=tests)
@@ -85,6 +89,6 @@ def _survivor(transaction: Transaction, target: str) -> str:
 
 def _check_scope(definition: Definition, wanted: Search, version: FhirVersion) -> None:
     given = {one.parameter.name for one in wanted.criteria if one.missing is None}
-    if definition.scoped and not given & {"patient", "beneficiary"}:
+    if definition.scoped and not given & LIMITING:
         text = f"A search of {name_in(version, definition.name)} needs the parameter patient."
         raise refuse(Category.REQUIRED, text, location="http.patient")

@@ -10,6 +10,7 @@ class Kind(StrEnum):
     ID = "id"
     STRING = "string"
     TOKEN = "token"  # noqa: S105 - a FHIR token
+    CONTACT = "contact"
     IDENTIFIER = "identifier"
     DATE = "date"
     REFERENCE = "reference"
@@ -32,11 +33,13 @@ class Rank(IntEnum):
 class Parameter:
     """A search parameter of a type: its name in the address, its kind, and how its rows are named and made.
 
-    `rows` names its rows in the index (`Patient.family`); `elements` are the paths that they come from; `system` is
-    that of a plain code, `implied` the start of those that one without a system may be asked for with; `default` is
-    the code of a resource without the element. `aliases` maps folded values to codes (F to female), `prefixes`
-    prefixes of dates to those that they count as. `codes` are all that may be asked for, any where empty. `targets`
-    are the types that a bare id may be of. `stu3` is its name in STU3 if another.
+    `rows` names its rows in the index (`Patient.family`), `also` those of other parameters that it reads with them;
+    `elements` are the paths that its own come from, none where they are another one's. `system` is that of a plain
+    code, or of the only contacts that it finds (`phone`); `implied` the start of those that a code without a system
+    may be asked for with; `default` is the code of a resource without the element. `aliases` maps folded values to
+    codes (F to female), `prefixes` prefixes of dates to those that they count as. `codes` are all that may be asked
+    for, any where empty. `targets` are the types that a bare id may be of. `merged`: whether it names merged-away
+    patients themselves, not their survivors. `stu3` is its name in STU3 if another.
     """
 
     name: str
@@ -44,6 +47,7 @@ class Parameter:
     rows: str
     rank: Rank
     elements: tuple[str, ...] = ()
+    also: tuple[str, ...] = ()
     aliases: tuple[tuple[str, str], ...] = ()
     system: str = ""
     implied: str = ""
@@ -52,6 +56,7 @@ class Parameter:
     targets: tuple[str, ...] = ()
     prefixes: tuple[tuple[str, str], ...] = ()
     repeatable: bool = False
+    merged: bool = False
     stu3: str = ""
 
 

@@ -12,7 +12,7 @@ from engine.interchange.outcome import Category, RefusedError, refuse, repeatabl
 from engine.interchange.references import relative
 from engine.interchange.search.criterion import Criterion, Kind, Parameter, Rank, Search
 from engine.interchange.search.date import Span, span
-from engine.interchange.search.text import HIGHEST, LONGEST, fold, short, split, unescape
+from engine.interchange.search.text import HIGHEST, LONGEST, contact, fold, short, split, unescape
 
 Test = tuple[str, tuple[str | int, ...]]
 Pairs = Iterable[tuple[str, str]]
@@ -74,16 +74,20 @@ def _criterion(parameter: Parameter, modifier: str, value: str, base_url: str, v
             parameter.name,
             f"The modifier {repeatable(modifier)} is not supported on {parameter.name}.",
         )
-    if parameter.kind is Kind.STRING:
-        rank = Rank.MANY if modifier == "contains" else parameter.rank
-        return Criterion(parameter, tuple(_string(parameter, modifier, unescape(item)) for item in values), rank)
     if parameter.kind in {Kind.DATE, Kind.UPDATED}:
         return _dates(parameter, values)
+    if parameter.kind in {Kind.TOKEN, Kind.IDENTIFIER}:
+        return _tokens(parameter, values, version)
+    rank = Rank.MANY if modifier == "contains" else parameter.rank
+    return Criterion(parameter, tuple(_test(parameter, modifier, item, base_url) for item in values), rank)
+
+
+def _test(parameter: Parameter, modifier: str, item: str, base_url: str) -> Test:
+    if parameter.kind is Kind.STRING:
+        return _string(parameter, modifier, unescape(item))
     if parameter.kind is Kind.REFERENCE:
-        return Criterion(parameter, tuple(_reference(parameter, item, base_url) for item in values), parameter.rank)
-    if parameter.kind is Kind.ID:
-        return Criterion(parameter, tuple(("id = ?", (item,)) for item in values), parameter.rank)
-    return _tokens(parameter, values, version)
+        return _reference(parameter, item, base_url)
+    return _contact(parameter, item) if parameter.kind is Kind.CONTACT else ("id = ?", (item,))
 
 
 def _missing(parameter: Parameter, value: str) -> Criterion:
@@ -145,11 +149,7 @@ def _tokens(parameter: Parameter, values: list[str], version: FhirVersion) -> Cr
     tests: list[Test] = []
     rank = parameter.rank
     for item in values:
-        parts = [unescape(part) for part in split(item, "|")]
-        if len(parts) > 2:
-            raise _refuse(Category.BAD_VALUE, parameter.name, f"The value of {parameter.name} has more than one bar.")
-        if not any(parts):
-            raise _empty(parameter)
+        parts = _parts(parameter, item)
         code = aliases.get(parts[-1].lower(), parts[-1])
         if parameter.codes and code not in parameter.codes:
             text = f"{parameter.name} is one of {', '.join(parameter.codes)}."
@@ -165,6 +165,29 @@ def _tokens(parameter: Parameter, values: list[str], version: FhirVersion) -> Cr
             rank = Rank.MOST
             tests.append(("system = ?", (system,)))
     return Criterion(parameter, tuple(tests), rank)
+
+
+def _contact(parameter: Parameter, item: str) -> Test:
+    """Return the test of a telephone number or another address; `phone|` before it says of which system it is."""
+    parts = _parts(parameter, item)
+    system, code = parts[0] if len(parts) > 1 else "", short(contact(parts[-1]))
+    if system and parameter.system not in {"", system}:
+        text = f"{parameter.name} has no system but {parameter.system}."
+        raise _refuse(Category.BAD_VALUE, parameter.name, text)
+    if not code:
+        if not system:
+            raise _empty(parameter)
+        return "system = ?", (short(system),)
+    return ("code = ? AND system = ?", (code, short(system))) if system else ("code = ?", (code,))
+
+
+def _parts(parameter: Parameter, item: str) -> list[str]:
+    parts = [unescape(part) for part in split(item, "|")]
+    if len(parts) > 2:
+        raise _refuse(Category.BAD_VALUE, parameter.name, f"The value of {parameter.name} has more than one bar.")
+    if not any(parts):
+        raise _empty(parameter)
+    return parts
 
 
 def _codes(parameter: Parameter) -> dict[str, str]:

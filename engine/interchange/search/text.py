@@ -1,5 +1,6 @@
 """Text as searches compare it: folded strings, and values with FHIR's escapes taken apart."""
 
+import re
 import unicodedata
 from collections.abc import Iterator
 from hashlib import sha256
@@ -8,6 +9,8 @@ from typing import Final
 HIGHEST: Final = "\U0010ffff"
 # Characters of a text that an index holds: two such texts fit the 2,704 bytes of an index entry of PostgreSQL.
 LONGEST: Final = 300
+# What people put between the digits of a telephone number.
+GROUPING: Final = re.compile(r"[\s().-]+")
 
 
 def fold(text: str) -> str:
@@ -16,6 +19,12 @@ def fold(text: str) -> str:
         return text.strip().lower()
     apart = unicodedata.normalize("NFKD", text.strip())
     return "".join(character for character in apart if not unicodedata.combining(character)).casefold()
+
+
+def contact(text: str) -> str:
+    """Return a telephone number without what groups its digits, any other address of a contact without case."""
+    folded = text.strip().lower()
+    return folded if "@" in folded or "/" in folded else GROUPING.sub("", folded)
 
 
 def short(text: str) -> str:

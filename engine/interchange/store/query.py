@@ -5,13 +5,14 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Final
 
-from engine.interchange.search.criterion import Criterion, Kind, Rank, Search
+from engine.interchange.search.criterion import Criterion, Kind, Parameter, Rank, Search
 from engine.interchange.store.transaction import Stored, Transaction
 
 # One index table for each kind of parameter that has one; the others are columns of the resource.
 TABLES: Final = {
     Kind.STRING: "string_index",
     Kind.TOKEN: "token_index",
+    Kind.CONTACT: "token_index",
     Kind.IDENTIFIER: "identifier_index",
     Kind.DATE: "date_index",
     Kind.REFERENCE: "reference_index",
@@ -27,14 +28,12 @@ COUNT: Final = "SELECT count(*) FROM resource WHERE {where}"
 # Index rows lead to live records only, so that what they drive is counted without a look at the records.
 COUNT_DRIVEN: Final = "SELECT count(*) FROM (SELECT DISTINCT key FROM ({drive}) AS driven) AS resource WHERE {where}"
 LIVE: Final = "tenant = ? AND type = ? AND survivor IS NULL"
-DRIVE: Final = "SELECT key FROM {table} WHERE tenant = ? AND parameter = ? AND {test}"
+DRIVE: Final = "SELECT key FROM {table} WHERE tenant = ? AND {rows} AND {test}"
 DRIVE_BY_COLUMN: Final = "SELECT key FROM resource WHERE tenant = ? AND type = ? AND survivor IS NULL AND {test}"
 BEHIND: Final = " AND key > ?"
-PROBE: Final = (
-    "(SELECT 1 FROM {table} AS i WHERE i.key = resource.key AND i.parameter = ? AND ({tests}) LIMIT 1) IS NOT NULL"
-)
-PRESENT: Final = "(SELECT 1 FROM {table} AS i WHERE i.key = resource.key AND i.parameter = ? LIMIT 1) IS NOT NULL"
-ABSENT: Final = "(SELECT 1 FROM {table} AS i WHERE i.key = resource.key AND i.parameter = ? LIMIT 1) IS NULL"
+PROBE: Final = "(SELECT 1 FROM {table} AS i WHERE i.key = resource.key AND i.{rows} AND ({tests}) LIMIT 1) IS NOT NULL"
+PRESENT: Final = "(SELECT 1 FROM {table} AS i WHERE i.key = resource.key AND i.{rows} LIMIT 1) IS NOT NULL"
+ABSENT: Final = "(SELECT 1 FROM {table} AS i WHERE i.key = resource.key AND i.{rows} LIMIT 1) IS NULL"
 # Every record has the values that are columns.
 NONE: Final = "1 = 0"
 ALL: Final = "1 = 1"
@@ -129,10 +128,11 @@ def _with_probes(where: str, arguments: Arguments, criteria: list[Criterion]) ->
 def _drive(tenant: int, type_name: str, criterion: Criterion, after: int) -> Clause:
     """Return the query of the keys that a criterion finds behind a key; some of them twice."""
     table = TABLES.get(criterion.parameter.kind)
-    drive, rows = (DRIVE_BY_COLUMN, type_name) if table is None else (DRIVE, criterion.parameter.rows)
+    named: Clause = ("", (type_name,)) if table is None else _rows(criterion.parameter)
+    drive = DRIVE_BY_COLUMN if table is None else DRIVE
     behind, place = (BEHIND, (after,)) if after else ("", ())
-    selects = (drive.format(table=table, test=test) + behind for test, _ in criterion.tests)
-    arguments = tuple(value for _, values in criterion.tests for value in (tenant, rows, *values, *place))
+    selects = (drive.format(table=table, rows=named[0], test=test) + behind for test, _ in criterion.tests)
+    arguments = tuple(value for _, values in criterion.tests for value in (tenant, *named[1], *values, *place))
     return " UNION ALL ".join(selects), arguments
 
 
@@ -141,9 +141,21 @@ def _probe(criterion: Criterion) -> Clause:
     if criterion.missing is not None:
         if table is None:
             return (NONE if criterion.missing else ALL), ()
-        return (ABSENT if criterion.missing else PRESENT).format(table=table), (criterion.parameter.rows,)
+        rows, names = _rows(criterion.parameter)
+        return (ABSENT if criterion.missing else PRESENT).format(table=table, rows=rows), names
     tests = " OR ".join(f"({test})" for test, _ in criterion.tests)
     values = tuple(value for _, arguments in criterion.tests for value in arguments)
     if table is None:
         return f"({tests})", values
-    return PROBE.format(table=table, tests=tests), (criterion.parameter.rows, *values)
+    rows, names = _rows(criterion.parameter)
+    return PROBE.format(table=table, rows=rows, tests=tests), (*names, *values)
+
+
+def _rows(parameter: Parameter) -> Clause:
+    """Return the condition on the index rows that a parameter reads, and its arguments."""
+    if parameter.also:
+        names = (parameter.rows, *parameter.also)
+        return f"parameter IN ({', '.join('?' * len(names))})", names
+    if parameter.kind is Kind.CONTACT and parameter.system:
+        return "parameter = ? AND system = ?", (parameter.rows, parameter.system)
+    return "parameter = ?", (parameter.rows,)

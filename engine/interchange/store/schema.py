@@ -137,6 +137,13 @@ CREATE INDEX continuation_by_expiry ON continuation (expires_ms);
 CREATE INDEX continuation_by_tenant ON continuation (tenant, expires_ms);
 """
 
+# By which search parameters the index rows of all resources are made, or are being made up to a key.
+INDEXING: Final = """
+CREATE TABLE indexing (
+    one INTEGER PRIMARY KEY CHECK (one = 1), edition TEXT NOT NULL, reached INTEGER NOT NULL, done INTEGER NOT NULL
+) STRICT
+"""
+
 # Each step by the name that a database remembers it by: new ones come last, and none is changed.
 STEPS: Final = {
     "resources": RESOURCES,
@@ -147,6 +154,7 @@ STEPS: Final = {
     "secrets": SECRETS,
     "home": HOME,
     "continuations": CONTINUATIONS,
+    "indexing": INDEXING,
 }
 
 

@@ -9,6 +9,7 @@ from typing import Final, TypeVar
 from engine.interchange.store.connection import Lock, connect, prepare
 from engine.interchange.store.deadline import DEADLINE, NEVER, STEPS, passed
 from engine.interchange.store.dialect import SQLITE
+from engine.interchange.store.indexing import bring_up_to
 from engine.interchange.store.transaction import Indexer, Transaction
 from engine.interchange.store.writer import Writer
 from engine.sqlite import Connection, SqliteError
@@ -24,7 +25,8 @@ SECRET: Final = "SELECT value FROM secret WHERE name = ?"  # noqa: S105 - SQL
 class Store:
     """What the service keeps. Reads see the last commit; a write answers when its commit is on disk.
 
-    `alone` false: a command beside a running service, which writes a row or two.
+    `alone` false: a command beside a running service, which writes a row or two. `edition` is that of the search
+    parameters; resources that were indexed by another one are indexed again first.
     StartError: the file cannot be used, another service uses it, or it belongs to another environment.
     """
 
@@ -37,6 +39,7 @@ class Store:
         *,
         alone: bool = True,
         environment: str = "",
+        edition: str = "",
     ) -> None:
         self._lock = Lock(path) if alone else None
         self._path = path
@@ -48,6 +51,8 @@ class Store:
         try:
             prepare(path, environment)
             self.number(tenants)
+            if edition:
+                self._index(edition)
             self._writer = Writer(path)
         except BaseException:
             self._unlock()
@@ -119,6 +124,13 @@ class Store:
         try:
             connection.execute(ADD_SECRET, (name, new))
             return bytes(connection.execute(SECRET, (name,)).fetchone()[0])
+        finally:
+            connection.close()
+
+    def _index(self, edition: str) -> None:
+        connection = connect(self._path)
+        try:
+            bring_up_to(edition, connection, self._indexers)
         finally:
             connection.close()
 

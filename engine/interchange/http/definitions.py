@@ -1,0 +1,47 @@
+"""Where HL7 defines the search parameters that are served: the SearchParameter of each, by its address."""
+
+from typing import Final
+
+from engine.fhir.schema import FhirVersion
+from engine.fhir.versions.names import name_in
+
+HL7: Final = "http://hl7.org/fhir/SearchParameter/"
+# Parameters that HL7 defines once for several types, by the start of the definition's name.
+_INDIVIDUAL: Final = frozenset(
+    {
+        *("birthdate", "family", "given", "gender", "telecom", "phone", "email"),
+        *("address", "address-city", "address-state", "address-postalcode", "address-country"),
+    }
+)
+_CLINICAL: Final = frozenset({"patient", "identifier", "date", "type", "code", "encounter"})
+_CHARTED: Final = frozenset(
+    {
+        *("AllergyIntolerance", "CarePlan", "Condition", "DiagnosticReport", "DocumentReference", "Encounter"),
+        *("FamilyMemberHistory", "Goal", "Immunization", "MedicationRequest", "MedicationStatement", "Observation"),
+        *("Procedure", "ServiceRequest"),
+    }
+)
+_OWN: Final = frozenset({("Condition", "encounter"), ("DocumentReference", "date"), ("Goal", "date")})
+_MEDICATIONS: Final = frozenset({("MedicationRequest", "status"), ("MedicationRequest", "encounter")})
+# Ours, and a date that STU3 has under other names.
+_NONE: Final = frozenset({("MedicationStatement", "encounter"), ("Organization", "ordering-enabled")})
+_NONE_IN_STU3: Final = frozenset({("DocumentReference", "date")})
+
+
+def definition_of(type_name: str, parameter: str, version: FhirVersion) -> str:
+    """Return the address of the definition of a type's search parameter; '' for one that HL7 does not define."""
+    pair = (type_name, parameter)
+    if pair in _NONE or (version is FhirVersion.STU3 and pair in _NONE_IN_STU3):
+        return ""
+    if parameter.startswith("_"):
+        return f"{HL7}Resource-{parameter.removeprefix('_')}"
+    return f"{HL7}{_group(type_name, parameter) or name_in(version, type_name)}-{parameter}"
+
+
+def _group(type_name: str, parameter: str) -> str:
+    if (type_name, parameter) in _MEDICATIONS:
+        return "medications"
+    if type_name in _CHARTED and parameter in _CLINICAL and (type_name, parameter) not in _OWN:
+        return "clinical"
+    individual = type_name == "Patient" or (type_name == "Practitioner" and parameter in {"family", "given"})
+    return "individual" if individual and parameter in _INDIVIDUAL else ""
