@@ -20,7 +20,7 @@ from engine.ops.access.role import Permission
 from engine.ops.audit.trail import Audited
 from engine.ops.operations.fields import ChannelNames, Name, Switch, number
 from engine.ops.operations.operation import Confirm, Operation, Request
-from engine.ops.views.answer import Answer, Time
+from engine.ops.views.answer import Answer, Time, TimeInSeconds
 from engine.pipeline.engine import Engine, now
 from engine.sqlite import Connection
 
@@ -48,7 +48,7 @@ class AccountView(Answer):
     second_factor: bool
     second_factor_wanted: bool
     password: bool
-    made_at: Time
+    made_at: TimeInSeconds
     made_by: str
 
 
@@ -65,7 +65,7 @@ class NewToken(Answer):
     token: str
     role: str
     channels: tuple[str, ...]
-    expires_at: Time
+    expires_at: TimeInSeconds
 
 
 class TokenView(Answer):
@@ -74,11 +74,11 @@ class TokenView(Answer):
     name: str
     role: str
     channels: tuple[str, ...]
-    made_at: Time
+    made_at: TimeInSeconds
     made_by: str
-    expires_at: Time
-    used_at: Time | None
-    revoked_at: Time | None
+    expires_at: TimeInSeconds
+    used_at: TimeInSeconds | None
+    revoked_at: TimeInSeconds | None
 
 
 class OfAccount(Request):
@@ -238,13 +238,7 @@ class AddToken(WithRole, Operation[NewToken]):
         )  # fmt: skip
         token = TOKEN_PREFIX + secrets.token_urlsafe(TOKEN_BYTES)
         made = await engine.journal.write(partial(administration.add_token, digest=digest_of(token), row=row))
-        return NewToken(
-            name=made.name,
-            token=token,
-            role=made.role,
-            channels=made.channels,
-            expires_at=_seconds(made.expires_at),
-        )
+        return NewToken.of(made, token=token)
 
 
 class ListTokens(Operation[list[TokenView]]):
@@ -255,19 +249,7 @@ class ListTokens(Operation[list[TokenView]]):
 
     async def run(self, engine: Engine, _actor: Actor) -> list[TokenView]:
         """Return all tokens."""
-        return [
-            TokenView(
-                name=row.name,
-                role=row.role,
-                channels=row.channels,
-                made_at=_seconds(row.made_at),
-                made_by=row.made_by,
-                expires_at=_seconds(row.expires_at),
-                used_at=_seconds(row.used_at) if row.used_at else None,
-                revoked_at=_seconds(row.revoked_at) if row.revoked_at else None,
-            )
-            for row in await engine.journal.read(sessions.tokens)
-        ]
+        return [TokenView.of(row) for row in await engine.journal.read(sessions.tokens)]
 
 
 class RevokeToken(OfAccount, Operation[Named]):
@@ -284,15 +266,11 @@ class RevokeToken(OfAccount, Operation[Named]):
 
 
 def _account_view(account: Account) -> AccountView:
-    return AccountView(
-        name=account.name,
-        role=account.role,
-        state=account.state,
+    return AccountView.of(
+        account,
         second_factor=bool(account.totp),
         second_factor_wanted=account.totp_wanted,
         password=bool(account.password),
-        made_at=_seconds(account.made_at),
-        made_by=account.made_by,
     )
 
 

@@ -10,7 +10,7 @@ from engine.ops.access.actor import Actor
 from engine.ops.access.role import Permission
 from engine.ops.operations.fields import AlertNumber, Limit, Switch
 from engine.ops.operations.operation import Operation
-from engine.ops.views.answer import Answer, Count, Time, moment_text, time_of
+from engine.ops.views.answer import Answer, Count, Time
 from engine.ops.views.reasons import reason_of
 from engine.pipeline.engine import Engine
 
@@ -69,15 +69,8 @@ class AcknowledgeAlert(Operation[AlertView]):
 def alert_view(engine: Engine, alert: Alert) -> AlertView:
     """Return an alert as it is shown."""
     line, feed = reason_of(alert.kind), engine.feeds.get(alert.subject.partition(" ")[0])
-    return AlertView(
-        id=alert.id,
-        kind=alert.kind,
-        subject=alert.subject,
-        detail=alert.detail,
-        opened_at=moment_text(alert.opened_at),
-        cleared_at=time_of(alert.cleared_at),
-        acknowledged_at=time_of(alert.acknowledged_at),
-        acknowledged_by=alert.acknowledged_by,
+    return AlertView.of(
+        alert,
         contact=feed.channel.contact if feed else "",
         meaning=line.meaning,
         can_wait=line.can_wait,

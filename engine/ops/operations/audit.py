@@ -1,7 +1,6 @@
 """Operations on the audit trail: list, verify, anchor, and leave to export."""
 
 import asyncio
-from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
@@ -97,7 +96,7 @@ class AnchorTrail(Operation[Anchor]):
         seq, hashed = await engine.journal.read(audit.head)
         anchors = Anchors.of(engine.files.data)
         try:
-            return Anchor.model_validate(asdict(await asyncio.to_thread(anchors.add, seq, hashed, now())))
+            return Anchor.of(await asyncio.to_thread(anchors.add, seq, hashed, now()))
         except OSError as error:
             raise AdtEngineError(f"the anchor cannot be written to {anchors.file} ({error.strerror})") from error
 

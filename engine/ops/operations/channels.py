@@ -1,7 +1,7 @@
 """Operations on channels: what runs and its counters; start, stop, drain; reload."""
 
 import asyncio
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
@@ -12,7 +12,7 @@ from engine.ops.access.actor import Actor
 from engine.ops.access.role import Permission
 from engine.ops.operations.fields import Word
 from engine.ops.operations.operation import Operation, Request
-from engine.ops.views.answer import Answer, Count, Time, moment_text, time_of
+from engine.ops.views.answer import Answer, Count, Time, known_as, time_of
 from engine.pipeline.engine import Engine
 from engine.pipeline.inbound.counters import Counters
 
@@ -58,7 +58,7 @@ class DrainedChannel(ChannelView):
 class Listening(Answer, facts=True):
     """Where a channel listens, and how many are connected."""
 
-    address: str
+    address: Annotated[str, known_as("address", "host")]
     port: Count
     connections: Count
 
@@ -96,11 +96,8 @@ class ShowAlive(Operation[Alive]):
 
     async def run(self, engine: Engine, _actor: Actor) -> Alive:
         """Return channels and destinations."""
-        listeners = engine.listeners.open.items()
         return Alive(
-            channels={
-                name: Listening(address=one.host, port=one.port, connections=one.connections) for name, one in listeners
-            },
+            channels={name: Listening.of(listener) for name, listener in engine.listeners.open.items()},
             destinations={name: str(dispatch.pace.breaker.gate) for name, dispatch in engine.dispatches.items()},
         )
 
@@ -154,7 +151,7 @@ class DrainChannel(OfChannel, Operation[DrainedChannel]):
         if name not in engine.listeners.stopped:
             await _stopped(engine, name, actor)
         left = await asyncio.to_thread(left_of_channel, engine.files.data, name, tuple(engine.dispatches))
-        return DrainedChannel(**dict(channel_view(engine, name)), unfinished=left)
+        return DrainedChannel.of(channel_view(engine, name), unfinished=left)
 
 
 class AllowMerge(OfChannel, Operation[ChannelView]):
@@ -225,7 +222,7 @@ def channel_view(engine: Engine, name: str) -> ChannelView:
         refused=counters.refused,
         duplicates=counters.duplicates,
         last_received_at=time_of(counters.last_at),
-        merges_held=MergesHeld(source=held.source, since=moment_text(held.since)) if held else None,
+        merges_held=MergesHeld.of(held) if held else None,
         mapping=channel.mapping,
         contact=channel.contact,
         destinations=tuple(destination.name for destination in channel.destinations),

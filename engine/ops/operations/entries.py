@@ -12,10 +12,9 @@ from engine.ops.access.actor import Actor
 from engine.ops.access.role import Permission
 from engine.ops.operations.fields import Changes, EntryNumber, Force, Patient, Reason, Verbatim, Word
 from engine.ops.operations.operation import Confirm, Operation, Request
-from engine.ops.views.answer import Answer, Count, Json
-from engine.ops.views.entry import Difference
+from engine.ops.views.answer import Answer, Count, EntrySeq, Headers, Json
+from engine.ops.views.entry import Differences
 from engine.pipeline.engine import Engine
-from engine.pipeline.outbound.shadow import to_json
 from engine.pipeline.repair import choosing, editing
 from engine.pipeline.repair.dry_run import EntryDryRun, dry_run
 
@@ -75,7 +74,7 @@ class CallView(Answer):
 
     method: str
     path: str
-    headers: dict[str, str]
+    headers: Headers
     body: Json
     changes: bool
 
@@ -105,7 +104,7 @@ class DryRunView(Answer):
     """What a replay would do at the server now; `differences` are those of an edit."""
 
     entry: Count
-    differences: tuple[Difference, ...]
+    differences: Differences
     refused: Refused | None
     destinations: tuple[DestinationDryRun, ...]
 
@@ -113,10 +112,10 @@ class DryRunView(Answer):
 class EditedEntry(Answer):
     """The new entry, and where the one that was edited stands."""
 
-    entry: Count
+    entry: EntrySeq
     parent: Count
     state: str
-    differences: tuple[Difference, ...]
+    differences: Differences
     original: str
     next_step: str
 
@@ -237,14 +236,7 @@ class EditMessage(Edited, Operation[EditedEntry]):
         made = await editing.edit(
             engine.entry_operations, self.entry, raw, by=actor.name, force=self.force, discard=discard
         )
-        return EditedEntry(
-            entry=made.seq,
-            parent=self.entry,
-            state=made.state,
-            differences=tuple(Difference.model_validate(one._asdict()) for one in made.changes),
-            original=made.original,
-            next_step=NEXT_STEP if made.original in UNFINISHED else "",
-        )
+        return EditedEntry.of(made, parent=self.entry, next_step=NEXT_STEP if made.original in UNFINISHED else "")
 
 
 class ListMatches(OfEntry, Operation[Matches]):
@@ -291,17 +283,19 @@ class ResolvePatient(OfEntry, Operation[Destinations]):
 def _dry_run_view(seq: int, found: EntryDryRun) -> DryRunView:
     """Return a dry run as it is shown."""
     findings = tuple(f"{one.code.value} {one.reason} {' '.join(one.locations)}".rstrip() for one in found.findings)
-    return DryRunView(
-        entry=seq,
-        differences=tuple(Difference.model_validate(one._asdict()) for one in found.changes),
-        refused=Refused(reason=found.reason, findings=findings) if found.reason or findings else None,
-        destinations=tuple(
-            DestinationDryRun.model_validate(
-                {"destination": name, "overtaken": name in found.overtaken, **to_json(one)}
-            )
-            for name, one in found.by_destination.items()
-        ),
+    refused = Refused(reason=found.reason, findings=findings) if found.reason or findings else None
+    destinations = tuple(
+        DestinationDryRun.of(
+            one,
+            destination=name,
+            overtaken=name in found.overtaken,
+            verdict=one.verdict.kind,
+            reason=one.verdict.reason,
+            notes=one.verdict.notes,
+        )
+        for name, one in found.by_destination.items()
     )
+    return DryRunView.of(found, entry=seq, refused=refused, destinations=destinations)
 
 
 def _check_reason(reason: str, what: str) -> None:

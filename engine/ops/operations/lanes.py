@@ -1,14 +1,13 @@
 """Operations on lanes: what is held and what waits behind it, shown before one decides; release in bulk."""
 
 import asyncio
-from datetime import datetime
 from functools import partial
-from typing import Final
+from typing import Annotated, Final
 
 from pydantic import Field
 
 from engine.journal.entry import State
-from engine.journal.read.holding import Held, Waiting, held, held_at
+from engine.journal.read.holding import Held, held, held_at
 from engine.journal.read.selecting import Selection
 from engine.journal.write.bulk_replay import RunKind
 from engine.ops.access.actor import Actor
@@ -16,7 +15,7 @@ from engine.ops.access.role import Permission
 from engine.ops.operations.fields import EntryNumber, Limit, Rate, ReasonCode, Word
 from engine.ops.operations.operation import Operation, Request
 from engine.ops.operations.replays import RATE, ReplayRun, begun, chosen, kept_of
-from engine.ops.views.answer import Answer, Count, Time, moment_text, time_of
+from engine.ops.views.answer import Answer, Count, EntrySeq, Time, known_as
 from engine.pipeline.engine import Engine, now
 
 
@@ -41,7 +40,7 @@ class HeldView(Answer, facts=True):
     `contact` is whom to call about the channel; `more` says that the counts are bounded and there are more.
     """
 
-    entry: Count
+    entry: EntrySeq
     destination: str
     lanes: tuple[Count, ...]
     channel: str
@@ -50,7 +49,7 @@ class HeldView(Answer, facts=True):
     control_id: str
     received_at: Time
     reason: str
-    held_since: Time | None
+    held_since: Annotated[Time | None, known_as("held_since", "since")]
     age_seconds: Count | None
     waiting: Behind
     more: bool
@@ -59,7 +58,7 @@ class HeldView(Answer, facts=True):
 class WaitingView(Answer, facts=True):
     """An entry that waits in a lane."""
 
-    entry: Count
+    entry: EntrySeq
     event: str
     control_id: str
     channel: str
@@ -85,7 +84,7 @@ class ListHeld(HeldFilter, Operation[list[HeldView]]):
         """Return what is held."""
         names = {"reason": self.reason, "channel": self.channel, "destination": self.destination}
         rows = await asyncio.to_thread(partial(held, engine.files.data, limit=self.limit, **names))
-        return [HeldView.model_validate(_held(engine, row)) for row in rows]
+        return [_held(engine, row) for row in rows]
 
 
 class ShowLane(Operation[LaneView]):
@@ -101,7 +100,7 @@ class ShowLane(Operation[LaneView]):
     async def run(self, engine: Engine, _actor: Actor) -> LaneView:
         """Return it; UnknownEntryError where there is no such entry."""
         row, waits = await asyncio.to_thread(held_at, engine.files.data, self.entry, self.destination, self.limit)
-        return LaneView.model_validate({**_held(engine, row), "waits": tuple(map(_waiting, waits))})
+        return LaneView.of(_held(engine, row), waits=waits)
 
 
 class ReleaseHeld(HeldFilter, Operation[ReplayRun]):
@@ -119,37 +118,13 @@ class ReleaseHeld(HeldFilter, Operation[ReplayRun]):
         return await begun(engine, actor, RunKind.RELEASE, found, kept_of(self), force=False, rate=self.rate)
 
 
-def _held(engine: Engine, row: Held) -> dict[str, object]:
+def _held(engine: Engine, row: Held) -> HeldView:
     feed = engine.feeds.get(row.channel)
-    return {
-        "entry": row.seq,
-        "destination": row.destination,
-        "lanes": row.lanes,
-        "channel": row.channel,
-        "contact": feed.channel.contact if feed else "",
-        "event": row.event,
-        "control_id": row.control_id,
-        "received_at": moment_text(row.received_at),
-        "reason": row.reason,
-        "held_since": time_of(row.since),
-        "age_seconds": _age(row.since),
-        "waiting": Behind(entries=row.entries, patients=row.patients),
-        "more": row.more,
-    }
-
-
-def _age(since: datetime | None) -> int | None:
-    return round((now() - since).total_seconds()) if since else None
-
-
-def _waiting(one: Waiting) -> WaitingView:
-    return WaitingView(
-        entry=one.seq,
-        event=one.event,
-        control_id=one.control_id,
-        channel=one.channel,
-        received_at=moment_text(one.received_at),
-        state=one.state,
+    return HeldView.of(
+        row,
+        contact=feed.channel.contact if feed else "",
+        age_seconds=round((now() - row.since).total_seconds()) if row.since else None,
+        waiting=row,
     )
 
 

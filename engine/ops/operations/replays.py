@@ -4,7 +4,7 @@ import asyncio
 import re
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Final
+from typing import Annotated, Final
 
 from pydantic import Field
 
@@ -16,7 +16,7 @@ from engine.ops.access.role import Permission
 from engine.ops.operations.fields import Force, Rate, RunNumber, UpTo200
 from engine.ops.operations.filters import ReplayFilter
 from engine.ops.operations.operation import Operation, Request
-from engine.ops.views.answer import Answer, Count, Json, Time, moment_text, time_of
+from engine.ops.views.answer import Answer, Count, Json, Time, known_as
 from engine.pipeline.engine import Engine, now
 
 RATE: Final = 200.0
@@ -52,11 +52,11 @@ class ReplayRun(Answer, facts=True):
     A filter by patient is shown as "named".
     """
 
-    run: Count
+    run: Annotated[Count, known_as("run", "number")]
     kind: RunKind
     state: RunState
     by: str
-    filter: dict[str, Json]
+    filter: Annotated[dict[str, Json], known_as("filter", "asked")]
     force: bool
     destination: str
     rate: float
@@ -80,13 +80,11 @@ class PlanReplay(ReplayFilter, Operation[ReplayPlan]):
     async def run(self, engine: Engine, _actor: Actor) -> ReplayPlan:
         """Return the plan; UnknownEntryError for an entry that is not there."""
         found = await chosen(engine, self.selection())
-        return ReplayPlan(
+        return ReplayPlan.of(
+            found,
             count=len(found.seqs),
             first=found.seqs[0] if found.seqs else None,
             last=found.seqs[-1] if found.seqs else None,
-            events=dict(found.events),
-            states=dict(found.states),
-            overtaken=found.overtaken,
             entries=found.seqs[:MOST_ENTRIES],
         )
 
@@ -197,22 +195,8 @@ async def begun(
 
 def run_view(run: Run) -> ReplayRun:
     """Return a run as it is shown; nothing of a patient."""
-    return ReplayRun(
-        run=run.number,
-        kind=run.kind,
-        state=run.state,
-        by=run.by,
-        filter=dict(run.asked),
-        force=run.force,
-        destination=run.destination,
-        rate=run.rate,
-        started_at=moment_text(run.started_at),
-        ended_at=time_of(run.ended_at),
-        total=run.total,
-        position=run.position,
-        counts=dict(run.counts),
-        refusals=tuple(Refusal(entry=seq, why=why) for seq, why in run.refusals),
-    )
+    refusals = tuple(Refusal(entry=seq, why=why) for seq, why in run.refusals)
+    return ReplayRun.of(run, position=run.position, refusals=refusals)
 
 
 REPLAYS: Final = (PlanReplay, StartReplay, ShowReplay, ListReplays, StopReplay, ResumeReplay)

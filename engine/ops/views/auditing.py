@@ -3,19 +3,18 @@
 import csv
 import io
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
 
 import orjson
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from pydantic import BeforeValidator
 
 from engine.errors import UsageError
 from engine.journal.access.audited import AuditFault, AuditFilter, AuditReader
-from engine.journal.access.audited import AuditRow as JournalRow
 from engine.ops.access.keys import FILE, Keys
 from engine.ops.audit.anchors import Anchors, checked, read_anchors
-from engine.ops.views.answer import Answer, Count, Json, Time, moment_text
+from engine.ops.views.answer import Answer, Count, Json, Time, known_as
 from engine.ops.views.table_file import plain
 
 MOST_ROWS: Final = 1000
@@ -23,10 +22,14 @@ USUAL_ROWS: Final = 50
 FORMS: Final = ("ndjson", "csv")
 
 
+# The journal has it as JSON.
+PARSED: Final = BeforeValidator(lambda value: orjson.loads(value) if isinstance(value, str) else value)
+
+
 class AuditRow(Answer):
     """A row of the trail; a patient is shown as a mark."""
 
-    row: Count
+    row: Annotated[Count, known_as("row", "seq")]
     at: Time
     actor: str
     role: str
@@ -36,8 +39,8 @@ class AuditRow(Answer):
     entry: Count | None
     outcome: str
     reason: str
-    detail: dict[str, Json]
-    patients: tuple[str, ...]
+    detail: Annotated[dict[str, Json], PARSED]
+    patients: Annotated[tuple[str, ...], PARSED]
     follows: Count | None
     hash: str
 
@@ -83,16 +86,7 @@ def marks_of(folder: Path, patient: str) -> tuple[str, ...]:
 def listed(folder: Path, chosen: AuditFilter, limit: int = 0, before: int = 0) -> list[AuditRow]:
     """Return at most 1,000 rows (50 for a limit of 0), newest first, with numbers below `before` where it is named."""
     with AuditReader(folder) as reader:
-        return [row_of(row) for row in reader.rows(chosen, min(limit or USUAL_ROWS, MOST_ROWS), before or None)]
-
-
-def row_of(row: JournalRow) -> AuditRow:
-    """Return a row as it is shown."""
-    told = {
-        **asdict(row), "row": row.seq, "at": moment_text(row.at), "detail": orjson.loads(row.detail),
-        "patients": orjson.loads(row.patients),
-    }  # fmt: skip
-    return AuditRow.model_validate(told)
+        return [AuditRow.of(row) for row in reader.rows(chosen, min(limit or USUAL_ROWS, MOST_ROWS), before or None)]
 
 
 def check_form(form: str) -> None:
@@ -121,7 +115,7 @@ def _pieces(folder: Path, chosen: AuditFilter, form: str, upto: int | None) -> I
             rows = reader.oldest_first(chosen, after, upto, MOST_ROWS)
         if not rows:
             return
-        yield b"".join(_line(row_of(row), form) for row in rows)
+        yield b"".join(_line(AuditRow.of(row), form) for row in rows)
         after = rows[-1].seq
 
 
@@ -147,15 +141,8 @@ def verified(folder: Path, anchors: Path | None = None, key: Ed25519PublicKey | 
     witnesses, faults = checked(found, key) if key is not None else ([], list[AuditFault]())
     with AuditReader(folder) as reader:
         proof = reader.verify(witnesses)
-    return Proof(
-        rows=proof.rows,
-        last=proof.last,
-        hash=proof.hash,
-        anchors=len(found),
-        agreed=proof.agreed,
-        anchored_to=max((one.seq for one in witnesses), default=0),
-        faults=tuple(Fault(seq=one.seq, kind=one.kind, text=one.text) for one in (*proof.faults, *faults)),
-    )
+    anchored_to = max((one.seq for one in witnesses), default=0)
+    return Proof.of(proof, anchors=len(found), anchored_to=anchored_to, faults=(*proof.faults, *faults))
 
 
 def _csv(cells: Iterable[object]) -> bytes:

@@ -1,18 +1,18 @@
 """How much there is and how it goes: what stands where now, and what came, ended and was answered in a time."""
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Final, TypeVar
 
 from engine.journal.entry import UNFINISHED
 from engine.journal.read.reading import Reader
 from engine.journal.read.views import Count as Counted
-from engine.journal.read.views import Stats
-from engine.ops.views.answer import Answer, Count, Time, moment_text, time_of
+from engine.ops.views.answer import Answer, Count, Time, known_as, moment_text, time_of
 
+K = TypeVar("K")
 DAY: Final = timedelta(days=1)
 # Widths of buckets, in seconds: whole minutes below a day, whole days from there on.
 WIDTHS: Final = (60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400)
@@ -24,7 +24,7 @@ class Standing(Answer, facts=True):
     """How many entries there are and the newest one's number; entries without deliveries, and unfinished deliveries."""
 
     entries: Count
-    last: Count
+    last: Annotated[Count, known_as("last", "last_seq")]
     at_door: dict[str, Count]
     deliveries: dict[str, dict[str, Count]]
     oldest_unfinished_at: Time | None
@@ -72,7 +72,7 @@ class Throughput(Answer, facts=True):
 def stood(folder: Path) -> Standing:
     """Return what stands where now."""
     with Reader(folder) as reader:
-        return Standing.model_validate(_stats(reader.stats()))
+        return Standing.of(reader.stats())
 
 
 def counted(folder: Path, since: datetime, until: datetime, now: datetime) -> Counts:
@@ -98,14 +98,7 @@ def counted(folder: Path, since: datetime, until: datetime, now: datetime) -> Co
         )
         for name, queue in stats.queues.items()
     }
-    return Counts(
-        **_stats(stats),
-        queues=queues,
-        since=moment_text(since),
-        until=moment_text(until),
-        received=received,
-        settled=settled,
-    )
+    return Counts.of(stats, queues=queues, since=since, until=until, received=received, settled=settled)
 
 
 def passed(folder: Path, since: datetime, until: datetime, points: int, channel: str = "") -> Throughput:
@@ -134,16 +127,6 @@ def passed(folder: Path, since: datetime, until: datetime, points: int, channel:
     )
 
 
-def _stats(stats: Stats) -> dict[str, Any]:
-    return {
-        "entries": stats.entries,
-        "last": stats.last_seq,
-        "at_door": stats.at_door,
-        "deliveries": stats.deliveries,
-        "oldest_unfinished_at": time_of(stats.oldest_unfinished_at),
-    }
-
-
 def _width(since: datetime, until: datetime, points: int) -> int:
     """Return the narrowest width of a bucket with which a time has at most so many points."""
     least = (until - since).total_seconds() / points
@@ -151,9 +134,9 @@ def _width(since: datetime, until: datetime, points: int) -> int:
     return next((width for width in WIDTHS if width >= least), days * WIDTHS[-1])
 
 
-def _series(counts: Iterable[Counted], at: list[datetime], key: Callable[[Counted], Hashable]) -> dict[Any, list[int]]:
+def _series(counts: Iterable[Counted], at: list[datetime], key: Callable[[Counted], K]) -> dict[K, list[int]]:
     places = {moment: place for place, moment in enumerate(at)}
-    found: dict[Any, list[int]] = defaultdict(lambda: [0] * len(at))
+    found: dict[K, list[int]] = defaultdict(lambda: [0] * len(at))
     for one in counts:
         if (place := places.get(one.at)) is not None:
             found[key(one)][place] += one.times

@@ -4,15 +4,17 @@ Facts leave out message, acknowledgement, segments, lane, visit, digest, plan, b
 operator wrote. What is added to an entry stays out of them until it is declared there.
 """
 
+from typing import Annotated
+
 from engine.journal.entry import State
-from engine.ops.views.answer import Answer, Count, Json, Time
+from engine.ops.views.answer import Answer, Body, Count, EntrySeq, Headers, Json, Time, known_as
 from engine.ops.views.segments import SegmentView
 
 
 class RowFacts(Answer, facts=True):
     """A row of a list of entries, without anything of a patient."""
 
-    entry: Count
+    entry: EntrySeq
     received_at: Time
     channel: str
     source: str
@@ -20,7 +22,7 @@ class RowFacts(Answer, facts=True):
     event: str
     state: State
     reason: str
-    ack: str | None
+    ack: Annotated[str | None, known_as("ack", "ack_code")]
     ack_outcome: str
     flags: tuple[str, ...]
     receipts: Count
@@ -68,12 +70,16 @@ class Difference(Answer):
     after: str | None
 
 
+# As the journal and the pipeline have them.
+Differences = Annotated[tuple[Difference, ...], known_as("differences", "changes")]
+
+
 class EditView(Answer):
     """The edit by which an entry was made."""
 
     by: str
     at: Time | None
-    differences: tuple[Difference, ...]
+    differences: Differences
 
 
 class Lineage(LineageFacts):
@@ -123,9 +129,9 @@ class Attempt(AttemptFacts):
     """One request that was made of a destination, whole."""
 
     url: str
-    headers: dict[str, str]
-    body: Json
-    answer: Json
+    headers: Headers
+    body: Body
+    answer: Body
 
 
 class DeliveryFacts(Answer, facts=True):
@@ -149,7 +155,7 @@ class Delivery(DeliveryFacts):
     """Where an entry stands at one destination, with its plan."""
 
     attempts: tuple[Attempt, ...]
-    plan: Json
+    plan: Body
 
 
 class EntryFacts(RowFacts, facts=True):
@@ -159,7 +165,7 @@ class EntryFacts(RowFacts, facts=True):
     version: str
     event_at: Time | None
     sound: bool
-    body_removed_at: Time | None
+    body_removed_at: Annotated[Time | None, known_as("body_removed_at", "worn_at")]
     mapping: str
     batch: Json
     parent: Count | None

@@ -49,13 +49,13 @@ def exported(folder: Path, filters: Filters, limit: int = 0, before: int = 0) ->
             size += len(raw)
             if size > MOST_BYTES and row is not page.entries[-1]:
                 return ExportPage(entries=tuple(rows), before=row.entry, searched_back_to=None)
-    return ExportPage(entries=tuple(rows), before=page.before, searched_back_to=page.searched_back_to)
+    return ExportPage.of(page, entries=tuple(rows))
 
 
 def _with_message(row: Row, raw: bytes) -> ExportedRow:
     text = text_of(raw)
     encoded = None if text.encode() == raw else b64encode(raw).decode()
-    return ExportedRow(**dict(row), message=text, base64=encoded)
+    return ExportedRow.of(row, message=text, base64=encoded)
 
 
 def bytes_of(row: ExportedRow) -> bytes:

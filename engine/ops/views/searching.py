@@ -1,13 +1,13 @@
 """A page of the entries that filters choose, newest first."""
 
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
 
 from engine.journal.read.reading import Reader
 from engine.journal.read.views import Filters
-from engine.ops.views.answer import Answer, Count, Time, time_of
+from engine.ops.views.answer import Answer, Count, Time, known_as
 from engine.ops.views.entry import Row, RowFacts
-from engine.ops.views.view import row_facts, row_of
+from engine.ops.views.view import row_facts
 
 MOST_ROWS: Final = 1000
 USUAL_ROWS: Final = 50
@@ -27,7 +27,7 @@ class Page(Answer, facts=True):
 class RowPage(Page):
     """A page of entries."""
 
-    entries: tuple[Row, ...]
+    entries: Annotated[tuple[Row, ...], known_as("entries", "rows")]
 
 
 class FactsPage(Page, facts=True):
@@ -40,13 +40,9 @@ def searched(folder: Path, filters: Filters, limit: int = 0, before: int = 0) ->
     """Return a page of at most 1,000 entries (50 for a limit of 0), with numbers below `before` where that is named."""
     with Reader(folder) as reader:
         page = reader.page(filters, min(limit or USUAL_ROWS, MOST_ROWS), before or None)
-    return RowPage(
-        entries=tuple(map(row_of, page.rows)), before=page.before, searched_back_to=time_of(page.searched_back_to)
-    )
+    return RowPage.of(page)
 
 
 def facts_of(page: RowPage) -> FactsPage:
     """Return what of a page holds nothing of a patient."""
-    return FactsPage(
-        entries=tuple(map(row_facts, page.entries)), before=page.before, searched_back_to=page.searched_back_to
-    )
+    return FactsPage.of(page, entries=tuple(map(row_facts, page.entries)))

@@ -10,7 +10,7 @@ from engine.errors import PathError, UsageError
 from engine.hl7.leaf import NULL
 from engine.hl7.path import Getter, getter, parse_path
 from engine.journal.read.reading import Reader
-from engine.ops.views.answer import Answer, Count, Time, moment_text, time_of
+from engine.ops.views.answer import Answer, Count, Time, moment_text
 from engine.ops.views.segments import read
 
 UNMAPPED: Final = "unmapped-code"
@@ -55,17 +55,8 @@ def unmapped(folder: Path, since: datetime, until: datetime, channel: str = "") 
     """Return the places of codes that no table has a row for, of one channel where it is named."""
     with Reader(folder) as reader:
         found = [one for one in reader.noted(UNMAPPED, since, until) if not channel or one.channel == channel]
-    codes = tuple(
-        Place(
-            note=one.note,
-            place=one.note.partition(" ")[2],
-            channel=one.channel,
-            entries=one.entries,
-            last=one.last,
-            back_to=time_of(one.back_to),
-        )
-        for one in sorted(found, key=lambda one: (-one.entries, one.note, one.channel))
-    )
+    found.sort(key=lambda one: (-one.entries, one.note, one.channel))
+    codes = tuple(Place.of(one, place=one.note.partition(" ")[2]) for one in found)
     return UnmappedCodes(since=moment_text(since), until=moment_text(until), codes=codes)
 
 

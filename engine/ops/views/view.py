@@ -6,25 +6,19 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-import orjson
-
 from engine.errors import JournalError
-from engine.journal.entry import State
-from engine.journal.read.lineage import Edit, Replayed, lineage
+from engine.journal.entry import Outcome, State
+from engine.journal.read.lineage import Replayed, lineage
 from engine.journal.read.reading import Reader
 from engine.journal.read.views import AttemptView, DeliveryView, EntryView
-from engine.journal.read.views import Row as JournalRow
-from engine.ops.views.answer import Json, moment_text, time_of
+from engine.ops.views.answer import moment_text, text_of, time_of
 from engine.ops.views.entry import (
     Attempt,
     Before,
     Delivery,
     DeliveryFacts,
-    Difference,
-    EditView,
     Entry,
     EntryFacts,
-    Lane,
     Lineage,
     LineageFacts,
     Raw,
@@ -47,17 +41,15 @@ def entry(folder: Path, seq: int) -> Entry:
         before, after = reader.beside(seq, NEIGHBOURS)
     replays, edit = lineage(folder, seq)
     message = read(view.raw)
-    return Entry(
-        **dict(row_of(view.row)),
-        **_facts(view),
-        sha256=view.sha256,
-        message=message.text if message else _text(view.raw),
-        acknowledgement=_text(view.acknowledgement),
+    return Entry.of(
+        view,
+        **dict(Row.of(view.row)),
+        timing=_timing(view),
+        message=message.text if message else text_of(view.raw),
+        acknowledgement=text_of(view.acknowledgement),
         segments=segments_of(message, view.version) if message else (),
-        lineage=Lineage(
-            parent=view.parent, children=view.children, replays=tuple(map(_replayed, replays)), edit=_edit(edit)
-        ),
-        lane=Lane(before=tuple(map(row_of, before)), after=tuple(map(row_of, after))),
+        lineage=Lineage.of(view, replays=tuple(map(_replay, replays)), edit=edit),
+        lane={"before": before, "after": after},
         deliveries=tuple(map(_delivery, view.deliveries)),
     )
 
@@ -67,11 +59,12 @@ def facts(folder: Path, seq: int) -> EntryFacts:
     with Reader(folder) as reader:
         view = reader.show(seq)
     replays, _edit = lineage(folder, seq)
-    return EntryFacts(
-        **dict(row_facts(row_of(view.row))),
-        **_facts(view),
-        lineage=LineageFacts(parent=view.parent, children=view.children, replays=tuple(map(_replayed, replays))),
-        deliveries=tuple(_unsaid(_delivery(one)) for one in view.deliveries),
+    return EntryFacts.of(
+        view,
+        **dict(row_facts(Row.of(view.row))),
+        timing=_timing(view),
+        lineage=LineageFacts.of(view, replays=tuple(map(_replay, replays))),
+        deliveries=tuple(_unexplained(_delivery(one)) for one in view.deliveries),
     )
 
 
@@ -87,67 +80,18 @@ def raw(folder: Path, seq: int) -> Raw:
     return Raw(entry=seq, base64=b64encode(view.raw).decode())
 
 
-def row_of(row: JournalRow) -> Row:
-    """Return one row of a list."""
-    return Row(
-        entry=row.seq,
-        received_at=moment_text(row.received_at),
-        channel=row.channel,
-        source=row.source,
-        control_id=row.control_id,
-        event=row.event,
-        visit=row.visit,
-        state=row.state,
-        reason=row.reason,
-        ack=row.ack_code,
-        ack_outcome=row.ack_outcome,
-        flags=row.flags,
-        receipts=row.receipts,
-    )
-
-
 def row_facts(row: Row) -> RowFacts:
     """Return what of a row holds nothing of a patient; the reason of a discard may, as an operator wrote it."""
-    named = {name: getattr(row, name) for name in RowFacts.model_fields}
-    return RowFacts.model_validate(named | ({"reason": ""} if row.state is State.DISCARDED else {}))
+    return RowFacts.of(row, reason="") if row.state is State.DISCARDED else RowFacts.of(row)
 
 
-def _facts(view: EntryView) -> dict[str, object]:
-    return {
-        "peer": view.peer,
-        "version": view.version,
-        "event_at": time_of(view.event_at),
-        "sound": view.sound,
-        "body_removed_at": time_of(view.worn_at),
-        "mapping": view.mapping,
-        "batch": view.batch,
-        "parent": view.parent,
-        "timing": _timing(view),
-    }
-
-
-def _unsaid(one: Delivery) -> DeliveryFacts:
+def _unexplained(one: Delivery) -> DeliveryFacts:
     return one.model_copy(update={"reason": ""}) if one.state is State.DISCARDED else one
 
 
-def _replayed(one: Replayed) -> Replay:
-    said = "" if one.state == State.DISCARDED else one.reason
-    return Replay(
-        destination=one.destination,
-        act=one.act,
-        by=one.by,
-        at=time_of(one.at),
-        run=one.run,
-        forced=one.forced,
-        before=Before(state=one.state, reason=said, mapping=one.mapping),
-    )
-
-
-def _edit(edit: Edit | None) -> EditView | None:
-    if edit is None:
-        return None
-    differences = tuple(Difference.model_validate(one) for one in edit.changes)
-    return EditView(by=edit.by, at=time_of(edit.at), differences=differences)
+def _replay(one: Replayed) -> Replay:
+    before = Before.of(one, reason="") if one.state == State.DISCARDED else Before.of(one)
+    return Replay.of(one, before=before)
 
 
 def _timing(view: EntryView) -> Timing:
@@ -178,46 +122,16 @@ def _steps(view: EntryView) -> Iterator[tuple[datetime, str, str, float | None]]
 
 
 def _delivery(view: DeliveryView) -> Delivery:
-    return Delivery(
-        destination=view.destination,
-        state=view.state,
-        reason=view.reason,
-        notes=view.notes,
-        waits_for=view.waits_for,
-        tries=view.tries,
-        due_at=time_of(view.due_at),
-        settled_at=time_of(view.settled_at),
-        mapping=view.mapping,
-        replay=view.replay,
-        by=view.by,
-        plan=_json(view.plan),
-        attempts=tuple(map(_attempt, view.attempts)),
-    )
+    return Delivery.of(view, attempts=tuple(map(_attempt, view.attempts)))
 
 
 def _attempt(view: AttemptView) -> Attempt:
-    intent, outcome = view.intent, view.outcome
-    return Attempt(
-        number=intent.number,
-        method=intent.method,
-        url=intent.url,
-        headers=dict(intent.headers),
-        body=_json(intent.body),
-        at=moment_text(intent.at),
-        status=outcome.status if outcome else None,
-        codes=outcome.codes if outcome else (),
-        failure=outcome.failure if outcome else "",
-        milliseconds=round(outcome.milliseconds, 1) if outcome else 0.0,
-        answer=_json(outcome.body) if outcome else None,
+    outcome = view.outcome or Outcome(view.intent.number, 0, (), "", 0.0)
+    return Attempt.of(
+        view.intent,
+        status=outcome.status if view.outcome else None,
+        codes=outcome.codes,
+        failure=outcome.failure,
+        milliseconds=round(outcome.milliseconds, 1),
+        answer=outcome.body,
     )
-
-
-def _json(content: bytes) -> Json:
-    try:
-        return orjson.loads(content) if content else None
-    except orjson.JSONDecodeError:
-        return _text(content)
-
-
-def _text(content: bytes) -> str:
-    return content.decode("utf-8", "backslashreplace")
