@@ -123,6 +123,7 @@ class _ResourceUpsert:
         if exchange.deleted and interaction.overwrite and exchange.channel.retire != "delete":
             raise HeldDeliveryError("deleted-at-server", status=410)
         condition = search_kept(record.identities[:1])
+        await refer(exchange, interaction.defaults)
         body = self._new()
         headers = (("If-None-Exist", condition),)
         answer = await exchange.write_patient("POST", record.type, body, headers, self._spoken(_STALE))
@@ -219,7 +220,7 @@ class _ResourceUpsert:
         if move:
             body[move.element] = self._created()
         said = created(self._first()).body
-        body |= created(self.interaction.defaults).body | said
+        body |= created(resolved(self.interaction.defaults, self.exchange.references)).body | said
         if keep_forward(body, {}, {}, {}):
             self.exchange.note(REVERSED)
         if record.holder:

@@ -24,7 +24,6 @@ TERM: Final = re.compile(
     r"(?: *(?P<op>=|!=) *(?P<value>[^ ].*)| +(?P<none>not +)?in +\((?P<values>[^()]*)\))?"
 )
 EVENT: Final = "event"
-EVENT_WORD: Final = re.compile(rf"\b{EVENT}\b")
 MAX_LENGTH: Final = 1000
 
 
@@ -130,11 +129,6 @@ def parse_condition(text: str) -> Condition:
     return tuple(
         tuple(_term(term) for term in _words(alternative, "and")) for alternative in _words(text.strip(), "or")
     )
-
-
-def may_ask_event(authored: object) -> bool:
-    """Say whether any condition in what was authored could ask for the event: the word stands in it."""
-    return EVENT_WORD.search(repr(authored)) is not None
 
 
 def parse_head(text: str) -> Head:

@@ -245,7 +245,7 @@ FUNCTIONS: Final[Mapping[str, Function]] = {
     "positive-integer": Function(TEXT, "positiveInt", _integer(1), "a whole number from 1"),
     "decimal": Function(TEXT, "decimal", _decimal, "a number of at most 15 significant digits"),
     "if-past": Function(
-        TEXT, "code", _if_past, "the word named, where a date lies before the day of the event", words=1
+        TEXT, "code", _if_past, "the word named, where a date lies before the day of the event", words=1, asks="today"
     ),
     "code": Function(TEXT, "code", code, "the FHIR code by the table named", (1, 1)),
     "coding": Function(TEXT, "Coding", coding, "system, code and display by the table named", (1, 1)),
@@ -301,7 +301,7 @@ FUNCTIONS: Final[Mapping[str, Function]] = {
     ),
     "identifier-value": Function(TEXT, "string", _identifier_value, "an identifier's value; nothing for a placeholder"),
     "identifier-use": Function(
-        CELLS, "code", _identifier_use, "`old` for a CX that expired before the event", reads=(8,)
+        CELLS, "code", _identifier_use, "`old` for a CX that expired before the event", reads=(8,), asks="today"
     ),
     "number-system": Function(
         CELLS, "uri", _number_system, "a CX's FHIR system as a number of the type named (VN)", words=1, reads=(4,)
@@ -335,7 +335,12 @@ FUNCTIONS: Final[Mapping[str, Function]] = {
     "url": Function(TEXT, "url", url, "an address: a text without blanks"),
     "binary": Function(TEXT, "base64Binary", binary, "Base64 without blanks"),
     "sender-system": Function(
-        TEXT, "uri", sender_system, "a system of this engine for the word, within the message's sender", words=1
+        TEXT,
+        "uri",
+        sender_system,
+        "a system of this engine for the word, within the message's sender",
+        words=1,
+        asks="source",
     ),
     "own-system": Function(
         TEXT, "uri", _own_system, "a system of this engine: base URI, the word named, the text", words=1

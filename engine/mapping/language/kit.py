@@ -39,7 +39,7 @@ class Function:
     """One entry of the registry; `gives` is a FHIR type, `tables` how many tables it must and may name.
 
     `reads`: the components that it reads of the repetition it is given; empty where it may read any. `field`: its word
-    is a field of the message.
+    is a field of the message. `asks`: what it asks of a reading beside what it is given (`today`, `source`).
     """
 
     takes: Takes
@@ -50,3 +50,4 @@ class Function:
     words: int = 0
     reads: tuple[int, ...] = ()
     field: bool = False
+    asks: str = ""

@@ -115,4 +115,4 @@ def binary(_: Kit, __: tuple[str, ...]) -> Apply:
 def sender_system(kit: Kit, words: tuple[str, ...]) -> Apply:
     """Return the system of this engine for what is unique within the message's sender."""
     base = kit.setting.base_uri + words[0]
-    return lambda _, reading: f"{base}:{quote(reading.message.source, safe='')}"
+    return lambda _, reading: f"{base}:{quote(reading.source, safe='')}"

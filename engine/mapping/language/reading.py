@@ -77,26 +77,18 @@ class Reading:
         """The sending facility, MSH-4.1; empty where there is none."""
         return self.message.facility
 
+    @property
+    def source(self) -> str:
+        """The sending application and facility, `MSH-3.1|MSH-4.1`."""
+        return self.message.source
+
     def shape(self, reads: Sources) -> tuple[int, ...]:
         """Return which of some fields hold something in the first segment of each name, as bits; 0 without one."""
         first = self.first
         return tuple([first[name].filled & bits if name in first else 0 for name, bits in reads])
 
-    def key(self, sources: Sources) -> Hashable:
-        """Return the texts of fields (0: of all segments of the name), by which equal ones are known; None: no text."""
-        first = self.first
-        if len(sources) == 1 and sources[0][1]:
-            found = first.get(sources[0][0])
-            return found.field(sources[0][1]) or None if found is not None else None
-        texts = tuple(
-            [
-                self._texts(name) if not number else found.field(number) if (found := first.get(name)) else ""
-                for name, number in sources
-            ]
-        )
-        return texts if any(texts) else None
-
-    def _texts(self, name: str) -> str:
+    def texts(self, name: str) -> str:
+        """Return the text of all segments of a name."""
         return "\r".join([segment.text for segment in self.all.get(name, ())])
 
     def warn_left_out(self) -> None:

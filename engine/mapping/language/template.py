@@ -6,6 +6,7 @@ from typing import Any, Final
 from engine.mapping.files.document import Document, Problems
 from engine.mapping.files.reference import Element, elements, nearest, segments
 from engine.mapping.language.check import Checks, kind_of, type_of
+from engine.mapping.language.dependence import Dependence, dependence_of
 from engine.mapping.language.expression import (
     Alternative,
     Call,
@@ -13,7 +14,6 @@ from engine.mapping.language.expression import (
     ExpressionError,
     Field,
     Guard,
-    may_ask_event,
     parse_condition,
     parse_expression,
     parse_path,
@@ -60,9 +60,8 @@ TYPE_KEYS: Final = frozenset({"datatype", "extends", "to", "needs", "elements", 
 class Compiler:
     """Compiles the templates of one mapping; what is wrong goes to `problems`, and compiling goes on.
 
-    `makers`: by the name of a resource that a repetition stands for, what makes a Reference to it. `types_refer`: some
-    data type names what only a plan can resolve, as `#patient`. `types_by_event`: some data type or maker may ask for
-    the event.
+    `makers`: by the name of a resource that a repetition stands for, what makes a Reference to it. `named`: what was
+    authored of data types and of such resources, by the names that templates have for them.
     """
 
     def __init__(self, kit: Kit, datatypes: dict[str, Document], problems: Problems) -> None:
@@ -73,13 +72,16 @@ class Compiler:
         self._compiled: dict[str, DataType | None] = {}
         self._under_way: list[str] = []
         self.makers: dict[str, Apply] = {}
-        self.types_refer = any("#" in repr(one.value) for one in datatypes.values())
-        self.types_by_event = any(may_ask_event(one.value) for one in datatypes.values())
+        self.named: dict[str, Any] = {name: one.value for name, one in datatypes.items()}
 
     def problem(self, scope: Scope, found: str, expected: str) -> Made:
         """Note a problem; what stands there makes nothing."""
         self._problems.add(scope.document, scope.path, found, expected)
         return NOTHING
+
+    def dependence(self, authored: Any) -> Dependence:
+        """Return what a template depends on, by which its value is kept."""
+        return dependence_of(authored, self.named)
 
     # Expressions
 

@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from engine.fhir.plan import ElementChange, Follow, Interaction, Json, Keep, ResourceRecord, StatusMove
-from engine.mapping.language.node import Step, Test
+from engine.mapping.language.node import Test
 from engine.mapping.language.pointing import pointed, referring
 from engine.mapping.language.reading import Reading
-from engine.mapping.resource.referred import body_changes
 from engine.mapping.resource.resource import ResourceMapping
+from engine.mapping.resource.slice_cache import Memo
+from engine.mapping.resource.slice_writer import SliceChanges, SliceWriter
 from engine.mapping.subject.act import Act, Verb
 
 SOURCE: Final = "source"
@@ -20,14 +21,14 @@ VISIT: Final = "Encounter"
 class Words:
     """What a resource file says beside elements: flags, and what becomes of a resource that is merged into another.
 
-    `missing`: the warning where nothing identifies the resource, `warns`: whether it is given. `late`: the flag of one
+    `missing`: the warning where nothing identifies the resource, `unless` one of these holds. `late`: the flag of one
     that is made by an event which speaks of a known one. `merged_to`: the status of a merged one, `part`: the element
     by which it then belongs to the other. `parts`: its elements, and the slices of lists as `location(PV1-3)`.
     `visit`: the list of the Encounter that names it.
     """
 
     missing: str
-    warns: Step
+    unless: tuple[Test, ...]
     late: str
     merged_to: str
     part: str
@@ -45,7 +46,7 @@ class Resource:
     def __init__(
         self,
         mapping: ResourceMapping,
-        new: Step,
+        new: SliceWriter,
         words: Words,
         when: Test | None = None,
         *,
@@ -56,9 +57,8 @@ class Resource:
         self._refers = refers
         self._when = when
         self._mapping = mapping
-        self._new = new
+        self._new = Memo(new.depends, new.read)
         self._words = words
-        self._defaults: tuple[ElementChange, ...] | None = None
 
     @property
     def parts(self) -> frozenset[str]:
@@ -85,7 +85,8 @@ class Resource:
         found = self._mapping.record(reading, act.type_.lower() + suffix, patient)
         if found is None:
             words = self._words
-            if words.missing and self._mapping.speaks_of(reading) and words.warns(None, reading):
+            excused = any(test(None, reading) for test in words.unless)
+            if words.missing and self._mapping.speaks_of(reading) and not excused:
                 reading.warnings.append(words.missing)
             return []
         record, made = found
@@ -94,10 +95,12 @@ class Resource:
         if self._refers:
             named = earlier or {patient: patient}
             record = record._replace(changes=pointed(record.changes, referring(record.changes), "", suffix, named))
-        keep = self._keep(act.verb, _cleared(record, clears, act.verb), reading)
+        new = self._new.of(reading)
+        reading.warnings += new.warnings
+        keep = self._keep(act.verb, _cleared(record, clears, act.verb), new, reading)
         if clears:
             keep = keep._replace(clears=tuple(one for one in clears if "(" not in one))
-        return [*made.values(), *self._merged(act.verb, keep, reading), *self._moved(keep)]
+        return [*(made | new.made).values(), *self._merged(act.verb, keep, reading), *self._moved(keep)]
 
     def on_visit(self, before: Sequence[Interaction], suffix: str) -> list[Keep]:
         """Return what the visit says of the resource, where both stand in the plan as far as it goes."""
@@ -113,14 +116,14 @@ class Resource:
         record = visit._replace(local=local, identifiers=(), changes=(change,), retired=())
         return [Keep(record, create=False, more=True, absent="unchanged")]
 
-    def _keep(self, verb: Verb, record: ResourceRecord, reading: Reading) -> Keep:
+    def _keep(self, verb: Verb, record: ResourceRecord, new: SliceChanges, reading: Reading) -> Keep:
         keep = Keep(
             record,
             create=verb is not Verb.CANCEL,
-            status=self._mapping.judge(reading),
+            status=self._mapping.status(reading),
             also_of=f"{SOURCE}{record.local.partition('-')[2]}" if verb is Verb.MERGE else "",
             late="" if verb is Verb.UPSERT else self._words.late,
-            defaults=self._given(reading),
+            defaults=new.changes,
         )
         if verb in {Verb.RENUMBER, Verb.MOVE, Verb.MERGE}:
             retired = tuple(one for one, _ in self._mapping.merged(reading) if one not in record.identities)
@@ -163,13 +166,6 @@ class Resource:
         follows = (Follow(kept.record, words.visit, gone=source),) if words.visit else ()
         gone_keep = Keep(source, create=False, status=move, absent="source-absent", also_of=keep.also_of)
         return kept, *follows, gone_keep
-
-    def _given(self, reading: Reading) -> tuple[ElementChange, ...]:
-        """Return the elements of a new resource, which are the same for every message."""
-        if self._defaults is None:
-            body = self._new(None, reading)
-            self._defaults = body_changes(body if isinstance(body, dict) else {}, self._mapping.type_)
-        return self._defaults
 
 
 def _cleared(record: ResourceRecord, clears: Sequence[str], verb: Verb) -> ResourceRecord:

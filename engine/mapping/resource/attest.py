@@ -15,7 +15,8 @@ from engine.mapping.language.node import Step
 from engine.mapping.language.reading import Reading
 from engine.mapping.language.scope import Scope
 from engine.mapping.language.template import Compiler
-from engine.mapping.resource.slices import Slices, Writer
+from engine.mapping.resource.slice_writer import SliceWriter
+from engine.mapping.resource.slices import Slices
 
 TARGET: Final = "target"
 FILE_KEYS: Final = frozenset({"resource", "extends", TARGET, "key", "needs", "elements"})
@@ -31,7 +32,7 @@ class Attestation:
         target: str,
         key: tuple[Step, ...],
         needs: frozenset[str],
-        writers: tuple[Writer, ...],
+        writers: tuple[SliceWriter, ...],
         base: str,
     ) -> None:
         self._type = type_

@@ -6,7 +6,7 @@ key's digest, within the patient or the visit, in a system of the sender's own; 
 Patient, what a segment says depends on its text alone, and is kept.
 """
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, Final, NamedTuple
@@ -18,11 +18,12 @@ from engine.fhir.plan import ElementChange, Identity, Keep, ResourceRecord, Reti
 from engine.hl7.leaf import NULL
 from engine.hl7.message import Segment
 from engine.mapping.language.bounded_cache import BoundedCache
+from engine.mapping.language.dependence import Dependence
 from engine.mapping.language.node import Step
 from engine.mapping.language.pointing import Refers, names_in, pointed, referring, resolved
-from engine.mapping.language.reading import Reading, Sources
+from engine.mapping.language.reading import Reading
 from engine.mapping.resource.slice_cache import MAX_KEPT, Shapes, SliceCache
-from engine.mapping.resource.slices import Identifiers, Writer
+from engine.mapping.resource.slice_writer import IdentifierList, SliceWriter
 
 KEY_BYTES: Final = 12
 DELETE: Final = "D"
@@ -87,7 +88,7 @@ class ListingRules:
 
     `within`: `patient` or `encounter`. `each`: things with the same key are told apart by their order; otherwise the
     first one counts. `revives`: elements that only a retirement writes. `on_visit`: the list of the visit that names
-    the things, and what makes an item of it. `by_event`: what it says may depend on the event.
+    the things, and what makes an item of it. `depends`: what all of this depends on.
     """
 
     type_: str
@@ -103,22 +104,24 @@ class ListingRules:
     needs: frozenset[str]
     retired: Retired
     revives: tuple[str, ...]
-    by_event: bool
+    depends: Dependence
     on_visit: tuple[str, Step] | None = None
 
 
 class Listing:
     """One segment of a resource file, compiled."""
 
-    def __init__(self, rules: ListingRules, writers: tuple[Writer, ...], identifiers: Identifiers, base: str) -> None:
+    def __init__(
+        self, rules: ListingRules, writers: tuple[SliceWriter, ...], identifiers: IdentifierList, base: str
+    ) -> None:
         self.rules = rules
         self._writers = writers
-        self._shapes = Shapes([() if writer.always else writer.sources for writer in writers])
+        self._shapes = Shapes([() if writer.always else writer.depends.own for writer in writers])
         self._identifiers = identifiers
         self._base = base
         own = {rules.segment, *rules.with_}
-        read = (source for sources in (identifiers.sources, *(one.sources for one in writers)) for source in sources)
-        self._elsewhere: Sources = tuple(dict.fromkeys(one for one in read if one[0] not in own))
+        elsewhere = tuple(source for source in rules.depends.sources if source[0] not in own)
+        self._elsewhere = rules.depends._replace(sources=elsewhere)
         self._members: SliceCache[Member] = SliceCache()
         self._systems: BoundedCache[str, str] = BoundedCache(MAX_KEPT)
 
@@ -135,7 +138,7 @@ class Listing:
         if not segments:
             return []
         groups = _groups(reading, rules.segment, rules.with_) if rules.with_ else [(one,) for one in segments]
-        system, (members,), elsewhere = self._system(reading), self._members.of(reading), self._elsewhere_in(reading)
+        system, (members,), elsewhere = self._system(reading), self._members.of(reading), self._elsewhere.key(reading)
         kept: dict[Identity, Keep | None] = {}
         needed: dict[str, Keep] = {}
         marks: dict[Identity, str] = {}
@@ -243,11 +246,6 @@ class Listing:
         known = self._systems.get(source)
         return known or self._systems.keep(source, f"{self._base}{self.rules.type_}:{quote(source, safe='')}")
 
-    def _elsewhere_in(self, reading: Reading) -> Hashable:
-        """Return what a segment's meaning depends on beside itself: fields of other segments, the day, the event."""
-        event = reading.event if self.rules.by_event else ""
-        return (reading.key(self._elsewhere), reading.today, event) if self._elsewhere else (reading.today, event)
-
     def _read(self, of_all: Reading, group: tuple[Segment, ...]) -> Member:
         rules, segment = self.rules, group[0]
         first = {name: one for name, one in of_all.first.items() if name not in rules.with_}
@@ -269,7 +267,7 @@ class Listing:
             reading.place = rules.segment
             reading.warn("not-whole")
             key = ()
-        numbers, warned = self._identifiers.read(reading) if self._identifiers.sources else ((), [])
+        numbers, warned = self._identifiers.read(reading) if self._identifiers.depends.own else ((), [])
         reading.warnings += warned
         visit = rules.on_visit[1](None, reading) if rules.on_visit else None
         visit = visit if isinstance(visit, dict) else None
@@ -284,7 +282,7 @@ class Listing:
         for place in self._shapes.asked(reading):
             writer, count = self._writers[place], len(changes)
             writer.add(reading, changes)
-            if writer.refers:
+            if writer.depends.refers:
                 named = ((number, names_in(changes[number].items)) for number in range(count, len(changes)))
                 refers += [(number, names) for number, names in named if names]
         return tuple(changes), tuple(refers)

@@ -6,7 +6,6 @@ from typing import Any, Final
 from engine.fhir.plan import ElementChange, Interaction, Keep, PatientRecord
 from engine.mapping.files.document import Document
 from engine.mapping.files.reference import Element, elements, nearest, segments
-from engine.mapping.language.expression import may_ask_event
 from engine.mapping.language.function import condition_of
 from engine.mapping.language.node import Step
 from engine.mapping.language.reading import Reading
@@ -145,7 +144,7 @@ class _File:
             self._needed(),
             retired,
             tuple(name for name in writes if name not in {key.partition(".")[0] for key in authored}),
-            self._compiler.types_by_event or may_ask_event(value),
+            self._compiler.dependence(value),
             self._on_visit(value.get("visit"), scope.at("visit")),
         )
         return Listing(rules, slices.writers(), slices.identifiers(), self._base)

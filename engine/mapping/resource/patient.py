@@ -10,8 +10,8 @@ from typing import Any
 from engine.fhir.plan import ElementChange, PatientRecord
 from engine.mapping.language.identifier import Found
 from engine.mapping.language.reading import Reading
-from engine.mapping.resource.slice_cache import SliceCache, Written
-from engine.mapping.resource.slices import Identifiers, Said, Writer
+from engine.mapping.resource.slice_cache import Memo, SliceReader
+from engine.mapping.resource.slice_writer import IdentifierList, SliceChanges, SliceWriter
 from engine.mapping.subject.events import People
 
 
@@ -19,25 +19,24 @@ class PatientMapping:
     """The compiled resource file of the patient."""
 
     def __init__(
-        self, writers: tuple[Writer, ...], identifiers: Identifiers, merged: Identifiers, people: People
+        self, writers: tuple[SliceWriter, ...], identifiers: IdentifierList, merged: IdentifierList, people: People
     ) -> None:
-        self._written = Written(writers, self._read)
-        self._identifiers = identifiers
+        self._slices = SliceReader(writers, self._read)
+        self._identifiers = Memo(identifiers.depends, identifiers.read)
         self._merged = merged
         self._people = people
-        self._numbers: SliceCache[tuple[tuple[Any, ...], list[str]]] = SliceCache()
 
     def record(self, found: Iterable[Found], reading: Reading) -> PatientRecord:
         """Return what the segments at hand say of the patient with these identities."""
-        identifiers, warnings = self._numbered(reading)
+        identifiers, warnings = self._identifiers.of(reading)
         reading.warnings += warnings
         changes: list[ElementChange] = []
         stand_in = self._one_of_several(reading)
-        for said in self._written.said(reading):
-            changes += said.changes
-            if said.warnings:
-                reading.warnings += said.warnings
-            stand_in = stand_in or said.stand_in
+        for one in self._slices.slices(reading):
+            changes += one.changes
+            if one.warnings:
+                reading.warnings += one.warnings
+            stand_in = stand_in or one.stand_in
         return PatientRecord(tuple([one.identity for one in found]), identifiers, tuple(changes), stand_in)
 
     def merged_identifiers(self, reading: Reading) -> tuple[Any, ...]:
@@ -46,16 +45,9 @@ class PatientMapping:
         reading.warnings += warnings
         return identifiers
 
-    def _numbered(self, reading: Reading) -> tuple[tuple[Any, ...], list[str]]:
-        """Return what the identifiers' fields say; beside their texts it depends on the day of the event."""
-        identifiers, (cache,) = self._identifiers, self._numbers.of(reading)
-        key = (reading.key(identifiers.sources), reading.event if identifiers.by_event else "", reading.today)
-        kept = cache.get(key)
-        return cache.keep_if_again(key, identifiers.read(reading)) if kept is None else kept
-
-    def _read(self, writer: Writer, reading: Reading) -> Said:
-        said = writer.read(reading)
-        return said._replace(stand_in=True) if self._stands_in(said.changes) else said
+    def _read(self, writer: SliceWriter, reading: Reading) -> SliceChanges:
+        found = writer.read(reading)
+        return found._replace(stand_in=True) if self._stands_in(found.changes) else found
 
     def _one_of_several(self, reading: Reading) -> bool:
         pid = reading.first.get("PID")

@@ -6,6 +6,7 @@ ways to a resource of the same type, each a function of its own (`IN1-3 | Payor`
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from engine.fhir.plan import ElementChange, Identity, Keep, ResourceRecord
@@ -18,23 +19,90 @@ from engine.mapping.language.node import Apply, Step
 from engine.mapping.language.reading import Cells, Reading
 from engine.mapping.language.scope import Scope
 from engine.mapping.language.template import Compiler
+from engine.mapping.resource.slice_writer import body_changes
 
 FROM: Final = "from"
 IDENTITY_KEYS: Final = frozenset({"value", "authority", "type", "system", "display"})
 KINDS: Final = "kinds"
 FILE_KEYS: Final = frozenset({"resource", "extends", FROM, "identity", "elements", "levels", "part", KINDS})
 KIND_KEYS: Final = frozenset({FROM, "identity", "elements"})
+TEXT: Final = Element("string", many=False)
 
 
 class Level(NamedTuple):
-    """One resource of a repetition: its identity, how it is shown, and its elements."""
+    """One resource of a repetition: its identity, how it is shown, and its elements.
+
+    `authorities`: the steps of namespace, universal id and type of each; the first that has any of them holds.
+    """
 
     values: tuple[Step, ...]
-    authority: Step
+    authorities: tuple[tuple[Step, ...], ...]
     type_: Step
     system: str
     display: Step | None
     body: Step
+
+
+@dataclass(frozen=True, slots=True)
+class Referred:
+    """A file, or a kind in it: the resources of a type that a repetition stands for, each `part` of the next."""
+
+    type_: str
+    levels: tuple[Level, ...]
+    part: str
+    identifiers: Identifiers
+
+    def reference(self, cells: Cells, reading: Reading) -> Any:
+        """Return a Reference to what cells stand for, and note in the reading the resources that it needs."""
+        below: dict[str, Any] | None = None
+        above = ""
+        for level in reversed(self.levels):
+            found = self._resource(level, cells, reading)
+            if found is None:
+                continue
+            record, display = found
+            if self.part and above:
+                change = ElementChange(self.part, self.part, ({"reference": f"#{above}"},), many=False)
+                record = record._replace(changes=(*record.changes, change))
+            above = record.local
+            reading.made[above] = Keep(record, overwrite=False)
+            below = {"reference": f"#{above}", **({"display": display} if display else {})}
+        if below is not None:
+            return below
+        shown = self.levels[0].display
+        text = shown(cells, reading) if shown else None
+        if isinstance(text, str):
+            return {"display": text}
+        if any(cells.first):
+            reading.warn("not-whole")
+        return NULL if NULL in cells.first else None
+
+    def _resource(self, level: Level, cells: Cells, reading: Reading) -> tuple[ResourceRecord, str] | None:
+        """Return the resource of a level, and how it is shown; None where nothing identifies it."""
+        values = [step(cells, reading) for step in level.values]
+        last = values[-1]
+        if not isinstance(last, str):
+            return None
+        if len(values) == 1 and self.identifiers.placeholder(last):
+            reading.warn("placeholder-identifier")
+            return None
+        texts = [one for one in values if isinstance(one, str)]
+        type_ = level.type_(cells, reading)
+        kind = type_ if isinstance(type_, str) else self.type_.lower()
+        parts = ([step(cells, reading) or "" for step in steps] for steps in level.authorities)
+        authority = Authority(*next(filter(any, parts), ("", "", "")))
+        system = self.identifiers.resource_system(authority, kind, reading.facility, level.system)
+        identity = Identity(system, "/".join(texts))
+        body = level.body(cells, reading)
+        shown = level.display(cells, reading) if level.display else " ".join(texts)
+        record = ResourceRecord(
+            self.type_,
+            f"{self.type_} {system}|{identity.value}",
+            (identity,),
+            ({"system": identity.system, "value": identity.value},),
+            body_changes(body if isinstance(body, dict) else {}, self.type_),
+        )
+        return record, shown if isinstance(shown, str) else ""
 
 
 def makers(compiler: Compiler, document: Document, identifiers: Identifiers) -> Iterator[tuple[str, Apply]]:
@@ -68,32 +136,7 @@ def referred(
     if part and part not in elements()[name]:
         compiler.problem(scope.at("part"), f"{name} has no element {part!r}", nearest(part, elements()[name]))
 
-    def made(cells: Cells, reading: Reading) -> Any:
-        below: dict[str, Any] | None = None
-        above = ""
-        for level in reversed(levels):
-            found = _made(level, cells, reading, name, identifiers)
-            if found is None:
-                continue
-            local, identity, changes, display = found
-            if part and above:
-                changes = (*changes, ElementChange(part, part, ({"reference": f"#{above}"},), many=False))
-            identifier = {"system": identity.system, "value": identity.value}
-            record = ResourceRecord(name, local, (identity,), (identifier,), changes)
-            reading.made[local] = Keep(record, overwrite=False)
-            above = local
-            below = {"reference": f"#{above}", **({"display": display} if display else {})}
-        if below is not None:
-            return below
-        shown = levels[0].display
-        text = shown(cells, reading) if shown else None
-        if isinstance(text, str):
-            return {"display": text}
-        if any(cells.first):
-            reading.warn("not-whole")
-        return NULL if NULL in cells.first else None
-
-    return made
+    return Referred(name, levels, part, identifiers).reference
 
 
 def _level(compiler: Compiler, scope: Scope, value: dict[str, Any], name: str) -> Level:
@@ -106,74 +149,27 @@ def _level(compiler: Compiler, scope: Scope, value: dict[str, Any], name: str) -
     texts = given if isinstance(given, list) else [given]
     if not texts:
         compiler.problem(at, "no value", "say which component identifies it, such as XCN.1")
-    text = Element("string", many=False)
-    steps = tuple(compiler.expression(one, at.at("value"), text).step for one in texts)
+    steps = tuple(compiler.expression(one, at.at("value"), TEXT).step for one in texts)
     display = identity.get("display")
     return Level(
         steps,
-        authority_step(compiler, identity.get("authority"), at.at("authority")),
-        compiler.expression(identity["type"], at.at("type"), text).step if "type" in identity else _nothing,
+        _authorities(compiler, identity.get("authority"), at.at("authority")),
+        compiler.expression(identity["type"], at.at("type"), TEXT).step if "type" in identity else _nothing,
         str(identity.get("system") or ""),
-        compiler.expression(display, at.at("display"), text).step if display else None,
+        compiler.expression(display, at.at("display"), TEXT).step if display else None,
         compiler.object(value.get("elements") or {}, scope.at("elements"), name).step,
     )
 
 
-def authority_step(compiler: Compiler, text: Any, scope: Scope) -> Step:
-    """Compile a path to a component (HD) to a step that returns an Authority."""
-    if text is None:
-        return lambda _, __: Authority("", "", "")
-    if isinstance(text, list):
-        return _first_authority([authority_step(compiler, one, scope.at(number)) for number, one in enumerate(text)])
-    parts = [compiler.expression(f"{text}.{part}", scope, Element("string", many=False)).step for part in (1, 2, 3)]
-
-    def step(cells: Any, reading: Reading) -> Authority:
-        namespace, universal, kind = [part(cells, reading) or "" for part in parts]
-        return Authority(namespace, universal, kind)
-
-    return step
-
-
-def _first_authority(steps: list[Step]) -> Step:
-    def step(cells: Any, reading: Reading) -> Authority:
-        found = (one(cells, reading) for one in steps)
-        return next((one for one in found if any(one)), Authority("", "", ""))
-
-    return step
-
-
-def _made(
-    level: Level, cells: Cells, reading: Reading, name: str, identifiers: Identifiers
-) -> tuple[str, Identity, tuple[ElementChange, ...], str] | None:
-    """Return the local name of a level's resource, its identity, its elements and how it is shown; None without one."""
-    values = [step(cells, reading) for step in level.values]
-    last = values[-1]
-    if not isinstance(last, str):
-        return None
-    if len(values) == 1 and identifiers.placeholder(last):
-        reading.warn("placeholder-identifier")
-        return None
-    texts = [one for one in values if isinstance(one, str)]
-    type_ = level.type_(cells, reading)
-    kind = type_ if isinstance(type_, str) else name.lower()
-    authority = level.authority(cells, reading)
-    system = identifiers.resource_system(authority, kind, reading.facility, level.system)
-    identity = Identity(system, "/".join(texts))
-    body = level.body(cells, reading)
-    changes = body_changes(body if isinstance(body, dict) else {}, name)
-    shown = level.display(cells, reading) if level.display else " ".join(texts)
-    return f"{name} {system}|{identity.value}", identity, changes, shown if isinstance(shown, str) else ""
-
-
-def body_changes(body: dict[str, Any], name: str) -> tuple[ElementChange, ...]:
-    """Return the elements of a resource that was made at once as changes, a list being one slice."""
-    known = elements()[name]
+def _authorities(compiler: Compiler, authored: Any, scope: Scope) -> tuple[tuple[Step, ...], ...]:
+    """Compile paths to components (HD): for each the steps of its namespace, universal id and type."""
+    paths = list(enumerate(authored)) if isinstance(authored, list) else [] if authored is None else [(None, authored)]
     return tuple(
-        [
-            ElementChange(element, element, tuple(value) if many else (value,), many)
-            for element, value in body.items()
-            for many in (known[element].many,)
-        ]
+        tuple(
+            compiler.expression(f"{path}.{part}", scope if at is None else scope.at(at), TEXT).step
+            for part in (1, 2, 3)
+        )
+        for at, path in paths
     )
 
 

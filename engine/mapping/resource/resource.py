@@ -6,13 +6,13 @@ As with the Patient, what a slice says depends on the text of its fields alone, 
 from typing import Any, Final, NamedTuple
 
 from engine.fhir.period import REVERSED, without_reversed
-from engine.fhir.plan import ElementChange, Identity, Keep, ResourceRecord
+from engine.fhir.plan import ElementChange, Identity, Keep, ResourceRecord, StatusMove
 from engine.hl7.leaf import Null
 from engine.mapping.language.identifier import Authority, Identifiers
 from engine.mapping.language.reading import Reading
-from engine.mapping.resource.slice_cache import Written
-from engine.mapping.resource.slices import Writer
-from engine.mapping.resource.status import Judge
+from engine.mapping.resource.slice_cache import SliceReader
+from engine.mapping.resource.slice_writer import SliceWriter
+from engine.mapping.resource.status import StatusTable
 
 NUMBER_TYPE: Final = "http://terminology.hl7.org/CodeSystem/v2-0203"
 
@@ -46,20 +46,20 @@ class ResourceMapping:
         type_: str,
         holder: str,
         numbers: Numbers,
-        writers: tuple[Writer, ...],
-        judge: Judge | None,
+        writers: tuple[SliceWriter, ...],
+        status: StatusTable | None,
         identifiers: Identifiers,
     ) -> None:
         self.type_ = type_
         self._holder = holder
         self._numbers = numbers
-        self._written = Written(writers)
-        self._judge = judge
+        self._slices = SliceReader(writers)
+        self._status = status
         self._identifiers = identifiers
 
-    def judge(self, reading: Reading) -> Any:
+    def status(self, reading: Reading) -> StatusMove | None:
         """Return how the message moves the resource's status; None where its type has no table."""
-        return self._judge(reading) if self._judge else None
+        return self._status.move(reading) if self._status else None
 
     def record(self, reading: Reading, local: str, patient: str) -> tuple[ResourceRecord, dict[str, Keep]] | None:
         """Return what the segments at hand say of the resource, and what it refers to, each after what that refers to.
@@ -107,12 +107,12 @@ class ResourceMapping:
     def _changes(self, reading: Reading) -> tuple[tuple[ElementChange, ...], dict[str, Keep]]:
         changes: list[ElementChange] = []
         made: dict[str, Keep] = {}
-        for said in self._written.said(reading):
-            changes += said.changes
-            if said.warnings:
-                reading.warnings += said.warnings
-            if said.made:
-                made.update(said.made)
+        for one in self._slices.slices(reading):
+            changes += one.changes
+            if one.warnings:
+                reading.warnings += one.warnings
+            if one.made:
+                made.update(one.made)
         kept, turned = without_reversed(changes)
         reading.warnings += [f"{REVERSED} {self.type_}.{name}" for name in turned]
         return kept, made

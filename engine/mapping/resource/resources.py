@@ -9,11 +9,10 @@ from engine.mapping.files.entry import FIELD
 from engine.mapping.files.reference import elements, nearest
 from engine.mapping.files.table import Table
 from engine.mapping.language.check_path import path_fault
-from engine.mapping.language.expression import Field, may_ask_event
+from engine.mapping.language.expression import Field
 from engine.mapping.language.function import condition_of
 from engine.mapping.language.identifier import Identifiers
 from engine.mapping.language.pointing import SAME, WHOLE
-from engine.mapping.language.reading import Reading
 from engine.mapping.language.scope import Scope
 from engine.mapping.language.template import Compiler
 from engine.mapping.resource.asking import VISIT, Resource, Words
@@ -21,6 +20,7 @@ from engine.mapping.resource.attest import TARGET
 from engine.mapping.resource.lists import SEGMENTS
 from engine.mapping.resource.referred import FROM, makers
 from engine.mapping.resource.resource import NUMBER_TYPE, Number, Numbers, ResourceMapping
+from engine.mapping.resource.slice_writer import Body, SliceWriter
 from engine.mapping.resource.slices import Slices
 from engine.mapping.resource.status import status_table
 from engine.mapping.subject.events import EventTable
@@ -59,8 +59,9 @@ def compile_resources(
         if name not in elements():
             compiler.problem(Scope(document).at("resource"), f"unknown resource {name!r}", nearest(name, elements()))
         elif FROM in document.value:
-            compiler.makers |= makers(compiler, document, identifiers)
-            compiler.types_by_event |= may_ask_event(document.value)
+            made = dict(makers(compiler, document, identifiers))
+            compiler.makers |= made
+            compiler.named |= dict.fromkeys(made, document.value)
         elif name != "Patient" and not {SEGMENTS, TARGET} & document.value.keys():
             found[name] = _resource(compiler, document, name, identifiers, tables)
     return found
@@ -112,7 +113,9 @@ def _resource(
         status_table(compiler, scope, name),
         identifiers,
     )
-    new = compiler.object(value.get("new") or {}, scope.at("new"), name).step
+    template = value.get("new") or {}
+    body = Body(compiler.object(template, scope.at("new"), name).step, name)
+    new = SliceWriter(body, compiler.dependence(template), always=True)
     if value.get("along") not in {None, "yes", "no"}:
         compiler.problem(scope.at("along"), f"found {value['along']!r}", "expected yes or no")
     tests = compiler.guards({"when": value["when"]}, scope) if "when" in value else []
@@ -134,13 +137,9 @@ def _words(compiler: Compiler, scope: Scope, value: dict[str, Any], name: str) -
     if part and part not in elements()[name]:
         compiler.problem(scope.at("merge", "part"), f"{name} has no element {part!r}", nearest(part, elements()[name]))
     guards = compiler.guards({"unless": missing["unless"]}, scope.at("missing")) if "unless" in missing else []
-    tests = [condition_of(check) for check, _ in guards]
-
-    def warns(_: Any, reading: Reading) -> bool:
-        return not any(test(None, reading) for test in tests)
-
+    tests = tuple(condition_of(check) for check, _ in guards)
     flag, late, to = (str(one or "") for one in (missing.get("flag"), value.get("late"), merged.get("to")))
-    return Words(flag, warns, late, to, part, visit=_on_visit(compiler, scope.at("visit"), value.get("visit")))
+    return Words(flag, tests, late, to, part, visit=_on_visit(compiler, scope.at("visit"), value.get("visit")))
 
 
 def _on_visit(compiler: Compiler, scope: Scope, value: Any) -> str:

@@ -1,4 +1,4 @@
-"""What slices of a resource say, by the texts that it depends on: the same texts say the same, and are read once.
+"""Slices of a resource kept by what they depend on: the same texts make the same changes, and are read once.
 
 A file has many more writers than a message has fields that they read. Messages of one sender are of a few shapes (which
 fields hold something), so which writers to ask is worked out once for each shape.
@@ -9,8 +9,9 @@ from typing import Final, Generic, TypeVar
 
 from engine.hl7.cells import BITS
 from engine.mapping.language.bounded_cache import BoundedCache
+from engine.mapping.language.dependence import Dependence
 from engine.mapping.language.reading import Reading, Sources
-from engine.mapping.resource.slices import Said, Writer
+from engine.mapping.resource.slice_writer import SliceChanges, SliceWriter
 
 MAX_DIALECTS: Final = 8
 MAX_KEPT: Final = 1024
@@ -34,23 +35,42 @@ class SliceCache(Generic[Value]):
         return found
 
 
-class Written:
-    """What the writers of one file say of a message."""
+class Memo(Generic[Value]):
+    """What is read of messages, kept by what it depends on."""
 
-    def __init__(self, writers: tuple[Writer, ...], read: Callable[[Writer, Reading], Said] = Writer.read) -> None:
+    def __init__(self, depends: Dependence, read: Callable[[Reading], Value]) -> None:
+        self._depends = depends
+        self._read = read
+        self._cache: SliceCache[Value] = SliceCache()
+
+    def of(self, reading: Reading) -> Value:
+        """Return what is read of a message."""
+        (cache,) = self._cache.of(reading)
+        key = self._depends.key(reading)
+        kept = cache.get(key)
+        return cache.keep_if_again(key, self._read(reading)) if kept is None else kept
+
+
+class SliceReader:
+    """Reads the slices of one file; `read` is how one of them is read."""
+
+    def __init__(
+        self,
+        writers: tuple[SliceWriter, ...],
+        read: Callable[[SliceWriter, Reading], SliceChanges] = SliceWriter.read,
+    ) -> None:
         self._writers = writers
         self._read = read
-        self._shapes = Shapes([writer.sources for writer in writers])
-        self._cache: SliceCache[Said] = SliceCache(len(writers))
+        self._shapes = Shapes([writer.depends.own for writer in writers])
+        self._cache: SliceCache[SliceChanges] = SliceCache(len(writers))
 
-    def said(self, reading: Reading) -> list[Said]:
-        """Return what the writers say, in their order."""
+    def slices(self, reading: Reading) -> list[SliceChanges]:
+        """Return the changes of each slice of which a message holds something, in the order of the file."""
         caches = self._cache.of(reading)
         found = []
         for place in self._shapes.asked(reading):
             writer, cache = self._writers[place], caches[place]
-            text = reading.key(writer.sources)
-            key = (text, reading.event) if writer.by_event else text
+            key = writer.depends.key(reading)
             one = cache.get(key)
             found.append(cache.keep_if_again(key, self._read(writer, reading)) if one is None else one)
         return found

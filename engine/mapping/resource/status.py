@@ -1,27 +1,25 @@
 """The status table of a resource file: which event moves the stored status where; the first line that fits holds."""
 
-from collections.abc import Callable
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from engine.fhir.plan import StatusMove, Trail
 from engine.mapping.files.reference import Element, elements, nearest
+from engine.mapping.language.dependence import Dependence
 from engine.mapping.language.expression import ExpressionError, parse_expression
 from engine.mapping.language.function import condition_of
 from engine.mapping.language.made import is_sure
-from engine.mapping.language.node import Step
-from engine.mapping.language.reading import Reading, Sources
+from engine.mapping.language.node import Step, Test
+from engine.mapping.language.reading import Reading
 from engine.mapping.language.scope import Scope
 from engine.mapping.language.template import Compiler
-from engine.mapping.resource.slice_cache import SliceCache
-from engine.mapping.resource.slices import sources_of
+from engine.mapping.resource.slice_cache import Memo
 
 STATUS_KEYS: Final = frozenset({"element", "moves", "ended", "forgets", "history", "trail"})
 TRAIL_KEYS: Final = frozenset({"list", "here", "prior", "arrives", "leaves"})
 MOVE_KEYS: Final = frozenset({"when", "to", "new", "only", "never", "reopens", "otherwise"})
 
 _MOMENTS: Final = ("arrives", "leaves")
-
-Judge = Callable[[Reading], StatusMove]
 
 
 class Line(NamedTuple):
@@ -33,7 +31,44 @@ class Line(NamedTuple):
     move: StatusMove
 
 
-def status_table(compiler: Compiler, scope: Scope, type_: str) -> Judge | None:
+class StatusTable:
+    """The lines of one file, and what they make of a message: kept by what they depend on."""
+
+    def __init__(
+        self, lines: Sequence[Line], trail: Trail | None, tests: Mapping[str, Test], depends: Dependence
+    ) -> None:
+        self._lines = lines
+        self._trail = trail
+        self._tests = tests
+        self._moves = Memo(depends, self._read)
+
+    def move(self, reading: Reading) -> StatusMove:
+        """Return what a message makes of the status."""
+        move, warnings = self._moves.of(reading)
+        reading.warnings += warnings
+        return move
+
+    def _read(self, reading: Reading) -> tuple[StatusMove, list[str]]:
+        own = reading.apart()
+        trail, move = self._trail, self._fitting(own)
+        if trail is not None:
+            arrives, leaves = (key in self._tests and self._tests[key](None, own) for key in _MOMENTS)
+            move = move._replace(trail=trail._replace(arrives=arrives, leaves=leaves))
+        return move, own.warnings
+
+    def _fitting(self, reading: Reading) -> StatusMove:
+        """Return the move of the first line that fits, which has to have a status where it says one."""
+        for line in self._lines:
+            if not line.fits(None, reading):
+                continue
+            to, new = (step(None, reading) if step else None for step in (line.to, line.new))
+            if line.to is None or isinstance(to, str):
+                goes = to or ""
+                return line.move._replace(to=goes, created=new if isinstance(new, str) else goes)
+        return self._lines[-1].move
+
+
+def status_table(compiler: Compiler, scope: Scope, type_: str) -> StatusTable | None:
     """Compile the table of a resource file; None where it has none."""
     value = scope.document.value.get("status")
     if value is None:
@@ -58,36 +93,18 @@ def status_table(compiler: Compiler, scope: Scope, type_: str) -> Judge | None:
     )
     lines = [_line(compiler, one, at.at("moves", number), element, base) for number, one in enumerate(value["moves"])]
     _reached(compiler, value["moves"], at)
-    judge = _on_its_way(compiler, value.get("trail"), at.at("trail"), type_, _judge(tuple(lines)))
-    trail = value.get("trail") or {}
-    return _remembered(judge, sources_of([value["moves"], *(trail[key] for key in _MOMENTS if key in trail)]))
+    trail, tests = _trail(compiler, value.get("trail"), at.at("trail"), type_)
+    moments = [value["trail"].get(key) for key in tests]
+    return StatusTable(lines, trail, tests, compiler.dependence([value["moves"], *moments]))
 
 
-def _remembered(judge: Judge, sources: Sources) -> Judge:
-    """Return what judges the same, and asks once for an event, its day and the texts that the lines read."""
-    cache: SliceCache[tuple[StatusMove, list[str]]] = SliceCache()
-
-    def judged(reading: Reading) -> StatusMove:
-        (known,) = cache.of(reading)
-        key = (reading.event, reading.today, reading.key(sources))
-        kept = known.get(key)
-        if kept is None:
-            own = reading.apart()
-            kept = known.keep_if_again(key, (judge(own), own.warnings))
-        move, warnings = kept
-        reading.warnings += warnings
-        return move
-
-    return judged
-
-
-def _on_its_way(compiler: Compiler, value: Any, scope: Scope, type_: str, judge: Judge) -> Judge:
-    """Return what judges a status and says, too, whether the event tells of an arrival in a place or of leaving it."""
+def _trail(compiler: Compiler, value: Any, scope: Scope, type_: str) -> tuple[Trail | None, dict[str, Test]]:
+    """Compile where the resource has been, and the tests whether an event tells of an arrival there or of leaving."""
     if value is None:
-        return judge
+        return None, {}
     if not isinstance(value, dict) or not all(value.get(name) for name in ("list", "here", "prior")):
         compiler.problem(scope, "not whole", "write {list: location, here: PV1-3, prior: PV1-6, arrives: event = A02}")
-        return judge
+        return None, {}
     _known(compiler, value, TRAIL_KEYS, scope)
     known = elements()[type_]
     name = str(value["list"])
@@ -95,13 +112,7 @@ def _on_its_way(compiler: Compiler, value: Any, scope: Scope, type_: str, judge:
         compiler.problem(scope.at("list"), f"{type_} has no list {name!r}", nearest(name, known))
     checks = {key: compiler.guards({"when": value[key]}, scope.at(key))[0][0] for key in _MOMENTS if value.get(key)}
     tests = {key: condition_of(check) for key, check in checks.items()}
-    base = Trail(name, str(value["here"]), str(value["prior"]))
-
-    def judged(reading: Reading) -> StatusMove:
-        arrives, leaves = (key in tests and tests[key](None, reading) for key in _MOMENTS)
-        return judge(reading)._replace(trail=base._replace(arrives=arrives, leaves=leaves))
-
-    return judged
+    return Trail(name, str(value["here"]), str(value["prior"])), tests
 
 
 def _reached(compiler: Compiler, moves: list[Any], at: Scope) -> None:
@@ -125,21 +136,6 @@ def _surely(to: Any) -> bool:
         return to is None or any(is_sure(one) for one in parse_expression(str(to)))
     except ExpressionError:
         return False
-
-
-def _judge(lines: tuple[Line, ...]) -> Judge:
-    def judge(reading: Reading) -> StatusMove:
-        for fits, to, new, move in lines:
-            if not fits(None, reading):
-                continue
-            moved, made = (step(None, reading) if step else None for step in (to, new))
-            if to is not None and not isinstance(moved, str):
-                continue
-            goes = moved if isinstance(moved, str) else ""
-            return move._replace(to=goes, created=made if isinstance(made, str) else goes)
-        return lines[-1].move
-
-    return judge
 
 
 def _line(compiler: Compiler, value: Any, scope: Scope, element: Element, base: StatusMove) -> Line:

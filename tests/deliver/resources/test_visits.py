@@ -18,7 +18,7 @@ class Ward:
     """One destination for the service; `say` delivers a message of an event and segments."""
 
     def __init__(self, site, service, name):
-        self.site, self.service, self.name = site, service, name
+        self.site, self.service, self.name, self.mapping = site, service, name, MAPPING
         self.day, self.sent = 2, []
 
     async def say(self, event, pv1, *, more=(), at="", number="", sender="REG", **options):
@@ -28,7 +28,7 @@ class Ward:
         pid = f"PID|1||{number or self.name}^^^RVB^MR||{self.name}^Amara||19600102|F"
         head = f"MSH|^~\\&|{sender}|RIVERBEND|||{at}||ADT^{event}|{event}{at}|P|2.5.1\rEVN|{event}|{at}"
         visit = (f"PV1|1|{pv1}",) if pv1 else ()
-        plan = MAPPING.plan(parse("\r".join((head, pid, *visit, *more)).encode()))
+        plan = self.mapping.plan(parse("\r".join((head, pid, *visit, *more)).encode()))
         return await self.site.deliver(plan, **options)
 
     def visit(self, number):
@@ -73,6 +73,23 @@ async def test_admission_creates_patient_and_visit(ward):
     ward.day -= 1
     again = await ward.say("A01", pv1(visit, begin="20260303075500"))
     assert (again.reason, len(again.attempts)) == ("unchanged", 0)
+
+
+async def test_a_new_visit_refers_to_what_only_its_file_requires(ward, tmp_path):
+    """A provider that stands in `new` alone is made before the visit, and named in it; later messages leave it be."""
+    (tmp_path / "resources").mkdir()
+    site = "resource: Encounter\nextends: shipped/encounter\nnew:\n  serviceProvider: PV1-3.4 | Organization\n"
+    (tmp_path / "resources/encounter.yaml").write_text(site + "elements:\n  serviceProvider:\n", "utf-8")
+    source = load([tmp_path, shipped("mappings")], "adt")
+    ward.mapping = compile_mapping(source, channel_of({"authorities": {"RVB": MRN, "RVB^VN": VISITS}}))
+    for number in ("V1", "V2"):
+        visit = f"{ward.name}-{number}"
+        assert (await ward.say("A01", pv1(visit))).kind is VerdictKind.DELIVERED
+        provider = ward.visit(visit)["serviceProvider"]
+        assert provider["display"] == "RIVERBEND"  # PV1-3.4
+        assert provider["reference"].startswith("Organization/")
+        assert (await ward.say("A08", pv1(visit, place="3W^312^A^LAKESIDE"))).kind is VerdictKind.DELIVERED
+        assert ward.visit(visit)["serviceProvider"] == provider
 
 
 async def test_a_stay_from_admission_to_its_end_and_back(ward):

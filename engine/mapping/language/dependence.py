@@ -1,0 +1,83 @@
+"""What a template depends on: the fields that it reads, and whether it asks for the event, its day or the sender.
+
+What a template makes is kept by that. A data type or a resource file that it names is part of it, as are theirs.
+"""
+
+import re
+from collections.abc import Hashable, Mapping
+from typing import Any, Final, NamedTuple
+
+from engine.mapping.files.entry import FIELD
+from engine.mapping.language.expression import EVENT, SEGMENT
+from engine.mapping.language.functions import FUNCTIONS
+from engine.mapping.language.reading import Reading, Sources
+
+WORD: Final = re.compile(r"[A-Za-z][A-Za-z0-9-]*")
+# Words that ask a reading for something that stands in no field of its own.
+ASKING: Final = {EVENT: "event"} | {name: one.asks for name, one in FUNCTIONS.items() if one.asks}
+# How names begin that only a plan can resolve, `#patient`.
+NAME: Final = "#"
+
+
+class Dependence(NamedTuple):
+    """What a template depends on.
+
+    `own`: the fields that it reads itself (0: the whole segment); `sources`: these, and those that templates read which
+    it names. `event`, `today`, `source`: it asks for the event, the day of it, who sent it. `refers`: its values may
+    name what only a plan can resolve, as `#patient`.
+    """
+
+    own: Sources
+    sources: Sources
+    event: bool
+    today: bool
+    source: bool
+    refers: bool
+
+    def key(self, reading: Reading) -> Hashable:
+        """Return what the value of a template is kept by: the texts that it reads, and what else it asks for."""
+        first, sources = reading.first, self.sources
+        text: Hashable = None
+        if sources and not sources[1:] and sources[0][1]:
+            found = first.get(sources[0][0])
+            text = found.field(sources[0][1]) or None if found is not None else None
+        elif sources:
+            texts = [
+                reading.texts(name) if not number else found.field(number) if (found := first.get(name)) else ""
+                for name, number in sources
+            ]
+            text = tuple(texts) if any(texts) else None
+        if not (self.event or self.today or self.source):
+            return text
+        return (text, self.event and reading.event, self.today and reading.today, self.source and reading.source)
+
+
+def dependence_of(authored: Any, named: Mapping[str, Any]) -> Dependence:
+    """Return what a template depends on; `named`: the authored data types and resource files, by name."""
+    sources, asks, refers = dict[tuple[str, int], None](), set[str](), False
+    waiting, seen = [authored], set[str]()
+    while waiting:
+        template = waiting.pop()
+        text = repr(template).replace("\\n", " ")
+        words = set(WORD.findall(text))
+        sources |= dict.fromkeys(_sources(template))
+        asks |= {ASKING[word] for word in words & ASKING.keys()}
+        refers = refers or NAME in text
+        waiting += [named[word] for word in sorted(words & named.keys() - seen)]
+        seen |= words
+    own = tuple(dict.fromkeys(_sources(authored)))
+    return Dependence(own, tuple(sources), "event" in asks, "today" in asks, "source" in asks, refers)
+
+
+def _sources(authored: Any) -> tuple[tuple[str, int], ...]:
+    """Return every field that a template names; of a segment that it goes through, the segment alone."""
+    if isinstance(authored, dict):
+        each = authored.get("each")
+        found = [source for part in authored.values() for source in _sources(part)]
+        if isinstance(each, str) and SEGMENT.fullmatch(each):
+            return ((each, 0), *(source for source in found if source[0] != each))
+        return tuple(found)
+    if isinstance(authored, list):
+        return tuple([source for part in authored for source in _sources(part)])
+    matches = FIELD.finditer(authored) if isinstance(authored, str) else ()
+    return tuple([(match[1], int(match[2])) for match in matches])

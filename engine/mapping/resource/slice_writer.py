@@ -1,0 +1,166 @@
+"""What writes the changes of one slice: one element, one with its companion, a choice of types, a part of a list."""
+
+from typing import Any, NamedTuple
+
+from engine.fhir.changes import INDICATORS
+from engine.fhir.plan import ElementChange, Keep
+from engine.hl7.leaf import NULL
+from engine.mapping.files.reference import elements
+from engine.mapping.language.dependence import Dependence
+from engine.mapping.language.node import Step
+from engine.mapping.language.reading import Reading
+
+
+class SliceChanges(NamedTuple):
+    """The changes of one slice, the warnings that came with them, and the resources that these refer to.
+
+    `stand_in`: they name nobody in particular.
+    """
+
+    changes: tuple[ElementChange, ...]
+    warnings: tuple[str, ...]
+    made: dict[str, Keep]
+    stand_in: bool = False
+
+
+class Single(NamedTuple):
+    """An element of its own."""
+
+    name: str
+    step: Step
+
+    def write(self, reading: Reading, changes: list[ElementChange]) -> None:
+        """Add what the segments say of the element; nothing where they say nothing."""
+        value = self.step(None, reading)
+        if value is NULL:
+            changes.append(_deleted(self.name))
+        elif value is not None:
+            changes.append(ElementChange(self.name, self.name, (value,), many=False))
+
+
+class Many(NamedTuple):
+    """One slice of a list."""
+
+    name: str
+    slice: str
+    step: Step
+
+    def write(self, reading: Reading, changes: list[ElementChange]) -> None:
+        """Add the items of the slice."""
+        items = self.step(None, reading)
+        if items is not None:
+            changes.append(ElementChange(self.name, self.slice, () if items is NULL else tuple(items), many=True))
+
+
+class Pair(NamedTuple):
+    """A primitive element and its companion (`_name`), which holds its extensions."""
+
+    name: str
+    step: Step
+    companion: Step
+
+    def write(self, reading: Reading, changes: list[ElementChange]) -> None:
+        """Add both; a deleted element takes its companion along."""
+        name, beside, value = self.name, f"_{self.name}", self.step(None, reading)
+        if value is NULL:
+            changes += (_deleted(name), _deleted(beside))
+            return
+        more = self.companion(None, reading)
+        if value is None and not isinstance(more, dict):
+            return
+        changes.append(_deleted(name) if value is None else ElementChange(name, name, (value,), many=False))
+        changes.append(
+            ElementChange(beside, beside, (more,), many=False) if isinstance(more, dict) else _deleted(beside)
+        )
+
+
+class Choice(NamedTuple):
+    """An element of one of several types (`deceased[x]`): the first that has a value."""
+
+    steps: tuple[tuple[str, Step], ...]
+
+    def write(self, reading: Reading, changes: list[ElementChange]) -> None:
+        """Add the one that has a value, and that the others are not there; or those that are deleted."""
+        deleted = []
+        for name, step in self.steps:
+            value = step(None, reading)
+            if value is NULL:
+                deleted.append(_deleted(name))
+            elif value is not None:
+                change = ElementChange(name, name, (value,), many=False)
+                if value is True and name in INDICATORS:
+                    changes += (*deleted, change)
+                else:
+                    changes += (change, *[_deleted(other) for other in dict(self.steps) if other != name])
+                return
+        changes.extend(deleted)
+
+
+class Body(NamedTuple):
+    """All elements of a resource that one template makes, each list being one slice."""
+
+    step: Step
+    type_: str
+
+    def write(self, reading: Reading, changes: list[ElementChange]) -> None:
+        """Add each element that has a value."""
+        body = self.step(None, reading)
+        changes += body_changes(body if isinstance(body, dict) else {}, self.type_)
+
+
+class SliceWriter(NamedTuple):
+    """What writes the changes of one slice, and what these depend on: no field of that valued, nothing written.
+
+    `always`: it may have something to say even so, a constant.
+    """
+
+    element: Single | Many | Pair | Choice | Body
+    depends: Dependence
+    always: bool
+
+    def read(self, reading: Reading) -> SliceChanges:
+        """Return the changes; to their warnings belong repetitions that nothing of the slice has read."""
+        own = reading.apart()
+        changes: list[ElementChange] = []
+        self.add(own, changes)
+        return SliceChanges(tuple(changes), tuple(own.warnings), own.made)
+
+    def add(self, reading: Reading, changes: list[ElementChange]) -> None:
+        """Add the changes, and what is to be noted to a reading that several slices share."""
+        if reading.once or reading.whole:
+            reading.once, reading.whole = [], []
+        self.element.write(reading, changes)
+        if reading.once:
+            reading.warn_left_out()
+
+
+class IdentifierList(NamedTuple):
+    """The step that makes a list of identifiers, and what it depends on."""
+
+    step: Step
+    depends: Dependence
+
+    def read(self, reading: Reading) -> tuple[tuple[Any, ...], list[str]]:
+        """Return the FHIR identifiers, each system and value once, and the warnings that came with them."""
+        own = reading.apart()
+        made = self.step(None, own)
+        once: dict[tuple[str, str], Any] = {}
+        for item in () if made is None or made is NULL else made:
+            once.setdefault((item.get("system", ""), item["value"]), item)
+        return tuple(once.values()), own.warnings
+
+
+def body_changes(body: dict[str, Any], type_: str) -> tuple[ElementChange, ...]:
+    """Return the elements of a resource that was made at once as changes, a list being one slice."""
+    known = elements()[type_]
+    return tuple(
+        [
+            ElementChange(name, name, tuple(value) if many else (value,), many)
+            for name, value in body.items()
+            for many in (known[name].many,)
+        ]
+    )
+
+
+def _deleted(name: str) -> ElementChange:
+    return ElementChange(name, name, (), many=False)
