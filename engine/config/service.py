@@ -80,6 +80,14 @@ class Feature(StrEnum):
 ApiVersion = Literal["2023-01-01", "2025-06-01"]
 
 
+class History(Frozen):
+    """How long a tenant's former versions are kept."""
+
+    keep: Literal["all"] | Annotated[int, Field(ge=1, le=36_500)] = Field(
+        "all", description="former versions: all, or for so many days after the next one came (then 410)"
+    )
+
+
 class Tenant(Frozen):
     """One organization whose patients nobody else sees."""
 
@@ -88,6 +96,7 @@ class Tenant(Frozen):
     )
     scope_enforcement: Literal["strict", "off"] = Field("strict", description="off: roles alone decide")
     rest_api_version: ApiVersion = Field("2025-06-01", description="of tokens that ask for none")
+    history: History = History()
     network_mode: Literal["mocked", "real"] = Field("mocked", description=LATER)
     leading_indicator: bool = Field(default=False, description=LATER)
     clinical_alerts: dict[str, Any] = Field(default_factory=dict, description=LATER)

@@ -34,6 +34,8 @@ class Prefer:
 class Request:
     """One FHIR request after authentication, routing and negotiation; `base` is the base address that was called.
 
+    `vid` is the number of the version in the address, '' for none.
+
     The work on a `large` body is not done on the loop, where it would hold up all other requests.
     """
 
@@ -47,6 +49,7 @@ class Request:
     principal: Principal
     body: Json
     large: bool = False
+    vid: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +79,9 @@ class Access(StrEnum):
 class Interaction:
     """One interaction of FHIR: where it is found, what it needs, and what carries it out.
 
-    `code` is its name in a CapabilityStatement; `operation` the `$name` in the address, '' for none. One with a
-    `feature` is there only while that is in force. Where `flags` are given, each of these scopes suffices, and one of
-    the type alone does not: only one of all types.
+    `code` is its name in a CapabilityStatement; `operation` the `$name` or `_history` in the address, '' for none. One
+    with a `feature` is there only while that is in force. Where `flags` are given, each of these scopes suffices.
+    Where they are, or for one that is `tenant_wide`, a scope of the type alone does not: only one of all types.
     """
 
     type: str
@@ -92,3 +95,4 @@ class Interaction:
     versions: tuple[FhirVersion, ...] = (FhirVersion.R4, FhirVersion.STU3)
     feature: Feature | None = None
     flags: frozenset[str] = frozenset()
+    tenant_wide: bool = False

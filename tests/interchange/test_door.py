@@ -61,7 +61,7 @@ def test_only_json_goes_out(service: Running, accept: str, query: str, status: i
 
 
 @pytest.mark.parametrize(
-    "path", ["", "/Nonsense", "/Nonsense/1", "/Patient/1/$nonsense", "/Patient/1/_history/1", "/Patient/", "/"]
+    "path", ["", "/Nonsense", "/Nonsense/1", "/Patient/1/$nonsense", "/Patient/1/_other/1", "/Patient/", "/"]
 )
 def test_unknown_addresses(service: Running, base: str, path: str) -> None:
     """C-008: what the service does not have is 404 not-supported."""
@@ -87,7 +87,9 @@ def test_metadata_is_open_and_true(service: Running, base_path: str, version: st
     rest = statement["rest"][0]
     resource = next(one for one in rest["resource"] if one["type"] == "Patient")
     assert resource["type"] == "Patient"
-    assert {one["code"] for one in resource["interaction"]} == {"read", "search-type", "create", "update"}
+    assert {one["code"] for one in resource["interaction"]} == {
+        *("read", "vread", "history-instance", "history-type", "search-type", "create", "update")
+    }
     operations = resource.get("operation", []) + rest.get("operation", [])
     assert [one["name"] for one in operations] == ["merge", "everything"]
     assert resource["conditionalCreate"] is True

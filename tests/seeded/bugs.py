@@ -594,8 +594,8 @@ TENANTS: Final = (
     Bug(
         "one hospital reads another one's patients",
         "interchange/store/transaction.py",
-        "survivor, body FROM resource WHERE tenant=? AND type=? AND id=?",
-        "survivor, body FROM resource WHERE tenant>=? * 0 AND type=? AND id=?",
+        "change FROM resource WHERE tenant=? AND type=? AND id=?",
+        "change FROM resource WHERE tenant>=? * 0 AND type=? AND id=?",
         ("interchange/test_access.py", "interchange/test_walk.py", "interchange/test_store.py"),
     ),
     Bug(

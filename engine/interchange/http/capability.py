@@ -33,7 +33,7 @@ OPERATIONS: Final = {
     "validate": "http://hl7.org/fhir/OperationDefinition/Resource-validate",
     "everything": "http://hl7.org/fhir/OperationDefinition/Patient-everything",
 }
-RESTFUL: Final = ("read", "search-type", "create", "update")
+RESTFUL: Final = ("read", "vread", "update", "delete", "history-instance", "history-type", "create", "search-type")
 
 
 def capability_statement(version: FhirVersion, configuration: ServiceConfiguration) -> bytes:
@@ -56,7 +56,7 @@ def _statement(version: FhirVersion, base_url: str, token_url: str, flag: str, f
     if version is FhirVersion.STU3:
         rest["operation"] = [
             {"name": code, "definition": {"reference": OPERATIONS[code]}}
-            for code in dict.fromkeys(one.code for one in served if one.operation)
+            for code in dict.fromkeys(one.code for one in served if one.operation.startswith("$"))
         ]
     statement: dict[str, Json] = {
         "resourceType": "CapabilityStatement",
@@ -83,7 +83,7 @@ def _resource(name: str, served: list[Interaction], version: FhirVersion) -> dic
         "type": name_in(version, name),
         "interaction": [{"code": code} for code in RESTFUL if code in codes],
         "versioning": "versioned",
-        "readHistory": False,
+        "readHistory": "vread" in codes,
         "updateCreate": "update" in codes,
         "conditionalCreate": "create" in codes,
         "conditionalRead": "not-match",
@@ -94,7 +94,9 @@ def _resource(name: str, served: list[Interaction], version: FhirVersion) -> dic
             for parameter_name, parameter in KEPT[name].search_parameters(version).items()
         ],
     }
-    operations = [{"name": one.code, "definition": OPERATIONS[one.code]} for one in mine if one.operation]
+    operations = [
+        {"name": one.code, "definition": OPERATIONS[one.code]} for one in mine if one.operation.startswith("$")
+    ]
     if operations and version is FhirVersion.R4:
         made["operation"] = operations
     return made

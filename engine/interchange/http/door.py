@@ -26,13 +26,15 @@ Json = Any
 
 MAX_PARAMETERS: Final = 100
 # Interactions that read their parameters themselves, and the parameters that every other one takes.
-QUERIED: Final = frozenset({"search-type", "create", "everything"})
+QUERIED: Final = frozenset({"search-type", "create", "everything", "history-instance", "history-type"})
 PLAIN: Final = frozenset({"_format", "_pretty"})
 WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})
 # What of `cruds` an interaction needs where that is less than all that its access stands for.
 LETTERS: Final = {
     "read": "r",
     "vread": "r",
+    "history-instance": "r",
+    "history-type": "s",
     "search-type": "s",
     "create": "c",
     "update": "cu",
@@ -99,6 +101,7 @@ async def _interact(service: Service, address: Address, call: Call) -> Answer:
         principal=principal,
         body=await _read(text) if call.method in WITH_BODY else None,
         large=len(text) > LARGE_BYTES,
+        vid=route.vid,
     )
     return await route.interaction.run(service, request)
 
@@ -164,7 +167,7 @@ def _negotiate(call: Call) -> None:
 
 def _authorise(service: Service, principal: Principal, interaction: Interaction) -> None:
     strict = service.tenant(principal.tenant).scope_enforcement == "strict"
-    of = ANY if interaction.flags else interaction.type
+    of = ANY if interaction.flags or interaction.tenant_wide else interaction.type
     access = LETTERS.get(interaction.code, interaction.access)
     granted = allows(principal.scopes, of, access) or not interaction.flags.isdisjoint(principal.scopes)
     if strict and not granted:

@@ -17,6 +17,7 @@ from engine.errors import StartError
 from engine.http import server
 from engine.http.connection import Bounds
 from engine.http.tls import renew, server_context
+from engine.interchange.history.retention import retain
 from engine.interchange.http.app import App, create_app
 from engine.interchange.http.heads import refusal
 from engine.interchange.http.reload import Change, Reload, warn
@@ -131,4 +132,8 @@ async def _serve(
         loop.add_signal_handler(number, stop)
     loop.add_signal_handler(signal.SIGHUP, reload)
     loop.call_soon(announce)
-    await serving.serve([listening])
+    tidy = loop.create_task(retain(app.service))
+    try:
+        await serving.serve([listening])
+    finally:
+        tidy.cancel()

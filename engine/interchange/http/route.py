@@ -23,6 +23,10 @@ INTERACTIONS: Final[tuple[Interaction, ...]] = (
 # What a client or a proxy would read as a step in a path.
 DOTS: Final = frozenset({".", ".."})
 
+# The steps to former versions: of all, and of one of them.
+HISTORY: Final = "_history"
+VERSION: Final = "_history/"
+
 Place = tuple[FhirVersion, str, Level, str]
 
 TYPES: Final = frozenset((version, name_in(version, one.type)) for one in INTERACTIONS for version in one.versions)
@@ -36,10 +40,11 @@ class Address(NamedTuple):
 
 
 class Route(NamedTuple):
-    """An interaction and the id that it is about."""
+    """An interaction, the id that it is about, and the version of that, '' for none."""
 
     interaction: Interaction
     id: str
+    vid: str = ""
 
 
 def read_address(path: str, aliases: tuple[str, ...]) -> Address:
@@ -58,9 +63,8 @@ def find_route(address: Address, method: str, features: tuple[Feature, ...] = ()
         raise refuse(
             Category.UNKNOWN_ROUTE, f"The service has no such resource type in {address.version}.", location="http.path"
         )
-    operation_name = segments[-1] if segments[-1].startswith("$") else ""
-    rest = segments[1:-1] if operation_name else segments[1:]
-    if len(rest) > 1 or rest == ("",):
+    rest, operation_name, vid = _steps(segments[1:])
+    if len(rest) > 1 or rest == ("",) or (operation_name == VERSION and not vid):
         raise refuse(Category.UNKNOWN_ROUTE, "There is nothing at this address.", location="http.path")
     level = Level.INSTANCE if rest else Level.TYPE
     methods = _places(features).get((address.version, type_name, level, operation_name))
@@ -71,7 +75,16 @@ def find_route(address: Address, method: str, features: tuple[Feature, ...] = ()
     resource_id = rest[0] if rest else ""
     if rest and (resource_id in DOTS or (method != "PUT" and ID.fullmatch(resource_id) is None)):
         raise refuse(Category.NOT_FOUND, "No resource has such an id.", location="http.id")
-    return Route(methods[method], resource_id)
+    return Route(methods[method], resource_id, vid)
+
+
+def _steps(steps: tuple[str, ...]) -> tuple[tuple[str, ...], str, str]:
+    """Return what follows a type in an address: its id if any, an operation or the history, a version's number."""
+    if len(steps) > 2 and steps[-2] == HISTORY:
+        return steps[:-2], VERSION, steps[-1]
+    if steps and (steps[-1].startswith("$") or steps[-1] == HISTORY):
+        return steps[:-1], steps[-1], ""
+    return steps, "", ""
 
 
 @lru_cache(maxsize=2)

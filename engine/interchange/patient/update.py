@@ -8,7 +8,7 @@ from engine.interchange.reply import written_answer
 from engine.interchange.resource.draft import Draft, read_draft
 from engine.interchange.resource.precondition import check_id, check_same_id, parse_expected
 from engine.interchange.service import Service
-from engine.interchange.store.transaction import Stored, Transaction
+from engine.interchange.store.transaction import Change, Stored, Transaction
 
 
 async def update(service: Service, request: Request) -> Answer:
@@ -17,7 +17,7 @@ async def update(service: Service, request: Request) -> Answer:
     check_id(request.id)
     draft = await read_draft(service, request, check_patient)
     check_same_id(request)
-    insert = creator(service, request, draft, request.id)
+    insert = creator(service, request, draft, request.id, Change.NEW)
 
     def work(transaction: Transaction) -> tuple[int, Stored]:
         stored = transaction.get("Patient", request.id)

@@ -8,7 +8,7 @@ from engine.interchange.outcome import Category, refuse
 from engine.interchange.patient.index import DEMOGRAPHICS, IDENTIFIER, demographics, is_record_number
 from engine.interchange.resource.draft import Draft
 from engine.interchange.service import Service
-from engine.interchange.store.transaction import Stored, Transaction
+from engine.interchange.store.transaction import Change, Stored, Transaction
 
 Json = Any
 
@@ -46,7 +46,9 @@ def check_duplicates(transaction: Transaction, patient: dict[str, Json], limit: 
         )
 
 
-def creator(service: Service, request: Request, draft: Draft, patient_id: str) -> Callable[[Transaction], Stored]:
+def creator(
+    service: Service, request: Request, draft: Draft, patient_id: str, change: Change = Change.POST
+) -> Callable[[Transaction], Stored]:
     """Return the work that creates a Patient: conflicts first, then what makes it unprocessable."""
     system = service.configuration.service_identifier_system
     limit = service.tenant(request.principal.tenant).duplicate_patient_limit
@@ -57,6 +59,6 @@ def creator(service: Service, request: Request, draft: Draft, patient_id: str) -
         if not request.prefer.create_always:
             check_duplicates(transaction, patient, limit)
         draft.judge(transaction)
-        return transaction.create("Patient", patient_id, patient)
+        return transaction.create("Patient", patient_id, patient, change)
 
     return create

@@ -1,9 +1,11 @@
-"""The interactions of every kept type: read, search, create and update; in sandboxes $validate."""
+"""The interactions of every kept type: read, history, search, create and update; in sandboxes $validate."""
 
 from typing import Final
 
 from engine.config.service import Feature
 from engine.interchange.exchange import Access, Interaction, Level
+from engine.interchange.history.vread import vread
+from engine.interchange.history.walk import history_of_one, history_of_type
 from engine.interchange.patient.create import create as create_patient
 from engine.interchange.patient.update import update as update_patient
 from engine.interchange.resource.catalogue import KEPT
@@ -32,6 +34,21 @@ def _interactions(of: Definition) -> tuple[Interaction, ...]:
         Interaction(name, "search-type", Level.TYPE, "GET", Access.READ, of.reading, search),
         Interaction(name, "create", Level.TYPE, "POST", Access.WRITE, of.creating, making),
         Interaction(name, "update", Level.INSTANCE, "PUT", Access.WRITE, of.writing, changing),
+        Interaction(name, "vread", Level.INSTANCE, "GET", Access.READ, of.reading, vread, "_history/"),
+        Interaction(
+            name, "history-instance", Level.INSTANCE, "GET", Access.READ, of.reading, history_of_one, "_history"
+        ),
+        Interaction(
+            name,
+            "history-type",
+            Level.TYPE,
+            "GET",
+            Access.READ,
+            of.reading,
+            history_of_type,
+            "_history",
+            tenant_wide=True,
+        ),
         Interaction(
             name,
             "validate",

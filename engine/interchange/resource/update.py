@@ -11,7 +11,7 @@ from engine.interchange.resource.links import check_links
 from engine.interchange.resource.precondition import check_id, check_same_id, parse_expected
 from engine.interchange.resource.rules import check_resource
 from engine.interchange.service import Service
-from engine.interchange.store.transaction import Stored, Transaction
+from engine.interchange.store.transaction import Change, Stored, Transaction
 
 
 async def update(service: Service, request: Request) -> Answer:
@@ -32,7 +32,7 @@ async def update(service: Service, request: Request) -> Answer:
         check_links(transaction, request, draft.resource, stored)
         if stored is None:
             check_status(definition, draft.resource, request.version)
-            return 201, transaction.create(request.type, request.id, draft.resource)
+            return 201, transaction.create(request.type, request.id, draft.resource, Change.NEW)
         return 200, transaction.update(stored, draft.resource)
 
     status, stored = await service.store.write(request.principal.tenant, work)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from engine.interchange.search.criterion import Criterion, Kind, Parameter, Rank, Search
 from engine.interchange.store.transaction import Stored, Transaction
@@ -63,19 +63,18 @@ def find(transaction: Transaction, search: Search, *, count: int, offset: int = 
         statement, arguments = page_statement(transaction.tenant, search, after)
         # One more than the page, to see whether it is the last.
         with closing(execute(statement, (*arguments, count + 1, offset))) as rows:
-            page, more = _fitting(rows, count)
+            page, more = fitting((Stored(*row) for row in rows), count)
     if count and not after and not more and (page or not offset):
         return Found(page, offset + len(page))
     statement, arguments = total_statement(transaction.tenant, search)
     return Found(page, int(execute(statement, arguments).fetchone()[0]), more)
 
 
-def _fitting(rows: Iterable[tuple[Any, ...]], count: int) -> tuple[tuple[Stored, ...], bool]:
-    """Return the records of one page, and whether there are more."""
+def fitting(records: Iterable[Stored], count: int) -> tuple[tuple[Stored, ...], bool]:
+    """Return the records of one page, of at most `count`, and whether there are more."""
     page: list[Stored] = []
     size = 0
-    for row in rows:
-        one = Stored(*row)
+    for one in records:
         size += len(one.body)
         if len(page) == count or (page and size > MOST_BYTES):
             return tuple(page), True

@@ -2,7 +2,8 @@
 
 `key` is the immutable sequence of creation, and the order of every search. `parameter` names type and search
 parameter (`Patient.family`). A merged-away record keeps its body and loses its index rows; its identifiers go over
-to the survivor (`key`), while `origin` says who carries them in the body.
+to the survivor (`key`), while `origin` says who carries them in the body. A deleted one has '' for a survivor, no body
+and no index rows. `version` has all versions but the present one; `change` is what made a version.
 """
 
 from collections.abc import Callable, Iterator
@@ -144,6 +145,30 @@ CREATE TABLE indexing (
 ) STRICT
 """
 
+# `ended_ms` is when the next version came. What was written before this step left nothing but the present versions:
+# `unknown_version` has, for each resource that had others, the number of the last of these.
+VERSIONS: Final = """
+ALTER TABLE resource ADD COLUMN change TEXT NOT NULL DEFAULT '';
+CREATE INDEX resource_gone_by_update ON resource (tenant, type, updated_ms) WHERE survivor IS NOT NULL;
+
+CREATE TABLE version (
+    number INTEGER PRIMARY KEY,
+    tenant INTEGER NOT NULL,
+    type TEXT NOT NULL,
+    key INTEGER NOT NULL,
+    version INTEGER NOT NULL,
+    updated_ms INTEGER NOT NULL,
+    ended_ms INTEGER NOT NULL,
+    change TEXT NOT NULL,
+    body BLOB NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX version_by_key ON version (key, version);
+CREATE INDEX version_by_update ON version (tenant, type, updated_ms, key, version, ended_ms);
+
+CREATE TABLE unknown_version (key INTEGER PRIMARY KEY, version INTEGER NOT NULL) STRICT;
+INSERT INTO unknown_version (key, version) SELECT key, version - 1 FROM resource WHERE version > 1;
+"""
+
 # Each step by the name that a database remembers it by: new ones come last, and none is changed.
 STEPS: Final = {
     "resources": RESOURCES,
@@ -155,6 +180,7 @@ STEPS: Final = {
     "home": HOME,
     "continuations": CONTINUATIONS,
     "indexing": INDEXING,
+    "versions": VERSIONS,
 }
 
 

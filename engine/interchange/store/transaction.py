@@ -1,8 +1,9 @@
-"""What one request may do with the store: read, create, update and retire resources of one tenant."""
+"""What one request may do with the store: read, create, update, retire and delete resources of one tenant."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
 from engine.interchange.exact import read_json, write_json
@@ -17,14 +18,19 @@ EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 # The order of columns is that of Stored.
 BY_ID: Final = (
-    "SELECT key, type, id, version, updated_ms, survivor, body FROM resource WHERE tenant=? AND type=? AND id=?"
+    "SELECT key, type, id, version, updated_ms, survivor, body, change FROM resource WHERE tenant=? AND type=? AND id=?"
 )
 SURVIVOR: Final = "SELECT survivor FROM resource WHERE tenant=? AND type=? AND id=?"
-BY_KEY: Final = "SELECT key, type, id, version, updated_ms, survivor, body FROM resource WHERE key=?"
+BY_KEY: Final = "SELECT key, type, id, version, updated_ms, survivor, body, change FROM resource WHERE key=?"
 INSERT: Final = (
-    "INSERT INTO resource (tenant, type, id, version, updated_ms, body) VALUES (?, ?, ?, ?, ?, ?) RETURNING key"
+    "INSERT INTO resource (tenant, type, id, version, updated_ms, body, change)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING key"
 )
-UPDATE: Final = "UPDATE resource SET version=?, updated_ms=?, survivor=?, body=? WHERE key=?"
+KEEP: Final = (
+    "INSERT INTO version (tenant, type, key, version, updated_ms, ended_ms, change, body)"
+    " SELECT tenant, type, key, version, updated_ms, ?, change, body FROM resource WHERE key=?"
+)
+UPDATE: Final = "UPDATE resource SET version=?, updated_ms=?, survivor=?, body=?, change=? WHERE key=?"
 HOLDERS: Final = "SELECT DISTINCT key FROM identifier_index WHERE tenant=? AND parameter=? AND value=? AND system=?"
 RECORD_NUMBER_HOLDERS: Final = HOLDERS + " AND record_number=1"
 MOVE_IDENTIFIERS: Final = "UPDATE identifier_index SET key=? WHERE key=?"
@@ -46,9 +52,30 @@ DROP_UNNAMED: Final = (
 COUNT_CODE: Final = "SELECT count(*) FROM token_index WHERE tenant=? AND parameter=? AND code=?"
 
 
+DELETED: Final = ""
+
+
+class Change(StrEnum):
+    """What made a version: the method of its request; NEW is a PUT of what did not exist, or was deleted.
+
+    UNKNOWN is what was written before this was kept.
+    """
+
+    UNKNOWN = ""
+    POST = "POST"
+    NEW = "NEW"
+    PUT = "PUT"
+    PATCH = "PATCH"
+    DELETE = "DELETE"
+
+
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """One resource as it is kept; `survivor` is the id of the record that took its place, None for a live one."""
+    """One version of a resource as it is kept, the present one where nothing else is said.
+
+    `survivor` is the id of the record that took its place, '' for a deleted one, whose body is empty, and None for a
+    live one. `change` is what made the version, UNKNOWN also where that was not asked for.
+    """
 
     key: int
     type: str
@@ -57,6 +84,12 @@ class Stored:
     updated_ms: int
     survivor: str | None
     body: bytes
+    change: str = Change.UNKNOWN
+
+    @property
+    def deleted(self) -> bool:
+        """Whether the resource was deleted."""
+        return self.survivor == DELETED
 
     @property
     def updated_at(self) -> datetime:
@@ -70,7 +103,7 @@ class Stored:
 
 
 class Standing(NamedTuple):
-    """What references ask of a resource: its id, and that of its survivor where it was merged away."""
+    """What references ask of a resource: its id, and that of its survivor where it was merged away, '' once deleted."""
 
     id: str
     survivor: str | None
@@ -86,12 +119,12 @@ class Transaction:
         self._indexers = indexers
 
     def get(self, type_name: str, resource_id: str) -> Stored | None:
-        """Return a resource by its id, merged-away ones too; None where the tenant has none."""
+        """Return a resource by its id, merged-away and deleted ones too; None where the tenant never had it."""
         row = self.connection.execute(BY_ID, (self.tenant, type_name, resource_id)).fetchone()
         return Stored(*row) if row else None
 
     def standing(self, type_name: str, resource_id: str) -> Standing | None:
-        """Return whether a resource is live or merged away, without a look at its body; None where there is none."""
+        """Return whether a resource is live, merged away or deleted, without its body; None where there was none."""
         row = self.connection.execute(SURVIVOR, (self.tenant, type_name, resource_id)).fetchone()
         return Standing(resource_id, row[0]) if row else None
 
@@ -99,26 +132,28 @@ class Transaction:
         """Return a resource by its key."""
         return Stored(*self.connection.execute(BY_KEY, (key,)).fetchone())
 
-    def create(self, type_name: str, resource_id: str, resource: dict[str, Json]) -> Stored:
+    def create(
+        self, type_name: str, resource_id: str, resource: dict[str, Json], change: Change = Change.POST
+    ) -> Stored:
         """Keep a new resource as version 1."""
         at_ms = milliseconds(self.at)
         body = stamped(resource, resource_id, 1, self.at)
-        new = (self.tenant, type_name, resource_id, 1, at_ms, body)
+        new = (self.tenant, type_name, resource_id, 1, at_ms, body, change)
         key = int(self.connection.execute(INSERT, new).fetchone()[0])
         write_index(self.connection, self.tenant, key, NOTHING, self._indexers[type_name](resource))
-        return Stored(key, type_name, resource_id, 1, at_ms, None, body)
+        return Stored(key, type_name, resource_id, 1, at_ms, None, body, change)
 
-    def update(self, stored: Stored, resource: dict[str, Json]) -> Stored:
+    def update(self, stored: Stored, resource: dict[str, Json], change: Change = Change.PUT) -> Stored:
         """Keep the next version of a live resource."""
         indexer = self._indexers[stored.type]
         before, after = indexer(stored.resource()), indexer(resource)
-        changed = self._write(stored, resource, None)
+        changed = self._write(stored, resource, None, change)
         write_index(self.connection, self.tenant, stored.key, before, after)
         return changed
 
     def rewrite(self, stored: Stored, resource: dict[str, Json]) -> Stored:
         """Keep the next version of a live resource in which only references changed; `redirect` moves their rows."""
-        return self._write(stored, resource, None)
+        return self._write(stored, resource, None, Change.PUT)
 
     def redirect(self, source: Stored, target: Stored) -> None:
         """Let the index name `target` wherever it names `source`, but in the rows of these two themselves."""
@@ -135,7 +170,7 @@ class Transaction:
         write_index(self.connection, self.tenant, stored.key, before, kept)
         self.connection.execute(MOVE_IDENTIFIERS, (survivor.key, stored.key))
         self.connection.execute(MOVE_SURVIVOR, (survivor.id, self.tenant, stored.type, stored.id))
-        return self._write(stored, resource, survivor.id)
+        return self._write(stored, resource, survivor.id, Change.PUT)
 
     def holders(self, parameter: str, system: str, value: str) -> tuple[int, ...]:
         """Return the keys of the live resources that an identifier names."""
@@ -156,12 +191,17 @@ class Transaction:
         """Count the live resources that carry a code."""
         return int(self.connection.execute(COUNT_CODE, (self.tenant, parameter, short(code))).fetchone()[0])
 
-    def _write(self, stored: Stored, resource: dict[str, Json], survivor: str | None) -> Stored:
+    def _write(self, stored: Stored, resource: dict[str, Json], survivor: str | None, change: Change) -> Stored:
         version = stored.version + 1
         at_ms = max(milliseconds(self.at), stored.updated_ms)
         body = stamped(resource, stored.id, version, EPOCH + timedelta(milliseconds=at_ms))
-        self.connection.execute(UPDATE, (version, at_ms, survivor, body, stored.key))
-        return Stored(stored.key, stored.type, stored.id, version, at_ms, survivor, body)
+        return self._succeed(stored, Stored(stored.key, stored.type, stored.id, version, at_ms, survivor, body, change))
+
+    def _succeed(self, stored: Stored, new: Stored) -> Stored:
+        """Keep a version among the former ones, and the new one in its place."""
+        self.connection.execute(KEEP, (new.updated_ms, stored.key))
+        self.connection.execute(UPDATE, (new.version, new.updated_ms, new.survivor, new.body, new.change, stored.key))
+        return new
 
 
 def milliseconds(at: datetime) -> int:

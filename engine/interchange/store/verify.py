@@ -1,6 +1,7 @@
 """Whether a database is whole: its pages, its bodies, and the index rows that its bodies should have.
 
-A merged-away resource has no rows but its identifiers, which name the survivor.
+A merged-away resource has no rows but its identifiers, which name the survivor and go when that is deleted; a deleted
+one has none. Former versions have no rows.
 """
 
 from collections import Counter
@@ -11,12 +12,16 @@ from typing import Final
 
 from engine.interchange.store.connection import open_known
 from engine.interchange.store.dialect import SQLITE
-from engine.interchange.store.index import Index
-from engine.interchange.store.transaction import Indexer, Stored
+from engine.interchange.store.index import NOTHING, Index
+from engine.interchange.store.transaction import Change, Indexer, Stored
 from engine.sqlite import Connection, SqliteError
 
 EVERY: Final = "SELECT tenant, key, type, id, version, updated_ms, survivor, body FROM resource ORDER BY key"
-SURVIVOR: Final = "SELECT key FROM resource WHERE tenant=? AND type=? AND id=? AND survivor IS NULL"
+SURVIVOR: Final = "SELECT key, survivor FROM resource WHERE tenant=? AND type=? AND id=?"
+FORMER: Final = (
+    "SELECT v.key, v.type, resource.id, v.version, v.updated_ms, NULL, v.body, v.change, resource.version"
+    " FROM version AS v LEFT JOIN resource ON resource.key=v.key AND resource.tenant=v.tenant ORDER BY v.number"
+)
 STRINGS: Final = "SELECT tenant, parameter, folded, exact FROM string_index WHERE key=?"
 TOKENS: Final = "SELECT tenant, parameter, code, system FROM token_index WHERE key=?"
 DATES: Final = "SELECT tenant, parameter, low, high FROM date_index WHERE key=?"
@@ -44,7 +49,8 @@ def verify(path: Path, indexers: Mapping[str, Indexer]) -> Findings:
     """Compare a database with itself, on one snapshot; StartError where there is none that this program knows.
 
     Kinds of faults: `pages` (what SQLite finds), `bodies` (not readable, or not of their row), `survivors` (none),
-    `strings`, `tokens`, `dates`, `references`, `identifiers` (resources whose rows are wrong), `strays` (rows of none).
+    `strings`, `tokens`, `dates`, `references`, `identifiers` (resources whose rows are wrong), `strays` (rows of none),
+    `versions` (former ones whose bodies are not theirs).
     """
     connection = open_known(path)
     faults: Counter[str] = Counter()
@@ -56,6 +62,8 @@ def verify(path: Path, indexers: Mapping[str, Indexer]) -> Findings:
         for tenant, *columns in connection.execute(EVERY):
             resources += 1
             faults.update(_faults(connection, tenant, Stored(*columns), indexers))
+        for *columns, present in connection.execute(FORMER):
+            faults["versions"] += present is None or not _is_version(Stored(*columns), present)
         faults["strays"] = sum(connection.execute(sql).fetchone()[0] for sql in STRAYS)
     except SqliteError:
         faults["pages"] += 1
@@ -64,27 +72,47 @@ def verify(path: Path, indexers: Mapping[str, Indexer]) -> Findings:
     return Findings(resources, {kind: number for kind, number in sorted(faults.items()) if number})
 
 
-def _faults(connection: Connection, tenant: int, stored: Stored, indexers: Mapping[str, Indexer]) -> Iterator[str]:
+def _is_version(former: Stored, present: int) -> bool:
+    """Say whether the body of a former version is that of its row."""
+    return former.version < present and (_told(former) or (former.change == Change.DELETE and not former.body))
+
+
+def _told(stored: Stored) -> bool:
+    """Say whether a body says of itself what its row says."""
     try:
         resource = stored.resource()
-        expected = indexers[stored.type](resource)
         said = (resource["resourceType"], resource["id"], *(resource["meta"][name] for name in STAMPS))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return False
+    moment = stored.updated_at.isoformat(timespec="milliseconds")
+    return said == (stored.type, stored.id, str(stored.version), moment)
+
+
+def _faults(connection: Connection, tenant: int, stored: Stored, indexers: Mapping[str, Indexer]) -> Iterator[str]:
+    try:
+        expected = NOTHING if stored.deleted else indexers[stored.type](stored.resource())
     except (ValueError, KeyError, TypeError, AttributeError, IndexError):
         yield "bodies"
         return
-    moment = stored.updated_at.isoformat(timespec="milliseconds")
-    if said != (stored.type, stored.id, str(stored.version), moment):
+    if bool(stored.body) if stored.deleted else not _told(stored):
         yield "bodies"
-    holder: int | None = stored.key
-    if stored.survivor is not None:
-        expected = Index(identifiers=expected.identifiers)
-        row = connection.execute(SURVIVOR, (tenant, stored.type, stored.survivor)).fetchone()
-        holder = row[0] if row else None
-        if holder is None:
-            yield "survivors"
     for kind, sql in ROWS.items():
-        if set(connection.execute(sql, (stored.key,))) != {(tenant, *row) for row in getattr(expected, kind)}:
+        found = set(connection.execute(sql, (stored.key,)))
+        wanted = getattr(expected, kind) if stored.survivor is None else ()
+        if found != {(tenant, *row) for row in wanted}:
             yield kind
-    identifiers = {(tenant, holder, *row) for row in expected.identifiers}
-    if set(connection.execute(IDENTIFIERS, (stored.key,))) != identifiers:
+    yield from _identifier_faults(connection, tenant, stored, expected)
+
+
+def _identifier_faults(connection: Connection, tenant: int, stored: Stored, expected: Index) -> Iterator[str]:
+    holder: int | None = stored.key
+    found = set(connection.execute(IDENTIFIERS, (stored.key,)))
+    if stored.survivor:
+        holder, gone = connection.execute(SURVIVOR, (tenant, stored.type, stored.survivor)).fetchone() or (None, None)
+        if holder is None or gone:
+            yield "survivors"
+        # Once a survivor is deleted, the numbers of those merged into it are free, also when it is brought back.
+        if not found and holder is not None:
+            return
+    if found != {(tenant, holder, *row) for row in expected.identifiers}:
         yield "identifiers"

@@ -1,0 +1,1 @@
+"""Former versions of resources: vread, history of one and of a type, and how long they are kept."""
