@@ -36,7 +36,8 @@ class Request:
 
     `vid` is the number of the version in the address, '' for none.
 
-    The work on a `large` body is not done on the loop, where it would hold up all other requests.
+    The work on a `large` body is not done on the loop, where it would hold up all other requests. Of one that came as a
+    `form` the fields are among `query`; a search of a type within a patient's compartment has the patient's `id`.
     """
 
     version: FhirVersion
@@ -50,6 +51,7 @@ class Request:
     body: Json
     large: bool = False
     vid: str = ""
+    form: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +81,10 @@ class Access(StrEnum):
 class Interaction:
     """One interaction of FHIR: where it is found, what it needs, and what carries it out.
 
-    `code` is its name in a CapabilityStatement; `operation` the `$name` or `_history` in the address, '' for none. One
-    with a `feature` is there only while that is in force. Where `flags` are given, each of these scopes suffices.
-    Where they are, or for one that is `tenant_wide`, a scope of the type alone does not: only one of all types.
+    `code` is its name in a CapabilityStatement; `operation` the `$name`, `_history` or `_search` in the address, '' for
+    none. Its body is a `form`, if not FHIR. One with a `feature` is there only while that is in force. Where `flags`
+    are given, each of these scopes suffices. Where they are, or for one that is `tenant_wide`, a scope of the type
+    alone does not: only one of all types.
     """
 
     type: str
@@ -96,3 +99,4 @@ class Interaction:
     feature: Feature | None = None
     flags: frozenset[str] = frozenset()
     tenant_wide: bool = False
+    form: bool = False

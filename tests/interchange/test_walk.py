@@ -72,6 +72,7 @@ OPEN_PAGES = {
     "/_test/{name}",
 }
 TYPES = sorted({one.type for one in INTERACTIONS})
+FORM = {"content-type": "application/x-www-form-urlencoded"}
 JSON = {"content-type": "application/fhir+json", "prefer": "create-always"}
 
 
@@ -93,7 +94,10 @@ def of(type_name: str, version: str) -> Iterator[tuple[Interaction, str]]:
 
 def call(service: Running, one: Interaction, path: str, token: str, body: Any = None) -> httpx.Response:
     """Send what an interaction takes, with an empty object for a body where none is given."""
-    headers = {**JSON, **({"authorization": f"Bearer {token}"} if token else {})}
+    headers = {**(FORM if one.form else JSON), **({"authorization": f"Bearer {token}"} if token else {})}
+    if one.form:
+        path, _, query = path.partition("?")
+        return service.http.request(one.method, service.url + path, headers=headers, content=query)
     more = {"json": {} if body is None else body} if one.method in {"POST", "PUT", "PATCH"} else {}
     return service.http.request(one.method, service.url + path, headers=headers, **more)
 

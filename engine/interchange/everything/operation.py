@@ -7,7 +7,6 @@ from typing import Final
 
 from engine.fhir.versions.names import name_in
 from engine.interchange.everything.chart import chart_keys, fitting, records
-from engine.interchange.everything.continuation import Snapshot, find_snapshot, keep_snapshot, kept_until
 from engine.interchange.everything.parameters import CURSOR, Question, read_question
 from engine.interchange.exchange import Access, Answer, Interaction, Level, Request
 from engine.interchange.oauth.role import Action
@@ -16,6 +15,7 @@ from engine.interchange.search.bundle import address_with, write_searchset
 from engine.interchange.search.page import Pairs
 from engine.interchange.search.seal import Payload, seal, unseal
 from engine.interchange.service import Service
+from engine.interchange.store.continuation import Snapshot, find_snapshot, keep_snapshot, kept_until
 from engine.interchange.store.transaction import Stored, Transaction, milliseconds
 from engine.interchange.view import shown
 

@@ -33,6 +33,7 @@ OPERATIONS: Final = {
     "validate": "http://hl7.org/fhir/OperationDefinition/Resource-validate",
     "everything": "http://hl7.org/fhir/OperationDefinition/Patient-everything",
 }
+COMPARTMENT: Final = "http://hl7.org/fhir/CompartmentDefinition/patient"
 RESTFUL: Final = ("read", "vread", "update", "delete", "history-instance", "history-type", "create", "search-type")
 
 
@@ -51,6 +52,7 @@ def _statement(version: FhirVersion, base_url: str, token_url: str, flag: str, f
     rest: dict[str, Json] = {
         "mode": "server",
         "security": _security(token_url, version),
+        "compartment": [COMPARTMENT],
         "resource": [_resource(name, served, version) for name in sorted({one.type for one in served})],
     }
     if version is FhirVersion.STU3:

@@ -12,7 +12,7 @@ from engine.interchange.exact import NO_JSON, read_strictly, write_json
 from engine.interchange.exchange import Answer, Interaction, Request
 from engine.interchange.http.capability import capability_statement
 from engine.interchange.http.gzip import BombError, expand
-from engine.interchange.http.negotiation import FORMATS, acceptable, encoding, prefer, writable
+from engine.interchange.http.negotiation import FORM, FORMATS, acceptable, encoding, prefer, writable
 from engine.interchange.http.route import Address, find_route, read_address, wrong_method
 from engine.interchange.http.wire import LARGE_BYTES, Body
 from engine.interchange.oauth.account import principal_of
@@ -84,12 +84,14 @@ async def _interact(service: Service, address: Address, call: Call) -> Answer:
     _throttle(service, principal)
     route = find_route(address, call.method, service.configuration.features)
     call.interaction = route.interaction
-    _negotiate(call)
+    _negotiate(call, form=route.interaction.form)
     _authorise(service, principal, route.interaction)
-    query = _query(call)
+    query = _query(call.query)
     if query and route.interaction.code not in QUERIED:
         _check_plain(query)
     text = await _body(service, call)
+    if route.interaction.form:
+        query, text = _query("&".join(filter(None, (call.query, _form(text))))), b""
     request = Request(
         version=address.version,
         base=service.base(address.version),
@@ -99,9 +101,10 @@ async def _interact(service: Service, address: Address, call: Call) -> Answer:
         headers=call.headers,
         prefer=prefer(call.headers.get("prefer", "")),
         principal=principal,
-        body=await _read(text) if call.method in WITH_BODY else None,
+        body=await _read(text) if call.method in WITH_BODY and not route.interaction.form else None,
         large=len(text) > LARGE_BYTES,
         vid=route.vid,
+        form=route.interaction.form,
     )
     return await route.interaction.run(service, request)
 
@@ -131,14 +134,22 @@ def _throttle(service: Service, principal: Principal) -> None:
         raise RefusedError(Category.THROTTLED, (issue,), (("retry-after", str(seconds)),))
 
 
-def _query(call: Call) -> list[tuple[str, str]]:
-    if not call.query:
+def _form(text: bytes) -> str:
+    try:
+        return text.decode("ascii").strip()
+    except ValueError as error:
+        told = "The form cannot be read; escape what is not ASCII."
+        raise refuse(Category.BAD_VALUE, told, location="http.body") from error
+
+
+def _query(text: str) -> list[tuple[str, str]]:
+    if not text:
         return []
     try:
-        query = parse_qsl(call.query, keep_blank_values=True, errors="strict", max_num_fields=MAX_PARAMETERS)
+        query = parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=MAX_PARAMETERS)
     except ValueError as error:
         raise refuse(Category.BAD_VALUE, "The query cannot be read.", location="http.query") from error
-    if "%00" in call.query or "\0" in call.query:
+    if "%00" in text or "\0" in text:
         raise refuse(Category.BAD_VALUE, "The query holds a NUL.", location="http.query")
     return query
 
@@ -152,12 +163,13 @@ def _check_plain(query: list[tuple[str, str]]) -> None:
         raise refuse(Category.UNSUPPORTED, text, location=f"http.{name}")
 
 
-def _negotiate(call: Call) -> None:
+def _negotiate(call: Call, *, form: bool = False) -> None:
     # A query that cannot be read is told later, to those who may ask.
     query = parse_qsl(call.query, keep_blank_values=True) if "_format" in call.query else []
     asked = [value for name, value in query if name == "_format"]
-    if call.method in WITH_BODY and not writable(call.headers.get("content-type", "")):
-        raise refuse(Category.MEDIA_TYPE, "Send application/fhir+json.", location="http.Content-Type")
+    if call.method in WITH_BODY and not writable(call.headers.get("content-type", ""), form=form):
+        wanted = FORM if form else "application/fhir+json"
+        raise refuse(Category.MEDIA_TYPE, f"Send {wanted}.", location="http.Content-Type")
     if call.method in WITH_BODY and encoding(call.headers.get("content-encoding", "")) == "?":
         issue = Issue("Send the body as it is, or compressed by gzip.", "http.Content-Encoding")
         raise RefusedError(Category.MEDIA_TYPE, (issue,), (("accept-encoding", "gzip"),))
@@ -208,5 +220,5 @@ def _metadata(service: Service, version: FhirVersion, call: Call) -> Answer:
     if call.method != "GET":
         raise wrong_method({"GET"})
     _negotiate(call)
-    _query(call)
+    _query(call.query)
     return Answer(200, capability_statement(version, service.configuration))

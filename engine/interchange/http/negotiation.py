@@ -6,6 +6,7 @@ from typing import Final
 from engine.interchange.exchange import Prefer, Return
 
 READABLE: Final = frozenset({"application/fhir+json", "application/json", "application/*", "*/*"})
+FORM: Final = "application/x-www-form-urlencoded"
 WRITABLE: Final = frozenset({"application/fhir+json", "application/json"})
 ENCODINGS: Final = {"": "", "identity": "", "gzip": "gzip", "x-gzip": "gzip"}
 # A plus in an address means a blank unless it is escaped.
@@ -22,9 +23,9 @@ def acceptable(accept: str) -> bool:
 
 
 @lru_cache(maxsize=256)
-def writable(content_type: str) -> bool:
-    """Say whether a body of this Content-Type is taken."""
-    return content_type.partition(";")[0].strip().lower() in WRITABLE
+def writable(content_type: str, *, form: bool = False) -> bool:
+    """Say whether a body of this Content-Type is taken, where FHIR is expected or a form."""
+    return content_type.partition(";")[0].strip().lower() in ({FORM} if form else WRITABLE)
 
 
 def encoding(content_encoding: str) -> str:

@@ -11,6 +11,7 @@ from engine.interchange.everything import operation as everything
 from engine.interchange.exchange import Interaction, Level
 from engine.interchange.merge import operation
 from engine.interchange.outcome import Category, Issue, RefusedError, refuse
+from engine.interchange.resource.catalogue import KEPT
 from engine.interchange.resource.interactions import interactions
 
 # Every interaction of the service: a new room adds its line here.
@@ -30,6 +31,16 @@ VERSION: Final = "_history/"
 Place = tuple[FhirVersion, str, Level, str]
 
 TYPES: Final = frozenset((version, name_in(version, one.type)) for one in INTERACTIONS for version in one.versions)
+
+
+# The operation of a search by POST, and the types that are searched within the compartment of a patient.
+SEARCH: Final = "_search"
+COMPARTMENT: Final = {
+    (version, name_in(version, one.type)): one
+    for one in INTERACTIONS
+    if one.code == "search-type" and not one.form and "patient" in KEPT[one.type].search_parameters(FhirVersion.R4)
+    for version in one.versions
+}
 
 
 class Address(NamedTuple):
@@ -63,6 +74,8 @@ def find_route(address: Address, method: str, features: tuple[Feature, ...] = ()
         raise refuse(
             Category.UNKNOWN_ROUTE, f"The service has no such resource type in {address.version}.", location="http.path"
         )
+    if len(segments) == 3 and type_name == "Patient" and (address.version, segments[2]) in COMPARTMENT:
+        return _compartment(address, method)
     rest, operation_name, vid = _steps(segments[1:])
     if len(rest) > 1 or rest == ("",) or (operation_name == VERSION and not vid):
         raise refuse(Category.UNKNOWN_ROUTE, "There is nothing at this address.", location="http.path")
@@ -79,12 +92,22 @@ def find_route(address: Address, method: str, features: tuple[Feature, ...] = ()
 
 
 def _steps(steps: tuple[str, ...]) -> tuple[tuple[str, ...], str, str]:
-    """Return what follows a type in an address: its id if any, an operation or the history, a version's number."""
+    """Return what follows a type in an address: its id if any, an operation (or history, or search), a version."""
     if len(steps) > 2 and steps[-2] == HISTORY:
         return steps[:-2], VERSION, steps[-1]
-    if steps and (steps[-1].startswith("$") or steps[-1] == HISTORY):
+    if steps and (steps[-1].startswith("$") or steps[-1] in {HISTORY, SEARCH}):
         return steps[:-1], steps[-1], ""
     return steps, "", ""
+
+
+def _compartment(address: Address, method: str) -> Route:
+    """Return the search of a type within the compartment of a patient, whose id the route has."""
+    _, patient_id, type_name = address.segments
+    if method != "GET":
+        raise wrong_method({"GET"})
+    if patient_id in DOTS or ID.fullmatch(patient_id) is None:
+        raise refuse(Category.NOT_FOUND, "No resource has such an id.", location="http.id")
+    return Route(COMPARTMENT[address.version, type_name], patient_id)
 
 
 @lru_cache(maxsize=2)

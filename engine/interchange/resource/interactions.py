@@ -32,6 +32,9 @@ def _interactions(of: Definition) -> tuple[Interaction, ...]:
     return (
         Interaction(name, "read", Level.INSTANCE, "GET", Access.READ, of.reading, read),
         Interaction(name, "search-type", Level.TYPE, "GET", Access.READ, of.reading, search),
+        Interaction(
+            name, "search-type", Level.TYPE, "POST", Access.READ, of.reading, search, operation="_search", form=True
+        ),
         Interaction(name, "create", Level.TYPE, "POST", Access.WRITE, of.creating, making),
         Interaction(name, "update", Level.INSTANCE, "PUT", Access.WRITE, of.writing, changing),
         Interaction(name, "vread", Level.INSTANCE, "GET", Access.READ, of.reading, vread, "_history/"),

@@ -10,7 +10,8 @@ from engine.interchange.exchange import Answer, Request
 from engine.interchange.outcome import Category, refuse
 from engine.interchange.resource.catalogue import KEPT
 from engine.interchange.resource.definition import Definition
-from engine.interchange.search.bundle import searchset
+from engine.interchange.resource.pages import links, read_asked
+from engine.interchange.search.bundle import write_searchset
 from engine.interchange.search.criterion import Criterion, Kind, Search
 from engine.interchange.search.cursor import Walk, walk_of
 from engine.interchange.search.page import Page, Pairs, take_page
@@ -25,11 +26,13 @@ LIMITING: Final = frozenset({"patient", "subject", "beneficiary", "_id", "identi
 
 
 async def search(service: Service, request: Request) -> Answer:
-    """Answer GET /{type}: a searchset Bundle in order of creation."""
+    """Answer GET /{type}, POST /{type}/_search, GET /Patient/{id}/{type}: a searchset Bundle in order of creation."""
     definition, tenant = KEPT[request.type], request.principal.tenant
-    page, criteria = take_page(request.query, definition.paging)
+    asked = read_asked(service, request)
+    page, criteria = take_page(asked.query, definition.paging)
     parameters = definition.search_parameters(request.version)
-    wanted = parse_search(request.type, parameters, criteria, service.configuration.base_url, request.version)
+    within = (("patient", request.id), *criteria) if request.id else criteria
+    wanted = parse_search(request.type, parameters, within, service.configuration.base_url, request.version)
     _check_scope(definition, wanted, request.version)
     walk = _walk(service, request, page, criteria)
     after = walk.start(page) if walk else 0
@@ -42,12 +45,15 @@ async def search(service: Service, request: Request) -> Answer:
         return service.store.read(tenant, look)
 
     found = work() if wanted.selective else await asyncio.to_thread(work)
-    address = f"{request.base}/{name_in(request.version, request.type)}"
+    name = name_in(request.version, request.type)
+    address = f"{request.base}/{name}"
     resources = [
         (f"{address}/{record.id}", shown(record.body, request.type, request.version)) for record in found.records
     ]
     pages = (page, _following(walk, page, found))
-    return Answer(200, searchset(service.new_id(), address, criteria, pages, found.total, resources))
+    place = f"{request.base}/Patient/{request.id}/{name}" if request.id else address
+    relations = await links(service, request, place, criteria, pages, sealed=asked.sealed)
+    return Answer(200, write_searchset(service.new_id(), relations, found.total, resources))
 
 
 def _walk(service: Service, request: Request, page: Page, criteria: Pairs) -> Walk | None:
@@ -84,7 +90,7 @@ def _followed(transaction: Transaction, criterion: Criterion) -> Criterion:
 def _survivor(transaction: Transaction, target: str) -> str:
     type_name, _, resource_id = target.partition("/")
     standing = transaction.standing(type_name, resource_id) if type_name == "Patient" else None
-    return f"Patient/{standing.survivor}" if standing is not None and standing.survivor is not None else target
+    return f"Patient/{standing.survivor}" if standing is not None and standing.survivor else target
 
 
 def _check_scope(definition: Definition, wanted: Search, version: FhirVersion) -> None:

@@ -14,26 +14,6 @@ Json = Any
 ESCAPED: Final = re.compile(r"[^A-Za-z0-9._~/:,-]+")
 
 
-def searchset(
-    bundle_id: str,
-    address: str,
-    criteria: Pairs,
-    pages: tuple[Page, Page | None],
-    total: int,
-    resources: list[tuple[str, bytes]],
-) -> bytes:
-    """Return a Bundle; `address` is that of the type searched, `resources` are absolute addresses and bodies.
-
-    `pages` are this page and the one that follows it, None after the last.
-    """
-    links = [
-        (relation, address_with(address, _pairs(criteria, page)))
-        for relation, page in zip(("self", "next"), pages, strict=True)
-        if page is not None
-    ]
-    return write_searchset(bundle_id, links, total, resources)
-
-
 def write_searchset(
     bundle_id: str, links: list[tuple[str, str]], total: int, resources: list[tuple[str, bytes]]
 ) -> bytes:
@@ -61,7 +41,8 @@ def _escaped(text: str) -> str:
     return ESCAPED.sub(lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode()), text)
 
 
-def _pairs(criteria: Pairs, page: Page) -> Pairs:
+def page_pairs(criteria: Pairs, page: Page) -> Pairs:
+    """Return the parameters that ask for a page of a search."""
     pairs = [*criteria, *page.form, ("_count", str(page.count))]
     if page.cursored:
         pairs.append(("_paging", "cursor"))

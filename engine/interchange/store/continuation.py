@@ -1,6 +1,6 @@
 """The snapshot behind the pages of a chart: its keys, kept until nobody can follow a link to it any more.
 
-The same list of keys is kept once, however often it is asked for.
+The same list of keys is kept once, however often it is asked for. A search by POST keeps what it asks for likewise.
 """
 
 import zlib

@@ -1,0 +1,90 @@
+"""Links of a search's pages: its parameters, or for what came by POST a sealed continuation and nothing else.
+
+Addresses stand in the logs of proxies; a body does not. What a search by POST asked for is therefore kept by the
+service while its pages are followed, and the link to the next one only says which that is.
+"""
+
+import zlib
+from dataclasses import dataclass
+from functools import partial
+from hashlib import sha256
+from typing import Final
+
+import orjson
+
+from engine.interchange.exchange import Request
+from engine.interchange.outcome import Category, refuse
+from engine.interchange.search.bundle import address_with, page_pairs
+from engine.interchange.search.page import FORM, Page, Pairs
+from engine.interchange.search.seal import Payload, seal, unseal
+from engine.interchange.service import Service
+from engine.interchange.store.continuation import DIGEST_BYTES, Snapshot, find_snapshot, keep_snapshot, kept_until
+from engine.interchange.store.transaction import milliseconds
+
+PAGE: Final = "_page"
+LOCATION: Final = f"http.{PAGE}"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a request asks for: its parameters, and whether its pages are linked by sealed continuations."""
+
+    query: Pairs
+    sealed: bool
+
+
+def read_asked(service: Service, request: Request) -> Asked:
+    """Return what a search asks for; RefusedError 400 for a changed continuation, 410 for an expired one."""
+    given = [value for name, value in request.query if name == PAGE]
+    if not given:
+        return Asked(request.query, request.form)
+    if len(given) > 1 or any(name not in {PAGE, *FORM} for name, _ in request.query):
+        text = "The link to the next page takes no further parameters; follow it as it was given."
+        raise refuse(Category.BAD_VALUE, text, location=LOCATION)
+    payload = unseal(service.seal_secret, _bound(request), given[0], milliseconds(service.clock()), LOCATION)
+    digest, count, offset, cursor = payload
+    tenant = request.principal.tenant
+    kept = service.store.read(tenant, lambda transaction: find_snapshot(transaction, bytes.fromhex(str(digest))))
+    if kept is None:
+        text = "The search that the link belongs to is no longer kept; start it again."
+        raise refuse(Category.GONE, text, location=LOCATION)
+    pairs: Pairs = tuple((name, value) for name, value in orjson.loads(zlib.decompress(kept.packed)))
+    place = (("_cursor", str(cursor)),) if cursor else (("_offset", str(offset)),)
+    return Asked((*pairs, ("_count", str(count)), *place), sealed=True)
+
+
+async def links(
+    service: Service, request: Request, address: str, criteria: Pairs, pages: tuple[Page, Page | None], *, sealed: bool
+) -> list[tuple[str, str]]:
+    """Return the links to a page and to the one that follows it, None after the last."""
+    page, following = pages
+    itself = address_with(address, page_pairs(criteria, page))
+    if following is None:
+        return [("self", itself)]
+    if not sealed:
+        return [("self", itself), ("next", address_with(address, page_pairs(criteria, following)))]
+    # The pages of a form have no other address than that of the type.
+    return [
+        ("self", itself),
+        ("next", address_with(address, ((PAGE, await _sealed(service, request, criteria, following)),))),
+    ]
+
+
+async def _sealed(service: Service, request: Request, criteria: Pairs, following: Page) -> str:
+    """Keep what a search asks for and return the continuation that leads to its next page."""
+    tenant, now_ms = request.principal.tenant, milliseconds(service.clock())
+    validity_ms = service.configuration.cursor_validity_s * 1000
+    asked = orjson.dumps([*criteria, *following.form])
+    snapshot = Snapshot(
+        sha256(f"{tenant} {request.type} ".encode() + asked).digest()[:DIGEST_BYTES], zlib.compress(asked)
+    )
+    until_ms = service.store.read(tenant, lambda transaction: kept_until(transaction, snapshot))
+    if until_ms < now_ms + validity_ms:
+        # For twice the time of a link, so that following a search seldom writes.
+        await service.store.write(tenant, partial(keep_snapshot, snapshot, now_ms, now_ms + 2 * validity_ms))
+    place = (snapshot.digest.hex(), following.count, following.offset, following.cursor or "")
+    return seal(service.seal_secret, _bound(request), place, now_ms + validity_ms)
+
+
+def _bound(request: Request) -> Payload:
+    return ("search", request.principal.tenant, request.version, request.type)
