@@ -33,8 +33,8 @@ class Commands(LazyGroup):
         "mappings": "engine.ops.cli.mapping.mappings:app",
         "users": "engine.ops.cli.access.users:app",
         "audit": "engine.ops.cli.access.audit:app",
-        "reasons": "engine.ops.cli.operating.reasons:reasons",
-        "help": "engine.ops.cli.operating.help:show",
+        "reasons": "engine.ops.cli.operating.help:reasons",
+        "help": "engine.ops.cli.operating.help:help_",
         "interchange": "engine.ops.cli.running.interchange:app",
     }
 

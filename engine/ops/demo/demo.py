@@ -21,7 +21,7 @@ from engine.ops.demo.demo_days import Days, go_on, live, stream
 from engine.ops.demo.demo_feed import Result, feed
 from engine.ops.demo.processes import Child, start
 from engine.ops.operations.access import AddUser
-from engine.ops.terminal.asking import asked
+from engine.ops.terminal.command import ask
 from engine.ops.terminal.options import Json
 from engine.ops.terminal.table import NEGATIVE, POSITIVE, cell, errors, output, table
 
@@ -162,7 +162,7 @@ def _report_days(days: Days) -> None:
 async def _way_in(folder: Path, engine: Child) -> str:
     """Make an operator's account and return the link with which its password is chosen."""
     port = engine.heard("pages listening")["port"]
-    invite = partial(asked, folder / "engine", AddUser, name=OPERATOR, role=OPERATOR)
+    invite = partial(ask, folder / "engine", AddUser(name=OPERATOR, role=OPERATOR))
     invited = await asyncio.to_thread(invite)
     return f"http://127.0.0.1:{port}/set-up?{urlencode({'name': invited.name, 'token': invited.token})}"
 

@@ -55,6 +55,10 @@ class Request(BaseModel):
         named = {name: value for name, value in given.items() if value is not None}
         return cls.model_validate(needed | named, context=WRITTEN if written else None)
 
+    def given(self) -> dict[str, object]:
+        """Return what was named in it, as JSON-able values that `parse` reads."""
+        return self.model_dump(mode="json", by_alias=True, exclude_unset=True)
+
     @classmethod
     def names(cls) -> Mapping[str, FieldInfo]:
         """Return the fields by the names that requests call them."""

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Annotated, Final
 
 import typer
+from typer.models import ParameterInfo
 
 from engine.errors import ConfigurationError, Problem
-from engine.ops.operations.fields import LARGEST, entry_of
 from engine.ops.terminal.table import errors
 
 DATA: Final = Path("adt-data")
@@ -19,14 +19,7 @@ Channels = Annotated[Path, typer.Option("--channels", help="The folder of channe
 Mappings = Annotated[Path | None, typer.Option("--mappings", help="A folder of mapping files beside the shipped ones.")]
 MappingName = Annotated[str, typer.Option("--name", help="The mapping, as channels name it.")]
 Json = Annotated[bool, typer.Option("--json", help="Write JSON.")]
-Entry = Annotated[int, typer.Argument(metavar="ENTRY", parser=entry_of, help="The number of an entry.")]
-Entries = Annotated[
-    list[int],
-    typer.Argument(metavar="ENTRY...", parser=entry_of, help="Numbers of entries, as `messages list` shows them."),
-]
-Since = Annotated[str, typer.Option(help="Received since, such as 2025-07-01T09:30, or 12h for 12 hours ago.")]
-Until = Annotated[str, typer.Option(help="Received before, written as --since.")]
-Before = Annotated[int, typer.Option(min=0, max=LARGEST, help="Only entries with a smaller number: the next page.")]
+LIMIT: Final[ParameterInfo] = typer.Option(50, min=1, max=1000, help="How many to show, newest first.")
 Admin = Annotated[
     str, typer.Option("--admin", help="HOST:PORT of the operators' pages and the API; beyond loopback only with TLS.")
 ]

@@ -44,7 +44,17 @@ def errors() -> Console:
     return Whole(stderr=True)
 
 
-def say_json(value: object) -> None:
+def print_line(text: str, style: str = "") -> None:
+    """Print a text on standard output as it stands; a terminal wraps it."""
+    output().print(cell(text, style), soft_wrap=True)
+
+
+def note(text: str, style: str = "") -> None:
+    """Print a text on standard error: what a person should know, and a pipe should not have."""
+    errors().print(cell(text, style), soft_wrap=True)
+
+
+def print_json(value: object) -> None:
     """Write a value as JSON on standard output, for --json."""
     typer.echo(orjson.dumps(value, option=orjson.OPT_INDENT_2, default=_plain))
 
@@ -59,6 +69,11 @@ def cell(value: object, style: str = "") -> Text:
     """Return a cell that is shown as it stands: no markup, no control characters."""
     text = "" if value is None else str(value)
     return Text("".join(mark if mark.isprintable() else "�" for mark in text), style=style)
+
+
+def utc(moment: str | None) -> str:
+    """Return a moment of an answer to the second, as tables show it; nothing for None."""
+    return (moment or "")[:19].replace("T", " ")
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: str = "") -> Table:

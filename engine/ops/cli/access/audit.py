@@ -1,4 +1,4 @@
-"""`adt-engine audit`: the audit trail, listed, exported, proved and anchored; it can be read without an engine."""
+"""`adt-engine audit`: the audit trail, listed, exported, verified and anchored; it can be read without an engine."""
 
 import os
 from dataclasses import asdict
@@ -12,10 +12,9 @@ from engine.errors import AdtEngineError
 from engine.journal.access.audited import AuditFilter, AuditReader
 from engine.ops.audit.anchors import Anchors, read_public_key
 from engine.ops.operations.audit import Anchor, AnchorTrail, ExportTrail, ListTrail
-from engine.ops.operations.fields import entry_of
-from engine.ops.terminal.asking import asked_if_running, asked_or_read
-from engine.ops.terminal.options import DATA, Before, Data, Json, Since, Until
-from engine.ops.terminal.table import NEGATIVE, POSITIVE, cell, errors, output, say_json, table
+from engine.ops.terminal.command import ask_if_running, ask_or_read, takes
+from engine.ops.terminal.options import DATA, LIMIT, Data, Json
+from engine.ops.terminal.table import NEGATIVE, POSITIVE, cell, note, output, print_json, print_line, table, utc
 from engine.ops.views.auditing import AuditRow, Proof, exported, verified
 
 app = typer.Typer(help="Read, verify and anchor the audit trail.", no_args_is_help=True)
@@ -23,53 +22,27 @@ app = typer.Typer(help="Read, verify and anchor the audit trail.", no_args_is_he
 COLUMNS: Final = ("Row #", "At (UTC)", "Who", "Role", "From", "Act", "Reason")
 SHOWN_FAULTS: Final = 20
 
-By = Annotated[str, typer.Option(help="Only of this account, token (token:NAME) or user.")]
-ActName = Annotated[str, typer.Option("--act", help="Only of this act, or of a group of acts: users. (with the dot).")]
-Outcome = Annotated[str, typer.Option(help="asked, refused or failed.")]
-About = Annotated[int | None, typer.Option("--entry", metavar="ENTRY", parser=entry_of, help="Only about this entry.")]
-Patient = Annotated[str, typer.Option(help="Only about this patient: value, or system|value.")]
-
 
 @app.command(name="list")
-def list_rows(
-    actor: By = "",
-    act: ActName = "",
-    outcome: Outcome = "",
-    entry: About = None,
-    patient: Patient = "",
-    since: Since = "",
-    until: Until = "",
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many to show, newest first.")] = 50,
-    before: Before = 0,
-    data: Data = DATA,
-    as_json: Json = False,
-) -> None:
+@takes(ListTrail, limit=LIMIT)
+def list_rows(request: ListTrail, data: Data = DATA, as_json: Json = False) -> None:
     """List rows, newest first: who did what, from where, and what was refused.
 
     Example: adt-engine audit list --patient 4711 --since 2025-07-01 --data /var/lib/adt-engine
     """
-    rows = asked_or_read(
-        data, ListTrail, actor=actor, act=act, outcome=outcome, entry=entry, patient=patient, since=since, until=until,
-        limit=limit, before=before,
-    )  # fmt: skip
+    rows = ask_or_read(data, request)
     if as_json:
-        say_json(rows)
+        print_json(rows)
         return
     output().print(table(COLUMNS, (_row(row) for row in rows)))
-    if len(rows) == limit:
-        output().print(f"next page: --before {rows[-1].row}")
+    if len(rows) == request.limit:
+        print_line(f"next page: --before {rows[-1].row}")
 
 
 @app.command()
+@takes(ExportTrail, format=typer.Option("ndjson", help="ndjson, or csv."))
 def export(
-    actor: By = "",
-    act: ActName = "",
-    outcome: Outcome = "",
-    entry: About = None,
-    patient: Patient = "",
-    since: Since = "",
-    until: Until = "",
-    form: Annotated[str, typer.Option("--format", help="ndjson, or csv.")] = "ndjson",
+    request: ExportTrail,
     to: Annotated[
         Path | None, typer.Option(help="The file to write, replaced if it exists; default: standard output.")
     ] = None,
@@ -81,13 +54,8 @@ def export(
 
     Example: adt-engine audit export --since 2025-07-01 --format csv --to july.csv --data /var/lib/adt-engine
     """
-    given = {
-        "actor": actor, "act": act, "outcome": outcome, "entry": entry, "patient": patient, "since": since,
-        "until": until, "format": form,
-    }  # fmt: skip
-    running = asked_if_running(data, ExportTrail, **given)
-    chosen = ExportTrail.parse(given).chosen(data)
-    lines = exported(data, chosen, form, None if running is None else running.upto)
+    running = ask_if_running(data, request)
+    lines = exported(data, request.chosen(data), request.format, None if running is None else running.upto)
     if to is None:
         for line in lines:
             typer.echo(line, nl=False)
@@ -97,7 +65,7 @@ def export(
             file.writelines(lines)
     except OSError as error:
         raise AdtEngineError(f"{to} cannot be written ({error.strerror}): name a file that is not there") from error
-    errors().print(f"written to {to}", soft_wrap=True)
+    note(f"written to {to}")
 
 
 @app.command()
@@ -114,10 +82,7 @@ def verify(
     Example: adt-engine audit verify --anchors /mnt/elsewhere/audit-anchors.jsonl --data /var/lib/adt-engine
     """
     found = verified(data, anchors, None if key is None else read_public_key(key))
-    if as_json:
-        say_json(found)
-    else:
-        _say(found)
+    (print_json if as_json else _print)(found)
     if found.faults:
         raise typer.Exit(1)
 
@@ -130,13 +95,11 @@ def anchor(data: Data = DATA, as_json: Json = False) -> None:
 
     Example: adt-engine audit anchor --data /var/lib/adt-engine
     """
-    made = asked_if_running(data, AnchorTrail)
-    if made is None:
-        made = _anchored(data)
+    made = ask_if_running(data, AnchorTrail()) or _anchored(data)
     if as_json:
-        say_json(made)
+        print_json(made)
     else:
-        output().print(f"row {made.seq} is anchored: {made.hash}", soft_wrap=True)
+        print_line(f"row {made.seq} is anchored: {made.hash}")
 
 
 @app.command()
@@ -159,20 +122,19 @@ def _anchored(data: Path) -> Anchor:
     return Anchor.model_validate(asdict(made))
 
 
-def _say(found: Proof) -> None:
+def _print(found: Proof) -> None:
     faults = found.faults
-    console = output()
     if not faults:
-        console.print(cell(f"{found.rows} rows, none changed, missing or moved", POSITIVE))
+        print_line(f"{found.rows} rows, none changed, missing or moved", POSITIVE)
         if found.anchors:
-            console.print(f"{found.agreed} anchors agree, the newest on row {found.anchored_to}")
+            print_line(f"{found.agreed} anchors agree, the newest on row {found.anchored_to}")
         else:
-            errors().print("there are no anchors, so rows cut off at the end would go unnoticed", style=NEGATIVE)
+            note("there are no anchors, so rows cut off at the end would go unnoticed", NEGATIVE)
         return
     for fault in faults[:SHOWN_FAULTS]:
-        console.print(cell(f"{fault.kind}: {fault.text}", NEGATIVE), soft_wrap=True)
+        print_line(f"{fault.kind}: {fault.text}", NEGATIVE)
     if len(faults) > SHOWN_FAULTS:
-        console.print(f"and {len(faults) - SHOWN_FAULTS} more: --json shows them")
+        print_line(f"and {len(faults) - SHOWN_FAULTS} more: --json shows them")
 
 
 def _row(row: AuditRow) -> tuple[object, ...]:
@@ -182,4 +144,4 @@ def _row(row: AuditRow) -> tuple[object, ...]:
     if row.outcome != "asked":
         of = f"row {row.follows} " if row.follows else ""
         came_to = cell(f"{of}{row.outcome}: {row.reason}", NEGATIVE)
-    return (row.row, row.at[:19].replace("T", " "), row.actor, row.role, where, act, came_to)
+    return (row.row, utc(row.at), row.actor, row.role, where, act, came_to)

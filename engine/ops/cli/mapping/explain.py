@@ -17,8 +17,9 @@ from engine.mapping.authoring.survey import name_of
 from engine.mapping.compile import load
 from engine.ops.cli.mapping.authored import folders_of, messages_in
 from engine.ops.operations.messages import ExplainMessage
-from engine.ops.terminal.asking import asked_if_running
-from engine.ops.terminal.options import DATA, Data, Entry, Json, Mappings
+from engine.ops.terminal.command import ask_if_running, takes
+from engine.ops.terminal.options import DATA, Data, Json, Mappings
+from engine.ops.terminal.table import print_json
 from engine.ops.views.explaining import check_parts, explained, plain
 
 
@@ -44,39 +45,34 @@ def explain_(
     if as_json:
         typer.echo(orjson.dumps(made, option=orjson.OPT_INDENT_2, default=plain))
     else:
-        typer.echo("\n\n".join("\n".join(_told(one, element, field)) for one in made))
+        typer.echo("\n\n".join("\n".join(_lines(one, element, field)) for one in made))
     if any("error" in one and "elements" not in one for one in made):
         raise typer.Exit(1)
 
 
-def explain_entry(
-    entry: Entry,
-    element: Annotated[str, typer.Option(help="Only this element, such as Patient.birthDate.")] = "",
-    field: Annotated[str, typer.Option(help="Only what this field went into, such as PID-7.")] = "",
-    data: Data = DATA,
-    as_json: Json = False,
-) -> None:
+@takes(ExplainMessage, entry="ENTRY")
+def explain_entry(request: ExplainMessage, data: Data = DATA, as_json: Json = False) -> None:
     """Say why a journaled message comes out as it does, by the mapping files of the running engine.
 
     The output holds patient data. Exit 0 if the message can be read, 1 otherwise.
 
     Example: adt-engine messages explain 37 --element Patient.birthDate --data /var/lib/adt-engine
     """
-    found = asked_if_running(data, ExplainMessage, entry=entry, element=element, field=field)
+    found = ask_if_running(data, request)
     if found is None:
         raise AdtEngineError(
             f"no engine runs on {data}: start it, or explain a file with `adt-engine mappings explain FILE`"
         )
     made = ExplainMessage.to_json(found)
     if as_json:
-        typer.echo(orjson.dumps(made, option=orjson.OPT_INDENT_2))
+        print_json(made)
     else:
-        typer.echo("\n".join(_told(made, element, field)))
+        typer.echo("\n".join(_lines(made, request.element, request.field)))
     if "error" in made and "elements" not in made:
         raise typer.Exit(1)
 
 
-def _told(made: dict[str, Any], element: str, field: str) -> Iterator[str]:
+def _lines(made: dict[str, Any], element: str, field: str) -> Iterator[str]:
     if "elements" not in made:
         yield f"message: {made['error']}"
         return

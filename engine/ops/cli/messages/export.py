@@ -1,7 +1,7 @@
 """`adt-engine messages export`: messages into a file or a folder, with a reason that the audit trail keeps."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, BinaryIO, Final
@@ -9,21 +9,11 @@ from typing import Annotated, BinaryIO, Final
 import typer
 
 from engine.errors import UsageError
-from engine.ops.cli.messages.listing import (
-    Channel,
-    ControlId,
-    Event,
-    Outcome,
-    Patient,
-    Source,
-    State,
-    Text,
-    Visit,
-)
+from engine.ops.operations.filters import Search, SearchFilter
 from engine.ops.operations.messages import ExportMessages
-from engine.ops.terminal.asking import asked
-from engine.ops.terminal.options import DATA, Data, Since, Until
-from engine.ops.terminal.table import output, progress
+from engine.ops.terminal.command import ask, takes
+from engine.ops.terminal.options import DATA, Data
+from engine.ops.terminal.table import print_line, progress
 from engine.ops.views.exporting import COLUMNS, ExportedRow, bytes_of, csv_line, ndjson_line
 
 FORMS: Final = ("ndjson", "csv", "hl7")
@@ -32,22 +22,12 @@ HEADINGS: Final = (",".join(COLUMNS) + "\r\n").encode()
 Write = Callable[[ExportedRow], None]
 
 
+@takes(SearchFilter, reason="--entry-reason")
 def export(
+    filters: SearchFilter,
     to: Annotated[Path, typer.Option("--to", help="A new file, or for hl7 a new or empty folder.")],
     why: Annotated[str, typer.Option("--reason", help="The reason for the export; recorded in the audit trail.")],
     form: Annotated[str, typer.Option("--format", help="ndjson, csv, or hl7: one file per message.")] = "ndjson",
-    state: State = "",
-    channel: Channel = "",
-    source: Source = "",
-    event: Event = "",
-    control_id: ControlId = "",
-    entry_reason: Annotated[str, typer.Option(help="Held, refused, filtered … for this reason.")] = "",
-    outcome: Outcome = "",
-    patient: Patient = "",
-    visit: Visit = "",
-    text: Text = "",
-    since: Since = "",
-    until: Until = "",
     most: Annotated[int, typer.Option("--limit", min=1, help="At most this many, newest first.")] = 10_000,
     data: Data = DATA,
 ) -> None:
@@ -59,26 +39,12 @@ def export(
     """
     if form not in FORMS:
         raise UsageError(f"--format {form} is none of {', '.join(FORMS)}")
-    filters = {
-        "state": state,
-        "channel": channel,
-        "source": source,
-        "event": event,
-        "control_id": control_id,
-        "reason": entry_reason,
-        "outcome": outcome,
-        "patient": patient,
-        "visit": visit,
-        "text": text,
-        "since": since,
-        "until": until,
-    }
-    rows = _rows(data, filters, why, most)
+    rows = _rows(data, Search.parse(filters.given()), why, most)
     with ExitStack() as stack:
         first = next(rows, None)
         write = _folder(to) if form == "hl7" else _file(to, form, stack)
         count = _written(first, rows, write, most)
-    output().print(f"{count} messages written to {to}")
+    print_line(f"{count} messages written to {to}")
 
 
 def _written(first: ExportedRow | None, rows: Iterator[ExportedRow], write: Write, most: int) -> int:
@@ -94,14 +60,12 @@ def _written(first: ExportedRow | None, rows: Iterator[ExportedRow], write: Writ
     return count
 
 
-def _rows(data: Path, filters: Mapping[str, object], reason: str, most: int) -> Iterator[ExportedRow]:
-    before = None
-    left = most
+def _rows(data: Path, chosen: Search, reason: str, most: int) -> Iterator[ExportedRow]:
+    before, left = 0, most
     while left:
-        page = asked(data, ExportMessages, filter=filters, reason=reason, before=before, limit=left)
+        page = ask(data, ExportMessages(filter=chosen, reason=reason, before=before, limit=left))
         yield from page.entries
-        left -= len(page.entries)
-        before = page.before
+        left, before = left - len(page.entries), page.before or 0
         if not before:
             return
 

@@ -1,99 +1,70 @@
 """`adt-engine lanes`: what is held, what waits behind it, and its release in bulk."""
 
-from typing import Annotated
-
 import typer
 
-from engine.ops.cli.messages.replays import watch
-from engine.ops.operations.lanes import HeldView, ListHeld, ReleaseHeld, ShowLane
+from engine.journal.entry import State
+from engine.ops.cli.messages.replays import Yes, watch
+from engine.ops.operations.lanes import HeldView, LaneView, ListHeld, ReleaseHeld, ShowLane
 from engine.ops.operations.replays import PlanReplay
-from engine.ops.terminal.asking import asked
-from engine.ops.terminal.options import DATA, Data, Entry, Json
-from engine.ops.terminal.table import cell, output, say_json, table
+from engine.ops.terminal.command import ask, asks, takes
+from engine.ops.terminal.options import DATA, Data
+from engine.ops.terminal.table import output, print_line, table, utc
 
 app = typer.Typer(help="Show what is held and what is waiting behind it; release in bulk.", no_args_is_help=True)
 
-Reason = Annotated[str, typer.Option(help="Held for this reason, such as http-422.")]
-Channel = Annotated[str, typer.Option(help="Only of this channel.")]
-Place = Annotated[str, typer.Option("--destination", help="Only of this destination.")]
-
 
 @app.command(name="list")
-def list_(
-    reason: Reason = "", channel: Channel = "", destination: Place = "", data: Data = DATA, as_json: Json = False
-) -> None:
+@asks(ListHeld, limit=None)
+def list_(rows: list[HeldView]) -> None:
     """List what is held, oldest first: since when, why, how much is waiting behind it, and whom to call.
 
     Example: adt-engine lanes list --data /var/lib/adt-engine
     """
-    rows = asked(data, ListHeld, reason=reason, channel=channel, destination=destination)
-    if as_json:
-        say_json(rows)
-        return
     several = len({row.destination for row in rows}) > 1
     headings = ("Entry #", "Reason", "Held for", "Event", "Waiting #", "Patients #", "Channel", "Destination")
     output().print(table(headings[: None if several else -1], (_row(row, several=several) for row in rows)))
     for name, contact in sorted({(row.channel, row.contact) for row in rows if row.contact}):
-        output().print(cell(f"{name}: call {contact}"), soft_wrap=True)
+        print_line(f"{name}: call {contact}")
 
 
 @app.command()
-def show(
-    entry: Entry,
-    destination: Place = "",
-    data: Data = DATA,
-    as_json: Json = False,
-) -> None:
+@asks(ShowLane, entry="ENTRY", limit=None)
+def show(found: LaneView) -> None:
     """Show what is waiting behind an entry in its lanes, in order.
 
     Example: adt-engine lanes show 37 --data /var/lib/adt-engine
     """
-    found = asked(data, ShowLane, entry=entry, destination=destination)
-    if as_json:
-        say_json(found)
-        return
-    console = output()
-    console.print(cell(f"Entry {entry} at {found.destination}: {found.reason}", "bold"), soft_wrap=True)
+    print_line(f"Entry {found.entry} at {found.destination}: {found.reason}", "bold")
     if found.contact:
-        console.print(cell(f"contact of {found.channel}: {found.contact}"), soft_wrap=True)
-    waiting = found.waiting
-    console.print(f"behind it {waiting.entries} entries of {waiting.patients} patients")
+        print_line(f"contact of {found.channel}: {found.contact}")
+    print_line(f"behind it {found.waiting.entries} entries of {found.waiting.patients} patients")
     headings = ("Entry #", "Received (UTC)", "Event", "Control ID", "State")
-    rows = (
-        (row.entry, row.received_at[:19].replace("T", " "), row.event, row.control_id, row.state) for row in found.waits
-    )
-    console.print(table(headings, rows))
+    rows = ((row.entry, utc(row.received_at), row.event, row.control_id, row.state) for row in found.waits)
+    output().print(table(headings, rows))
 
 
 @app.command()
-def release(
-    reason: Reason = "",
-    channel: Channel = "",
-    destination: Place = "",
-    rate: Annotated[float, typer.Option(help="Entries per second.")] = 200.0,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
-    data: Data = DATA,
-) -> None:
+@takes(ReleaseHeld)
+def release(request: ReleaseHeld, yes: Yes = False, data: Data = DATA) -> None:
     """Release held entries in bulk once the cause is fixed: the engine carries out a bulk run.
 
     Example: adt-engine lanes release --reason http-422 --rate 50 --data /var/lib/adt-engine
     """
-    given = {"reason": reason, "channel": channel, "destination": destination}
-    count = asked(data, PlanReplay, **given, state="held").count
+    plan = PlanReplay.parse({**request.given(), "state": State.HELD})
+    count = ask(data, plan).count
     if not count:
-        output().print("nothing held matches")
-    if not count or not (yes or typer.confirm(f"release {count} entries?")):
-        return
-    watch(data, asked(data, ReleaseHeld, **given, rate=rate))
+        print_line("nothing held matches")
+    elif yes or typer.confirm(f"release {count} entries?"):
+        watch(data, ask(data, request))
 
 
 def _row(row: HeldView, *, several: bool) -> tuple[object, ...]:
     more = "+" if row.more else ""
-    told = (
+    cells = (
         row.entry, row.reason, _age(row.age_seconds), row.event, f"{row.waiting.entries}{more}",
         row.waiting.patients, row.channel,
     )  # fmt: skip
-    return (*told, row.destination) if several else told
+    return (*cells, row.destination) if several else cells
 
 
 def _age(seconds: int | None) -> str:

@@ -1,6 +1,6 @@
 """`adt-engine messages`: entries of the journal, listed, shown, replayed; through the running engine where one runs."""
 
-from typing import Annotated
+from collections.abc import Sequence
 
 import typer
 
@@ -9,10 +9,11 @@ from engine.ops.cli.messages.conformance import check
 from engine.ops.cli.messages.edits import edit, resolve, retry
 from engine.ops.cli.messages.export import export
 from engine.ops.cli.messages.listing import list_
-from engine.ops.cli.messages.replays import act_on, replay, replays
+from engine.ops.cli.messages.replays import ask_each, replay, replays
 from engine.ops.cli.messages.showing import show
 from engine.ops.operations.entries import DiscardMessage, ReleaseMessage
-from engine.ops.terminal.options import DATA, Data, Entries
+from engine.ops.terminal.command import takes_entries
+from engine.ops.terminal.options import DATA, Data
 
 app = typer.Typer(
     help="List, show, explain, check, export and replay the entries of the journal.", no_args_is_help=True
@@ -31,27 +32,20 @@ app.command()(resolve)
 
 
 @app.command()
-def release(
-    entries: Entries,
-    reason: Annotated[str, typer.Option(help="The reason; recorded in the audit trail.")] = "",
-    force: Annotated[bool, typer.Option("--force", help="Even if something newer has been applied since.")] = False,
-    data: Data = DATA,
-) -> None:
+@takes_entries(ReleaseMessage)
+def release(requests: Sequence[ReleaseMessage], data: Data = DATA) -> None:
     """Release held entries once the cause is fixed; they are retried. `lanes release` does it in bulk.
 
     Example: adt-engine messages release 37 --data /var/lib/adt-engine
     """
-    act_on(data, ReleaseMessage, entries, "released", force=force, reason=reason)
+    ask_each(data, requests, "released")
 
 
 @app.command()
-def discard(
-    entries: Entries,
-    reason: Annotated[str, typer.Option(help="The reason; stored with the entry.")],
-    data: Data = DATA,
-) -> None:
+@takes_entries(DiscardMessage, reason=typer.Option(..., help="The reason; stored with the entry."))
+def discard(requests: Sequence[DiscardMessage], data: Data = DATA) -> None:
     """Discard unfinished entries permanently; what is waiting behind them continues.
 
     Example: adt-engine messages discard 37 --reason "sent by mistake, ticket 4711" --data /var/lib/adt-engine
     """
-    act_on(data, DiscardMessage, entries, "discarded", reason=reason)
+    ask_each(data, requests, "discarded")

@@ -2,7 +2,7 @@
 
 from base64 import b64decode
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated, Final
 
 import orjson
@@ -11,10 +11,9 @@ import typer
 from engine.errors import UsageError
 from engine.ops.cli.messages.listing import show as show_rows
 from engine.ops.operations.messages import ShowMessage, ShowRaw
-from engine.ops.terminal.asking import asked_or_read
+from engine.ops.terminal.command import ask_or_read, takes
 from engine.ops.terminal.options import DATA, Data, Json
-from engine.ops.terminal.options import Entry as EntryArgument
-from engine.ops.terminal.table import NEGATIVE, cell, output, say_json, table
+from engine.ops.terminal.table import NEGATIVE, output, print_json, print_line, table
 from engine.ops.views.answer import Json as AnyJson
 from engine.ops.views.entry import Attempt, Delivery, Entry, Lineage
 from engine.ops.views.reasons import reason_of, text_of
@@ -22,11 +21,11 @@ from engine.ops.views.segments import SegmentView
 
 DISCARDED: Final = "discarded"
 MOST_CHARACTERS: Final = 1000
-Say = Callable[..., None]
 
 
+@takes(ShowMessage, entry="ENTRY")
 def show(
-    entry: EntryArgument,
+    request: ShowMessage,
     fields: Annotated[bool, typer.Option("--fields", help="Each field with its name in the standard.")] = False,
     raw: Annotated[bool, typer.Option("--raw", help="Only the exact bytes that were received.")] = False,
     data: Data = DATA,
@@ -41,53 +40,48 @@ def show(
     if raw and (fields or as_json):
         raise UsageError("--raw writes bytes: leave --fields and --json out")
     if raw:
-        typer.echo(b64decode(asked_or_read(data, ShowRaw, entry=entry).base64), nl=False)
+        typer.echo(b64decode(ask_or_read(data, ShowRaw(entry=request.entry)).base64), nl=False)
         return
-    found = asked_or_read(data, ShowMessage, entry=entry)
+    found = ask_or_read(data, request)
     if as_json:
-        say_json(found)
+        print_json(found)
         return
     _entry(found, fields=fields)
 
 
 def _entry(found: Entry, *, fields: bool) -> None:
-    console = output()
-
-    def say(text: str, style: str = "") -> None:
-        console.print(cell(text, style), soft_wrap=True)
-
-    say(f"Entry {found.entry}: {found.state} {found.reason}".rstrip(), "bold")
+    print_line(f"Entry {found.entry}: {found.state} {found.reason}".rstrip(), "bold")
     if found.reason and found.state != DISCARDED:
-        say(text_of(reason_of(found.reason)))
-    say(f"{found.event} {found.control_id} from {found.source} by {found.peer} on {found.channel}")
-    say(f"received {found.received_at}, {found.receipts} time(s); {' '.join(found.flags)}".rstrip("; "))
+        print_line(text_of(reason_of(found.reason)))
+    print_line(f"{found.event} {found.control_id} from {found.source} by {found.peer} on {found.channel}")
+    print_line(f"received {found.received_at}, {found.receipts} time(s); {' '.join(found.flags)}".rstrip("; "))
     if found.timing.seconds is not None:
-        say(f"settled {found.timing.settled_at}, {found.timing.seconds:g} s later")
+        print_line(f"settled {found.timing.settled_at}, {found.timing.seconds:g} s later")
     if not found.sound:
-        say("The bytes no longer have the digest they came with: the file is damaged.", NEGATIVE)
-    say("")
-    say("Message" if not found.body_removed_at else f"Message, removed {found.body_removed_at[:10]}", "bold")
+        print_line("The bytes no longer have the digest they came with: the file is damaged.", NEGATIVE)
+    print_line("")
+    print_line("Message" if not found.body_removed_at else f"Message, removed {found.body_removed_at[:10]}", "bold")
     if fields and found.segments:
-        console.print(table(["Field", "Name", "Value"], _fields(found.segments)))
+        output().print(table(["Field", "Name", "Value"], _fields(found.segments)))
     else:
-        _lines(found.message, say)
-    say("")
-    say(f"Acknowledgement {found.ack or 'none'} ({found.ack_outcome})", "bold")
-    _lines(found.acknowledgement, say)
+        _lines(found.message)
+    print_line("")
+    print_line(f"Acknowledgement {found.ack or 'none'} ({found.ack_outcome})", "bold")
+    _lines(found.acknowledgement)
     for delivery in found.deliveries:
-        _delivery(delivery, say)
-    _lineage(found.lineage, say)
+        _delivery(delivery)
+    _lineage(found.lineage)
     around = [*found.lane.before, found, *found.lane.after]
     if len(around) > 1:
-        say("")
-        say("The same patient's entries around it", "bold")
+        print_line("")
+        print_line("The same patient's entries around it", "bold")
         show_rows(around)
 
 
-def _lines(text: str, say: Say) -> None:
+def _lines(text: str) -> None:
     for segment in text.replace("\n", "\r").split("\r"):
         if segment:
-            say(f"  {segment}")
+            print_line(f"  {segment}")
 
 
 def _fields(segments: Sequence[SegmentView]) -> Iterable[tuple[str, str, str]]:
@@ -98,37 +92,37 @@ def _fields(segments: Sequence[SegmentView]) -> Iterable[tuple[str, str, str]]:
                 yield f"  {part.path}", f"  {part.name}", part.value
 
 
-def _delivery(delivery: Delivery, say: Say) -> None:
-    say("")
-    say(f"{delivery.destination}: {delivery.state} {delivery.reason}".rstrip(), "bold")
+def _delivery(delivery: Delivery) -> None:
+    print_line("")
+    print_line(f"{delivery.destination}: {delivery.state} {delivery.reason}".rstrip(), "bold")
     if delivery.waits_for:
-        say(f"  waits for entry {delivery.waits_for}")
+        print_line(f"  waits for entry {delivery.waits_for}")
     if delivery.due_at and delivery.state == "received":
-        say(f"  tried {delivery.tries} time(s), next {delivery.due_at}")
+        print_line(f"  tried {delivery.tries} time(s), next {delivery.due_at}")
     for note in delivery.notes:
-        say(f"  {note}")
+        print_line(f"  {note}")
     for attempt in delivery.attempts:
-        _attempt(attempt, say)
+        _attempt(attempt)
     if delivery.plan:
-        say(f"  planned {_planned(delivery.plan)} (--json shows the plan)")
+        print_line(f"  planned {_planned(delivery.plan)} (--json shows the plan)")
 
 
-def _attempt(attempt: Attempt, say: Say) -> None:
+def _attempt(attempt: Attempt) -> None:
     status = attempt.status or "no answer"
     codes = " ".join(attempt.codes)
     ended = f"{status} {codes} {attempt.failure} {attempt.milliseconds:g} ms".split()
-    say(f"  {attempt.number}. {attempt.method} {attempt.url}  {' '.join(ended)}  at {attempt.at[11:23]}")
+    print_line(f"  {attempt.number}. {attempt.method} {attempt.url}  {' '.join(ended)}  at {attempt.at[11:23]}")
     if attempt.body:
-        say(f"     sent {_short(attempt.body)}")
+        print_line(f"     sent {_short(attempt.body)}")
     answer = attempt.answer
     if isinstance(answer, dict) and answer.get("resourceType") == "OperationOutcome":
         for issue in answer.get("issue") or ():
-            say(f"     {' '.join(_told(issue))}")
+            print_line(f"     {' '.join(_issue(issue))}")
     elif answer:
-        say(f"     answer {_short(answer)}")
+        print_line(f"     answer {_short(answer)}")
 
 
-def _told(issue: AnyJson) -> Iterator[str]:
+def _issue(issue: AnyJson) -> Iterator[str]:
     """Yield what an issue of an OperationOutcome says: severity, codes, texts, where."""
     if not isinstance(issue, dict):
         return
@@ -152,16 +146,16 @@ def _short(content: AnyJson) -> str:
     return text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]} … ({len(text)} characters, see --json)"
 
 
-def _lineage(lineage: Lineage, say: Say) -> None:
-    told = [f"edited from entry {lineage.parent}"] if lineage.parent else []
-    told += [f"edited as entry {child}" for child in lineage.children]
+def _lineage(lineage: Lineage) -> None:
+    lines = [f"edited from entry {lineage.parent}"] if lineage.parent else []
+    lines += [f"edited as entry {child}" for child in lineage.children]
     for one in lineage.replays:
         before = f"{one.before.state} {one.before.reason}".strip()
-        told.append(f"{one.act} {one.destination} by {one.by} {one.at or ''}; before: {before or 'not there'}")
+        lines.append(f"{one.act} {one.destination} by {one.by} {one.at or ''}; before: {before or 'not there'}")
     for change in lineage.edit.differences if lineage.edit else ():
-        told.append(f"{change.path}: {change.before or 'nothing'} -> {change.after or 'nothing'}")
-    if told:
-        say("")
-        say("Lineage", "bold")
-        for line in told:
-            say(f"  {line}")
+        lines.append(f"{change.path}: {change.before or 'nothing'} -> {change.after or 'nothing'}")
+    if lines:
+        print_line("")
+        print_line("Lineage", "bold")
+        for line in lines:
+            print_line(f"  {line}")

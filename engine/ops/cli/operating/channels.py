@@ -1,9 +1,8 @@
 """`adt-engine channels`: what the channel files say, and the running engine made of it; start, stop, drain."""
 
 import time
-from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import typer
 
@@ -16,13 +15,14 @@ from engine.ops.operations.channels import (
     DrainChannel,
     ListChannels,
     Reload,
+    Reloaded,
     ShowMetrics,
     StartChannel,
     StopChannel,
 )
-from engine.ops.terminal.asking import asked, asked_if_running
+from engine.ops.terminal.command import ask, ask_if_running, asks, takes
 from engine.ops.terminal.options import CHANNELS, DATA, Channels, Data, Json, Mappings, Offline, Strict, conclude
-from engine.ops.terminal.table import NEGATIVE, POSITIVE, cell, errors, output, say_json, table
+from engine.ops.terminal.table import NEGATIVE, POSITIVE, cell, note, output, print_json, print_line, table
 from engine.pipeline.configuration import Files, examine
 
 app = typer.Typer(help="Check, list, start, stop and drain channels.", no_args_is_help=True)
@@ -31,7 +31,6 @@ POLL_SECONDS: Final = 1.0
 # One line a channel in 80 columns: how it is meant stands with the state where it is not live.
 LIVE: Final = ("Channel", "State", "Listens on", "Open #", "Came #", "Refused #", "Last (UTC)")
 WRITTEN: Final = ("Channel", "Listens on", "Mode", "Mapping", "Merges", "Destinations")
-Name = Annotated[str, typer.Argument(help="The channel's name.")]
 
 
 @app.command()
@@ -48,7 +47,7 @@ def check(
     examined = examine(Files(channels, mappings, DATA), machine=not offline)
     ended = conclude(examined.problems, examined.warnings, strict=strict)
     count = len(examined.usable().channels)
-    output().print(f"{count} channel{'s' if count > 1 else ''} in {channels}: {ended}", soft_wrap=True)
+    print_line(f"{count} channel{'s' if count > 1 else ''} in {channels}: {ended}")
 
 
 @app.command(name="list")
@@ -57,10 +56,10 @@ def list_channels(channels: Channels = CHANNELS, data: Data = DATA, as_json: Jso
 
     Example: adt-engine channels list --json --data /var/lib/adt-engine
     """
-    running = asked_if_running(data, ListChannels)
-    written = [_row(channel) for channel in load_channels(channels)] if running is None else []
+    running = ask_if_running(data, ListChannels())
+    written = load_channels(channels) if running is None else ()
     if as_json:
-        say_json(written if running is None else running)
+        print_json([_row(channel) for channel in written] if running is None else running)
     elif running is None:
         output().print(table(WRITTEN, map(_written, written)))
     else:
@@ -68,28 +67,31 @@ def list_channels(channels: Channels = CHANNELS, data: Data = DATA, as_json: Jso
 
 
 @app.command()
-def start(channel: Name, data: Data = DATA) -> None:
+@asks(StartChannel, channel="CHANNEL")
+def start(row: ChannelView) -> None:
     """Start a stopped channel.
 
     Example: adt-engine channels start riverbend-adt --data /var/lib/adt-engine
     """
-    _say(asked(data, StartChannel, channel=channel))
+    _print(row)
 
 
 @app.command()
-def stop(channel: Name, data: Data = DATA) -> None:
+@asks(StopChannel, channel="CHANNEL")
+def stop(row: ChannelView) -> None:
     """Stop a channel: it answers what is in flight, then accepts nothing until it is started, even after a restart.
 
     What it has accepted is delivered all the same; other channels keep their connections.
 
     Example: adt-engine channels stop riverbend-adt --data /var/lib/adt-engine
     """
-    _say(asked(data, StopChannel, channel=channel))
+    _print(row)
 
 
 @app.command()
+@takes(DrainChannel, channel="CHANNEL")
 def drain(
-    channel: Name,
+    request: DrainChannel,
     within: Annotated[float, typer.Option("--within", min=0, help="Seconds to wait for the rest.")] = 60.0,
     data: Data = DATA,
 ) -> None:
@@ -98,53 +100,55 @@ def drain(
     Example: adt-engine channels drain riverbend-adt --within 300 --data /var/lib/adt-engine
     """
     until = time.monotonic() + within
-    while left := asked(data, DrainChannel, channel=channel).unfinished:
+    while left := ask(data, request).unfinished:
         if time.monotonic() >= until:
-            raise AdtEngineError(f"{left} deliveries of {channel} are still in progress: see `destinations list`")
-        errors().print(f"{left} in progress")
+            raise AdtEngineError(
+                f"{left} deliveries of {request.channel} are still in progress: see `destinations list`"
+            )
+        note(f"{left} in progress")
         time.sleep(POLL_SECONDS)
-    output().print(f"{channel} is stopped, and has no deliveries in progress")
+    print_line(f"{request.channel} is stopped, and has no deliveries in progress")
 
 
 @app.command(name="allow-merge")
-def allow_merge(channel: Name, data: Data = DATA) -> None:
+@asks(AllowMerge, channel="CHANNEL")
+def allow_merge(row: ChannelView) -> None:
     """Let a channel that exceeded its `merge_limit` merge again; release what was held meanwhile with `lanes`.
 
     Example: adt-engine channels allow-merge riverbend-adt --data /var/lib/adt-engine
     """
-    _say(asked(data, AllowMerge, channel=channel))
+    _print(row)
 
 
 @app.command()
-def reload(data: Data = DATA) -> None:
+@asks(Reload)
+def reload(done: Reloaded) -> None:
     """Reload channels and mappings: check them, then put them in effect; a mistake leaves everything as it was.
 
     Example: adt-engine channels reload --data /var/lib/adt-engine
     """
-    changed = asked(data, Reload).changed
-    output().print(cell(f"changed: {', '.join(changed) or 'nothing'}"), soft_wrap=True)
+    print_line(f"changed: {', '.join(done.changed) or 'nothing'}")
 
 
 @app.command()
-def metrics(data: Data = DATA) -> None:
+@asks(ShowMetrics)
+def metrics(text: str) -> None:
     """Print the metrics of the running engine in the text format of Prometheus.
 
     Example: adt-engine channels metrics --data /var/lib/adt-engine
     """
-    typer.echo(asked(data, ShowMetrics), nl=False)
+    typer.echo(text, nl=False)
 
 
-def _say(row: ChannelView) -> None:
-    held = "; its merges are held" if row.merges_held else ""
-    output().print(cell(f"{row.channel} is {row.state}{held}"), soft_wrap=True)
+def _print(row: ChannelView) -> None:
+    print_line(f"{row.channel} is {row.state}{'; its merges are held' if row.merges_held else ''}")
 
 
-def _row(channel: Channel) -> dict[str, Any]:
+def _row(channel: Channel) -> dict[str, object]:
     mllp, http = channel.listen.mllp, channel.listen.http
-    doors = [f"{mllp.host}:{mllp.port}"] if mllp else []
     return {
         "channel": channel.channel,
-        "listens_on": ", ".join(doors + ([f"POST /hl7/v2/{http.path}"] if http else [])),
+        "listens_on": _listens_on(f"{mllp.host}:{mllp.port}" if mllp else "", http.path if http else ""),
         "tls": mllp is not None and mllp.tls is not None,
         "mode": str(channel.mode),
         "mapping": channel.mapping,
@@ -154,16 +158,20 @@ def _row(channel: Channel) -> dict[str, Any]:
     }
 
 
-def _written(row: Mapping[str, Any]) -> tuple[object, ...]:
-    merges = "allowed" if row["allow_merge"] else "refused"
-    return row["channel"], row["listens_on"], row["mode"], row["mapping"], merges, ", ".join(row["destinations"])
+def _written(channel: Channel) -> tuple[object, ...]:
+    row, places = _row(channel), ", ".join(destination.name for destination in channel.destinations)
+    merges = "allowed" if channel.allow_merge else "refused"
+    return channel.channel, row["listens_on"], row["mode"], channel.mapping, merges, places
+
+
+def _listens_on(address: str, path: str) -> str:
+    return ", ".join(filter(None, (address, f"POST /hl7/v2/{path}" if path else "")))
 
 
 def _live(row: ChannelView) -> tuple[object, ...]:
     mode = "" if row.mode == "live" else f", {row.mode}"
     state = cell(f"{row.state}{mode}", POSITIVE if row.state == "listening" else NEGATIVE)
-    doors = [f"{row.address}:{row.port}"] if row.port else []
-    where = ", ".join(doors + ([f"POST /hl7/v2/{row.http}"] if row.http else []))
+    where = _listens_on(f"{row.address}:{row.port}" if row.port else "", row.http)
     at, today = row.last_received_at or "", datetime.now(UTC).date().isoformat()
     last = at[11:19] if at[:10] == today else at[:10]
     return row.channel, state, where, row.connections, row.messages, row.refused, last

@@ -1,57 +1,47 @@
 """`adt-engine destinations`: how the FHIR servers do, what waits for them; pause and resume."""
 
-from typing import Annotated
-
 import typer
 
 from engine.ops.operations.destinations import DestinationView, ListDestinations, PauseDestination, ResumeDestination
-from engine.ops.terminal.asking import asked
-from engine.ops.terminal.options import DATA, Data, Json
-from engine.ops.terminal.table import NEGATIVE, POSITIVE, cell, output, say_json, table
+from engine.ops.terminal.command import asks
+from engine.ops.terminal.table import NEGATIVE, POSITIVE, cell, output, print_line, table, utc
 
 app = typer.Typer(help="List, pause and resume destinations.", no_args_is_help=True)
 
-Name = Annotated[str, typer.Argument(help="The destination's name.")]
-
 
 @app.command(name="list")
-def list_(data: Data = DATA, as_json: Json = False) -> None:
+@asks(ListDestinations)
+def list_(rows: list[DestinationView]) -> None:
     """List destinations: state, what is waiting and since when, what is held.
 
     Example: adt-engine destinations list --data /var/lib/adt-engine
     """
-    rows = asked(data, ListDestinations)
-    if as_json:
-        say_json(rows)
-        return
     headings = ("Destination", "State", "Reason", "Since (UTC)", "By", "Waiting #", "Oldest (UTC)", "Held #")
     output().print(table(headings, (_row(row) for row in rows)))
 
 
 @app.command()
-def pause(
-    destination: Name,
-    reason: Annotated[str, typer.Option(help="The reason, for whoever looks next.")] = "",
-    data: Data = DATA,
-) -> None:
+@asks(PauseDestination, destination="DESTINATION")
+def pause(row: DestinationView) -> None:
     """Pause a destination until it is resumed, even after a restart; messages are accepted and wait.
 
     Example: adt-engine destinations pause interchange --reason "upgrade until 22:00" --data /var/lib/adt-engine
     """
-    _say(asked(data, PauseDestination, destination=destination, reason=reason))
+    _print(row)
 
 
 @app.command()
-def resume(destination: Name, data: Data = DATA) -> None:
+@asks(ResumeDestination, destination="DESTINATION")
+def resume(row: DestinationView) -> None:
     """Resume delivery to a paused destination.
 
     Example: adt-engine destinations resume interchange --data /var/lib/adt-engine
     """
-    _say(asked(data, ResumeDestination, destination=destination))
+    _print(row)
 
 
-def _say(row: DestinationView) -> None:
-    output().print(cell(f"{row.destination} is {row.state}; {row.waiting} wait, {row.held} are held"))
+def _print(row: DestinationView) -> None:
+    print_line(f"{row.destination} is {row.state}; {row.waiting} waiting, {row.held} held")
 
 
 def _row(row: DestinationView) -> tuple[object, ...]:
@@ -59,13 +49,9 @@ def _row(row: DestinationView) -> tuple[object, ...]:
         row.destination,
         cell(row.state, POSITIVE if row.state == "ready" else NEGATIVE),
         " ".join(filter(None, (row.reason, row.detail, *row.lacks))),
-        _short(row.since),
+        utc(row.since)[5:],
         row.by,
         row.waiting,
-        _short(row.oldest_received_at),
+        utc(row.oldest_received_at)[5:],
         row.held,
     )
-
-
-def _short(moment: str | None) -> str:
-    return (moment or "")[5:19].replace("T", " ")

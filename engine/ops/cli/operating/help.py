@@ -1,4 +1,4 @@
-"""`adt-engine help`: the help pages in the terminal."""
+"""`adt-engine help` and `adt-engine reasons`: the help pages and the table of reasons in the terminal."""
 
 import re
 from typing import Annotated, Final
@@ -6,13 +6,17 @@ from typing import Annotated, Final
 import typer
 from rich.markdown import Markdown
 
-from engine.ops.terminal.table import output, table
+from engine.ops.operations.reasons import ListReasons
+from engine.ops.terminal.command import takes
+from engine.ops.terminal.options import Json
+from engine.ops.terminal.table import NEGATIVE, POSITIVE, cell, output, print_json, print_line, table
 from engine.ops.views.handbook import PAGES, linked, page_of
+from engine.ops.views.reasons import Reason, lines, reason_of
 
 _LINK: Final = re.compile(r"\[([^\]]+)\]\(([^)\s]+)\)")
 
 
-def show(
+def help_(
     page: Annotated[str, typer.Argument(help="A page, such as repair; the list of them without it.")] = "",
 ) -> None:
     """Show a help page, or list all pages: one a task, from day one to an incident.
@@ -40,3 +44,32 @@ def _named(page: str, link: re.Match[str]) -> str:
     text, target = link.groups()
     name, _, place = (linked(page, target) or "").partition("#")
     return text if name in {"", page} or text == f"`{place}`" else f"{text} (`help {name}`)"
+
+
+@takes(ListReasons, code="[CODE]")
+def reasons(request: ListReasons, as_json: Json = False) -> None:
+    """Say what a reason means, whether it can wait until morning, and what to do next.
+
+    Example: adt-engine reasons ambiguous-identity
+    """
+    rows = lines(request.code, request.kind)
+    if as_json:
+        print_json(rows)
+        return
+    if request.code:
+        _print(reason_of(request.code))
+        return
+    headings = ("Code", "Kind", "Wait?", "What it means", "What to do next")
+    output().print(table(headings, map(_row, rows)))
+
+
+def _print(reason: Reason) -> None:
+    print_line(f"{reason.code} ({', '.join(reason.kinds) or 'not of this engine'})")
+    print_line(reason.meaning)
+    print_line(f"This {'can' if reason.can_wait else 'cannot'} wait until morning.")
+    print_line(f"Next: {reason.next_step}")
+
+
+def _row(reason: Reason) -> tuple[object, ...]:
+    wait = cell("until morning", POSITIVE) if reason.can_wait else cell("no", NEGATIVE)
+    return reason.code, ", ".join(reason.kinds), wait, reason.meaning, reason.next_step

@@ -26,7 +26,7 @@ from engine.journal.file.reserve import free_bytes_kept
 from engine.journal.file.sealing import KEY_FILE_VARIABLE, configured, new_key, opened, read_key, rewrap
 from engine.journal.read.reading import Reader
 from engine.ops.operations.care import AnnounceBackup, PruneJournal
-from engine.ops.terminal.asking import asked, asked_if_running
+from engine.ops.terminal.command import ask, ask_if_running
 from engine.ops.terminal.options import CHANNELS, DATA, Channels, Data, Json
 from engine.ops.terminal.table import POSITIVE, cell, errors, output, progress, table
 from engine.pipeline.care.care import rules_of
@@ -113,7 +113,7 @@ def backup(
 
     Example: adt-engine journal backup --to /backup/adt-2026-07-01.db --data /var/lib/adt-engine
     """
-    asked_if_running(data, AnnounceBackup)
+    ask_if_running(data, AnnounceBackup())
     signal.signal(signal.SIGTERM, _end)
     with _steps(shown=not as_json) as watch:
         proven = back_up(data, to, watch)
@@ -168,7 +168,7 @@ def prune(
             typer.confirm(f"Take away {bodies} bodies and {entries} whole entries for good?", abort=True, err=True)
         elif not yes:
             raise UsageError("add --yes: --json asks for no confirmation")
-        found |= asked(data, PruneJournal).model_dump()
+        found |= ask(data, PruneJournal()).model_dump()
     if as_json:
         typer.echo(orjson.dumps(found, option=orjson.OPT_INDENT_2))
         return

@@ -162,7 +162,7 @@ async def test_held_lanes_are_listed_shown_and_released(rig: Rig) -> None:
     assert "Quintero" not in told
     assert await said(rig, "lanes", "release", "--reason", "stale", "--yes") == "nothing held matches\n"
     assert "run 1 done" in await said(rig, "lanes", "release", "--reason", "missing-required", "--yes")
-    assert "2 is tried now" in await said(rig, "messages", "retry", "2")
+    assert "2 is retried now" in await said(rig, "messages", "retry", "2")
 
 
 async def test_without_an_engine_each_says_so(rig: Rig) -> None:

@@ -32,11 +32,11 @@ def test_a_terminal_gets_a_page_laid_out(monkeypatch: pytest.MonkeyPatch) -> Non
     """Headings and tables are drawn, and a link says which page to ask for; a reason stands as its code."""
     console = Console(force_terminal=True, width=100, record=True)
     monkeypatch.setattr(command, "output", lambda: console)
-    command.show("control")
+    command.help_("control")
     told = " ".join(console.export_text().split())
     assert "hold-storm). Fix the cause" in told
     assert "](" not in told
-    command.show("upgrade")
+    command.help_("upgrade")
     assert "the way back is the backup (help backup)." in " ".join(console.export_text().split())
 
 
