@@ -31,6 +31,7 @@ _REST: Final = r"[\w.~%!$&'()*+,;=:@/-]*(?:\?[\w.~%!$&'()*+,;=:@/?-]*)?"
 _WEB: Final = re.compile(rf"https?://(?:[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(?::\d{{1,5}})?(?:[/?]{_REST})?", re.ASCII)
 # RFC 8252 section 7.1: a private-use scheme is a domain name reversed.
 _PRIVATE: Final = re.compile(rf"[a-z][a-z0-9+-]*(?:\.[a-z0-9+-]+)+:/{_REST}", re.ASCII)
+_PERSON: Final = re.compile(r"(?:Practitioner|PractitionerRole|RelatedPerson|Patient)/[A-Za-z0-9.-]{1,64}", re.ASCII)
 _ORIGIN: Final = re.compile(r"https?://(?:[a-z0-9.-]+|\[[0-9a-f:.]+\])(?::\d{1,5})?", re.ASCII)
 _LOOPBACK: Final = re.compile(r"http://(?:localhost|127\.0\.0\.1|\[::1\])(?:[:/?].*)?")
 _ARGON2ID: Final = re.compile(r"\$argon2id\$v=19\$m=\d+,t=\d+,p=\d+\$[A-Za-z0-9+/]{11,}\$[A-Za-z0-9+/]{11,}")
@@ -56,6 +57,12 @@ def _redirect(address: str) -> str:
     if not (_WEB.fullmatch(address) or _PRIVATE.fullmatch(address)):
         raise ValueError("an absolute https address without fragment, or a private scheme such as org.example.app:/")
     return address
+
+
+def _resource(reference: str) -> str:
+    if reference and not _PERSON.fullmatch(reference):
+        raise ValueError("a person's resource, such as Practitioner/osei")
+    return reference
 
 
 def _origin(address: str) -> str:
@@ -160,6 +167,10 @@ class Client(Frozen):
     scopes: tuple[Word, ...] = Field((), description="what its tokens may be granted at most")
     role: Role = Field(Role.SYSTEM_INTEGRATION, description="physician, nurse, administrative, system-integration")
 
+    patient_context: Literal["optional", "required"] = Field(
+        "optional", description="required: patient/ scopes only for the patient who is chosen at the sign-in"
+    )
+
     @property
     def public(self) -> bool:
         """Whether it holds nothing to prove itself with."""
@@ -211,6 +222,9 @@ class User(Frozen):
         "!", repr=False, description="argon2id; ! lets nobody sign in with a password"
     )
     name: Line = Field("", description="shown by /oauth/userinfo")
+    fhir_user: Annotated[str, AfterValidator(_resource)] = Field(
+        "", description="the resource that is this person, for the scope fhirUser", examples=["Practitioner/osei"]
+    )
 
     @property
     def may_sign_in(self) -> bool:

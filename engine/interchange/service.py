@@ -8,6 +8,7 @@ from engine.config.service import ServiceConfiguration, Tenant
 from engine.fhir.schema import FhirVersion
 from engine.interchange.http.throttle import Throttle
 from engine.interchange.oauth.code import Codes
+from engine.interchange.oauth.identity import Signer
 from engine.interchange.oauth.vault import Vault
 from engine.interchange.store.store import Store
 
@@ -26,7 +27,11 @@ class Service:
     clock: Callable[[], datetime]
     new_id: Callable[[], str]
     seal_secret: bytes = field(repr=False)
+    signer: Signer = field(init=False)
     throttle: Throttle = field(default_factory=Throttle)
+
+    def __post_init__(self) -> None:
+        self.signer = Signer(self.store)
 
     def tenant(self, name: str) -> Tenant:
         """Return a tenant's settings."""

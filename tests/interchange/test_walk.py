@@ -67,6 +67,8 @@ OPEN_PAGES = {
     "/oauth/authorize",
     "/oauth/userinfo",
     "/.well-known/smart-configuration",
+    "/.well-known/openid-configuration",
+    "/oauth/jwks",
     "/fhir/.well-known/smart-configuration",
     "/fhir/R4/.well-known/smart-configuration",
     "/_test/{name}",

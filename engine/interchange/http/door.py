@@ -20,6 +20,7 @@ from engine.interchange.oauth.role import demand
 from engine.interchange.oauth.scope import ANY, allows
 from engine.interchange.oauth.vault import Principal, TokenKind
 from engine.interchange.outcome import Category, Issue, RefusedError, outcome, refuse, repeatable
+from engine.interchange.resource.context import confine
 from engine.interchange.service import Service
 
 Json = Any
@@ -106,6 +107,7 @@ async def _interact(service: Service, address: Address, call: Call) -> Answer:
         vid=route.vid,
         form=route.interaction.form,
     )
+    request = confine(service, request, route.interaction, _needed(route.interaction))
     return await route.interaction.run(service, request)
 
 
@@ -180,12 +182,16 @@ def _negotiate(call: Call, *, form: bool = False) -> None:
 def _authorise(service: Service, principal: Principal, interaction: Interaction) -> None:
     strict = service.tenant(principal.tenant).scope_enforcement == "strict"
     of = ANY if interaction.flags or interaction.tenant_wide else interaction.type
-    access = LETTERS.get(interaction.code, interaction.access)
-    granted = allows(principal.scopes, of, access) or not interaction.flags.isdisjoint(principal.scopes)
+    granted = allows(principal.scopes, of, _needed(interaction)) or not interaction.flags.isdisjoint(principal.scopes)
     if strict and not granted:
         issue = Issue(f"No scope of the token allows to {interaction.access} {interaction.type}.", "http.Authorization")
         raise RefusedError(Category.FORBIDDEN, (issue,), (("www-authenticate", 'Bearer error="insufficient_scope"'),))
     demand(principal.role, interaction.action)
+
+
+def _needed(interaction: Interaction) -> str:
+    """Return the access, or the letters of `cruds`, that a scope must grant for an interaction."""
+    return LETTERS.get(interaction.code, interaction.access)
 
 
 async def _body(service: Service, call: Call) -> bytes:

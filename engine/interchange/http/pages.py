@@ -17,7 +17,7 @@ from engine.interchange.http.cors import Headers
 from engine.interchange.http.hooks import HookError, Hooks
 from engine.interchange.http.meter import MEDIA_TYPE, Meter
 from engine.interchange.http.sign_in import SignIn
-from engine.interchange.http.smart import PATH, smart_configuration
+from engine.interchange.http.smart import OPENID_PATH, PATH, smart_configuration
 from engine.interchange.http.tokens import token_routes
 from engine.interchange.http.wire import SAFE, Receive, Scope, Send
 from engine.interchange.service import Service
@@ -37,7 +37,9 @@ class Pages:
         self._meter = meter
         # The aliases of a base are fixed at the start, as all addresses are.
         names = ("", "R4", *service.configuration.stu3_path_aliases)
-        self.discovery = frozenset({PATH, *(f"/fhir/{name}".rstrip("/") + PATH for name in names)})
+        self.discovery = frozenset(
+            {PATH, OPENID_PATH, "/oauth/jwks", *(f"/fhir/{name}".rstrip("/") + PATH for name in names)}
+        )
         self._router = Router(routes=self._routes(), redirect_slashes=False)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send, request_id: str, shared: Headers) -> None:
@@ -78,7 +80,10 @@ class Pages:
         routes = [
             *token_routes(self._service, self._meter),
             *self._sign_in.routes(),
-            *(Route(path, partial(_smart, self._service), methods=["GET"]) for path in self.discovery),
+            *(
+                Route(path, partial(_smart, self._service), methods=["GET"])
+                for path in self.discovery - {"/oauth/jwks"}
+            ),
             Route("/livez", _alive, methods=["GET"]),
             Route("/readyz", self._ready, methods=["GET"]),
             Route("/metrics", self._metrics, methods=["GET"]),

@@ -10,13 +10,23 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from engine.interchange.http.chooser import FIELDS, find_people, is_patient
 from engine.interchange.http.tokens import read_form
 from engine.interchange.oauth.attempts import Attempts
 from engine.interchange.oauth.authorize import Asked, Pairs, SentBackError, UnknownCallerError, read_request
 from engine.interchange.oauth.endpoint import parse_fields, read_pairs
 from engine.interchange.oauth.fault import OAuthError
-from engine.interchange.oauth.page import Form, message_page, security_policy, sign_in_page
+from engine.interchange.oauth.page import (
+    Choice,
+    Form,
+    Person,
+    message_page,
+    patient_page,
+    security_policy,
+    sign_in_page,
+)
 from engine.interchange.oauth.password import NOBODY, is_password
+from engine.interchange.oauth.vault import Principal
 from engine.interchange.outcome import RefusedError
 from engine.interchange.search.seal import seal, unseal
 from engine.interchange.service import Service
@@ -56,7 +66,7 @@ class SignIn:
             return self._form(request, asked, 200)
         if self._service.configuration.users[login].tenant != asked.client.tenant:
             return _redirect(asked.refusal("access_denied", "The user is of another organization."))
-        return await self._allow(asked, login)
+        return await self._signed_in(request, asked, login)
 
     async def _decide(self, request: Request) -> Response:
         try:
@@ -65,10 +75,16 @@ class SignIn:
         except (UnknownCallerError, SentBackError, OAuthError, ValueError) as error:
             return _refused(error)
         login, decision = fields.get("username", "").strip(), fields.get("decision")
-        if not self._sealed(self._browser(request), asked, fields.get("seal", "")):
+        chooses = "patient" in fields or decision == "find" or "chooses" in fields
+        if not self._sealed(self._browser(request), asked, fields.get("seal", ""), login if chooses else ""):
             return self._form(request, asked, 400, login, STALE)
         if decision == "cancel":
             return _redirect(asked.refusal("access_denied", "The user has cancelled."))
+        chosen = self._chosen if chooses else self._proven
+        return await chosen(request, asked, login, fields)
+
+    async def _proven(self, request: Request, asked: Asked, login: str, fields: dict[str, str]) -> Response:
+        """Go on from the page on which a person signs in: check the password."""
         address = request.client.host if request.client else ""
         wait = self._attempts.begin(login, address)
         if wait:
@@ -79,13 +95,31 @@ class SignIn:
             logger().warning("sign-in refused", client=asked.client_id, reason="password")
             return self._form(request, asked, 403, login, WRONG)
         self._attempts.succeed(login, address)
+        return await self._signed_in(request, asked, login)
+
+    async def _signed_in(self, request: Request, asked: Asked, login: str) -> Response:
+        """Send a person back to the client, or first let a patient be chosen where the client asks for one."""
+        if asked.wants_patient:
+            return self._choice(request, asked, login, {})
         return await self._allow(asked, login)
+
+    async def _chosen(self, request: Request, asked: Asked, login: str, fields: dict[str, str]) -> Response:
+        """Go on from the page on which a patient is chosen: look for patients, or take the one who was chosen."""
+        user = self._service.configuration.users.get(login)
+        if user is None or user.tenant != asked.client.tenant:
+            return self._form(request, asked, 403, login, STALE)
+        patient = fields.get("patient", "")
+        if patient and is_patient(self._service, user.tenant, patient):
+            return await self._allow(asked, login, patient)
+        principal = Principal(asked.client_id, login, user.tenant, user.role, (), "")
+        people, alarm = await find_people(self._service, principal, fields)
+        return self._choice(request, asked, login, fields, people, alarm)
 
     def _asked(self, pairs: Pairs) -> Asked:
         return read_request(self._service.configuration, pairs)
 
-    async def _allow(self, asked: Asked, login: str) -> Response:
-        return _redirect(asked.answer(code=await self._service.codes.issue(asked.allowed_by(login))))
+    async def _allow(self, asked: Asked, login: str, patient: str = "") -> Response:
+        return _redirect(asked.answer(code=await self._service.codes.issue(asked.allowed_by(login, patient))))
 
     async def _is_user(self, asked: Asked, login: str, password: str) -> bool:
         """Say whether a password is a user's of the client's tenant; takes as long for one that is unknown."""
@@ -107,27 +141,54 @@ class SignIn:
     ) -> Response:
         browser = self._browser(request) or self._new_secret()
         form = Form(
-            action=f"{urlsplit(self._service.configuration.token_url).path}{PATH}",
+            action=self._action,
             application=asked.client.name or asked.client_id,
             scopes=tuple(asked.scope.split()),
             hidden={"request": asked.text, "seal": self._seal(browser, asked)},
             login=login,
             alarm=alarm,
         )
-        answer = _page(sign_in_page(form), status, asked.redirect_uri, headers or {})
+        return self._shown(_page(sign_in_page(form), status, asked.redirect_uri, headers or {}), browser)
+
+    def _choice(
+        self,
+        request: Request,
+        asked: Asked,
+        login: str,
+        entered: dict[str, str],
+        people: tuple[Person, ...] = (),
+        alarm: str = "",
+    ) -> Response:
+        """Return the page on which a patient is chosen; its seal says that this person has signed in."""
+        browser = self._browser(request) or self._new_secret()
+        seal_text = self._seal(browser, asked, login)
+        choice = Choice(
+            action=self._action,
+            application=asked.client.name or asked.client_id,
+            hidden={"request": asked.text, "seal": seal_text, "username": login, "chooses": "1"},
+            entered={name: entered.get(name, "") for name in FIELDS},
+            people=people,
+            alarm=alarm,
+        )
+        return self._shown(_page(patient_page(choice), 200, asked.redirect_uri, {}), browser)
+
+    def _shown(self, answer: Response, browser: str) -> Response:
         # Lax: it comes along when the client sends the person here, and not with a form of another site.
         answer.set_cookie(self._cookie, browser, path="/", secure=self._secure, httponly=True, samesite="lax")
         return answer
 
-    def _seal(self, browser: str, asked: Asked) -> str:
-        """Return what says that this service made the form, for this browser and this request, just now."""
-        until = milliseconds(self._service.clock()) + FORM_LIFETIME_MS
-        return seal(self._service.seal_secret, _bound(browser, asked), (), until)
+    def _seal(self, browser: str, asked: Asked, login: str = "") -> str:
+        """Return what says that this service made the form, for this browser and this request, just now.
 
-    def _sealed(self, browser: str, asked: Asked, text: str) -> bool:
+        `login`: and that this user has signed in.
+        """
+        until = milliseconds(self._service.clock()) + FORM_LIFETIME_MS
+        return seal(self._service.seal_secret, _bound(browser, asked, login), (), until)
+
+    def _sealed(self, browser: str, asked: Asked, text: str, login: str) -> bool:
         now = milliseconds(self._service.clock())
         try:
-            unseal(self._service.seal_secret, _bound(browser, asked), text, now, "")
+            unseal(self._service.seal_secret, _bound(browser, asked, login), text, now, "")
         except RefusedError:
             return False
         return bool(browser)
@@ -136,6 +197,10 @@ class SignIn:
         """Return by what a browser is known, '' where it is not."""
         found = request.cookies.get(self._cookie, "")
         return found if COOKIE.fullmatch(found) else ""
+
+    @property
+    def _action(self) -> str:
+        return f"{urlsplit(self._service.configuration.token_url).path}{PATH}"
 
     @property
     def _secure(self) -> bool:
@@ -147,8 +212,8 @@ class SignIn:
         return "__Host-sign-in" if self._secure else "sign-in"
 
 
-def _bound(browser: str, asked: Asked) -> tuple[str, ...]:
-    return "sign-in", browser, asked.text
+def _bound(browser: str, asked: Asked, login: str) -> tuple[str, ...]:
+    return ("patient", browser, asked.text, login) if login else ("sign-in", browser, asked.text)
 
 
 def _refused(error: Exception) -> Response:

@@ -6,10 +6,12 @@ from engine.config.service import ServiceConfiguration
 from engine.interchange.exact import write_json
 from engine.interchange.oauth.assertion import ALGORITHMS, SECRET_ALGORITHM
 from engine.interchange.oauth.grants import GRANTS
+from engine.interchange.oauth.identity import ALGORITHM
 from engine.interchange.oauth.scope import ANY, right
 from engine.interchange.resource.catalogue import KEPT
 
 PATH: Final = "/.well-known/smart-configuration"
+OPENID_PATH: Final = "/.well-known/openid-configuration"
 
 AUTHENTICATION_METHODS: Final = (
     "client_secret_basic",
@@ -20,11 +22,14 @@ AUTHENTICATION_METHODS: Final = (
 )
 CAPABILITIES: Final = (
     "launch-standalone",
+    "context-standalone-patient",
+    "sso-openid-connect",
     "client-public",
     "client-confidential-symmetric",
     "client-confidential-asymmetric",
     "permission-offline",
     "permission-user",
+    "permission-patient",
     "permission-v1",
     "permission-v2",
 )
@@ -40,6 +45,8 @@ def smart_configuration(configuration: ServiceConfiguration) -> bytes:
     signed = [SECRET_ALGORITHM, *ALGORITHMS.values()]
     return write_json(
         {
+            "issuer": configuration.token_url,
+            "jwks_uri": f"{oauth}/jwks",
             "authorization_endpoint": f"{oauth}/authorize",
             "token_endpoint": f"{oauth}/token",
             "userinfo_endpoint": f"{oauth}/userinfo",
@@ -55,6 +62,9 @@ def smart_configuration(configuration: ServiceConfiguration) -> bytes:
             "revocation_endpoint_auth_signing_alg_values_supported": signed,
             "scopes_supported": scopes,
             "response_types_supported": ["code"],
+            "subject_types_supported": ["public"],
+            "id_token_signing_alg_values_supported": [ALGORITHM],
+            "claims_supported": ["iss", "sub", "aud", "exp", "iat", "nonce", "name", "fhirUser"],
             "capabilities": CAPABILITIES,
         }
     )

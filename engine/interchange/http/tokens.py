@@ -5,7 +5,7 @@ The specification's GETs of info and cancel stand beside POSTs that want proof o
 
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import orjson
 from starlette.requests import Request
@@ -21,7 +21,7 @@ from engine.interchange.oauth.proofs import Proofs
 from engine.interchange.service import Service
 from engine.telemetry import logger
 
-Json = dict[str, str | int]
+Json = dict[str, Any]
 Tell = Callable[[Request], Awaitable[Json]]
 Work = Callable[[Fields, str], Awaitable[Json]]
 
@@ -34,9 +34,9 @@ def token_routes(service: Service, meter: Meter) -> list[Route]:
     proofs = Proofs(service.clock)
 
     async def token(fields: Fields, authorization: str) -> Json:
-        issued = await grants.token(service, fields, authorization)
+        given = await grants.token(service, fields, authorization)
         meter.issued(fields["grant_type"])
-        return endpoint.token_answer(issued)
+        return endpoint.signed_answer(service, given)
 
     async def introspect(fields: Fields, authorization: str) -> Json:
         return await endpoint.introspect(service, fields, authorization)
@@ -55,11 +55,15 @@ def token_routes(service: Service, meter: Meter) -> list[Route]:
     async def user_info(request: Request) -> Json:
         return {**endpoint.user_info(service, request.headers.get("authorization", ""))}
 
+    async def keys(_request: Request) -> Json:
+        return {**service.signer.public_keys()}
+
     return [
         _route("/oauth/token", POST=partial(_proven, service, proofs, token)),
         _route("/oauth/info", GET=info, POST=partial(_proven, service, proofs, introspect)),
         _route("/oauth/cancel", GET=cancel, POST=partial(_proven, service, proofs, revoke)),
         _route("/oauth/userinfo", GET=user_info),
+        _route("/oauth/jwks", GET=keys),
     ]
 
 

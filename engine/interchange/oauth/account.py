@@ -15,4 +15,5 @@ def principal_of(configuration: ServiceConfiguration, token: Token) -> Principal
         if user is None or user.tenant != client.tenant:
             return None
         role = user.role
-    return Principal(token.client, token.user, client.tenant, role, tuple(token.scope.split()), token.api_version)
+    scopes = tuple(token.scope.split())
+    return Principal(token.client, token.user, client.tenant, role, scopes, token.api_version, token.patient)

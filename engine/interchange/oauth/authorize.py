@@ -10,7 +10,7 @@ from engine.config.service import ServiceConfiguration
 from engine.errors import ServiceError
 from engine.interchange.oauth.code import CHALLENGE, Authorization
 from engine.interchange.oauth.fault import OAuthError
-from engine.interchange.oauth.scope import requested_scope
+from engine.interchange.oauth.scope import LAUNCH, requested_scope
 
 # What is read of a request; RFC 6749 section 3.1 has all else ignored.
 PARAMETERS: Final = (
@@ -22,6 +22,7 @@ PARAMETERS: Final = (
     "code_challenge",
     "code_challenge_method",
     "aud",
+    "nonce",
 )
 Pairs = list[tuple[str, str]]
 
@@ -48,11 +49,17 @@ class Asked:
     redirect_uri: str
     challenge: str
     state: str | None
+    nonce: str
     text: str
 
-    def allowed_by(self, user: str) -> Authorization:
-        """Return what it means that a user allows it."""
-        return Authorization(self.client_id, user, self.scope, self.redirect_uri, self.challenge)
+    @property
+    def wants_patient(self) -> bool:
+        """Whether the person is to choose a patient."""
+        return LAUNCH in self.scope.split()
+
+    def allowed_by(self, user: str, patient: str) -> Authorization:
+        """Return what it means that a user allows it, for one patient; '' for no choice."""
+        return Authorization(self.client_id, user, self.scope, self.redirect_uri, self.challenge, patient, self.nonce)
 
     def answer(self, **parameters: str) -> str:
         """Return the redirect address with an answer and the client's state."""
@@ -77,11 +84,12 @@ def read_request(configuration: ServiceConfiguration, pairs: Pairs) -> Asked:
     try:
         _check_single(given)
         _check(configuration, client, fields)
-        scope = requested_scope(client, fields.get("scope", ""))
+        scope = requested_scope(client, fields.get("scope", ""), chooses=True)
     except OAuthError as error:
         told = {"error": error.code, "error_description": error.description}
         raise SentBackError(location(redirect_uri, told, state)) from error
-    return Asked(client_id, client, scope, redirect_uri, fields.get("code_challenge", ""), state, urlencode(fields))
+    challenge, nonce = fields.get("code_challenge", ""), fields.get("nonce", "")
+    return Asked(client_id, client, scope, redirect_uri, challenge, state, nonce, urlencode(fields))
 
 
 def location(redirect_uri: str, parameters: dict[str, str], state: str | None) -> str:

@@ -21,11 +21,11 @@ VERIFIER: Final = re.compile(r"[A-Za-z0-9._~-]{43,128}")
 
 ADD: Final = (
     "INSERT INTO authorization_code"
-    " (digest, pair, client, login, scope, redirect_uri, challenge, expires_ms, used)"
-    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0)"
+    " (digest, pair, client, login, scope, redirect_uri, challenge, patient, nonce, expires_ms, used)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0)"
 )
 GET: Final = (
-    "SELECT client, login, scope, redirect_uri, challenge, pair, expires_ms, used"
+    "SELECT client, login, scope, redirect_uri, challenge, patient, nonce, pair, expires_ms, used"
     " FROM authorization_code WHERE digest=?"
 )
 USE: Final = "UPDATE authorization_code SET used=1 WHERE digest=?"
@@ -33,13 +33,18 @@ FORGET: Final = "DELETE FROM authorization_code WHERE expires_ms < ?"
 
 
 class Authorization(NamedTuple):
-    """What a person has allowed: to whom, what, and where the code goes; `challenge` is '' without PKCE."""
+    """What a person has allowed: to whom, what, and where the code goes; `challenge` is '' without PKCE.
+
+    `patient` is whom the person has chosen, `nonce` what the client wants to find in its id_token; '' for none.
+    """
 
     client: str
     user: str
     scope: str
     redirect_uri: str
     challenge: str
+    patient: str = ""
+    nonce: str = ""
 
 
 class Exchange(NamedTuple):
@@ -73,26 +78,26 @@ class Codes:
         await self._store.write_raw(work)
         return code
 
-    async def exchange(self, code: str, asked: Exchange) -> Issued | None:
-        """Return the tokens for a code; None: it is unknown, used, expired or not theirs.
+    async def exchange(self, code: str, asked: Exchange) -> tuple[Issued, str] | None:
+        """Return the tokens for a code, and its nonce; None: it is unknown, used, expired or not theirs.
 
         A second use revokes what the first one gave (RFC 6749 section 4.1.2). A try that does not fit leaves the code
         to whom it belongs.
         """
         digest = digest_of(code)
 
-        def work(connection: Connection) -> Issued | None:
+        def work(connection: Connection) -> tuple[Issued, str] | None:
             row = connection.execute(GET, (digest,)).fetchone()
             if row is None or row[0] != asked.client:
                 return None
-            given, (family, expires_ms, used) = Authorization(*row[:5]), row[5:]
+            given, (family, expires_ms, used) = Authorization(*row[:-3]), row[-3:]
             if used:
                 self._vault.end(connection, family)
             if used or expires_ms <= milliseconds(self._clock()) or not fits(given, asked):
                 return None
             connection.execute(USE, (digest,))
-            bearer = Bearer(given.client, given.user, given.scope, asked.api_version)
-            return self._vault.add(connection, family, bearer, refresh=True)
+            bearer = Bearer(given.client, given.user, given.scope, asked.api_version, given.patient)
+            return self._vault.add(connection, family, bearer, refresh=True), given.nonce
 
         issued = await self._store.write_raw(work)
         if issued is None:

@@ -4,11 +4,14 @@ import json
 from typing import Final
 from urllib.parse import parse_qsl
 
+from engine.fhir.schema import FhirVersion
 from engine.interchange.oauth.account import principal_of
 from engine.interchange.oauth.authentication import Fields, authenticated
 from engine.interchange.oauth.fault import OAuthError
+from engine.interchange.oauth.grants import Given
 from engine.interchange.oauth.vault import Issued, Token, TokenKind
 from engine.interchange.service import Service
+from engine.interchange.store.transaction import milliseconds
 
 FORM: Final = "application/x-www-form-urlencoded"
 JSON: Final = "application/json"
@@ -57,16 +60,26 @@ def _json(body: bytes) -> dict[str, str]:
     return value
 
 
+def signed_answer(service: Service, given: Given) -> dict[str, str | int]:
+    """Return the JSON of a token answer, with the id_token of a user's token where the client asks for one."""
+    now_s = milliseconds(service.clock()) // 1000
+    token = service.signer.id_token(service.configuration, given.issued.bearer, given.nonce, now_s)
+    answer = token_answer(given.issued)
+    return {**answer, "id_token": token} if token else answer
+
+
 def token_answer(issued: Issued) -> dict[str, str | int]:
     """Return the JSON of a token answer."""
+    bearer = issued.bearer
     answer: dict[str, str | int] = {
         "access_token": issued.access,
         "token_type": "Bearer",
         "expires_in": issued.expires_in,
-        "scope": issued.scope,
-        "rest_api_version": issued.api_version,
+        "scope": bearer.scope,
+        "rest_api_version": bearer.api_version,
     }
-    return {**answer, "refresh_token": issued.refresh} if issued.refresh else answer
+    told = {"refresh_token": issued.refresh, "patient": bearer.patient}
+    return {**answer, **{name: value for name, value in told.items() if value}}
 
 
 def info(service: Service, access_token: str) -> dict[str, str | int]:
@@ -91,7 +104,9 @@ def user_info(service: Service, authorization: str) -> dict[str, str]:
     if not found.user:
         raise OAuthError("insufficient_scope", "The token speaks for no user.", bearer=True)
     user = service.configuration.users[found.user]
+    person = {"fhirUser": f"{service.base(FhirVersion.R4)}/{user.fhir_user}"} if user.fhir_user else {}
     return {
+        **person,
         "sub": found.user,
         "uid": found.user,
         "name": user.name or found.user,
@@ -133,6 +148,7 @@ async def introspect(service: Service, fields: Fields, authorization: str) -> di
         "exp": found.expires_ms // 1000,
     }
     told |= {"username": found.user} if found.user else {}
+    told |= {"patient": found.patient} if found.patient else {}
     return {**told, "token_type": "Bearer"} if found.kind == TokenKind.ACCESS else told
 
 

@@ -1,7 +1,7 @@
 """The grants of /oauth/token: what each of them needs, and the tokens that it gives."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from engine.config import account
 from engine.config.account import Client
@@ -11,7 +11,7 @@ from engine.interchange.oauth.assertion import Expected, ForgedAssertionError, R
 from engine.interchange.oauth.authentication import Caller, Fields, authenticated, named, token_endpoint
 from engine.interchange.oauth.code import Exchange
 from engine.interchange.oauth.fault import OAuthError
-from engine.interchange.oauth.scope import covers, requested_scope
+from engine.interchange.oauth.scope import granted, requested_scope
 from engine.interchange.oauth.vault import Issued
 from engine.interchange.service import Service
 
@@ -26,7 +26,14 @@ API_VERSIONS: Final = {
 }
 
 
-async def token(service: Service, fields: Fields, authorization: str) -> Issued:
+class Given(NamedTuple):
+    """New tokens, and what the client wants to find in its id_token, '' for nothing."""
+
+    issued: Issued
+    nonce: str = ""
+
+
+async def token(service: Service, fields: Fields, authorization: str) -> Given:
     """Return new tokens for a token request; OAuthError for what is refused."""
     asked = fields.get("grant_type")
     if not asked:
@@ -47,14 +54,15 @@ def api_version(service: Service, client: Client, fields: Fields) -> str:
     return API_VERSIONS[asked]
 
 
-async def _client_credentials(service: Service, fields: Fields, authorization: str) -> Issued:
+async def _client_credentials(service: Service, fields: Fields, authorization: str) -> Given:
     caller = await authenticated(service, fields, authorization)
     _may(caller, account.CLIENT_CREDENTIALS)
     scope = requested_scope(caller.client, fields.get("scope", ""))
-    return await service.vault.issue(caller.name, scope, api_version(service, caller.client, fields), refresh=False)
+    version = api_version(service, caller.client, fields)
+    return Given(await service.vault.issue(caller.name, scope, version, refresh=False))
 
 
-async def _refresh_token(service: Service, fields: Fields, authorization: str) -> Issued:
+async def _refresh_token(service: Service, fields: Fields, authorization: str) -> Given:
     caller = await authenticated(service, fields, authorization)
     old = _needed(fields, "refresh_token")
     unusable = OAuthError("invalid_grant", "The refresh token cannot be used; start a new authorization.")
@@ -63,27 +71,27 @@ async def _refresh_token(service: Service, fields: Fields, authorization: str) -
     if found is not None and found.client == caller.name:
         if principal_of(service.configuration, found) is None:
             raise unusable
-        if not all(any(covers(one, wanted) for one in found.scope.split()) for wanted in asked):
+        if granted(tuple(found.scope.split()), asked, confined=bool(found.patient)) != asked:
             raise OAuthError("invalid_scope", "A refresh may only narrow the scope.")
     issued = await service.vault.exchange(old, caller.name, " ".join(asked))
     if issued is None:
         raise unusable
-    return issued
+    return Given(issued)
 
 
-async def _authorization_code(service: Service, fields: Fields, authorization: str) -> Issued:
+async def _authorization_code(service: Service, fields: Fields, authorization: str) -> Given:
     caller = await authenticated(service, fields, authorization)
     _may(caller, account.AUTHORIZATION_CODE)
     code, address = _needed(fields, "code"), _needed(fields, "redirect_uri")
     version = api_version(service, caller.client, fields)
     asked = Exchange(caller.name, address, fields.get("code_verifier", ""), version)
-    issued = await service.codes.exchange(code, asked)
-    if issued is None:
+    exchanged = await service.codes.exchange(code, asked)
+    if exchanged is None:
         raise OAuthError("invalid_grant", "The code cannot be used; start a new authorization.")
-    return issued
+    return Given(*exchanged)
 
 
-async def _jwt_bearer(service: Service, fields: Fields, authorization: str) -> Issued:
+async def _jwt_bearer(service: Service, fields: Fields, authorization: str) -> Given:
     # The signature over the client's secret proves the client too; a secret that is sent beside it must be right.
     proves = authorization or {"client_secret", "client_assertion"} & fields.keys()
     caller = await authenticated(service, fields, authorization) if proves else named(service, fields)
@@ -103,10 +111,10 @@ async def _jwt_bearer(service: Service, fields: Fields, authorization: str) -> I
     if not await assertion.spend(service.store, service.clock, caller.name, read):
         raise OAuthError("invalid_grant", "The assertion has been used before.")
     refresh = OFFLINE in scope.split()
-    return await service.vault.issue(caller.name, scope, version, refresh=refresh, user=read.subject)
+    return Given(await service.vault.issue(caller.name, scope, version, refresh=refresh, user=read.subject))
 
 
-GRANTS: Final[Mapping[str, Callable[[Service, Fields, str], Awaitable[Issued]]]] = {
+GRANTS: Final[Mapping[str, Callable[[Service, Fields, str], Awaitable[Given]]]] = {
     account.CLIENT_CREDENTIALS: _client_credentials,
     account.REFRESH_TOKEN: _refresh_token,
     account.AUTHORIZATION_CODE: _authorization_code,

@@ -30,9 +30,11 @@ input{width:100%;margin-top:.25rem;padding:.625rem .75rem;font:inherit;color:inh
 border:1px solid var(--soft);border-radius:.375rem}
 button{padding:.625rem 1.25rem;font:inherit;font-weight:600;border:1px solid var(--accent);border-radius:.375rem;
 cursor:pointer}
-button[value=allow]{background:var(--accent);color:var(--accent-ink)}
+button[value=allow],button[value=find]{background:var(--accent);color:var(--accent-ink)}
 button[value=cancel]{background:transparent;color:var(--accent)}
 :focus-visible{outline:3px solid var(--accent);outline-offset:2px}
+.people{list-style:none;padding:0}
+.people button{width:100%;margin-bottom:.5rem;text-align:left;background:transparent;color:var(--accent)}
 .choice{display:flex;flex-wrap:wrap;gap:.75rem;margin-top:1.5rem}
 .alarm{margin:1rem 0 0;padding:.625rem .75rem;color:var(--alarm);background:var(--alarm-ground);border-radius:.375rem}
 """
@@ -42,7 +44,8 @@ FLAGS: Final = {
     "offline_access": "Stay connected when you are away",
     "openid": "Know who you are",
     "profile": "See your name and role",
-    "fhirUser": "See your name and role",
+    "fhirUser": "See who you are in the health record",
+    "launch/patient": "Work with one patient, whom you choose next",
     "place_orders": "Place orders",
 }
 
@@ -59,12 +62,60 @@ class Form:
     alarm: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Person:
+    """A patient to choose: the id, and what tells one from another."""
+
+    id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What the page shows on which a patient is chosen: what was entered, who was found, and what there is to say."""
+
+    action: str
+    application: str
+    hidden: Mapping[str, str]
+    entered: Mapping[str, str]
+    people: tuple[Person, ...] = ()
+    alarm: str = ""
+
+
+ENTRIES: Final = (
+    ("family", "Family name", ""),
+    ("given", "Given name", ""),
+    ("birthdate", "Date of birth", ' placeholder="1984-02-29"'),
+    ("identifier", "Record number", ""),
+)
+
+
+def patient_page(choice: Choice) -> str:
+    """Return the page on which a person who has signed in chooses a patient."""
+    alarm = f'<p class="alarm" role="alert" id="alarm">{escape(choice.alarm)}</p>' if choice.alarm else ""
+    found = "".join(
+        f'<li><button name="patient" value="{escape(one.id)}">{escape(one.text)}</button></li>' for one in choice.people
+    )
+    people = f'<h2 id="found">Patients found</h2><ul class="people" aria-labelledby="found">{found}</ul>'
+    entries = "".join(
+        f'<label for="{name}">{label}</label><input id="{name}" name="{name}" autocomplete="off" maxlength="256"'
+        f' value="{escape(choice.entered.get(name, ""))}"{more}>'
+        for name, label, more in ENTRIES
+    )
+    return _page(
+        f"Choose a patient for {choice.application}",
+        f"""<h1>Choose a patient</h1>
+<p>{escape(choice.application)} will work with the record of the patient you choose.</p>
+<form method="post" action="{escape(choice.action)}">{_hidden(choice.hidden)}{alarm}{people if found else ""}
+{entries}
+<div class="choice"><button name="decision" value="find">Search</button>
+<button name="decision" value="cancel">Cancel</button></div></form>""",
+    )
+
+
 def sign_in_page(form: Form) -> str:
     """Return the page on which a person signs in and allows what an application asks for."""
     application = escape(form.application)
-    hidden = "".join(
-        f'<input type="hidden" name="{escape(name)}" value="{escape(value)}">' for name, value in form.hidden.items()
-    )
     alarm = f'<p class="alarm" role="alert" id="alarm">{escape(form.alarm)}</p>' if form.alarm else ""
     focus = " autofocus" + (' aria-describedby="alarm"' if form.alarm else "")
     first, second = ("", focus) if form.login else (focus, "")
@@ -74,7 +125,7 @@ def sign_in_page(form: Form) -> str:
         f"""<h1>Sign in for {application}</h1>
 <h2 id="asked">{application} asks to</h2>
 <ul aria-labelledby="asked">{scopes}</ul>
-<form method="post" action="{escape(form.action)}">{hidden}{alarm}
+<form method="post" action="{escape(form.action)}">{_hidden(form.hidden)}{alarm}
 <label for="username">User name</label>
 <input id="username" name="username" value="{escape(form.login)}" autocomplete="username" autocapitalize="none"
  spellcheck="false" maxlength="256" required{first}>
@@ -112,6 +163,12 @@ def security_policy(redirect_uri: str) -> str:
     return (
         f"default-src 'none'; style-src 'sha256-{STYLE_HASH}'; form-action 'self'{origin};"
         " frame-ancestors 'none'; base-uri 'none'"
+    )
+
+
+def _hidden(fields: Mapping[str, str]) -> str:
+    return "".join(
+        f'<input type="hidden" name="{escape(name)}" value="{escape(value)}">' for name, value in fields.items()
     )
 
 

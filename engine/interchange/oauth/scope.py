@@ -10,7 +10,9 @@ from engine.fhir.versions.names import R4_NAMES
 from engine.interchange.oauth.fault import OAuthError
 
 WILDCARDS: Final = frozenset({"user/.", "user/.*", "user/*.*", "system/*.*"})
-FLAGS: Final = frozenset({"patient360", "offline_access", "openid", "profile", "fhirUser", "place_orders"})
+LAUNCH: Final = "launch/patient"
+PATIENT360: Final = "patient360"
+FLAGS: Final = frozenset({PATIENT360, LAUNCH, "offline_access", "openid", "profile", "fhirUser", "place_orders"})
 # SMART 2 names single interactions (create, read, update, delete, search), in this order; SMART 1 two groups of them.
 SMART: Final = re.compile(r"(?:user|patient|system)/([A-Z][A-Za-z]*|\*)\.(read|write|\*|(?=[cruds])c?r?u?d?s?)")
 FLAT: Final = re.compile(r"([a-z]+)\.(read|write)")
@@ -56,22 +58,47 @@ def covers(registered: str, requested: str) -> bool:
     return bool(asked.access) and asked.access <= given.access and given.type in {ANY, asked.type}
 
 
-def granted(registered: tuple[str, ...], requested: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the requested scopes that a registered one covers, in the order of the request."""
-    return tuple(scope for scope in requested if any(covers(own, scope) for own in registered))
+def wide(scope: str) -> bool:
+    """Say whether a scope reaches beyond one patient where a token is for one: `user/` and `system/` do."""
+    return scope.startswith(("user/", "system/"))
 
 
-def requested_scope(client: Client, scope: str) -> str:
-    """Return the scopes a client is given of those it asks for; OAuthError where none is left."""
+def granted(registered: tuple[str, ...], requested: tuple[str, ...], *, confined: bool = False) -> tuple[str, ...]:
+    """Return the requested scopes that a registered one covers, in the order of the request.
+
+    `confined` to one patient: what is registered for that patient's record covers nothing wider.
+    """
+
+    def may(scope: str) -> bool:
+        return any(covers(own, scope) for own in registered if wide(own) or not (confined and wide(scope)))
+
+    return tuple(filter(may, requested))
+
+
+def requested_scope(client: Client, scope: str, *, chooses: bool = False) -> str:
+    """Return the scopes a client is given of those it asks for; OAuthError where none is left.
+
+    `chooses`: a person signs in, and can choose the patient whom the tokens are for.
+    """
     asked = tuple(dict.fromkeys(scope.split()))
     if not asked:
         if client.role is Role.SYSTEM_INTEGRATION or not client.scopes:
             raise OAuthError("invalid_scope", "Name the scopes; this client has no default.")
         asked = client.scopes
-    given = granted(client.scopes, asked)
+    given = tuple(one for one in granted(client.scopes, asked) if chooses or one != LAUNCH)
+    required = client.patient_context == "required"
+    if LAUNCH in given or required:
+        given = granted(client.scopes, given, confined=True)
+    if required and LAUNCH not in given:
+        given = tuple(one for one in given if wide(one) or not _opens(one))
     if not given:
         raise OAuthError("invalid_scope", "The client may have none of the scopes that it asks for.")
     return " ".join(given)
+
+
+def _opens(scope: str) -> bool:
+    found = right(scope)
+    return found is not None and (bool(found.access) or scope == PATIENT360)
 
 
 @lru_cache(maxsize=4096)

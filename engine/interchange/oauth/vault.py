@@ -21,10 +21,12 @@ CACHE: Final = 10_000
 KEPT_AFTER_EXPIRY_MS: Final = 86_400_000
 
 ADD: Final = (
-    "INSERT INTO token (digest, kind, pair, client, login, scope, api_version, expires_ms, revoked)"
-    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0)"
+    "INSERT INTO token (digest, kind, pair, client, login, scope, api_version, patient, expires_ms, revoked)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0)"
 )
-GET: Final = "SELECT kind, pair, client, login, scope, api_version, expires_ms, revoked FROM token WHERE digest=?"
+GET: Final = (
+    "SELECT kind, pair, client, login, scope, api_version, patient, expires_ms, revoked FROM token WHERE digest=?"
+)
 REVOKE: Final = "UPDATE token SET revoked=1 WHERE digest=?"
 # 2: not revoked by anybody, but exchanged for its successor.
 ROTATE: Final = "UPDATE token SET revoked=2 WHERE digest=?"
@@ -42,7 +44,10 @@ class TokenKind(StrEnum):
 
 
 class Token(NamedTuple):
-    """What is known of a token; `user` is '' where it speaks for the client itself, `scope` is as it was granted."""
+    """What is known of a token; `user` is '' where it speaks for the client itself, `scope` is as it was granted.
+
+    `patient` is the id of the one whom it is for, '' for none.
+    """
 
     kind: str
     pair: int
@@ -50,13 +55,17 @@ class Token(NamedTuple):
     user: str
     scope: str
     api_version: str
+    patient: str
     expires_ms: int
     revoked: int
 
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who asks: client and user ('' for none), tenant and role as configured now, and the scopes of the token."""
+    """Who asks: client and user ('' for none), tenant and role as configured now, and the scopes of the token.
+
+    `patient` is the id of the one whose record the token is for, '' for no such limit.
+    """
 
     client: str
     user: str
@@ -64,15 +73,17 @@ class Principal:
     role: Role
     scopes: tuple[str, ...]
     api_version: str
+    patient: str = ""
 
 
 class Bearer(NamedTuple):
-    """For whom tokens are: client and user ('' for none), and what they may be used for."""
+    """For whom tokens are: client and user ('' for none), what they may be used for, and for which patient."""
 
     client: str
     user: str
     scope: str
     api_version: str
+    patient: str = ""
 
 
 class Issued(NamedTuple):
@@ -81,8 +92,7 @@ class Issued(NamedTuple):
     access: str
     refresh: str
     expires_in: int
-    scope: str
-    api_version: str
+    bearer: Bearer
 
 
 class Vault:
@@ -119,7 +129,7 @@ class Vault:
             if token.revoked or self.seconds_left(token) <= 0:
                 return None
             connection.execute(ROTATE, (digest,))
-            bearer = Bearer(client, token.user, scope or token.scope, token.api_version)
+            bearer = Bearer(client, token.user, scope or token.scope, token.api_version, token.patient)
             return self.add(connection, token.pair, bearer, refresh=True)
 
         issued = await self._store.write_raw(work)
@@ -176,7 +186,7 @@ class Vault:
             rows.append((second, TokenKind.REFRESH, self._refresh_seconds))
         for text, kind, seconds in rows:
             connection.execute(ADD, (digest_of(text), str(kind), family, *bearer, now + seconds * 1000))
-        return Issued(access, second, self._access_seconds, bearer.scope, bearer.api_version)
+        return Issued(access, second, self._access_seconds, bearer)
 
     def end(self, connection: Connection, family: int) -> None:
         """Revoke every token of a family within a write; `forget` is to follow it."""

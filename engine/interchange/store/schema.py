@@ -169,6 +169,13 @@ CREATE TABLE unknown_version (key INTEGER PRIMARY KEY, version INTEGER NOT NULL)
 INSERT INTO unknown_version (key, version) SELECT key, version - 1 FROM resource WHERE version > 1;
 """
 
+# `patient` is the id of the one whose record a token, or a code, is for; `nonce` goes into the id_token.
+PATIENT_CONTEXT: Final = """
+ALTER TABLE token ADD COLUMN patient TEXT NOT NULL DEFAULT '';
+ALTER TABLE authorization_code ADD COLUMN patient TEXT NOT NULL DEFAULT '';
+ALTER TABLE authorization_code ADD COLUMN nonce TEXT NOT NULL DEFAULT '';
+"""
+
 # Each step by the name that a database remembers it by: new ones come last, and none is changed.
 STEPS: Final = {
     "resources": RESOURCES,
@@ -181,6 +188,7 @@ STEPS: Final = {
     "continuations": CONTINUATIONS,
     "indexing": INDEXING,
     "versions": VERSIONS,
+    "patient_context": PATIENT_CONTEXT,
 }
 
 

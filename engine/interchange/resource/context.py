@@ -1,0 +1,186 @@
+"""A token for one patient (SMART `launch/patient`) reaches that patient's record, and nobody else's.
+
+What is not listed here is refused: an interaction that is new must say first how it stays with one patient.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
+
+from engine.interchange.exchange import Interaction, Level, Request
+from engine.interchange.oauth.role import Action
+from engine.interchange.oauth.scope import allows, wide
+from engine.interchange.outcome import Category, RefusedError, refuse
+from engine.interchange.references import local_target, relative
+from engine.interchange.resource.catalogue import KEPT
+from engine.interchange.resource.definition import Definition
+from engine.interchange.resource.elements import values
+from engine.interchange.resource.pages import read_asked
+from engine.interchange.service import Service
+from engine.interchange.store.transaction import Stored, Transaction
+
+Json = Any
+
+READS: Final = frozenset({"read", "vread", "history-instance"})
+CHANGES: Final = frozenset({"update", "patch", "delete"})
+# Search parameters that name whose record is searched.
+OWNERS: Final = frozenset({"patient", "subject", "beneficiary", "target"})
+# Those that lead beyond it, or into what else is known of others.
+BEYOND: Final = ("_include", "_revinclude", "_has")
+REQUIRED: Final = "required"
+
+
+class Known(NamedTuple):
+    """Whose record it is, by id, under the survivor's too once that was merged; and what the address names."""
+
+    ids: tuple[str, ...]
+    stored: Stored | None
+
+
+def confine(service: Service, request: Request, interaction: Interaction, access: str) -> Request:
+    """Return a request as it may be carried out; RefusedError (403) for one that leaves the token's patient.
+
+    A token without a patient, and one whose scopes reach further by themselves (`user/`, `system/`), is let through,
+    unless its client must have a patient.
+    """
+    principal = request.principal
+    required = service.configuration.clients[principal.client].patient_context == REQUIRED
+    if not principal.patient and not required:
+        return request
+    if allows(tuple(filter(wide, principal.scopes)), request.type, access):
+        return request
+    if not principal.patient:
+        raise refuse(Category.FORBIDDEN, "The token names no patient.", location="http.Authorization")
+    known = service.store.read(principal.tenant, lambda transaction: _look_up(transaction, request))
+    definition = KEPT[request.type]
+    step = _step(interaction, definition)
+    return step(service, request, definition, known)
+
+
+Step = Callable[[Service, Request, Definition, Known], Request]
+
+
+def _step(interaction: Interaction, definition: Definition) -> Step:
+    """Return how an interaction stays with one patient; RefusedError for one that cannot."""
+    code, level = interaction.code, interaction.level
+    directory = definition.reading is Action.DIRECTORY and not definition.patient and definition.name != "Patient"
+    if level is Level.INSTANCE and code in READS:
+        return _free if directory else _kept
+    if code == "search-type" and level is Level.TYPE:
+        return _searched_freely if directory else _searched
+    if code == "everything":
+        return _kept
+    if not directory and level is Level.INSTANCE and code in CHANGES:
+        return _changed
+    if code == "create" and level is Level.TYPE and definition.name != "Patient" and not directory:
+        return _created
+    raise _beyond()
+
+
+def _free(_service: Service, request: Request, _definition: Definition, _known: Known) -> Request:
+    return request
+
+
+def _kept(_service: Service, request: Request, definition: Definition, known: Known) -> Request:
+    """Let what exists be read where it is the patient's, and what does not be told so."""
+    stored = known.stored
+    # What was deleted has no body any more that could say whose it was.
+    if stored is not None and not (stored.body and _owns(known, definition, request.id, stored.resource())):
+        raise _beyond()
+    return request
+
+
+def _changed(service: Service, request: Request, definition: Definition, known: Known) -> Request:
+    _kept(service, request, definition, known)
+    element = _element(definition)
+    if isinstance(request.body, list):
+        # The steps of a JSON Patch: none may move the resource to another record, or replace it whole.
+        if any(_first(step) in {element, ""} for step in request.body):
+            raise _beyond()
+    elif request.body is not None:
+        _created(service, request, definition, known)
+    return request
+
+
+def _created(service: Service, request: Request, definition: Definition, known: Known) -> Request:
+    """Let a body in that is of the patient; what it lacks or misshapes is told by the interaction itself."""
+    body = request.body
+    if "if-none-exist" in request.headers or not isinstance(body, dict) or body.get("resourceType") == "Parameters":
+        raise _beyond()
+    base_url = service.configuration.base_url
+    if definition.name != "Patient":
+        named = {relative(one, base_url) or one for one in _named(body, definition)}
+        if not _only(known, named):
+            raise _beyond()
+    elif request.id not in known.ids:
+        raise _beyond()
+    return request
+
+
+def _searched(service: Service, request: Request, definition: Definition, known: Known) -> Request:
+    """Limit a search to the patient; RefusedError where it names another one, or leads beyond."""
+    query = read_asked(service, request).query
+    _searched_freely(service, request, definition, known)
+    name, owners = ("_id", {"_id"}) if definition.name == "Patient" else ("patient", OWNERS)
+    given = [(key, value) for key, value in query if key.partition(":")[0] in owners]
+    base_url = service.configuration.base_url
+    for key, value in given:
+        target = (relative(value, base_url) or value).removeprefix("Patient/")
+        if key not in owners or target not in known.ids:
+            raise _beyond()
+    if request.id:
+        # The compartment of a patient, whose id stands in the address.
+        given = [(name, request.id)]
+        if request.id not in known.ids:
+            raise _beyond()
+    if not given and query != request.query:
+        # A link to a page of a search that was not this token's.
+        raise _beyond()
+    return request if given else replace(request, query=(*query, (name, known.ids[-1])))
+
+
+def _searched_freely(_service: Service, request: Request, _definition: Definition, _known: Known) -> Request:
+    if any("." in key or key.partition(":")[0] in BEYOND for key, _ in request.query):
+        raise _beyond()
+    return request
+
+
+def _look_up(transaction: Transaction, request: Request) -> Known:
+    patient = request.principal.patient
+    standing = transaction.standing("Patient", patient)
+    survivor = standing.survivor if standing is not None else None
+    stored = transaction.get(request.type, request.id) if request.id else None
+    return Known((patient, survivor) if survivor else (patient,), stored)
+
+
+def _owns(known: Known, definition: Definition, resource_id: str, resource: dict[str, Json]) -> bool:
+    if definition.name == "Patient":
+        return resource_id in known.ids
+    return _only(known, set(_named(resource, definition)))
+
+
+def _only(known: Known, references: set[str]) -> bool:
+    """Say whether these references name the patient, and no other one."""
+    patients = {local_target(one) for one in references if one.startswith("Patient/")}
+    return bool(patients) and patients <= {f"Patient/{one}" for one in known.ids}
+
+
+def _element(definition: Definition) -> str:
+    return definition.patient or "target"
+
+
+def _named(resource: dict[str, Json], definition: Definition) -> Iterator[str]:
+    for holder in values(resource, _element(definition)):
+        if isinstance(holder, dict) and isinstance(holder.get("reference"), str):
+            yield holder["reference"]
+
+
+def _first(step: Json) -> str:
+    """Return the first element of the path that a step of a JSON Patch changes, '' for the whole."""
+    path = step.get("path") if isinstance(step, dict) else None
+    return path.strip("/").partition("/")[0] if isinstance(path, str) else ""
+
+
+def _beyond() -> RefusedError:
+    text = "The token is for one patient, and this is beyond that patient's record."
+    return refuse(Category.FORBIDDEN, text, location="http.Authorization")
