@@ -489,7 +489,7 @@ IDENTITY: Final = (
     ),
     Bug(
         "an unlisted authority's numbers pass although the channel refuses them",
-        "mapping/subject/identify.py",
+        "mapping/subject/identities.py",
         "        if not self._setting.refuse_unknown_authority:\n",
         "        if self._setting:\n",
         ("mapping/subject/test_identify.py", "mapping/authoring/test_shipped.py"),

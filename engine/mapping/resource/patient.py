@@ -26,8 +26,8 @@ class PatientMapping:
         self._merged = merged
         self._people = people
 
-    def record(self, found: Iterable[Found], reading: Reading) -> PatientRecord:
-        """Return what the segments at hand say of the patient with these identities."""
+    def record(self, found: Iterable[Found], reading: Reading, suffix: str = "") -> PatientRecord:
+        """Return what the segments at hand say of the patient with these identities; `suffix` ends its local name."""
         identifiers, warnings = self._identifiers.of(reading)
         reading.warnings += warnings
         changes: list[ElementChange] = []
@@ -37,7 +37,8 @@ class PatientMapping:
             if one.warnings:
                 reading.warnings += one.warnings
             stand_in = stand_in or one.stand_in
-        return PatientRecord(tuple([one.identity for one in found]), identifiers, tuple(changes), stand_in)
+        record = PatientRecord(tuple([one.identity for one in found]), identifiers, tuple(changes), stand_in)
+        return record._replace(local=record.local + suffix) if suffix else record
 
     def merged_identifiers(self, reading: Reading) -> tuple[Any, ...]:
         """Return the FHIR identifiers that MRG lists."""

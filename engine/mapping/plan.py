@@ -1,0 +1,243 @@
+"""What a message asks of a FHIR server: the interactions for those whom it speaks of, as its event's rule says."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from engine.errors import MappingError
+from engine.fhir.plan import Identity, Interaction, Keep, Link, Merge, Move, PatientRecord, Rename, Upsert
+from engine.hl7.finding import Finding
+from engine.hl7.message import Message
+from engine.mapping.files.group import NO_GROUP, MergeGroup, further, merge_groups, patient_segments, visit_segments
+from engine.mapping.language.identifier import Found
+from engine.mapping.language.moment import Moment
+from engine.mapping.language.reading import Reading, by_name
+from engine.mapping.resource.asking import SOURCE
+from engine.mapping.resource.beside import Beside
+from engine.mapping.resource.patient import PatientMapping
+from engine.mapping.subject.events import Doing, Rule
+from engine.mapping.subject.identify import SubjectReader
+from engine.mapping.subject.identities import Identities
+from engine.mapping.subject.move import identities
+from engine.mapping.subject.rename import change, ended, key_of
+
+NOT_SENT = "not-sent"
+
+
+class Planned(NamedTuple):
+    """Interactions, and what is to be warned of with them."""
+
+    interactions: tuple[Interaction, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+Planner = Callable[[Rule, Message, Moment], Planned]
+PlanGroup = Callable[[MergeGroup, Message, Moment], tuple[Interaction, list[str]]]
+
+
+class IdentityPlanner:
+    """Plans what an event says of whom numbers stand for: merges, changes of number, moves and links."""
+
+    def __init__(self, reader: SubjectReader, patient: PatientMapping) -> None:
+        self._identities = reader.identities
+        self._patient = patient
+        self.planners: dict[Doing, Planner] = {
+            Doing.MERGE: partial(self._in_groups, self._merge),
+            Doing.RENAME: partial(self._in_groups, self._rename),
+            Doing.MOVE: partial(self._in_groups, self._move),
+            Doing.LINK: self._links,
+            Doing.UNLINK: self._links,
+        }
+
+    def _in_groups(self, plan: PlanGroup, _: Rule, message: Message, moment: Moment) -> Planned:
+        """Return what is asked for each PID and its MRG."""
+        made = [plan(group, message, moment) for group in merge_groups(message) or NO_GROUP]
+        return Planned(tuple([one for one, _ in made]), tuple([text for _, warnings in made for text in warnings]))
+
+    def _merge(self, group: MergeGroup, message: Message, moment: Moment) -> tuple[Merge, list[str]]:
+        found, faults = self._identities.pair(group, message, moment)
+        _refuse_faults(faults)
+        if found is None:
+            raise MappingError("no-identity", "MRG-1")
+        reading = reading_of(group, message, moment)
+        sources = tuple(one.identity for one in found.sources)
+        targets = tuple(one.identity for one in found.targets)
+        gone = self._patient.merged_identifiers(reading)
+        survivor = self._patient.record(found.targets, reading)
+        merge = Merge(
+            found.source.identity,
+            found.target.identity,
+            sources,
+            tuple(item for item in gone if key_of(item) not in targets),
+            _without(survivor, {key_of(item) for item in gone} - set(targets)),
+        )
+        return merge, reading.warnings
+
+    def _rename(self, group: MergeGroup, message: Message, moment: Moment) -> tuple[Rename, list[str]]:
+        new, old = self._identities.renamed(group, message, moment)
+        _refuse_faults((*new.findings, *old.findings))
+        reading = reading_of(group, message, moment)
+        record = self._patient.record(new.found, reading)
+        changed = change(self._patient.merged_identifiers(reading), record.identifiers)
+        until = moment.stamp.fhir_datetime() if moment.stamp is not None else ""
+        gone, come = {key_of(item) for item in changed.retired}, {key_of(item) for item in changed.issued}
+        rename = Rename(
+            tuple(one.identity for one in old.found if one.identity in gone),
+            tuple(one.identity for one in new.found if one.identity in come),
+            tuple(ended(item, until) for item in changed.retired),
+            changed.issued,
+            _without(record, gone),
+        )
+        return rename, reading.warnings
+
+    def _move(self, group: MergeGroup, message: Message, moment: Moment) -> tuple[Move, list[str]]:
+        found, faults = self._identities.moved(group, message, moment)
+        _refuse_faults(faults)
+        reading = reading_of(group, message, moment)
+        record = self._patient.record(found.target, reading)
+        moving, source = identities(found.moving), identities(found.source)
+        listed = {cells.first[0] for cells in group.mrg.cells(1)} if group.mrg else set()
+        gone = [one for one in self._patient.merged_identifiers(reading) if key_of(one) not in source]
+        numbers = tuple(one for one in gone if one["value"] in listed)
+        kept = _without(record, {key_of(item) for item in numbers} | set(moving))
+        return Move(moving, numbers, source, kept), reading.warnings
+
+    def _links(self, rule: Rule, message: Message, moment: Moment) -> Planned:
+        sides = self._identities.linked(message, moment)
+        _refuse_faults(tuple(finding for side in sides for finding in side.findings))
+        pids = message.named("PID")
+        listed = Counter(one.identity for pid in pids for one in self._identities.side(pid, message, moment).found)
+        shared = {identity for identity, count in listed.items() if count > 1}
+        records: list[PatientRecord] = []
+        warnings: list[str] = []
+        for pid, side in zip(pids, sides, strict=True):
+            reading = reading_of(MergeGroup(pid, None), message, moment)
+            records.append(_without(self._patient.record(side.found, reading), shared))
+            warnings += reading.warnings
+        undo = rule.doing is Doing.UNLINK
+        return Planned(tuple([Link(records[0], other, undo) for other in records[1:]]), tuple(warnings))
+
+
+class PatientPlanner:
+    """Plans what an event says of patients, and of the visits and whatever else belongs to them."""
+
+    def __init__(self, reader: SubjectReader, patient: PatientMapping, beside: Beside) -> None:
+        self._reader = reader
+        self._patient = patient
+        self._beside = beside
+
+    def plan(self, rule: Rule, message: Message, moment: Moment) -> Planned:
+        """Return what is asked for the patient and what belongs to it, or for each where the rule says so."""
+        sides = self._reader.identities.sides(rule, message, moment)
+        _refuse_faults(tuple(finding for side in sides for finding in side.findings))
+        plan = self._moves if rule.moves else self._merges if rule.merges else self._upserts
+        planned = plan(rule, sides, message, moment)
+        before = [f"{NOT_SENT} {name}" for name in rule.unsent] + [flag for side in sides for flag in side.flags]
+        return Planned(_once(planned.interactions), (*before, *planned.warnings))
+
+    def _upserts(self, rule: Rule, sides: Sequence[Identities], message: Message, moment: Moment) -> Planned:
+        interactions: list[Interaction] = []
+        warnings: list[str] = []
+        historic = self._reader.is_historic(rule)
+        for number, (pid, side) in enumerate(zip(message.named("PID"), sides, strict=False)):
+            if rule.each:
+                reading = reading_of(MergeGroup(pid, None), message, moment)
+            else:
+                reading = Reading(message, message.groups, moment.offset, moment.day)
+            suffix = _suffix(number)
+            record = self._patient.record(side.found, reading, suffix)
+            delete = rule.doing is Doing.DELETE
+            interactions.append(Upsert(record, rule.create, rule.reactivate, delete, rule.ignore, rule.thin))
+            interactions += self._beside.interactions(rule, record, interactions, reading, suffix, historic=historic)
+            warnings += (*reading.warnings, *further(reading.all))
+        if historic:
+            warnings.append(rule.name)
+        return Planned(tuple(interactions), tuple(warnings))
+
+    def _moves(self, rule: Rule, sides: Sequence[Identities], message: Message, moment: Moment) -> Planned:
+        """Return what is asked where resources go from the patients of the MRG segments to those of their PIDs."""
+        interactions: list[Interaction] = []
+        warnings: list[str] = []
+        targets: dict[tuple[Found, ...], PatientRecord] = {}
+        groups = merge_groups(message) or NO_GROUP
+        for number, (group, to, of) in enumerate(zip(groups, sides[::2], sides[1::2], strict=True)):
+            suffix = _suffix(number)
+            target = targets.get(to.found)
+            if target is None:
+                reading = reading_of(MergeGroup(group.pid, None), message, moment)
+                target = targets[to.found] = self._patient.record(to.found, reading, suffix)
+                warnings += reading.warnings
+                interactions.append(Upsert(target, rule.create, thin=True))
+            reading = Reading(message, by_name(visit_segments(message, group)), moment.offset, moment.day)
+            interactions += self._from(of, rule, target, reading, suffix)
+            warnings += reading.warnings
+        return Planned(tuple(interactions), tuple(warnings))
+
+    def _merges(self, rule: Rule, sides: Sequence[Identities], message: Message, moment: Moment) -> Planned:
+        """Return what is asked where resources of a patient are merged, once for each pair of PID and MRG."""
+        interactions: list[Interaction] = []
+        warnings: list[str] = []
+        for number, (group, side) in enumerate(zip(merge_groups(message) or NO_GROUP, sides, strict=True)):
+            suffix = _suffix(number)
+            reading = reading_of(group, message, moment)
+            record = self._patient.record(side.found, reading, suffix)
+            source = self._reader.identities.merged_side(group.mrg, message, moment)
+            interactions.append(Upsert(record, rule.create, thin=True))
+            interactions += self._from(source, rule, record, reading, suffix)
+            warnings += reading.warnings
+        return Planned(tuple(interactions), tuple(warnings))
+
+    def _from(
+        self, side: Identities, rule: Rule, target: PatientRecord, reading: Reading, suffix: str
+    ) -> list[Interaction]:
+        """Return the acts of a rule, after the look-up of the patient whom MRG names, where that is another one."""
+        interactions: list[Interaction] = []
+        identities = tuple(one.identity for one in side.found)
+        if identities and not set(identities) & set(target.identities):
+            source = PatientRecord(identities, (), (), placeholder=True, local=f"{SOURCE}{suffix[1:]}")
+            interactions.append(Upsert(source, create=False, ignore=True, thin=True))
+        for act in rule.acts:
+            interactions += self._beside.resources[act.type_].keeps(act, rule.clears, reading, suffix, target.local)
+        return interactions
+
+
+def reading_of(group: MergeGroup, message: Message, moment: Moment) -> Reading:
+    """Return what speaks of the patient of one group."""
+    segments = patient_segments(message, group.pid)
+    reading = Reading(message, by_name(segments), moment.offset, moment.day)
+    if group.pid is not None:
+        reading.first["PID"] = group.pid
+    if group.mrg is not None:
+        reading.first["MRG"] = group.mrg
+    return reading
+
+
+def _suffix(number: int) -> str:
+    """Return what tells apart resources of one type in a plan: of the second patient `-2`."""
+    return f"-{number + 1}" if number else ""
+
+
+def _once(interactions: Sequence[Interaction]) -> tuple[Interaction, ...]:
+    """Leave out what an earlier interaction has seen to: two patients of one ward."""
+    known: set[str] = set()
+    kept: list[Interaction] = []
+    for one in interactions:
+        if isinstance(one, Keep):
+            if one.record.local in known:
+                continue
+            known.add(one.record.local)
+        kept.append(one)
+    return tuple(kept)
+
+
+def _without(record: PatientRecord, gone: set[Identity]) -> PatientRecord:
+    """Leave numbers out of a record: what MRG lists must not come back as current, nor tells what both sides list."""
+    identities = tuple(identity for identity in record.identities if identity not in gone)
+    kept = tuple(item for item in record.identifiers if key_of(item) not in gone)
+    return record._replace(identities=identities, identifiers=kept)
+
+
+def _refuse_faults(faults: Sequence[Finding]) -> None:
+    if faults:
+        raise MappingError(faults[0].reason, *faults[0].locations[:1])
