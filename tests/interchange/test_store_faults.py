@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import errno
 import os
 import resource
 import sqlite3
@@ -73,6 +74,38 @@ def test_a_full_disk_ends_all_writing_and_loses_nothing(small_disk: Path) -> Non
     assert int(answered) > 100
     assert (kept, check) == (answered, "ok")
     assert (failed, again, readable, later) == ("True", "False", "True", "p300000")
+
+
+class FullAtCommit:
+    """The writer's connection, on a disk that is found full when the log is written: by COMMIT."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connection, name)
+
+    def execute(self, sql: str, *values: Any) -> Any:
+        """Carry a statement out; a COMMIT fails, and leaves its transaction open."""
+        if sql == "COMMIT":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return self._connection.execute(sql, *values)
+
+
+def test_a_commit_that_finds_the_disk_full_answers_nothing(store: Store) -> None:
+    """Room is missed at the commit: of all writes that share it none is answered, and none is there."""
+
+    async def together() -> list[str]:
+        return await asyncio.gather(*(write(store, number) for number in (1, 2, 3)))
+
+    connection = store._writer._connection
+    store._writer._connection = FullAtCommit(connection)
+    try:
+        assert asyncio.run(together()) == ["", "", ""]
+    finally:
+        store._writer._connection = connection
+    assert store.failed
+    assert store.read("t", lambda inner: [inner.get("Patient", f"p{number}") for number in (1, 2, 3)]) == [None] * 3
 
 
 def test_a_disk_that_refuses_is_told_of(tmp_path: Path) -> None:
