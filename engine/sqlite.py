@@ -7,6 +7,7 @@ from typing import Final
 from sqlite_utils.utils import sqlite3  # type: ignore[attr-defined]  # pysqlite3 where it is installed
 
 Connection = sqlite3.Connection
+Cursor = sqlite3.Cursor
 Row = sqlite3.Row
 SqliteError: Final = sqlite3.Error
 # A setting, its value, and what is read back of it.
@@ -38,11 +39,11 @@ _HARMLESS: Final = frozenset(
 )
 
 
-def by_name(connection: Connection, query: str, values: Sequence[object] = ()) -> list[Row]:
-    """Return the rows of a query, each read by the names of its columns."""
+def by_name(connection: Connection, query: str, values: Sequence[object] = ()) -> Cursor:
+    """Ask a query as `execute` does; its rows are read by the names of their columns."""
     cursor = connection.cursor()
     cursor.row_factory = Row
-    return list(cursor.execute(query, tuple(values)).fetchall())
+    return cursor.execute(query, values)
 
 
 def library_fault(version: tuple[int, ...] = sqlite3.sqlite_version_info) -> str:

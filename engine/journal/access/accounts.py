@@ -12,16 +12,23 @@ from engine.sqlite import Connection, Row, by_name
 _ACCOUNT: Final = """
 SELECT name, role, state, password, password_at, totp, totp_step, totp_wanted, made_at, made_by FROM account
 """
+# By its name, whatever became of it.
 FIND: Final = f"{_ACCOUNT} WHERE name = ?"
+# Those that were not removed.
 ALL: Final = f"{_ACCOUNT} WHERE state <> 'removed' ORDER BY name"
 # A new account, unless the name is taken.
 ADD: Final = """
 INSERT INTO account (name, role, state, made_at, made_by) VALUES (?, ?, 'active', ?, ?) ON CONFLICT DO NOTHING
 """
+# Enable, disable or remove an account.
 SET_STATE: Final = "UPDATE account SET state = ? WHERE name = ?"
+# Give an account another role.
 SET_ROLE: Final = "UPDATE account SET role = ? WHERE name = ?"
+# A new password, as its hash.
 SET_HASH: Final = "UPDATE account SET password = ?, password_at = ? WHERE name = ?"
+# A second factor, and the step of its last code.
 SET_TOTP: Final = "UPDATE account SET totp = ?, totp_step = ? WHERE name = ?"
+# Ask for a second factor, or no longer.
 WANT_TOTP: Final = "UPDATE account SET totp_wanted = ? WHERE name = ?"
 # A code is good once: the step that it belongs to must be later than the last one used.
 USE_STEP: Final = "UPDATE account SET totp_step = ? WHERE name = ? AND totp_step < ?"
@@ -116,8 +123,8 @@ def invite(connection: Connection, digest: bytes, account: str, expires_at: date
 
 def invited(connection: Connection, digest: bytes, now: datetime) -> str | None:
     """Return whose one-time token this is, '' for the first administrator's; None where it is none or too old."""
-    row = connection.execute(INVITED, (digest,)).fetchone()
-    return row[0] if row is not None and to_micros(now) < row[1] else None
+    row = by_name(connection, INVITED, (digest,)).fetchone()
+    return row["account"] if row is not None and to_micros(now) < row["expires_at"] else None
 
 
 def void(connection: Connection, digest: bytes) -> None:

@@ -13,7 +13,7 @@ from typing import Any, Final
 import orjson
 
 from engine.journal.moment import to_micros
-from engine.sqlite import Connection
+from engine.sqlite import Connection, by_name
 
 FIRST: Final = bytes(32)
 COLUMNS: Final = (
@@ -90,8 +90,8 @@ def append(
 
 def head(connection: Connection) -> tuple[int, bytes]:
     """Return number and hash of the last row; 0 and 32 zero bytes where there is none."""
-    row = connection.execute(HEAD).fetchone()
-    return (0, FIRST) if row is None else (row[0], bytes(row[1]))
+    row = by_name(connection, HEAD).fetchone()
+    return (0, FIRST) if row is None else (row["seq"], bytes(row["hash"]))
 
 
 def digest(before: bytes, row: Sequence[Any]) -> bytes:

@@ -6,15 +6,18 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from engine.errors import JournalUnusableError, UsageError
+from engine.errors import JournalUnusableError
 from engine.journal.access.audit import COLUMNS, FIRST, digest
 from engine.journal.file.database import open_reader
-from engine.journal.file.sealing import configured, opened
+from engine.journal.file.sealing import configured, opened, stored_patient
 from engine.journal.moment import from_micros, to_micros
-from engine.sqlite import Connection
+from engine.sqlite import Connection, Row, by_name
 
+# Rows of the trail, whole.
 _ROWS: Final = f"SELECT {', '.join(COLUMNS)}, hash FROM audit"  # noqa: S608 - constants
+# Whether the journal is of a version that has a trail.
 _THERE: Final = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'audit'"
+# The number of the last row.
 _LAST: Final = "SELECT COALESCE(MAX(seq), 0) FROM audit"
 MOST_FAULTS: Final = 100
 
@@ -108,25 +111,20 @@ class AuditReader:
             values.append(before)
         condition = f" WHERE {' AND '.join(where)}" if where else ""
         sql = f"{_ROWS}{condition} ORDER BY seq DESC LIMIT ?"
-        return tuple(_row(row) for row in self._connection.execute(sql, (*values, limit)))
+        return tuple(map(_row, by_name(self._connection, sql, (*values, limit))))
 
     def oldest_first(self, wanted: AuditFilter, after: int, upto: int, limit: int) -> tuple[AuditRow, ...]:
         """Return up to `limit` rows with numbers above `after` up to `upto`, oldest first."""
         where, values = _conditions(wanted)
         sql = f"{_ROWS} WHERE {' AND '.join([*where, 'seq > ? AND seq <= ?'])} ORDER BY seq LIMIT ?"
-        return tuple(_row(row) for row in self._connection.execute(sql, (*values, after, upto, limit)))
+        return tuple(map(_row, by_name(self._connection, sql, (*values, after, upto, limit))))
 
     def stored(self, patient: str) -> str:
         """Return a patient (`system|value`, or a value) as entries of this journal name it.
 
         UsageError for a bare value where the journal is sealed: there it can only be found with its system.
         """
-        sealing = opened(self._connection, configured())
-        if sealing is None:
-            return patient
-        if "|" not in patient:
-            raise UsageError("this journal is sealed: name the patient as system|value, with the identifier's system")
-        return sealing.name(patient)
+        return stored_patient(opened(self._connection, configured()), patient)
 
     def last(self) -> int:
         """Return the number of the last row, 0 where there is none."""
@@ -137,8 +135,8 @@ class AuditReader:
         seen = {witness.seq: "" for witness in witnesses}
         faults: list[AuditFault] = []
         count, last, before = 0, 0, FIRST
-        for row in self._connection.execute(f"{_ROWS} ORDER BY seq"):
-            seq, written = row[0], bytes(row[-1])
+        for row in by_name(self._connection, f"{_ROWS} ORDER BY seq"):
+            seq, written = row["seq"], bytes(row["hash"])
             faults += _faults(row, last, before)
             count, last, before = count + 1, seq, written
             if seq in seen:
@@ -150,13 +148,13 @@ class AuditReader:
         )  # fmt: skip
 
 
-def _faults(row: Sequence[Any], last: int, before: bytes) -> list[AuditFault]:
+def _faults(row: Row, last: int, before: bytes) -> list[AuditFault]:
     """Return what is wrong with a row that stands after the row `last` with the hash `before`."""
-    seq, written = row[0], bytes(row[-1])
+    seq = row["seq"]
     if seq != last + 1:
         gap = f"row {last + 1} is" if seq == last + 2 else f"rows {last + 1} to {seq - 1} are"
         return [AuditFault(seq, "missing", f"{gap} missing before row {seq}")]
-    if digest(before, row[:-1]) != written:
+    if digest(before, [row[name] for name in COLUMNS]) != bytes(row["hash"]):
         told = f"row {seq} does not continue row {last}: it was changed, moved, or put in place of another"
         return [AuditFault(seq, "changed", told)]
     return []
@@ -198,9 +196,5 @@ def _conditions(wanted: AuditFilter) -> tuple[list[str], list[Any]]:
     return where, values
 
 
-def _row(row: Sequence[Any]) -> AuditRow:
-    seq, at, actor, role, via, address, act, entry, outcome, reason, detail, patients, follows, written = row
-    return AuditRow(
-        seq, from_micros(at), actor, role, via, address, act, entry, outcome, reason, detail, patients, follows,
-        bytes(written).hex(),
-    )  # fmt: skip
+def _row(row: Row) -> AuditRow:
+    return AuditRow(**dict(row) | {"at": from_micros(row["at"]), "hash": bytes(row["hash"]).hex()})

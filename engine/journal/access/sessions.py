@@ -19,9 +19,13 @@ FROM session AS s JOIN account AS a ON a.name = s.account WHERE s.digest = ? AND
 BEGIN: Final = """
 INSERT INTO session (digest, account, address, began_at, seen_at, confirmed_at, enrolling) VALUES (?, ?, ?, ?, ?, ?, ?)
 """
+# A session was used.
 SEE: Final = "UPDATE session SET seen_at = ? WHERE digest = ?"
+# The secret that a session was shown for a second factor.
 OFFER: Final = "UPDATE session SET offer = ? WHERE digest = ?"
+# End a session.
 END: Final = "DELETE FROM session WHERE digest = ?"
+# End all sessions of an account.
 END_ALL: Final = "DELETE FROM session WHERE account = ?"
 # End what was idle too long, or began too long ago.
 END_OLD: Final = "DELETE FROM session WHERE account = ? AND (seen_at <= ? OR began_at <= ?)"
@@ -33,13 +37,16 @@ DELETE FROM session WHERE digest IN (
 
 # API tokens, without their digests.
 _BEARER: Final = "SELECT name, role, channels, made_at, made_by, expires_at, used_at, revoked_at FROM bearer"
+# All, by name.
 BEARERS: Final = f"{_BEARER} ORDER BY name"
+# One, by its digest.
 BEARER: Final = f"{_BEARER} WHERE digest = ?"
 # A new API token, unless the name is taken.
 ADD_BEARER: Final = """
 INSERT INTO bearer (name, digest, role, channels, made_at, made_by, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT DO NOTHING
 """
+# An API token was used.
 USE_BEARER: Final = "UPDATE bearer SET used_at = ? WHERE name = ?"
 # End an API token; the first moment stays.
 REVOKE_BEARER: Final = "UPDATE bearer SET revoked_at = ? WHERE name = ? AND revoked_at IS NULL"

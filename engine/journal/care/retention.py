@@ -16,7 +16,7 @@ from engine import fault
 from engine.journal.entry import LEAST_FINISHED, UNFINISHED, State
 from engine.journal.file.sealing import shred
 from engine.journal.moment import to_micros
-from engine.sqlite import Connection
+from engine.sqlite import Connection, by_name
 
 BATCH: Final = 500
 
@@ -38,6 +38,7 @@ WEAR: Final = """
 INSERT INTO worn (seq, acknowledgement, at)
 SELECT seq, acknowledgement, ? FROM payload WHERE seq IN (SELECT value FROM json_each(?))
 """
+# Take the bodies of entries (a JSON list), and all that was made of them.
 BODY: Final[tuple[str, ...]] = (
     "DELETE FROM payload WHERE seq IN (SELECT value FROM json_each(?))",
     "DELETE FROM plan WHERE seq IN (SELECT value FROM json_each(?))",
@@ -52,6 +53,7 @@ WHERE seq IN (SELECT value FROM json_each(?))
 """,
     "UPDATE edit SET changes = '[]' WHERE seq IN (SELECT value FROM json_each(?))",
 )
+# Take entries (a JSON list) whole.
 WHOLE: Final[tuple[str, ...]] = (
     """
 DELETE FROM noted WHERE (code, seq) IN (
@@ -161,29 +163,29 @@ def _next(page: _Old) -> int:
 
 
 def _old(connection: Connection, query: str, after: int, ages: _Ages, now: datetime) -> _Old:
-    rows = connection.execute(query, (after, BATCH)).fetchall()
+    rows = by_name(connection, query, (after, BATCH)).fetchall()
     if not rows:
         return _NOTHING
     shortest = min((age for by_state in ages.values() for age in by_state.values()), default=None)
-    ended = len(rows) < BATCH or shortest is None or rows[-1][3] > to_micros(now - shortest)
-    ends = _ends(connection, [row[0] for row in rows])
+    ended = len(rows) < BATCH or shortest is None or rows[-1]["received_at"] > to_micros(now - shortest)
+    ends = _ends(connection, [row["seq"] for row in rows])
     # Numbers count on from the newest entry, so that one stays.
     newest = connection.execute(NEWEST).fetchone()[0]
     others = ages.get("", {})
     old = []
-    for seq, channel, state, received_at in rows:
-        end, at = ends.get(seq, (State(state), received_at))
-        age = ages.get(channel, others).get(end)
-        if age is not None and seq != newest and max(at or 0, received_at) <= to_micros(now - age):
-            old.append(seq)
-    return _Old(tuple(old), rows[-1][0], ended)
+    for row in rows:
+        end, at = ends.get(row["seq"], (State(row["state"]), row["received_at"]))
+        age = ages.get(row["channel"], others).get(end)
+        if age is not None and row["seq"] != newest and max(at or 0, row["received_at"]) <= to_micros(now - age):
+            old.append(row["seq"])
+    return _Old(tuple(old), rows[-1]["seq"], ended)
 
 
 def _ends(connection: Connection, seqs: list[int]) -> dict[int, tuple[State, int | None]]:
     """Return state and last settling of those that have deliveries."""
     found: dict[int, list[tuple[State, int | None]]] = {}
-    for seq, state, settled_at in connection.execute(DELIVERIES, (_json(seqs),)):
-        found.setdefault(seq, []).append((State(state), settled_at))
+    for row in by_name(connection, DELIVERIES, (_json(seqs),)):
+        found.setdefault(row["seq"], []).append((State(row["state"]), row["settled_at"]))
     return {seq: _end(deliveries) for seq, deliveries in found.items()}
 
 

@@ -8,12 +8,12 @@ from contextlib import closing
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from engine.errors import SealError
 from engine.journal.file.database import open_reader
 from engine.journal.file.sealing import Sealing, message_at
-from engine.sqlite import Connection, SqliteError, failure_of
+from engine.sqlite import Connection, Row, SqliteError, by_name, failure_of
 
 # Bodies with the digest that they had when they came in.
 BODIES: Final = """
@@ -139,8 +139,8 @@ def _damage(connection: Connection) -> Iterator[Fault]:
 
 def _digests(connection: Connection, watch: Callable[[int], None] | None, sealing: Sealing | None) -> Iterator[Fault]:
     seq, found = 0, 0
-    while rows := connection.execute(BODIES, (seq, BODIES_AT_ONCE)).fetchall():
-        seq = rows[-1][0]
+    while rows := by_name(connection, BODIES, (seq, BODIES_AT_ONCE)).fetchall():
+        seq = rows[-1]["seq"]
         for number in _altered(rows, sealing):
             found += 1
             if found <= MOST_FINDINGS:
@@ -149,12 +149,12 @@ def _digests(connection: Connection, watch: Callable[[int], None] | None, sealin
             watch(len(rows))
 
 
-def _altered(rows: list[tuple[Any, ...]], sealing: Sealing | None) -> Iterator[int]:
-    for number, digest, raw in rows:
+def _altered(rows: list[Row], sealing: Sealing | None) -> Iterator[int]:
+    for row in rows:
         try:
-            content = raw if sealing is None else sealing.unseal(raw, message_at(number))
-            whole = sha256(content).digest() == digest
+            content = row["raw"] if sealing is None else sealing.unseal(row["raw"], message_at(row["seq"]))
+            whole = sha256(content).digest() == row["sha256"]
         except (SealError, TypeError):
             whole = False
         if not whole:
-            yield number
+            yield row["seq"]

@@ -1,26 +1,22 @@
 """What was asked of a destination, put together again from how it is kept."""
 
-from collections.abc import Sequence
-from datetime import datetime
-from typing import Any
-
 import orjson
 
 from engine.http.request import Request
 from engine.journal.file.sealing import Sealing, request_at
+from engine.journal.moment import from_micros
+from engine.sqlite import Row
 
 
-def request_of(sealing: Sealing | None, place: tuple[int, str, int], parts: Sequence[Any], at: datetime) -> Request:
-    """Return a request from its columns: method, URL, query, headers and body; what the disk changed is left empty.
-
-    `place`: the entry, the destination and the number of the attempt.
-    """
-    method, url, query, headers, body = parts
+def request_of(sealing: Sealing | None, seq: int, destination: str, row: Row) -> Request:
+    """Return a request of an entry from its row in `attempt`; what the disk changed is left empty."""
+    query, headers, body = row["query"], row["headers"], row["body"]
     if sealing is not None:
-        query, headers, body = (_legible(sealing, part, request_at(*place)) for part in (query, headers, body))
+        place = request_at(seq, destination, row["number"])
+        query, headers, body = (_legible(sealing, part, place) for part in (query, headers, body))
     asked = f"?{bytes(query).decode()}" if query else ""
     listed = tuple((name, value) for name, value in orjson.loads(headers or b"[]"))
-    return Request(place[2], method, url + asked, listed, body, at)
+    return Request(row["number"], row["method"], row["url"] + asked, listed, body, from_micros(row["at"]))
 
 
 def _legible(sealing: Sealing, part: bytes | str, place: str) -> bytes | str:

@@ -15,7 +15,7 @@ from engine.journal.read.spans import span
 from engine.journal.read.streams import Stream, walk
 from engine.journal.read.views import Count, Noted, Queue, Stats
 from engine.journal.state.counters import DAY, MINUTE
-from engine.sqlite import Connection
+from engine.sqlite import Connection, Row, by_name
 
 # All that came in, by its state at the door.
 RECORDED: Final = "SELECT state, SUM(count) FROM arrived WHERE unit = 'day' GROUP BY state"
@@ -29,25 +29,26 @@ WHERE destination = ? AND state = ? AND state <> 'delivered'
 # When an entry came in.
 RECEIVED_AT: Final = "SELECT received_at FROM entry WHERE seq = ?"
 
-# Rows of a time in buckets: who, which state, the bucket's beginning, how many.
+# What came in, by channel and state at the door, in buckets of time.
 ARRIVED: Final = """
-SELECT channel, state, at / ?1 * ?1 AS bucket, SUM(count) FROM arrived WHERE unit = ?2 AND at >= ?3 AND at < ?4
-GROUP BY channel, state, bucket
+SELECT channel AS who, state AS kind, at / ?1 * ?1 AS bucket, SUM(count) AS times
+FROM arrived WHERE unit = ?2 AND at >= ?3 AND at < ?4 GROUP BY channel, state, bucket
 """
 # What ended, by destination and state, in buckets of time.
 ENDED: Final = """
-SELECT destination, state, at / ?1 * ?1 AS bucket, SUM(count) FROM ended WHERE unit = ?2 AND at >= ?3 AND at < ?4
-GROUP BY destination, state, bucket
+SELECT destination AS who, state AS kind, at / ?1 * ?1 AS bucket, SUM(count) AS times
+FROM ended WHERE unit = ?2 AND at >= ?3 AND at < ?4 GROUP BY destination, state, bucket
 """
 # How long senders waited, in buckets of time.
 ANSWERED: Final = """
-SELECT channel, milliseconds, at / ?1 * ?1 AS bucket, SUM(count) FROM answered WHERE at >= ?2 AND at < ?3
+SELECT channel AS who, milliseconds AS kind, at / ?1 * ?1 AS bucket, SUM(count) AS times
+FROM answered WHERE at >= ?2 AND at < ?3
 GROUP BY channel, milliseconds, bucket ORDER BY channel, bucket, milliseconds
 """
 # How many of the entries each channel has, the newest and the oldest.
 CHANNELS_OF: Final = """
-SELECT e.channel, COUNT(*), MAX(e.seq), MIN(e.received_at) FROM json_each(?) AS one CROSS JOIN entry AS e
-ON e.seq = one.value GROUP BY e.channel
+SELECT e.channel, COUNT(*) AS entries, MAX(e.seq) AS last, MIN(e.received_at) AS first_at
+FROM json_each(?) AS one CROSS JOIN entry AS e ON e.seq = one.value GROUP BY e.channel
 """
 # The bytes of entries.
 BODIES: Final = """
@@ -95,16 +96,18 @@ def ended(connection: Connection, since: datetime, until: datetime, bucket_secon
 def answered(connection: Connection, since: datetime, until: datetime, bucket_seconds: int) -> Iterator[Count]:
     """Yield how many acknowledgements each channel wrote within so many milliseconds, shortest first in a bucket."""
     values = (bucket_seconds * 1_000_000, to_micros(since), to_micros(until))
-    for channel, bound, at, count in connection.execute(ANSWERED, values).fetchall():
-        yield Count(channel, str(bound), from_micros(at), count)
+    yield from map(_count, by_name(connection, ANSWERED, values))
 
 
 def _counts(connection: Connection, sql: str, since: datetime, until: datetime, bucket_seconds: int) -> Iterator[Count]:
     micros = bucket_seconds * 1_000_000
     unit = "day" if micros % DAY == 0 else "minute"
     least = to_micros(since) // (DAY if unit == "day" else MINUTE) * (DAY if unit == "day" else MINUTE)
-    for who, state, at, count in connection.execute(sql, (micros, unit, least, to_micros(until))).fetchall():
-        yield Count(who, state, from_micros(at), count)
+    yield from map(_count, by_name(connection, sql, (micros, unit, least, to_micros(until))))
+
+
+def _count(row: Row) -> Count:
+    return Count(row["who"], str(row["kind"]), from_micros(row["bucket"]), row["times"])
 
 
 def noted(connection: Connection, code: str, since: datetime | None, until: datetime | None) -> Iterator[Noted]:
@@ -113,8 +116,10 @@ def noted(connection: Connection, code: str, since: datetime | None, until: date
     for note in codes(connection, code):
         seqs = list(islice(walk(connection, [Stream(NOTED, (note,))], before, least), MOST_NOTED))
         cut = len(seqs) == MOST_NOTED
-        for channel, count, last, first_at in connection.execute(CHANNELS_OF, (_json(seqs),)).fetchall():
-            yield Noted(note, channel, count, last, from_micros(first_at) if cut else None)
+        for row in by_name(connection, CHANNELS_OF, (_json(seqs),)).fetchall():
+            yield Noted(
+                note, row["channel"], row["entries"], row["last"], from_micros(row["first_at"]) if cut else None
+            )
 
 
 def bodies_noted(

@@ -22,34 +22,44 @@ LEAST: Final = "\0"  # what is appended to a text makes the next one
 LAST: Final = "\U0010ffff"
 
 BELOW: Final = "seq < ? AND seq >= ? ORDER BY seq DESC"
+# Every entry.
 ALL: Final = Stream(f"SELECT seq FROM entry WHERE {BELOW}")  # noqa: S608 - constants
 
+# What came in on a channel from a source with an event.
 FEED: Final = f"""
 SELECT seq FROM entry INDEXED BY entry_feed WHERE channel = ? AND source = ? AND event = ? AND {BELOW}
 """  # noqa: S608 - constants
+# The next channel, source and event that messages came with.
 NEXT_FEED: Final = """
 SELECT channel, source, event FROM entry INDEXED BY entry_feed WHERE (channel, source, event) >= (?, ?, ?)
 ORDER BY channel, source, event LIMIT 1
 """
+# Entries of a visit.
 VISIT: Final = f"SELECT seq FROM entry INDEXED BY entry_visit WHERE visit = ? AND visit <> '' AND {BELOW}"  # noqa: S608 - constants
 # Not in the order of an index; only asked where there are few.
 CONTROL: Final = f"SELECT seq FROM entry INDEXED BY entry_control WHERE control_id = ? AND {BELOW}"  # noqa: S608 - constants
+# How many entries share a control id, up to a bound.
 CONTROLS: Final = """
 SELECT COUNT(*) FROM (SELECT 1 FROM entry INDEXED BY entry_control WHERE control_id = ? LIMIT ?)
 """
+# Entries that stand in a state at a destination.
 STATE: Final = f"""
 SELECT seq FROM delivery INDEXED BY delivery_open
 WHERE destination = ? AND state = ? AND state <> 'delivered' AND {BELOW}
 """  # noqa: S608 - constants
+# Entries that the door left in a state.
 STATE_AT_DOOR: Final = f"""
 SELECT seq FROM entry INDEXED BY entry_door WHERE state = ? AND state <> 'received' AND {BELOW}
 """  # noqa: S608 - constants
+# Deliveries that ended for a reason.
 REASON: Final = f"""
 SELECT seq FROM delivery INDEXED BY delivery_reason WHERE reason = ? AND reason <> '' AND {BELOW}
 """  # noqa: S608 - constants
+# Entries that the door refused, filtered or held for a reason.
 REASON_AT_DOOR: Final = f"""
 SELECT seq FROM entry INDEXED BY entry_reason WHERE reason = ? AND reason <> '' AND {BELOW}
 """  # noqa: S608 - constants
+# Entries that bear a note.
 NOTED: Final = f"SELECT seq FROM noted WHERE code = ? AND {BELOW}"  # noqa: S608 - constants
 # The codes of a range, each found by one step in the index.
 CODES: Final = """
@@ -60,8 +70,11 @@ WITH RECURSIVE found (code) AS (
   WHERE found.code IS NOT NULL)
 SELECT code FROM found WHERE code IS NOT NULL LIMIT ?3
 """
+# Entries that name an identity.
 NAMED: Final = f"SELECT seq FROM named_in WHERE identity = ? AND {BELOW}"  # noqa: S608 - constants
+# An identity by its key.
 BY_KEY: Final = "SELECT identity FROM lane_of WHERE key = ?"
+# Identities by their value, in any system.
 BY_VALUE: Final = """
 SELECT identity FROM lane_of INDEXED BY lane_of_value WHERE substr(key, instr(key, '|') + 1) = ?
 """
@@ -72,10 +85,13 @@ COALESCE((SELECT d.state FROM delivery AS d WHERE d.seq = e.seq ORDER BY CASE d.
   WHEN 'waiting' THEN 0 WHEN 'received' THEN 1 WHEN 'claimed' THEN 2 WHEN 'held' THEN 3 WHEN 'rejected' THEN 4
   WHEN 'discarded' THEN 5 WHEN 'delivered' THEN 6 ELSE 7 END LIMIT 1), e.state)
 """
+# Whether an entry has a reason, at the door or at a destination.
 HAS_REASON: Final = """
 (e.reason = ? OR EXISTS (SELECT 1 FROM delivery AS d WHERE d.seq = e.seq AND d.reason = ?))
 """
+# Whether a text is a code, or goes on from it.
 _IS_CODE: Final = "(f.value = ? OR substr(f.value, 1, ?) IN (?, ?))"
+# Whether an entry bears a code: as a flag, a note, or in an answer.
 HAS_OUTCOME: Final = f"""
 (EXISTS (SELECT 1 FROM json_each(e.flags) AS f WHERE {_IS_CODE})
  OR EXISTS (SELECT 1 FROM delivery AS d CROSS JOIN json_each(d.notes) AS f
@@ -83,6 +99,7 @@ HAS_OUTCOME: Final = f"""
  OR EXISTS (SELECT 1 FROM attempt AS a CROSS JOIN answer AS r CROSS JOIN json_each(r.codes) AS f
    WHERE a.seq = e.seq AND r.attempt = a.id AND r.codes <> '[]' AND f.value = ?))
 """  # noqa: S608 - constants
+# Whether an entry names one of the identities (a JSON list).
 IS_NAMED: Final = """
 EXISTS (SELECT 1 FROM json_each(?) AS who CROSS JOIN named_in AS n WHERE n.identity = who.value AND n.seq = e.seq)
 """

@@ -5,40 +5,45 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import orjson
 
 from engine.errors import UnknownEntryError
-from engine.journal.claim import unfinished
+from engine.journal.claim.claiming import with_unfinished
 from engine.journal.entry import State
 from engine.journal.file.database import open_reader
 from engine.journal.moment import from_micros, optional_from_micros
-from engine.sqlite import Connection
+from engine.sqlite import Connection, Row, by_name
 
 MOST_WAITING: Final = 10_000
 
-HELD: Final = f"""
-{unfinished.NAMES}
-SELECT d.seq, d.destination, d.lanes, d.reason, d.settled_at, e.channel, e.event, e.control_id, e.received_at
+# What is held, the oldest first.
+HELD: Final = with_unfinished("""
+SELECT d.seq, d.destination, d.lanes, d.reason, d.settled_at AS since, e.channel, e.event, e.control_id, e.received_at
 FROM name CROSS JOIN delivery AS d ON d.destination = name.destination AND d.state = 'held' AND d.state <> 'delivered'
 CROSS JOIN entry AS e ON e.seq = d.seq
 WHERE (?1 = '' OR d.destination = ?1) AND (?2 = '' OR d.reason = ?2) AND (?3 = '' OR e.channel = ?3)
 ORDER BY d.seq LIMIT ?4
-"""  # noqa: S608 - a constant
+""")
+# Where an entry is unfinished, first where it is held.
 HELD_HERE: Final = """
-SELECT d.seq, d.destination, d.lanes, d.reason, d.settled_at, e.channel, e.event, e.control_id, e.received_at
+SELECT d.seq, d.destination, d.lanes, d.reason, d.settled_at AS since, e.channel, e.event, e.control_id, e.received_at
 FROM delivery AS d JOIN entry AS e ON e.seq = d.seq
 WHERE d.seq = ? AND d.state IN ('held', 'waiting', 'received', 'claimed') ORDER BY d.state <> 'held', d.destination
 """
+# Whether there is such an entry.
 IS_THERE: Final = "SELECT 1 FROM entry WHERE seq = ?"
+# What waits behind an entry in its lanes.
 BEHIND: Final = """
 SELECT DISTINCT q.seq FROM json_each(?) AS mine CROSS JOIN queue AS q
 WHERE q.destination = ? AND q.lane = mine.value AND q.seq > ? ORDER BY q.seq LIMIT ?
 """
+# The lanes of entries at a destination.
 LANES_OF: Final = """
 SELECT d.lanes FROM json_each(?) AS i CROSS JOIN delivery AS d ON d.seq = i.value AND d.destination = ?
 """
+# Entries (a JSON list), with where they stand at a destination.
 WAITS: Final = """
 SELECT e.seq, e.event, e.control_id, e.channel, e.received_at, d.state FROM json_each(?) AS i
 CROSS JOIN entry AS e ON e.seq = i.value CROSS JOIN delivery AS d ON d.seq = e.seq AND d.destination = ? ORDER BY e.seq
@@ -82,7 +87,7 @@ class Held:
 def held(folder: Path, *, reason: str = "", channel: str = "", destination: str = "", limit: int = 200) -> list[Held]:
     """Return what is held, the oldest first; empty filters filter nothing."""
     with _reading(folder) as connection:
-        rows = connection.execute(HELD, (destination, reason, channel, limit)).fetchall()
+        rows = by_name(connection, HELD, (destination, reason, channel, limit)).fetchall()
         return [_held(connection, row) for row in rows]
 
 
@@ -92,36 +97,37 @@ def held_at(folder: Path, seq: int, destination: str = "", limit: int = 200) -> 
     UnknownEntryError where there is no such entry, or it has nothing unfinished there.
     """
     with _reading(folder) as connection:
-        rows = [row for row in connection.execute(HELD_HERE, (seq,)).fetchall() if row[1] == (destination or row[1])]
-        if not rows:
+        rows = by_name(connection, HELD_HERE, (seq,)).fetchall()
+        here = next((row for row in rows if row["destination"] == (destination or row["destination"])), None)
+        if here is None:
             if connection.execute(IS_THERE, (seq,)).fetchone() is None:
                 raise UnknownEntryError(f"there is no entry {seq}")
             raise UnknownEntryError(f"entry {seq} has nothing unfinished: nothing waits behind it")
-        name, lanes = rows[0][1], rows[0][2]
-        behind = _behind(connection, seq, name, lanes, limit)
-        waits = connection.execute(WAITS, (orjson.dumps(behind).decode(), name)).fetchall()
-        return _held(connection, rows[0]), [_waiting(row) for row in waits]
+        behind = orjson.dumps(_behind(connection, here, limit)).decode()
+        return _held(connection, here), [
+            _waiting(row) for row in by_name(connection, WAITS, (behind, here["destination"]))
+        ]
 
 
-def _waiting(row: tuple[Any, ...]) -> Waiting:
-    seq, event, control_id, channel, received, state = row
-    return Waiting(seq, event, control_id, channel, from_micros(received), State(state))
+def _waiting(row: Row) -> Waiting:
+    return Waiting(**dict(row) | {"received_at": from_micros(row["received_at"]), "state": State(row["state"])})
 
 
-def _held(connection: Connection, row: tuple[Any, ...]) -> Held:
-    seq, destination, lanes, reason, since, channel, event, control_id, received = row
-    behind = _behind(connection, seq, destination, lanes, MOST_WAITING + 1)
-    mine = set(orjson.loads(lanes))
-    theirs = connection.execute(LANES_OF, (orjson.dumps(behind).decode(), destination)).fetchall()
+def _held(connection: Connection, row: Row) -> Held:
+    behind = _behind(connection, row, MOST_WAITING + 1)
+    mine = set(orjson.loads(row["lanes"]))
+    theirs = connection.execute(LANES_OF, (orjson.dumps(behind).decode(), row["destination"])).fetchall()
     patients = mine.union(*(orjson.loads(text) for (text,) in theirs))
     return Held(
-        seq, destination, tuple(sorted(mine)), reason, optional_from_micros(since), channel, event, control_id,
-        from_micros(received), min(len(behind), MOST_WAITING), len(patients), len(behind) > MOST_WAITING,
+        row["seq"], row["destination"], tuple(sorted(mine)), row["reason"], optional_from_micros(row["since"]),
+        row["channel"], row["event"], row["control_id"], from_micros(row["received_at"]),
+        min(len(behind), MOST_WAITING), len(patients), len(behind) > MOST_WAITING,
     )  # fmt: skip
 
 
-def _behind(connection: Connection, seq: int, destination: str, lanes: str, most: int) -> list[int]:
-    return [one for (one,) in connection.execute(BEHIND, (lanes, destination, seq, most)).fetchall()]
+def _behind(connection: Connection, row: Row, most: int) -> list[int]:
+    values = (row["lanes"], row["destination"], row["seq"], most)
+    return [one for (one,) in connection.execute(BEHIND, values).fetchall()]
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """What people did with an entry: every replay and release of it with how it stood before, and the edit that made it."""
 
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -11,13 +12,16 @@ import orjson
 from engine.journal.file.database import open_reader
 from engine.journal.file.sealing import configured, edit_at, opened
 from engine.journal.moment import optional_from_micros
+from engine.sqlite import by_name
 
 MOST: Final = 200
 
+# What people did with an entry, the newest first.
 REPLAYED: Final = """
 SELECT destination, act, by, at, run, forced, state, reason, mapping FROM replayed
 WHERE seq = ? ORDER BY id DESC LIMIT ?
 """
+# Who made an entry by an edit, and what differs.
 EDITED: Final = "SELECT by, at, changes FROM edit WHERE seq = ?"
 
 
@@ -50,20 +54,16 @@ class Edit:
 
 def lineage(folder: Path, seq: int) -> tuple[tuple[Replayed, ...], Edit | None]:
     """Return the newest replays of an entry, the newest first, and the edit that made it; None where none did."""
-    connection = open_reader(folder)
-    try:
+    with closing(open_reader(folder)) as connection:
         sealing = opened(connection, configured())
-        rows = connection.execute(REPLAYED, (seq, MOST)).fetchall()
-        edit = connection.execute(EDITED, (seq,)).fetchone()
-    finally:
-        connection.close()
-    replays = tuple(
-        Replayed(destination, act, by, optional_from_micros(at), run, bool(forced), state, reason, mapping)
-        for destination, act, by, at, run, forced, state, reason, mapping in rows
-    )
-    if edit is None:
-        return replays, None
-    by, at, changes = edit
-    if sealing is not None and isinstance(changes, bytes):
-        changes = sealing.legible(changes, edit_at(seq)) or "[]"
-    return replays, Edit(by, optional_from_micros(at), tuple(orjson.loads(changes)))
+        replays = tuple(
+            Replayed(**dict(row) | {"at": optional_from_micros(row["at"]), "forced": bool(row["forced"])})
+            for row in by_name(connection, REPLAYED, (seq, MOST))
+        )
+        edit = by_name(connection, EDITED, (seq,)).fetchone()
+        if edit is None:
+            return replays, None
+        changes = edit["changes"]
+        if sealing is not None and isinstance(changes, bytes):
+            changes = sealing.legible(changes, edit_at(seq)) or "[]"
+        return replays, Edit(edit["by"], optional_from_micros(edit["at"]), tuple(orjson.loads(changes)))

@@ -8,7 +8,7 @@ from datetime import datetime
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import orjson
 from sqlite_utils.utils import sqlite3  # type: ignore[attr-defined]  # pysqlite3 where it is installed
@@ -18,37 +18,41 @@ from engine.journal.claim.requests import request_of
 from engine.journal.entry import Outcome, State
 from engine.journal.file.database import open_reader
 from engine.journal.file.sealing import answer_at, configured, message_at, opened, plan_at, stored_patient
-from engine.journal.moment import from_micros, optional_from_micros
+from engine.journal.moment import optional_from_micros
 from engine.journal.read import counting
 from engine.journal.read.searching import AMONG, BODY, Search, row_of
 from engine.journal.read.streams import Stream, walk
 from engine.journal.read.texts import attach
 from engine.journal.read.views import AttemptView, DeliveryView, EntryView, Filters, Noted, Page, Row, Stats, Traffic
-from engine.sqlite import Connection
+from engine.sqlite import Connection, by_name
+from engine.sqlite import Row as Found
 
 __all__ = ["Filters", "Reader"]
 
 MOST_SECONDS: Final = 4.0
 STEPS: Final = 10_000  # of SQLite's machine between two looks at the clock
 
+# Where an entry stands at each of its destinations, with its plan and what is in front of it.
 _DELIVERIES: Final = """
 SELECT d.destination, d.state, d.reason, d.notes, d.lanes, d.tries, d.due_at, d.settled_at, d.mapping, d.replay,
-  d.settled_by, (SELECT content FROM plan AS p WHERE p.seq = d.seq AND p.destination = d.destination),
+  d.settled_by AS by, (SELECT content FROM plan AS p WHERE p.seq = d.seq AND p.destination = d.destination) AS plan,
   (SELECT MAX(q.seq) FROM json_each(d.lanes) AS mine CROSS JOIN queue AS q
-   WHERE q.destination = d.destination AND q.lane = mine.value AND q.seq < d.seq)
+   WHERE q.destination = d.destination AND q.lane = mine.value AND q.seq < d.seq) AS waits_for
 FROM delivery AS d WHERE d.seq = ? ORDER BY d.destination
 """
+# The requests of a delivery with their answers.
 _ATTEMPTS: Final = """
 SELECT a.number, a.method, a.url, a.query, a.headers, a.body, a.at, r.status, r.codes, r.failure, r.milliseconds,
   r.response, a.id
 FROM attempt AS a LEFT JOIN answer AS r ON r.attempt = a.id WHERE a.seq = ? AND a.destination = ? ORDER BY a.number
 """
-# A body that retention took leaves its acknowledgement, and when it went.
+# An entry in full. A body that retention took leaves its acknowledgement, and when it went.
 _WHOLE: Final = """
 SELECT e.peer, e.version, e.event_at, e.sha256, e.mapping, e.batch, e.parent, p.raw,
-  COALESCE(p.acknowledgement, w.acknowledgement), w.at
+  COALESCE(p.acknowledgement, w.acknowledgement) AS acknowledgement, w.at AS worn_at
 FROM entry AS e LEFT JOIN payload AS p ON p.seq = e.seq LEFT JOIN worn AS w ON w.seq = e.seq WHERE e.seq = ?
 """
+# What an entry was edited to.
 _CHILDREN: Final = "SELECT seq FROM entry WHERE parent = ? AND parent IS NOT NULL ORDER BY seq"
 
 # The identities that share a lane with one that an entry names, as the lanes are now; a crowded lane is cut.
@@ -56,7 +60,9 @@ _LANE: Final = """
 SELECT DISTINCT l.identity FROM entry AS e CROSS JOIN json_each(e.patients) AS named
 JOIN lane_of AS own ON own.identity = named.value JOIN lane_of AS l ON l.lane = own.lane WHERE e.seq = ? LIMIT 200
 """
+# The entries that name an identity: before a number, the newest first.
 _OLDER: Final = "SELECT seq FROM named_in WHERE identity = ? AND seq < ? AND seq >= ? ORDER BY seq DESC"
+# The same: after a number, the oldest first.
 _NEWER: Final = "SELECT seq FROM named_in WHERE identity = ? AND seq > ? ORDER BY seq LIMIT ?"
 
 
@@ -115,16 +121,16 @@ class Reader:
             head = self._rows([seq])
             if not head:
                 raise UnknownEntryError(f"there is no entry {seq}")
-            peer, version, event_at, digest, mapping, batch, parent, raw, acknowledgement, worn = execute(
-                _WHOLE, (seq,)
-            ).fetchone()
-            deliveries = tuple(self._delivery(seq, row) for row in execute(_DELIVERIES, (seq,)).fetchall())
+            whole = by_name(self._connection, _WHOLE, (seq,)).fetchone()
+            deliveries = tuple(self._delivery(seq, row) for row in by_name(self._connection, _DELIVERIES, (seq,)))
             children = tuple(child for (child,) in execute(_CHILDREN, (seq,)).fetchall())
+        worn_at, raw = optional_from_micros(whole["worn_at"]), whole["raw"]
         raw = self._opened(raw, message_at(seq)) if raw is not None else None
-        sound = sha256(raw).digest() == digest if raw is not None else worn is not None
+        sound = sha256(raw).digest() == whole["sha256"] if raw is not None else worn_at is not None
         return EntryView(
-            head[0], peer, version, optional_from_micros(event_at), digest.hex(), mapping, batch, parent, raw or b"",
-            acknowledgement or b"", sound, optional_from_micros(worn), deliveries, children,
+            head[0], whole["peer"], whole["version"], optional_from_micros(whole["event_at"]), whole["sha256"].hex(),
+            whole["mapping"], whole["batch"], whole["parent"], raw or b"", whole["acknowledgement"] or b"", sound,
+            worn_at, deliveries, children,
         )  # fmt: skip
 
     def raw(self, seq: int) -> bytes:
@@ -145,8 +151,8 @@ class Reader:
             return self._rows(older), self._rows(sorted(newer)[:most])
 
     def _rows(self, seqs: Iterable[int]) -> tuple[Row, ...]:
-        rows = self._connection.execute(AMONG, (orjson.dumps([*seqs]).decode(),)).fetchall()
-        return tuple(sorted((row_of(row) for row in rows), key=lambda row: row.seq))
+        rows = by_name(self._connection, AMONG, (orjson.dumps([*seqs]).decode(),))
+        return tuple(sorted(map(row_of, rows), key=lambda row: row.seq))
 
     def stats(self) -> Stats:
         """Return counts of the whole journal."""
@@ -174,23 +180,24 @@ class Reader:
             found = counting.bodies_noted(self._connection, note, since, until, most)
         return tuple((seq, self._opened(raw, message_at(seq))) for seq, raw in found)
 
-    def _delivery(self, seq: int, row: tuple[Any, ...]) -> DeliveryView:
-        name, state, reason, notes, lanes, tries, due, settled, mapping, replay, by, plan, waits_for = row
-        attempts = self._connection.execute(_ATTEMPTS, (seq, name)).fetchall()
+    def _delivery(self, seq: int, row: Found) -> DeliveryView:
+        name, state = row["destination"], State(row["state"])
+        attempts = by_name(self._connection, _ATTEMPTS, (seq, name))
         return DeliveryView(
-            name, State(state), reason, tuple(orjson.loads(notes)), tuple(orjson.loads(lanes)), tries,
-            optional_from_micros(due), optional_from_micros(settled), mapping, bool(replay), by,
-            self._opened(plan or b"", plan_at(seq, name)), waits_for if state == State.WAITING.value else None,
+            name, state, row["reason"], tuple(orjson.loads(row["notes"])), tuple(orjson.loads(row["lanes"])),
+            row["tries"], optional_from_micros(row["due_at"]), optional_from_micros(row["settled_at"]), row["mapping"],
+            bool(row["replay"]), row["by"], self._opened(row["plan"] or b"", plan_at(seq, name)),
+            row["waits_for"] if state is State.WAITING else None,
             tuple(self._attempt(seq, name, attempt) for attempt in attempts),
         )  # fmt: skip
 
-    def _attempt(self, seq: int, destination: str, row: tuple[Any, ...]) -> AttemptView:
-        number, *parts, at, status, codes, failure, milliseconds, response, attempt = row
-        intent = request_of(self._sealing, (seq, destination, number), parts, from_micros(at))
-        if status is None:
+    def _attempt(self, seq: int, destination: str, row: Found) -> AttemptView:
+        intent = request_of(self._sealing, seq, destination, row)
+        if row["status"] is None:
             return AttemptView(intent, None)
-        answer = self._opened(response or b"", answer_at(attempt))
-        return AttemptView(intent, Outcome(number, status, tuple(orjson.loads(codes)), failure, milliseconds, answer))
+        codes, answer = tuple(orjson.loads(row["codes"])), self._opened(row["response"] or b"", answer_at(row["id"]))
+        outcome = Outcome(intent.number, row["status"], codes, row["failure"], row["milliseconds"], answer)
+        return AttemptView(intent, outcome)
 
     def _opened(self, content: bytes, place: str) -> bytes:
         """Return what is stored at a place; empty where the disk changed it."""

@@ -8,7 +8,7 @@ the answer says how far it came, and the next page goes on there.
 import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
-from typing import Any, Final
+from typing import Final
 
 import orjson
 
@@ -21,7 +21,8 @@ from engine.journal.read.spans import span
 from engine.journal.read.streams import EVERYTHING, Stream, count, walk
 from engine.journal.read.views import Filters, Page, Row
 from engine.journal.read.wording import Phrases, text_of
-from engine.sqlite import Connection
+from engine.sqlite import Connection, by_name
+from engine.sqlite import Row as Found
 
 SECONDS: Final = 0.4
 FEW: Final = 2_000
@@ -30,17 +31,21 @@ CHUNK: Final = 64
 MOST_CHUNK: Final = 4096
 QUICK_SECONDS: Final = 0.04
 
+# Why an entry stands there: as the door says, or the first destination that has a reason.
 REASON_NOW: Final = """
 COALESCE(NULLIF(e.reason, ''), (SELECT d.reason FROM delivery AS d WHERE d.seq = e.seq AND d.reason <> ''
   ORDER BY d.destination LIMIT 1), '')
 """
 # What a row is read from, of an entry `e`.
 COLUMNS: Final = f"""
-SELECT e.seq, e.channel, e.source, e.control_id, e.event, e.visit, e.received_at, {STATE_NOW}, {REASON_NOW},
-  e.ack_code, e.ack_outcome, e.flags, e.receipts
+SELECT e.seq, e.channel, e.source, e.control_id, e.event, e.visit, e.received_at, {STATE_NOW} AS state,
+  {REASON_NOW} AS reason, e.ack_code, e.ack_outcome, e.flags, e.receipts
 """
+# The rows of entries (a JSON list).
 AMONG: Final = f"{COLUMNS} FROM json_each(?) AS one CROSS JOIN entry AS e ON e.seq = one.value"
+# The bytes of an entry.
 BODY: Final = "SELECT raw FROM payload WHERE seq = ?"
+# When the newest entry up to a number came in.
 RECEIVED_AT: Final = "SELECT received_at FROM entry WHERE seq <= ? ORDER BY seq DESC LIMIT 1"
 
 
@@ -95,7 +100,7 @@ class Search:
 
     def _matching(self, chunk: list[int], over: float) -> list[Row]:
         listed = orjson.dumps(chunk).decode()
-        rows = [row_of(row) for row in self._connection.execute(self._sql, (listed, *self._values)).fetchall()]
+        rows = [row_of(row) for row in by_name(self._connection, self._sql, (listed, *self._values))]
         if not self._phrases:
             return rows
         found = []
@@ -129,12 +134,11 @@ class Search:
         return found
 
 
-def row_of(row: Sequence[Any]) -> Row:
-    """Return a row that was read with COLUMNS."""
-    seq, channel, source, control_id, event, visit, received, state, reason, code, outcome, flags, receipts = row
-    # The visit of a sealed journal stands in the message only.
-    visit = "" if visit.startswith(NAMED) else visit
+def row_of(row: Found) -> Row:
+    """Return a row that was read with COLUMNS; the visit of a sealed journal stands in the message only."""
     return Row(
-        seq, channel, source, control_id, event, visit, from_micros(received), State(state), reason, code,
-        AckOutcome(outcome), tuple(orjson.loads(flags)), receipts,
+        row["seq"], row["channel"], row["source"], row["control_id"], row["event"],
+        "" if row["visit"].startswith(NAMED) else row["visit"], from_micros(row["received_at"]), State(row["state"]),
+        row["reason"], row["ack_code"], AckOutcome(row["ack_outcome"]), tuple(orjson.loads(row["flags"])),
+        row["receipts"],
     )  # fmt: skip

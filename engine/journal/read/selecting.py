@@ -10,7 +10,7 @@ from typing import Any, Final
 import orjson
 
 from engine.errors import UnknownEntryError, UsageError
-from engine.journal.claim import unfinished
+from engine.journal.claim.claiming import with_unfinished
 from engine.journal.entry import State
 from engine.journal.file.database import open_reader
 from engine.journal.file.sealing import NAMED, configured, opened, stored_patient
@@ -23,17 +23,22 @@ MOST_ENTRIES: Final = 1_000_000
 MOST_WEIGHED: Final = 20_000
 CHUNK: Final = 5_000
 
+# Entries and their events, under conditions.
 SELECT: Final = "SELECT e.seq, e.event FROM entry AS e WHERE "
+# Entries by their numbers (a JSON list).
 _NAMED: Final = "e.seq IN (SELECT value FROM json_each(?))"
+# The first of these numbers that is no entry.
 _ABSENT: Final = """
 SELECT value FROM json_each(?) WHERE NOT EXISTS (SELECT 1 FROM entry WHERE seq = value) ORDER BY value LIMIT 1
 """
-_OPEN: Final = f"""
-e.seq IN ({unfinished.NAMES} SELECT d.seq FROM name CROSS JOIN delivery AS d INDEXED BY delivery_open
+# What stands in a state other than delivered: at a destination, or as the door left it.
+_OPEN: Final = with_unfinished("""
+SELECT d.seq FROM name CROSS JOIN delivery AS d INDEXED BY delivery_open
   ON d.destination = name.destination AND d.state = ? AND d.state <> 'delivered'
   WHERE ? = '' OR name.destination = ?
-  UNION ALL SELECT seq FROM entry WHERE state = ? AND state <> 'received' AND ? = '')
-"""  # noqa: S608 - a constant
+  UNION ALL SELECT seq FROM entry WHERE state = ? AND state <> 'received' AND ? = ''
+""")
+# What a destination holds.
 _DELIVERED: Final = """
 e.state = 'received' AND EXISTS (SELECT 1 FROM delivery AS d WHERE d.seq = e.seq AND d.state = 'delivered'
   AND (? = '' OR d.destination = ?))
@@ -44,17 +49,21 @@ e.state = 'received' AND NOT EXISTS (SELECT 1 FROM delivery AS d
   WHERE d.seq = e.seq AND d.destination = ? AND d.state <> 'delivered')
 AND EXISTS (SELECT 1 FROM delivery AS d WHERE d.seq = e.seq AND d.state <> 'discarded')
 """
+# A patient's, by key.
 _OF_PATIENT: Final = """
 e.seq IN (SELECT n.seq FROM lane_of AS l JOIN named_in AS n ON n.identity = l.identity WHERE l.key = ?)
 """
+# A patient's, by value in any system.
 _OF_VALUE: Final = """
 e.seq IN (SELECT n.seq FROM lane_of AS l INDEXED BY lane_of_value JOIN named_in AS n ON n.identity = l.identity
   WHERE substr(l.key, instr(l.key, '|') + 1) = ?)
 """
+# What has a reason, at a destination or at the door.
 _OF_REASON: Final = """
 e.seq IN (SELECT seq FROM delivery WHERE reason = ? AND reason <> ''
   UNION ALL SELECT seq FROM entry WHERE reason = ? AND reason <> '')
 """
+# Received within a time, whose numbers are known roughly.
 _OF_TIME: Final = "e.seq >= ? AND e.seq < ? AND e.received_at >= ? AND e.received_at < ?"
 # Of these entries (a JSON list): those that something newer was applied after.
 OVERTAKEN: Final = """
@@ -63,6 +72,7 @@ CROSS JOIN json_each(d.lanes) AS mine CROSS JOIN applied AS a ON a.destination =
   AND a.lane = mine.value AND a.seq > d.seq
 WHERE ? = '' OR d.destination = ?
 """
+# In which states these entries (a JSON list) stand, and how many in each.
 STATES: Final = """
 SELECT COALESCE(d.state, e.state), COUNT(*) FROM json_each(?) AS i CROSS JOIN entry AS e ON e.seq = i.value
 LEFT JOIN delivery AS d ON d.seq = e.seq AND (? = '' OR d.destination = ?) GROUP BY 1
@@ -117,7 +127,7 @@ def select(folder: Path, selection: Selection) -> Selected:
             raise UsageError(
                 f"more than {MOST_ENTRIES:,} entries: narrow it down, with --since and --until for example"
             )
-        seqs = [row[0] for row in rows]
+        seqs = [seq for seq, _event in rows]
         events = Counter(event or "none" for _seq, event in rows)
         return Selected(tuple(seqs), dict(events.most_common()), *_weighed(connection, seqs, selection.destination))
     finally:
@@ -157,7 +167,7 @@ def _narrow(selection: Selection, least: int, end: int) -> Iterator[tuple[str, t
     if selection.entries:
         yield _NAMED, (orjson.dumps(selection.entries).decode(),)
     elif state not in {None, State.DELIVERED}:
-        yield _OPEN, (str(state), name, name, str(state), name)
+        yield f"e.seq IN ({_OPEN})", (str(state), name, name, str(state), name)
     if selection.since is not None or selection.until is not None:
         begin = to_micros(selection.since) if selection.since else 0
         yield _OF_TIME, (least, end, begin, to_micros(selection.until) if selection.until else EVERYTHING)

@@ -51,33 +51,48 @@ USING fts5(body, content='', contentless_delete=1, detail=none, tokenize='ascii'
     "INSERT INTO indexed (seq, sha256) SELECT 0, x'' WHERE NOT EXISTS (SELECT 1 FROM indexed)",
     f"PRAGMA user_version = {VERSION}",
 )
+# Whether the file is of another version.
 OTHER: Final = f"""
 SELECT EXISTS (SELECT 1 FROM sqlite_schema) AND (SELECT user_version FROM pragma_user_version) <> {VERSION}
 """  # noqa: S608 - constants
 # How far the index is, and what stands there in the journal that it was made of; a restored one has something else.
 INDEXED: Final = "SELECT seq, sha256 FROM indexed"
+# The digest of an entry's bytes.
 DIGEST: Final = "SELECT sha256 FROM entry WHERE seq = ?"
+# The next bodies.
 BODIES: Final = "SELECT seq, raw FROM payload WHERE seq > ? ORDER BY seq LIMIT ?"
+# Index the words of an entry.
 ADD: Final = "INSERT INTO words (rowid, body) VALUES (?, ?)"
+# How far the index is now.
 ADVANCE: Final = "UPDATE indexed SET seq = ?, sha256 = ?"
+# The next entries that are indexed.
 DOCUMENTS: Final = "SELECT id FROM words_docsize WHERE id > ? ORDER BY id LIMIT ?"
 # What changes when retention takes something away.
 TRACES: Final = "SELECT (SELECT MIN(seq) FROM payload), (SELECT MAX(seq) FROM worn), (SELECT MIN(seq) FROM entry)"
+# Which of these entries (a JSON list) have no body any more.
 GONE: Final = """
 SELECT one.value FROM json_each(?) AS one WHERE NOT EXISTS (SELECT 1 FROM payload WHERE seq = one.value)
 """
+# Take entries (a JSON list) out of the index.
 FORGET: Final = "DELETE FROM words WHERE rowid IN (SELECT value FROM json_each(?))"
 # What was forgotten stays in the index's segments until they are merged: first all are marked, then merged in steps.
 MERGE: Final = "INSERT INTO words (words, rank) VALUES ('merge', ?)"
 
+# Whether the journal seals its bodies.
 SEALED: Final = "SELECT EXISTS (SELECT 1 FROM seal_key)"
+# Read the index beside the journal.
 ATTACH: Final = "ATTACH ? AS text"
+# Indexed entries that hold the words.
 MATCH: Final = """
 SELECT rowid AS seq FROM text.words WHERE words MATCH ? AND rowid < ? AND rowid >= ? ORDER BY rowid DESC
 """
+# Entries that are not yet indexed.
 BEHIND: Final = "SELECT seq FROM payload WHERE seq > ? AND seq < ? AND seq >= ? ORDER BY seq DESC"
+# Of which version the index is.
 ATTACHED_VERSION: Final = "PRAGMA text.user_version"
+# Let go of the index.
 DETACH: Final = "DETACH text"
+# Whether the index is attached.
 IS_THERE: Final = "SELECT 1 FROM pragma_database_list WHERE name = 'text'"
 
 

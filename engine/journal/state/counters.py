@@ -26,11 +26,11 @@ ENDED: Final = """
 INSERT INTO ended (unit, at, destination, state, count) VALUES (?, ?, ?, ?, ?)
 ON CONFLICT (unit, at, destination, state) DO UPDATE SET count = count + excluded.count
 """
-# Acknowledgements written (a JSON list of [entry, moment]), by how long after their messages came; a message that
-# was sent again is not counted again.
 _BOUND: Final = " ".join(
     f"WHEN sent.value ->> 1 - e.received_at <= {bound * 1000} THEN {bound}" for bound in BOUNDS[:-1]
 )
+# Acknowledgements written (a JSON list of [entry, moment]), by how long after their messages came; a message that
+# was sent again is not counted again.
 ANSWERED: Final = f"""
 INSERT INTO answered (at, channel, milliseconds, count)
 SELECT e.received_at / {MINUTE} * {MINUTE}, e.channel, CASE {_BOUND} ELSE {BOUNDS[-1]} END AS bound, COUNT(*)

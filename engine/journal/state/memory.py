@@ -13,7 +13,7 @@ from engine.errors import SealError
 from engine.journal.entry import KnownIdentity, Settlement, State
 from engine.journal.file.sealing import Sealing, message_at, owned_at
 from engine.journal.moment import from_micros, optional_micros
-from engine.sqlite import Connection
+from engine.sqlite import Connection, by_name
 
 # Remember what an identifier stands for; a person's choice stays one.
 KNOW: Final = """
@@ -167,9 +167,11 @@ def known(
     """Return what is known of identifiers (system, value) at a destination; those never seen are left out."""
     found = {}
     for system, value in identities:
-        row = connection.execute(KNOWN, (destination, system, _value(sealing, system, value))).fetchone()
+        row = by_name(connection, KNOWN, (destination, system, _value(sealing, system, value))).fetchone()
         if row is not None:
-            found[system, value] = KnownIdentity(destination, system, value, *row)
+            found[system, value] = KnownIdentity(
+                destination, system, value, row["logical_id"], row["status"], row["survivor"]
+            )
     return found
 
 
@@ -195,10 +197,10 @@ def behind(
     connection: Connection, sealing: Sealing | None, destination: str, lanes: Sequence[int], seq: int, most: int
 ) -> list[tuple[str, bytes]]:
     """Return channel and bytes of the first entries that wait behind one in its lanes, oldest first."""
-    rows = connection.execute(BEHIND, (orjson.dumps(lanes).decode(), destination, seq, most)).fetchall()
-    if sealing is not None:
-        rows = [(number, channel, sealing.legible(raw, message_at(number))) for number, channel, raw in rows]
-    return [(channel, bytes(raw)) for _seq, channel, raw in rows]
+    return [
+        (row["channel"], row["raw"] if sealing is None else sealing.legible(row["raw"], message_at(row["seq"])))
+        for row in by_name(connection, BEHIND, (orjson.dumps(lanes).decode(), destination, seq, most))
+    ]
 
 
 def merged(

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Final
 
 from engine.journal.moment import from_micros, to_micros
-from engine.sqlite import Connection
+from engine.sqlite import Connection, by_name
 
 # Count a merge of a source, once for each entry and number.
 COUNT: Final = """
@@ -64,8 +64,8 @@ def count(connection: Connection, merges: Iterable[Counted], keep: int) -> None:
 def counted(connection: Connection) -> tuple[Counted, ...]:
     """Return all that is counted, in the order of counting."""
     return tuple(
-        Counted(channel, source, from_micros(event_at), from_micros(at), seq)
-        for channel, source, event_at, at, seq in connection.execute(COUNTED).fetchall()
+        Counted(row["channel"], row["source"], from_micros(row["event_at"]), from_micros(row["at"]), row["seq"])
+        for row in by_name(connection, COUNTED)
     )
 
 
@@ -77,7 +77,7 @@ def hold(connection: Connection, held: MergesHeld) -> None:
 def held(connection: Connection) -> tuple[MergesHeld, ...]:
     """Return the channels whose merges are held."""
     return tuple(
-        MergesHeld(name, source, from_micros(since)) for name, source, since in connection.execute(HELD).fetchall()
+        MergesHeld(row["channel"], row["source"], from_micros(row["since"])) for row in by_name(connection, HELD)
     )
 
 

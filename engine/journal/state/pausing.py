@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Final
 
 from engine.journal.moment import from_micros, to_micros
-from engine.sqlite import Connection
+from engine.sqlite import Connection, by_name
 
 # Stands for every destination, in a journal that was restored: which there are is known when the engine starts.
 EVERYWHERE: Final = "*"
@@ -63,10 +63,7 @@ def pause_everywhere(connection: Connection, reason: str, now: datetime, by: str
 
 def paused(connection: Connection) -> tuple[Pause, ...]:
     """Return what is paused, by name."""
-    return tuple(
-        Pause(name, reason, detail, from_micros(since), by)
-        for name, reason, detail, since, by in connection.execute(PAUSED).fetchall()
-    )
+    return tuple(Pause(**dict(row) | {"since": from_micros(row["since"])}) for row in by_name(connection, PAUSED))
 
 
 def paused_at_start(connection: Connection, destinations: Iterable[str]) -> tuple[Pause, ...]:
@@ -91,8 +88,7 @@ def stop(connection: Connection, channel: str, now: datetime, by: str) -> None:
 
 def stopped(connection: Connection) -> tuple[Stopped, ...]:
     """Return the channels that are stopped, by name."""
-    rows = connection.execute(STOPPED).fetchall()
-    return tuple(Stopped(channel, from_micros(since), by) for channel, since, by in rows)
+    return tuple(Stopped(**dict(row) | {"since": from_micros(row["since"])}) for row in by_name(connection, STOPPED))
 
 
 def start(connection: Connection, channel: str) -> bool:

@@ -56,9 +56,9 @@ SET_STATE: Final = "UPDATE run SET state = ?, ended_at = ? WHERE id = ? AND stat
 # What became of a run's entries, kept when they are dropped.
 KEEP_COUNTS: Final = "UPDATE run SET counts = ? WHERE id = ?"
 
-# The next entries of a run, in journal order, and whether the door kept them.
+# The next entries of a run, in journal order.
 NEXT: Final = """
-SELECT r.seq, e.channel, e.state, e.reason FROM run_entry AS r JOIN entry AS e ON e.seq = r.seq
+SELECT r.seq FROM run_entry AS r JOIN entry AS e ON e.seq = r.seq
 WHERE r.run = ? AND r.outcome = '' ORDER BY r.seq LIMIT ?
 """
 # The lanes of entries.
@@ -107,10 +107,13 @@ KEEP_REFUSALS: Final = """
 DELETE FROM run_entry WHERE run = ?1 AND seq NOT IN (
   SELECT seq FROM run_entry WHERE run = ?1 AND outcome LIKE 'refused%' ORDER BY seq LIMIT ?2)
 """
+# Runs, each with all that is known of it.
 _RUN: Final = """
 SELECT id, kind, by, asked, destination, forced, rate, state, started_at, ended_at, total, bound, counts FROM run
 """
+# One, by its number.
 SHOW: Final = f"{_RUN} WHERE id = ?"
+# The newest.
 LIST: Final = f"{_RUN} ORDER BY id DESC LIMIT ?"
 
 
@@ -204,8 +207,7 @@ def recall(connection: Connection) -> tuple[int, ...]:
 
 def upcoming(connection: Connection, run: int, most: int) -> tuple[Next, ...]:
     """Return the next entries of a run, up to `most` and whatever else it has of their patients, in journal order."""
-    rows = connection.execute(NEXT, (run, most)).fetchall()
-    seqs = {row[0] for row in rows}
+    seqs = {seq for (seq,) in connection.execute(NEXT, (run, most)).fetchall()}
     lanes: set[int] = set()
     while len(seqs) < MOST_TOGETHER:
         found = {lane for (lane,) in connection.execute(LANES_OF, (_list(seqs),)).fetchall()} - lanes
@@ -213,15 +215,15 @@ def upcoming(connection: Connection, run: int, most: int) -> tuple[Next, ...]:
             break
         lanes |= found
         seqs |= {seq for (seq,) in connection.execute(TOGETHER, (_list(found), run, MOST_TOGETHER)).fetchall()}
-    return tuple(Next(*row) for row in connection.execute(AT_DOOR, (_list(seqs),)).fetchall())
+    return tuple(Next(**dict(row)) for row in by_name(connection, AT_DOOR, (_list(seqs),)))
 
 
 def standing(connection: Connection, seq: int) -> Next:
     """Return where the door left an entry; UnknownEntryError where there is none."""
-    row = connection.execute(AT_DOOR, (_list({seq}),)).fetchone()
+    row = by_name(connection, AT_DOOR, (_list({seq}),)).fetchone()
     if row is None:
         raise UnknownEntryError(f"there is no entry {seq}")
-    return Next(*row)
+    return Next(**dict(row))
 
 
 def take_up(rooms: Rooms, run: Run, items: Sequence[Item], at: datetime) -> None:
@@ -292,10 +294,10 @@ def look(folder: Path, work: Callable[[Connection], _T]) -> _T:
 
 def show(connection: Connection, run: int) -> Run:
     """Return a run; UnknownRunError where there is none."""
-    rows = by_name(connection, SHOW, (run,))
-    if not rows:
+    row = by_name(connection, SHOW, (run,)).fetchone()
+    if row is None:
         raise UnknownRunError(f"there is no run {run}: `adt-engine messages replays` lists them")
-    return _run(connection, rows[0])
+    return _run(connection, row)
 
 
 def listed(connection: Connection, most: int) -> tuple[Run, ...]:

@@ -13,40 +13,52 @@ from engine.journal.file.sealing import Sealing, edit_at
 from engine.journal.moment import optional_micros
 from engine.journal.write.recording import NAMED_AGAIN, Recording
 from engine.journal.write.settling import IS_BLOCKED, leave
-from engine.sqlite import Connection
+from engine.sqlite import Connection, by_name
 
+# Where the door left an entry, and whether its bytes are still there.
 ENTRY: Final = """
-SELECT e.state, e.patients, e.reason, e.mapping, EXISTS (SELECT 1 FROM payload AS p WHERE p.seq = e.seq)
+SELECT e.state, e.patients, e.reason, e.mapping, EXISTS (SELECT 1 FROM payload AS p WHERE p.seq = e.seq) AS whole
 FROM entry AS e WHERE e.seq = ?
 """
+# Where an entry stands at each destination.
 DELIVERIES: Final = """
 SELECT destination, state, lanes, reason, mapping, due_at FROM delivery WHERE seq = ? ORDER BY destination
 """
+# Whether something newer than an entry was applied in these lanes (a JSON list).
 NEWER: Final = """
 SELECT EXISTS (SELECT 1 FROM json_each(?) AS mine CROSS JOIN applied AS a
   WHERE a.destination = ? AND a.lane = mine.value AND a.seq > ?)
 """
+# The lanes of identity keys (a JSON list).
 LANES_OF_KEYS: Final = "SELECT DISTINCT l.lane FROM json_each(?) AS mine JOIN lane_of AS l ON l.key = mine.value"
+# Let a delivery run again, in its old place.
 AGAIN: Final = """
 UPDATE delivery SET state = ?, reason = '', due_at = NULL, lanes = ?, replay = ?, forced = ?, settled_by = ?
 WHERE seq = ? AND destination = ?
 """
+# Give an entry to a destination that never had it.
 GIVE: Final = """
 INSERT INTO delivery (state, lanes, replay, forced, settled_by, seq, destination) VALUES (?, ?, 1, ?, ?, ?, ?)
 """
+# Try at once what waits for its next try.
 DUE_NOW: Final = "UPDATE delivery SET due_at = NULL, settled_by = ? WHERE seq = ? AND destination = ?"
+# End a delivery without delivering it.
 DISCARD: Final = """
 UPDATE delivery SET state = 'discarded', reason = ?, settled_by = ?, due_at = NULL WHERE seq = ? AND destination = ?
 """
+# End an entry that the door held.
 DISCARD_AT_DOOR: Final = "UPDATE entry SET state = 'discarded', reason = ?, settled_by = ? WHERE seq = ?"
+# Take in what the door refused, held or filtered, as it was judged anew.
 ADMIT: Final = """
 UPDATE entry SET state = 'received', reason = '', flags = ?, event_at = ?, visit = ?, patients = ?, mapping = ?,
   settled_by = ? WHERE seq = ?
 """
+# Who let a delivery run again, and how it stood before.
 NOTE: Final = """
 INSERT INTO replayed (seq, destination, act, by, at, run, forced, state, reason, mapping)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
+# What an entry was edited from, by whom, and what differs.
 EDIT: Final = "INSERT INTO edit (seq, parent, by, at, changes) VALUES (?, ?, ?, ?, ?)"
 
 # What was held for one of these is held again unless somebody says that it may go on all the same.
@@ -314,22 +326,21 @@ class Operations:
         # What is out is out, also where a rollback took back that the file says so.
         return [
             _Delivery(
-                name,
-                State.CLAIMED if self._claims.is_out(seq, name) else State(state),
-                orjson.loads(lanes),
-                reason,
-                mapping,
-                due is not None,
+                row["destination"],
+                State.CLAIMED if self._claims.is_out(seq, row["destination"]) else State(row["state"]),
+                orjson.loads(row["lanes"]),
+                row["reason"],
+                row["mapping"],
+                row["due_at"] is not None,
             )
-            for name, state, lanes, reason, mapping, due in self._connection.execute(DELIVERIES, (seq,)).fetchall()
+            for row in by_name(self._connection, DELIVERIES, (seq,))
         ]
 
     def _entry(self, seq: int) -> _Entry:
-        row = self._connection.execute(ENTRY, (seq,)).fetchone()
+        row = by_name(self._connection, ENTRY, (seq,)).fetchone()
         if row is None:
             raise UnknownEntryError(f"there is no entry {seq}")
-        state, patients, reason, mapping, whole = row
-        return _Entry(State(state), patients, reason, mapping, bool(whole))
+        return _Entry(**dict(row) | {"state": State(row["state"]), "whole": bool(row["whole"])})
 
 
 def overtaken_at(

@@ -12,7 +12,7 @@ from engine.journal.entry import NewEntry, Recorded, State
 from engine.journal.file.sealing import Sealing, message_at
 from engine.journal.moment import optional_micros, to_micros
 from engine.journal.state.counters import NOTE, Arrivals
-from engine.sqlite import Connection
+from engine.sqlite import Connection, by_name
 
 REUSED: Final = "control-id-reused"
 CROWDED: Final = "lane-crowded"
@@ -29,7 +29,8 @@ SELECT i.key FROM json_each(?) AS i WHERE EXISTS (
 
 # The channel's first receipt of the same bytes, unless it was refused or discarded, at the door or by its deliveries.
 FIRST: Final = """
-SELECT e.seq, COALESCE(p.acknowledgement, w.acknowledgement), e.ack_code, e.state, e.flags FROM entry AS e
+SELECT e.seq, COALESCE(p.acknowledgement, w.acknowledgement) AS acknowledgement, e.ack_code, e.state, e.flags
+FROM entry AS e
 LEFT JOIN payload AS p ON p.seq = e.seq LEFT JOIN worn AS w ON w.seq = e.seq
 WHERE e.control_id = ? AND e.source = ? AND e.channel = ? AND e.fingerprint = ? AND e.sha256 = ?
 AND e.state NOT IN ('rejected', 'discarded')
@@ -139,28 +140,21 @@ class Recording:
     ) -> Recorded | None:
         for other, recorded in earlier:
             if other == digest and recorded.state is not State.REJECTED:
-                return Recorded(
-                    seq=recorded.seq,
-                    duplicate=True,
-                    acknowledgement=recorded.acknowledgement,
-                    ack_code=recorded.ack_code,
-                    state=recorded.state,
-                )
+                return replace(recorded, duplicate=True, flags=())
         if not known:
             return None
         given = (*_feed(entry), fingerprint(digest), digest)
-        row = self._connection.execute(FIRST, given).fetchone()
+        row = by_name(self._connection, FIRST, given).fetchone()
         if row is None:
             return None
-        seq, acknowledgement, code, state, flags = row
-        least = self._connection.execute(LEAST, (seq,)).fetchone()
+        least = self._connection.execute(LEAST, (row["seq"],)).fetchone()
         return Recorded(
-            seq=seq,
+            seq=row["seq"],
             duplicate=True,
-            acknowledgement=acknowledgement,
-            ack_code=code,
-            state=State(least[0] if least else state),
-            flags=tuple(orjson.loads(flags)),
+            acknowledgement=row["acknowledgement"],
+            ack_code=row["ack_code"],
+            state=State(least[0] if least else row["state"]),
+            flags=tuple(orjson.loads(row["flags"])),
         )
 
     def _new(self, entry: NewEntry, digest: bytes, sheet: "_Sheet", *, reused: bool) -> Recorded:

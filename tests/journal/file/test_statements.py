@@ -1,5 +1,6 @@
 """Hot queries are held to their indexes: none walks a table that grows."""
 
+import ast
 import contextlib
 import re
 from datetime import UTC, datetime
@@ -8,6 +9,7 @@ from types import ModuleType
 
 import pytest
 
+from engine import journal
 from engine.journal.claim import claiming, clocks, lanes
 from engine.journal.entry import State
 from engine.journal.file.database import open_writer
@@ -35,6 +37,33 @@ HOT = (
 )
 # A run is a row for thousands of entries, and is listed newest first.
 KNOWN_SCANS = re.compile(r"SCAN (json_each|run|i|mine|sent|name|place|CONSTANT ROW|\(subquery-\d\))( |$)")
+
+
+JOURNAL = Path(journal.__file__).parent
+STATEMENT = re.compile(r"\s*(SELECT|INSERT|UPDATE|DELETE|WITH|ATTACH)\b")
+
+
+def without_purpose(path: Path) -> list[str]:
+    """Return the statements of a file that no comment stands over."""
+    text = path.read_text(encoding="utf-8")
+    lines = text.splitlines()
+    named = [one for one in ast.parse(text).body if isinstance(one, ast.AnnAssign) and one.value is not None]
+    first = {one: next((part for part in ast.walk(one) if _is_text(part)), None) for one in named}
+    return [
+        f"{path.relative_to(JOURNAL)}:{one.lineno}"
+        for one, found in first.items()
+        if found is not None and STATEMENT.match(found.value) and not lines[one.lineno - 2].startswith("#")
+    ]
+
+
+def _is_text(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+
+
+def test_a_line_of_purpose_stands_over_every_statement() -> None:
+    """Whoever is called at night reads what a query is for before how it asks."""
+    files = [path for path in JOURNAL.rglob("*.py") if "tables" not in path.parts]
+    assert [place for path in sorted(files) for place in without_purpose(path)] == []
 
 
 def statements(modules: tuple[ModuleType, ...]) -> list[object]:
