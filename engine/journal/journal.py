@@ -19,7 +19,6 @@ from engine.journal.file.sealing import configured
 from engine.journal.state import memory
 from engine.journal.write.group_commit import GroupCommit
 from engine.journal.write.job import Job, Kind, Rooms
-from engine.journal.write.operations import Asked
 from engine.journal.write.writer import Writer
 from engine.sqlite import Connection
 
@@ -149,41 +148,6 @@ class Journal:
         """Return the newest event time applied in any of the lanes from that source; None where there is none."""
         work = partial(_on_connection, memory.last_applied, destination, tuple(lanes), source)
         return cast("datetime | None", await self._look(work))
-
-    async def replay(
-        self,
-        seq: int,
-        *,
-        force: bool = False,
-        destinations: tuple[str, ...] = (),
-        by: str = "",
-        at: datetime | None = None,
-        give: tuple[str, ...] = (),
-    ) -> int:
-        """Deliver an entry again in its old place; return at how many destinations.
-
-        `give`: those to which it is given where it never was before. ForbiddenMoveError: under way, never delivered,
-        or something newer was applied and `force` is not set.
-        """
-        asked = Asked(by, at, force=force)
-        return await self.act(lambda rooms: rooms.operations.replay(seq, destinations, asked, give))
-
-    async def release(
-        self,
-        seq: int,
-        *,
-        force: bool = False,
-        destinations: tuple[str, ...] = (),
-        by: str = "",
-        at: datetime | None = None,
-    ) -> int:
-        """Let what is held of an entry be tried again; return at how many destinations."""
-        asked = Asked(by, at, force=force)
-        return await self.act(lambda rooms: rooms.operations.release(seq, destinations, asked))
-
-    async def discard(self, seq: int, reason: str, by: str) -> int:
-        """End what is unfinished of an entry for good; return how many others may run because of it."""
-        return cast(int, await self._act(lambda rooms: rooms.operations.discard(seq, reason, by=by)))
 
     async def act(self, work: Callable[[Rooms], _T]) -> _T:
         """Call work with the rooms of the writer, in a transaction; as `write`."""

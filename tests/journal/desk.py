@@ -11,6 +11,7 @@ from engine.http.request import Request
 from engine.journal.entry import AckOutcome, Claimed, NewEntry, Outcome, Settlement, State
 from engine.journal.journal import Journal
 from engine.journal.read.reading import Filters
+from engine.journal.write.standing import Asked
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 LATE = NOW + timedelta(hours=1)
@@ -81,6 +82,20 @@ class Desk:
         await self.journal.intend(seq, given.get("destination", "d"), intent())
         outcome = Outcome(1, 200, (), "", 1.5, b"{}")
         return await self.journal.settle(settlement(seq, outcomes=(outcome,), **given))
+
+    async def replay(
+        self, seq: int, destinations: tuple[str, ...] = (), give: tuple[str, ...] = (), **asked: Any
+    ) -> int:
+        """Deliver an entry again; return at how many destinations."""
+        return await self.journal.act(lambda rooms: rooms.operations.replay(seq, destinations, Asked(**asked), give))
+
+    async def release(self, seq: int, **asked: Any) -> int:
+        """Let what is held of an entry be tried again; return at how many destinations."""
+        return await self.journal.act(lambda rooms: rooms.operations.release(seq, (), Asked(**asked)))
+
+    async def discard(self, seq: int, reason: str, by: str) -> int:
+        """End an entry for good; return how many others may run because of it."""
+        return await self.journal.act(lambda rooms: rooms.operations.discard(seq, reason, by=by))
 
 
 Opener = Callable[..., contextlib.AbstractAsyncContextManager[Desk]]

@@ -168,7 +168,7 @@ JOURNAL: Final = (
     Bug(
         "retention gives a number out twice",
         "journal/care/retention.py",
-        "seq != newest and ",
+        'row["seq"] != newest and ',
         "",
         ("journal/care/test_retention.py",),
     ),

@@ -20,7 +20,7 @@ from engine.journal.entry import NewEntry
 from engine.journal.file.database import open_reader
 from engine.journal.moment import from_micros, optional_from_micros, to_micros
 from engine.journal.write.job import Rooms
-from engine.journal.write.operations import Asked
+from engine.journal.write.standing import Asked
 from engine.sqlite import Connection, Row, by_name
 
 _T = TypeVar("_T")
@@ -232,7 +232,7 @@ def take_up(rooms: Rooms, run: Run, items: Sequence[Item], at: datetime) -> None
     Those of a patient of whom something newer is being delivered just now are left for the next time.
     """
     asked = Asked(run.by, at, run.number, force=run.force, bound=run.bound)
-    busy = {item.seq for item in items if not item.refusal and rooms.operations.is_busy(item.seq)}
+    busy = {item.seq for item in items if not item.refusal and rooms.operations.standing.is_busy(item.seq)}
     marks = [(_taken(rooms, run, item, asked), run.number, item.seq) for item in items if item.seq not in busy]
     rooms.connection.executemany(MARK, marks)
 

@@ -198,9 +198,7 @@ class DiscardMessage(OfEntry, Operation[Runnable]):
     async def run(self, engine: Engine, actor: Actor) -> Runnable:
         """Return how much may run now; UsageError without a reason."""
         _check_reason(self.reason, "the entry is discarded")
-        count = await engine.journal.discard(self.entry, self.reason, actor.name)
-        engine.wake(tuple(engine.dispatches))
-        return Runnable(runnable=count)
+        return Runnable(runnable=await engine.entry_operations.discard(self.entry, self.reason, by=actor.name))
 
 
 class DryRunMessage(Edited, Operation[DryRunView]):

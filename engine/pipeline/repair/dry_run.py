@@ -10,7 +10,7 @@ from engine.hl7.edit import FieldChange, differences
 from engine.hl7.finding import Finding
 from engine.hl7.message import Message
 from engine.journal.entry import State
-from engine.journal.write.operations import overtaken_at
+from engine.journal.write.standing import overtaken_at
 from engine.pipeline.feed import Feed
 from engine.pipeline.inbound.judgement import read_message
 from engine.pipeline.outbound.memory import DestinationMemory

@@ -16,7 +16,7 @@ from engine.journal.journal import Journal
 from engine.journal.read.reading import Reader
 from engine.journal.read.views import EntryView
 from engine.journal.write.bulk_replay import standing
-from engine.journal.write.operations import Asked
+from engine.journal.write.standing import Asked
 from engine.pipeline.dispatch import Dispatch
 from engine.pipeline.feed import Feed, Feeds
 from engine.pipeline.inbound.entries import Arrival, entry_of
@@ -87,13 +87,13 @@ class EntryOperations:
         feed = self.live(there.channel)
         if destination:
             self.dispatch(destination)
+        asked = self.asked(by, force=force)
         if there.state == State.RECEIVED:
             named = (destination,) if destination else ()
             give = tuple(name for name in named if name in feed.destinations)
-            count = await self.journal.replay(seq, force=force, destinations=named, by=by, at=self.clock(), give=give)
+            count = await self.journal.act(lambda rooms: rooms.operations.replay(seq, named, asked, give))
         else:
             entry = judged_anew(await self.entry(seq), feed)
-            asked = self.asked(by, force=force)
             count = await self.journal.act(lambda rooms: rooms.operations.admit(seq, entry, asked))
         self.wake()
         return count
@@ -101,7 +101,8 @@ class EntryOperations:
     async def release(self, seq: int, *, force: bool, by: str) -> int:
         """Let what is held of an entry be tried again; return at how many destinations."""
         self.live((await self.journal.read(partial(standing, seq=seq))).channel)
-        count = await self.journal.release(seq, force=force, by=by, at=self.clock())
+        asked = self.asked(by, force=force)
+        count = await self.journal.act(lambda rooms: rooms.operations.release(seq, (), asked))
         self.wake()
         return count
 
@@ -109,6 +110,12 @@ class EntryOperations:
         """Try at once what waits for its next try, or is held; return at how many destinations."""
         asked = self.asked(by)
         count = await self.journal.act(lambda rooms: rooms.operations.retry(seq, asked))
+        self.wake()
+        return count
+
+    async def discard(self, seq: int, reason: str, *, by: str) -> int:
+        """End what is unfinished of an entry for good; return how many others may run because of it."""
+        count = await self.journal.act(lambda rooms: rooms.operations.discard(seq, reason, by=by))
         self.wake()
         return count
 

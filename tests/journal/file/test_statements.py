@@ -18,7 +18,7 @@ from engine.journal.read.searching import Search
 from engine.journal.read.selecting import Selection, conditions
 from engine.journal.read.views import Filters
 from engine.journal.state import counters, memory
-from engine.journal.write import bulk_replay, job, operations, recording, settling
+from engine.journal.write import bulk_replay, job, operations, recording, settling, standing
 
 HOT = (
     recording,
@@ -27,6 +27,7 @@ HOT = (
     memory,
     lanes,
     operations,
+    standing,
     bulk_replay,
     holding,
     counters,

@@ -137,7 +137,7 @@ async def test_a_note_that_a_replay_made_untrue_is_found_no_more(desk: Desk) -> 
     seq = await desk.record("1", ("s|1",))
     await desk.claim()
     await desk.deliver(seq, notes=("possible-duplicate",))
-    await desk.journal.replay(seq, by="somebody")
+    await desk.replay(seq, by="somebody")
     await desk.claim()
     await desk.journal.settle(settlement(seq, reason="unchanged"))
     with Reader(desk.folder) as reader:

@@ -60,7 +60,7 @@ async def test_what_was_claimed_ahead_is_given_back(desk: Desk) -> None:
     first, second = await desk.record("A", ("s|1",)), await desk.record("B", ("s|2",))
     assert await desk.claimed() == [first, second]
     await desk.journal.give_back("d", [first, second])
-    assert await desk.journal.discard(second, "not wanted", "root") == 0
+    assert await desk.discard(second, "not wanted", "root") == 0
     assert await desk.claimed() == [first]
 
 

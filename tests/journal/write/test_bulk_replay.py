@@ -190,7 +190,7 @@ async def mixed(desk: Desk) -> Desk:
     await desk.record("waits", ("t|1",), received_at=LATE)
     await desk.record("refused", state=State.REJECTED, reason="unsupported-event")
     await desk.record("gone", ("s|3",))
-    await desk.journal.discard(7, "wrong", "ana")
+    await desk.discard(7, "wrong", "ana")
     return desk
 
 

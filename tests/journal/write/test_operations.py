@@ -6,7 +6,7 @@ from engine.errors import ForbiddenMoveError, UnknownEntryError
 from engine.journal.entry import KnownIdentity, State
 from engine.journal.read.reading import Filters, Reader
 from engine.journal.state.memory import choose
-from engine.journal.write.operations import Asked
+from engine.journal.write.standing import Asked
 from tests.journal.desk import LATE, NOW, Desk, entry, settlement
 
 
@@ -23,7 +23,7 @@ async def delivered(desk: Desk, *names: str) -> list[int]:
 async def test_the_newest_entry_is_replayed_without_force(desk: Desk) -> None:
     """Nothing newer was applied; the claim says that it is a replay."""
     _first, last = await delivered(desk, "1", "2")
-    assert await desk.journal.replay(last) == 1
+    assert await desk.replay(last) == 1
     claimed = (await desk.claim())[0]
     assert (claimed.seq, claimed.replay, claimed.forced, claimed.attempts_made) == (last, True, False, 1)
 
@@ -32,8 +32,8 @@ async def test_an_overtaken_entry_is_replayed_only_by_force(desk: Desk) -> None:
     """Something newer was applied for this patient."""
     first, _last = await delivered(desk, "1", "2")
     with pytest.raises(ForbiddenMoveError, match="--force"):
-        await desk.journal.replay(first)
-    assert await desk.journal.replay(first, force=True) == 1
+        await desk.replay(first)
+    assert await desk.replay(first, force=True) == 1
     assert (await desk.claim())[0].forced
 
 
@@ -41,7 +41,7 @@ async def test_a_replayed_entry_goes_before_what_is_ready(desk: Desk) -> None:
     """It has its old place in the lane; what was about to run waits for it."""
     (first,) = await delivered(desk, "1")
     ready = await desk.record("2", ("s|1",))
-    await desk.journal.replay(first)
+    await desk.replay(first)
     assert await desk.claimed() == [first]
     await desk.journal.settle(settlement(first, reason="unchanged"))
     assert await desk.claimed() == [ready]
@@ -53,8 +53,8 @@ async def test_a_replayed_entry_waits_for_what_is_out(desk: Desk) -> None:
     out = await desk.record("2", ("s|1",))
     assert await desk.claimed() == [out]
     with pytest.raises(ForbiddenMoveError, match="is being delivered"):
-        await desk.journal.replay(first)
-    await desk.journal.replay(first, force=True)
+        await desk.replay(first)
+    await desk.replay(first, force=True)
     assert await desk.claimed() == []
     await desk.deliver(out)
     assert await desk.claimed() == [first]
@@ -64,23 +64,23 @@ async def test_what_is_under_way_is_not_replayed(desk: Desk) -> None:
     """Neither ready nor claimed entries."""
     seq = await desk.record("1", ("s|1",))
     with pytest.raises(ForbiddenMoveError):
-        await desk.journal.replay(seq)
+        await desk.replay(seq)
     await desk.claim()
     with pytest.raises(ForbiddenMoveError):
-        await desk.journal.replay(seq)
+        await desk.replay(seq)
 
 
 async def test_what_was_refused_at_the_door_has_nothing_to_replay(desk: Desk) -> None:
     """Its message must be judged anew."""
     seq = await desk.record("1", state=State.REJECTED, reason="unsupported-event")
     with pytest.raises(ForbiddenMoveError, match="anew"):
-        await desk.journal.replay(seq)
+        await desk.replay(seq)
 
 
 async def test_an_unknown_entry_is_named(desk: Desk) -> None:
     """There is no entry 99."""
     with pytest.raises(UnknownEntryError, match="99"):
-        await desk.journal.replay(99)
+        await desk.replay(99)
 
 
 async def test_only_the_named_destination_replays(desk: Desk) -> None:
@@ -89,7 +89,7 @@ async def test_only_the_named_destination_replays(desk: Desk) -> None:
     for name in ("d", "e"):
         await desk.claim(destination=name)
         await desk.deliver(seq, destination=name)
-    assert await desk.journal.replay(seq, destinations=("e",)) == 1
+    assert await desk.replay(seq, destinations=("e",)) == 1
     assert (await desk.claimed(), await desk.claimed(destination="e")) == ([], [seq])
 
 
@@ -99,7 +99,7 @@ async def test_a_released_entry_runs_again_before_what_waited(desk: Desk) -> Non
     second = await desk.record("2", ("s|1",))
     await desk.claim()
     await desk.journal.settle(settlement(first, State.HELD, reason="refused"))
-    assert await desk.journal.release(first, by="me") == 1
+    assert await desk.release(first, by="me") == 1
     assert await desk.claimed() == [first]
     await desk.deliver(first)
     assert await desk.claimed() == [second]
@@ -114,22 +114,22 @@ async def test_a_held_entry_that_was_overtaken_is_released_only_by_force(desk: D
     await desk.claim()
     await desk.deliver(second)
     with pytest.raises(ForbiddenMoveError):
-        await desk.journal.release(first)
-    assert await desk.journal.release(first, force=True) == 1
+        await desk.release(first)
+    assert await desk.release(first, force=True) == 1
 
 
 async def test_only_what_is_held_is_released(desk: Desk) -> None:
     """Everything else needs a replay."""
     seq = await desk.record("1", ("s|1",))
     with pytest.raises(ForbiddenMoveError):
-        await desk.journal.release(seq)
+        await desk.release(seq)
 
 
 async def test_a_discard_names_who_and_why(desk: Desk) -> None:
     """The entry ends for good and its lane flows on."""
     first = await desk.record("1", ("s|1",))
     second = await desk.record("2", ("s|1",))
-    assert await desk.journal.discard(first, "sent by mistake", "ana") == 1
+    assert await desk.discard(first, "sent by mistake", "ana") == 1
     assert await desk.claimed() == [second]
     with Reader(desk.folder) as reader:
         view = reader.show(first)
@@ -139,7 +139,7 @@ async def test_a_discard_names_who_and_why(desk: Desk) -> None:
 async def test_what_was_held_at_the_door_can_be_discarded(desk: Desk) -> None:
     """An undecodable message that waits for a person."""
     seq = await desk.record("1", state=State.HELD, reason="undecodable")
-    await desk.journal.discard(seq, "test", "ana")
+    await desk.discard(seq, "test", "ana")
     with Reader(desk.folder) as reader:
         assert reader.show(seq).row.state is State.DISCARDED
 
@@ -152,13 +152,13 @@ async def test_what_is_being_delivered_or_has_ended_is_not_discarded(desk: Desk,
     if not out:
         await desk.deliver(seq)
     with pytest.raises(ForbiddenMoveError):
-        await desk.journal.discard(seq, "test", "me")
+        await desk.discard(seq, "test", "me")
 
 
 async def test_a_replay_keeps_how_it_stood_before(desk: Desk) -> None:
     """Who, when, in which state and under which mapping: the delivery itself forgets that."""
     (seq,) = await delivered(desk, "1")
-    await desk.journal.replay(seq, by="ana", at=NOW)
+    await desk.replay(seq, by="ana", at=NOW)
     rows = await desk.journal.read(
         lambda connection: connection.execute("SELECT seq, destination, act, by, state FROM replayed").fetchall()
     )
@@ -170,9 +170,9 @@ async def test_a_destination_that_is_new_is_given_older_entries_in_their_places(
     first, second = await delivered(desk, "1", "2")
     third = await desk.record("3", ("s|1",), destinations=("d", "e"))
     with pytest.raises(ForbiddenMoveError, match="anew"):
-        await desk.journal.replay(first, destinations=("e",))
+        await desk.replay(first, destinations=("e",))
     for seq in (second, first):
-        assert await desk.journal.replay(seq, destinations=("e",), give=("e",)) == 1
+        assert await desk.replay(seq, destinations=("e",), give=("e",)) == 1
     assert await desk.claimed(destination="e") == [first]
     await desk.journal.settle(settlement(first, destination="e"))
     assert await desk.claimed(destination="e") == [second]
@@ -186,15 +186,15 @@ async def test_a_destination_that_is_new_is_given_older_entries_in_their_places(
     await desk.claim()
     await desk.deliver(late)
     with pytest.raises(ForbiddenMoveError, match="--force"):
-        await desk.journal.replay(late, destinations=("e",), give=("e",))
+        await desk.replay(late, destinations=("e",), give=("e",))
 
 
 async def test_what_was_discarded_everywhere_fills_no_destination(desk: Desk) -> None:
     """Somebody ended it."""
     seq = await desk.record("1", ("s|1",))
-    await desk.journal.discard(seq, "test", "ana")
+    await desk.discard(seq, "test", "ana")
     with pytest.raises(ForbiddenMoveError, match="discarded"):
-        await desk.journal.replay(seq, destinations=("e",), give=("e",))
+        await desk.replay(seq, destinations=("e",), give=("e",))
 
 
 @pytest.mark.parametrize("reason", ["stale", "merge-limit"])
@@ -203,7 +203,7 @@ async def test_what_was_held_for_a_limit_may_go_on_once_it_is_released(desk: Des
     seq = await desk.record("1", ("s|1",))
     await desk.claim()
     await desk.journal.settle(settlement(seq, State.HELD, reason=reason))
-    await desk.journal.release(seq)
+    await desk.release(seq)
     assert (await desk.claim())[0].forced
 
 
@@ -298,5 +298,5 @@ async def test_what_is_being_delivered_is_not_discarded_however_often_one_asks(d
     await desk.claim(limit=1)
     for _ in range(3):
         with pytest.raises(ForbiddenMoveError):
-            await desk.journal.discard(seq, "a mistake", "kim")
+            await desk.discard(seq, "a mistake", "kim")
     await desk.deliver(seq)

@@ -99,7 +99,7 @@ async def test_what_was_refused_first_is_judged_anew(desk: Desk, at_door: bool) 
 async def test_what_was_discarded_first_is_judged_anew(desk: Desk) -> None:
     """An operator's discard does not swallow a message that is sent again."""
     first = await desk.record("1", ("s|1",))
-    await desk.journal.discard(first, "test", "me")
+    await desk.discard(first, "test", "me")
     assert not (await desk.journal.record(desk.entry("1", ("s|1",)))).duplicate
 
 

@@ -190,7 +190,7 @@ async def test_a_held_entry_holds_its_lane_unless_told_otherwise(desk: Desk) -> 
     assert await desk.claimed() == [second]
     await desk.journal.settle(settlement(second, State.HELD, reason="would-merge"))
     assert await desk.claimed() == []
-    assert await desk.journal.discard(second, "test", "me") == 1
+    assert await desk.discard(second, "test", "me") == 1
     assert await desk.claimed() == [third]
 
 
@@ -265,7 +265,7 @@ async def test_a_shadow_delivery_ends_filtered_and_frees_its_lane(desk: Desk) ->
     await desk.journal.settle(settlement(first, State.FILTERED, reason="shadow"))
     assert await desk.claimed() == [second]
     with pytest.raises(ForbiddenMoveError):
-        await desk.journal.replay(first, force=True)
+        await desk.replay(first, force=True)
 
 
 ASKED = "http://127.0.0.1/Patient?identifier=https%3A%2F%2Fmrn.example%7C4711"

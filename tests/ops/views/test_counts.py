@@ -47,7 +47,7 @@ async def _fill(desk: Desk) -> None:
     for seq in (1, 2):
         desk.journal.acknowledged(seq, AckOutcome.SENT)
     desk.journal.acknowledged(3, AckOutcome.UNSENT)
-    await desk.journal.discard(3, "no need", "somebody")
+    await desk.discard(3, "no need", "somebody")
     await _written(desk)
     desk.journal.acknowledged(1, AckOutcome.SENT)  # a message that was sent again is not counted again
     await _written(desk)

@@ -120,7 +120,7 @@ async def test_a_body_that_retention_took_is_said_so(desk: Desk) -> None:
 
 async def test_facts_hold_nothing_of_a_patient(desk: Desk) -> None:
     """None of the canaries that stand in message, answer, request, address, plan, visit and an operator's words."""
-    await desk.journal.discard(2, OPERATOR, "somebody")
+    await desk.discard(2, OPERATOR, "somebody")
     for seq in (1, 2, 4):
         told = orjson.dumps(facts(desk.folder, {"entry": seq})).decode()
         assert [canary for canary in CANARIES if canary in told] == []
@@ -131,7 +131,7 @@ async def test_facts_hold_nothing_of_a_patient(desk: Desk) -> None:
 
 async def test_a_list_holds_nothing_of_a_patient_unless_it_is_searched(desk: Desk) -> None:
     """Without the permission there is no visit, no operator's words, and no way to ask for a patient."""
-    await desk.journal.discard(2, OPERATOR, "somebody")
+    await desk.discard(2, OPERATOR, "somebody")
     rows = listed(desk.folder, {})
     assert [canary for canary in CANARIES if canary in orjson.dumps(rows).decode()] == []
     assert [row["entry"] for row in rows["entries"]] == [4, 3, 2, 1]

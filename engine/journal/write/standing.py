@@ -1,0 +1,161 @@
+"""Where an entry stands before an operator touches it: at the door, at its destinations, beside what was applied."""
+
+from datetime import datetime
+from typing import Final, NamedTuple
+
+import orjson
+
+from engine.errors import ForbiddenMoveError, UnknownEntryError
+from engine.journal.claim.claiming import Claims
+from engine.journal.claim.lanes import Lanes
+from engine.journal.entry import UNFINISHED, NewEntry, State, check_move
+from engine.journal.file.sealing import Sealing
+from engine.sqlite import Connection, by_name
+
+# Where the door left an entry, and whether its bytes are still there.
+ENTRY: Final = """
+SELECT e.state, e.patients, e.reason, e.mapping, EXISTS (SELECT 1 FROM payload AS p WHERE p.seq = e.seq) AS whole
+FROM entry AS e WHERE e.seq = ?
+"""
+# Where an entry stands at each destination.
+DELIVERIES: Final = """
+SELECT destination, state, lanes, reason, mapping, due_at FROM delivery WHERE seq = ? ORDER BY destination
+"""
+# Whether something newer than an entry was applied in these lanes (a JSON list).
+NEWER: Final = """
+SELECT EXISTS (SELECT 1 FROM json_each(?) AS mine CROSS JOIN applied AS a
+  WHERE a.destination = ? AND a.lane = mine.value AND a.seq > ?)
+"""
+# The lanes of identity keys (a JSON list).
+LANES_OF_KEYS: Final = "SELECT DISTINCT l.lane FROM json_each(?) AS mine JOIN lane_of AS l ON l.key = mine.value"
+
+
+class Asked(NamedTuple):
+    """Who asked for an operation and when, in which bulk run (0 for none), and whether older data may go over newer.
+
+    `bound`: the newest entry when a run began, 0 outside of one; what came in later is never gone over.
+    """
+
+    by: str = ""
+    at: datetime | None = None
+    run: int = 0
+    force: bool = False
+    bound: int = 0
+
+
+class Delivery(NamedTuple):
+    """Where an entry stands at a destination; `due`: it waits for its next try."""
+
+    destination: str
+    state: State
+    lanes: list[int]
+    reason: str
+    mapping: str
+    due: bool
+
+
+class Entry(NamedTuple):
+    """Where the door left an entry, the numbers of its identities as JSON, and whether its bytes are still there."""
+
+    state: State
+    patients: str
+    reason: str
+    mapping: str
+    whole: bool
+
+
+class Standing:
+    """Looks entries up and checks what an operation asks for; changes none of them."""
+
+    def __init__(self, connection: Connection, lanes: Lanes, claims: Claims) -> None:
+        self._connection = connection
+        self._lanes = lanes
+        self._claims = claims
+
+    def entry(self, seq: int) -> Entry:
+        """Return where the door left an entry; UnknownEntryError where there is none."""
+        row = by_name(self._connection, ENTRY, (seq,)).fetchone()
+        if row is None:
+            raise UnknownEntryError(f"there is no entry {seq}")
+        return Entry(**dict(row) | {"state": State(row["state"]), "whole": bool(row["whole"])})
+
+    def deliveries(self, seq: int, entry: Entry) -> list[Delivery]:
+        """Return the deliveries with the lanes as they are now; the old ones may have been united since.
+
+        ForbiddenMoveError where it was never taken in, or its message is gone.
+        """
+        rows = self.rows(seq)
+        if not rows:
+            raise ForbiddenMoveError(f"entry {seq} was never taken in: `messages replay` judges it anew")
+        if not entry.whole:
+            raise ForbiddenMoveError(f"entry {seq} has no message any more: retention removed it")
+        lanes = list(self._lanes.of(entry.patients))
+        return [row._replace(lanes=lanes) for row in rows]
+
+    def rows(self, seq: int) -> list[Delivery]:
+        """Return the deliveries of an entry; what is out is out, also where a rollback took back that it is."""
+        return [
+            Delivery(
+                row["destination"],
+                State.CLAIMED if self._claims.is_out(seq, row["destination"]) else State(row["state"]),
+                orjson.loads(row["lanes"]),
+                row["reason"],
+                row["mapping"],
+                row["due_at"] is not None,
+            )
+            for row in by_name(self._connection, DELIVERIES, (seq,))
+        ]
+
+    def is_busy(self, seq: int) -> bool:
+        """Say whether something newer of an entry's patients is being delivered at this moment, wherever that is."""
+        lanes = list(self._lanes.of(self.entry(seq).patients))
+        return any(self._claims.goes_ahead(seq, row.destination, lanes) for row in self.rows(seq))
+
+    def check(self, seq: int, row: Delivery, asked: Asked) -> bool:
+        """Say whether something newer was applied; ForbiddenMoveError where the delivery may not run again."""
+        if row.state in UNFINISHED and row.state is not State.HELD:
+            raise ForbiddenMoveError(f"entry {seq} is under way to {row.destination} already: wait for its end")
+        if row.state is State.FILTERED:
+            raise ForbiddenMoveError(f"entry {seq} ended filtered ({row.reason}) and is never delivered")
+        check_move(row.state, State.RECEIVED)
+        return self.overtakes(seq, row.destination, row.lanes, asked)
+
+    def overtakes(self, seq: int, destination: str, lanes: list[int], asked: Asked) -> bool:
+        """Say whether something newer was applied, or is being so; ForbiddenMoveError where that is not gone over."""
+        text, newer_than = orjson.dumps(lanes).decode(), max(seq, asked.bound) if asked.force else seq
+        applied = self._connection.execute(NEWER, (text, destination, newer_than)).fetchone()[0]
+        if applied and not asked.force:
+            raise ForbiddenMoveError(
+                f"entry {seq}: something newer was applied for this patient at {destination}; use --force to apply the "
+                "older one all the same"
+            )
+        if applied and asked.bound:
+            raise ForbiddenMoveError(
+                f"entry {seq}: something newer was applied for this patient at {destination} since the run began"
+            )
+        if not asked.force and self._claims.goes_ahead(seq, destination, lanes):
+            raise ForbiddenMoveError(
+                f"entry {seq}: something newer is being delivered for this patient to {destination}; wait for its end"
+            )
+        return bool(self._connection.execute(NEWER, (text, destination, seq)).fetchone()[0])
+
+    def overtaken(self, seq: int, entry: NewEntry, asked: Asked) -> bool:
+        """Say the same of a message in the place of an entry, at all of its destinations."""
+        identities = self._lanes.place(entry.patients, unite=False, run=False).identities
+        lanes = list(self._lanes.of(orjson.dumps(identities).decode()))
+        over = [self.overtakes(seq, name, lanes, asked) for name in entry.destinations]
+        return any(over)
+
+
+def overtaken_at(
+    connection: Connection,
+    sealing: Sealing | None,
+    seq: int,
+    patients: tuple[tuple[str, ...], ...],
+    destinations: tuple[str, ...],
+) -> frozenset[str]:
+    """Return where something newer than an entry was applied for one of these patients."""
+    named = [key for group in patients for key in group]
+    keys = orjson.dumps([key if sealing is None else sealing.name(key) for key in named]).decode()
+    lanes = orjson.dumps([lane for (lane,) in connection.execute(LANES_OF_KEYS, (keys,)).fetchall()]).decode()
+    return frozenset(name for name in destinations if connection.execute(NEWER, (lanes, name, seq)).fetchone()[0])
