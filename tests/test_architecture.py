@@ -12,6 +12,7 @@ ENGINE = ROOT / "engine"
 STATIONS = {"receive", "journal", "mapping", "deliver", "acknowledge"}
 VOCABULARY = {"hl7", "fhir", "config", "telemetry"}
 FLOORS = {
+    "clock": 1,
     "errors": 1,
     "fault": 1,
     **dict.fromkeys(VOCABULARY, 2),
@@ -121,7 +122,7 @@ def test_arrows_only_go_down() -> None:
 
 
 def test_the_ground_floor_imports_nothing_of_ours() -> None:
-    """errors.py and fault.py stand on nothing but the standard library."""
+    """errors.py, fault.py and clock.py stand on nothing but the standard library."""
     assert [module.path for module in house() if FLOORS.get(module.room) == 1 and ours(module)] == []
 
 
@@ -143,7 +144,7 @@ def test_stations_do_not_log_or_count() -> None:
 def test_the_neighbour_is_reached_over_http_only() -> None:
     """interchange imports only from the floors below the stations, and no HL7; nobody but the doors imports it."""
     reached = {room for module in house() if module.room == "interchange" for room in rooms_of(module)}
-    assert reached <= {"fhir", "errors", "telemetry", "config", "fault", "http", "sqlite"}
+    assert reached <= {"fhir", "clock", "errors", "telemetry", "config", "fault", "http", "sqlite"}
     callers = {module.room for module in house() if "interchange" in rooms_of(module)}
     assert callers <= {"ops", "__main__"}
 
@@ -236,6 +237,9 @@ def test_stations_take_time_and_ids_as_arguments() -> None:
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and (node.value.id, node.attr) in CLOCKS
     }
     assert readers == set()
+    assert [
+        module.path for module in house() if module.room in STATIONS | VOCABULARY and "clock" in rooms_of(module)
+    ] == []
 
 
 def test_nothing_is_printed_or_executed() -> None:

@@ -5,10 +5,11 @@ import random
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping, Set
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 
 from engine import telemetry
+from engine.clock import now
 from engine.config.alerting import Alerting
 from engine.config.destination import Destination as Settings
 from engine.deliver.destination import Destination
@@ -33,11 +34,6 @@ from engine.pipeline.repair.entry_operations import EntryOperations
 from engine.pipeline.shared import Shared
 
 _log = telemetry.logger()
-
-
-def now() -> datetime:
-    """Return the moment, aware, in UTC: the one reading of the wall clock in the engine."""
-    return datetime.now(UTC)
 
 
 class Engine:

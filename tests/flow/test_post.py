@@ -9,9 +9,10 @@ from typing import Any
 import orjson
 import pytest
 
+from engine.clock import now
 from engine.ops.views.health import livez, metrics, readyz
 from engine.pipeline.configuration import Files
-from engine.pipeline.engine import Engine, now
+from engine.pipeline.engine import Engine
 from engine.pipeline.outbound.pauses import Pause
 from engine.pipeline.post import HL7, HttpIntake
 from engine.receive.block import Block, BlockKind

@@ -18,10 +18,11 @@ import uvloop
 from fhir.resources.R4B import get_fhir_model_class as r4_model
 from fhir.resources.STU3 import get_fhir_model_class as stu3_model
 
+from engine.clock import now
 from engine.config.account import Client, Role
 from engine.config.secret import Secret
 from engine.config.service import Environment, ServiceConfiguration, Tenant
-from engine.interchange.http.app import App, create_app, new_token, wall_clock
+from engine.interchange.http.app import App, create_app, new_token
 from engine.interchange.http.process import at_port, bind, uvicorn_server
 from engine.interchange.oauth.local import issue_locally
 from engine.interchange.oauth.vault import Issued
@@ -109,7 +110,7 @@ class Running:
     def pair(self, client: str = "physician", scope: str = "user/.") -> Issued:
         """Return an access and a refresh token, as a local administrator gets them (`interchange token`)."""
         scopes = f"{scope} offline_access"
-        return issue_locally(self.settings, self.database, client, scopes, wall_clock, new_token)
+        return issue_locally(self.settings, self.database, client, scopes, now, new_token)
 
     def create(self, base: str = "/fhir/R4", *, client: str = "physician", **elements: Any) -> dict[str, Any]:
         """Create a patient and return it as it is kept."""

@@ -3,10 +3,11 @@
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Final
 
+from engine.clock import now
 from engine.config.service import ServiceConfiguration
 from engine.fhir.schema import FhirVersion, defects
 from engine.interchange.clock import Clock
@@ -30,11 +31,6 @@ FHIR_JSON: Final = "application/fhir+json"
 MINIMAL: Final = {"resourceType": "Patient"}
 
 
-def wall_clock() -> datetime:
-    """Return the moment, UTC."""
-    return datetime.now(UTC)
-
-
 def new_id() -> str:
     """Return a random logical id: 24 hexadecimal digits."""
     return secrets.token_hex(12)
@@ -49,7 +45,7 @@ def create_app(
     configuration: ServiceConfiguration,
     database: Path,
     *,
-    clock: Callable[[], datetime] = wall_clock,
+    clock: Callable[[], datetime] = now,
     ids: Callable[[], str] = new_id,
     tokens: Callable[[], str] = new_token,
 ) -> "App":

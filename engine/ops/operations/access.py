@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar, Final
 
 from pydantic import Field
 
+from engine.clock import now
 from engine.errors import ForbiddenOperationError, UsageError
 from engine.journal.access import accounts, sessions
 from engine.journal.access.accounts import Account, AccountState
@@ -21,7 +22,7 @@ from engine.ops.audit.trail import Audited
 from engine.ops.operations.fields import ChannelNames, Name, Switch, number
 from engine.ops.operations.operation import Confirm, Operation, Request
 from engine.ops.views.answer import Answer, Time, TimeInSeconds
-from engine.pipeline.engine import Engine, now
+from engine.pipeline.engine import Engine
 from engine.sqlite import Connection
 
 TOKEN_BYTES: Final = 32

@@ -6,6 +6,7 @@ from typing import Final
 
 from pydantic import Field
 
+from engine.clock import now
 from engine.errors import AdtEngineError
 from engine.journal.access import audit
 from engine.journal.access.audited import AuditFilter
@@ -17,7 +18,7 @@ from engine.ops.operations.filters import PageOf
 from engine.ops.operations.operation import Confirm, Operation, Reading, Request
 from engine.ops.views.answer import Answer, Count, Time
 from engine.ops.views.auditing import AuditRow, Proof, listed, marks_of, verified
-from engine.pipeline.engine import Engine, now
+from engine.pipeline.engine import Engine
 
 
 class TrailFilter(Request):

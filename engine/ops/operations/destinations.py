@@ -5,6 +5,7 @@ from typing import Final
 
 from pydantic import Field
 
+from engine.clock import now
 from engine.errors import UsageError
 from engine.journal.read.backlog import Backlog, backlogs
 from engine.journal.state.pausing import Pause
@@ -14,7 +15,7 @@ from engine.ops.operations.fields import Reason, Word
 from engine.ops.operations.operation import Operation, Request
 from engine.ops.views.answer import Answer, Count, Time, time_of
 from engine.pipeline.alerts.kind import PauseReason
-from engine.pipeline.engine import Engine, now
+from engine.pipeline.engine import Engine
 
 MOST_TEXT: Final = 200
 

@@ -13,6 +13,7 @@ from typing import Annotated, Final
 from pydantic import BeforeValidator, Field, ValidationInfo, WithJsonSchema
 from pydantic.fields import FieldInfo
 
+from engine.clock import now
 from engine.errors import MalformedRequestError, UsageError
 from engine.journal.entry import State
 from engine.ops.audit.trail import Audited
@@ -35,11 +36,6 @@ _ALERT: Final = "an alert by its number, as `alerts list` shows it"
 
 class Grave:
     """Marks a switch with which an operation needs the password typed just now."""
-
-
-def now() -> datetime:
-    """Return the moment that times such as `12h` count back from."""
-    return datetime.now(UTC)
 
 
 def is_number(value: object, least: int = 1, most: int = LARGEST) -> bool:

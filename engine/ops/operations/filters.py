@@ -7,6 +7,7 @@ from typing import Annotated, Final, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from engine.clock import now
 from engine.errors import MalformedRequestError, UsageError
 from engine.journal.entry import State
 from engine.journal.read.selecting import Selection
@@ -22,7 +23,6 @@ from engine.ops.operations.fields import (
     Text,
     Until,
     Word,
-    now,
 )
 from engine.ops.operations.operation import Request
 

@@ -6,6 +6,7 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
+from engine.clock import now
 from engine.journal.entry import State
 from engine.journal.read.holding import Held, held, held_at
 from engine.journal.read.selecting import Selection
@@ -16,7 +17,7 @@ from engine.ops.operations.fields import EntryNumber, Limit, Rate, ReasonCode, W
 from engine.ops.operations.operation import Operation, Request
 from engine.ops.operations.replays import RATE, ReplayRun, begun, chosen, kept_of
 from engine.ops.views.answer import Answer, Count, EntrySeq, Time, known_as
-from engine.pipeline.engine import Engine, now
+from engine.pipeline.engine import Engine
 
 
 class HeldFilter(Request):

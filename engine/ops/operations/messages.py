@@ -8,11 +8,12 @@ from typing import Annotated, Final, Self
 
 from pydantic import Field
 
+from engine.clock import now
 from engine.errors import UsageError
 from engine.ops.access.actor import Actor
 from engine.ops.access.role import Permission
 from engine.ops.audit.trail import Audited
-from engine.ops.operations.fields import EntryNumber, Reason, Text, Word, now, number
+from engine.ops.operations.fields import EntryNumber, Reason, Text, Word, number
 from engine.ops.operations.filters import Filter, ListFilter, PageOf, Period, Search
 from engine.ops.operations.operation import Confirm, Operation, Reading
 from engine.ops.views.counts import Counts, Standing, Throughput, counted, passed, stood

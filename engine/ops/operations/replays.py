@@ -8,6 +8,7 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
+from engine.clock import now
 from engine.errors import UsageError
 from engine.journal.read.selecting import Selected, Selection, select
 from engine.journal.write.bulk_replay import Run, RunKind, RunState
@@ -17,7 +18,7 @@ from engine.ops.operations.fields import Force, Rate, RunNumber, UpTo200
 from engine.ops.operations.filters import ReplayFilter
 from engine.ops.operations.operation import Operation, Request
 from engine.ops.views.answer import Answer, Count, Json, Time, known_as
-from engine.pipeline.engine import Engine, now
+from engine.pipeline.engine import Engine
 
 RATE: Final = 200.0
 MOST_ENTRIES: Final = 1_000

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from engine import fault
+from engine.clock import now
 from engine.errors import AdtEngineError, ForbiddenOperationError, UsageError
 from engine.journal.access.audit import AuditOutcome
 from engine.ops.access.actor import Actor
@@ -12,7 +13,7 @@ from engine.ops.access.role import Permission
 from engine.ops.audit.trail import AUDITED, Trail
 from engine.ops.operations.limits import admit
 from engine.ops.operations.operation import AnyOperation, Operation
-from engine.pipeline.engine import Engine, now
+from engine.pipeline.engine import Engine
 
 A = TypeVar("A")
 

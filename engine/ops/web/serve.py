@@ -8,6 +8,7 @@ from datetime import datetime
 from pathlib import Path
 
 from engine import telemetry
+from engine.clock import now
 from engine.journal.read.reading import Reader
 from engine.ops.access.access import Access
 from engine.ops.operations.runner import Operations
@@ -17,7 +18,7 @@ from engine.ops.web.cookies import Cookies
 from engine.ops.web.history import keep
 from engine.ops.web.server import PagesListener, serving
 from engine.ops.web.table import ROUTES
-from engine.pipeline.engine import Engine, now
+from engine.pipeline.engine import Engine
 from engine.pipeline.post import HttpIntake
 
 _log = telemetry.logger()

@@ -10,12 +10,13 @@ from urllib.parse import urlsplit
 import orjson
 import typer
 
+from engine.clock import now
 from engine.config.reload import reread
 from engine.config.service import Environment, ServiceConfiguration
 from engine.config.source import look, scan, validate
 from engine.config.wording import Placed, nearest
 from engine.errors import UsageError
-from engine.interchange.http.app import new_token, wall_clock
+from engine.interchange.http.app import new_token
 from engine.interchange.http.process import serve
 from engine.interchange.oauth.endpoint import token_answer
 from engine.interchange.oauth.local import issue_locally
@@ -96,7 +97,7 @@ def token(
     configuration = load(config)
     if configuration.environment is not Environment.SANDBOX and not yes:
         raise UsageError("this is a production service: add --yes if you really want a token")
-    issued = issue_locally(configuration, database_path(database), client, scope, wall_clock, new_token)
+    issued = issue_locally(configuration, database_path(database), client, scope, now, new_token)
     typer.echo(orjson.dumps(token_answer(issued)).decode() if as_json else issued.access)
 
 

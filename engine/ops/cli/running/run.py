@@ -12,6 +12,7 @@ import typer
 import uvloop
 
 from engine import fault, telemetry
+from engine.clock import now
 from engine.config.settings import FAULT_VARIABLE, environment
 from engine.errors import AdtEngineError, ConfigurationError, JournalFailedError, UsageError, place_of
 from engine.ops.access.access import Access
@@ -41,7 +42,7 @@ from engine.ops.web.server import PagesListener, bind, pages_listener
 from engine.pipeline.care.care import cared
 from engine.pipeline.care.checking import checked
 from engine.pipeline.configuration import Files
-from engine.pipeline.engine import Engine, now
+from engine.pipeline.engine import Engine
 from engine.receive.reactor import install
 from engine.sqlite import SqliteError
 
