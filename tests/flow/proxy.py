@@ -113,7 +113,11 @@ class Proxy:
         """Pass calls on to `upstream` from now on."""
         self.upstream = upstream
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0), auto_decompress=False, timeout=aiohttp.ClientTimeout(60)
+            connector=aiohttp.TCPConnector(limit=0),
+            auto_decompress=False,
+            # A client that asks for no gzip gets none.
+            skip_auto_headers=("Accept-Encoding",),
+            timeout=aiohttp.ClientTimeout(60),
         )
         await self.open()
         return self
