@@ -4,7 +4,7 @@ from typing import Any, Final, NamedTuple
 
 from engine.fhir.versions.names import r4_name
 from engine.interchange.outcome import Category, Issue, RefusedError
-from engine.interchange.store.transaction import Standing, Transaction
+from engine.interchange.store.transaction import DELETED, Standing, Stored, Transaction
 
 Json = Any
 
@@ -43,25 +43,29 @@ def normalise_references(resource: dict[str, Json], base_url: str) -> tuple[Refe
     return tuple(found)
 
 
-def check_references(transaction: Transaction, references: tuple[Reference, ...], own_id: str = "") -> None:
+def check_references(
+    transaction: Transaction, references: tuple[Reference, ...], replaced: Stored | None = None
+) -> None:
     """Refuse references to resources that the tenant does not have, and to patients who were merged away (422).
 
-    `own_id` is the id of what is written: a survivor keeps its links to the records whose place it took.
+    `replaced` is what the write replaces or brings back: a survivor keeps its links to the records whose place it took,
+    and a reference to what was deleted since may stay.
     """
+    own_id = replaced.id if replaced is not None else ""
     leaving = [one for one in references if not one.target.startswith("#")]
     found = {target: _look_up(transaction, target) for target in {one.target for one in leaving}}
     looked_up = [(one, found[one.target]) for one in leaving]
     missing = [
         Issue("The reference names a resource that does not exist.", one.path)
         for one, stored in looked_up
-        if stored is None
+        if stored is None or (stored.survivor == DELETED and one.target not in _named(replaced))
     ]
     if missing:
         raise RefusedError(Category.UNRESOLVED, tuple(missing))
     merged = [
         Issue(f"Patient/{stored.id} was merged into Patient/{stored.survivor}.", one.path, "already-merged")
         for one, stored in looked_up
-        if stored is not None and stored.survivor is not None
+        if stored is not None and stored.survivor
         if not (stored.survivor == own_id and one.path.startswith(LINK))
     ]
     if merged:
@@ -78,6 +82,10 @@ def repoint(part: Json, source: str, target: str) -> Json:
     if isinstance(part, list):
         return [repoint(item, source, target) for item in part]
     return part
+
+
+def _named(stored: Stored | None) -> set[str]:
+    return references_in(stored.resource()) if stored is not None and not stored.deleted else set()
 
 
 def _names(reference: Json, target: str) -> bool:

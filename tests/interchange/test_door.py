@@ -68,13 +68,13 @@ def test_unknown_addresses(service: Running, base: str, path: str) -> None:
     issue(service.ask("GET", base + path), 404, "not-supported")
 
 
-def test_delete_is_not_allowed(service: Running, base: str) -> None:
-    """C-009: DELETE is 405 with Allow, and the patient is still readable."""
+def test_a_method_that_is_not_there(service: Running, base: str) -> None:
+    """C-009, N-120: POST to a patient is 405 with Allow, and the patient is as it was."""
     made = service.create()
-    answer = service.ask("DELETE", f"{base}/Patient/{made['id']}")
+    answer = service.ask("POST", f"{base}/Patient/{made['id']}", json=made)
     issue(answer, 405, "not-supported")
-    assert answer.headers["allow"] == "GET, HEAD, PUT"
-    assert service.ask("GET", f"{base}/Patient/{made['id']}").status_code == 200
+    assert answer.headers["allow"] == "DELETE, GET, HEAD, PUT"
+    assert service.ask("GET", f"{base}/Patient/{made['id']}").headers["etag"] == 'W/"1"'
 
 
 @pytest.mark.parametrize(("base_path", "version"), [("/fhir/R4", "4.0.1"), ("/fhir", "3.0.1")])
@@ -88,7 +88,7 @@ def test_metadata_is_open_and_true(service: Running, base_path: str, version: st
     resource = next(one for one in rest["resource"] if one["type"] == "Patient")
     assert resource["type"] == "Patient"
     assert {one["code"] for one in resource["interaction"]} == {
-        *("read", "vread", "history-instance", "history-type", "search-type", "create", "update")
+        *("read", "vread", "history-instance", "history-type", "search-type", "create", "update", "delete")
     }
     operations = resource.get("operation", []) + rest.get("operation", [])
     assert [one["name"] for one in operations] == ["merge", "everything"]

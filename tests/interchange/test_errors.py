@@ -51,7 +51,7 @@ ROWS = {
     "unknown type": Row("GET", "/Nonsense", 404, "not-supported"),
     "unknown operation": Row("GET", "/Patient/$nonsense", 404, "not-supported"),
     "unknown id": Row("GET", "/Patient/nobody", 404, "not-found"),
-    "method": Row("DELETE", "/Patient/nobody", 405, "not-supported"),
+    "method": Row("POST", "/Patient/nobody", 405, "not-supported", {"json": {}}),
     "method of metadata": Row("POST", "/metadata", 405, "not-supported", {"json": {}}),
     "accept": Row("GET", "/Patient", 406, "not-supported", {"headers": {"accept": "application/fhir+xml"}}),
     "media type": Row(

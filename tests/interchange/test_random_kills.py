@@ -32,6 +32,7 @@ class Sender:
     chance: random.Random
     kept: dict[str, Any] = field(default_factory=dict)
     merged: dict[str, str] = field(default_factory=dict)
+    removed: set[str] = field(default_factory=set)
     shared: dict[int, str] = field(default_factory=dict)
     doubtful: tuple[str, ...] = ()
     made: int = 0
@@ -39,7 +40,7 @@ class Sender:
 
     def send(self, url: str, headers: dict[str, str]) -> None:
         """Send one request after the other until nobody answers any more."""
-        acts = (self.create, self.create, self.update, self.update, self.merge, self.share)
+        acts = (self.create, self.create, self.update, self.update, self.merge, self.share, self.remove)
         with httpx.Client(base_url=url, headers=headers, trust_env=False, timeout=60) as http:
             try:
                 while True:
@@ -81,6 +82,16 @@ class Sender:
             self.doubtful = (target,)
             self.kept[target] = http.get(f"{PATIENTS}/{target}").json()
 
+    def remove(self, http: httpx.Client) -> None:
+        """Delete a patient into whom nobody was merged."""
+        alone = sorted(self.kept.keys() - set(self.merged.values()))
+        if len(alone) > 4:
+            one = self.chance.choice(alone)
+            self.doubtful = (one,)
+            assert http.delete(f"{PATIENTS}/{one}").status_code == 204
+            self.removed.add(one)
+            del self.kept[one]
+
     def share(self, http: httpx.Client) -> None:
         """Register a patient whom the others register too, unless there is one."""
         number = self.chance.randrange(SHARED)
@@ -96,6 +107,13 @@ class Sender:
             found = http.get(f"{PATIENTS}/{one}").json()
             if one not in self.doubtful:
                 assert found == body
+                version = int(body["meta"]["versionId"])
+                entry = http.get(f"{PATIENTS}/{one}/_history?_count=100").json()["entry"]
+                told = [each["resource"]["meta"]["versionId"] for each in entry]
+                assert told == [str(number) for number in range(version, 0, -1)]
+        for one in self.removed:
+            assert http.get(f"{PATIENTS}/{one}").status_code == 410
+            assert http.get(f"{PATIENTS}?_id={one}").json()["total"] == 0
         for source, target in self.merged.items():
             links = http.get(f"{PATIENTS}/{source}").json()["link"]
             assert {"other": {"reference": f"Patient/{target}"}, "type": "replaced-by"} in links
@@ -104,7 +122,12 @@ class Sender:
     def look_again(self, http: httpx.Client) -> None:
         """See what became of a request that nobody answered: all of it or nothing."""
         for one in self.doubtful:
-            found = http.get(f"{PATIENTS}/{one}").json()
+            answer = http.get(f"{PATIENTS}/{one}")
+            found = answer.json()
+            if answer.status_code == 410:
+                self.removed.add(one)
+                self.kept.pop(one, None)
+                continue
             gone = [link["other"]["reference"] for link in found.get("link", []) if link["type"] == "replaced-by"]
             if gone:
                 assert one == self.doubtful[0]
@@ -117,7 +140,7 @@ class Sender:
 
 
 def test_random_kills_lose_nothing_and_leave_nothing_half_done(tmp_path: Path) -> None:
-    """C-562: eight clients create, update, merge and create conditionally; SIGKILL at any moment, three times over.
+    """C-562: eight clients create, also conditionally, update, merge, delete; SIGKILL at any moment, three times over.
 
     Every answer holds after the new start, an unanswered write is whole or absent, nobody is registered twice, and
     every index row is the one that the bodies ask for.

@@ -21,7 +21,8 @@ from tests.interchange.test_resource import least
 ALL = {"physician", "nurse", "administrative", "system"}
 CLINICIANS = ALL - {"administrative"}
 PRESCRIBERS = CLINICIANS - {"nurse"}
-READING = ("read", "search-type")
+DELETERS = {"physician", "system"}
+READING = ("read", "vread", "history-instance", "history-type", "search-type")
 WRITING = ("create", "update")
 CLINICAL = [
     "AllergyIntolerance",
@@ -50,13 +51,17 @@ ALLOWED: dict[tuple[str, str], set[str]] = {
     **{(name, code): ALL for name in DIRECTORY for code in READING},
     **{(name, code): CLINICIANS for name in DIRECTORY for code in WRITING},
     **{("Patient", code): ALL for code in READING + WRITING},
+    **{(name, "delete"): DELETERS for name in ("Patient", *CLINICAL, *BILLING, *DIRECTORY)},
     ("MedicationRequest", "create"): PRESCRIBERS,
     ("Patient", "merge"): CLINICIANS,
     ("Patient", "everything"): CLINICIANS,
 }
 ALLOWED |= {(name, "validate"): ALLOWED[name, "create"] for name, code in ALLOWED if code == "create"}
-# What reaches beyond its type: a scope of the type is not enough in this spelling.
-BEYOND = {("Patient", "everything"): "user/Patient.read"}
+# What reaches beyond its type: a scope of the type is not enough in these spellings.
+BEYOND = {
+    **{(name, code): {f"user/{name}.read", f"{name.lower()}.read"} for name, code in ALLOWED if code == "history-type"},
+    ("Patient", "everything"): {"user/Patient.read"},
+}
 OPEN_PAGES = {
     "/livez",
     "/readyz",
@@ -91,6 +96,7 @@ def of(type_name: str, version: str) -> Iterator[tuple[Interaction, str]]:
         if one.type == type_name and FhirVersion(version) in one.versions:
             parts = [BASES[version], name_in(FhirVersion(version), type_name)]
             parts += ["x"] * (one.level is Level.INSTANCE) + [one.operation] * bool(one.operation)
+            parts[-1] += "1" * one.operation.endswith("/")
             yield one, "/".join(parts)
 
 
@@ -153,11 +159,11 @@ def test_every_scope(service: Running, type_name: str, version: str) -> None:
     """C-065 to C-071: a scope opens its type for its access, in each spelling, and nothing else."""
     for one, path in of(type_name, version):
         access, other = str(one.access), {"read": "write", "write": "read"}[one.access]
-        beyond = BEYOND.get((type_name, one.code), "")
-        granted = {f"user/{type_name}.{access}", f"{type_name.lower()}.{access}", f"patient/*.{access}"} - {beyond}
+        beyond = BEYOND.get((type_name, one.code), set())
+        granted = {f"user/{type_name}.{access}", f"{type_name.lower()}.{access}", f"patient/*.{access}"} - beyond
         for scope in granted:
             assert call(service, one, path, scoped(service, scope)).status_code not in {401, 403}, (scope, one.code)
-        denied = {f"user/{type_name}.{other}", f"user/Group.{access}", f"patient/*.{other}", beyond} - {""}
+        denied = {f"user/{type_name}.{other}", f"user/Group.{access}", f"patient/*.{other}", *beyond}
         for scope in denied:
             answer = call(service, one, path, scoped(service, scope))
             issue(answer, 403, "forbidden")
@@ -198,6 +204,24 @@ class Foreign:
     def read(self, one: Interaction, path: str) -> None:
         """A read finds nothing."""
         issue(call(self.service, one, path, self.service.token("other")), 404, "not-found")
+
+    def vread(self, one: Interaction, path: str) -> None:
+        """No version of it is found."""
+        issue(call(self.service, one, path, self.service.token("other")), 404, "not-found")
+
+    def history_instance(self, one: Interaction, path: str) -> None:
+        """It has no history."""
+        issue(call(self.service, one, path, self.service.token("other")), 404, "not-found")
+
+    def history_type(self, one: Interaction, path: str) -> None:
+        """It is in no history."""
+        answer = call(self.service, one, f"{path}?_count=100", self.service.token("other"))
+        assert self.mine["id"] not in {entry["fullUrl"].rpartition("/")[2] for entry in answer.json().get("entry", [])}
+
+    def delete(self, one: Interaction, path: str) -> None:
+        """Nothing of another tenant is deleted: there is nothing of this id."""
+        answer = call(self.service, one, path, self.service.token("other"))
+        assert (answer.status_code, "etag" in answer.headers) == (204, False)
 
     def search_type(self, one: Interaction, path: str) -> None:
         """No search finds it: neither by id, nor by its patient, nor among all."""

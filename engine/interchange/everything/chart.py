@@ -30,12 +30,12 @@ SUPPORT_TARGETS: Final = " OR ".join(f"(target > '{name}/' AND target < '{name}0
 NAMED: Final = "SELECT DISTINCT target FROM reference_index WHERE {by} AND ({support})"
 NAMED_BY_CHART: Final = "key IN (SELECT key FROM reference_index WHERE {chart})"
 NAMED_BY_ONE: Final = NAMED.format(by="key = ?", support=SUPPORT_TARGETS)
-NAMED_ONE: Final = "SELECT key, updated_ms FROM resource WHERE tenant = ? AND type = ? AND id = ?"
-# A resource that has moved to another patient since is no longer of this chart.
+NAMED_ONE: Final = "SELECT key, updated_ms FROM resource WHERE tenant = ? AND type = ? AND id = ? AND survivor IS NULL"
+# A resource that has moved to another patient since is no longer of this chart, and what was deleted of none.
 RECORDS: Final = (
     "SELECT key, type, id, version, updated_ms, survivor, body, EXISTS (SELECT 1 FROM reference_index AS i"
     " WHERE i.key = resource.key AND i.parameter = resource.type || '.patient' AND i.target = ?)"
-    " FROM resource WHERE tenant = ? AND key IN ({keys})"
+    " FROM resource WHERE tenant = ? AND survivor IS NULL AND key IN ({keys})"
 )
 SIZES: Final = "SELECT key, length(body) FROM resource WHERE key IN ({keys})"
 

@@ -93,6 +93,8 @@ def _patient(transaction: Transaction, patient_id: str) -> Stored:
     stored = transaction.get("Patient", patient_id)
     if stored is None:
         raise refuse(Category.NOT_FOUND, f"Patient/{patient_id[:64]} does not exist.", location="http.id")
+    if stored.deleted:
+        raise refuse(Category.DELETED, f"Patient/{stored.id} was deleted.", location="http.id")
     if stored.survivor is not None:
         text = f"Patient/{stored.id} was merged into Patient/{stored.survivor}; ask for everything of that one."
         raise refuse(Category.DELETED, text, location="http.id", detail="already-merged")

@@ -88,7 +88,7 @@ def _resource(name: str, served: list[Interaction], version: FhirVersion) -> dic
         "readHistory": "vread" in codes,
         "updateCreate": "update" in codes,
         "conditionalCreate": "create" in codes,
-        "conditionalRead": "not-match",
+        "conditionalRead": "full-support",
         "conditionalUpdate": False,
         "conditionalDelete": "not-supported",
         "searchParam": [

@@ -17,7 +17,7 @@ class Pair:
 
 
 def find_pair(transaction: Transaction, order: MergeOrder) -> Pair:
-    """Return both records; RefusedError (422): unknown, ambiguous, merged away, inactive target, one and the same."""
+    """Return both records; RefusedError (422): unknown, ambiguous, deleted, merged away, inactive target, the same."""
     found = {side.parameter: _look_up(transaction, side) for side in (order.source, order.target)}
     unknown = [Issue(f"{name} names no patient.", name) for name, stored in found.items() if stored is None]
     if unknown:
@@ -27,6 +27,9 @@ def find_pair(transaction: Transaction, order: MergeOrder) -> Pair:
         text = "Source and target are the same patient."
         raise refuse(Category.RULE, text, location=order.target.parameter, detail="self-merge")
     for side, stored in ((order.source, source), (order.target, target)):
+        if stored.deleted:
+            text = f"Patient/{stored.id} was deleted."
+            raise refuse(Category.RULE, text, location=side.parameter, detail="deleted")
         if stored.survivor is not None:
             text = f"Patient/{stored.id} was already merged into Patient/{stored.survivor}."
             raise refuse(Category.RULE, text, location=side.parameter, detail="already-merged")

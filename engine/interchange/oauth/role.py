@@ -14,6 +14,7 @@ class Action(StrEnum):
     MERGE = "Patient/$merge"
     CHART = "reading clinical resources, Patient/$everything"
     CLINICAL = "writing clinical resources"
+    DELETE = "deleting resources"
     PRESCRIBE = "creating a MedicationRequest"
     BILLING = "writing Coverage, Account and RelatedPerson"
     DIRECTORY = "reading Organization, Location, Practitioner and what billing needs"
@@ -27,6 +28,7 @@ ALLOWED: Final = {
     Action.MERGE: CLINICIANS,
     Action.CHART: CLINICIANS,
     Action.CLINICAL: CLINICIANS,
+    Action.DELETE: frozenset({Role.PHYSICIAN, Role.SYSTEM_INTEGRATION}),
     Action.PRESCRIBE: CLINICIANS - {Role.NURSE},
     Action.BILLING: EVERYONE,
     Action.DIRECTORY: EVERYONE,

@@ -19,7 +19,7 @@ async def create(service: Service, request: Request) -> Answer:
 
     def work(transaction: Transaction) -> tuple[int, Stored]:
         match = match_condition(transaction, condition)
-        return (200, match) if match else (201, insert(transaction))
+        return (200, match) if match else (201, insert(transaction, None))
 
     status, stored = await service.store.write(request.principal.tenant, work)
     return written_answer(status, stored, request, location=True)

@@ -1,4 +1,4 @@
-"""Patient update: full replacement with optimistic locking; creates what does not exist."""
+"""Patient update: full replacement with optimistic locking; creates what is not there, or brings it back."""
 
 from engine.interchange.exchange import Answer, Request
 from engine.interchange.outcome import Category, refuse
@@ -22,8 +22,8 @@ async def update(service: Service, request: Request) -> Answer:
     def work(transaction: Transaction) -> tuple[int, Stored]:
         stored = transaction.get("Patient", request.id)
         expected.check(stored, request.version)
-        if stored is None:
-            return 201, insert(transaction)
+        if stored is None or stored.deleted:
+            return 201, insert(transaction, stored)
         return 200, _replace(service, transaction, stored, draft)
 
     status, stored = await service.store.write(request.principal.tenant, work)

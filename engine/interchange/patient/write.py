@@ -48,17 +48,19 @@ def check_duplicates(transaction: Transaction, patient: dict[str, Json], limit: 
 
 def creator(
     service: Service, request: Request, draft: Draft, patient_id: str, change: Change = Change.POST
-) -> Callable[[Transaction], Stored]:
-    """Return the work that creates a Patient: conflicts first, then what makes it unprocessable."""
+) -> Callable[[Transaction, Stored | None], Stored]:
+    """Return the work that creates a Patient, or brings back a deleted one: conflicts first, then what is wrong."""
     system = service.configuration.service_identifier_system
     limit = service.tenant(request.principal.tenant).duplicate_patient_limit
     patient = with_global_id(draft.resource, patient_id, system)
 
-    def create(transaction: Transaction) -> Stored:
+    def create(transaction: Transaction, deleted: Stored | None = None) -> Stored:
         check_record_numbers(transaction, patient, None)
         if not request.prefer.create_always:
             check_duplicates(transaction, patient, limit)
-        draft.judge(transaction)
+        draft.judge(transaction, deleted)
+        if deleted is not None:
+            return transaction.bring_back(deleted, patient)
         return transaction.create("Patient", patient_id, patient, change)
 
     return create

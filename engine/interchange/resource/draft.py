@@ -31,11 +31,11 @@ class Draft:
     version: FhirVersion
 
     def judge(self, transaction: Transaction, stored: Stored | None = None) -> None:
-        """Raise what makes the body unprocessable (422); `stored` is the resource that it replaces."""
+        """Raise what makes the body unprocessable (422); `stored` is the resource that it replaces or brings back."""
         if self.invalid is not None:
             raise self.invalid
-        check_references(transaction, self.references, stored.id if stored is not None else "")
-        check_strays(self.strays, stored, self.version)
+        check_references(transaction, self.references, stored)
+        check_strays(self.strays, None if stored is None or stored.deleted else stored, self.version)
 
 
 async def read_draft(service: Service, request: Request, check: Check) -> Draft:

@@ -1,4 +1,4 @@
-"""The interactions of every kept type: read, history, search, create and update; in sandboxes $validate."""
+"""The interactions of every kept type: read, history, search, create, update, delete; in sandboxes $validate."""
 
 from typing import Final
 
@@ -6,11 +6,13 @@ from engine.config.service import Feature
 from engine.interchange.exchange import Access, Interaction, Level
 from engine.interchange.history.vread import vread
 from engine.interchange.history.walk import history_of_one, history_of_type
+from engine.interchange.oauth.role import Action
 from engine.interchange.patient.create import create as create_patient
 from engine.interchange.patient.update import update as update_patient
 from engine.interchange.resource.catalogue import KEPT
 from engine.interchange.resource.create import create
 from engine.interchange.resource.definition import Definition
+from engine.interchange.resource.delete import delete
 from engine.interchange.resource.read import read
 from engine.interchange.resource.search import search
 from engine.interchange.resource.update import update
@@ -37,6 +39,7 @@ def _interactions(of: Definition) -> tuple[Interaction, ...]:
         ),
         Interaction(name, "create", Level.TYPE, "POST", Access.WRITE, of.creating, making),
         Interaction(name, "update", Level.INSTANCE, "PUT", Access.WRITE, of.writing, changing),
+        Interaction(name, "delete", Level.INSTANCE, "DELETE", Access.WRITE, Action.DELETE, delete),
         Interaction(name, "vread", Level.INSTANCE, "GET", Access.READ, of.reading, vread, "_history/"),
         Interaction(
             name, "history-instance", Level.INSTANCE, "GET", Access.READ, of.reading, history_of_one, "_history"

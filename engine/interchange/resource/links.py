@@ -69,7 +69,7 @@ def _order(transaction: Transaction, result: dict[str, Json], target: str) -> di
         return next((one for one in result.get("contained", ()) if one.get("id") == target[1:]), {})
     type_name, _, order_id = target.partition("/")
     stored = transaction.get(type_name, order_id)
-    return stored.resource() if stored is not None else {}
+    return stored.resource() if stored is not None and not stored.deleted else {}
 
 
 def _patient(resource: dict[str, Json]) -> str:

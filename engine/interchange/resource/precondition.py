@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC
+from email.utils import parsedate_to_datetime
 from typing import Final
 from urllib.parse import parse_qsl
 
@@ -53,6 +55,8 @@ class Expected:
         For If-Match with 412, in STU3 409. For If-None-Match with 412, also where it is `*` and there is one: clients
         send that to create and never replace (RFC 9110, 13.1.2).
         """
+        if stored is not None and stored.deleted:
+            stored = None
         if self.match is not None and not _among(self.match, stored):
             category = Category.PRECONDITION if version is FhirVersion.R4 else Category.CONFLICT
             now = f"version {stored.version}" if stored else "absent"
@@ -85,9 +89,22 @@ def read_tags(header: str) -> frozenset[str] | None:
 
 
 def is_known(request: Request, stored: Stored) -> bool:
-    """Say whether a client has the kept version already (If-None-Match); False for a header that cannot be read."""
+    """Say whether a client has the kept version already; False for a header that cannot be read.
+
+    It says so by If-None-Match, and only where it sends none by If-Modified-Since, which knows no parts of a second.
+    """
     header = request.headers.get("if-none-match")
-    return header is not None and _among(read_tags(header) or frozenset(), stored)
+    if header is not None:
+        return _among(read_tags(header) or frozenset(), stored)
+    since = request.headers.get("if-modified-since")
+    return since is not None and _unchanged(since, stored)
+
+
+def _unchanged(since: str, stored: Stored) -> bool:
+    try:
+        return stored.updated_at.replace(microsecond=0) <= parsedate_to_datetime(since).replace(tzinfo=UTC)
+    except ValueError:
+        return False
 
 
 def _among(tags: frozenset[str], stored: Stored | None) -> bool:

@@ -1,4 +1,4 @@
-"""Update of any type but Patient: full replacement with optimistic locking; creates what does not exist."""
+"""Update of any type but Patient: full replacement with optimistic locking; creates what is not there."""
 
 from functools import partial
 
@@ -24,16 +24,19 @@ async def update(service: Service, request: Request) -> Answer:
 
     def work(transaction: Transaction) -> tuple[int, Stored]:
         stored = transaction.get(request.type, request.id)
-        if stored is None:
+        live = None if stored is None or stored.deleted else stored
+        if live is None:
             demand(request.principal.role, definition.creating)
         expected.check(stored, request.version)
         draft.judge(transaction, stored)
         check_chart(definition, draft.resource, request.version)
-        check_links(transaction, request, draft.resource, stored)
-        if stored is None:
-            check_status(definition, draft.resource, request.version)
-            return 201, transaction.create(request.type, request.id, draft.resource, Change.NEW)
-        return 200, transaction.update(stored, draft.resource)
+        check_links(transaction, request, draft.resource, live)
+        if live is not None:
+            return 200, transaction.update(live, draft.resource)
+        check_status(definition, draft.resource, request.version)
+        if stored is not None:
+            return 201, transaction.bring_back(stored, draft.resource)
+        return 201, transaction.create(request.type, request.id, draft.resource, Change.NEW)
 
     status, stored = await service.store.write(request.principal.tenant, work)
     return written_answer(status, stored, request, location=status == 201)

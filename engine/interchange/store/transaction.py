@@ -35,6 +35,12 @@ HOLDERS: Final = "SELECT DISTINCT key FROM identifier_index WHERE tenant=? AND p
 RECORD_NUMBER_HOLDERS: Final = HOLDERS + " AND record_number=1"
 MOVE_IDENTIFIERS: Final = "UPDATE identifier_index SET key=? WHERE key=?"
 MOVE_SURVIVOR: Final = "UPDATE resource SET survivor=? WHERE tenant=? AND type=? AND survivor=?"
+# Those of a resource itself, and of the records merged into it.
+FREE: Final = "DELETE FROM identifier_index WHERE key=?"
+REFERRING: Final = (
+    "SELECT DISTINCT resource.key, resource.type FROM reference_index AS i JOIN resource ON resource.key=i.key"
+    " WHERE i.tenant=? AND i.target=?"
+)
 REFERRERS: Final = "SELECT DISTINCT key FROM reference_index WHERE tenant=? AND target=? ORDER BY key"
 # Rows of all that refers to a target but two records; a row of the same parameter may be there already.
 REDIRECT: Final = (
@@ -151,6 +157,23 @@ class Transaction:
         write_index(self.connection, self.tenant, stored.key, before, after)
         return changed
 
+    def bring_back(self, stored: Stored, resource: dict[str, Json]) -> Stored:
+        """Keep the next version of a deleted resource, as if it were new."""
+        kept = self._write(stored, resource, None, Change.NEW)
+        write_index(self.connection, self.tenant, stored.key, NOTHING, self._indexers[stored.type](resource))
+        return kept
+
+    def delete(self, stored: Stored) -> Stored:
+        """Keep a version without a body: no search finds it, and its numbers and those merged into it are free."""
+        before = self._indexers[stored.type](stored.resource())
+        write_index(self.connection, self.tenant, stored.key, before, NOTHING)
+        self.connection.execute(FREE, (stored.key,))
+        at_ms = max(milliseconds(self.at), stored.updated_ms)
+        return self._succeed(
+            stored,
+            Stored(stored.key, stored.type, stored.id, stored.version + 1, at_ms, DELETED, b"", Change.DELETE),
+        )
+
     def rewrite(self, stored: Stored, resource: dict[str, Json]) -> Stored:
         """Keep the next version of a live resource in which only references changed; `redirect` moves their rows."""
         return self._write(stored, resource, None, Change.PUT)
@@ -186,6 +209,10 @@ class Transaction:
         """Return every live resource that refers to `Type/id`, one at a time: they may be megabytes each."""
         keys = self.connection.execute(REFERRERS, (self.tenant, target)).fetchall()
         return (self.by_key(key) for (key,) in keys)
+
+    def referring(self, target: str) -> dict[int, str]:
+        """Return the types of the live resources that refer to `Type/id`, by their keys."""
+        return dict(self.connection.execute(REFERRING, (self.tenant, target)).fetchall())
 
     def count_token(self, parameter: str, code: str) -> int:
         """Count the live resources that carry a code."""

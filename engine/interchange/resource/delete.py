@@ -1,0 +1,99 @@
+"""Delete of any type: a last version without a body; refused while others refer to it, or for a patient with them."""
+
+from typing import Final
+
+from engine.fhir.versions.names import name_in
+from engine.interchange.exchange import Answer, Request
+from engine.interchange.oauth.scope import allows
+from engine.interchange.outcome import Category, refuse, repeatable
+from engine.interchange.resource.catalogue import KEPT
+from engine.interchange.resource.precondition import parse_expected
+from engine.interchange.service import Service
+from engine.interchange.store.transaction import Stored, Transaction
+
+CASCADE: Final = "_cascade"
+PLAIN: Final = frozenset({"_format", "_pretty"})
+# What stays when a patient goes, although it tells of what has gone: who did what, and other patients.
+STAYING: Final = frozenset({"AuditEvent", "Patient", "Provenance"})
+# The rows that say whose a resource is.
+OWN: Final = frozenset(one.patient_rows for one in KEPT.values() if one.patient)
+OF_PATIENT: Final = "SELECT key, parameter FROM reference_index WHERE tenant=? AND target=? ORDER BY key"
+
+
+async def delete(service: Service, request: Request) -> Answer:
+    """Answer DELETE /{type}/{id}: 204, also where there is nothing; 409 where others refer to it; 412 (STU3: 409)."""
+    expected = parse_expected(request)
+    cascading = _cascading(request)
+    strict = service.tenant(request.principal.tenant).scope_enforcement == "strict"
+
+    def work(transaction: Transaction) -> Stored | None:
+        stored = transaction.get(request.type, request.id)
+        expected.check(stored, request.version)
+        if stored is None or stored.deleted:
+            return stored
+        return delete_one(transaction, request, stored, cascading=cascading, strict=strict)
+
+    stored = await service.store.write(request.principal.tenant, work)
+    return Answer(204, b"", (("etag", f'W/"{stored.version}"'),) if stored is not None else ())
+
+
+def delete_one(
+    transaction: Transaction, request: Request, stored: Stored, *, cascading: bool = False, strict: bool = True
+) -> Stored:
+    """Delete a live resource, `cascading` with all that is the patient's; `strict`: as the token's scopes allow it."""
+    if stored.survivor:
+        _check_survivor(transaction, stored)
+    taken = {stored.key: stored}
+    if cascading:
+        rows = transaction.connection.execute(OF_PATIENT, (transaction.tenant, f"Patient/{stored.id}")).fetchall()
+        taken |= {key: transaction.by_key(key) for key, rows_of in rows if rows_of in OWN}
+        if strict:
+            _check_rights(request, {one.type for one in taken.values()})
+    _check_referrers(transaction, request, taken, frozenset(STAYING if cascading else ()))
+    for key, one in taken.items():
+        if key != stored.key:
+            transaction.delete(one)
+    return transaction.delete(stored)
+
+
+def _cascading(request: Request) -> bool:
+    """Say whether a patient's chart is to go along; RefusedError (400) for other parameters and for other types."""
+    for name, value in request.query:
+        if name == CASCADE and (value != "delete" or request.type != "Patient"):
+            text = "The only cascade is _cascade=delete of a Patient."
+            raise refuse(Category.BAD_VALUE, text, location=f"http.{CASCADE}")
+        if name not in {CASCADE, *PLAIN}:
+            told = repeatable(name)
+            raise refuse(Category.UNSUPPORTED, f"The parameter {told} is not supported here.", location=f"http.{told}")
+    return any(name == CASCADE for name, _ in request.query)
+
+
+def _check_survivor(transaction: Transaction, stored: Stored) -> None:
+    """Refuse to delete a merged-away record while its survivor lives, who answers to its numbers (422)."""
+    standing = transaction.standing(stored.type, str(stored.survivor))
+    if standing is not None and standing.survivor is None:
+        text = f"{stored.type}/{stored.id} was merged into {stored.type}/{stored.survivor}; delete that one first."
+        raise refuse(Category.RULE, text, location="http.id", detail="already-merged")
+
+
+def _check_rights(request: Request, types: set[str]) -> None:
+    """Refuse (403) a cascade over types of which the token may delete none."""
+    denied = sorted(name for name in types if not allows(request.principal.scopes, name, "d"))
+    if denied:
+        names = ", ".join(name_in(request.version, name) for name in denied)
+        text = f"No scope of the token allows to write {names}, which are the patient's."
+        raise refuse(Category.FORBIDDEN, text, location="http.Authorization")
+
+
+def _check_referrers(
+    transaction: Transaction, request: Request, taken: dict[int, Stored], staying: frozenset[str]
+) -> None:
+    """Refuse (409) to delete what others refer to that stay; how many there are of which types is told."""
+    left: dict[int, str] = {}
+    for one in taken.values():
+        left |= transaction.referring(f"{one.type}/{one.id}")
+    types = [name for key, name in left.items() if key not in taken and name not in staying]
+    if types:
+        counted = (f"{types.count(name)} {name_in(request.version, name)}" for name in sorted(set(types)))
+        text = f"Other resources refer to it: {', '.join(counted)}."
+        raise refuse(Category.CONFLICT, text, location="http.id", detail="referred-to")
