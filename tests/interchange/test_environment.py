@@ -146,6 +146,23 @@ def test_validate_writes_nothing(tmp_path: Path, base: str) -> None:
         issue(sandbox.ask("POST", f"{base}/Patient/$validate", content=b"{", headers=JSON), 400, "structure")
 
 
+def test_validate_takes_parameters(tmp_path: Path, base: str) -> None:
+    """`$validate` judges the resource that Parameters carry as it judges the bare one; they must carry one."""
+    with running(tmp_path, feature_flags=("validate",)) as sandbox:
+
+        def ask(*parameters: Any) -> Any:
+            body = {"resourceType": "Parameters", "parameter": list(parameters)}
+            return sandbox.ask("POST", f"{base}/Patient/$validate", json=body)
+
+        mode = {"name": "mode", "valueCode": "create"}
+        sound = {"name": "resource", "resource": patient()}
+        wrong = {"name": "resource", "resource": patient(gender="X")}
+        assert [one["severity"] for one in ask(mode, sound).json()["issue"]] == ["information"]
+        assert ask(wrong).json() == sandbox.ask("POST", f"{base}/Patient/$validate", json=wrong["resource"]).json()
+        for parameters in ((), (mode,), (sound, sound)):
+            issue(ask(*parameters), 400, "invalid")
+
+
 def test_validate_gives_a_second_opinion(tmp_path: Path) -> None:
     """What HL7's schemas let pass and fhir.resources does not is a warning with its place."""
     with running(tmp_path, feature_flags=("validate",)) as sandbox:

@@ -73,6 +73,32 @@ def test_types(service: Running, base: str, chart: tuple[str, set[str]], query: 
     assert len(found) == len(members)
 
 
+def test_by_post(service: Running, base: str, chart: tuple[str, set[str]]) -> None:
+    """Parameters in a body, of any simple type, are those of the address; both together count as one question."""
+    address = f"{base}/Patient/{chart[0]}/$everything"
+
+    def ask(*parameters: Any, query: str = "", client: str = "physician") -> Any:
+        body = {"resourceType": "Parameters", **({"parameter": list(parameters)} if parameters else {})}
+        return service.ask("POST", address + query, json=body, client=client)
+
+    assert set(named(resources(ask().json()))) == chart[1]
+    types = {"name": "_type", "valueCode": "Observation"}
+    first = ask({"name": "start", "valueDate": "1900-01-01"}, {"name": "_count", "valueInteger": 1}).json()
+    assert named(resources(first)) == [f"Patient/{chart[0]}"]
+    following = service.ask("GET", next_path(service, first))
+    assert len(resources(following.json())) == 1
+    assert named(resources(following.json())) != named(resources(first))
+    assert set(named(resources(ask(types, query="?_type=Condition").json()))) == set(
+        everything(service, base, chart[0], "_type=Observation,Condition")
+    )
+    issue(ask({"name": "_count", "valueInteger": 1}, query="?_count=2"), 400, "invalid")
+    issue(ask({"name": "purpose", "valueCode": "x"}), 400, "not-supported")
+    for bad in ({"valueCode": "x"}, {"name": "_type"}, {"name": "start", "valuePeriod": {"start": "2000"}}):
+        issue(ask(bad), 400, "invalid")
+    issue(service.ask("POST", address, json={"resourceType": "Patient"}), 400, "invalid")
+    issue(ask(types, client="observation"), 403, "forbidden")
+
+
 def test_types_have_the_names_of_their_version(service: Running, chart: tuple[str, set[str]]) -> None:
     """C-302, C-306, C-319: STU3 says ProcedureRequest, and takes the name that the specification lists for both too."""
     orders = {one for one in chart[1] if one.startswith("ServiceRequest/")}
@@ -254,7 +280,7 @@ def test_a_scope_of_charts_opens_no_search(service: Running, base: str, chart: t
 
 
 def test_it_is_told_of(service: Running, base: str) -> None:
-    """The CapabilityStatement names the operation, and its address takes GET only."""
+    """The CapabilityStatement names the operation, and its address takes GET and POST only."""
     said: dict[str, Any] = service.ask("GET", f"{base}/metadata").json()["rest"][0]
     operations = (
         said["operation"]
@@ -262,6 +288,6 @@ def test_it_is_told_of(service: Running, base: str) -> None:
         else next(one for one in said["resource"] if one["type"] == "Patient")["operation"]
     )
     assert "everything" in {one["name"] for one in operations}
-    answer = service.ask("POST", f"{base}/Patient/x/$everything", json={})
+    answer = service.ask("PUT", f"{base}/Patient/x/$everything", json={})
     issue(answer, 405, "not-supported")
-    assert answer.headers["allow"] == "GET, HEAD"
+    assert answer.headers["allow"] == "GET, HEAD, POST"

@@ -1,7 +1,7 @@
 """Patient/{id}/$everything: the first page takes a snapshot of the chart's keys, the links lead through it."""
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
@@ -11,6 +11,7 @@ from engine.interchange.everything.parameters import CURSOR, Question, read_ques
 from engine.interchange.exchange import Access, Answer, Interaction, Level, Request
 from engine.interchange.oauth.role import Action
 from engine.interchange.outcome import Category, refuse
+from engine.interchange.parameters import as_query
 from engine.interchange.search.bundle import address_with, write_searchset
 from engine.interchange.search.page import Pairs
 from engine.interchange.search.seal import Payload, seal, unseal
@@ -130,14 +131,22 @@ def _bundle(bundle_id: str, request: Request, page: Page, found: list[Stored], l
     return write_searchset(bundle_id, relations, page.total, resources)
 
 
-INTERACTION: Final = Interaction(
-    "Patient",
-    "everything",
-    Level.INSTANCE,
-    "GET",
-    Access.READ,
-    Action.CHART,
-    everything,
-    operation="$everything",
-    flags=SCOPES,
+async def everything_by_post(service: Service, request: Request) -> Answer:
+    """Answer POST /Patient/{id}/$everything: the parameters of address and body together, as GET takes them."""
+    return await everything(service, replace(request, query=(*request.query, *as_query(request.body))))
+
+
+INTERACTIONS: Final = tuple(
+    Interaction(
+        "Patient",
+        "everything",
+        Level.INSTANCE,
+        method,
+        Access.READ,
+        Action.CHART,
+        run,
+        operation="$everything",
+        flags=SCOPES,
+    )
+    for method, run in (("GET", everything), ("POST", everything_by_post))
 )

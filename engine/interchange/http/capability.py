@@ -97,7 +97,8 @@ def _resource(name: str, served: list[Interaction], version: FhirVersion) -> dic
         ],
     }
     operations = [
-        {"name": one.code, "definition": OPERATIONS[one.code]} for one in mine if one.operation.startswith("$")
+        {"name": code, "definition": OPERATIONS[code]}
+        for code in dict.fromkeys(one.code for one in mine if one.operation.startswith("$"))
     ]
     if operations and version is FhirVersion.R4:
         made["operation"] = operations

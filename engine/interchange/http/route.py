@@ -18,7 +18,7 @@ from engine.interchange.resource.interactions import interactions
 INTERACTIONS: Final[tuple[Interaction, ...]] = (
     *interactions(),
     operation.INTERACTION,
-    everything.INTERACTION,
+    *everything.INTERACTIONS,
 )
 
 # What a client or a proxy would read as a step in a path.

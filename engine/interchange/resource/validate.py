@@ -4,6 +4,7 @@ A body without fault gets a second opinion, from fhir.resources: its findings ar
 """
 
 import asyncio
+from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from typing import Any, Final
@@ -12,6 +13,7 @@ from engine.fhir.schema import FhirVersion
 from engine.interchange.exact import write_json
 from engine.interchange.exchange import Answer, Request
 from engine.interchange.outcome import Issue, RefusedError, outcome, success
+from engine.interchange.parameters import carried
 from engine.interchange.patient.rules import check_patient
 from engine.interchange.resource.catalogue import KEPT
 from engine.interchange.resource.draft import Check, check_chart, check_status, read_draft
@@ -29,8 +31,10 @@ OWN_CHECK: Final[dict[str, Check]] = {"Patient": check_patient}
 async def validate(service: Service, request: Request) -> Answer:
     """Answer POST /{type}/$validate: 200 with an OperationOutcome, of faults or of none; nothing is written.
 
-    What depends on other records (duplicates, record numbers) is left to the create.
+    The body is the resource, or `Parameters` that carry it. What depends on other records (duplicates, record numbers)
+    is left to the create.
     """
+    request = replace(request, body=carried(request.body))
     definition = KEPT[request.type]
     check = OWN_CHECK.get(request.type, partial(check_resource, definition))
 
