@@ -28,6 +28,7 @@ class Prefer:
 
     returns: Return = Return.REPRESENTATION
     create_always: bool = False
+    lenient: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,6 +113,12 @@ def success(diagnostics: str, warnings: Iterable[Issue] = ()) -> dict[str, Json]
     return {"resourceType": "OperationOutcome", "issue": [issue, *told]}
 
 
+def left_out(issues: Iterable[Issue], version: FhirVersion) -> dict[str, Json]:
+    """Return an OperationOutcome of what of a request was left out, as its client allowed."""
+    code = Category.UNSUPPORTED.code(version)
+    return {"resourceType": "OperationOutcome", "issue": [_issue(one, code, "", severity="warning") for one in issues]}
+
+
 def _issue(issue: Issue, code: str, system: str, *, severity: str = "error") -> dict[str, Json]:
     made: dict[str, Json] = {"severity": severity, "code": code}
     if issue.detail:

@@ -1,7 +1,9 @@
 """Answers that carry one resource: status, ETag, Last-Modified, Location and what `Prefer` asks for."""
 
+from collections.abc import Callable
 from email.utils import format_datetime
 
+from engine.fhir.schema import FhirVersion
 from engine.fhir.versions.names import name_in
 from engine.interchange.exact import write_json
 from engine.interchange.exchange import Answer, Request, Return
@@ -9,10 +11,12 @@ from engine.interchange.outcome import success
 from engine.interchange.store.transaction import Stored
 from engine.interchange.view import shown
 
+Show = Callable[[bytes, str, FhirVersion], bytes]
 
-def resource_answer(stored: Stored, request: Request) -> Answer:
-    """Return a kept resource as the answer to a read."""
-    return Answer(200, shown(stored.body, stored.type, request.version), version_headers(stored))
+
+def resource_answer(stored: Stored, request: Request, show: Show = shown) -> Answer:
+    """Return a kept resource as the answer to a read; `show` makes its bytes."""
+    return Answer(200, show(stored.body, stored.type, request.version), version_headers(stored))
 
 
 def written_answer(status: int, stored: Stored, request: Request, *, location: bool) -> Answer:

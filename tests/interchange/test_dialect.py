@@ -21,6 +21,7 @@ from engine.interchange.everything.parameters import Wanted
 from engine.interchange.resource.catalogue import INDEXERS, KEPT
 from engine.interchange.search.criterion import Kind, Parameter
 from engine.interchange.search.parse import parse_search
+from engine.interchange.search.sort import ORDERED, parse_sort
 from engine.interchange.store import query
 from engine.interchange.store.connection import connect, prepare
 from engine.interchange.store.dialect import POSTGRESQL, SQLITE
@@ -211,6 +212,20 @@ def test_every_search_is_understood_and_finds_the_same(both: Both) -> None:
             lite, other = (query.find(one, asked, count=3, **place) for one in both)
             assert lite == other, (name, pairs, place)
             found += len(lite.records)
+    assert found > 300
+
+
+def test_every_order_is_the_same(both: Both) -> None:
+    """N-224: sorted by each parameter that has an order, up and down, pages are the same in both databases."""
+    found = 0
+    for name, definition in KEPT.items():
+        parameters = definition.search_parameters(FhirVersion.R4)
+        for key in (one for one, parameter in parameters.items() if parameter.kind in ORDERED):
+            for order in (f"{key}", f"-{key}") if key == "_security" else (f"{key}", f"-{key}", f"{key},-_security"):
+                keys = parse_sort(order, parameters)
+                lite, other = (query.find(one, search(name, ()), count=4, offset=1, order=keys) for one in both)
+                assert lite == other, (name, order)
+                found += len(lite.records)
     assert found > 300
 
 

@@ -12,6 +12,7 @@ from engine.fhir.schema import FhirVersion
 from engine.interchange.resource.catalogue import KEPT
 from engine.interchange.search.criterion import Kind, Parameter
 from engine.interchange.search.parse import parse_search
+from engine.interchange.search.sort import ORDERED, parse_sort
 from engine.interchange.store import query
 from engine.interchange.store.store import Store
 from engine.sqlite import Connection
@@ -116,6 +117,21 @@ def test_every_two_parameters(connection: Connection, type_name: str) -> None:
     for two in itertools.combinations(some, 2):
         if len({name.partition(":")[0] for name, _ in two}) == 2:
             hold_to_indexes(connection, type_name, two)
+
+
+@pytest.mark.parametrize("type_name", KEPT)
+def test_every_order(connection: Connection, type_name: str) -> None:
+    """N-224: a search in an order finds its matches as without one, and sorts their keys by values read by key."""
+    parameters = KEPT[type_name].search_parameters(FhirVersion.R4)
+    for name in (one for one, parameter in parameters.items() if parameter.kind in ORDERED):
+        for pairs in ((), (("_id", "a"),)):
+            search = parse_search(type_name, parameters, pairs, "http://x")
+            sql, arguments = query.sorted_statement(1, search, parse_sort(f"-{name}", parameters))
+            for *_, step in connection.execute(f"EXPLAIN QUERY PLAN {sql}", (*arguments, 20, 40)):
+                sorting = step == "USE TEMP B-TREE FOR ORDER BY" or (
+                    name in {"_id", "_lastUpdated"} and "ORDER BY" in step
+                )
+                assert sorting or FRAME.fullmatch(step) or READS.fullmatch(step), (name, step)
 
 
 def driver(connection: Connection, type_name: str, pairs: Pairs) -> str:

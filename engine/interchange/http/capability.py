@@ -33,6 +33,11 @@ OPERATIONS: Final = {
     "validate": "http://hl7.org/fhir/OperationDefinition/Resource-validate",
     "everything": "http://hl7.org/fhir/OperationDefinition/Patient-everything",
 }
+BESIDE: Final = (
+    "Searches, by GET and by POST to _search, take beside the parameters of their type: _sort (with paging by "
+    "_offset), _include and _revinclude (may be repeated; not :iterate), _elements, _summary, _total, _count, _format. "
+    "Reads take _elements and _summary. What is unknown is refused, but for 'Prefer: handling=lenient' on a search."
+)
 COMPARTMENT: Final = "http://hl7.org/fhir/CompartmentDefinition/patient"
 RESTFUL: Final = ("read", "vread", "update", "delete", "history-instance", "history-type", "create", "search-type")
 
@@ -51,6 +56,7 @@ def _statement(version: FhirVersion, base_url: str, token_url: str, flag: str, f
     ]
     rest: dict[str, Json] = {
         "mode": "server",
+        "documentation": BESIDE,
         "security": _security(token_url, version),
         "compartment": [COMPARTMENT],
         "resource": [_resource(name, served, version) for name in sorted({one.type for one in served})],
@@ -96,6 +102,7 @@ def _resource(name: str, served: list[Interaction], version: FhirVersion) -> dic
             for parameter_name, parameter in KEPT[name].search_parameters(version).items()
         ],
     }
+    made |= {key: names for key, names in _includes(name, version).items() if names}
     operations = [
         {"name": code, "definition": OPERATIONS[code]}
         for code in dict.fromkeys(one.code for one in mine if one.operation.startswith("$"))
@@ -103,6 +110,19 @@ def _resource(name: str, served: list[Interaction], version: FhirVersion) -> dic
     if operations and version is FhirVersion.R4:
         made["operation"] = operations
     return made
+
+
+def _includes(type_name: str, version: FhirVersion) -> dict[str, list[str]]:
+    """Return what may come along with matches of a type: what they refer to, and what refers to them."""
+    found: dict[str, list[str]] = {"searchInclude": [], "searchRevInclude": []}
+    for source, definition in KEPT.items():
+        for name, parameter in definition.search_parameters(version).items():
+            if parameter.kind is Kind.REFERENCE:
+                include = f"{name_in(version, source)}:{name}"
+                found["searchInclude"] += [include] if source == type_name else []
+                # What a Provenance is about may be of any type.
+                found["searchRevInclude"] += [include] if {type_name, "target"} & {*parameter.targets, name} else []
+    return found
 
 
 def _search_parameter(type_name: str, name: str, kind: Kind, version: FhirVersion) -> Json:

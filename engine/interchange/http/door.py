@@ -27,7 +27,9 @@ Json = Any
 
 MAX_PARAMETERS: Final = 100
 # Interactions that read their parameters themselves, and the parameters that every other one takes.
-QUERIED: Final = frozenset({"search-type", "create", "delete", "everything", "history-instance", "history-type"})
+QUERIED: Final = frozenset(
+    {"read", "search-type", "create", "delete", "everything", "history-instance", "history-type"}
+)
 PLAIN: Final = frozenset({"_format", "_pretty"})
 WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})
 # What of `cruds` an interaction needs where that is less than all that its access stands for.

@@ -36,7 +36,7 @@ def encoding(content_encoding: str) -> str:
 @lru_cache(maxsize=256)
 def prefer(header: str) -> Prefer:
     """Return the preferences of one or several Prefer headers joined by commas; unknown ones are ignored."""
-    returns = Return.REPRESENTATION
+    returns, lenient = Return.REPRESENTATION, False
     names: set[str] = set()
     for part in header.replace(";", ",").split(","):
         name, _, value = part.strip().partition("=")
@@ -44,7 +44,9 @@ def prefer(header: str) -> Prefer:
         if name.lower() == "return":
             wanted = value.strip('" ')
             returns = next((one for one in Return if one.lower() == wanted.lower()), returns)
-    return Prefer(returns, "create-always" in names)
+        elif name.lower() == "handling":
+            lenient = value.strip('" ').lower() == "lenient"
+    return Prefer(returns, "create-always" in names, lenient)
 
 
 def _plain(options: str) -> set[str]:

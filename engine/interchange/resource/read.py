@@ -1,15 +1,22 @@
 """Read of any type; a merged-away patient is still readable."""
 
+from typing import Final
+
 from engine.fhir.versions.names import name_in
 from engine.interchange.exchange import Answer, Request
-from engine.interchange.outcome import Category, RefusedError, refuse
+from engine.interchange.outcome import Category, RefusedError, refuse, repeatable
 from engine.interchange.reply import resource_answer, version_headers
 from engine.interchange.resource.precondition import is_known
+from engine.interchange.resource.projection import Projection, read_projection
 from engine.interchange.service import Service
+from engine.interchange.view import shown
+
+TAKEN: Final = frozenset({"_format", "_pretty", "_elements", "_summary"})
 
 
 async def read(service: Service, request: Request) -> Answer:
     """Answer GET /{type}/{id}: 200, 304 where the client has the version, 404, 410 once it was deleted."""
+    part = _part(request) if request.query else None
     stored = service.store.read(request.principal.tenant, lambda transaction: transaction.get(request.type, request.id))
     if stored is None:
         raise absent(request)
@@ -18,7 +25,19 @@ async def read(service: Service, request: Request) -> Answer:
         raise refuse(Category.DELETED, text, location="http.id")
     if is_known(request, stored):
         return Answer(304, b"", version_headers(stored))
-    return resource_answer(stored, request)
+    return resource_answer(stored, request, part.shown if part is not None else shown)
+
+
+def _part(request: Request) -> Projection | None:
+    """Return the part of the resource that is asked for; RefusedError for a parameter that a read does not take."""
+    for name, value in request.query:
+        if name not in TAKEN or (name, value) == ("_summary", "count"):
+            known = repeatable(name)
+            text = f"The parameter {known} is not supported here."
+            raise refuse(Category.UNSUPPORTED, text, location=f"http.{known}")
+    if len({name for name, _ in request.query}) < len(request.query):
+        raise refuse(Category.BAD_VALUE, "A parameter is given more than once.", location="http.query")
+    return read_projection(request.query, request.type, request.version)
 
 
 def absent(request: Request) -> RefusedError:

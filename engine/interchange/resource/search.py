@@ -1,24 +1,29 @@
 """Search of any type."""
 
 import asyncio
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from engine.fhir.schema import FhirVersion
 from engine.fhir.versions.names import name_in
 from engine.interchange.exchange import Answer, Request
-from engine.interchange.outcome import Category, refuse
+from engine.interchange.oauth.rights import may
+from engine.interchange.outcome import Category, Issue, left_out, refuse, repeatable
 from engine.interchange.resource.catalogue import KEPT
 from engine.interchange.resource.definition import Definition
+from engine.interchange.resource.includes import included
 from engine.interchange.resource.pages import links, read_asked
+from engine.interchange.resource.shape import Shape, read_shape
 from engine.interchange.search.bundle import write_searchset
-from engine.interchange.search.criterion import Criterion, Kind, Search
+from engine.interchange.search.criterion import Criterion, Kind, Parameter, Search
 from engine.interchange.search.cursor import Walk, walk_of
 from engine.interchange.search.page import Page, Pairs, take_page
 from engine.interchange.search.parse import parse_search
 from engine.interchange.service import Service
 from engine.interchange.store.query import Found, find
-from engine.interchange.store.transaction import Transaction, milliseconds
+from engine.interchange.store.transaction import Stored, Transaction, milliseconds
 from engine.interchange.view import shown
 
 # What limits a search of a chart's type to patients, or names the resources themselves.
@@ -27,33 +32,77 @@ LIMITING: Final = frozenset({"patient", "subject", "beneficiary", "_id", "identi
 
 async def search(service: Service, request: Request) -> Answer:
     """Answer GET /{type}, POST /{type}/_search, GET /Patient/{id}/{type}: a searchset Bundle in order of creation."""
-    definition, tenant = KEPT[request.type], request.principal.tenant
+    definition = KEPT[request.type]
     asked = read_asked(service, request)
     page, criteria = take_page(asked.query, definition.paging)
+    shape = read_shape(page, request.type, request.version)
     parameters = definition.search_parameters(request.version)
+    criteria, unknown = _known(criteria, parameters) if request.prefer.lenient else (criteria, ())
     within = (("patient", request.id), *criteria) if request.id else criteria
     wanted = parse_search(request.type, parameters, within, service.configuration.base_url, request.version)
     _check_scope(definition, wanted, request.version)
     walk = _walk(service, request, page, criteria)
+    found, along = await _found(service, request, wanted, page, shape, walk)
+    name = name_in(request.version, request.type)
+    pages = (page, _following(walk, page, found))
+    place = f"{request.base}/Patient/{request.id}/{name}" if request.id else f"{request.base}/{name}"
+    relations = await links(service, request, place, criteria, pages, sealed=asked.sealed)
+    told = left_out(unknown, request.version) if unknown else None
+    entries = (_entries(request, shape, found.records), _entries(request, shape, along))
+    total = found.total if shape.counted else None
+    return Answer(200, write_searchset(service.new_id(), relations, total, *entries, told))
+
+
+async def _found(
+    service: Service, request: Request, wanted: Search, page: Page, shape: Shape, walk: Walk | None
+) -> tuple[Found, list[Stored]]:
+    """Return the matches of a page, and what comes along with them."""
+    tenant = request.principal.tenant
     after = walk.start(page) if walk else 0
+    count = 0 if shape.count_only else page.count
 
-    def look(transaction: Transaction) -> Found:
+    def look(transaction: Transaction) -> tuple[Found, list[Stored]]:
         followed = follow_merges(transaction, wanted)
-        return find(transaction, followed, count=page.count, offset=page.offset, after=after)
+        found = find(
+            transaction,
+            followed,
+            count=count,
+            offset=page.offset,
+            after=after,
+            order=shape.order,
+            counted=shape.counted,
+        )
+        if not shape.includes:
+            return found, []
+        return found, included(transaction, found.records, shape.includes, partial(_may, service, request))
 
-    def work() -> Found:
+    def work() -> tuple[Found, list[Stored]]:
         return service.store.read(tenant, look)
 
-    found = work() if wanted.selective else await asyncio.to_thread(work)
-    name = name_in(request.version, request.type)
-    address = f"{request.base}/{name}"
-    resources = [
-        (f"{address}/{record.id}", shown(record.body, request.type, request.version)) for record in found.records
+    return work() if wanted.selective and not shape.includes else await asyncio.to_thread(work)
+
+
+def _entries(request: Request, shape: Shape, records: Iterable[Stored]) -> list[tuple[str, bytes]]:
+    """Return addresses and bodies of some resources, as the client's version shows them."""
+    show = shape.part.shown if shape.part is not None else shown
+    version = request.version
+    return [
+        (f"{request.base}/{name_in(version, one.type)}/{one.id}", show(one.body, one.type, version)) for one in records
     ]
-    pages = (page, _following(walk, page, found))
-    place = f"{request.base}/Patient/{request.id}/{name}" if request.id else address
-    relations = await links(service, request, place, criteria, pages, sealed=asked.sealed)
-    return Answer(200, write_searchset(service.new_id(), relations, found.total, resources))
+
+
+def _may(service: Service, request: Request, type_name: str, access: str) -> bool:
+    principal = request.principal
+    return may(service.tenant(principal.tenant), principal, type_name, access, KEPT[type_name].reading)
+
+
+def _known(criteria: Pairs, parameters: Mapping[str, Parameter]) -> tuple[Pairs, tuple[Issue, ...]]:
+    """Return the criteria whose parameters are known, and what is told of the others (`Prefer: handling=lenient`)."""
+    known = tuple(pair for pair in criteria if pair[0].partition(":")[0] in parameters)
+    unknown = dict.fromkeys(repeatable(name) for name, value in criteria if (name, value) not in known)
+    return known, tuple(
+        Issue(f"The search parameter {name} is not supported and was left out.", f"http.{name}") for name in unknown
+    )
 
 
 def _walk(service: Service, request: Request, page: Page, criteria: Pairs) -> Walk | None:

@@ -1,6 +1,7 @@
 """The searchset Bundle: matches as they are kept, total, and links to this page and the next."""
 
 import re
+from collections.abc import Iterable
 from typing import Any, Final
 
 import orjson
@@ -15,17 +16,30 @@ ESCAPED: Final = re.compile(r"[^A-Za-z0-9._~/:,-]+")
 
 
 def write_searchset(
-    bundle_id: str, links: list[tuple[str, str]], total: int, resources: list[tuple[str, bytes]]
+    bundle_id: str,
+    links: list[tuple[str, str]],
+    total: int | None,
+    resources: list[tuple[str, bytes]],
+    included: Iterable[tuple[str, bytes]] = (),
+    told: Json = None,
 ) -> bytes:
-    """Return a Bundle of some relations with their addresses, and resources with theirs."""
+    """Return a Bundle of some relations with their addresses, and resources with theirs.
+
+    Without a total where it is None; `included` are resources beside the matches, `told` is an outcome for the client.
+    """
     entries: list[Json] = [
         {"fullUrl": url, "resource": orjson.Fragment(body), "search": {"mode": "match"}} for url, body in resources
     ]
+    entries += [
+        {"fullUrl": url, "resource": orjson.Fragment(body), "search": {"mode": "include"}} for url, body in included
+    ]
+    if told is not None:
+        entries.append({"resource": told, "search": {"mode": "outcome"}})
     bundle = {
         "resourceType": "Bundle",
         "id": bundle_id,
         "type": "searchset",
-        "total": total,
+        **({} if total is None else {"total": total}),
         "link": [{"relation": relation, "url": url} for relation, url in links],
         "entry": entries,
     }

@@ -7,9 +7,12 @@ from typing import Final
 from engine.interchange.outcome import Category, refuse
 
 # Parameters of the answer's form, not of the search: links keep them as they were given. A total is always exact,
-# whatever kind of it is asked for.
+# where any is asked for.
 FORM: Final = frozenset({"_format", "_pretty", "_total", "_totalMethod"})
-NO_CRITERIA: Final = FORM | {"_count", "_offset", "_paging", "_cursor"}
+# Those that say what of the matches is shown, in which order, and with what; the last may be given several times.
+INCLUDES: Final = frozenset({"_include", "_revinclude"})
+SHAPE: Final = FORM | {"_elements", "_summary", "_sort"} | INCLUDES
+NO_CRITERIA: Final = SHAPE | {"_count", "_offset", "_paging", "_cursor"}
 
 Pairs = tuple[tuple[str, str], ...]
 
@@ -29,7 +32,7 @@ class Paging:
 class Page:
     """The part of a result that is asked for; `cursor` is None on the first page of a walk by cursor, and by offset.
 
-    `form` are the parameters that say how the answer is written.
+    `form` are the parameters that say what of the matches is shown, with what, and how it is written.
     """
 
     count: int
@@ -54,7 +57,7 @@ def take_page(pairs: Pairs, paging: Paging) -> tuple[Page, Pairs]:
         raise refuse(Category.BAD_VALUE, f"_count may be at most {paging.most}.", location="http._count")
     if paging.depth is not None and not cursored and offset + count >= paging.depth:
         raise refuse(Category.TOO_COSTLY, "Maximum search depth exceeded", location="http._offset")
-    form = tuple((name, value) for name, value in pairs if name in FORM)
+    form = tuple((name, value) for name, value in pairs if name in SHAPE)
     rest = tuple((name, value) for name, value in pairs if name not in NO_CRITERIA)
     return Page(min(count, paging.most), offset, cursored, given.get("_cursor"), form), rest
 
@@ -74,7 +77,7 @@ def _cursored(given: Mapping[str, str], paging: Paging) -> bool:
 def _once(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
     given: dict[str, str] = {}
     for name, value in pairs:
-        if name in given:
+        if name in given and name not in INCLUDES:
             raise refuse(Category.BAD_VALUE, f"{name} is given more than once.", location=f"http.{name}")
         given[name] = value
     return given

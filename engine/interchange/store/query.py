@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from engine.interchange.search.criterion import Criterion, Kind, Parameter, Rank, Search
+from engine.interchange.search.sort import SortKey
 from engine.interchange.store.transaction import Stored, Transaction
 
 # One index table for each kind of parameter that has one; the others are columns of the resource.
@@ -24,6 +25,13 @@ PAGE: Final = (
     "SELECT key, type, id, version, updated_ms, survivor, body FROM resource"
     " WHERE {where} ORDER BY key LIMIT ? OFFSET ?"
 )
+# Only keys are sorted, so that bodies need no room for it. Of several values the least counts, or the greatest.
+SORTED: Final = "SELECT key FROM resource WHERE {where} ORDER BY {by}, id LIMIT ? OFFSET ?"
+SORT_KEY: Final = (
+    "(SELECT {least}(i.{column}) FROM {table} AS i WHERE i.key = resource.key AND i.{rows}) {direction} NULLS LAST"
+)
+COLUMNS: Final = {Kind.STRING: "folded", Kind.TOKEN: "code", Kind.DATE: "low"}
+LAST: Final = "high"
 COUNT: Final = "SELECT count(*) FROM resource WHERE {where}"
 # Index rows lead to live records only, so that what they drive is counted without a look at the records.
 COUNT_DRIVEN: Final = "SELECT count(*) FROM (SELECT DISTINCT key FROM ({drive}) AS driven) AS resource WHERE {where}"
@@ -51,19 +59,35 @@ class Found:
     more: bool = False
 
 
-def find(transaction: Transaction, search: Search, *, count: int, offset: int = 0, after: int = 0) -> Found:
+def find(
+    transaction: Transaction,
+    search: Search,
+    *,
+    count: int,
+    offset: int = 0,
+    after: int = 0,
+    order: tuple[SortKey, ...] = (),
+    counted: bool = True,
+) -> Found:
     """Return the matches in order of creation, behind the key `after`; merged-away records are never among them.
 
-    There are fewer than `count` where they are large: one at least, and no more of them than `MOST_BYTES`.
+    With an `order` they come in that, and those that are equal by id. There are fewer than `count` where they are
+    large: one at least, and no more of them than `MOST_BYTES`. The total of what is not `counted` is 0.
     """
     execute = transaction.connection.execute
     page: tuple[Stored, ...] = ()
     more = False
-    if count:
+    if count and order:
+        statement, arguments = sorted_statement(transaction.tenant, search, order)
+        keys = execute(statement, (*arguments, count + 1, offset)).fetchall()
+        page, more = fitting((transaction.by_key(key) for (key,) in keys), count)
+    elif count:
         statement, arguments = page_statement(transaction.tenant, search, after)
         # One more than the page, to see whether it is the last.
         with closing(execute(statement, (*arguments, count + 1, offset))) as rows:
             page, more = fitting((Stored(*row) for row in rows), count)
+    if not counted:
+        return Found(page, 0, more)
     if count and not after and not more and (page or not offset):
         return Found(page, offset + len(page))
     statement, arguments = total_statement(transaction.tenant, search)
@@ -86,6 +110,25 @@ def page_statement(tenant: int, search: Search, after: int = 0) -> Clause:
     """Return the query of a page behind a key, and its arguments; how many records and from where come after them."""
     where, arguments = _where(tenant, search, after)
     return PAGE.format(where=where), arguments
+
+
+def sorted_statement(tenant: int, search: Search, order: tuple[SortKey, ...]) -> Clause:
+    """Return the query of the keys of a page in an order; how many and from where come after its arguments."""
+    where, arguments = _where(tenant, search, 0)
+    keys = [_sort_key(one) for one in order]
+    by = ", ".join(text for text, _ in keys)
+    return SORTED.format(where=where, by=by), (*arguments, *(value for _, values in keys for value in values))
+
+
+def _sort_key(key: SortKey) -> Clause:
+    kind, direction = key.parameter.kind, "DESC" if key.descending else "ASC"
+    table = TABLES.get(kind)
+    if table is None:
+        return f"{'id' if kind is Kind.ID else 'updated_ms'} {direction}", ()
+    rows, names = _rows(key.parameter)
+    least = "max" if key.descending else "min"
+    column = LAST if kind is Kind.DATE and key.descending else COLUMNS[kind]
+    return SORT_KEY.format(least=least, column=column, table=table, rows=rows, direction=direction), names
 
 
 def total_statement(tenant: int, search: Search) -> Clause:
