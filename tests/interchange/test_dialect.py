@@ -19,7 +19,8 @@ from engine.fhir.schema import FhirVersion
 from engine.interchange.everything.chart import chart_keys, records
 from engine.interchange.everything.parameters import Wanted
 from engine.interchange.resource.catalogue import INDEXERS, KEPT
-from engine.interchange.search.criterion import Kind, Parameter
+from engine.interchange.resource.chain import linked_criteria
+from engine.interchange.search.criterion import Kind, Parameter, Search
 from engine.interchange.search.parse import parse_search
 from engine.interchange.search.sort import ORDERED, parse_sort
 from engine.interchange.store import query
@@ -213,6 +214,25 @@ def test_every_search_is_understood_and_finds_the_same(both: Both) -> None:
             assert lite == other, (name, pairs, place)
             found += len(lite.records)
     assert found > 300
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "value"),
+    [
+        ("Observation", "patient.identifier", f"{MRN}|3"),
+        ("Observation", "subject.name", "an"),
+        ("Observation", "patient.birthdate:missing", "false"),
+        ("Patient", "_has:Observation:patient:status", "final"),
+        ("Patient", "_has:Condition:subject:_lastUpdated", "gt2019"),
+    ],
+)
+def test_every_link_is_the_same(both: Both, name: str, key: str, value: str) -> None:
+    """N-244: what is found by linked resources is the same in both databases."""
+    parameters = KEPT[name].search_parameters(FhirVersion.R4)
+    linked = linked_criteria([(key, value)], parameters, BASE, FhirVersion.R4, lambda *_: True)
+    lite, other = (query.find(one, Search(name, linked), count=5) for one in both)
+    assert lite == other
+    assert lite.records
 
 
 def test_every_order_is_the_same(both: Both) -> None:

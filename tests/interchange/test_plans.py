@@ -3,6 +3,7 @@
 import itertools
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 
 from engine.fhir.schema import FhirVersion
 from engine.interchange.resource.catalogue import KEPT
+from engine.interchange.resource.chain import linked_criteria
 from engine.interchange.search.criterion import Kind, Parameter
 from engine.interchange.search.parse import parse_search
 from engine.interchange.search.sort import ORDERED, parse_sort
@@ -132,6 +134,41 @@ def test_every_order(connection: Connection, type_name: str) -> None:
                     name in {"_id", "_lastUpdated"} and "ORDER BY" in step
                 )
                 assert sorting or FRAME.fullmatch(step) or READS.fullmatch(step), (name, step)
+
+
+# Of a search by linked resources: what it has found once, and its own by id behind a key.
+BESIDE = re.compile(
+    r"SCAN (resource|driven)|CREATE BLOOM FILTER"
+    r"|SEARCH resource USING INDEX resource_by_id \(tenant=\? AND type=\? AND id=\? AND rowid>\?\)"
+)
+CHAINS = (
+    ("Observation", "patient.identifier", "s|a"),
+    ("Observation", "subject.birthdate", "1984-02-29"),
+    ("Observation", "patient.name", "a"),
+    ("Observation", "encounter.status", "finished"),
+    ("Observation", "performer.name", "a,b"),
+    ("Patient", "_has:Observation:patient:code", "s|a"),
+    ("Patient", "_has:Observation:patient:date", "2025-07-01"),
+    ("Encounter", "_has:Observation:encounter:patient", "a"),
+)
+
+
+@pytest.mark.parametrize(("type_name", "name", "value"), CHAINS)
+def test_every_link(connection: Connection, type_name: str, name: str, value: str) -> None:
+    """N-244: a search by linked resources finds these by an index, and by these its own, alone and beside another."""
+    parameters = KEPT[type_name].search_parameters(FhirVersion.R4)
+    linked = linked_criteria([(name, value)], parameters, "http://x", FhirVersion.R4, lambda *_: True)
+    for pairs in ((), (("_id", "a"),), (("_tag", "a"),)):
+        own = parse_search(type_name, parameters, pairs, "http://x")
+        search = replace(own, criteria=(*own.criteria, *linked))
+        for sql, arguments, place in (
+            (*query.page_statement(1, search, 4711), (20, 0)),
+            (*query.total_statement(1, search), ()),
+        ):
+            for *_, step in connection.execute(f"EXPLAIN QUERY PLAN {sql}", (*arguments, *place)):
+                passed = ONCE.fullmatch(step) or BESIDE.fullmatch(step)
+                assert passed or FRAME.fullmatch(step) or READS.fullmatch(step), (pairs, step)
+                assert not EVERY_RECORD.fullmatch(step), step
 
 
 def driver(connection: Connection, type_name: str, pairs: Pairs) -> str:

@@ -36,7 +36,8 @@ OPERATIONS: Final = {
 BESIDE: Final = (
     "Searches, by GET and by POST to _search, take beside the parameters of their type: _sort (with paging by "
     "_offset), _include and _revinclude (may be repeated; not :iterate), _elements, _summary, _total, _count, _format. "
-    "Reads take _elements and _summary. What is unknown is refused, but for 'Prefer: handling=lenient' on a search."
+    "Chains of one link (patient.birthdate) and _has go with all parameters. Reads take _elements and "
+    "_summary. What is unknown is refused, but for 'Prefer: handling=lenient' on a search."
 )
 COMPARTMENT: Final = "http://hl7.org/fhir/CompartmentDefinition/patient"
 RESTFUL: Final = ("read", "vread", "update", "delete", "history-instance", "history-type", "create", "search-type")

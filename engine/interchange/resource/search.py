@@ -12,6 +12,7 @@ from engine.interchange.exchange import Answer, Request
 from engine.interchange.oauth.rights import may
 from engine.interchange.outcome import Category, Issue, left_out, refuse, repeatable
 from engine.interchange.resource.catalogue import KEPT
+from engine.interchange.resource.chain import is_known, is_linked, linked_criteria, names_a_patient
 from engine.interchange.resource.definition import Definition
 from engine.interchange.resource.includes import included
 from engine.interchange.resource.pages import links, read_asked
@@ -39,7 +40,7 @@ async def search(service: Service, request: Request) -> Answer:
     parameters = definition.search_parameters(request.version)
     criteria, unknown = _known(criteria, parameters) if request.prefer.lenient else (criteria, ())
     within = (("patient", request.id), *criteria) if request.id else criteria
-    wanted = parse_search(request.type, parameters, within, service.configuration.base_url, request.version)
+    wanted = _wanted(service, request, parameters, within)
     _check_scope(definition, wanted, request.version)
     walk = _walk(service, request, page, criteria)
     found, along = await _found(service, request, wanted, page, shape, walk)
@@ -51,6 +52,19 @@ async def search(service: Service, request: Request) -> Answer:
     entries = (_entries(request, shape, found.records), _entries(request, shape, along))
     total = found.total if shape.counted else None
     return Answer(200, write_searchset(service.new_id(), relations, total, *entries, told))
+
+
+def _wanted(service: Service, request: Request, parameters: Mapping[str, Parameter], pairs: Pairs) -> Search:
+    """Return the search that parameters ask for, of the type's own resources and of those linked to them."""
+    base_url = service.configuration.base_url
+    linked = tuple(pair for pair in pairs if is_linked(pair[0]))
+    if not linked:
+        return parse_search(request.type, parameters, pairs, base_url, request.version)
+    own = tuple(pair for pair in pairs if not is_linked(pair[0]))
+    wanted = parse_search(request.type, parameters, own, base_url, request.version)
+    readable = partial(_may, service, request)
+    criteria = linked_criteria(linked, parameters, base_url, request.version, readable)
+    return replace(wanted, criteria=(*wanted.criteria, *criteria))
 
 
 async def _found(
@@ -98,7 +112,7 @@ def _may(service: Service, request: Request, type_name: str, access: str) -> boo
 
 def _known(criteria: Pairs, parameters: Mapping[str, Parameter]) -> tuple[Pairs, tuple[Issue, ...]]:
     """Return the criteria whose parameters are known, and what is told of the others (`Prefer: handling=lenient`)."""
-    known = tuple(pair for pair in criteria if pair[0].partition(":")[0] in parameters)
+    known = tuple(pair for pair in criteria if is_known(pair[0], parameters))
     unknown = dict.fromkeys(repeatable(name) for name, value in criteria if (name, value) not in known)
     return known, tuple(
         Issue(f"The search parameter {name} is not supported and was left out.", f"http.{name}") for name in unknown
@@ -124,12 +138,15 @@ def _following(walk: Walk | None, page: Page, found: Found) -> Page | None:
 
 def follow_merges(transaction: Transaction, wanted: Search) -> Search:
     """Return a search whose references to merged-away patients name their survivors: no chart looks empty."""
-    if not any(one.parameter.kind is Kind.REFERENCE for one in wanted.criteria):
+    if not any(one.parameter.kind is Kind.REFERENCE or one.linked for one in wanted.criteria):
         return wanted
     return Search(wanted.type, tuple(_followed(transaction, one) for one in wanted.criteria))
 
 
 def _followed(transaction: Transaction, criterion: Criterion) -> Criterion:
+    if criterion.linked is not None:
+        searches = tuple(follow_merges(transaction, one) for one in criterion.linked.searches)
+        return replace(criterion, linked=replace(criterion.linked, searches=searches))
     if criterion.parameter.kind is not Kind.REFERENCE or criterion.parameter.merged:
         return criterion
     tests = tuple((test, tuple(_survivor(transaction, str(one)) for one in values)) for test, values in criterion.tests)
@@ -143,7 +160,8 @@ def _survivor(transaction: Transaction, target: str) -> str:
 
 
 def _check_scope(definition: Definition, wanted: Search, version: FhirVersion) -> None:
-    given = {one.parameter.name for one in wanted.criteria if one.missing is None}
+    plain = (one for one in wanted.criteria if one.missing is None)
+    given = {one.parameter.name for one in plain if one.linked is None or names_a_patient(one)}
     if definition.scoped and not given & LIMITING:
         text = f"A search of {name_in(version, definition.name)} needs the parameter patient."
         raise refuse(Category.REQUIRED, text, location="http.patient")

@@ -61,16 +61,29 @@ class Parameter:
 
 
 @dataclass(frozen=True, slots=True)
+class Linked:
+    """What a criterion asks of other resources: to be found by any of `searches`, each of another type.
+
+    They are those that it refers to; with `rows` those that refer to it by these rows of references.
+    """
+
+    searches: tuple["Search", ...]
+    rows: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Criterion:
     """One parameter with its values (any of them does): `tests` are conditions on the index with their arguments.
 
-    `missing` (the modifier): whether records are wanted that have no value, or those that have any; then no tests.
+    `missing` (the modifier): whether records are wanted that have no value, or those that have any; then no tests. Nor
+    are there any where others are asked for (`linked`): these are made once the tenant is known.
     """
 
     parameter: Parameter
     tests: tuple[tuple[str, tuple[str | int, ...]], ...]
     rank: Rank
     missing: bool | None = None
+    linked: Linked | None = None
 
 
 @dataclass(frozen=True, slots=True)

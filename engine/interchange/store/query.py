@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
-from engine.interchange.search.criterion import Criterion, Kind, Parameter, Rank, Search
+from engine.interchange.search.criterion import Criterion, Kind, Linked, Parameter, Rank, Search
 from engine.interchange.search.sort import SortKey
 from engine.interchange.store.transaction import Stored, Transaction
 
@@ -42,6 +42,12 @@ BEHIND: Final = " AND key > ?"
 PROBE: Final = "(SELECT 1 FROM {table} AS i WHERE i.key = resource.key AND i.{rows} AND ({tests}) LIMIT 1) IS NOT NULL"
 PRESENT: Final = "(SELECT 1 FROM {table} AS i WHERE i.key = resource.key AND i.{rows} LIMIT 1) IS NOT NULL"
 ABSENT: Final = "(SELECT 1 FROM {table} AS i WHERE i.key = resource.key AND i.{rows} LIMIT 1) IS NULL"
+# Tests of linked resources, of the names of types: which refer to what is found, and to which what is found refers.
+REFERRING: Final = "target IN (SELECT '{type}/' || id FROM resource WHERE {where})"
+REFERRED: Final = (
+    "id IN (SELECT substr(i.target, {at}) FROM reference_index AS i WHERE i.parameter = ?"
+    " AND i.target > '{low}' AND i.target < '{high}' AND i.key IN (SELECT key FROM resource WHERE {where}))"
+)
 # Every record has the values that are columns.
 NONE: Final = "1 = 0"
 ALL: Final = "1 = 1"
@@ -133,7 +139,7 @@ def _sort_key(key: SortKey) -> Clause:
 
 def total_statement(tenant: int, search: Search) -> Clause:
     """Return the query that counts all matches, and its arguments."""
-    driver, others = _ranked(search)
+    driver, others = _ranked(tenant, search)
     if driver is None or any(one.parameter.kind not in TABLES for one in others):
         where, arguments = _where(tenant, search, 0)
         return COUNT.format(where=where), arguments
@@ -143,7 +149,7 @@ def total_statement(tenant: int, search: Search) -> Clause:
 
 
 def _where(tenant: int, search: Search, after: int) -> Clause:
-    driver, others = _ranked(search)
+    driver, others = _ranked(tenant, search)
     if driver is not None:
         drive, driven = _drive(tenant, search.type, driver, after)
         return _with_probes(f"key IN ({drive}) AND survivor IS NULL", driven, others)
@@ -152,12 +158,28 @@ def _where(tenant: int, search: Search, after: int) -> Clause:
     return _with_probes(LIVE, (tenant, search.type), others)
 
 
-def _ranked(search: Search) -> tuple[Criterion | None, list[Criterion]]:
+def _ranked(tenant: int, search: Search) -> tuple[Criterion | None, list[Criterion]]:
     """Return the criterion that drives, None where none can, and all others."""
-    ranked = sorted(search.criteria, key=lambda criterion: criterion.rank)
+    criteria = (
+        one if one.linked is None else _resolved(tenant, search.type, one, one.linked) for one in search.criteria
+    )
+    ranked = sorted(criteria, key=lambda criterion: criterion.rank)
     if ranked and ranked[0].rank < Rank.PROBE:
         return ranked[0], ranked[1:]
     return None, ranked
+
+
+def _resolved(tenant: int, type_name: str, criterion: Criterion, linked: Linked) -> Criterion:
+    """Return a criterion on linked resources with its tests: by what it refers to, or by what refers to it."""
+    tests = []
+    for search in linked.searches:
+        where, arguments = _where(tenant, search, 0)
+        if linked.rows:
+            test = REFERRED.format(at=len(type_name) + 2, low=f"{type_name}/", high=f"{type_name}0", where=where)
+            tests.append((test, (linked.rows, *arguments)))
+        else:
+            tests.append((REFERRING.format(type=search.type, where=where), arguments))
+    return replace(criterion, tests=tuple(tests), linked=None)
 
 
 def _with_probes(where: str, arguments: Arguments, criteria: list[Criterion]) -> Clause:
