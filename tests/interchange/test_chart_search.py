@@ -308,7 +308,7 @@ REFUSED = [
     pytest.param("Observation?patient={one}&status:exact=final", "not-supported", id="C-245"),
     pytest.param("Observation?patient={one}&code:text=a", "not-supported", id="other modifier"),
     pytest.param("Observation?patient:Patient={one}", "not-supported", id="typed reference"),
-    pytest.param("Observation?patient.name=a", "not-supported", id="chain"),
+    pytest.param("Observation?patient={one}&encounter.patient.name=x", "not-supported", id="a chain of two links"),
     pytest.param("Observation?patient:identifier=urn:a|1", "not-supported", id="reference by identifier"),
     pytest.param("Observation?patient=https://else.example/fhir/Patient/1", "invalid", id="another host"),
     pytest.param("Observation?patient=", "invalid", id="no value"),
@@ -329,7 +329,7 @@ REFUSED = [
     pytest.param("Observation?patient={one}&_revinclude:iterate=Provenance:target", "not-supported", id="_revinclude"),
     pytest.param("Observation?patient={one}&_elements=name", "invalid", id="_elements"),
     pytest.param("Observation?patient={one}&_summary=True", "invalid", id="_summary"),
-    pytest.param("Observation?patient={one}&_has:Provenance:target:_id=1", "not-supported", id="_has"),
+    pytest.param("Observation?patient={one}&_has:Provenance:agent:_id=1", "not-supported", id="_has"),
     pytest.param("Observation?patient={one}&derived-from={one}", "not-supported", id="a name that is not listed"),
     pytest.param("Observation?patient={one}&date=2025&=1", "not-supported", id="no name"),
 ]

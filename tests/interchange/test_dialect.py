@@ -219,7 +219,7 @@ def test_every_search_is_understood_and_finds_the_same(both: Both) -> None:
 @pytest.mark.parametrize(
     ("name", "key", "value"),
     [
-        ("Observation", "patient.identifier", f"{MRN}|3"),
+        ("Observation", "patient.identifier", f"{MRN}|0,{MRN}|3,{MRN}|4,urn:other|"),
         ("Observation", "subject.name", "an"),
         ("Observation", "patient.birthdate:missing", "false"),
         ("Patient", "_has:Observation:patient:status", "final"),
