@@ -1,44 +1,34 @@
 """`adt-engine mappings coverage`: what a mapping leaves out of real messages, and what they leave out of it."""
 
-from collections.abc import Iterator
-from typing import Annotated, Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated
 
-import orjson
 import typer
 
 from engine.mapping.authoring.coverage import Coverage
 from engine.mapping.compile import load
-from engine.ops.cli.mapping.authored import folders_of
-from engine.ops.cli.mapping.traffic import (
-    Event,
-    Files,
-    Journal,
-    Limit,
-    On,
-    Patient,
-    Since,
-    State,
-    Values,
-    channel_in,
-    chosen,
-    handed,
-)
+from engine.ops.cli.mapping.mappings import MappingOf, channel_in, folders_of
+from engine.ops.cli.mapping.traffic import Choice, Files, Journal, Limit, On, Values, each_message
+from engine.ops.operations.filters import SearchFilter
+from engine.ops.terminal.command import takes
 from engine.ops.terminal.options import Json, Mappings
+from engine.ops.terminal.table import print_json
+from engine.ops.views.answer import Json as JsonValue
+
+Unused = Annotated[bool, typer.Option("--unused", help="List the elements and rules that were never used.")]
 
 
+@takes(SearchFilter, channel=None)
 def coverage(
+    filters: SearchFilter,
     files: Files = None,
     data: Journal = None,
     channel: On = None,
-    event: Event = "",
-    state: State = "",
-    since: Since = "",
-    patient: Patient = "",
     limit: Limit = 1000,
     mappings: Mappings = None,
-    name: Annotated[str, typer.Option("--name", help="The mapping; by default the channel's own.")] = "",
+    name: MappingOf = "",
     values: Values = False,
-    unused: Annotated[bool, typer.Option("--unused", help="List the elements and rules that were never used.")] = False,
+    unused: Unused = False,
     as_json: Json = False,
 ) -> None:
     """Show which fields no rule reads, which codes no table has, and which elements and rules messages never use.
@@ -49,18 +39,17 @@ def coverage(
     Example: adt-engine mappings coverage samples/04-a01-admit.hl7 --mappings my-mappings
     """
     on = channel_in(channel)
-    only = on.channel if channel else ""
-    choice = chosen(files, data, limit, event=event, state=state, since=since, patient=patient, channel=only)
     found = Coverage(load(folders_of(mappings), name or on.mapping), on)
-    unreadable = handed(choice, on, lambda _name, message: found.add(message))
+    chosen = filters.model_copy(update={"channel": on.channel if channel else ""})
+    unreadable = each_message(Choice(files, data, chosen, limit), on, lambda _name, message: found.add(message))
     made = _made(found, unreadable, shown=values or data is None)
     if as_json:
-        typer.echo(orjson.dumps(made, option=orjson.OPT_INDENT_2))
+        print_json(made)
     else:
-        typer.echo("\n".join(_told(made, unused=unused)))
+        typer.echo("\n".join(_lines(made, unused=unused)))
 
 
-def _made(found: Coverage, unreadable: int, *, shown: bool) -> dict[str, Any]:
+def _made(found: Coverage, unreadable: int, *, shown: bool) -> dict[str, JsonValue]:
     return {
         "messages": found.messages,
         "unreadable": unreadable,
@@ -75,7 +64,7 @@ def _made(found: Coverage, unreadable: int, *, shown: bool) -> dict[str, Any]:
     }
 
 
-def _codes(found: Coverage, *, shown: bool) -> list[dict[str, Any]]:
+def _codes(found: Coverage, *, shown: bool) -> list[dict[str, JsonValue]]:
     """Return unmapped codes by table, the most frequent first; without codes only the counts of tables and fields."""
     counts: dict[tuple[str, str, str], int] = {}
     for one, count in found.codes.items():
@@ -87,7 +76,7 @@ def _codes(found: Coverage, *, shown: bool) -> list[dict[str, Any]]:
     ]
 
 
-def _told(made: dict[str, Any], *, unused: bool) -> Iterator[str]:
+def _lines(made: dict[str, JsonValue], *, unused: bool) -> Iterator[str]:
     yield f"{made['messages']} messages" + (f", {made['unreadable']} cannot be read" if made["unreadable"] else "")
     for one in made["outcomes"]:
         yield f"  {one['count']:>6}  {one['event']}  {one['action']} ({one['rule']})"
@@ -105,7 +94,7 @@ def _told(made: dict[str, Any], *, unused: bool) -> Iterator[str]:
     yield from _section("rules never used", rules, [])
 
 
-def _section(title: str, lines: Iterator[str], counted: list[dict[str, Any]]) -> Iterator[str]:
+def _section(title: str, lines: Iterator[str], counted: Sequence[Mapping[str, object]]) -> Iterator[str]:
     found = list(lines)
     if not found:
         return

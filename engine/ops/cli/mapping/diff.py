@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import orjson
 import typer
@@ -14,45 +14,35 @@ from engine.journal.read.dry_runs import shadowed
 from engine.mapping.authoring.difference import Comparison, Kind
 from engine.mapping.authoring.grouping import Group, Grouping
 from engine.mapping.compile import compile_mapping, load
-from engine.ops.cli.mapping.authored import folders_of
-from engine.ops.cli.mapping.traffic import (
-    Event,
-    Files,
-    Journal,
-    Limit,
-    On,
-    Patient,
-    Since,
-    State,
-    Values,
-    channel_in,
-    chosen,
-    handed,
-)
-from engine.ops.operations.fields import moment_of
+from engine.ops.cli.mapping.mappings import MappingOf, channel_in, folders_of
+from engine.ops.cli.mapping.traffic import Choice, Files, Journal, Limit, On, Values, each_message
+from engine.ops.operations.filters import SearchFilter
+from engine.ops.terminal.command import takes
 from engine.ops.terminal.options import Json
+from engine.ops.terminal.table import print_json
+from engine.ops.views.answer import Json as JsonValue
 from engine.ops.views.differences import summed
 
 SHIPPED: Final = "shipped"
 # Their texts are codes of the engine and names of rules, never values of a message.
 PLAIN: Final = frozenset({Kind.RULE, Kind.ACTION, Kind.ERROR, Kind.STEP, Kind.WARNING})
+# The filters that the differences of channels in shadow know.
+SHADOWED: Final = frozenset({"event", "since"})
 
 Folder = Annotated[str, typer.Argument(help="A mapping folder, or `shipped`.")]
 Server = Annotated[bool, typer.Option("--server", help="What a channel in shadow would change at its server.")]
 
 
+@takes(SearchFilter, channel=None)
 def diff(
+    filters: SearchFilter,
     old: Folder = "",
     new: Folder = "",
     files: Files = None,
     data: Journal = None,
     channel: On = None,
-    event: Event = "",
-    state: State = "",
-    since: Since = "",
-    patient: Patient = "",
     limit: Limit = 1000,
-    name: Annotated[str, typer.Option("--name", help="The mapping; by default the channel's own.")] = "",
+    name: MappingOf = "",
     values: Values = False,
     fail_on_change: Annotated[bool, typer.Option("--fail-on-change", help="Exit 1 if anything differs.")] = False,
     server: Server = False,
@@ -68,22 +58,25 @@ def diff(
     Example: adt-engine mappings diff shipped my-mappings --data /var/lib/adt-engine --event A08
     """
     on = channel_in(channel)
-    only = on.channel if channel else ""
+    chosen = filters.model_copy(update={"channel": on.channel if channel else ""})
+    unreadable = None
     if server:
         if data is None or old or new:
             raise UsageError("--server needs --data with the data folder of an engine, and no mappings")
-        moment = moment_of(since)
-        found = summed(shadowed(data, channel=only, event=event, since=moment, limit=limit))
-        told = _Told(found, "{} messages in shadow, {} would change something or not be delivered", shown=values)
+        if other := filters.model_fields_set - SHADOWED:
+            raise UsageError(f"--server takes no --{min(other).replace('_', '-')}, only --event, --since and --channel")
+        found = summed(shadowed(data, channel=chosen.channel, event=chosen.event, since=chosen.since, limit=limit))
     else:
         if not old or not new:
             raise UsageError("name two mapping folders, or `shipped`; or --server with --data")
-        choice = chosen(files, data, limit, event=event, state=state, since=since, patient=patient, channel=only)
         compared = Comparison(*(compile_mapping(load(_folders(one), name or on.mapping), on) for one in (old, new)))
-        unreadable = handed(choice, on, compared.add)
+        unreadable = each_message(Choice(files, data, chosen, limit), on, compared.add)
         found = compared.found
-        told = _Told(found, "{} messages, {} come out differently", shown=values or data is None, unreadable=unreadable)
-    typer.echo(told.json() if as_json else "\n".join(told.lines()))
+    shown = values or (data is None and not server)
+    if as_json:
+        print_json(_made(found, unreadable, shown=shown))
+    else:
+        typer.echo("\n".join(_lines(found, unreadable, shown=shown)))
     if found.differing and fail_on_change:
         raise typer.Exit(1)
 
@@ -96,46 +89,33 @@ def _folders(folder: str) -> list[Path]:
     return folders_of(Path(folder))
 
 
-class _Told:
-    """Differences as they are printed; without `shown` no value of a message stands there."""
-
-    def __init__(self, found: Grouping, conclusion: str, *, shown: bool, unreadable: int | None = None) -> None:
-        self._found = found
-        self._conclusion = conclusion
-        self._shown = shown
-        self._unreadable = unreadable
-
-    def json(self) -> bytes:
-        """Return them as JSON."""
-        found = self._found
-        made: dict[str, Any] = {"messages": found.messages, "differing": found.differing}
-        if self._unreadable is not None:
-            made["unreadable"] = self._unreadable
-        made["changes"] = [self._plain(group) for group in found.groups()]
-        return orjson.dumps(made, option=orjson.OPT_INDENT_2)
-
-    def lines(self) -> Iterator[str]:
-        """Yield them as lines for people."""
-        for kind, groups in groupby(self._found.groups(), key=lambda group: group.kind):
-            yield f"{kind.value}:"
-            for group in groups:
-                yield f"  {group.count:>6}  {group.path}"
-                yield f"          {group.example}{self._values(group)}"
-        lost = f", {self._unreadable} cannot be read" if self._unreadable else ""
-        yield self._conclusion.format(self._found.messages, self._found.differing) + lost
-
-    def _plain(self, group: Group) -> dict[str, Any]:
-        made = {"kind": group.kind.value, "path": group.path, "count": group.count, "example": group.example}
-        return made | ({"before": group.before, "after": group.after} if self._may_show(group) else {})
-
-    def _values(self, group: Group) -> str:
-        if not self._may_show(group) or (group.before is None and group.after is None):
-            return ""
-        return f": {_value(group.before)} -> {_value(group.after)}"
-
-    def _may_show(self, group: Group) -> bool:
-        return self._shown or group.kind in PLAIN
+def _made(found: Grouping, unreadable: int | None, *, shown: bool) -> dict[str, object]:
+    """Return differences as JSON; `shown`: with the values of messages."""
+    made = {"messages": found.messages, "differing": found.differing}
+    changes = [_change(group, shown=shown or group.kind in PLAIN) for group in found.groups()]
+    return made | ({} if unreadable is None else {"unreadable": unreadable}) | {"changes": changes}
 
 
-def _value(value: Any) -> str:
+def _change(group: Group, *, shown: bool) -> dict[str, object]:
+    made = {"kind": group.kind.value, "path": group.path, "count": group.count, "example": group.example}
+    return made | ({"before": group.before, "after": group.after} if shown else {})
+
+
+def _lines(found: Grouping, unreadable: int | None, *, shown: bool) -> Iterator[str]:
+    """Yield differences as lines for people; `shown`: with the values of messages."""
+    for kind, groups in groupby(found.groups(), key=lambda group: group.kind):
+        yield f"{kind.value}:"
+        for group in groups:
+            is_shown = (shown or kind in PLAIN) and not (group.before is None and group.after is None)
+            values = f": {_value(group.before)} -> {_value(group.after)}" if is_shown else ""
+            yield f"  {group.count:>6}  {group.path}"
+            yield f"          {group.example}{values}"
+    if unreadable is None:
+        yield f"{found.messages} messages in shadow, {found.differing} would change something or not be delivered"
+        return
+    lost = f", {unreadable} cannot be read" if unreadable else ""
+    yield f"{found.messages} messages, {found.differing} come out differently{lost}"
+
+
+def _value(value: JsonValue) -> str:
     return "nothing" if value is None else value if isinstance(value, str) else orjson.dumps(value).decode()

@@ -2,34 +2,31 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import orjson
 import typer
 
-from engine.config.channel import Channel
-from engine.config.source import read as read_file
-from engine.config.source import validate
 from engine.errors import AdtEngineError
 from engine.hl7.leaf import NULL
-from engine.mapping.authoring.case import channel_of
 from engine.mapping.authoring.survey import name_of
 from engine.mapping.compile import load
-from engine.ops.cli.mapping.authored import folders_of, messages_in
+from engine.ops.cli.mapping.mappings import MappingOf, OfChannel, channel_in, folders_of, messages_in
 from engine.ops.operations.messages import ExplainMessage
 from engine.ops.terminal.command import ask_if_running, takes
 from engine.ops.terminal.options import DATA, Data, Json, Mappings
 from engine.ops.terminal.table import print_json
-from engine.ops.views.explaining import check_parts, explained, plain
+from engine.ops.views.answer import Json as JsonValue
+from engine.ops.views.explaining import Element, Explained, check_parts, explained, plain
 
 
 def explain_(
     file: Annotated[Path, typer.Argument(help="A file of HL7 messages.", metavar="FILE")],
     element: Annotated[str, typer.Option(help="Only this element, such as Patient.birthDate.")] = "",
     field: Annotated[str, typer.Option(help="Only what this field went into, such as PID-7.")] = "",
-    channel: Annotated[Path | None, typer.Option("--channel", help="Map as on the channel of this file.")] = None,
+    channel: OfChannel = None,
     mappings: Mappings = None,
-    name: Annotated[str, typer.Option("--name", help="The mapping; by default the channel's own.")] = "",
+    name: MappingOf = "",
     as_json: Json = False,
 ) -> None:
     """Say why each element came out as it did: the rule, what it read, what was done with it; and what nobody read.
@@ -39,14 +36,17 @@ def explain_(
     Example: adt-engine mappings explain samples/01-a28-add-person.hl7 --element Patient.birthDate
     """
     check_parts(element, field)
-    on = validate(read_file(channel), Channel) if channel else channel_of({})
+    on = channel_in(channel)
     source = load(folders_of(mappings), name or on.mapping)
-    made = [{"file": str(file), **explained(source, on, raw, element, field)} for raw in messages_in(file)]
+    made = [explained(source, on, raw, element, field) for raw in messages_in(file)]
+    found = [Explained.model_validate({"entry": 0, **orjson.loads(orjson.dumps(one, default=plain))}) for one in made]
     if as_json:
-        typer.echo(orjson.dumps(made, option=orjson.OPT_INDENT_2, default=plain))
+        typer.echo(
+            orjson.dumps([{"file": str(file), **one} for one in made], default=plain, option=orjson.OPT_INDENT_2)
+        )
     else:
-        typer.echo("\n\n".join("\n".join(_lines(one, element, field)) for one in made))
-    if any("error" in one and "elements" not in one for one in made):
+        typer.echo("\n\n".join("\n".join(_lines(one, element, field)) for one in found))
+    if any(one.rule is None for one in found):
         raise typer.Exit(1)
 
 
@@ -63,64 +63,63 @@ def explain_entry(request: ExplainMessage, data: Data = DATA, as_json: Json = Fa
         raise AdtEngineError(
             f"no engine runs on {data}: start it, or explain a file with `adt-engine mappings explain FILE`"
         )
-    made = ExplainMessage.to_json(found)
     if as_json:
-        print_json(made)
+        print_json(ExplainMessage.to_json(found))
     else:
-        typer.echo("\n".join(_lines(made, request.element, request.field)))
-    if "error" in made and "elements" not in made:
+        typer.echo("\n".join(_lines(found, request.element, request.field)))
+    if found.rule is None:
         raise typer.Exit(1)
 
 
-def _lines(made: dict[str, Any], element: str, field: str) -> Iterator[str]:
-    if "elements" not in made:
-        yield f"message: {made['error']}"
+def _lines(found: Explained, element: str, field: str) -> Iterator[str]:
+    rule = found.rule
+    if rule is None:
+        yield f"message: {found.error}"
         return
-    rule = made["rule"]
-    yield f"{made['event']} {made['control_id']}: {made['action']} ({rule['name']})  {rule['file']}:{rule['line']}"
-    if "error" in made:
-        yield f"  not mapped: {made['error']}"
-    for one in made["elements"]:
+    yield f"{found.event} {found.control_id}: {found.action} ({rule.name})  {rule.file}:{rule.line}"
+    if found.error:
+        yield f"  not mapped: {found.error}"
+    for one in found.elements:
         yield ""
         yield from _element(one)
-    if not made["elements"] and field:
+    if not found.elements and field:
         yield ""
         yield f"  nothing was made of {field} {name_of(field)}".rstrip()
-    if not made["elements"] and element:
+    reads = [f"    {one.file}:{one.line}  {one.reads}" for one in found.rules]
+    if not found.elements and element:
         yield ""
-        if not made["rules"]:
-            yield f"  no rule makes {element}; {made['nearest']}"
+        if not reads:
+            yield f"  no rule makes {element}; {found.nearest}"
             return
         yield f"  nothing was made of {element}: the message has nothing that these rules read"
-        yield from (f"    {one['file']}:{one['line']}  {one['reads']}" for one in made["rules"])
+        yield from reads
     if field:
         yield ""
-        yield f"  rules that read {field} {name_of(field)}".rstrip() + (":" if made["rules"] else ": none")
-        yield from (f"    {one['file']}:{one['line']}  {one['reads']}" for one in made["rules"])
-    if made.get("unread"):
+        yield f"  rules that read {field} {name_of(field)}".rstrip() + (":" if reads else ": none")
+        yield from reads
+    if found.unread:
         yield ""
         yield "  read by no rule:"
-        yield from (f"    {one['path']:<10} {one['name']}".rstrip() for one in made["unread"])
+        yield from (f"    {one.path:<10} {one.name}".rstrip() for one in found.unread)
 
 
-def _element(one: dict[str, Any]) -> Iterator[str]:
-    yield f"  {one['element']} = {_value(one['made']) if one['made'] is not None else 'nothing'}"
-    if one["source"]:
-        segment = f" (in {one['source'][:3]} number {one['segment']})" if one["segment"] else ""
-        found = _value(one["raw"]) if one["asked"] else "not there, or a condition does not hold"
-        yield f"      {one['source']}{segment}: {found}"
-    for applied in one["functions"]:
-        made = "" if applied["made"] == one["made"] else f": {_value(applied['made'])}"
+def _element(one: Element) -> Iterator[str]:
+    yield f"  {one.element} = {_value(one.made)}"
+    if one.source:
+        segment = f" (in {one.source[:3]} number {one.segment})" if one.segment else ""
+        found = _value(one.raw) if one.asked else "not there, or a condition does not hold"
+        yield f"      {one.source}{segment}: {found}"
+    for applied in one.functions:
+        made = "" if applied["made"] == one.made else f": {_value(applied['made'])}"
         yield f"      {applied['function']}{made}"
-    for row in one["rows"]:
+    for row in one.rows:
         where = f"{row['file']}:{row['line']}" if row["line"] else "no such row"
         yield f"      table {row['table']}, {row['code']}: {where}"
-    yield f"      {one['file']}:{one['line']}  {one['rule']}"
+    yield f"      {one.file}:{one.line}  {one.rule}"
 
 
-def _value(value: Any) -> str:
-    if value is NULL:
-        return '"" (delete)'
-    if value is None:
-        return "nothing"
-    return value if isinstance(value, str) else orjson.dumps(value, default=plain).decode()
+def _value(value: JsonValue) -> str:
+    """Return a value as it is read; a null of HL7 deletes."""
+    if value == plain(NULL):
+        return f"{value} (delete)"
+    return "nothing" if value is None else value if isinstance(value, str) else orjson.dumps(value).decode()

@@ -1,17 +1,26 @@
 """`adt-engine mappings`: check, try, test and explain what interface analysts write, without an engine or a server."""
 
-from collections.abc import Mapping
-from typing import ClassVar
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, ClassVar, Final
 
-import orjson
 import typer
 from rich.console import Console
 
-from engine.errors import ConfigurationError
+from engine.config.channel import Channel
+from engine.config.shipped import shipped
+from engine.config.source import read, validate
+from engine.errors import ConfigurationError, UsageError
+from engine.mapping.authoring.case import channel_of
 from engine.mapping.compile import load
-from engine.ops.cli.mapping.authored import folders_of
 from engine.ops.terminal.lazy_group import LazyGroup, nothing
 from engine.ops.terminal.options import Json, MappingName, Mappings
+from engine.ops.terminal.table import print_json
+
+OfChannel = Annotated[Path | None, typer.Option("--channel", help="Map as on the channel of this file.")]
+MappingOf = Annotated[str, typer.Option("--name", help="The mapping; by default the channel's own.")]
+MESSAGES: Final = re.compile(rb"(?:\A|[\r\n\x0b\x1c]+)(?=MSH[^A-Za-z0-9\s])")
 
 
 class Tools(LazyGroup):
@@ -48,18 +57,35 @@ def check(mappings: Mappings = None, name: MappingName = "adt", as_json: Json = 
         found = load(folders_of(mappings), name)
     except ConfigurationError as error:
         if as_json:
-            problems = [problem._asdict() for problem in error.problems]
-            typer.echo(orjson.dumps({"mapping": name, "problems": problems}, option=orjson.OPT_INDENT_2))
+            print_json({"mapping": name, "problems": [problem._asdict() for problem in error.problems]})
         else:
             for problem in error.problems:
-                _error(str(problem))
+                Console(stderr=True, highlight=False, soft_wrap=True).print(str(problem), markup=False)
         raise typer.Exit(1) from error
     if as_json:
-        typer.echo(orjson.dumps({"mapping": name, "hash": found.hash, "problems": []}, option=orjson.OPT_INDENT_2))
+        print_json({"mapping": name, "hash": found.hash, "problems": []})
     else:
         documents = sum(1 for _ in found.documents.everything())
         typer.echo(f"{name}: {documents} files, no problems; {found.hash[:12]}")
 
 
-def _error(text: str) -> None:
-    Console(stderr=True, highlight=False, soft_wrap=True).print(text, markup=False)
+def folders_of(mappings: Path | None) -> list[Path]:
+    """Return the folders that mapping files are looked for in, the shipped one last; UsageError for what is none."""
+    if mappings is not None and not mappings.is_dir():
+        raise UsageError(f"{mappings} is not a folder; --mappings takes a folder of mapping files")
+    return [folder for folder in (mappings, shipped("mappings")) if folder is not None]
+
+
+def messages_in(file: Path) -> Iterator[bytes]:
+    """Yield the messages of a file, whatever ends its lines; all of it where there is none. UsageError: unreadable."""
+    try:
+        raw = file.read_bytes()
+    except OSError as error:
+        raise UsageError(f"{file} cannot be read ({error.strerror})") from error
+    parts = (part.strip(b"\x0b\x1c\r\n") for part in MESSAGES.split(raw))
+    yield from [part for part in parts if part.startswith(b"MSH")] or [raw]
+
+
+def channel_in(file: Path | None) -> Channel:
+    """Return the channel of a file, or one that allows everything."""
+    return validate(read(file), Channel) if file else channel_of({})

@@ -1,32 +1,36 @@
 """`adt-engine mappings try` and `test`: what a mapping makes of messages, with a second opinion on each resource."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import orjson
 import typer
 
 from engine.acknowledge.code import code_for
 from engine.config.channel import Channel
-from engine.config.source import read, validate
 from engine.errors import MessageError, UsageError
 from engine.fhir.opinion import second_opinion
 from engine.fhir.schema import FhirVersion
 from engine.hl7.header import read_header
 from engine.journal.entry import State
-from engine.mapping.authoring.case import Case, Result, cases_of, channel_of, read_cases, run_cases
+from engine.mapping.authoring.case import Case, Result, cases_of, read_cases, run_cases
 from engine.mapping.authoring.expectation import rewrite
 from engine.mapping.authoring.outcome import outcome
 from engine.mapping.compile import Mapping as CompiledMapping
 from engine.mapping.compile import MappingSource, compile_mapping, load
-from engine.ops.cli.mapping.authored import folders_of, messages_in
-from engine.ops.terminal.options import Json, MappingName, Mappings
+from engine.ops.cli.mapping.mappings import MappingOf, OfChannel, channel_in, folders_of, messages_in
+from engine.ops.terminal.options import Json as AsJson
+from engine.ops.terminal.options import MappingName, Mappings
+from engine.ops.terminal.table import print_json
+from engine.ops.views.answer import Json
 from engine.pipeline.inbound.judgement import Judgement, judge, read_message
 
+# What became of a message, or one of its interactions, as JSON.
+Made = dict[str, Json]
 ABSENT: Final = "\N{EM DASH}"
-# By what an interaction is known, and what belongs to that; how it is joined, where not by its own name.
-ASKED: Final = (
+# The name of an interaction in JSON, and what belongs to it; how that is joined, where not by its own name.
+INTERACTIONS: Final = (
     ("keep", "if_absent"),
     ("retire", "within"),
     ("attest",),
@@ -43,25 +47,25 @@ JOINED: Final = {"if_absent": "; if absent: "}
 
 def try_(
     files: Annotated[list[Path], typer.Argument(help="Files of HL7 messages.", metavar="FILE...")],
-    channel: Annotated[Path | None, typer.Option("--channel", help="Map as on the channel of this file.")] = None,
+    channel: OfChannel = None,
     mappings: Mappings = None,
-    name: Annotated[str, typer.Option("--name", help="The mapping; by default the channel's own.")] = "",
-    as_json: Json = False,
+    name: MappingOf = "",
+    as_json: AsJson = False,
 ) -> None:
     """Show how messages would be answered, and what a mapping makes of them: plan and resource. Nothing is sent.
 
     `invalid` lists what fhir.resources, as a second opinion, finds wrong with the resources that would be created. The
-    output holds patient data. Exit 0 if every message would be taken and could be mapped, or is filtered; else 1.
+    output holds patient data. Exit 0 if every message would be accepted and mapped, or filtered; else 1.
 
     Example: adt-engine mappings try samples/a01.hl7 --channel channels/riverbend-adt.yaml
     """
-    on = validate(read(channel), Channel) if channel else channel_of({})
+    on = channel_in(channel)
     mapping = compile_mapping(load(folders_of(mappings), name or on.mapping), on)
     made = [_made(mapping, on, file, raw) for file in files for raw in messages_in(file)]
     if as_json:
-        typer.echo(orjson.dumps(made, option=orjson.OPT_INDENT_2))
+        print_json(made)
     else:
-        typer.echo("\n\n".join("\n".join(_told(one)) for one in made))
+        typer.echo("\n\n".join("\n".join(_lines(one)) for one in made))
     if any("error" in one or one["door"]["state"] == State.REJECTED for one in made):
         raise typer.Exit(1)
 
@@ -74,14 +78,14 @@ def try_cases(
         bool, typer.Option("--update", help="Update the expectations in the files with what was found.")
     ] = False,
     shipped_too: Annotated[bool, typer.Option("--shipped", help="Show shipped cases whose result changed.")] = False,
-    as_json: Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """Run a mapping's test cases and show what differs.
 
     Resources that would be created must also be valid FHIR R4, as fhir.resources reads it. With a folder of your own
-    its cases must hold; the shipped ones tell what the folder changes, and one of the same file and name in your folder
-    takes the place of a shipped one. Exit 0 if nothing differs, 1 otherwise; with --update the files are rewritten
-    where something does.
+    its cases must hold; the shipped ones show what the folder changes, and a case of the same file and name in your
+    folder replaces the shipped one. Exit 0 if nothing differs, 1 otherwise; with --update the files are rewritten where
+    something does.
 
     Example: adt-engine mappings test --mappings mappings
     """
@@ -95,11 +99,11 @@ def try_cases(
     if update:
         rewrite([(case, found) for case, found, _ in failed])
     if as_json:
-        made = {"cases": len(cases), "failed": [_failure(result) for result in failed]}
+        made: dict[str, object] = {"cases": len(cases), "failed": [_failure(result) for result in failed]}
         made |= {"shipped": len(others), "changed": [_failure(result) for result in changed]}
-        typer.echo(orjson.dumps(made, option=orjson.OPT_INDENT_2))
+        print_json(made)
     else:
-        _tell([*changed, *failed] if shipped_too else failed)
+        _print_failed([*changed, *failed] if shipped_too else failed)
         typer.echo(f"{len(cases)} cases, {len(failed)} {'updated' if update else 'differ'}")
         if others:
             hint = "" if shipped_too or not changed else "; --shipped shows them"
@@ -120,29 +124,27 @@ def _beside(cases: Sequence[Case], folders: list[Path]) -> list[Case]:
     ]
 
 
-def _tell(failed: Sequence[Result]) -> None:
-    for case, _, told in failed:
-        typer.echo(f"{case.source.file}:{case.line}: {case.name}")
-        for line in told:
-            typer.echo(f"    {line}")
+def _print_failed(failed: Sequence[Result]) -> None:
+    for case, _, differences in failed:
+        typer.echo("\n    ".join((f"{case.source.file}:{case.line}: {case.name}", *differences)))
 
 
-def _failure(result: Result) -> dict[str, Any]:
+def _failure(result: Result) -> dict[str, object]:
     case = result.case
     return {"file": case.source.file, "line": case.line, "case": case.name, "differences": list(result.told)}
 
 
-def _made(mapping: CompiledMapping, channel: Channel, file: Path, raw: bytes) -> dict[str, Any]:
-    """Return what the door of a channel would say to a message, and what is made of it where it can be read."""
+def _made(mapping: CompiledMapping, channel: Channel, file: Path, raw: bytes) -> Made:
+    """Return how a channel would answer a message, and what is made of it where it can be read."""
     header = read_header(raw)
     judged = judge(raw, header, channel, mapping) if header else Judgement(State.REJECTED, "no-header")
-    door = {
+    answered = {
         "state": str(judged.state),
         "ack": str(code_for(judged.findings)) if header and not judged.silent else "",
         "reason": judged.reason,
         "findings": [f"{one.code.value} {one.reason} {' '.join(one.locations)}".rstrip() for one in judged.findings],
     }
-    named = {"file": str(file), "door": door}
+    named = {"file": str(file), "door": answered}
     try:
         message = judged.message or read_message(raw, channel)
     except MessageError as error:
@@ -152,17 +154,17 @@ def _made(mapping: CompiledMapping, channel: Channel, file: Path, raw: bytes) ->
     return {**named, "event": message.trigger, "control_id": message.control_id, **made, **invalid}
 
 
-def _told(made: dict[str, Any]) -> Iterator[str]:
+def _lines(made: Made) -> Iterator[str]:
     yield f"{made.get('event') or 'message'} {made.get('control_id', '')}: {made['action']} ({made['rule'] or ABSENT})"
     yield f"  {'file':<12} {made['file']}"
-    yield f"  {'door':<12} {_at_door(made['door'])}"
+    yield f"  {'on arrival':<12} {_on_arrival(made['door'])}"
     for name in ("patients", "visit", "event_at", "findings", "flags", "error", "warnings", "invalid"):
         value = made.get(name)
         if value:
             yield f"  {name:<12} {_line(value)}"
     for one in made.get("interactions", ()):
         yield ""
-        yield f"  {_asked(one)}"
+        yield f"  {_interaction(one)}"
         for name in ("identities", "sources", "reactivate", "stand_in", "status", "clears", "slices", "deletes"):
             if one.get(name):
                 yield f"    {name:<12} {_line(one[name])}"
@@ -171,20 +173,20 @@ def _told(made: dict[str, Any]) -> Iterator[str]:
         yield from (f"    {line}" for line in text.splitlines())
 
 
-def _at_door(door: dict[str, Any]) -> str:
-    told = f"{door['state']} {door['reason']}".rstrip()
-    why = f" ({'; '.join(door['findings'])})" if door["findings"] else ""
-    return f"{told}, answered {door['ack']}{why}" if door["ack"] else f"{told}, not answered"
+def _on_arrival(made: Made) -> str:
+    state = f"{made['state']} {made['reason']}".rstrip()
+    why = f" ({'; '.join(made['findings'])})" if made["findings"] else ""
+    return f"{state}, answered {made['ack']}{why}" if made["ack"] else f"{state}, not answered"
 
 
-def _asked(one: dict[str, Any]) -> str:
+def _interaction(one: Made) -> str:
     """Return in a few words what an interaction asks: its name, and what belongs to that."""
-    name, *more = next(words for words in ASKED if words[0] in one)
-    told = _line(one[name]) if name == "upsert" else f"{name} {_line(one[name])}"
-    return told + "".join(f"{JOINED.get(word, f' {word} ')}{_line(one[word])}" for word in more)
+    name, *more = next(words for words in INTERACTIONS if words[0] in one)
+    start = _line(one[name]) if name == "upsert" else f"{name} {_line(one[name])}"
+    return start + "".join(f"{JOINED.get(word, f' {word} ')}{_line(one[word])}" for word in more)
 
 
-def _line(value: Any) -> str:
+def _line(value: Json) -> str:
     if isinstance(value, list):
         return "; ".join(_line(part) for part in value)
     return "yes" if value is True else str(value)
@@ -196,7 +198,7 @@ def _failed(cases: Sequence[Case], mapping: MappingSource) -> list[Result]:
     return [one for one in results if one.told]
 
 
-def _invalid(made: Mapping[str, Any]) -> list[str]:
+def _invalid(made: Made) -> list[str]:
     """Return what fhir.resources finds wrong with the resources that a plan would create."""
     found = made.get("interactions") or ()
     whole = [one for one in found if "attest" in one or one.get("if_absent", "create").startswith("create")]

@@ -14,7 +14,7 @@ from engine.ops.operations.messages import ShowMessage, ShowRaw
 from engine.ops.terminal.command import ask_or_read, takes
 from engine.ops.terminal.options import DATA, Data, Json
 from engine.ops.terminal.table import NEGATIVE, output, print_json, print_line, table
-from engine.ops.views.answer import Json as AnyJson
+from engine.ops.views.answer import Json as JsonValue
 from engine.ops.views.entry import Attempt, Delivery, Entry, Lineage
 from engine.ops.views.reasons import reason_of, text_of
 from engine.ops.views.segments import SegmentView
@@ -122,7 +122,7 @@ def _attempt(attempt: Attempt) -> None:
         print_line(f"     answer {_short(answer)}")
 
 
-def _issue(issue: AnyJson) -> Iterator[str]:
+def _issue(issue: JsonValue) -> Iterator[str]:
     """Yield what an issue of an OperationOutcome says: severity, codes, texts, where."""
     if not isinstance(issue, dict):
         return
@@ -133,14 +133,14 @@ def _issue(issue: AnyJson) -> Iterator[str]:
     yield " ".join(map(str, issue.get("expression") or ()))
 
 
-def _planned(plan: AnyJson) -> str:
+def _planned(plan: JsonValue) -> str:
     """Return which resources a plan is about, in its order, each type once."""
-    found: list[AnyJson] = plan.get("interactions", []) if isinstance(plan, dict) else []
+    found: list[JsonValue] = plan.get("interactions", []) if isinstance(plan, dict) else []
     types = Counter(one["record"]["type"] if "record" in one else "Patient" for one in found)
     return ", ".join(f"{name} ({count})" if count > 1 else name for name, count in types.items()) or "nothing"
 
 
-def _short(content: AnyJson) -> str:
+def _short(content: JsonValue) -> str:
     """Return the beginning of a body as one line; --json shows it whole however long it is."""
     text = content if isinstance(content, str) else orjson.dumps(content).decode()
     return text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]} … ({len(text)} characters, see --json)"
