@@ -9,7 +9,7 @@ from typing import Final
 import orjson
 import pytest
 
-from engine.ops.access.role import Permission
+from engine.ops.access.actor import Permission
 from engine.ops.operations.messages import MESSAGES, ShowFacts
 from tests.flow.program import Program
 from tests.flow.proxy import PATIENT, Call, Fault

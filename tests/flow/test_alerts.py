@@ -13,9 +13,8 @@ import pytest
 from engine import telemetry
 from engine.errors import StartError
 from engine.ops.access.access import Access
-from engine.ops.access.actor import Actor
+from engine.ops.access.actor import Actor, Role
 from engine.ops.access.keys import Keys
-from engine.ops.access.role import Role
 from engine.ops.background.watching import turned_away
 from engine.ops.operations.runner import Operations
 from engine.ops.operations.table import ALL

@@ -667,16 +667,16 @@ PAGES: Final = (
     Bug(
         "a page of somebody else replays messages in an operator's name",
         "ops/web/gatekeeper.py",
-        '        if not call.cookie or not self.desk.access.is_csrf(call.cookie, call.form.get(FIELD, "")):\n',
+        '        if not call.cookie or not self.desk.access.keys.is_csrf(call.cookie, call.form.get(FIELD, "")):\n',
         "        if not call.cookie:\n",
         ("ops/web/test_http.py",),
     ),
     Bug(
         "a form from elsewhere is taken",
-        "ops/web/csrf.py",
+        "ops/web/origin.py",
         '    if site is not None and site != "same-origin":\n',
         '    if site is not None and site == "never":\n',
-        ("ops/web/test_csrf.py",),
+        ("ops/web/test_origin.py",),
     ),
     Bug(
         "a viewer opens pages of administrators",
@@ -694,7 +694,7 @@ PAGES: Final = (
     ),
     Bug(
         "an API token goes on after it was taken back",
-        "ops/access/access.py",
+        "ops/access/attempts.py",
         "        if row is None or row.revoked_at is not None or now >= row.expires_at:\n",
         "        if row is None or now >= row.expires_at:\n",
         ("ops/access/test_access.py", "ops/access/test_administration.py"),
@@ -729,14 +729,14 @@ PAGES: Final = (
     ),
     Bug(
         "a token of one channel reads another one's messages",
-        "ops/operations/limits.py",
+        "ops/operations/runner.py",
         ' and (not operation.of_channel or given.get("channel") not in actor.channels):\n',
         " and not operation.of_channel:\n",
         ("ops/operations", "ops/web/test_api.py"),
     ),
     Bug(
         "patients' messages are discarded without the password",
-        "ops/operations/limits.py",
+        "ops/operations/runner.py",
         "    if not actor.confirmed and (grave or operation.confirm is Confirm.STEP_UP):\n",
         "    if not actor.confirmed and grave:\n",
         ("ops/operations", "ops/web/test_flows.py"),

@@ -6,35 +6,26 @@ lets somebody in, or refuses to, is in the audit trail before it is answered; Jo
 
 import secrets
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Final
 
 from engine import telemetry
-from engine.journal.access import accounts, audit, sessions
-from engine.journal.access.audit import AuditRecord
+from engine.journal.access import accounts, sessions
 from engine.journal.access.sessions import SessionRow
 from engine.journal.journal import Journal
 from engine.ops.access import totp
-from engine.ops.access.actor import Actor
-from engine.ops.access.entering import Attempt, Entry, digest_of, enrol, enter, refuse_known
+from engine.ops.access.actor import Actor, Role, folded
+from engine.ops.access.attempts import Attempts
+from engine.ops.access.entering import Attempt, Entry, digest_of, enrol, enter, leave
 from engine.ops.access.invitation import Standing, accept, invited
 from engine.ops.access.keys import Keys
-from engine.ops.access.naming import folded
-from engine.ops.access.passwords import BusyError, Passwords, weakness
-from engine.ops.access.role import Role
+from engine.ops.access.passwords import BusyError, weakness
 from engine.ops.access.session import ABSOLUTE, CONFIRMED_FOR, IDLE, Enrolment, Reason, Refusal, Session
-from engine.ops.access.throttle import Throttle
-from engine.sqlite import Connection
 
 # That a session was used is written at most so often: it may end a little early, never late.
 SEEN_EVERY: Final = timedelta(seconds=30)
-USED_EVERY: Final = timedelta(hours=1)
-LOGGED_EVERY: Final = timedelta(minutes=1)
 COOKIE_BYTES: Final = 32
-
-_log = telemetry.logger()
 _STANDINGS: Final = {Standing.VOID: Refusal(Reason.INVITATION), Standing.NAME: Refusal(Reason.NAME)}
 
 
@@ -42,21 +33,17 @@ class Access:
     """Who may come in; one for each running engine, over its journal.
 
     `totp_required`: an account without a second factor must set one up before it can do anything else.
-    `refused_log_ins`, `refused_tokens`: how many were turned away since the start, those that had to wait among them.
+    `attempts` judges what is typed, and counts who is turned away.
     """
 
     def __init__(
         self, journal: Journal, keys: Keys, clock: Callable[[], datetime], *, totp_required: bool = False
     ) -> None:
         self._journal = journal
-        self._keys = keys
+        self.keys = keys
         self._clock = clock
         self._totp_required = totp_required
-        self._passwords = Passwords()
-        self._throttle = Throttle(clock)
-        self.refused_log_ins = 0
-        self.refused_tokens = 0
-        self._token_logged_at: datetime | None = None
+        self.attempts = Attempts(journal, clock)
 
     async def setup(self, token: str, name: str, password: str, address: str = "") -> Refusal | None:
         """Set the first password of an account by its one-time token, or make the first administrator; None: done.
@@ -65,18 +52,17 @@ class Access:
         """
         name, digest, now = folded(name), digest_of(token), self._clock()
         attempt = Attempt("set-up", name, address, now, len(password))
-        if waiting := await self._throttled(attempt):
+        if waiting := await self.attempts.throttled(attempt):
             return waiting
         found = await self._journal.read(partial(invited, digest=digest, name=name, now=now))
         if found.standing is not Standing.GOOD:
-            await self._journal.write(partial(refuse_known, attempt=attempt, reason=found.standing.value))
-            self._turned_away(attempt.act, "refused")
+            await self.attempts.refuse(attempt, found.standing.value)
             return _STANDINGS[found.standing]
-        self._throttle.succeed(name, address)
+        self.attempts.forgive(name, address)
         if problem := weakness(password, name, totp=found.totp or self._totp_required):
             return Refusal(Reason.PASSWORD, detail=problem)
         try:
-            hashed = await self._passwords.hash(password)
+            hashed = await self.attempts.passwords.hash(password)
         except BusyError:
             return Refusal(Reason.BUSY)
         standing = await self._journal.write(partial(accept, digest=digest, attempt=attempt, hashed=hashed))
@@ -87,7 +73,7 @@ class Access:
 
         An unknown or disabled account, a wrong password and a wrong or used code get the same answer in the same time.
         """
-        attempt = await self._attempt("log-in", folded(name), password, code, address)
+        attempt = await self.attempts.judge("log-in", folded(name), password, code, address)
         return attempt if isinstance(attempt, Refusal) else await self._enter(attempt, ending=old)
 
     async def session_of(self, cookie: str, address: str = "", *, touch: bool = True) -> Actor | None:
@@ -112,7 +98,7 @@ class Access:
         row = await self._live(cookie)
         if row is None or row.enrolling:
             return Refusal(Reason.WRONG)
-        attempt = await self._attempt("confirm", row.account, password, code, address)
+        attempt = await self.attempts.judge("confirm", row.account, password, code, address)
         if isinstance(attempt, Refusal):
             return attempt
         return await self._enter(attempt, goes_on=row, ending=cookie)
@@ -122,15 +108,15 @@ class Access:
         row = await self._live(cookie)
         if row is None or row.enrolling:
             return Refusal(Reason.WRONG)
-        attempt = await self._attempt("change-password", row.account, old, None, address)
+        attempt = await self.attempts.judge("change-password", row.account, old, None, address)
         if isinstance(attempt, Refusal):
             return attempt
         problem = weakness(new, row.account, totp=await self._has_totp(row.account))
         if attempt.good and (problem or new == old):
-            self._throttle.succeed(row.account, address)
+            self.attempts.forgive(row.account, address)
             return Refusal(Reason.PASSWORD, detail=problem or "Choose another password than the one so far.")
         try:
-            hashed = await self._passwords.hash(new) if attempt.good else ""
+            hashed = await self.attempts.passwords.hash(new) if attempt.good else ""
         except BusyError:
             return Refusal(Reason.BUSY)
         return await self._enter(attempt, goes_on=row, ending=cookie, hashed=hashed, length=len(new))
@@ -146,10 +132,10 @@ class Access:
             return None
         if await self._has_totp(row.account):
             return None
-        secret = self._keys.unseal(row.account, row.offer) if row.offer else ""
+        secret = self.keys.unseal(row.account, row.offer) if row.offer else ""
         if not secret:
             secret = totp.new_secret()
-            sealed = self._keys.seal(row.account, secret)
+            sealed = self.keys.seal(row.account, secret)
             await self._journal.write(partial(sessions.offer, digest=digest_of(cookie), sealed=sealed))
         return Enrolment(secret, totp.link(row.account, secret))
 
@@ -159,93 +145,35 @@ class Access:
         if row is None or not row.offer:
             return Refusal(Reason.WRONG)
         attempt = Attempt("second-factor", row.account, address, self._clock())
-        if waiting := await self._throttled(attempt):
+        if waiting := await self.attempts.throttled(attempt):
             return waiting
-        step = totp.step_of(self._keys.unseal(row.account, row.offer), code, attempt.at)
+        step = totp.step_of(self.keys.unseal(row.account, row.offer), code, attempt.at)
         if step is None:
-            await self._journal.write(partial(refuse_known, attempt=attempt, reason="wrong"))
-            self._turned_away(attempt.act, "refused")
+            await self.attempts.refuse(attempt, "wrong")
             return Refusal(Reason.WRONG)
-        self._throttle.succeed(row.account, address)
+        self.attempts.forgive(row.account, address)
         entry = Entry(secrets.token_urlsafe(COOKIE_BYTES), totp_required=False, goes_on=row, ending=cookie)
         begun = await self._journal.write(partial(enrol, attempt=attempt, entry=entry, sealed=row.offer, step=step))
         return Refusal(Reason.WRONG) if begun is None else _session(entry.cookie, begun)
 
     async def log_out(self, cookie: str, address: str = "") -> None:
         """End a session; nothing where there is none."""
-        digest, now = digest_of(cookie), self._clock()
-
-        def work(connection: Connection) -> None:
-            row = sessions.find(connection, digest)
-            if row is not None:
-                audit.append(connection, AuditRecord(now, row.account, row.role, "page", "log-out", address))
-            sessions.end(connection, digest)
-
-        await self._journal.write(work)
+        await self._journal.write(partial(leave, digest=digest_of(cookie), address=address, now=self._clock()))
 
     async def actor_of(self, token: str, address: str = "") -> Actor | None:
         """Return whom a bearer token stands for; None where it is unknown, revoked or expired."""
-        row = await self._journal.read(partial(sessions.token, digest=digest_of(token)))
-        now = self._clock()
-        if row is None or row.revoked_at is not None or now >= row.expires_at:
-            self._refuse_token(address, now)
-            return None
-        if row.used_at is None or now - row.used_at >= USED_EVERY:
-            await self._journal.write(partial(sessions.use_token, name=row.name, now=now))
-        return Actor(f"token:{row.name}", Role(row.role), "api", address, row.channels)
-
-    def csrf_of(self, cookie: str) -> str:
-        """Return the token that forms under this cookie carry."""
-        return self._keys.csrf(cookie)
-
-    def is_csrf(self, cookie: str, given: str) -> bool:
-        """Say whether a form's token belongs to this cookie."""
-        return self._keys.is_csrf(cookie, given)
-
-    async def _attempt(self, act: str, name: str, password: str, code: str | None, address: str) -> Attempt | Refusal:
-        """Judge a password; as long for an account that is none."""
-        attempt = Attempt(act, name, address, self._clock(), len(password), code)
-        if waiting := await self._throttled(attempt):
-            return waiting
-        account = await self._journal.read(partial(accounts.find, name=name))
-        hashed = "" if account is None else account.password
-        try:
-            good = await self._passwords.check(hashed, password)
-        except BusyError:
-            return Refusal(Reason.BUSY)
-        return replace(attempt, hashed=hashed, good=good)
+        row = await self.attempts.bearer(token, address)
+        return Actor(f"token:{row.name}", Role(row.role), "api", address, row.channels) if row else None
 
     async def _enter(self, attempt: Attempt, **given: Any) -> Session | Refusal:
         entry = Entry(secrets.token_urlsafe(COOKIE_BYTES), self._totp_required, **given)
-        row = await self._journal.write(partial(enter, keys=self._keys, attempt=attempt, entry=entry))
+        row = await self._journal.write(partial(enter, keys=self.keys, attempt=attempt, entry=entry))
         if row is None:
-            self._turned_away(attempt.act, "refused")
+            self.attempts.turned_away(attempt.act)
             return Refusal(Reason.WRONG)
         telemetry.LOG_INS.labels(attempt.act, "let in").inc()
-        self._throttle.succeed(attempt.name, attempt.address)
+        self.attempts.forgive(attempt.name, attempt.address)
         return _session(entry.cookie, row)
-
-    async def _throttled(self, attempt: Attempt) -> Refusal | None:
-        """Count an attempt; of those that must wait the first one is worth a row in the audit."""
-        wait = self._throttle.begin(attempt.name, attempt.address)
-        if wait is None:
-            return None
-        self._turned_away(attempt.act, "throttled")
-        if wait.first:
-            await self._journal.write(partial(refuse_known, attempt=attempt, reason="throttled"))
-        return Refusal(Reason.WAIT, wait.seconds)
-
-    def _refuse_token(self, address: str, now: datetime) -> None:
-        """Count a token that opens nothing; the log says from where, once a minute at most."""
-        self.refused_tokens += 1
-        telemetry.LOG_INS.labels("token", "refused").inc()
-        if self._token_logged_at is None or now - self._token_logged_at >= LOGGED_EVERY:
-            self._token_logged_at = now
-            _log.warning("token refused", address=address, count=self.refused_tokens)
-
-    def _turned_away(self, act: str, outcome: str) -> None:
-        self.refused_log_ins += 1
-        telemetry.LOG_INS.labels(act, outcome).inc()
 
     async def _live(self, cookie: str) -> SessionRow | None:
         """Return the session of a cookie that is neither idle nor too old."""

@@ -7,10 +7,8 @@ from engine.errors import AccessError, ForbiddenOperationError, UsageError
 from engine.journal.access import accounts, sessions
 from engine.journal.access.accounts import Account, AccountState
 from engine.journal.access.sessions import TokenRow
-from engine.ops.access.actor import Actor
+from engine.ops.access.actor import RULE, Actor, Role, folded, is_name
 from engine.ops.access.invitation import NOBODY_YET
-from engine.ops.access.naming import RULE, folded, is_name
-from engine.ops.access.role import Role
 from engine.sqlite import Connection
 
 # The owner is who may open the socket; a sender is a program.

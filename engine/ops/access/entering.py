@@ -88,6 +88,14 @@ def enrol(connection: Connection, attempt: Attempt, entry: Entry, sealed: bytes,
     return begin(connection, attempt, account.role, entry, enrolling=False)
 
 
+def leave(connection: Connection, digest: bytes, address: str, now: datetime) -> None:
+    """End a session, and write that into the audit trail; nothing where there is none."""
+    row = sessions.find(connection, digest)
+    if row is not None:
+        audit.append(connection, AuditRecord(now, row.account, row.role, "page", "log-out", address))
+    sessions.end(connection, digest)
+
+
 def begin(connection: Connection, attempt: Attempt, role: str, entry: Entry, *, enrolling: bool) -> SessionRow:
     """Keep a session under its cookie's digest, and forget those of its account that are over."""
     now = attempt.at

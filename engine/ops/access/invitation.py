@@ -6,9 +6,8 @@ from typing import Final, NamedTuple
 
 from engine.journal.access import accounts, sessions
 from engine.journal.access.accounts import AccountState
+from engine.ops.access.actor import Role, is_name
 from engine.ops.access.entering import Attempt, record, refuse
-from engine.ops.access.naming import is_name
-from engine.ops.access.role import Role
 from engine.sqlite import Connection
 
 VALID_FOR: Final = timedelta(minutes=30)

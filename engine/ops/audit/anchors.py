@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import orjson
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
@@ -156,7 +156,7 @@ def _signed(anchor: Anchor) -> bytes:
 
 def _anchor(file: Path, number: int, line: bytes) -> Anchor:
     try:
-        found: dict[str, Any] = orjson.loads(line)
+        found = orjson.loads(line)
         return Anchor(int(found["seq"]), *(str(found[name]) for name in ("at", "hash", "key", "signature")))
     except (orjson.JSONDecodeError, KeyError, TypeError, ValueError) as error:
         raise UsageError(f"{file}:{number}: this line is no anchor") from error

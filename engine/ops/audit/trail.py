@@ -17,9 +17,8 @@ from engine.errors import JournalError, UnrecordedOperationError
 from engine.journal.access import audit
 from engine.journal.access.audit import AuditOutcome, AuditRecord
 from engine.journal.journal import Journal
-from engine.ops.access.actor import Actor
+from engine.ops.access.actor import Actor, Permission
 from engine.ops.access.keys import Keys
-from engine.ops.access.role import Permission
 
 # What is recorded before it is done; operations on METADATA and MAPPINGS change nothing and show nothing of a patient.
 AUDITED: Final = frozenset(

@@ -16,7 +16,8 @@ from engine.pipeline.engine import Engine
 
 def turned_away(access: Access) -> dict[AlertKind, int]:
     """Return how many were refused at the entrance since the start, by the alert that many of them open."""
-    return {AlertKind.LOG_IN_FAILURES: access.refused_log_ins, AlertKind.TOKEN_FAILURES: access.refused_tokens}
+    attempts = access.attempts
+    return {AlertKind.LOG_IN_FAILURES: attempts.refused_log_ins, AlertKind.TOKEN_FAILURES: attempts.refused_tokens}
 
 
 @contextlib.asynccontextmanager

@@ -3,9 +3,9 @@
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from ipaddress import ip_address
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlsplit
 
 import orjson
@@ -30,14 +30,16 @@ class Hook:
     `sleep` waits between tries. What comes faster than it can be sent pushes out the oldest.
     """
 
-    def __init__(self, webhook: Callable[[], Webhook | None], sleep: Callable[[float], Any] = asyncio.sleep) -> None:
+    def __init__(
+        self, webhook: Callable[[], Webhook | None], sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    ) -> None:
         self._webhook = webhook
         self._sleep = sleep
-        self._waiting: deque[Mapping[str, Any]] = deque(maxlen=MOST_WAITING)
+        self._waiting: deque[Mapping[str, object]] = deque(maxlen=MOST_WAITING)
         self._wake = asyncio.Event()
         self.failing = False
 
-    def put(self, body: Mapping[str, Any]) -> None:
+    def put(self, body: Mapping[str, object]) -> None:
         """Send a body soon; where no webhook is configured it is dropped."""
         if self._webhook() is not None:
             self._waiting.append(body)
@@ -51,7 +53,7 @@ class Hook:
             while self._waiting:
                 await self._send(self._waiting.popleft())
 
-    async def _send(self, body: Mapping[str, Any]) -> None:
+    async def _send(self, body: Mapping[str, object]) -> None:
         for number in range(TRIES):
             webhook = self._webhook()
             if webhook is None:

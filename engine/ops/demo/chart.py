@@ -1,12 +1,13 @@
 """Reading patients from the interchange service, as a client of it: for the demo and for people."""
 
-from typing import Any, Final
+from typing import Final
 from urllib.parse import quote
 
 import orjson
 
 from engine.deliver.wire.client import Client
 from engine.errors import AdtEngineError
+from engine.ops.demo.facts import Resource
 
 FORM: Final = ("Content-Type", "application/x-www-form-urlencoded")
 
@@ -21,7 +22,7 @@ class Charts:
         self._client = Client(request_seconds=10.0, journaled=False)
         self._token = ""
 
-    async def by_identifier(self, system: str, value: str) -> dict[str, Any] | None:
+    async def by_identifier(self, system: str, value: str) -> Resource | None:
         """Return the Patient that the service finds under an identifier; None where there is not exactly one.
 
         AdtEngineError: the service refuses the search, or the token.
@@ -50,6 +51,6 @@ class Charts:
         return str(answer.json["access_token"])
 
 
-def pretty(resource: dict[str, Any]) -> str:
+def pretty(resource: Resource) -> str:
     """Return a resource as JSON for people."""
     return orjson.dumps(resource, option=orjson.OPT_INDENT_2).decode()

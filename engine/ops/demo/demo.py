@@ -5,7 +5,6 @@ import secrets
 import shutil
 import signal
 import tempfile
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 from urllib.parse import urlencode
@@ -161,9 +160,8 @@ def _report_days(days: Days) -> None:
 
 async def _way_in(folder: Path, engine: Child) -> str:
     """Make an operator's account and return the link with which its password is chosen."""
-    port = engine.heard("pages listening")["port"]
-    invite = partial(ask, folder / "engine", AddUser(name=OPERATOR, role=OPERATOR))
-    invited = await asyncio.to_thread(invite)
+    port = engine.logged("pages listening")["port"]
+    invited = await asyncio.to_thread(ask, folder / "engine", AddUser(name=OPERATOR, role=OPERATOR))
     return f"http://127.0.0.1:{port}/set-up?{urlencode({'name': invited.name, 'token': invited.token})}"
 
 

@@ -2,17 +2,17 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from engine.ops.operations.messages import ListMessages, Stats
-from engine.ops.operations.operation import Operation
 from engine.ops.sender.answer import Answer
 from engine.ops.sender.line import send_stream
-from engine.ops.socket import admin
+from engine.ops.terminal.command import ask
+from engine.ops.views.entry import RowFacts
 from engine.simulation.world import Simulated, simulate
 
 SEED: Final = 2026
@@ -42,7 +42,7 @@ class Days:
         """Count what was answered."""
         self.answers[answer.code or "no answer"] += 1
 
-    def as_row(self) -> dict[str, Any]:
+    def as_row(self) -> dict[str, object]:
         """Return it for JSON."""
         ends = [{"state": state, "reason": reason, "messages": n} for (state, reason), n in sorted(self.ends.items())]
         return {"sent": self.sent, "answers": dict(self.answers), "ends": ends, "missing": self.missing}
@@ -56,7 +56,7 @@ def stream() -> Iterator[Simulated]:
 async def live(data: Path, port: int, messages: Iterator[Simulated], count: int) -> Days:
     """Send so many messages, wait until all that can end has ended, and tell what came of them."""
     days = Days()
-    recorded_before = int((await _ask(data, Stats, {}))["last"])
+    recorded_before = (await asyncio.to_thread(ask, data, Stats())).last
     sent: set[bytes] = set()
 
     def feed() -> Iterator[tuple[int, bytes]]:
@@ -67,7 +67,7 @@ async def live(data: Path, port: int, messages: Iterator[Simulated], count: int)
 
     await send_stream("127.0.0.1", port, feed(), days.count, connections=CONNECTIONS)
     rows = await _ended(data, recorded_before)
-    days.ends.update((row["state"], row["reason"]) for row in rows)
+    days.ends.update((row.state.value, row.reason) for row in rows)
     days.missing = max(len(sent) - len(rows), 0)
     return days
 
@@ -82,27 +82,23 @@ def _uncounted(_answer: Answer) -> None:
     """Stand in for a listener where nobody counts the answers."""
 
 
-async def _ended(data: Path, after: int) -> list[dict[str, Any]]:
+async def _ended(data: Path, after: int) -> list[RowFacts]:
     """Return the entries recorded since, once none of them is under way or the time for that is over."""
     loop = asyncio.get_running_loop()
     until = loop.time() + DRAIN_SECONDS
     while True:
         rows = await _since(data, after)
-        if loop.time() > until or not any(row["state"] in UNDER_WAY for row in rows):
+        if loop.time() > until or not any(row.state in UNDER_WAY for row in rows):
             return rows
         await asyncio.sleep(0.1)
 
 
-async def _since(data: Path, after: int) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
+async def _since(data: Path, after: int) -> list[RowFacts]:
+    found: list[RowFacts] = []
     before = 0
     while True:
-        page = await _ask(data, ListMessages, {"limit": PAGE, "before": before})
-        found += [row for row in page["entries"] if row["entry"] > after]
-        before = page["before"]
-        if not before or before <= after:
+        page = await asyncio.to_thread(ask, data, ListMessages(limit=PAGE, before=before))
+        found += [row for row in page.entries if row.entry > after]
+        before = page.before or 0
+        if before <= after:
             return found
-
-
-async def _ask(data: Path, operation: type[Operation[Any]], given: Mapping[str, object]) -> Any:
-    return operation.to_json(await asyncio.to_thread(admin.ask, data, operation, given))

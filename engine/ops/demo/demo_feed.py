@@ -1,20 +1,20 @@
 """The demo's feed: samples sent one by one, each followed to its end and compared with what is expected of it."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from engine.config.samples import Chart, Expectation, Sample, load_samples
 from engine.config.shipped import shipped
 from engine.ops.demo.chart import Charts
-from engine.ops.demo.facts import facts_of
+from engine.ops.demo.facts import Resource, facts_of
 from engine.ops.operations.messages import ListMessages, ShowMessage, Stats
-from engine.ops.operations.operation import Operation
 from engine.ops.sender.answer import Ack, Answer
 from engine.ops.sender.line import send_messages
-from engine.ops.socket import admin
+from engine.ops.terminal.command import ask
+from engine.ops.views.entry import Entry
 
 SETTLE_SECONDS: Final = 20.0
 ENDS: Final = frozenset({"delivered", "filtered", "held", "rejected", "discarded"})
@@ -38,7 +38,7 @@ class Result:
         """Whether nothing differed from samples/expected.yaml."""
         return not self.differences
 
-    def as_row(self) -> dict[str, Any]:
+    def as_row(self) -> dict[str, object]:
         """Return it for JSON."""
         return asdict(self) | {"as_expected": self.as_expected}
 
@@ -47,7 +47,7 @@ async def feed(data: Path, port: int, charts: Charts, watch: Callable[[Result], 
     """Send every sample in order and return what came of each message; `watch` hears of each as it ends."""
     results: list[Result] = []
     for sample in load_samples(shipped("samples")):
-        before = await _newest(data)
+        before = (await asyncio.to_thread(ask, data, Stats())).last
         answers = await send_messages("127.0.0.1", port, [sample.raw], timeout_seconds=SETTLE_SECONDS)
         entries = await _ended(data, before)
         for position, expected in enumerate(sample.expect):
@@ -58,27 +58,19 @@ async def feed(data: Path, port: int, charts: Charts, watch: Callable[[Result], 
     return results
 
 
-async def _newest(data: Path) -> int:
-    return int((await _ask(data, Stats, {}))["last"])
-
-
-async def _ended(data: Path, after: int) -> list[dict[str, Any]]:
+async def _ended(data: Path, after: int) -> list[Entry]:
     """Return the entries recorded since, in full and in order, once all have ended."""
     async with asyncio.timeout(SETTLE_SECONDS):
         while True:
-            page = await _ask(data, ListMessages, {"limit": 20})
-            rows = [row for row in page["entries"] if row["entry"] > after]
-            if all(row["state"] in ENDS for row in rows):
-                return [await _ask(data, ShowMessage, {"entry": row["entry"]}) for row in reversed(rows)]
+            page = await asyncio.to_thread(ask, data, ListMessages(limit=20))
+            rows = [row for row in page.entries if row.entry > after]
+            if all(row.state in ENDS for row in rows):
+                return [await asyncio.to_thread(ask, data, ShowMessage(entry=row.entry)) for row in reversed(rows)]
             await asyncio.sleep(0.02)
 
 
-async def _ask(data: Path, operation: type[Operation[Any]], given: Mapping[str, object]) -> Any:
-    return operation.to_json(await asyncio.to_thread(admin.ask, data, operation, given))
-
-
 async def _result(
-    sample: Sample, position: int, expected: Expectation, answer: Answer, entries: list[dict[str, Any]], charts: Charts
+    sample: Sample, position: int, expected: Expectation, answer: Answer, entries: list[Entry], charts: Charts
 ) -> Result:
     entry = entries[position] if position < len(entries) else None
     ack = answer.acks[position] if position < len(answer.acks) else None
@@ -88,10 +80,10 @@ async def _result(
         differences += _chart_differences(expected.patient, resource, found_by)
     return Result(
         sample.file,
-        entry["event"] if entry else answer.event,
+        entry.event if entry else answer.event,
         ack.code if ack else "none",
-        entry["state"] if entry else "resent",
-        entry["reason"] if entry else "the stored answer, nothing applied",
+        entry.state if entry else "resent",
+        entry.reason if entry else "the stored answer, nothing applied",
         _calls(entry),
         _words(resource) if resource else "",
         tuple(differences),
@@ -109,31 +101,29 @@ def _ack_differences(expected: Expectation, ack: Ack | None, answer: Answer) -> 
     return found
 
 
-def _entry_differences(expected: Expectation, entry: dict[str, Any] | None) -> list[str]:
+def _entry_differences(expected: Expectation, entry: Entry | None) -> list[str]:
     if expected.duplicate or entry is None:
         return [] if expected.duplicate and entry is None else ["an entry of its own: expected none, or none was made"]
     found = []
-    if entry["state"] != expected.outcome:
-        found.append(f"ended {entry['state']} {entry['reason']}, expected {expected.outcome}")
-    if expected.reason and entry["reason"] != expected.reason:
-        found.append(f"reason {entry['reason']}, expected {expected.reason}")
-    words = {entry["reason"], *entry["flags"], *(note for one in entry["deliveries"] for note in one["notes"])}
-    words |= {one["reason"] for one in entry["deliveries"]}
+    if entry.state != expected.outcome:
+        found.append(f"ended {entry.state} {entry.reason}, expected {expected.outcome}")
+    if expected.reason and entry.reason != expected.reason:
+        found.append(f"reason {entry.reason}, expected {expected.reason}")
+    words = {entry.reason, *entry.flags, *(note for one in entry.deliveries for note in one.notes)}
+    words |= {one.reason for one in entry.deliveries}
     return found + [f"not told: {word}" for word in (*expected.notes, *expected.flags) if word not in words]
 
 
 async def _chart(
     system: str, chart: Chart | None, charts: Charts
-) -> tuple[dict[str, Any] | None, dict[str, dict[str, Any] | None]]:
+) -> tuple[Resource | None, dict[str, Resource | None]]:
     if chart is None:
         return None, {}
     others = {number: await charts.by_identifier(system, number) for number in chart.found_by}
     return await charts.by_identifier(system, chart.identifier), others
 
 
-def _chart_differences(
-    chart: Chart, resource: dict[str, Any] | None, found_by: dict[str, dict[str, Any] | None]
-) -> list[str]:
+def _chart_differences(chart: Chart, resource: Resource | None, found_by: dict[str, Resource | None]) -> list[str]:
     if resource is None:
         return [f"no one patient under {chart.identifier}"]
     facts = facts_of(resource)
@@ -150,19 +140,19 @@ def _chart_differences(
     return found
 
 
-def _calls(entry: dict[str, Any] | None) -> str:
+def _calls(entry: Entry | None) -> str:
     if entry is None:
         return ""
-    attempts = [attempt for delivery in entry["deliveries"] for attempt in delivery["attempts"]]
-    calls = [f"{one['method']} {_path(one['url'])} {one['status'] or 'no answer'}" for one in attempts]
-    return ", ".join(calls) or entry["reason"]
+    attempts = [attempt for delivery in entry.deliveries for attempt in delivery.attempts]
+    calls = [f"{one.method} {_path(one.url)} {one.status or 'no answer'}" for one in attempts]
+    return ", ".join(calls) or entry.reason
 
 
 def _path(url: str) -> str:
     return url.split("/R4/", 1)[-1].split("?", 1)[0]
 
 
-def _words(resource: dict[str, Any]) -> str:
+def _words(resource: Resource) -> str:
     facts = facts_of(resource)
     version = resource.get("meta", {}).get("versionId", "?")
     words = (facts["given"], facts["family"], facts["gender"], facts["birthDate"], facts["phone"])

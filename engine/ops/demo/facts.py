@@ -3,11 +3,13 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+Resource = Mapping[str, Any]
+
 _RACE: Final = "http://hl7.org/fhir/us/core/StructureDefinition/us-core-race"
 _ETHNICITY: Final = "http://hl7.org/fhir/us/core/StructureDefinition/us-core-ethnicity"
 
 
-def facts_of(patient: Mapping[str, Any]) -> dict[str, str]:
+def facts_of(patient: Resource) -> dict[str, str]:
     """Return the facts of a Patient: word to value, empty where the record says nothing.
 
     Several values are sorted and joined by a space; telephones are their last seven digits.
@@ -15,8 +17,8 @@ def facts_of(patient: Mapping[str, Any]) -> dict[str, str]:
     return {word: read(patient) for word, read in _FACTS.items()}
 
 
-def _official(patient: Mapping[str, Any]) -> Mapping[str, Any]:
-    names: list[Mapping[str, Any]] = patient.get("name", [])
+def _official(patient: Resource) -> Resource:
+    names: list[Resource] = patient.get("name", [])
     return next((name for name in names if name.get("use") in {"official", None}), names[0] if names else {})
 
 
@@ -24,7 +26,7 @@ def _joined(values: list[str]) -> str:
     return " ".join(sorted(set(filter(None, values))))
 
 
-def _phones(patient: Mapping[str, Any], uses: set[str | None]) -> str:
+def _phones(patient: Resource, uses: set[str | None]) -> str:
     points = [
         point for point in patient.get("telecom", []) if point.get("use") in uses and point.get("system") != "email"
     ]
@@ -32,32 +34,32 @@ def _phones(patient: Mapping[str, Any], uses: set[str | None]) -> str:
     return _joined([number[-7:] for number in digits])
 
 
-def _codes(concept: Mapping[str, Any] | None) -> list[str]:
+def _codes(concept: Resource | None) -> list[str]:
     return [str(coding.get("code", "")) for coding in (concept or {}).get("coding", [])]
 
 
-def _languages(patient: Mapping[str, Any]) -> str:
+def _languages(patient: Resource) -> str:
     return _joined([code for entry in patient.get("communication", []) for code in _codes(entry.get("language"))[:1]])
 
 
-def _marital(patient: Mapping[str, Any]) -> str:
+def _marital(patient: Resource) -> str:
     return next(iter(_codes(patient.get("maritalStatus"))), "")
 
 
-def _us_core(patient: Mapping[str, Any], url: str) -> str:
+def _us_core(patient: Resource, url: str) -> str:
     parts = [part for one in patient.get("extension", []) if one.get("url") == url for part in one.get("extension", [])]
     return _joined([str(part.get("valueCoding", {}).get("code", "")) for part in parts])
 
 
-def _line(patient: Mapping[str, Any]) -> str:
+def _line(patient: Resource) -> str:
     return next((str(address["line"][0]) for address in patient.get("address", []) if address.get("line")), "")
 
 
-def _contacts(patient: Mapping[str, Any]) -> str:
+def _contacts(patient: Resource) -> str:
     return _joined([str(contact.get("name", {}).get("family", "")) for contact in patient.get("contact", [])])
 
 
-_FACTS: Final[Mapping[str, Callable[[Mapping[str, Any]], str]]] = {
+_FACTS: Final[Mapping[str, Callable[[Resource], str]]] = {
     "family": lambda patient: str(_official(patient).get("family", "")),
     "given": lambda patient: next(iter(_official(patient).get("given", [])), ""),
     "names": lambda patient: str(len(patient.get("name", []))),

@@ -12,6 +12,9 @@ import orjson
 
 from engine.errors import StartError
 
+# A line of a log.
+Line = Mapping[str, Any]
+
 START_SECONDS: Final = 20.0
 STOP_SECONDS: Final = 15.0
 
@@ -19,15 +22,15 @@ STOP_SECONDS: Final = 15.0
 class Child:
     """One `adt-engine` process whose log goes to a file, and the address it listens on."""
 
-    def __init__(self, process: asyncio.subprocess.Process, log: Path, said: Mapping[str, Any]) -> None:
+    def __init__(self, process: asyncio.subprocess.Process, log: Path, listening: Line) -> None:
         self.process = process
         self.log = log
-        self.host = str(said["address"])
-        self.port = int(said["port"])
+        self.host = str(listening["address"])
+        self.port = int(listening["port"])
 
-    def heard(self, event: str) -> Mapping[str, Any]:
+    def logged(self, event: str) -> Line:
         """Return the first line of an event in its log; StartError where there is none."""
-        found = _heard(self.log, event)
+        found = _logged(self.log, event)
         if found is None:
             raise StartError(f"{self.log} has no line {event!r}: is the process another version?")
         return found
@@ -60,7 +63,7 @@ async def start(name: str, arguments: Sequence[str], environment: Mapping[str, s
         )
     try:
         async with asyncio.timeout(START_SECONDS):
-            while (said := _heard(log, "listening")) is None:
+            while (line := _logged(log, "listening")) is None:
                 if process.returncode is not None:
                     raise StartError(f"{name} exited at once: {_tail(log)} (its log: {log})")
                 await asyncio.sleep(0.03)
@@ -69,15 +72,15 @@ async def start(name: str, arguments: Sequence[str], environment: Mapping[str, s
         raise StartError(
             f"{name} did not listen within {START_SECONDS:.0f} s: {_tail(log)} (its log: {log})"
         ) from error
-    return Child(process, log, said)
+    return Child(process, log, line)
 
 
-def _heard(log: Path, event: str) -> Mapping[str, Any] | None:
-    for line in log.read_bytes().splitlines():
+def _logged(log: Path, event: str) -> Line | None:
+    for text in log.read_bytes().splitlines():
         with contextlib.suppress(orjson.JSONDecodeError):
-            said = orjson.loads(line)
-            if isinstance(said, dict) and said.get("event") == event:
-                return said
+            line = orjson.loads(text)
+            if isinstance(line, dict) and line.get("event") == event:
+                return line
     return None
 
 

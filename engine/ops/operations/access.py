@@ -13,11 +13,9 @@ from engine.journal.access import accounts, sessions
 from engine.journal.access.accounts import Account, AccountState
 from engine.journal.access.sessions import TokenRow
 from engine.ops.access import administration
-from engine.ops.access.actor import Actor
+from engine.ops.access.actor import Actor, Permission, folded
 from engine.ops.access.entering import digest_of
 from engine.ops.access.invitation import VALID_FOR, VALID_FOR_ACCOUNT
-from engine.ops.access.naming import folded
-from engine.ops.access.role import Permission
 from engine.ops.audit.trail import Audited
 from engine.ops.operations.fields import ChannelNames, Name, Switch, number
 from engine.ops.operations.operation import Confirm, Operation, Request

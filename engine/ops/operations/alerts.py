@@ -1,4 +1,4 @@
-"""Operations on alerts: list and acknowledge."""
+"""Operations on alerts, and on the reasons that explain them."""
 
 from typing import Final
 
@@ -6,13 +6,26 @@ from pydantic import Field
 
 from engine.errors import UsageError
 from engine.journal.state.alerting import Alert
-from engine.ops.access.actor import Actor
-from engine.ops.access.role import Permission
-from engine.ops.operations.fields import AlertNumber, Limit, Switch
+from engine.ops.access.actor import Actor, Permission
+from engine.ops.operations.fields import AlertNumber, Limit, Switch, Word
 from engine.ops.operations.operation import Operation
 from engine.ops.views.answer import Answer, Count, Time
-from engine.ops.views.reasons import reason_of
+from engine.ops.views.reasons import Reason, lines, reason_of
 from engine.pipeline.engine import Engine
+
+
+class ListReasons(Operation[list[Reason]]):
+    """List what a reason means, or all of a kind: whether it can wait until morning, and what to do next."""
+
+    name = "reasons"
+    permission = Permission.METADATA
+
+    code: Word = Field("", description="One code; all of them without it.")
+    kind: Word = Field("", description="Only codes of this kind, such as held or alert.")
+
+    async def run(self, _engine: Engine, _actor: Actor) -> list[Reason]:
+        """Return the lines; UsageError where no reason is of the kind."""
+        return lines(self.code, self.kind)
 
 
 class AlertView(Answer, facts=True):
@@ -78,4 +91,4 @@ def alert_view(engine: Engine, alert: Alert) -> AlertView:
     )
 
 
-ALERTS: Final = (ListAlerts, AcknowledgeAlert)
+ALERTS: Final = (ListAlerts, AcknowledgeAlert, ListReasons)

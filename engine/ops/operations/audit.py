@@ -10,8 +10,7 @@ from engine.clock import now
 from engine.errors import AdtEngineError
 from engine.journal.access import audit
 from engine.journal.access.audited import AuditFilter
-from engine.ops.access.actor import Actor
-from engine.ops.access.role import Permission
+from engine.ops.access.actor import Actor, Permission
 from engine.ops.audit.anchors import Anchors
 from engine.ops.operations.fields import AboutEntry, Patient, Since, Until, Word
 from engine.ops.operations.filters import PageOf

@@ -3,8 +3,7 @@
 from typing import Final
 
 from engine.clock import now
-from engine.ops.access.actor import Actor
-from engine.ops.access.role import Permission
+from engine.ops.access.actor import Actor, Permission
 from engine.ops.operations.operation import Operation
 from engine.ops.views.answer import Answer, Count
 from engine.pipeline.care.care import prune_all

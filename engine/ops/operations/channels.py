@@ -8,8 +8,7 @@ from pydantic import Field
 from engine import telemetry
 from engine.errors import ConfigurationError, UsageError
 from engine.journal.read.backlog import left_of_channel
-from engine.ops.access.actor import Actor
-from engine.ops.access.role import Permission
+from engine.ops.access.actor import Actor, Permission
 from engine.ops.operations.fields import Word
 from engine.ops.operations.operation import Operation, Request
 from engine.ops.views.answer import Answer, Count, Time, known_as, time_of

@@ -9,8 +9,7 @@ from engine.clock import now
 from engine.errors import UsageError
 from engine.journal.read.backlog import Backlog, backlogs
 from engine.journal.state.pausing import Pause
-from engine.ops.access.actor import Actor
-from engine.ops.access.role import Permission
+from engine.ops.access.actor import Actor, Permission
 from engine.ops.operations.fields import Reason, Word
 from engine.ops.operations.operation import Operation, Request
 from engine.ops.views.answer import Answer, Count, Time, time_of

@@ -8,8 +8,7 @@ from engine.deliver.patient.question import Question
 from engine.errors import EditError, UsageError
 from engine.fhir.patient import carries, current_numbers, person, replaced_by
 from engine.journal.entry import UNFINISHED
-from engine.ops.access.actor import Actor
-from engine.ops.access.role import Permission
+from engine.ops.access.actor import Actor, Permission
 from engine.ops.operations.fields import Changes, EntryNumber, Force, Patient, Reason, Verbatim, Word
 from engine.ops.operations.operation import Confirm, Operation, Request
 from engine.ops.views.answer import Answer, Count, EntrySeq, Headers, Json

@@ -11,8 +11,7 @@ from engine.journal.entry import State
 from engine.journal.read.holding import Held, held, held_at
 from engine.journal.read.selecting import Selection
 from engine.journal.write.bulk_replay import RunKind
-from engine.ops.access.actor import Actor
-from engine.ops.access.role import Permission
+from engine.ops.access.actor import Actor, Permission
 from engine.ops.operations.fields import EntryNumber, Limit, Rate, ReasonCode, Word
 from engine.ops.operations.operation import Operation, Request
 from engine.ops.operations.replays import RATE, ReplayRun, begun, chosen, kept_of

@@ -10,15 +10,13 @@ from pydantic import Field
 
 from engine.clock import now
 from engine.errors import UsageError
-from engine.ops.access.actor import Actor
-from engine.ops.access.role import Permission
+from engine.ops.access.actor import Actor, Permission
 from engine.ops.audit.trail import Audited
 from engine.ops.operations.fields import EntryNumber, Reason, Text, Word, number
 from engine.ops.operations.filters import Filter, ListFilter, PageOf, Period, Search
 from engine.ops.operations.operation import Confirm, Operation, Reading
 from engine.ops.views.counts import Counts, Standing, Throughput, counted, passed, stood
-from engine.ops.views.entry import Entry, EntryFacts, Raw
-from engine.ops.views.explaining import Explained, explained_entry
+from engine.ops.views.entry import Entry, EntryFacts, Explained, Raw
 from engine.ops.views.exporting import ExportPage, exported
 from engine.ops.views.searching import FactsPage, RowPage, facts_of, searched
 from engine.ops.views.unmapped import CodeValues, UnmappedCodes, unmapped, values
@@ -117,6 +115,8 @@ class ExplainMessage(Operation[Explained]):
 
     async def run(self, engine: Engine, _actor: Actor) -> Explained:
         """Return the explanation; UsageError where the entry's channel is gone."""
+        from engine.ops.views.explaining import explained_entry  # noqa: PLC0415 - rare, and slow to import
+
         channels = {name: feed.channel for name, feed in engine.feeds.items()}
         return await asyncio.to_thread(
             explained_entry, engine.files, channels, self.entry, element=self.element, field=self.field

@@ -15,8 +15,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter
 from pydantic.fields import FieldInfo
 
 from engine.errors import MalformedRequestError
-from engine.ops.access.actor import Actor
-from engine.ops.access.role import Permission
+from engine.ops.access.actor import Actor, Permission
 from engine.ops.audit.trail import AUDITED, Audited, Marks
 from engine.ops.operations.fields import WRITTEN, Grave
 from engine.ops.views.answer import unmarked

@@ -12,8 +12,7 @@ from engine.clock import now
 from engine.errors import UsageError
 from engine.journal.read.selecting import Selected, Selection, select
 from engine.journal.write.bulk_replay import Run, RunKind, RunState
-from engine.ops.access.actor import Actor
-from engine.ops.access.role import Permission
+from engine.ops.access.actor import Actor, Permission
 from engine.ops.operations.fields import Force, Rate, RunNumber, UpTo200
 from engine.ops.operations.filters import ReplayFilter
 from engine.ops.operations.operation import Operation, Request

@@ -1,19 +1,38 @@
 """The one way to every operation: admitted, recorded in the audit trail, read, done."""
 
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from engine import fault
 from engine.clock import now
-from engine.errors import AdtEngineError, ForbiddenOperationError, UsageError
+from engine.errors import AdtEngineError, ForbiddenOperationError, UnconfirmedOperationError, UsageError
 from engine.journal.access.audit import AuditOutcome
-from engine.ops.access.actor import Actor
+from engine.ops.access.actor import Actor, Permission, may
 from engine.ops.access.keys import Keys
-from engine.ops.access.role import Permission
 from engine.ops.audit.trail import AUDITED, Trail
-from engine.ops.operations.limits import admit
-from engine.ops.operations.operation import AnyOperation, Operation
+from engine.ops.operations.operation import AnyOperation, Confirm, Operation
 from engine.pipeline.engine import Engine
+
+
+def admit(operation: AnyOperation, actor: Actor, given: Mapping[str, object]) -> None:
+    """Raise ForbiddenOperationError where the role does not permit an operation, or it is beyond a token's channels.
+
+    UnconfirmedOperationError where the password must be typed again.
+    """
+    name = operation.name
+    if not may(actor.role, operation.permission):
+        raise ForbiddenOperationError(
+            f"the role {actor.role} may not do {name}: it needs the permission {operation.permission}"
+        )
+    grave = any(given.get(switch) for switch in operation.grave())
+    if not actor.confirmed and (grave or operation.confirm is Confirm.STEP_UP):
+        raise UnconfirmedOperationError(f"{name} needs your password once more")
+    if actor.channels and (not operation.of_channel or given.get("channel") not in actor.channels):
+        names = ", ".join(actor.channels)
+        raise ForbiddenOperationError(
+            f"this token is limited to {names}: it may list the messages of a channel that it names, and send to it"
+        )
+
 
 A = TypeVar("A")
 
@@ -34,7 +53,7 @@ class Operations:
             raise UsageError(f"the running engine does not know {name!r}: is it of an older version?")
         return found
 
-    async def answer(self, name: str, actor: Actor, given: Mapping[str, object]) -> Any:
+    async def answer(self, name: str, actor: Actor, given: Mapping[str, object]) -> object:
         """Do the operation of a name and return its answer as JSON-able values; the errors are those of `perform`."""
         operation = self.named(name)
         return operation.to_json(await self.perform(operation, actor, given))

@@ -12,7 +12,6 @@ from engine.ops.operations.entries import ENTRIES
 from engine.ops.operations.lanes import LANES
 from engine.ops.operations.messages import MESSAGES
 from engine.ops.operations.operation import AnyOperation
-from engine.ops.operations.reasons import REASONS
 from engine.ops.operations.replays import REPLAYS
 
 ALL: Final[tuple[AnyOperation, ...]] = (
@@ -23,7 +22,6 @@ ALL: Final[tuple[AnyOperation, ...]] = (
     *CHANNELS,
     *DESTINATIONS,
     *ALERTS,
-    *REASONS,
     *CARE,
     *ACCESS,
     *AUDIT,

@@ -11,14 +11,13 @@ import socket
 import struct
 from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import orjson
 
 from engine import telemetry
 from engine.errors import AdtEngineError, StartError, UsageError, place_of
-from engine.ops.access.actor import Actor
-from engine.ops.access.role import Role
+from engine.ops.access.actor import Actor, Role
 from engine.ops.operations.operation import Operation
 from engine.ops.operations.runner import Operations
 
@@ -87,7 +86,7 @@ async def _reply(operations: Operations, actor: Actor, line: bytes) -> bytes:
         return _line({"error": "the engine could not do that; its log says where it failed", "exit": 1})
 
 
-def _asked(line: bytes) -> tuple[str, Mapping[str, Any]]:
+def _asked(line: bytes) -> tuple[str, Mapping[str, object]]:
     try:
         request = orjson.loads(line)
     except orjson.JSONDecodeError:
@@ -100,7 +99,7 @@ def _asked(line: bytes) -> tuple[str, Mapping[str, Any]]:
     return request["do"], given
 
 
-def _line(value: Any) -> bytes:
+def _line(value: object) -> bytes:
     return orjson.dumps(value, default=str) + b"\n"
 
 

@@ -91,7 +91,7 @@ def _names(kind: type) -> tuple[str, ...]:
     return tuple(one.name for one in fields(kind))
 
 
-def unmarked(answer: Any) -> Iterator[str]:
+def unmarked(answer: object) -> Iterator[str]:
     """Yield the fields, at any depth, of a type of answer that nobody marked as facts."""
     if isinstance(answer, type) and issubclass(answer, Answer):
         for name, field in answer.model_fields.items():

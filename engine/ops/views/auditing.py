@@ -1,8 +1,6 @@
 """The audit trail for people: rows, as lines of a file, and what its proof found."""
 
-import csv
-import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -15,7 +13,7 @@ from engine.journal.access.audited import AuditFault, AuditFilter, AuditReader
 from engine.ops.access.keys import FILE, Keys
 from engine.ops.audit.anchors import Anchors, checked, read_anchors
 from engine.ops.views.answer import Answer, Count, Json, Time, known_as
-from engine.ops.views.table_file import plain
+from engine.ops.views.table_file import csv_record
 
 MOST_ROWS: Final = 1000
 USUAL_ROWS: Final = 50
@@ -107,7 +105,7 @@ def exported(folder: Path, chosen: AuditFilter, form: str, upto: int | None = No
 
 def _pieces(folder: Path, chosen: AuditFilter, form: str, upto: int | None) -> Iterator[bytes]:
     if form == "csv":
-        yield _csv(COLUMNS)
+        yield csv_record(COLUMNS)
     after = 0
     while True:
         with AuditReader(folder) as reader:
@@ -123,7 +121,7 @@ def _line(row: AuditRow, form: str) -> bytes:
     if form == "ndjson":
         return row.model_dump_json().encode() + b"\n"
     cells = (getattr(row, name) for name in COLUMNS)
-    return _csv(orjson.dumps(cell).decode() if isinstance(cell, dict | tuple) else cell for cell in cells)
+    return csv_record(orjson.dumps(cell).decode() if isinstance(cell, dict | tuple) else cell for cell in cells)
 
 
 def verified(folder: Path, anchors: Path | None = None, key: Ed25519PublicKey | None = None) -> Proof:
@@ -143,9 +141,3 @@ def verified(folder: Path, anchors: Path | None = None, key: Ed25519PublicKey | 
         proof = reader.verify(witnesses)
     anchored_to = max((one.seq for one in witnesses), default=0)
     return Proof.of(proof, anchors=len(found), anchored_to=anchored_to, faults=(*proof.faults, *faults))
-
-
-def _csv(cells: Iterable[object]) -> bytes:
-    written = io.StringIO()
-    csv.writer(written, lineterminator="\r\n").writerow([plain(cell) for cell in cells])
-    return written.getvalue().encode()

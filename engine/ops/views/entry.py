@@ -1,4 +1,4 @@
-"""What is shown of an entry: whole, or its facts, which hold nothing of a patient.
+"""What is shown of an entry: whole, its facts, which hold nothing of a patient, or why it comes out as it does.
 
 Facts leave out message, acknowledgement, segments, lane, visit, digest, plan, bodies, headers, addresses, and what an
 operator wrote. What is added to an entry stays out of them until it is declared there.
@@ -191,3 +191,62 @@ class Raw(Answer):
 
     entry: Count
     base64: str
+
+
+class Rule(Answer):
+    """A rule of a mapping, and where it stands."""
+
+    name: str
+    file: str
+    line: Count
+
+
+class Element(Answer):
+    """How one element was made, or that a rule for it made nothing (`made` null)."""
+
+    element: str
+    file: str
+    line: Count
+    rule: str
+    source: str
+    segment: Count
+    raw: Json
+    functions: tuple[dict[str, Json], ...]
+    rows: tuple[dict[str, Json], ...]
+    made: Json
+    asked: bool
+    record: Count
+
+
+class RuleText(Answer):
+    """What a line of a mapping reads."""
+
+    file: str
+    line: Count
+    reads: str
+
+
+class Unread(Answer):
+    """A field that no rule reads."""
+
+    path: str
+    name: str
+
+
+class Explained(Answer):
+    """Why an entry comes out as it does; of what cannot be read `error` alone, of what cannot be mapped also `error`.
+
+    `mapping` is the hash of the mapping, to be compared with the one that a delivery recorded.
+    """
+
+    entry: Count
+    event: str = ""
+    control_id: str = ""
+    action: str = ""
+    rule: Rule | None = None
+    mapping: str = ""
+    elements: tuple[Element, ...] = ()
+    error: str = ""
+    rules: tuple[RuleText, ...] = ()
+    nearest: str = ""
+    unread: tuple[Unread, ...] = ()

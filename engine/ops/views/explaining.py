@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping as MappingOf
 from dataclasses import asdict
-from typing import Any
 
 import orjson
 
@@ -12,73 +11,14 @@ from engine.errors import MessageError, UsageError
 from engine.hl7.leaf import NULL
 from engine.hl7.message import parse
 from engine.journal.read.reading import Reader
-from engine.mapping.authoring.explain import Evidence, Explanation, explain
+from engine.mapping.authoring.explain import Explanation, explain
 from engine.mapping.authoring.survey import Survey
 from engine.mapping.compile import MappingSource, load
 from engine.mapping.files.entry import FIELD
 from engine.mapping.files.reference import nearest
 from engine.mapping.language.written import written_head
-from engine.ops.views.answer import Answer, Count, Json
+from engine.ops.views.entry import Explained
 from engine.pipeline.configuration import Files
-
-
-class Rule(Answer):
-    """A rule of a mapping, and where it stands."""
-
-    name: str
-    file: str
-    line: Count
-
-
-class Element(Answer):
-    """How one element was made, or that a rule for it made nothing (`made` null)."""
-
-    element: str
-    file: str
-    line: Count
-    rule: str
-    source: str
-    segment: Count
-    raw: Json
-    functions: tuple[dict[str, Json], ...]
-    rows: tuple[dict[str, Json], ...]
-    made: Json
-    asked: bool
-    record: Count
-
-
-class RuleText(Answer):
-    """What a line of a mapping reads."""
-
-    file: str
-    line: Count
-    reads: str
-
-
-class Unread(Answer):
-    """A field that no rule reads."""
-
-    path: str
-    name: str
-
-
-class Explained(Answer):
-    """Why an entry comes out as it does; of what cannot be read `error` alone, of what cannot be mapped also `error`.
-
-    `mapping` is the hash of the mapping, to be compared with the one that a delivery recorded.
-    """
-
-    entry: Count
-    event: str = ""
-    control_id: str = ""
-    action: str = ""
-    rule: Rule | None = None
-    mapping: str = ""
-    elements: tuple[Element, ...] = ()
-    error: str = ""
-    rules: tuple[RuleText, ...] = ()
-    nearest: str = ""
-    unread: tuple[Unread, ...] = ()
 
 
 def explained_entry(
@@ -110,7 +50,7 @@ def check_parts(element: str, field: str) -> None:
 
 def explained(
     source: MappingSource, channel: Channel, raw: bytes, element: str, field: str, *, charset: str = "UTF-8"
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return why a message comes out as it does; `error` alone where it cannot be read."""
     try:
         message = parse(raw, charset=charset, undecodable="replace" if channel.undecodable == "replace" else "refuse")
@@ -119,13 +59,13 @@ def explained(
     found = explain(source, channel, message)
     survey = Survey(found.trace, source.documents)
     chosen = found.of_element(element) if element else found.of_field(field) if field else found.evidence
-    made: dict[str, Any] = {
+    made: dict[str, object] = {
         "event": message.trigger,
         "control_id": message.control_id,
         "action": found.outcome["action"],
         "rule": {"name": found.outcome["rule"], "file": found.file, "line": found.line},
         "mapping": found.hash,
-        "elements": [_plainly(one) for one in chosen if one.made is not None or element],
+        "elements": [asdict(one) for one in chosen if one.made is not None or element],
     }
     if "error" in found.outcome:
         made["error"] = found.outcome["error"]
@@ -140,7 +80,7 @@ def explained(
     return made
 
 
-def _rules_of(found: Explanation, field: str) -> list[dict[str, Any]]:
+def _rules_of(found: Explanation, field: str) -> list[dict[str, object]]:
     """Return where a mapping names a field, whether or not the message fills it."""
     wanted = field.partition(".")[0]
     named = [(read.scope, written_head(read.head)) for read in found.trace.reads]
@@ -153,10 +93,6 @@ def _rules_of(found: Explanation, field: str) -> list[dict[str, Any]]:
     return [{"file": file, "line": line, "reads": text} for file, line, text in sorted(places)]
 
 
-def _plainly(one: Evidence) -> dict[str, Any]:
-    return asdict(one)
-
-
-def plain(value: Any) -> Any:
+def plain(value: object) -> str:
     """Return a null as HL7 writes it."""
     return '""' if value is NULL else str(value)

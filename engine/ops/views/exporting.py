@@ -1,7 +1,5 @@
 """Messages taken out of the journal: a page of them, and the forms they are written in."""
 
-import csv
-import io
 from base64 import b64decode, b64encode
 from pathlib import Path
 from typing import Final
@@ -11,7 +9,7 @@ from engine.journal.read.views import Filters
 from engine.journal.read.wording import text_of
 from engine.ops.views.entry import Row
 from engine.ops.views.searching import Page, searched
-from engine.ops.views.table_file import plain
+from engine.ops.views.table_file import csv_record
 
 MOST: Final = 200
 MOST_BYTES: Final = 8 * 1_048_576
@@ -70,7 +68,4 @@ def ndjson_line(row: ExportedRow) -> bytes:
 
 def csv_line(row: ExportedRow) -> bytes:
     """Return an exported message as one record of CSV, in which no cell is taken for a formula."""
-    made = io.StringIO()
-    cells = [" ".join(row.flags) if name == "flags" else getattr(row, name) for name in COLUMNS]
-    csv.writer(made, lineterminator="\r\n").writerow([plain(cell) for cell in cells])
-    return made.getvalue().encode()
+    return csv_record(" ".join(row.flags) if name == "flags" else getattr(row, name) for name in COLUMNS)

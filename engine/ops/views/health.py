@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from typing import Any, Final
+from typing import Final
 
 from engine import telemetry
 from engine.journal.file.reserve import free_bytes_kept
@@ -12,7 +12,7 @@ OK: Final = 200
 UNAVAILABLE: Final = 503
 METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
-Health = tuple[int, dict[str, Any]]
+Health = tuple[int, dict[str, object]]
 
 
 def livez(engine: Engine) -> Health:

@@ -11,10 +11,13 @@ _STARTS: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "|", "%", "＝", "＋", 
 
 def as_csv(columns: Sequence[str], rows: Iterable[Mapping[str, object]]) -> bytes:
     """Return rows as CSV (RFC 4180) in UTF-8, one line of headings first."""
+    return b"".join(map(csv_record, [columns, *([row.get(column) for column in columns] for row in rows)]))
+
+
+def csv_record(cells: Iterable[object]) -> bytes:
+    """Return one record of CSV."""
     written = io.StringIO()
-    writer = csv.writer(written, lineterminator="\r\n")
-    writer.writerow(columns)
-    writer.writerows([plain(row.get(column)) for column in columns] for row in rows)
+    csv.writer(written, lineterminator="\r\n").writerow(map(plain, cells))
     return written.getvalue().encode()
 
 

@@ -2,9 +2,8 @@
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, MutableMapping
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Final
 from urllib.parse import quote
 
 import orjson
@@ -13,15 +12,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Match, Router
 from starlette.routing import Route as Place
+from starlette.types import Message, Receive, Scope, Send
 
 from engine import telemetry
 from engine.config.network import Network, is_allowed
 from engine.errors import AdtEngineError, place_of
 from engine.ops.web.call import Call, Desk
-from engine.ops.web.cookies import SESSION
 from engine.ops.web.gatekeeper import Gatekeeper, SignInNeededError, is_stream, is_stream_at
-from engine.ops.web.headers import secured
-from engine.ops.web.hosts import is_known
+from engine.ops.web.headers import SESSION, secured
+from engine.ops.web.origin import is_known
 from engine.ops.web.refusal import TITLES, RefusedRequestError, status_of
 from engine.ops.web.route import Free, Route, checked
 
@@ -30,10 +29,6 @@ SIGN_IN: Final = "/log-in"
 PROBLEM: Final = "application/problem+json"
 _OF_ENTRY: Final = re.compile(r"/messages/(\d{1,15})/")
 _FOR_PROGRAMS: Final = ("/api/", "/hl7/", "/metrics", "/livez", "/readyz")
-
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Scope]]
-Send = Callable[[Scope], Awaitable[None]]
 
 _log = telemetry.logger()
 
@@ -158,7 +153,7 @@ def _to_sign_in(request: Request) -> Response:
     return Response(status_code=303, headers={"location": place})
 
 
-async def _nothing(_call: Any) -> Response:
+async def _nothing(_call: object) -> Response:
     return Response(status_code=404)
 
 
@@ -170,7 +165,7 @@ class _SecuredSend:
         self._tls = tls
         self.begun = False
 
-    async def __call__(self, message: Scope) -> None:
+    async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.begun = True
             message["headers"] = secured(message["headers"], tls=self._tls)

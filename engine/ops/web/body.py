@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 from urllib.parse import parse_qsl
 
 import orjson
@@ -51,7 +51,7 @@ async def read_form(request: Request) -> dict[str, str]:
     return fields
 
 
-async def read_json(request: Request) -> Mapping[str, Any]:
+async def read_json(request: Request) -> Mapping[str, object]:
     """Return the JSON object of a body, {} where it is empty; RefusedRequestError 400 or 415 where it is none."""
     content = await read_body(request)
     if not content:

@@ -13,13 +13,12 @@ from starlette.responses import HTMLResponse, Response
 
 from engine.errors import UnconfirmedOperationError, UsageError
 from engine.ops.access.access import Access
-from engine.ops.access.actor import Actor
-from engine.ops.access.role import Permission, may
+from engine.ops.access.actor import Actor, Permission, may
 from engine.ops.operations.fields import NUMBERED, digits_of
 from engine.ops.operations.operation import Operation
 from engine.ops.operations.runner import Operations
-from engine.ops.web.cookies import Cookies
 from engine.ops.web.criteria import Searches
+from engine.ops.web.headers import Cookies
 from engine.ops.web.history import History
 from engine.ops.web.look import Look
 from engine.ops.web.refusal import RefusedRequestError
@@ -84,7 +83,7 @@ class Call:
     @property
     def csrf(self) -> str:
         """The token that forms of this session must carry."""
-        return self.desk.access.csrf_of(self.cookie) if self.cookie else ""
+        return self.desk.access.keys.csrf(self.cookie) if self.cookie else ""
 
     def confirmed(self) -> None:
         """UnconfirmedOperationError where the password must be typed once more."""
@@ -125,7 +124,7 @@ class Call:
         """Do an operation in the name of who asks."""
         return await self.desk.operations.perform(operation, self.by, given)
 
-    def page(self, template: str, /, status: int = 200, **values: Any) -> Response:
+    def page(self, template: str, status: int = 200, /, **values: Any) -> Response:
         """Answer with a page."""
         return HTMLResponse(self.part(template, **values), status)
 
@@ -136,7 +135,7 @@ class Call:
     def _open_to_all(self) -> list[str]:
         return sorted(name for name, feed in self.desk.engine.feeds.items() if feed.channel.open_to_all)
 
-    def _around(self) -> dict[str, Any]:
+    def _around(self) -> dict[str, object]:
         path = self.request.url.path
         menu = [
             {"path": route.path, "label": route.label, "here": path == route.path or path.startswith(f"{route.path}/")}
@@ -185,6 +184,18 @@ NOTICES: dict[str, str] = {
     "run": "The run has started.",
     "stopped": "The run will stop after its current entry.",
 }
+
+
+def form(path: str, operation: type[Operation[A]], *fields: str, to: str, notice: str, **fixed: object) -> Route:
+    """Return the route of a form: the operation on these fields of it and on what the address names, then a page."""
+
+    async def submit(call: Call) -> Response:
+        given = {name: call.form.get(name, "") for name in fields}
+        named = {name: numbered(name, text, 404) for name, text in call.request.path_params.items()}
+        await call.perform(operation, **given, **named, **fixed)
+        return go(to.format(**named), notice)
+
+    return Route("POST", path, operation.permission, submit)
 
 
 def go(path: str, notice: str = "") -> Response:

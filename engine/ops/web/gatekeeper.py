@@ -7,12 +7,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from engine.errors import UnconfirmedOperationError
-from engine.ops.access.role import Permission
+from engine.ops.access.actor import Permission
 from engine.ops.access.session import Refusal
 from engine.ops.web.body import read_form
 from engine.ops.web.call import Call, Desk
-from engine.ops.web.cookies import SESSION, VISITOR
-from engine.ops.web.csrf import FIELD, check_origin
+from engine.ops.web.headers import SESSION, VISITOR
+from engine.ops.web.origin import FIELD, check_origin
 from engine.ops.web.refusal import RefusedRequestError
 from engine.ops.web.route import Free, Gate, Route
 
@@ -49,7 +49,7 @@ class Gatekeeper:
         """Answer a form that is ours; where what it asks for needs the password once more, ask for that."""
         check_origin(call.request.headers, call.request.url.scheme)
         call.form = await read_form(call.request)
-        if not call.cookie or not self.desk.access.is_csrf(call.cookie, call.form.get(FIELD, "")):
+        if not call.cookie or not self.desk.access.keys.is_csrf(call.cookie, call.form.get(FIELD, "")):
             raise RefusedRequestError(403, "the form does not belong to this session: open the page again")
         if call.form.get(PASSWORD) and call.actor is not None and not call.actor.confirmed:
             refusal = await self._confirm(call)

@@ -1,10 +1,11 @@
-"""The templates: escaped everywhere, and a name that is not there is a mistake."""
+"""The templates, escaped everywhere, in which a missing name is a mistake; and the files that pages need."""
 
+import hashlib
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
@@ -12,10 +13,24 @@ from markupsafe import Markup, escape
 from engine import __version__
 from engine.ops.views.reasons import reason_of
 from engine.ops.web import wording
-from engine.ops.web.files import address_of
 
+TEMPLATES: Final = Path(__file__).with_name("templates")
+ASSETS: Final = Path(__file__).with_name("assets")
+KINDS: Final = {
+    "style.css": "text/css; charset=utf-8",
+    "pages.js": "text/javascript; charset=utf-8",
+    "htmx.min.js": "text/javascript; charset=utf-8",
+    "sse.min.js": "text/javascript; charset=utf-8",
+    "icon.svg": "image/svg+xml",
+}
+FILES: Final = {name: (ASSETS / name).read_bytes() for name in KINDS}
 _CODE: Final = re.compile(r"`([^`]+)`")
-FOLDER: Final = Path(__file__).with_name("templates")
+TAGS: Final = {name: hashlib.sha256(content).hexdigest()[:16] for name, content in FILES.items()}
+
+
+def address_of(name: str) -> str:
+    """Return the address of a file as pages name it: another one after an upgrade, as browsers keep files a while."""
+    return f"/assets/{name}?v={TAGS[name]}"
 
 
 class Look:
@@ -23,7 +38,7 @@ class Look:
 
     def __init__(self) -> None:
         self._environment = Environment(
-            loader=FileSystemLoader(FOLDER),
+            loader=FileSystemLoader(TEMPLATES),
             autoescape=True,
             undefined=StrictUndefined,
             trim_blocks=True,
@@ -45,18 +60,18 @@ class Look:
         }
         self._environment.globals |= {"version": __version__, "asset": address_of}
 
-    def render(self, template: str, values: Mapping[str, Any]) -> str:
+    def render(self, template: str, values: Mapping[str, object]) -> str:
         """Return a template filled in."""
         return self._environment.get_template(template).render(values)
 
 
-def _age(value: Any) -> str:
+def _age(value: object) -> str:
     """Return how long ago a moment was."""
     found = wording.moment_of(value)
     return wording.span((datetime.now(UTC) - found).total_seconds()) if found else wording.NOTHING
 
 
-def _place(file: Any) -> str:
+def _place(file: object) -> str:
     """Return a mapping file by its folder and name: where the site keeps it is of no interest here."""
     return "/".join(Path(str(file)).parts[-2:])
 

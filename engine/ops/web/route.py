@@ -8,7 +8,7 @@ from typing import Any, Literal
 from starlette.responses import Response
 
 from engine.errors import StartError
-from engine.ops.access.role import Permission
+from engine.ops.access.actor import Permission
 
 
 class Free(StrEnum):

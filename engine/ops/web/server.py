@@ -1,4 +1,4 @@
-"""The pages' listener: bound before anything is served, on loopback or over TLS, answered inside the engine's loop."""
+"""The pages' listener: bound before the engine starts, on loopback or over TLS, and served in the engine's loop."""
 
 import asyncio
 import contextlib
@@ -6,17 +6,29 @@ import socket
 import ssl
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from ipaddress import ip_network
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
+from engine import telemetry
+from engine.clock import now
 from engine.config.network import Network, is_loopback
 from engine.errors import StartError, UsageError
 from engine.http import server
 from engine.http.connection import Bounds, Refusal
 from engine.http.tls import Pair, server_context
-from engine.ops.web.headers import secured
-from engine.ops.web.hosts import LOOPBACK_NAMES, names_of
+from engine.journal.read.reading import Reader
+from engine.ops.access.access import Access
+from engine.ops.operations.runner import Operations
+from engine.ops.web.app import App
+from engine.ops.web.call import Desk
+from engine.ops.web.headers import Cookies, secured
+from engine.ops.web.history import keep
+from engine.ops.web.origin import LOOPBACK_NAMES, names_of
+from engine.ops.web.table import ROUTES
+from engine.pipeline.engine import Engine
+from engine.pipeline.post import HttpIntake
 
 BOUNDS: Final = Bounds(400, of_address=100, arrival_seconds=15.0)
 KEEP_ALIVE_SECONDS: Final = 75
@@ -104,7 +116,7 @@ def tls_context(where: PagesListener) -> ssl.SSLContext | None:
 
 @contextlib.asynccontextmanager
 async def serving(
-    app: Any, where: PagesListener, listening: socket.socket, stopping: asyncio.Event
+    app: App, where: PagesListener, listening: socket.socket, stopping: asyncio.Event
 ) -> AsyncIterator[None]:
     """Serve an app on a bound socket until closed; `stopping` is set first, so that streams end."""
     running = server.http_server(
@@ -123,3 +135,32 @@ async def serving(
         running.should_exit = True
         await asyncio.gather(task, return_exceptions=True)
         listening.close()
+
+
+_log = telemetry.logger()
+
+
+@contextlib.asynccontextmanager
+async def pages(
+    engine: Engine, operations: Operations, access: Access, where: PagesListener, listening: socket.socket
+) -> AsyncIterator[None]:
+    """Serve the operators' pages of an engine on a bound socket until closed."""
+    host, port = listening.getsockname()[:2]
+    desk = Desk(engine, operations, access, now, ROUTES, Cookies(port, where.tls), HttpIntake(engine), where.exposed)
+    samples = asyncio.create_task(keep(desk.history, now, lambda: _oldest(engine), desk.stopping))
+    try:
+        async with serving(App(desk, where.names, where.allow), where, listening, desk.stopping):
+            _log.info("pages listening", address=host, port=port)
+            yield
+    finally:
+        desk.stopping.set()
+        await samples
+
+
+async def _oldest(engine: Engine) -> datetime | None:
+    return await asyncio.to_thread(_read_oldest, engine.files.data)
+
+
+def _read_oldest(folder: Path) -> datetime | None:
+    with Reader(folder) as reader:
+        return reader.stats().oldest_unfinished_at

@@ -10,8 +10,8 @@ import pytest
 from engine import telemetry
 from engine.journal.access import accounts, sessions
 from engine.journal.access.accounts import AccountState
+from engine.ops.access.actor import Role
 from engine.ops.access.entering import digest_of
-from engine.ops.access.role import Role
 from engine.ops.access.session import Reason, Refusal, Session
 from tests.ops.access.gate import HERE, PASSWORD, Gate
 
@@ -106,13 +106,13 @@ async def test_an_unknown_account_costs_one_hash_as_a_known_one_does(
     await gate.account("ann")
     await gate.journal.write(partial(accounts.add, name="new", role="viewer", now=gate.now, by="test"))
     checked: list[bool] = []
-    check = gate.access._passwords.check
+    check = gate.access.attempts.passwords.check
 
     async def counted(hashed: str, password: str) -> bool:
         checked.append(await check(hashed, password))
         return checked[-1]
 
-    monkeypatch.setattr(gate.access._passwords, "check", counted)
+    monkeypatch.setattr(gate.access.attempts.passwords, "check", counted)
     for name in ("ann", "nobody", "new"):
         await gate.refused(name, "not the password at all")
     assert checked == [False] * 3
@@ -173,7 +173,7 @@ async def test_sessions_and_tokens_survive_a_restart_and_only_their_digests_are_
     await gate.close()
     await gate.open()
     assert await gate.access.session_of(session.cookie) is not None
-    assert gate.access.is_csrf(session.cookie, gate.access.csrf_of(session.cookie))
+    assert gate.access.keys.is_csrf(session.cookie, gate.access.keys.csrf(session.cookie))
     with closing(sqlite3.connect(f"file:{gate.folder}/journal.db?mode=ro", uri=True)) as file:
         dump = "".join(file.iterdump())
     assert session.cookie not in dump
@@ -263,10 +263,10 @@ async def test_of_one_account_the_latest_ten_sessions_stay(gate: Gate) -> None:
 
 async def test_csrf_tokens_belong_to_one_cookie(gate: Gate) -> None:
     """Another session's token, none, and one that is no ASCII are refused."""
-    token = gate.access.csrf_of("cookie")
-    assert gate.access.is_csrf("cookie", token)
-    for given in ("", gate.access.csrf_of("other"), "é", token[:-1]):
-        assert not gate.access.is_csrf("cookie", given)
+    token = gate.access.keys.csrf("cookie")
+    assert gate.access.keys.is_csrf("cookie", token)
+    for given in ("", gate.access.keys.csrf("other"), "é", token[:-1]):
+        assert not gate.access.keys.is_csrf("cookie", given)
 
 
 async def test_log_ins_are_audited_before_they_count(gate: Gate) -> None:

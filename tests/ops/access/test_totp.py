@@ -148,5 +148,5 @@ async def test_the_secret_is_sealed_in_the_file(gate: Gate) -> None:
     account = await gate.journal.read(partial(accounts.find, name="ann"))
     assert account is not None
     assert generator.secret.encode() not in (gate.folder / "journal.db-wal").read_bytes()
-    assert gate.access._keys.unseal("ann", account.totp) == generator.secret
-    assert gate.access._keys.unseal("bob", account.totp) == ""
+    assert gate.access.keys.unseal("ann", account.totp) == generator.secret
+    assert gate.access.keys.unseal("bob", account.totp) == ""

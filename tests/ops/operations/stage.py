@@ -9,9 +9,8 @@ from typing import Any
 
 from engine.journal.access.audited import AuditFilter, AuditReader, AuditRow
 from engine.journal.journal import Journal
-from engine.ops.access.actor import Actor
+from engine.ops.access.actor import Actor, Permission, Role
 from engine.ops.access.keys import Keys
-from engine.ops.access.role import Permission, Role
 from engine.ops.audit.trail import Trail
 from engine.ops.operations.operation import Operation
 from engine.ops.operations.runner import Operations

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from engine.ops.access.actor import Actor
-from engine.ops.access.role import Permission
+from engine.ops.access.actor import Actor, Permission
 from engine.ops.operations.messages import ListMessages
 from engine.ops.operations.operation import Confirm, Operation
 from engine.ops.operations.table import ALL

@@ -18,8 +18,7 @@ from engine.errors import (
     UnrecordedOperationError,
     UsageError,
 )
-from engine.ops.access.actor import Actor
-from engine.ops.access.role import Permission, Role
+from engine.ops.access.actor import Actor, Permission, Role
 from engine.ops.audit.trail import AUDITED
 from engine.ops.operations.fields import EntryNumbers, Force, Verbatim
 from engine.ops.operations.filters import PageOf, SearchFilter

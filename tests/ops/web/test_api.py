@@ -120,7 +120,11 @@ async def test_it_is_described(http: httpx.AsyncClient) -> None:
         "name": "entry",
         "in": "path",
         "required": True,
-        "schema": {"type": "integer", "minimum": 0},
+        "schema": {
+            "type": "integer",
+            "minimum": 0,
+            "description": "The number of an entry, as `messages list` shows it.",
+        },
     }
 
 

@@ -9,8 +9,7 @@ from starlette.responses import Response
 
 from engine.ops.web.app import App
 from engine.ops.web.call import Desk
-from engine.ops.web.cookies import Cookies
-from engine.ops.web.headers import POLICY
+from engine.ops.web.headers import POLICY, Cookies
 from engine.ops.web.route import Free, Gate, Route
 
 CANARY = "Kanarivogel"

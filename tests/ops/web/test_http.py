@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from engine.ops.access.role import Permission, Role, may
+from engine.ops.access.actor import Permission, Role, may
 from engine.ops.web.headers import POLICY
 from engine.ops.web.route import Free, Gate, Route
 from engine.ops.web.server import BOUNDS

@@ -10,7 +10,7 @@ import jsonschema_rs
 import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
-from engine.ops.access.role import Permission
+from engine.ops.access.actor import Permission
 from engine.ops.operations.table import ALL
 from engine.ops.sender.line import send_messages
 from engine.ops.web.api.addresses import endpoints

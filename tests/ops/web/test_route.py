@@ -6,7 +6,7 @@ import pytest
 from starlette.responses import Response
 
 from engine.errors import StartError
-from engine.ops.access.role import Permission
+from engine.ops.access.actor import Permission
 from engine.ops.operations.table import ALL
 from engine.ops.web.api.addresses import TABLE, endpoints
 from engine.ops.web.api.openapi import described

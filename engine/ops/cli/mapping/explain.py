@@ -17,7 +17,8 @@ from engine.ops.terminal.command import ask_if_running, takes
 from engine.ops.terminal.options import DATA, Data, Json, Mappings
 from engine.ops.terminal.table import print_json
 from engine.ops.views.answer import Json as JsonValue
-from engine.ops.views.explaining import Element, Explained, check_parts, explained, plain
+from engine.ops.views.entry import Element, Explained
+from engine.ops.views.explaining import check_parts, explained, plain
 
 
 def explain_(

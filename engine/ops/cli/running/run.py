@@ -37,8 +37,7 @@ from engine.ops.terminal.options import (
     Data,
     Mappings,
 )
-from engine.ops.web.serve import pages
-from engine.ops.web.server import PagesListener, bind, pages_listener
+from engine.ops.web.server import PagesListener, bind, pages, pages_listener
 from engine.pipeline.care.care import cared
 from engine.pipeline.care.checking import checked
 from engine.pipeline.configuration import Files

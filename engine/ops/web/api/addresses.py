@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from engine.ops.access.actor import may
 from engine.ops.access.administration import OF_TOKENS
-from engine.ops.access.role import may
 from engine.ops.operations.operation import AnyOperation
 
 ROOT: Final = "/api/v1"

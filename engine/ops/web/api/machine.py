@@ -4,9 +4,9 @@ from typing import Final
 
 from starlette.responses import Response
 
-from engine.ops.access.role import Permission
+from engine.ops.access.actor import Permission
 from engine.ops.views.health import METRICS_TYPE, livez, metrics, readyz
-from engine.ops.web.api.answer import as_json
+from engine.ops.web.api.routes import as_json
 from engine.ops.web.body import read_body
 from engine.ops.web.call import Call
 from engine.ops.web.refusal import RefusedRequestError

@@ -5,6 +5,7 @@ from typing import Any, Final, Literal
 
 from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core.core_schema import WithDefaultSchema
 
 from engine import __version__
 from engine.ops.views.answer import Answer
@@ -36,10 +37,10 @@ class Problem(Answer):
 class _Plain(GenerateJsonSchema):
     """Schemas without titles that say a field's name again, and without defaults that say nothing."""
 
-    def field_title_should_be_set(self, _schema: Any) -> bool:
+    def field_title_should_be_set(self, _schema: object) -> bool:
         return False
 
-    def default_schema(self, schema: Any) -> JsonSchemaValue:
+    def default_schema(self, schema: WithDefaultSchema) -> JsonSchemaValue:
         found = super().default_schema(schema)
         if not isinstance(found.get("default"), str | int | float) or found["default"] == "":
             found.pop("default", None)
@@ -110,7 +111,7 @@ def _whole(schema: JsonSchemaValue, components: JsonSchemaValue) -> JsonSchemaVa
     return found
 
 
-def _parameter(name: str, place: str, schema: Any) -> JsonSchemaValue:
+def _parameter(name: str, place: str, schema: JsonSchemaValue) -> JsonSchemaValue:
     return {"name": name, "in": place, "required": place == "path", "schema": schema}
 
 

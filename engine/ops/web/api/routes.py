@@ -1,17 +1,61 @@
-"""The routes of the API, one for each operation, and of its description."""
+"""The routes of the API, one for each operation: JSON in, JSON out."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import cache
+from typing import Final
 
 import orjson
 from starlette.responses import Response
 
 from engine.ops.operations.operation import AnyOperation
-from engine.ops.web.api.addresses import ROOT, endpoints
-from engine.ops.web.api.answer import View
+from engine.ops.web.api.addresses import ROOT, Endpoint, endpoints
 from engine.ops.web.api.openapi import described
-from engine.ops.web.call import Call
+from engine.ops.web.body import read_json
+from engine.ops.web.call import Call, numbered
+from engine.ops.web.refusal import RefusedRequestError
 from engine.ops.web.route import Free, Gate, Route
+
+MOST_NAME: Final = 40
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The view of one endpoint."""
+
+    endpoint: Endpoint
+
+    async def __call__(self, call: Call) -> Response:
+        """Do the operation and answer with what it returns."""
+        operation, is_read = self.endpoint.operation, self.endpoint.method == "GET"
+        given = self._asked(call) if is_read else dict(await read_json(call.request))
+        self._check_names(given)
+        for name in self.endpoint.in_path:
+            given[name] = numbered(name, call.request.path_params[name], 404)
+        done = await call.desk.operations.perform(operation, call.by, given, written=is_read)
+        return as_json(operation.to_json(done))
+
+    def _asked(self, call: Call) -> dict[str, object]:
+        """Return the parameters of an address; RefusedRequestError 400 for one that comes twice."""
+        found: dict[str, object] = {}
+        for name, text in call.request.query_params.multi_items():
+            if name in found:
+                raise RefusedRequestError(400, f"{name[:MOST_NAME]} comes twice")
+            found[name] = text
+        return found
+
+    def _check_names(self, given: dict[str, object]) -> None:
+        """RefusedRequestError 400 for a name that this address does not take, or that stands in it."""
+        others = self.endpoint.others
+        for name in given:
+            if name not in others:
+                known = ", ".join(others) or "nothing"
+                raise RefusedRequestError(400, f"{name[:MOST_NAME]} is not taken here; what is: {known}")
+
+
+def as_json(value: object, status: int = 200) -> Response:
+    """Return a value as JSON; what JSON has no form for as its text."""
+    return Response(orjson.dumps(value, default=str), status, media_type="application/json")
 
 
 def api_routes(operations: Iterable[AnyOperation]) -> tuple[Route, ...]:

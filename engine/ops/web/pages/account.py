@@ -4,10 +4,10 @@ from typing import Final
 
 from starlette.responses import Response
 
-from engine.ops.access.role import PERMITTED
+from engine.ops.access.actor import PERMITTED
 from engine.ops.access.session import Refusal
 from engine.ops.web.call import Call, go
-from engine.ops.web.cookies import SESSION
+from engine.ops.web.headers import SESSION
 from engine.ops.web.route import Free, Route
 
 

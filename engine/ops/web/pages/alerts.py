@@ -4,7 +4,7 @@ from typing import Final
 
 from starlette.responses import Response
 
-from engine.ops.access.role import Permission
+from engine.ops.access.actor import Permission
 from engine.ops.operations.alerts import AcknowledgeAlert, ListAlerts
 from engine.ops.web.call import Call, go, numbered
 from engine.ops.web.route import Route

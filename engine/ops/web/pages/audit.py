@@ -1,14 +1,14 @@
 """The audit trail: who did or saw what, proven and exported."""
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from starlette.concurrency import iterate_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
-from engine.ops.access.role import Permission
+from engine.ops.access.actor import Permission
 from engine.ops.operations.audit import ExportTrail, ListTrail, VerifyTrail
-from engine.ops.views.auditing import exported
+from engine.ops.views.auditing import Proof, exported
 from engine.ops.web.call import Call, go, numbered
 from engine.ops.web.refusal import RefusedRequestError
 from engine.ops.web.route import Route
@@ -31,7 +31,8 @@ async def _search(call: Call) -> Response:
 
 
 async def _verify(call: Call) -> Response:
-    return await _page(call, proof=await call.perform(VerifyTrail))
+    proof = await call.perform(VerifyTrail)
+    return await _page(call, proof)
 
 
 async def _export(call: Call) -> Response:
@@ -44,7 +45,7 @@ async def _export(call: Call) -> Response:
     return StreamingResponse(iterate_in_threadpool(lines), media_type="text/csv", headers=headers)
 
 
-async def _page(call: Call, proof: Any = None) -> Response:
+async def _page(call: Call, proof: Proof | None = None) -> Response:
     criteria, before = _criteria(call, call.asked("search")), call.number("before")
     rows = await call.perform(ListTrail, **criteria, before=before, limit=PAGE)
     more = f"/audit?search={call.asked('search')}&before={rows[-1].row}" if len(rows) == PAGE else ""

@@ -3,16 +3,16 @@
 import re
 import secrets
 from datetime import timedelta
-from typing import Any, Final
+from typing import Final
 
 from starlette.responses import Response
 
+from engine.ops.access.actor import Permission
 from engine.ops.access.invitation import VALID_FOR, VALID_FOR_ACCOUNT
 from engine.ops.access.passwords import SHORTEST, SHORTEST_WITH_TOTP
-from engine.ops.access.role import Permission
 from engine.ops.access.session import Refusal, Session
 from engine.ops.web.call import Call, go
-from engine.ops.web.cookies import SESSION, VISITOR
+from engine.ops.web.headers import SESSION, VISITOR
 from engine.ops.web.refusal import RefusedRequestError
 from engine.ops.web.route import Free, Route
 
@@ -97,7 +97,7 @@ def _enter(call: Call, session: Session, place: str, notice: str = "") -> Respon
     return answer
 
 
-def _for_visitor(call: Call, template: str, status: int = 200, **values: Any) -> Response:
+def _for_visitor(call: Call, template: str, status: int = 200, **values: object) -> Response:
     """Answer with a form for somebody who is not signed in, bound to a cookie of the browser."""
     made = "" if call.cookie else secrets.token_urlsafe(24)
     call.cookie = call.cookie or made

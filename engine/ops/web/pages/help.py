@@ -1,10 +1,12 @@
-"""The help pages, for whoever is signed in."""
+"""The help pages, for whoever is signed in, and the table of reasons: what each code means and what to do next."""
 
 from typing import Final
 
 from starlette.responses import Response
 
 from engine.errors import UsageError
+from engine.ops.access.actor import Permission
+from engine.ops.operations.alerts import ListReasons
 from engine.ops.views.handbook import INDEX, page_of, read
 from engine.ops.web.call import Call
 from engine.ops.web.markdown import html_of
@@ -24,7 +26,12 @@ async def _show(call: Call) -> Response:
     return call.page("help.html", name=page.name, title=page.title, text=html_of(page.name, page.text()))
 
 
+async def _reasons(call: Call) -> Response:
+    return call.page("reasons.html", reasons=await call.perform(ListReasons))
+
+
 ROUTES: Final = (
+    Route("GET", "/reasons", Permission.METADATA, _reasons, label="Reasons"),
     Route("GET", "/help", Free.SIGNED_IN, _list, label="Help"),
     Route("GET", "/help/{name}", Free.SIGNED_IN, _show),
 )

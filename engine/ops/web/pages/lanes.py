@@ -5,7 +5,7 @@ from typing import Final
 
 from starlette.responses import Response
 
-from engine.ops.access.role import Permission
+from engine.ops.access.actor import Permission
 from engine.ops.operations.lanes import ListHeld, ReleaseHeld
 from engine.ops.views.reasons import reason_of
 from engine.ops.web.call import Call, go

@@ -6,14 +6,14 @@ from typing import Final
 from starlette.responses import Response
 
 from engine.journal.entry import State
-from engine.ops.access.role import Permission
+from engine.ops.access.actor import Permission
 from engine.ops.operations.entries import DiscardMessage, ReleaseMessage, ReplayMessage, RetryMessage
 from engine.ops.operations.lanes import ShowLane
 from engine.ops.operations.messages import ExplainMessage, ShowFacts, ShowMessage
 from engine.ops.views.entry import EntryFacts
 from engine.ops.views.reasons import Reason, reason_of
 from engine.ops.views.segments import SegmentView
-from engine.ops.web.call import Call, go
+from engine.ops.web.call import Call, form
 from engine.ops.web.route import Route
 
 # Holds that a person ends by saying which patient is meant.
@@ -45,31 +45,6 @@ async def _explain(call: Call) -> Response:
     seq = call.entry()
     made = await call.perform(ExplainMessage, entry=seq)
     return call.page("explain.html", entry=seq, made=made, most=MOST_VALUES)
-
-
-async def _replay(call: Call) -> Response:
-    await call.perform(ReplayMessage, entry=call.entry())
-    return go(f"/messages/{call.entry()}", "replayed")
-
-
-async def _force(call: Call) -> Response:
-    await call.perform(ReplayMessage, entry=call.entry(), force=True)
-    return go(f"/messages/{call.entry()}", "replayed")
-
-
-async def _release(call: Call) -> Response:
-    await call.perform(ReleaseMessage, entry=call.entry())
-    return go(f"/messages/{call.entry()}", "released")
-
-
-async def _retry(call: Call) -> Response:
-    await call.perform(RetryMessage, entry=call.entry())
-    return go(f"/messages/{call.entry()}", "released")
-
-
-async def _discard(call: Call) -> Response:
-    await call.perform(DiscardMessage, entry=call.entry(), reason=call.form.get("reason", ""))
-    return go(f"/messages/{call.entry()}", "discarded")
 
 
 def first_of(segments: Sequence[SegmentView], most: int = MOST_VALUES) -> Sequence[SegmentView]:
@@ -111,12 +86,14 @@ def _can(call: Call, entry: EntryFacts) -> Mapping[str, bool]:
     }
 
 
+_HERE: Final = "/messages/{entry}"
+
 ROUTES: Final = (
     Route("GET", "/messages/{entry}", Permission.METADATA, _show),
     Route("GET", "/messages/{entry}/explain", Permission.PHI, _explain),
-    Route("POST", "/messages/{entry}/replay", Permission.OPERATE, _replay),
-    Route("POST", "/messages/{entry}/force", Permission.OPERATE, _force),
-    Route("POST", "/messages/{entry}/release", Permission.OPERATE, _release),
-    Route("POST", "/messages/{entry}/retry", Permission.OPERATE, _retry),
-    Route("POST", "/messages/{entry}/discard", Permission.OPERATE, _discard),
+    form("/messages/{entry}/replay", ReplayMessage, to=_HERE, notice="replayed"),
+    form("/messages/{entry}/force", ReplayMessage, to=_HERE, notice="replayed", force=True),
+    form("/messages/{entry}/release", ReleaseMessage, to=_HERE, notice="released"),
+    form("/messages/{entry}/retry", RetryMessage, to=_HERE, notice="released"),
+    form("/messages/{entry}/discard", DiscardMessage, "reason", to=_HERE, notice="discarded"),
 )

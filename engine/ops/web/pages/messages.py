@@ -1,14 +1,14 @@
 """The list of messages: filters, pages, live while it shows the newest; no address says what is searched for."""
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlencode
 
 from starlette.responses import Response
 
 from engine.errors import UsageError
 from engine.journal.entry import State
-from engine.ops.access.role import Permission
+from engine.ops.access.actor import Permission
 from engine.ops.operations.messages import ListMessages, SearchMessages
 from engine.ops.views.searching import FactsPage, RowPage
 from engine.ops.views.table_file import as_csv
@@ -100,7 +100,7 @@ def _criteria(call: Call, kept: str = "") -> Mapping[str, str]:
     return criteria
 
 
-async def _found(call: Call, criteria: Mapping[str, str], before: int | None) -> dict[str, Any]:
+async def _found(call: Call, criteria: Mapping[str, str], before: int | None) -> dict[str, object]:
     found = await _perform(call, criteria, before, PAGE)
     more = _address(call, found.before) if found.before else ""
     return {

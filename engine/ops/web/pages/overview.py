@@ -3,11 +3,11 @@
 import asyncio
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 from starlette.responses import Response
 
-from engine.ops.access.role import Permission
+from engine.ops.access.actor import Permission
 from engine.ops.operations.alerts import ListAlerts
 from engine.ops.operations.destinations import ListDestinations
 from engine.ops.operations.lanes import ListHeld
@@ -44,7 +44,7 @@ async def _live(call: Call) -> Response:
     return streamed(call, now, charts)
 
 
-async def _now(call: Call) -> dict[str, Any]:
+async def _now(call: Call) -> dict[str, object]:
     """Gather what is wrong, the oldest and the worst first."""
     counts, held, alerts, destinations = await asyncio.gather(
         call.perform(CountMessages, since="1h"),
@@ -67,7 +67,7 @@ async def _now(call: Call) -> dict[str, Any]:
     }
 
 
-async def _charts(call: Call) -> dict[str, Any]:
+async def _charts(call: Call) -> dict[str, object]:
     now = call.desk.clock()
     since = now - HOUR
     series = await call.perform(ShowThroughput, since=since.isoformat(), until=now.isoformat(), points=POINTS)

@@ -1,14 +1,14 @@
 """Mending one message: what a replay would change at the server now, edit and replay, choose who is meant."""
 
-from typing import Any, Final
+from typing import Final
 
 from starlette.responses import Response
 
 from engine.errors import AdtEngineError, UnconfirmedOperationError
-from engine.ops.access.role import Permission
-from engine.ops.operations.entries import DryRunMessage, EditMessage, ListMatches, ResolvePatient
+from engine.ops.access.actor import Permission
+from engine.ops.operations.entries import DryRunMessage, DryRunView, EditMessage, ListMatches, ResolvePatient
 from engine.ops.operations.messages import ShowMessage
-from engine.ops.web.call import Call, go
+from engine.ops.web.call import Call, form, go
 from engine.ops.web.refusal import RefusedRequestError, status_of
 from engine.ops.web.route import Route
 
@@ -31,7 +31,8 @@ async def _edit(call: Call) -> Response:
     given: dict[str, object] = {"entry": call.entry(), "message": _as_sent(text)}
     try:
         if call.form.get("do") not in {"replay", "force"}:
-            return _form(call, text, dry_run=await call.perform(DryRunMessage, **given))
+            found = await call.perform(DryRunMessage, **given)
+            return _form(call, text, dry_run=found)
         given |= {"reason": reason, "discard_original": call.form.get("discard_original") == "yes"}
         if call.form.get("do") == "force":
             given["force"] = True
@@ -48,13 +49,7 @@ async def _show_choice(call: Call) -> Response:
     return call.page("choice.html", entry=call.entry(), found=found)
 
 
-async def _choose(call: Call) -> Response:
-    given = {"destination": call.form.get("destination", ""), "patient": call.form.get("patient", "")}
-    await call.perform(ResolvePatient, entry=call.entry(), **given)
-    return go(f"/messages/{call.entry()}", "resolved")
-
-
-def _form(call: Call, text: str, *, status: int = 200, dry_run: Any = None, alarm: str = "") -> Response:
+def _form(call: Call, text: str, *, status: int = 200, dry_run: DryRunView | None = None, alarm: str = "") -> Response:
     values = {"entry": call.entry(), "text": text, "dry_run": dry_run, "alarm": alarm}
     values |= {"reason": call.form.get("reason", ""), "discards": call.form.get("discard_original") == "yes"}
     return call.page("edit.html", status, **values)
@@ -71,5 +66,7 @@ ROUTES: Final = (
     Route("GET", "/messages/{entry}/edit", Permission.OPERATE, _show_edit),
     Route("POST", "/messages/{entry}/edit", Permission.OPERATE, _edit),
     Route("GET", "/messages/{entry}/choose", Permission.OPERATE, _show_choice),
-    Route("POST", "/messages/{entry}/choose", Permission.OPERATE, _choose),
+    form(
+        "/messages/{entry}/choose", ResolvePatient, "destination", "patient", to="/messages/{entry}", notice="resolved"
+    ),
 )

@@ -6,7 +6,7 @@ from starlette.responses import Response
 
 from engine.errors import UsageError
 from engine.journal.entry import State
-from engine.ops.access.role import Permission
+from engine.ops.access.actor import Permission
 from engine.ops.operations.fields import digits_of
 from engine.ops.operations.replays import (
     ListReplays,
@@ -17,7 +17,7 @@ from engine.ops.operations.replays import (
     StartReplay,
     StopReplay,
 )
-from engine.ops.web.call import Call, go
+from engine.ops.web.call import Call, form, go
 from engine.ops.web.refusal import RefusedRequestError
 from engine.ops.web.route import Route
 from engine.ops.web.stream import streamed
@@ -66,16 +66,6 @@ async def _live(call: Call) -> Response:
     return streamed(call, progress)
 
 
-async def _stop(call: Call) -> Response:
-    await call.perform(StopReplay, run=call.run())
-    return go(f"/runs/{call.run()}", "stopped")
-
-
-async def _resume(call: Call) -> Response:
-    await call.perform(ResumeReplay, run=call.run())
-    return go(f"/runs/{call.run()}", "run")
-
-
 async def _form(call: Call, given: dict[str, object], status: int = 200, alarm: str = "") -> Response:
     runs = await call.perform(ListReplays, limit=50)
     channels, destinations = sorted(call.desk.engine.feeds), sorted(call.desk.engine.dispatches)
@@ -105,6 +95,6 @@ ROUTES: Final = (
     Route("POST", "/runs/start", Permission.OPERATE, _start),
     Route("GET", "/runs/{run}", Permission.METADATA, _show),
     Route("GET", "/live/run", Permission.METADATA, _live),
-    Route("POST", "/runs/{run}/stop", Permission.OPERATE, _stop),
-    Route("POST", "/runs/{run}/resume", Permission.OPERATE, _resume),
+    form("/runs/{run}/stop", StopReplay, to="/runs/{run}", notice="stopped"),
+    form("/runs/{run}/resume", ResumeReplay, to="/runs/{run}", notice="run"),
 )

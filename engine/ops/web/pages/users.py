@@ -7,8 +7,8 @@ from urllib.parse import urlencode
 
 from starlette.responses import Response
 
+from engine.ops.access.actor import Permission
 from engine.ops.access.administration import OF_ACCOUNTS, OF_TOKENS
-from engine.ops.access.role import Permission
 from engine.ops.operations.access import (
     AddToken,
     AddUser,
@@ -27,7 +27,7 @@ from engine.ops.operations.access import (
 )
 from engine.ops.operations.fields import digits_of
 from engine.ops.operations.operation import Operation
-from engine.ops.web.call import Call, go
+from engine.ops.web.call import Call, form, go
 from engine.ops.web.refusal import RefusedRequestError
 from engine.ops.web.route import Route
 
@@ -55,11 +55,6 @@ async def _password(call: Call) -> Response:
     return await _page(call, invitation=made)
 
 
-async def _role(call: Call) -> Response:
-    await call.perform(SetRole, name=call.form.get("name", ""), role=call.form.get("role", ""))
-    return go("/users", "account")
-
-
 async def _change(call: Call) -> Response:
     wanted = call.form.get("change", "")
     if wanted not in CHANGES:
@@ -83,11 +78,6 @@ async def _add_token(call: Call) -> Response:
     return await _page(call, token=made)
 
 
-async def _revoke(call: Call) -> Response:
-    await call.perform(RevokeToken, name=call.form.get("name", ""))
-    return go("/users", "account")
-
-
 async def _page(call: Call, invitation: Invitation | None = None, token: NewToken | None = None) -> Response:
     users, tokens = await asyncio.gather(call.perform(ListUsers), call.perform(ListTokens))
     link = _link(call, invitation) if invitation else ""
@@ -106,8 +96,8 @@ ROUTES: Final = (
     Route("GET", "/users", Permission.USERS, _list, label="Users"),
     Route("POST", "/users/add", Permission.USERS, _add),
     Route("POST", "/users/password", Permission.USERS, _password),
-    Route("POST", "/users/role", Permission.USERS, _role),
+    form("/users/role", SetRole, "name", "role", to="/users", notice="account"),
     Route("POST", "/users/change", Permission.USERS, _change),
     Route("POST", "/tokens/add", Permission.USERS, _add_token),
-    Route("POST", "/tokens/revoke", Permission.USERS, _revoke),
+    form("/tokens/revoke", RevokeToken, "name", to="/users", notice="account"),
 )

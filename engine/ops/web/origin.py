@@ -1,8 +1,11 @@
-"""Which names of this machine a request may ask for: a page elsewhere that points its own name here gets nothing."""
+"""Whether a request was meant for us: it names a host of ours, and a form comes from a page of ours."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Final
 
 from cryptography import x509
+
+from engine.ops.web.refusal import RefusedRequestError
 
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 
@@ -31,3 +34,22 @@ def is_known(header: str, names: Iterable[str]) -> bool:
     host = host_of(header)
     parent = host.partition(".")[2]
     return bool(host) and any(host == name or (parent and f"*.{parent}" == name) for name in names)
+
+
+FIELD: Final = "csrf"
+_ELSEWHERE: Final = "the form was sent from elsewhere: open the page here and send it again"
+
+
+def check_origin(headers: Mapping[str, str], scheme: str) -> None:
+    """RefusedRequestError 403 where the browser says that the request began elsewhere.
+
+    `Sec-Fetch-Site` decides where the browser sends it. Without it `Origin` must be ours; our pages ask for no
+    referrer, for which browsers write an Origin of `null`.
+    """
+    site = headers.get("sec-fetch-site")
+    origin = headers.get("origin")
+    ours = f"{scheme}://{headers.get('host', '')}".lower()
+    if site is not None and site != "same-origin":
+        raise RefusedRequestError(403, _ELSEWHERE)
+    if origin is not None and origin.lower() != ours and not (origin == "null" and site == "same-origin"):
+        raise RefusedRequestError(403, _ELSEWHERE)
