@@ -40,8 +40,8 @@ HOMES = {
     "hl7": ("ops/sender/line.py",),
     "fhir": ("fhir/opinion.py",),
 }
-# Twisted's reactor must not be imported before it is installed on the running loop; what explains a mapping is a compiler
-# of its own, which commands and the engine need not load at every start.
+# Twisted's reactor must not be imported before it is installed on the running loop; what explains a mapping is a
+# compiler of its own, which commands and the engine need not load at every start.
 LATE_IMPORTS = ("receive/reactor.py", "ops/operations/messages.py")
 FORBIDDEN_NAMES = {"utils", "util", "common", "base", "helpers", "helper", "misc"}
 FORBIDDEN_ENDINGS = ("Manager", "Handler", "Processor", "Helper")

@@ -114,7 +114,7 @@ class Access:
         problem = weakness(new, row.account, totp=await self._has_totp(row.account))
         if attempt.good and (problem or new == old):
             self.attempts.forgive(row.account, address)
-            return Refusal(Reason.PASSWORD, detail=problem or "Choose another password than the one so far.")
+            return Refusal(Reason.PASSWORD, detail=problem or "Choose a password other than your current one.")
         try:
             hashed = await self.attempts.passwords.hash(new) if attempt.good else ""
         except BusyError:

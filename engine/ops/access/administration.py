@@ -33,7 +33,7 @@ def add(connection: Connection, name: str, role: str, actor: Actor, now: datetim
     name = named(name)
     _role_in(role, OF_ACCOUNTS)
     if not accounts.add(connection, name, role, now, actor.name):
-        raise AccessError(f"there is or was an account {name}: a name is given to one person only, choose another")
+        raise AccessError(f"there is or was an account {name}: names are never reused, choose another")
     return find(connection, name)
 
 
@@ -90,7 +90,7 @@ def add_token(connection: Connection, digest: bytes, row: TokenRow) -> TokenRow:
 def revoke_token(connection: Connection, name: str, now: datetime) -> str:
     """End a token; AccessError where there is none that could be ended."""
     if not sessions.revoke_token(connection, folded(name), now):
-        raise AccessError(f"there is no token {name} that is in force: `adt-engine users token list` shows them")
+        raise AccessError(f"there is no token {name} that is still valid: `adt-engine users token list` shows them")
     return folded(name)
 
 
@@ -134,4 +134,4 @@ def _administrators(connection: Connection) -> list[str]:
 
 def _role_in(role: str, allowed: tuple[Role, ...]) -> None:
     if role not in allowed:
-        raise UsageError(f"{role!r} is none of the roles {', '.join(allowed)}")
+        raise UsageError(f"{role!r} is not one of the roles {', '.join(allowed)}")

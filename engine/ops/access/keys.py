@@ -79,11 +79,11 @@ def private_bytes(path: Path, new: Callable[[], bytes]) -> bytes:
         status = path.stat()
         held = path.read_bytes()
     except OSError as error:
-        raise StartError(f"the key file {path} cannot be used ({error.strerror}): mend its owner and folder") from error
+        raise StartError(f"the key file {path} cannot be used ({error.strerror}): fix its owner and folder") from error
     if status.st_mode & 0o077 or status.st_uid not in {0, os.geteuid()}:
         raise StartError(f"the key file {path} can be read by others: chown it to the engine's user, and chmod 600 it")
     if not held:
-        raise StartError(f"the key file {path} is empty: put it back from where it is kept safe")
+        raise StartError(f"the key file {path} is empty: restore it from where it is kept safe")
     return held
 
 

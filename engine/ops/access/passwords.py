@@ -72,15 +72,15 @@ def weakness(password: str, account: str, *, totp: bool) -> str:
     shortest = SHORTEST_WITH_TOTP if totp else SHORTEST
     plain = unicodedata.normalize("NFKC", password)
     if len(plain) < shortest:
-        return f"A password has at least {shortest} characters: a few words in a row are easy to keep."
+        return f"A password needs at least {shortest} characters: a few words in a row are easy to remember."
     if len(plain) > LONGEST:
         return f"A password has at most {LONGEST} characters."
     folded = plain.casefold()
     words = {word for word in _LETTERS.findall(folded) if len(word) > 1}
     if len(set(folded)) < _DISTINCT or _is_run(folded):
-        return "This password repeats or counts: choose one that nobody would try first."
+        return "This password is a repetition or a sequence: choose one that nobody would try first."
     if words <= _STEMS | _repeated(words) | {account.casefold()} and not _is_random(folded):
-        return "This password is made of what is tried first: choose other words."
+        return "This password is made of words that are tried first: choose others."
     return ""
 
 

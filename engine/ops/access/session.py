@@ -1,4 +1,4 @@
-"""What the access room answers: a session, or why there is none."""
+"""The result of a log-in: a session, or why there is none."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -12,7 +12,7 @@ CONFIRMED_FOR: Final = timedelta(minutes=5)
 
 
 class Reason(StrEnum):
-    """Why somebody is not let in; one and the same for an unknown account, a wrong password and a wrong code."""
+    """Why a log-in is refused; the same for an unknown account, a wrong password and a wrong code."""
 
     WRONG = "wrong"
     WAIT = "wait"
@@ -27,7 +27,7 @@ _TEXTS: Final = {
     Reason.WAIT: "Too many attempts: try again in a while.",
     Reason.BUSY: "The engine is busy: try again in a moment.",
     Reason.INVITATION: "This one-time token is unknown, used or too old: ask for a new one.",
-    Reason.NAME: "Choose another name: small letters, digits, dot, dash and underscore, at most 64, not given before.",
+    Reason.NAME: "Choose another name: small letters, digits, dot, dash and underscore, at most 64, never used before.",
     Reason.PASSWORD: "This password cannot be chosen.",
 }
 

@@ -159,7 +159,7 @@ def _anchor(file: Path, number: int, line: bytes) -> Anchor:
         found = orjson.loads(line)
         return Anchor(int(found["seq"]), *(str(found[name]) for name in ("at", "hash", "key", "signature")))
     except (orjson.JSONDecodeError, KeyError, TypeError, ValueError) as error:
-        raise UsageError(f"{file}:{number}: this line is no anchor") from error
+        raise UsageError(f"{file}:{number}: this line is not an anchor") from error
 
 
 def _new_key() -> bytes:

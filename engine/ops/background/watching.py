@@ -22,7 +22,7 @@ def turned_away(access: Access) -> dict[AlertKind, int]:
 
 @contextlib.asynccontextmanager
 async def watching(engine: Engine, access: Access, anchoring: Anchoring) -> AsyncIterator[Watch]:
-    """Look at an engine now and then until closed; alerts go to the log, to the page and to the webhook."""
+    """Check an engine at intervals until closed; alerts go to the log, the page and the webhook."""
     hook = Hook(lambda: engine.alerting.webhook)
     watch = Watch(engine, lambda: hook.failing, lambda: turned_away(access), lambda: anchoring.failing)
 

@@ -1,4 +1,4 @@
-"""The webhook of alerts: each that opens or clears is sent as JSON, a bounded number of times, in order."""
+"""The webhook of alerts: each that opens or clears is sent as JSON, in order, with a bounded number of retries."""
 
 import asyncio
 import contextlib
@@ -69,7 +69,7 @@ class Hook:
 
 
 async def forbidden(host: str, port: int) -> bool:
-    """Say whether a name stands for an address that no alert is sent to, such as that of a cloud's metadata."""
+    """Say whether a name resolves to an address that alerts must not be sent to, such as a cloud's metadata service."""
     try:
         found = await asyncio.get_running_loop().getaddrinfo(host, port)
     except OSError:

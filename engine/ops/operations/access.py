@@ -1,4 +1,4 @@
-"""Operations on accounts and API tokens; what is secret is in the answer once, and kept nowhere."""
+"""Operations on accounts and API tokens; a secret is in the answer once, and stored nowhere."""
 
 import secrets
 from datetime import datetime, timedelta
@@ -31,7 +31,7 @@ Days = Annotated[int, number(1, administration.LONGEST.days), Audited.VALUE]
 
 
 class Invitation(Answer):
-    """A one-time token for an account, good once; the first administrator chooses the name."""
+    """A one-time token for an account; the first administrator chooses the name."""
 
     name: str
     token: str
@@ -39,7 +39,7 @@ class Invitation(Answer):
 
 
 class AccountView(Answer):
-    """An account; `password`: whether one is set."""
+    """An account; `password` says whether one is set."""
 
     name: str
     role: str
@@ -52,7 +52,7 @@ class AccountView(Answer):
 
 
 class Named(Answer):
-    """The account or token that it was done to."""
+    """The account or token that was changed."""
 
     name: str
 
@@ -68,7 +68,7 @@ class NewToken(Answer):
 
 
 class TokenView(Answer):
-    """A token; no channels: no limit."""
+    """A token; without channels it is not limited to any."""
 
     name: str
     role: str
@@ -87,13 +87,13 @@ class OfAccount(Request):
 
 
 class WithRole(OfAccount):
-    """An account or token, and the role that it is to have."""
+    """An account or token, and its role."""
 
     role: Name = Field(description="Its role.")
 
 
 class SetUp(Operation[Invitation]):
-    """Invite the first administrator, at the terminal only."""
+    """Invite the first administrator (at the terminal only)."""
 
     name = "users.setup"
     permission = Permission.USERS
@@ -109,7 +109,7 @@ class SetUp(Operation[Invitation]):
 
 
 class AddUser(WithRole, Operation[Invitation]):
-    """Make an account and invite whom it is for."""
+    """Create an account, with a one-time token to set its password."""
 
     name = "users.add"
     permission = Permission.USERS
@@ -129,7 +129,7 @@ class AddUser(WithRole, Operation[Invitation]):
 
 
 class ResetPassword(OfAccount, Operation[Invitation]):
-    """Invite an account to choose a new password; the one so far is void."""
+    """Reset an account's password, with a one-time token to set a new one."""
 
     name = "users.password"
     permission = Permission.USERS
@@ -156,7 +156,7 @@ class ListUsers(Operation[list[AccountView]]):
 
 
 class SetRole(WithRole, Operation[Named]):
-    """Give an account another role, which counts for its open sessions at once."""
+    """Change an account's role; open sessions have it at once."""
 
     name = "users.role"
     permission = Permission.USERS
@@ -180,28 +180,28 @@ class _SetState(OfAccount, Operation[Named]):
 
 
 class DisableUser(_SetState):
-    """Disable an account: its sessions end."""
+    """Disable an account; its sessions end."""
 
     name = "users.disable"
     state = AccountState.DISABLED
 
 
 class EnableUser(_SetState):
-    """Enable an account that was disabled."""
+    """Enable a disabled account."""
 
     name = "users.enable"
     state = AccountState.ACTIVE
 
 
 class RemoveUser(_SetState):
-    """Remove an account; its name is given to nobody else."""
+    """Remove an account; its name is never reused."""
 
     name = "users.remove"
     state = AccountState.REMOVED
 
 
 class SetSecondFactor(OfAccount, Operation[Named]):
-    """Say whether an account needs one-time codes, or let it enrol anew."""
+    """Require one-time codes of an account or no longer, or reset them."""
 
     name = "users.totp"
     permission = Permission.USERS
@@ -217,7 +217,7 @@ class SetSecondFactor(OfAccount, Operation[Named]):
 
 
 class AddToken(WithRole, Operation[NewToken]):
-    """Make an API token; with `channels` it reaches no other."""
+    """Create an API token, limited to `channels` where they are named."""
 
     name = "tokens.add"
     permission = Permission.USERS
@@ -241,7 +241,7 @@ class AddToken(WithRole, Operation[NewToken]):
 
 
 class ListTokens(Operation[list[TokenView]]):
-    """List API tokens; the tokens themselves are kept nowhere."""
+    """List API tokens, without the secrets, which are not stored."""
 
     name = "tokens.list"
     permission = Permission.USERS
@@ -252,7 +252,7 @@ class ListTokens(Operation[list[TokenView]]):
 
 
 class RevokeToken(OfAccount, Operation[Named]):
-    """Take a token back."""
+    """Revoke an API token."""
 
     name = "tokens.revoke"
     permission = Permission.USERS

@@ -15,7 +15,7 @@ from engine.pipeline.engine import Engine
 
 
 class ListReasons(Operation[list[Reason]]):
-    """List what a reason means, or all of a kind: whether it can wait until morning, and what to do next."""
+    """Explain a reason, or all of a kind: whether it can wait until morning, and what to do next."""
 
     name = "reasons"
     permission = Permission.METADATA
@@ -29,7 +29,7 @@ class ListReasons(Operation[list[Reason]]):
 
 
 class AlertView(Answer, facts=True):
-    """An alert with its line of the table of reasons.
+    """An alert with its row of the table of reasons.
 
     `subject` is a channel, a destination, or `engine`; `contact` whom to call about the channel.
     """
@@ -49,7 +49,7 @@ class AlertView(Answer, facts=True):
 
 
 class ListAlerts(Operation[list[AlertView]]):
-    """List the alerts that are open, oldest first; with `all` the newest first, cleared ones among them."""
+    """List open alerts, oldest first; with `all` cleared ones too, newest first."""
 
     name = "alerts.list"
     permission = Permission.METADATA
@@ -64,7 +64,7 @@ class ListAlerts(Operation[list[AlertView]]):
 
 
 class AcknowledgeAlert(Operation[AlertView]):
-    """Say that somebody takes care of an alert; some kinds are cleared by that."""
+    """Acknowledge an alert: somebody takes care of it; some kinds are cleared by that."""
 
     name = "alerts.acknowledge"
     permission = Permission.OPERATE

@@ -1,4 +1,4 @@
-"""Operations on the audit trail: list, verify, anchor, and leave to export."""
+"""Operations on the audit trail: list, verify, anchor, and permission to export."""
 
 import asyncio
 from pathlib import Path
@@ -48,7 +48,7 @@ class TrailFilter(Request):
 
 
 class Anchor(Answer):
-    """What the trail ended with, and the signature over it."""
+    """The end of the trail, and the signature over it."""
 
     seq: Count
     at: Time
@@ -58,7 +58,7 @@ class Anchor(Answer):
 
 
 class Leave(Answer):
-    """Rows up to there may be read by whoever asked."""
+    """The last row that may be exported."""
 
     upto: Count
 
@@ -75,7 +75,7 @@ class ListTrail(TrailFilter, PageOf, Reading[list[AuditRow]]):
 
 
 class VerifyTrail(Reading[Proof]):
-    """Verify that nobody changed, took away, moved or cut off a row."""
+    """Verify that no row was changed, removed, moved or cut off."""
 
     name = "audit.verify"
     permission = Permission.AUDIT
@@ -86,7 +86,7 @@ class VerifyTrail(Reading[Proof]):
 
 
 class AnchorTrail(Operation[Anchor]):
-    """Sign what the trail ends with, and add that to the anchors."""
+    """Sign the end of the trail, and add it to the anchors."""
 
     name = "audit.anchor"
     permission = Permission.AUDIT
@@ -102,7 +102,7 @@ class AnchorTrail(Operation[Anchor]):
 
 
 class ExportTrail(TrailFilter, Operation[Leave]):
-    """Ask for leave to export rows of the audit trail: that they were exported is a row itself."""
+    """Permit an export of the audit trail; the export is itself recorded in it."""
 
     name = "audit.export"
     permission = Permission.AUDIT

@@ -1,4 +1,4 @@
-"""Operations of care for the journal: a backup is announced, old entries are taken away now."""
+"""Operations that look after the journal: a backup is recorded, old entries are removed now."""
 
 from typing import Final
 
@@ -17,14 +17,14 @@ class BackupFolder(Answer):
 
 
 class Pruned(Answer):
-    """How many bodies and how many whole entries were taken away."""
+    """How many bodies and how many whole entries were removed."""
 
     bodies: Count
     entries: Count
 
 
 class AnnounceBackup(Operation[BackupFolder]):
-    """Say that a backup is being made: whoever makes it reads the file itself, this is its line in the audit."""
+    """Record that a backup is being made; the command that asks makes it, from the file."""
 
     name = "journal.backup"
     permission = Permission.CARE
@@ -35,13 +35,13 @@ class AnnounceBackup(Operation[BackupFolder]):
 
 
 class PruneJournal(Operation[Pruned]):
-    """Take away what is older than the channels' retention keeps."""
+    """Remove what is past the channels' retention."""
 
     name = "journal.prune"
     permission = Permission.CARE
 
     async def run(self, engine: Engine, _actor: Actor) -> Pruned:
-        """Return how much left."""
+        """Return how much was removed."""
         channels = {name: feed.channel for name, feed in engine.feeds.items()}
         return Pruned.model_validate(await prune_all(engine.journal, channels, now()))
 

@@ -17,16 +17,16 @@ from engine.pipeline.inbound.counters import Counters
 
 
 class MergesHeld(Answer, facts=True):
-    """Which source went past the channel's `merge_limit`, and since when."""
+    """Which source went over the channel's `merge_limit`, and since when."""
 
     source: str
     since: Time
 
 
 class ChannelView(Answer, facts=True):
-    """A channel. Counters are of this start of the engine; `since` and `by` tell of the stop.
+    """A channel. Counters are since the engine's start; `since` and `by` say when and by whom it was stopped.
 
-    `closed`: it should listen, and does not.
+    `closed`: it should listen, but does not.
     """
 
     channel: str
@@ -88,7 +88,7 @@ class OfChannel(Request):
 
 
 class ShowAlive(Operation[Alive]):
-    """Say what runs."""
+    """Show which channels listen, and the state of each destination."""
 
     name = "alive"
     permission = Permission.METADATA
@@ -113,7 +113,7 @@ class ListChannels(Operation[list[ChannelView]]):
 
 
 class StartChannel(OfChannel, Operation[ChannelView]):
-    """Let a channel that was stopped listen again."""
+    """Start a stopped channel: it listens again."""
 
     name = "channels.start"
     permission = Permission.CHANNELS
@@ -126,7 +126,7 @@ class StartChannel(OfChannel, Operation[ChannelView]):
 
 
 class StopChannel(OfChannel, Operation[ChannelView]):
-    """Stop a channel: what is in flight is answered, then nothing is taken."""
+    """Stop a channel: messages in flight are answered, then no more are accepted."""
 
     name = "channels.stop"
     permission = Permission.CHANNELS
@@ -139,7 +139,7 @@ class StopChannel(OfChannel, Operation[ChannelView]):
 
 
 class DrainChannel(OfChannel, Operation[DrainedChannel]):
-    """Stop a channel and say what is left to deliver; asked again, it only says that."""
+    """Stop a channel and count what is left to deliver; repeat it to count again."""
 
     name = "channels.drain"
     permission = Permission.CHANNELS
@@ -154,7 +154,7 @@ class DrainChannel(OfChannel, Operation[DrainedChannel]):
 
 
 class AllowMerge(OfChannel, Operation[ChannelView]):
-    """Let merges go on that went past the channel's `merge_limit`."""
+    """Allow merges to continue that went over the channel's `merge_limit`."""
 
     name = "channels.allow-merge"
     permission = Permission.CHANNELS
@@ -167,7 +167,7 @@ class AllowMerge(OfChannel, Operation[ChannelView]):
 
 
 class Reload(Operation[Reloaded]):
-    """Read channel and mapping files again; what changed is in force, or nothing is where a file has a problem."""
+    """Reload channel and mapping files; if any file has a problem, nothing changes."""
 
     name = "reload"
     permission = Permission.CHANNELS
@@ -181,7 +181,7 @@ class Reload(Operation[Reloaded]):
 
 
 class ShowMetrics(Operation[str]):
-    """Show the metrics in the text format of Prometheus."""
+    """Show the metrics in the Prometheus text format."""
 
     name = "metrics"
     permission = Permission.METADATA

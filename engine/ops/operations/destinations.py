@@ -1,4 +1,4 @@
-"""Operations on destinations: how they do and what waits for them; pause and resume."""
+"""Operations on destinations: their state and what waits for them; pause and resume."""
 
 import asyncio
 from typing import Final
@@ -57,7 +57,7 @@ class OfDestination(Request):
 
 
 class ListDestinations(Operation[list[DestinationView]]):
-    """List destinations with what waits for them, by name."""
+    """List destinations by name, with what waits for each."""
 
     name = "destinations.list"
     permission = Permission.METADATA
@@ -68,7 +68,7 @@ class ListDestinations(Operation[list[DestinationView]]):
 
 
 class PauseDestination(OfDestination, Operation[DestinationView]):
-    """Pause a destination: nothing is delivered there, over restarts, until it is resumed."""
+    """Pause a destination: nothing is delivered there until it is resumed, even after a restart."""
 
     name = "destinations.pause"
     permission = Permission.CHANNELS
@@ -85,7 +85,7 @@ class PauseDestination(OfDestination, Operation[DestinationView]):
 
 
 class ResumeDestination(OfDestination, Operation[DestinationView]):
-    """Let a destination that was paused go on."""
+    """Resume a paused destination."""
 
     name = "destinations.resume"
     permission = Permission.CHANNELS

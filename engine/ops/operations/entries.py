@@ -39,7 +39,7 @@ class Edited(OfEntry):
     set: Changes = Field(default_factory=dict, description="Parts to change, by their paths.")
 
     async def bytes(self, engine: Engine) -> bytes:
-        """Return the bytes of the edited message; UsageError where it says nothing or nonsense."""
+        """Return the bytes of the edited message; UsageError where it is empty or makes no sense."""
         if bool(self.message) == bool(self.set):
             raise UsageError("give the whole message, or the parts to set: --file FILE, or --set PID-5.1=TEXT")
         view = await engine.entry_operations.entry(self.entry)
@@ -50,13 +50,13 @@ class Edited(OfEntry):
 
 
 class Destinations(Answer):
-    """At how many destinations it is done."""
+    """The number of destinations concerned."""
 
     destinations: Count
 
 
 class Runnable(Answer):
-    """How many deliveries behind it may run now."""
+    """The number of deliveries behind it that may run now."""
 
     runnable: Count
 
@@ -79,7 +79,7 @@ class CallView(Answer):
 
 
 class ResourceDifference(Answer):
-    """What would differ at the server; a resource that would be created is called `Patient/new-1`."""
+    """What would change at the server; a resource that would be created is called `Patient/new-1`."""
 
     resource: str
     path: str
@@ -88,7 +88,7 @@ class ResourceDifference(Answer):
 
 
 class DestinationDryRun(Answer):
-    """What would become of it at one destination."""
+    """How the entry would end at one destination."""
 
     destination: str
     overtaken: bool
@@ -120,7 +120,7 @@ class EditedEntry(Answer):
 
 
 class Match(Answer):
-    """A record of the server that may be meant; `carries` are those of the entry's identities that it has."""
+    """A record that may be the patient; `carries` are the entry's identities that it has."""
 
     patient: str
     active: bool
@@ -144,7 +144,7 @@ class Matches(Answer):
 
 
 class ReplayMessage(OfEntry, Operation[Destinations]):
-    """Deliver an entry again, in its old place among its patient's messages; a refused one is judged anew."""
+    """Deliver an entry again, in its original place among its patient's messages; idempotent."""
 
     name = "messages.replay"
     permission = Permission.OPERATE
@@ -159,7 +159,7 @@ class ReplayMessage(OfEntry, Operation[Destinations]):
 
 
 class ReleaseMessage(OfEntry, Operation[Destinations]):
-    """Let an entry that is held be tried again."""
+    """Release a held entry (a dead letter that keeps its place): it is tried again."""
 
     name = "messages.release"
     permission = Permission.OPERATE
@@ -175,7 +175,7 @@ class ReleaseMessage(OfEntry, Operation[Destinations]):
 
 
 class RetryMessage(OfEntry, Operation[Destinations]):
-    """Try an entry now that waits for its next try, or that is held."""
+    """Retry an entry now, whether it is held or waits for its next retry."""
 
     name = "messages.retry"
     permission = Permission.OPERATE
@@ -186,7 +186,7 @@ class RetryMessage(OfEntry, Operation[Destinations]):
 
 
 class DiscardMessage(OfEntry, Operation[Runnable]):
-    """Discard an entry for good, with a reason; what waited behind it goes on."""
+    """Discard an entry for good, with a reason; what waits behind it continues."""
 
     name = "messages.discard"
     permission = Permission.OPERATE
@@ -201,7 +201,7 @@ class DiscardMessage(OfEntry, Operation[Runnable]):
 
 
 class DryRunMessage(Edited, Operation[DryRunView]):
-    """Dry run: show what a replay, or an edit, would do at the server now; nothing is written anywhere."""
+    """Dry run: show what a replay, or an edit, would change at the server now, without writing anything."""
 
     name = "messages.rehearse"
     permission = Permission.OPERATE
@@ -215,7 +215,7 @@ class DryRunMessage(Edited, Operation[DryRunView]):
 
 
 class EditMessage(Edited, Operation[EditedEntry]):
-    """Deliver an entry's message in another form: a new entry, judged as if it came in; the original stays."""
+    """Edit an entry's message: a new entry, handled as if it had just arrived; the original stays."""
 
     name = "messages.edit"
     permission = Permission.OPERATE
@@ -237,7 +237,7 @@ class EditMessage(Edited, Operation[EditedEntry]):
 
 
 class ListMatches(OfEntry, Operation[Matches]):
-    """List the records of the server that an entry's ambiguous patient may be."""
+    """List the server's records that an entry's ambiguous patient may be."""
 
     name = "messages.matches"
     permission = Permission.OPERATE
@@ -258,7 +258,7 @@ class ListMatches(OfEntry, Operation[Matches]):
 
 
 class ResolvePatient(OfEntry, Operation[Destinations]):
-    """Say which record an entry's patient is, and release the entry; nothing is merged."""
+    """Choose which record an entry's patient is, and release the entry; nothing is merged."""
 
     name = "messages.resolve"
     permission = Permission.OPERATE
@@ -270,7 +270,7 @@ class ResolvePatient(OfEntry, Operation[Destinations]):
     async def run(self, engine: Engine, actor: Actor) -> Destinations:
         """Return at how many destinations; UsageError where no patient is named."""
         if not self.patient:
-            raise UsageError("name the Patient that it is, by its id at the server: --patient ID")
+            raise UsageError("name the Patient by its id at the server: --patient ID")
         count = await choosing.resolve(
             engine.entry_operations, self.entry, self.destination, self.patient, by=actor.name
         )

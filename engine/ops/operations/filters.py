@@ -118,7 +118,7 @@ class ReplayFilter(EntryFilter):
 
 
 class Period(Request):
-    """A time: so long until now where neither end is named."""
+    """A period: by default from a while ago, as each operation says, until now."""
 
     since: Since = None
     until: Until = None

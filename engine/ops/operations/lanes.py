@@ -1,4 +1,4 @@
-"""Operations on lanes: what is held and what waits behind it, shown before one decides; release in bulk."""
+"""Operations on lanes: what is held and what waits behind it, shown before you decide; release in bulk."""
 
 import asyncio
 from functools import partial
@@ -28,7 +28,7 @@ class HeldFilter(Request):
 
 
 class Behind(Answer, facts=True):
-    """How much waits behind what is held."""
+    """How much waits behind a held entry."""
 
     entries: Count
     patients: Count
@@ -67,13 +67,13 @@ class WaitingView(Answer, facts=True):
 
 
 class LaneView(HeldView, facts=True):
-    """What is held, with what waits behind it in lane order."""
+    """A held entry, with what waits behind it in lane order."""
 
     waits: tuple[WaitingView, ...]
 
 
 class ListHeld(HeldFilter, Operation[list[HeldView]]):
-    """List what is held, the oldest first: since when, why, how much waits behind it, and whom to call."""
+    """List held entries, oldest first: why, since when, how much waits behind each, and whom to call."""
 
     name = "lanes.list"
     permission = Permission.METADATA
@@ -88,7 +88,7 @@ class ListHeld(HeldFilter, Operation[list[HeldView]]):
 
 
 class ShowLane(Operation[LaneView]):
-    """Show what waits behind an entry that is held."""
+    """Show what waits behind a held entry."""
 
     name = "lanes.show"
     permission = Permission.METADATA
@@ -104,7 +104,7 @@ class ShowLane(Operation[LaneView]):
 
 
 class ReleaseHeld(HeldFilter, Operation[ReplayRun]):
-    """Let all that is held be tried again, after its cause was mended: a bulk run that the engine carries out."""
+    """Release all held entries that match, once their cause is fixed, as a bulk run of the engine."""
 
     name = "lanes.release"
     permission = Permission.OPERATE
@@ -112,7 +112,7 @@ class ReleaseHeld(HeldFilter, Operation[ReplayRun]):
     rate: Rate = RATE
 
     async def run(self, engine: Engine, actor: Actor) -> ReplayRun:
-        """Return the run; UsageError where nothing is held that this means."""
+        """Return the run; UsageError where no held entry matches."""
         selection = Selection(state=State.HELD, reason=self.reason, channel=self.channel, destination=self.destination)
         found = await chosen(engine, selection)
         return await begun(engine, actor, RunKind.RELEASE, found, kept_of(self), force=False, rate=self.rate)

@@ -1,4 +1,4 @@
-"""Operations that only look: lists, one entry, why it came out so, counts."""
+"""Operations that only read: lists, one entry, why it was mapped as it was, counts."""
 
 import asyncio
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ Points = Annotated[int, number(1, MOST_POINTS), Field(json_schema_extra={"minimu
 
 
 class ListMessages(ListFilter, PageOf, Reading[FactsPage]):
-    """List entries, newest first, by filters that hold nothing of a patient."""
+    """List entries, newest first, by filters without patient data."""
 
     name = "messages.list"
     permission = Permission.METADATA
@@ -39,10 +39,10 @@ class ListMessages(ListFilter, PageOf, Reading[FactsPage]):
 
     @classmethod
     def parse(cls, given: Mapping[str, object], *, written: bool = False) -> Self:
-        """Say of a filter that is of a patient whom to ask."""
+        """Refuse a filter that is about a patient, and name the operation that takes it."""
         if named := [name for name in PRIVATE if given.get(name)]:
             raise UsageError(
-                f"the filter {named[0]} is of a patient: ask messages.search, with a role that may see patients"
+                f"the filter {named[0]} is about a patient: use messages.search, with a role that may see patients"
             )
         of_nobody = {name: value for name, value in given.items() if name not in PRIVATE}
         return super().parse(of_nobody, written=written)
@@ -53,7 +53,7 @@ class ListMessages(ListFilter, PageOf, Reading[FactsPage]):
 
 
 class SearchMessages(Search, Reading[RowPage]):
-    """Search for entries, newest first, also of a patient or with words of the message."""
+    """Search entries, newest first, also by patient, visit or words in the message."""
 
     name = "messages.search"
     permission = Permission.PHI
@@ -65,7 +65,7 @@ class SearchMessages(Search, Reading[RowPage]):
 
 
 class ShowMessage(Reading[Entry]):
-    """Show one entry in full: message, acknowledgement, deliveries with every request, its patient's lane."""
+    """Show one entry in full: message, acknowledgement, deliveries with every request, the patient's lane."""
 
     name = "messages.show"
     permission = Permission.PHI
@@ -91,7 +91,7 @@ class ShowRaw(Reading[Raw]):
 
 
 class ShowFacts(Reading[EntryFacts]):
-    """Show what of one entry holds nothing of a patient."""
+    """Show one entry without patient data."""
 
     name = "messages.facts"
     permission = Permission.METADATA
@@ -104,7 +104,7 @@ class ShowFacts(Reading[EntryFacts]):
 
 
 class ExplainMessage(Operation[Explained]):
-    """Explain why an entry's message comes out as it does under the mapping files of now."""
+    """Explain, by the current mapping files, why an entry's message is mapped as it is."""
 
     name = "messages.explain"
     permission = Permission.PHI
@@ -124,7 +124,7 @@ class ExplainMessage(Operation[Explained]):
 
 
 class ExportMessages(PageOf, Reading[ExportPage]):
-    """Take messages out of the journal, a page at a time, with a reason that the audit trail keeps."""
+    """Export messages, a page at a time; the audit trail keeps the reason."""
 
     name = "messages.export"
     permission = Permission.PHI
@@ -136,12 +136,12 @@ class ExportMessages(PageOf, Reading[ExportPage]):
     def read(self, folder: Path) -> ExportPage:
         """Return a page of entries with their messages; UsageError where no reason is given."""
         if not self.reason.strip():
-            raise UsageError("say what the messages are taken out for: --reason TEXT; the audit trail keeps it")
+            raise UsageError("say why the messages are exported: --reason TEXT; the audit trail keeps it")
         return exported(folder, self.filter.filters(), self.limit, self.before)
 
 
 class Stats(Reading[Standing]):
-    """Count what stands where now."""
+    """Count entries, and unfinished deliveries, by state."""
 
     name = "stats"
     permission = Permission.METADATA
@@ -152,7 +152,7 @@ class Stats(Reading[Standing]):
 
 
 class CountMessages(Period, Reading[Counts]):
-    """Count what stands where now, and what came and ended in a time (the last 24 hours)."""
+    """Count entries by state now, and what was received and settled in a period (default: the last 24 hours)."""
 
     name = "messages.counts"
     permission = Permission.METADATA
@@ -163,7 +163,7 @@ class CountMessages(Period, Reading[Counts]):
 
 
 class ShowThroughput(Period, Reading[Throughput]):
-    """Show what came, ended and was answered in a time (the last 24 hours) as series of at most `points` buckets."""
+    """Show what was received, settled and acknowledged in a period, as series of at most `points` buckets."""
 
     name = "messages.throughput"
     permission = Permission.METADATA
@@ -177,7 +177,7 @@ class ShowThroughput(Period, Reading[Throughput]):
 
 
 class ListUnmapped(Period, Reading[UnmappedCodes]):
-    """List the places at which messages held a code that no table has a row for (the last 7 days)."""
+    """List the fields that held codes missing from their table (default: the last 7 days)."""
 
     name = "codes.unmapped"
     permission = Permission.METADATA
@@ -190,7 +190,7 @@ class ListUnmapped(Period, Reading[UnmappedCodes]):
 
 
 class ListCodeValues(Period, Reading[CodeValues]):
-    """List the values that stood at such a place."""
+    """List the values found in such a field."""
 
     name = "codes.values"
     permission = Permission.PHI
@@ -198,7 +198,7 @@ class ListCodeValues(Period, Reading[CodeValues]):
     place: Text = ""
 
     def read(self, folder: Path) -> CodeValues:
-        """Return the values; UsageError for what is no place."""
+        """Return the values; UsageError for what is not a field."""
         return values(folder, self.place, *self.period(WEEK))
 
 

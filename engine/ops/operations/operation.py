@@ -98,7 +98,7 @@ class Operation(Request, Generic[A]):
         """TypeError for an operation that shows, without a permission to see patients, what is not marked as a fact."""
         super().__pydantic_init_subclass__(**kwargs)
         if "name" in vars(cls) and cls.permission not in AUDITED and (hidden := sorted(unmarked(cls.answer_type()))):
-            raise TypeError(f"{cls.name} would show {', '.join(hidden)}, which nobody marked as of no patient")
+            raise TypeError(f"{cls.name} would show {', '.join(hidden)}, which nobody marked as free of patient data")
 
     @classmethod
     def answer_type(cls) -> Any:

@@ -28,7 +28,7 @@ FILTERS: Final = ("state", "channel", "event", "patient", "reason", "destination
 
 
 class ReplayPlan(Answer):
-    """What a bulk replay would take up: the first 1,000 `entries`; `overtaken` will be refused without `force`."""
+    """What a bulk replay would include: the first 1,000 `entries`; `overtaken` will be refused without `force`."""
 
     count: Count
     first: Count | None
@@ -47,7 +47,7 @@ class Refusal(Answer, facts=True):
 
 
 class ReplayRun(Answer, facts=True):
-    """A bulk run: `position` is how many of `total` were taken up, `refusals` are the first 100.
+    """A bulk run: `position` is how many of `total` are processed, `refusals` are the first 100.
 
     A filter by patient is shown as "named".
     """
@@ -69,7 +69,7 @@ class ReplayRun(Answer, facts=True):
 
 
 class PlanReplay(ReplayFilter, Operation[ReplayPlan]):
-    """Show what a bulk replay would take up."""
+    """Show what a bulk replay would include."""
 
     name = "replays.plan"
     permission = Permission.OPERATE
@@ -90,7 +90,7 @@ class PlanReplay(ReplayFilter, Operation[ReplayPlan]):
 
 
 class StartReplay(ReplayFilter, Operation[ReplayRun]):
-    """Replay the entries that a filter chooses, in journal order, at a bounded rate (200 a second)."""
+    """Replay all matching entries in journal order at a bounded rate (default: 200 a second)."""
 
     name = "replays.start"
     permission = Permission.OPERATE
@@ -99,14 +99,14 @@ class StartReplay(ReplayFilter, Operation[ReplayRun]):
     rate: Rate = RATE
 
     async def run(self, engine: Engine, actor: Actor) -> ReplayRun:
-        """Return the run; UsageError where no entry is meant."""
+        """Return the run; UsageError where no entries match."""
         found = await chosen(engine, self.selection())
         asked = kept_of(self) | ({"entries": len(found.seqs)} if self.entries else {})
         return await begun(engine, actor, RunKind.REPLAY, found, asked, force=self.force, rate=self.rate)
 
 
 class ShowReplay(Operation[ReplayRun]):
-    """Show how a bulk run comes along."""
+    """Show the progress of a bulk run."""
 
     name = "replays.progress"
     permission = Permission.METADATA
@@ -132,7 +132,7 @@ class ListReplays(Operation[list[ReplayRun]]):
 
 
 class StopReplay(Operation[ReplayRun]):
-    """Stop a bulk run after the entry that it is at."""
+    """Stop a bulk run after its current entry."""
 
     name = "replays.stop"
     permission = Permission.OPERATE
@@ -145,7 +145,7 @@ class StopReplay(Operation[ReplayRun]):
 
 
 class ResumeReplay(Operation[ReplayRun]):
-    """Go on with a bulk run that was stopped."""
+    """Resume a stopped bulk run."""
 
     name = "replays.resume"
     permission = Permission.OPERATE
@@ -187,7 +187,7 @@ async def begun(
 ) -> ReplayRun:
     """Begin a run over what was chosen; UsageError where nothing was."""
     if not found.seqs:
-        raise UsageError("no entry is meant: `messages list` shows what there is")
+        raise UsageError("no entries match: `messages list` shows what there is")
     destination = str(asked.get("destination", ""))
     run = Run(0, kind, actor.name, asked, destination, force, rate, RunState.FILLING, now(), None, 0, {})
     return run_view(await engine.bulk_replays.start(run, found.seqs))

@@ -26,7 +26,7 @@ def admit(operation: AnyOperation, actor: Actor, given: Mapping[str, object]) ->
         )
     grave = any(given.get(switch) for switch in operation.grave())
     if not actor.confirmed and (grave or operation.confirm is Confirm.STEP_UP):
-        raise UnconfirmedOperationError(f"{name} needs your password once more")
+        raise UnconfirmedOperationError(f"{name} needs your password again")
     if actor.channels and (not operation.of_channel or given.get("channel") not in actor.channels):
         names = ", ".join(actor.channels)
         raise ForbiddenOperationError(
@@ -50,7 +50,7 @@ class Operations:
         """Return the operation of a name; UsageError where none has it."""
         found = self._known.get(name)
         if found is None:
-            raise UsageError(f"the running engine does not know {name!r}: is it of an older version?")
+            raise UsageError(f"the running engine does not know {name!r}: is it an older version?")
         return found
 
     async def answer(self, name: str, actor: Actor, given: Mapping[str, object]) -> object:

@@ -44,7 +44,7 @@ class AuditRow(Answer):
 
 
 class Fault(Answer):
-    """A place where the trail is not as it was written."""
+    """A place where the trail was changed."""
 
     seq: Count
     kind: str
@@ -52,7 +52,7 @@ class Fault(Answer):
 
 
 class Proof(Answer):
-    """What following the chain found, and how many anchors agree with it."""
+    """What verifying the chain found, and how many anchors agree with it."""
 
     rows: Count
     last: Count

@@ -1,4 +1,4 @@
-"""How much there is and how it goes: what stands where now, and what came, ended and was answered in a time."""
+"""Counts: what there is now, and what was received, settled and acknowledged in a period."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
@@ -21,7 +21,7 @@ ARRIVALS: Final = {"rejected": "refused", "filtered": "filtered"}
 
 
 class Standing(Answer, facts=True):
-    """How many entries there are and the newest one's number; entries without deliveries, and unfinished deliveries."""
+    """The number of entries and the newest; those without deliveries by state, unfinished deliveries by destination."""
 
     entries: Count
     last: Annotated[Count, known_as("last", "last_seq")]
@@ -31,7 +31,7 @@ class Standing(Answer, facts=True):
 
 
 class Queue(Answer, facts=True):
-    """What waits for a destination, with the oldest of it."""
+    """What waits for a destination, and how long the oldest has waited."""
 
     unfinished: Count
     held: Count
@@ -40,7 +40,7 @@ class Queue(Answer, facts=True):
 
 
 class Counts(Standing, facts=True):
-    """What stands where now; what came and how it ended in a time, of more than two days whole days.
+    """Counts of now, and of what was received and settled in a period; one of over two days counts whole days.
 
     `received` counts messages by channel as received, refused and filtered, duplicates not; `settled` ends of
     deliveries by destination.
@@ -54,7 +54,7 @@ class Counts(Standing, facts=True):
 
 
 class Throughput(Answer, facts=True):
-    """Series for a chart: `at` are the beginnings of buckets of so many `seconds`, a whole number of minutes.
+    """Series for a chart: `at` is where each bucket of `seconds` begins.
 
     `ack_ms` are p50 and p99 by channel; a bucket without acknowledgements has null.
     """

@@ -1,4 +1,4 @@
-"""What is shown of an entry: whole, its facts, which hold nothing of a patient, or why it comes out as it does.
+"""What is shown of an entry: in full, without patient data (its facts), or why it is mapped as it is.
 
 Facts leave out message, acknowledgement, segments, lane, visit, digest, plan, bodies, headers, addresses, and what an
 operator wrote. What is added to an entry stays out of them until it is declared there.
@@ -12,7 +12,7 @@ from engine.ops.views.segments import SegmentView
 
 
 class RowFacts(Answer, facts=True):
-    """A row of a list of entries, without anything of a patient."""
+    """A row of a list of entries, without patient data."""
 
     entry: EntrySeq
     received_at: Time
@@ -55,7 +55,7 @@ class Replay(Answer, facts=True):
 
 
 class LineageFacts(Answer, facts=True):
-    """From which entry this one was made, which were made from it, and its replays, the newest first."""
+    """The entry that this one was edited from, those edited from it, and its replays, newest first."""
 
     parent: Count | None
     children: tuple[Count, ...]
@@ -83,13 +83,13 @@ class EditView(Answer):
 
 
 class Lineage(LineageFacts):
-    """The lineage with what was edited."""
+    """The lineage, and what was edited."""
 
     edit: EditView | None
 
 
 class Lane(Answer):
-    """The entries of the same patients around an entry, each oldest first."""
+    """The entries before and after an entry that are about the same patients, oldest first."""
 
     before: tuple[Row, ...]
     after: tuple[Row, ...]
@@ -114,7 +114,7 @@ class Timing(Answer, facts=True):
 
 
 class AttemptFacts(Answer, facts=True):
-    """One request that was made of a destination."""
+    """One request to a destination."""
 
     number: Count
     method: str
@@ -126,7 +126,7 @@ class AttemptFacts(Answer, facts=True):
 
 
 class Attempt(AttemptFacts):
-    """One request that was made of a destination, whole."""
+    """One request to a destination, with its URL, headers and bodies."""
 
     url: str
     headers: Headers
@@ -159,7 +159,7 @@ class Delivery(DeliveryFacts):
 
 
 class EntryFacts(RowFacts, facts=True):
-    """What of an entry holds nothing of a patient."""
+    """An entry without patient data."""
 
     peer: str
     version: str
@@ -175,7 +175,7 @@ class EntryFacts(RowFacts, facts=True):
 
 
 class Entry(Row, EntryFacts):
-    """One entry, whole."""
+    """One entry in full."""
 
     sha256: str
     message: str
@@ -194,7 +194,7 @@ class Raw(Answer):
 
 
 class Rule(Answer):
-    """A rule of a mapping, and where it stands."""
+    """A rule of a mapping, and its place."""
 
     name: str
     file: str
@@ -202,7 +202,7 @@ class Rule(Answer):
 
 
 class Element(Answer):
-    """How one element was made, or that a rule for it made nothing (`made` null)."""
+    """How one element was made; `made` is null where its rule made nothing."""
 
     element: str
     file: str
@@ -219,7 +219,7 @@ class Element(Answer):
 
 
 class RuleText(Answer):
-    """What a line of a mapping reads."""
+    """A line of a mapping, and what it reads."""
 
     file: str
     line: Count
@@ -234,7 +234,7 @@ class Unread(Answer):
 
 
 class Explained(Answer):
-    """Why an entry comes out as it does; of what cannot be read `error` alone, of what cannot be mapped also `error`.
+    """Why an entry is mapped as it is; `error` where it cannot be mapped, `error` alone where it cannot be read.
 
     `mapping` is the hash of the mapping, to be compared with the one that a delivery recorded.
     """

@@ -22,7 +22,7 @@ COLUMNS: Final = (
 class ExportedRow(Row):
     """An entry with its message: the text, and its bytes, null where the text in UTF-8 is those bytes.
 
-    Of what retention took the message is empty and `base64` null.
+    Where retention removed the message it is empty, and `base64` null.
     """
 
     message: str

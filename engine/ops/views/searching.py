@@ -14,10 +14,10 @@ USUAL_ROWS: Final = 50
 
 
 class Page(Answer, facts=True):
-    """Where a page ends: `before` goes on with the next one, null where there is nothing older.
+    """Where a page ends: `before` is for the next page, null where there is nothing older.
 
-    `searched_back_to` is null, or the time up to which was searched before the time for one answer was over: then there
-    may be more, and `before` goes on there.
+    `searched_back_to`: how far back was searched when the time for one answer ran out, null if it did not; there may be
+    more, and `before` continues there.
     """
 
     before: Count | None
@@ -31,7 +31,7 @@ class RowPage(Page):
 
 
 class FactsPage(Page, facts=True):
-    """A page of entries, without anything of a patient."""
+    """A page of entries, without patient data."""
 
     entries: tuple[RowFacts, ...]
 

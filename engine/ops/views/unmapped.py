@@ -29,7 +29,7 @@ class Place(Answer, facts=True):
 
 
 class UnmappedCodes(Answer, facts=True):
-    """The places of a time, most frequent first, each with its newest entry."""
+    """The places of a period, most frequent first, each with its newest entry."""
 
     since: Time
     until: Time
@@ -37,7 +37,7 @@ class UnmappedCodes(Answer, facts=True):
 
 
 class CodeValue(Answer):
-    """A value that stood at a place, and the newest entry that holds it."""
+    """A value found at a place, and the newest entry that has it."""
 
     value: str
     entries: Count
@@ -45,7 +45,7 @@ class CodeValue(Answer):
 
 
 class CodeValues(Answer):
-    """What stood at a place of the newest 500 entries; those that are mapped are among them."""
+    """The values at a place in the newest 500 entries, mapped ones too."""
 
     values: tuple[CodeValue, ...]
     looked_at: Count
@@ -66,7 +66,7 @@ def values(folder: Path, place: str, since: datetime, until: datetime) -> CodeVa
         get = getter(parse_path(place))
     except PathError as error:
         raise UsageError(
-            f"{place!r} is no place in a message: name one as codes.unmapped does, such as PID-10"
+            f"{place!r} is not a place in a message: name one as codes.unmapped does, such as PID-10"
         ) from error
     with Reader(folder) as reader:
         bodies = reader.bodies_noted(f"{UNMAPPED} {place}", since, until, MOST_BODIES)

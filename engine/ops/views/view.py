@@ -76,7 +76,9 @@ def raw(folder: Path, seq: int) -> Raw:
     with Reader(folder) as reader:
         view = reader.show(seq)
     if view.worn_at is not None:
-        raise JournalError(f"the bytes of entry {seq} left the journal on {view.worn_at:%Y-%m-%d} (`retention`)")
+        raise JournalError(
+            f"the bytes of entry {seq} were removed from the journal on {view.worn_at:%Y-%m-%d} (`retention`)"
+        )
     return Raw(entry=seq, base64=b64encode(view.raw).decode())
 
 

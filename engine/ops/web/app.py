@@ -77,11 +77,11 @@ class App:
     def _check_address(self, request: Request) -> None:
         address = request.client.host if request.client else ""
         if self._allow and not is_allowed(address, self._allow):
-            raise RefusedRequestError(403, "this address is not let in: see --admin-allow")
+            raise RefusedRequestError(403, "this address is not allowed: see --admin-allow")
 
     def _check_host(self, request: Request) -> None:
         if not is_known(request.headers.get("host", ""), self._hosts):
-            raise RefusedRequestError(421, "this server is not known under that name")
+            raise RefusedRequestError(421, "this server is not known by that name")
 
     def _refused(self, request: Request, error: Exception) -> Response:
         answer = self._rendered(request, error)

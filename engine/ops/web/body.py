@@ -1,4 +1,4 @@
-"""What a request brings along: a bounded body, and the fields of a form."""
+"""The body of a request, bounded, and the fields of a form."""
 
 import asyncio
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ async def read_body(request: Request, most: int = MOST_BYTES) -> bytes:
                 if size > most:
                     raise RefusedRequestError(413, f"more than {most} bytes were sent")
     except TimeoutError:
-        raise RefusedRequestError(408, "the request did not come in time") from None
+        raise RefusedRequestError(408, "the request took too long to arrive") from None
     return b"".join(parts)
 
 
@@ -47,7 +47,7 @@ async def read_form(request: Request) -> dict[str, str]:
         raise RefusedRequestError(400, "the form cannot be read") from None
     fields = dict(pairs)
     if len(fields) != len(pairs):
-        raise RefusedRequestError(400, "a field of the form comes twice")
+        raise RefusedRequestError(400, "a field of the form appears twice")
     return fields
 
 
@@ -63,5 +63,5 @@ async def read_json(request: Request) -> Mapping[str, object]:
     except orjson.JSONDecodeError:
         value = None
     if not isinstance(value, dict):
-        raise RefusedRequestError(400, "the body is no JSON object")
+        raise RefusedRequestError(400, "the body is not a JSON object")
     return value

@@ -88,7 +88,7 @@ class Call:
     def confirmed(self) -> None:
         """UnconfirmedOperationError where the password must be typed once more."""
         if not self.by.confirmed:
-            raise UnconfirmedOperationError("this needs your password once more")
+            raise UnconfirmedOperationError("this needs your password again")
 
     def may(self, permission: Permission) -> bool:
         """Say whether who asks has a permission."""

@@ -1,4 +1,4 @@
-"""Who comes in: a caller is known and permitted before anything that it sent is read, and a form must be ours."""
+"""Who may come in: a caller is identified and permitted before anything it sent is read, and a form must be ours."""
 
 from dataclasses import dataclass, replace
 from typing import Final
@@ -36,7 +36,7 @@ class Gatekeeper:
     route: Route
 
     async def answer(self, request: Request) -> Response:
-        """Let the caller in and answer, or raise why not."""
+        """Admit the caller and answer, or raise why not."""
         call = request.state.call = Call(request, self.desk, self.route)
         await (self._know_bearer(call) if self.route.gate is Gate.TOKEN else self._know_browser(call))
         if isinstance(self.route.needs, Permission) and not call.may(self.route.needs):
@@ -82,10 +82,10 @@ class Gatekeeper:
             raise RefusedRequestError(401, "send a token: Authorization: Bearer TOKEN")
         call.actor = await self.desk.access.actor_of(token.strip(), call.address)
         if call.actor is None:
-            raise RefusedRequestError(401, "the token is unknown, has ended, or was taken back")
+            raise RefusedRequestError(401, "the token is unknown, expired or revoked")
 
     async def _confirm(self, call: Call) -> Refusal | None:
-        """Take the password that came with the form; the session goes on under a new cookie."""
+        """Check the password that came with the form; the session goes on under a new cookie."""
         found = await self.desk.access.confirm(call.cookie, call.form[PASSWORD], call.form.get(CODE, ""), call.address)
         if isinstance(found, Refusal):
             return found

@@ -12,15 +12,15 @@ from engine.ops.views.answer import Answer
 from engine.ops.web.api.addresses import ROOT, Endpoint
 
 _REFUSALS: Final = {
-    "400": "it cannot be read",
-    "401": "no token, or one that has ended",
-    "403": "not with the token's role",
-    "404": "there is no such thing",
-    "409": "not as things are",
+    "400": "the request cannot be read",
+    "401": "no token, or one that is no longer valid",
+    "403": "not permitted for the token's role",
+    "404": "not found",
+    "409": "not possible in the current state",
     "413": "more than 1 MiB",
-    "415": "not as JSON",
+    "415": "not JSON",
     "422": "it cannot be done as asked",
-    "503": "not at this moment",
+    "503": "not available right now",
 }
 _REFERENCE: Final = "#/components/schemas/{model}"
 
@@ -67,7 +67,7 @@ def described(endpoints: Iterable[Endpoint]) -> JsonSchemaValue:
     requests = {one.operation.__name__ for one in offered}
     return {
         "openapi": "3.1.0",
-        "info": {"title": "adt-engine", "version": __version__, "summary": "What operators do, for programs"},
+        "info": {"title": "adt-engine", "version": __version__, "summary": "What operators can do, for programs"},
         "security": [{"token": []}],
         "paths": paths,
         "components": {

@@ -55,7 +55,7 @@ async def _page(call: Call, proof: Proof | None = None) -> Response:
 def _criteria(call: Call, name: str) -> Mapping[str, object]:
     criteria = call.desk.searches.find(call.owner, name) if name else {}
     if criteria is None:
-        raise RefusedRequestError(404, "this search is no longer kept: search again")
+        raise RefusedRequestError(404, "this search has expired: search again")
     return criteria
 
 

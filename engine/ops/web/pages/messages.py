@@ -96,7 +96,7 @@ def _criteria(call: Call, kept: str = "") -> Mapping[str, str]:
         return plain
     criteria = call.desk.searches.find(call.owner, name)
     if criteria is None:
-        raise RefusedRequestError(404, "this search is no longer kept: search again")
+        raise RefusedRequestError(404, "this search has expired: search again")
     return criteria
 
 

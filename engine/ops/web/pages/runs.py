@@ -47,7 +47,7 @@ async def _start(call: Call) -> Response:
     """Begin what was planned, as it was kept: the form carries its id alone."""
     given = call.desk.searches.find(call.owner, call.form.get("plan", ""))
     if given is None:
-        raise RefusedRequestError(404, "this plan is no longer kept: make it again")
+        raise RefusedRequestError(404, "this plan has expired: make it again")
     run = await call.perform(StartReplay, **given)
     return go(f"/runs/{run.run}", "run")
 
