@@ -27,6 +27,12 @@ CODE: Final = re.compile(r"[a-z0-9-]{1,64}")
 FILTERS: Final = ("state", "channel", "event", "patient", "reason", "destination", "since", "until")
 
 
+class OfRun(Request):
+    """A bulk run by its number."""
+
+    number: RunNumber = Field(alias="run")
+
+
 class ReplayPlan(Answer):
     """What a bulk replay would include: the first 1,000 `entries`; `overtaken` will be refused without `force`."""
 
@@ -105,13 +111,11 @@ class StartReplay(ReplayFilter, Operation[ReplayRun]):
         return await begun(engine, actor, RunKind.REPLAY, found, asked, force=self.force, rate=self.rate)
 
 
-class ShowReplay(Operation[ReplayRun]):
+class ShowReplay(OfRun, Operation[ReplayRun]):
     """Show the progress of a bulk run."""
 
     name = "replays.progress"
     permission = Permission.METADATA
-
-    number: RunNumber = Field(alias="run")
 
     async def run(self, engine: Engine, _actor: Actor) -> ReplayRun:
         """Return the run; UnknownRunError where there is none."""
@@ -131,26 +135,22 @@ class ListReplays(Operation[list[ReplayRun]]):
         return [run_view(run) for run in await engine.bulk_replays.listed(self.limit)]
 
 
-class StopReplay(Operation[ReplayRun]):
+class StopReplay(OfRun, Operation[ReplayRun]):
     """Stop a bulk run after its current entry."""
 
     name = "replays.stop"
     permission = Permission.OPERATE
-
-    number: RunNumber = Field(alias="run")
 
     async def run(self, engine: Engine, _actor: Actor) -> ReplayRun:
         """Return the run; UnknownRunError where there is none."""
         return run_view(await engine.bulk_replays.stop(self.number))
 
 
-class ResumeReplay(Operation[ReplayRun]):
+class ResumeReplay(OfRun, Operation[ReplayRun]):
     """Resume a stopped bulk run."""
 
     name = "replays.resume"
     permission = Permission.OPERATE
-
-    number: RunNumber = Field(alias="run")
 
     async def run(self, engine: Engine, _actor: Actor) -> ReplayRun:
         """Return the run; UnknownRunError where there is none."""

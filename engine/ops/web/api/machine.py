@@ -1,33 +1,66 @@
 """For machines: whether the engine lives and can take messages, its metrics, and messages sent over HTTP."""
 
+import asyncio
+import os
 from typing import Final
 
 from starlette.responses import Response
 
+from engine import telemetry
+from engine.journal.file.reserve import free_bytes_kept
 from engine.ops.access.actor import Permission
-from engine.ops.views.health import METRICS_TYPE, livez, metrics, readyz
 from engine.ops.web.api.routes import as_json
 from engine.ops.web.body import read_body
 from engine.ops.web.call import Call
 from engine.ops.web.refusal import RefusedRequestError
 from engine.ops.web.route import Free, Gate, Route
+from engine.pipeline.engine import Engine
 from engine.receive.reply import Peer
+
+OK: Final = 200
+UNAVAILABLE: Final = 503
+METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+
+Health = tuple[int, dict[str, object]]
+
+
+def livez(engine: Engine) -> Health:
+    """Return 200 while the process does its work; 503 once the journal has stopped it: start it again."""
+    alive = not (engine.journal.failed or engine.failed.is_set())
+    return (OK if alive else UNAVAILABLE), {"alive": alive}
+
+
+async def readyz(engine: Engine) -> Health:
+    """Return 200 while messages can be taken: journal writable, disk above its reserve, listeners open, not stopping.
+
+    A channel that was stopped counts as open. A destination that is down does not make the engine unready: messages are
+    accepted and wait for it. Names of channels and destinations are for those who are known.
+    """
+    journal = await _journal(engine)
+    listening = set(engine.feeds) <= {*engine.listeners.intakes, *engine.listeners.stopped}
+    ready = journal == "ok" and not engine.stopping and listening
+    return (OK if ready else UNAVAILABLE), {"ready": ready, "stopping": engine.stopping, "journal": journal}
+
+
+async def _journal(engine: Engine) -> str:
+    if engine.journal.failed:
+        return "failed"
+    disk = await asyncio.to_thread(os.statvfs, engine.files.data)
+    return "no-room" if disk.f_bavail * disk.f_frsize < free_bytes_kept(engine.files.data) else "ok"
 
 
 async def _livez(call: Call) -> Response:
     status, found = livez(call.desk.engine)
-    return as_json({"alive": found["alive"]}, status)
+    return as_json(found, status)
 
 
 async def _readyz(call: Call) -> Response:
-    """Say whether messages can be taken; names of channels and destinations are for those who are known."""
     status, found = await readyz(call.desk.engine)
-    return as_json({name: found[name] for name in ("ready", "stopping", "journal")}, status)
+    return as_json(found, status)
 
 
 async def _metrics(_call: Call) -> Response:
-    status, text = metrics()
-    return Response(text, status, {"content-type": METRICS_TYPE})
+    return Response(telemetry.metrics_text(), headers={"content-type": METRICS_TYPE})
 
 
 async def _post(call: Call) -> Response:

@@ -17,10 +17,6 @@ PAGE: Final = 100
 WORDS: Final = ("actor", "act", "outcome", "patient", "since", "until")
 
 
-async def _list(call: Call) -> Response:
-    return await _page(call)
-
-
 async def _search(call: Call) -> Response:
     """Keep what is searched for, as a patient may be named, and go to the list of it."""
     criteria: dict[str, object] = {name: call.form[name].strip() for name in WORDS if call.form.get(name, "").strip()}
@@ -60,7 +56,7 @@ def _criteria(call: Call, name: str) -> Mapping[str, object]:
 
 
 ROUTES: Final = (
-    Route("GET", "/audit", Permission.AUDIT, _list, label="Audit trail"),
+    Route("GET", "/audit", Permission.AUDIT, _page, label="Audit trail"),
     Route("POST", "/audit/search", Permission.AUDIT, _search),
     Route("POST", "/audit/verify", Permission.AUDIT, _verify),
     Route("POST", "/audit/export", Permission.AUDIT, _export),

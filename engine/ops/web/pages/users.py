@@ -41,10 +41,6 @@ CHANGES: Final[Mapping[str, type[Operation[Named]]]] = {
 }
 
 
-async def _list(call: Call) -> Response:
-    return await _page(call)
-
-
 async def _add(call: Call) -> Response:
     made = await call.perform(AddUser, name=call.form.get("name", ""), role=call.form.get("role", ""))
     return await _page(call, invitation=made)
@@ -93,7 +89,7 @@ def _link(call: Call, invitation: Invitation) -> str:
 
 
 ROUTES: Final = (
-    Route("GET", "/users", Permission.USERS, _list, label="Users"),
+    Route("GET", "/users", Permission.USERS, _page, label="Users"),
     Route("POST", "/users/add", Permission.USERS, _add),
     Route("POST", "/users/password", Permission.USERS, _password),
     form("/users/role", SetRole, "name", "role", to="/users", notice="account"),
