@@ -32,6 +32,11 @@ class Stored:
         """The resource's name, `Patient/<id>`."""
         return f"{self.type_}/{self.logical_id}"
 
+    @property
+    def if_match(self) -> tuple[tuple[str, str], ...]:
+        """The header with which a write is refused once somebody else has written; none without a version."""
+        return (("If-Match", self.tag),) if self.tag else ()
+
 
 def stored(body: Any, headers: Mapping[str, str], type_: str = PATIENT) -> Stored | None:
     """Return the resource of an answer, or None where the body is none of the type with a legal id."""

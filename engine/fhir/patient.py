@@ -110,13 +110,19 @@ def carries_any(body: Body, identities: Iterable[Identity]) -> bool:
 def current_numbers(body: Body) -> tuple[Identity, ...]:
     """Return the current numbers by which a record is registered somewhere; the server's own id is none of them."""
     return tuple(
-        Identity(_text(item.get("system")), _text(item.get("value")))
+        number_of(item)
         for item in _list(body, "identifier")
         if isinstance(item, dict)
         and item.get("use") != "old"
         and _text(item.get("value")) not in {"", body.get("id")}
         and not NO_REGISTRATION & _types(item)
     )
+
+
+def number_of(item: Any) -> Identity:
+    """Return system and value of an Identifier; empty where it says none, or is none."""
+    said = item if isinstance(item, dict) else {}
+    return Identity(_text(said.get("system")), _text(said.get("value")))
 
 
 def links(body: Body, kind: str) -> tuple[str, ...]:

@@ -304,8 +304,8 @@ DELIVER: Final = (
     Bug(
         "another system's change of the patient is overwritten",
         "deliver/patient/upsert.py",
-        '    headers = (("If-Match", patient.tag),) if patient.tag else ()\n    spoken',
-        "    headers = ()\n    spoken",
+        "result.body, patient.if_match, spoken)",
+        "result.body, (), spoken)",
         ("deliver/patient/test_upsert.py",),
     ),
     Bug(
@@ -339,7 +339,7 @@ DELIVER: Final = (
     Bug(
         "a merge that was sent is believed, not seen",
         "deliver/merge/union.py",
-        '        raise error_of(Failure.AMBIGUOUS, "merge-unverified", 200, ("merge-unverified",))\n',
+        '        raise unclear("merge-unverified")\n',
         "        pass\n",
         ("deliver/merge/test_merge.py",),
     ),
@@ -437,8 +437,8 @@ DELIVER: Final = (
     ),
     Bug(
         "a server that ignores If-Match passes for one that honours it",
-        "deliver/wire/prove.py",
-        "        honoured = answer.status in _REFUSED\n",
+        "deliver/wire/revise.py",
+        "        honoured = answer.status in _STALE\n",
         "        honoured = answer.status > 0\n",
         ("deliver/wire/test_abilities.py", "deliver/patient/test_upsert.py"),
     ),

@@ -9,9 +9,8 @@ from engine.deliver.patient.overlay import check_found
 from engine.deliver.patient.ownership import adopt
 from engine.deliver.patient.resolve import Resolution, resolve
 from engine.deliver.stored import Body, Stored
-from engine.deliver.verdict import Failure
 from engine.deliver.wire.exchange import Exchange
-from engine.deliver.wire.failure import error_of
+from engine.deliver.wire.failure import unclear
 from engine.deliver.wire.revise import revise
 from engine.errors import HeldDeliveryError, RejectedDeliveryError
 from engine.fhir.changes import grow
@@ -82,7 +81,7 @@ async def _both_ways(exchange: Exchange, sides: tuple[Stored, Stored], change: C
     for mine, theirs in (sides, sides[::-1]):
         after = await exchange.read(mine.logical_id)
         if after is None or (theirs.logical_id in links(after.body, "seealso")) != (endings[0] == "linked"):
-            raise error_of(Failure.AMBIGUOUS, "link-unverified", 200, ("link-unverified",))
+            raise unclear("link-unverified")
     return endings[0]
 
 

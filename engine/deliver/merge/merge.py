@@ -23,8 +23,8 @@ from engine.deliver.wire.exchange import Exchange
 from engine.deliver.wire.revise import revise
 from engine.errors import HeldDeliveryError, RejectedDeliveryError
 from engine.fhir.changes import OTHER_CHOICE, created, grow
-from engine.fhir.patient import another_person, carries, person
-from engine.fhir.plan import Identity, Merge
+from engine.fhir.patient import another_person, carries, number_of, person
+from engine.fhir.plan import Merge
 
 # Elements that a survivor never takes over: the server's own, and what tells one record from another.
 NEVER_CARRIED: Final = frozenset({"resourceType", "id", "meta", "text", "identifier", "link", "active", "contained"})
@@ -172,7 +172,9 @@ def _too_thin(exchange: Exchange, interaction: Merge) -> bool:
 
 async def _rename(exchange: Exchange, interaction: Merge, source: Stored) -> str:
     """Change the source's identifier to the survivor's, as an A47 does (IHE ITI-30)."""
-    retired = [item | {"use": "old"} for item in interaction.source_identifiers if _is(item, interaction.source)]
+    retired = [
+        item | {"use": "old"} for item in interaction.source_identifiers if number_of(item) == interaction.source
+    ]
     hold = exchange.channel.another_person == "hold"
     check_person(exchange, interaction.survivor, source, "overlay-suspected", hold)
 
@@ -249,7 +251,3 @@ def _retired(interaction: Merge, source: Resolution) -> bool:
     """Say whether the merged side's number is out of use: whoever has it as such is not the record that it names."""
     old = carries(source.patient.body, interaction.source) == "old"
     return old or source.redirected or out_of_use(source.patient, interaction.sources)
-
-
-def _is(item: object, identity: Identity) -> bool:
-    return isinstance(item, dict) and (item.get("system"), item.get("value")) == identity

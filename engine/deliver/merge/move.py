@@ -13,13 +13,13 @@ from engine.deliver.patient.create import create, resource_of
 from engine.deliver.patient.overlay import check_found
 from engine.deliver.patient.resolve import Resolution, resolve
 from engine.deliver.stored import Body, Stored
-from engine.deliver.verdict import Failure, Known
+from engine.deliver.verdict import Known
 from engine.deliver.wire.exchange import Exchange
-from engine.deliver.wire.failure import error_of
+from engine.deliver.wire.failure import unclear
 from engine.deliver.wire.revise import revise
 from engine.errors import HeldDeliveryError, RejectedDeliveryError
 from engine.fhir.changes import grow
-from engine.fhir.patient import carries, current_numbers
+from engine.fhir.patient import carries, current_numbers, number_of
 from engine.fhir.plan import Identity, Move
 
 
@@ -72,20 +72,20 @@ async def _source(
 async def _two_records(exchange: Exchange, interaction: Move, source: Stored, target: Stored) -> str:
     """Take the numbers from the one record, then give them to the other: a server may want them to be unique."""
     _check_left(interaction, source)
-    without = partial(_without, moving={_key(item) for item in interaction.numbers})
+    without = partial(_without, moving={number_of(item) for item in interaction.numbers})
     await revise(exchange, source, without)
     fault.point("F18")
     after = await exchange.read(source.logical_id)
     if after is None or without(after.body) != after.body:
-        raise error_of(Failure.AMBIGUOUS, "move-unverified", 200, ("move-unverified",))
+        raise unclear("move-unverified")
     await _give(exchange, interaction, target)
     return "moved"
 
 
 def _check_left(interaction: Move, source: Stored) -> None:
     """Hold what would leave a record without any number: that is no move but a merge, or a change of number."""
-    moving = {_key(item) for item in interaction.numbers}
-    if all((number.system, number.value) in moving for number in current_numbers(source.body)):
+    moving = {number_of(item) for item in interaction.numbers}
+    if all(number in moving for number in current_numbers(source.body)):
         raise HeldDeliveryError("last-number")
 
 
@@ -99,7 +99,7 @@ async def _give(exchange: Exchange, interaction: Move, target: Stored) -> None:
     fault.point("F18")
     after = await exchange.read(target.logical_id)
     if after is None or not all(carries(after.body, one) for one in interaction.moving):
-        raise error_of(Failure.AMBIGUOUS, "move-unverified", 200, ("move-unverified",))
+        raise unclear("move-unverified")
     _remember(exchange, interaction, after)
 
 
@@ -154,13 +154,9 @@ def _remember(exchange: Exchange, interaction: Move, target: Stored) -> None:
             exchange.known[identity] = Known(identity, target.logical_id, status)
 
 
-def _without(body: Body, moving: set[tuple[Any, Any]]) -> Body:
-    return body | {"identifier": [item for item in body.get("identifier") or () if _key(item) not in moving]}
+def _without(body: Body, moving: set[Identity]) -> Body:
+    return body | {"identifier": [item for item in body.get("identifier") or () if number_of(item) not in moving]}
 
 
 def _with(body: Body, numbers: Iterable[Any]) -> Body:
     return body | {"identifier": grow(body.get("identifier") or [], numbers)}
-
-
-def _key(item: Any) -> tuple[Any, Any]:
-    return (item.get("system"), item.get("value")) if isinstance(item, dict) else (None, None)

@@ -9,13 +9,13 @@ from engine.deliver.patient.overlay import check_found
 from engine.deliver.patient.ownership import adopt
 from engine.deliver.patient.resolve import Resolution, resolve
 from engine.deliver.stored import Body, Stored
-from engine.deliver.verdict import Failure, Known
+from engine.deliver.verdict import Known
 from engine.deliver.wire.exchange import Exchange
-from engine.deliver.wire.failure import error_of
+from engine.deliver.wire.failure import unclear
 from engine.deliver.wire.revise import revise
 from engine.errors import HeldDeliveryError
 from engine.fhir.changes import grow
-from engine.fhir.patient import carries, current_numbers
+from engine.fhir.patient import carries, current_numbers, number_of
 from engine.fhir.plan import Identity, PatientRecord, Rename
 
 Numbers = Iterable[Any]
@@ -50,19 +50,19 @@ def renumbered(body: Body, retired: Numbers, issued: Numbers, others: Numbers = 
 
     An issued number that was out of use comes into use again, but only in exchange for one that is in use.
     """
-    old, new = {_key(item): item for item in retired}, {_key(item): item for item in issued}
+    old, new = {number_of(item): item for item in retired}, {number_of(item): item for item in issued}
     current = body.get("identifier") or []
-    swapped = any(_key(item) in old and item.get("use") != "old" for item in current)
+    swapped = any(number_of(item) in old and item.get("use") != "old" for item in current)
     items = []
     for item in current:
-        key = _key(item)
+        key = number_of(item)
         if key in old:
             items.append(_out_of_use(item, old[key]))
         else:
             items.append(new[key] if swapped and key in new and item.get("use") == "old" else item)
-    missing: dict[tuple[Any, Any], Any] = {}
+    missing: dict[Identity, Any] = {}
     for item in (*new.values(), *others, *old.values()):
-        missing.setdefault(_key(item), item)
+        missing.setdefault(number_of(item), item)
     items = grow(items, missing.values())
     return body if items == current else body | {"identifier": items}
 
@@ -128,7 +128,7 @@ async def _renumber(exchange: Exchange, interaction: Rename, found: Resolution) 
 async def _verify(exchange: Exchange, interaction: Rename, patient: Stored, issued: Numbers) -> None:
     after = await exchange.read(patient.logical_id)
     if after is None or renumbered(after.body, interaction.retired, issued) != after.body:
-        raise error_of(Failure.AMBIGUOUS, "rename-unverified", 200, ("rename-unverified",))
+        raise unclear("rename-unverified")
     _remember(exchange, interaction, after)
 
 
@@ -167,7 +167,3 @@ def _out_of_use(item: Body, said: Body) -> Body:
     end = (said.get("period") or {}).get("end")
     period = item.get("period") or {}
     return {**old, "period": {**period, "end": end}} if end and "end" not in period else old
-
-
-def _key(item: Any) -> tuple[Any, Any]:
-    return (item.get("system"), item.get("value")) if isinstance(item, dict) else (None, None)

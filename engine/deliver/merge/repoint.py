@@ -66,8 +66,7 @@ async def _moved(exchange: Exchange, visit: Stored, gone: Stored, survivor: Stor
     fault.point("F18")
     for _ in range(2):
         body = {**visit.body, HOLDER: {"reference": survivor.reference}}
-        headers = (("If-Match", visit.tag),) if visit.tag else ()
-        answer = await exchange.write_patient("PUT", visit.reference, body, headers, _STALE | _REFUSED)
+        answer = await exchange.write_patient("PUT", visit.reference, body, visit.if_match, _STALE | _REFUSED)
         exchange.server.cache_of(VISIT).drop(visit.logical_id)
         if answer.status < 300:
             exchange.note(MOVED)

@@ -8,9 +8,8 @@ import orjson
 from engine import fault
 from engine.deliver.merge.repoint import repoint
 from engine.deliver.stored import Body, Stored
-from engine.deliver.verdict import Failure
 from engine.deliver.wire.exchange import Exchange
-from engine.deliver.wire.failure import error_of
+from engine.deliver.wire.failure import unclear
 from engine.deliver.wire.revise import revise
 from engine.errors import HeldDeliveryError
 from engine.fhir.patient import links, replaced_by
@@ -42,7 +41,7 @@ async def unite(exchange: Exchange, source: Stored, survivor: Stored) -> str:
     fault.point("F18")
     after = await exchange.read(source.logical_id)
     if after is not None and replaced_by(after.body) != survivor.logical_id and after.body.get("active") is not False:
-        raise error_of(Failure.AMBIGUOUS, "merge-unverified", 200, ("merge-unverified",))
+        raise unclear("merge-unverified")
     exchange.wrote(survivor.reference)
     return "merged"
 

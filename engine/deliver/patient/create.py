@@ -10,10 +10,10 @@ from engine.deliver.patient.overlay import check_found
 from engine.deliver.patient.remember import remember
 from engine.deliver.patient.resolve import Resolution
 from engine.deliver.stored import Body, Stored, id_of, stored
-from engine.deliver.verdict import Failure, Known
+from engine.deliver.verdict import Known
 from engine.deliver.wire.client import Answer
 from engine.deliver.wire.exchange import Exchange
-from engine.deliver.wire.failure import error_of
+from engine.deliver.wire.failure import unclear
 from engine.errors import HeldDeliveryError
 from engine.fhir.changes import created
 from engine.fhir.patient import carries_any, current_numbers, person, replaced_by
@@ -111,7 +111,7 @@ async def _made(exchange: Exchange, record: PatientRecord, body: Body, answer: A
     if answer.status == 412:
         raise HeldDeliveryError("multiple-matches", status=412)
     if answer.status != 201:
-        raise error_of(Failure.AMBIGUOUS, "create-unclear", answer.status, ("create-unclear",))
+        raise unclear("create-unclear", answer.status)
     patient = await _new(exchange, answer, body)
     for identity in record.identities:
         exchange.known[identity] = Known(identity, patient.logical_id)
@@ -132,7 +132,7 @@ async def _new(exchange: Exchange, answer: Answer, body: Body) -> Stored:
         return patient
     logical_id = id_of(answer.headers.get("location", ""))
     if not logical_id:
-        raise error_of(Failure.AMBIGUOUS, "no-patient-in-answer", answer.status, ("no-patient-in-answer",))
+        raise unclear("no-patient-in-answer", answer.status)
     return Stored(logical_id, "", {**body, "id": logical_id}, fresh=False)
 
 
@@ -142,7 +142,7 @@ async def _matched(exchange: Exchange, answer: Answer) -> Stored:
         logical_id = id_of(answer.headers.get("location", ""))
         match = await exchange.read(logical_id) if logical_id else None
     if match is None:
-        raise error_of(Failure.AMBIGUOUS, "no-patient-in-answer", answer.status, ("no-patient-in-answer",))
+        raise unclear("no-patient-in-answer", answer.status)
     return match
 
 

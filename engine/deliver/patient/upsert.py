@@ -10,14 +10,13 @@ from engine.deliver.patient.ownership import applied
 from engine.deliver.patient.remember import remember
 from engine.deliver.patient.resolve import Resolution, resolve
 from engine.deliver.stored import Body, Stored
-from engine.deliver.verdict import MERGED_AWAY, Failure, Known
-from engine.deliver.wire.delete import delete
+from engine.deliver.verdict import MERGED_AWAY, Known
 from engine.deliver.wire.exchange import Exchange
-from engine.deliver.wire.failure import error_of
-from engine.deliver.wire.prove import prove
+from engine.deliver.wire.failure import unclear
+from engine.deliver.wire.revise import delete, prove
 from engine.errors import HeldDeliveryError
 from engine.fhir.changes import Applied, grow
-from engine.fhir.patient import carries, carries_any, links, replaced_by
+from engine.fhir.patient import carries, carries_any, links, number_of, replaced_by
 from engine.fhir.plan import Identity, PatientRecord, Upsert
 
 MOST_ROUNDS: Final = 4
@@ -78,13 +77,12 @@ async def _update(exchange: Exchange, interaction: Upsert, found: Resolution) ->
         return "unchanged", None
     if await _is_to_be_tried(exchange, patient) and not await prove(exchange, patient):
         return "", await _again(exchange, interaction, patient)
-    headers = (("If-Match", patient.tag),) if patient.tag else ()
     spoken = _STALE | _LOST if patient.fresh else _STALE | _LOST | {400, 422}
-    answer = await exchange.write_patient("PUT", patient.reference, result.body, headers, spoken)
+    answer = await exchange.write_patient("PUT", patient.reference, result.body, patient.if_match, spoken)
     if answer.status < 300:
         written = exchange.patient_of(answer)
         if written.logical_id != patient.logical_id:
-            raise error_of(Failure.AMBIGUOUS, "wrong-record-answered", answer.status, ("wrong-record-answered",))
+            raise unclear("wrong-record-answered", answer.status)
         exchange.note(*result.flags)
         _remember(exchange, record, found, written, result)
         return "updated", None
@@ -158,14 +156,14 @@ async def _numbers(exchange: Exchange, record: PatientRecord, found: Resolution)
     missing = [item for item in record.identities if not carries(patient.body, item)]
     if not missing or not (found.redirected or links(patient.body, "replaces")):
         return list(record.identifiers)
-    old: set[tuple[str, str]] = set()
+    old: set[Identity] = set()
     for identity in missing:
         gone = found.tombstone if found.tombstone and carries(found.tombstone.body, identity) else None
         absorbed = gone or await replaced_with(exchange, patient, (identity,))
         if absorbed is not None:
             old.add(identity)
             exchange.known[identity] = Known(identity, absorbed.logical_id, MERGED_AWAY, patient.logical_id)
-    return [item for item in record.identifiers if (item.get("system"), item.get("value")) not in old]
+    return [item for item in record.identifiers if number_of(item) not in old]
 
 
 def _active(exchange: Exchange, interaction: Upsert, body: Body) -> bool | None:

@@ -53,8 +53,7 @@ async def _revise(exchange: Exchange, interaction: Follow, visit: Stored, former
         body = _moved(exchange, interaction, visit.body, slices, former, account)
         if body == visit.body:
             return
-        headers = (("If-Match", visit.tag),) if visit.tag else ()
-        answer = await exchange.write_patient("PUT", visit.reference, body, headers, _STALE)
+        answer = await exchange.write_patient("PUT", visit.reference, body, visit.if_match, _STALE)
         exchange.server.cache_of(VISIT).drop(visit.logical_id)
         if answer.status < 300:
             exchange.owned[visit.reference] = Owned(visit.reference, exchange.source, slices)

@@ -19,17 +19,17 @@ from engine.deliver.resources.found import (
     standing,
 )
 from engine.deliver.stored import Body, Slices, Stored, id_of, stored
-from engine.deliver.verdict import Failure, Owned
+from engine.deliver.verdict import Owned
 from engine.deliver.wire.exchange import Exchange
-from engine.deliver.wire.failure import error_of
+from engine.deliver.wire.failure import unclear
 from engine.errors import HeldDeliveryError
 from engine.fhir.changes import alone, created, grow
 from engine.fhir.digest import digest
 from engine.fhir.moves import Moved, moved, remember_former, restate, settle, settled
-from engine.fhir.patient import carries
+from engine.fhir.patient import carries, number_of
 from engine.fhir.period import REVERSED, keep_forward
 from engine.fhir.places import begun, traced
-from engine.fhir.plan import ElementChange, Identity, Keep, ResourceRecord, StatusMove
+from engine.fhir.plan import ElementChange, Keep, ResourceRecord, StatusMove
 from engine.fhir.references import local_names, resolved
 
 MOST_ROUNDS: Final = 4
@@ -141,7 +141,7 @@ class _ResourceUpsert:
             logical_id = id_of(answer.headers.get("location", ""), record.type)
             made = await exchange.read(logical_id, record.type) if logical_id else None
         if made is None:
-            raise error_of(Failure.AMBIGUOUS, "no-resource-in-answer", answer.status, ("no-resource-in-answer",))
+            raise unclear("no-resource-in-answer", answer.status)
         if answer.status == 200:
             return self._matched(made)
         if interaction.late:
@@ -166,9 +166,8 @@ class _ResourceUpsert:
             exchange.note(*flags)
             self._remember(found, owned)
             return interaction.absent if interaction.absent in flags else "unchanged", None
-        headers = (("If-Match", found.tag),) if found.tag else ()
         spoken = self._spoken(_STALE | _LOST if found.fresh else _STALE | _LOST | _REFUSED)
-        answer = await exchange.write_patient("PUT", found.reference, body, headers, spoken)
+        answer = await exchange.write_patient("PUT", found.reference, body, found.if_match, spoken)
         if answer.status < 300:
             written = exchange.patient_of(answer, self.record.type)
             exchange.note(*flags)
@@ -289,7 +288,7 @@ class _ResourceUpsert:
             self.cache.drop(resource.logical_id)
             exchange.owned[resource.reference] = Owned(resource.reference, exchange.source, owned)
             return
-        old = tuple(key_of(item) for item in record.identifiers if item.get("use") == "old")
+        old = tuple(number_of(item) for item in record.identifiers if item.get("use") == "old")
         listed = (*record.identities, *record.retired, *old)
         carried = tuple(item for item in dict.fromkeys(listed) if carries(resource.body, item))
         if self.cache.find(carried) is None:
@@ -327,14 +326,9 @@ def _numbers(current: list[Any], record: ResourceRecord) -> list[Any]:
     """Return the identifiers as they are to be: the message's added, those that are retired of `use` old."""
     retired = set(record.retired)
     grown = [
-        {**item, "use": "old"} if key_of(item) in retired and item.get("use") != "old" else item for item in current
+        {**item, "use": "old"} if number_of(item) in retired and item.get("use") != "old" else item for item in current
     ]
     return grow(grown, record.identifiers)
-
-
-def key_of(identifier: Body) -> Identity:
-    """Return an Identifier's system and value."""
-    return Identity(identifier.get("system", ""), identifier.get("value", ""))
 
 
 def _without(body: Body, element: str) -> Body:

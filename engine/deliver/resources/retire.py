@@ -11,8 +11,8 @@ from typing import Final
 from engine.deliver.resources.found import found_by
 from engine.deliver.resources.resource_upsert import upsert_resource
 from engine.deliver.verdict import Owned
-from engine.deliver.wire.delete import delete
 from engine.deliver.wire.exchange import Exchange
+from engine.deliver.wire.revise import delete
 from engine.fhir.plan import Identity, Keep, ResourceRecord, Retire
 
 ABSENT: Final = "nothing-to-retire"

@@ -80,8 +80,7 @@ class Exchange:
         held = self.owned.get(patient.reference)
         if held is not None:
             return held.slices
-        cache = self.server.cache if patient.type_ == PATIENT else self.server.cache_of(patient.type_)
-        remembered = cache.owned(patient.logical_id, self.source)
+        remembered = self.server.cache_of(patient.type_).owned(patient.logical_id, self.source)
         if remembered is not None:
             return remembered
         return await self.memory.owned(patient.reference, self.source)

@@ -58,3 +58,8 @@ def error_of(
 ) -> DeliveryError:
     """Return the error that stands for a failure; its text is the reason's code."""
     return ERRORS[failure](reason, status=status, codes=codes, retry_after_seconds=retry_after_seconds)
+
+
+def unclear(reason: str, status: int = 200) -> DeliveryError:
+    """Return the error of a write of which nobody can tell whether it was applied; the reason is its one code."""
+    return error_of(Failure.AMBIGUOUS, reason, status, (reason,))

@@ -1,15 +1,20 @@
-"""Revising one record by a rule of ours, with If-Match, as often as somebody else is quicker, within bounds."""
+"""Writes of one record: revised with If-Match, deleted, and sent as it is to try whether If-Match is honoured."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 from engine.deliver.stored import Body, Stored
-from engine.deliver.wire.exchange import Exchange
-from engine.errors import HeldDeliveryError
+from engine.deliver.wire.exchange import GONE, Exchange
+from engine.errors import DeliveryError, HeldDeliveryError
 
 MOST_ROUNDS: Final = 4
+NEVER_A_VERSION: Final = 'W/"0"'
+# Not understood, forbidden, not there, not allowed, still referred to, changed meanwhile, gone, refused by a rule.
+NOT_DELETED: Final = frozenset({400, 403, 404, 405, 409, 410, 412, 422})
 _STALE: Final = frozenset({409, 412})
 _REFUSED: Final = frozenset({400, 422})
+_UNSURE: Final = _REFUSED | {428}
 
 
 async def revise(
@@ -23,8 +28,7 @@ async def revise(
         body = change(patient.body)
         if body == patient.body:
             return patient
-        headers = (("If-Match", patient.tag),) if patient.tag else ()
-        answer = await exchange.write_patient("PUT", patient.reference, body, headers, _STALE | _REFUSED)
+        answer = await exchange.write_patient("PUT", patient.reference, body, patient.if_match, _STALE | _REFUSED)
         exchange.server.cache.drop(patient.logical_id)
         if answer.status < 300:
             return exchange.patient_of(answer)
@@ -38,3 +42,36 @@ async def revise(
             raise HeldDeliveryError("deleted-at-server")
         patient = fresh
     raise HeldDeliveryError("version-conflict")
+
+
+async def delete(exchange: Exchange, found: Stored) -> bool:
+    """Delete a resource; False, noted `delete-refused`, where the server does not do it."""
+    headers = found.if_match if found.fresh else ()
+    answer = await exchange.write("DELETE", found.reference, b"", headers, NOT_DELETED)
+    exchange.server.cache_of(found.type_).drop(found.logical_id)
+    if answer.status >= 300 and answer.status not in GONE:
+        exchange.note("delete-refused")
+        return False
+    return True
+
+
+async def prove(exchange: Exchange, patient: Stored) -> bool:
+    """Try once whether the server refuses a stale version, and keep what came of it in its abilities.
+
+    A server that does not refuse has written what was there already. Returns whether the record is as it was read;
+    it has to be read again where not.
+    """
+    server = exchange.server
+    abilities = server.abilities
+    server.abilities = replace(abilities, provable=False)  # not tried twice while the answer is on its way
+    headers = (("If-Match", NEVER_A_VERSION),)
+    try:
+        answer = await exchange.write_patient("PUT", patient.reference, patient.body, headers, _STALE | _UNSURE)
+    except DeliveryError:
+        server.abilities = abilities
+        raise
+    if answer.status not in _UNSURE:
+        honoured = answer.status in _STALE
+        server.prove(honoured)
+        exchange.note("if-match-proven" if honoured else "if-match-ignored")
+    return answer.status >= 300

@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from engine.config.destination import Destination as Settings
-from engine.deliver.stored import Body, Cache
+from engine.deliver.stored import PATIENT, Body, Cache
 from engine.deliver.wire.abilities import Abilities, Proofs
 from engine.deliver.wire.client import Answer, Client
 from engine.deliver.wire.oauth import Tokens
@@ -22,7 +22,7 @@ class Server:
         self.settings = settings
         self.base = settings.base_url.rstrip("/")
         self.cache = cache
-        self._others: dict[str, Cache] = {}
+        self._caches = {PATIENT: cache}
         self.abilities = Abilities()
         self.client = client
         self.tokens = tokens
@@ -43,10 +43,10 @@ class Server:
         self.proofs.add(self.abilities.server, if_match)
 
     def cache_of(self, type_: str) -> Cache:
-        """Return the cache of the resources of a type beside the Patient."""
-        cache = self._others.get(type_)
+        """Return the cache of the resources of a type."""
+        cache = self._caches.get(type_)
         if cache is None:
-            cache = self._others[type_] = Cache(self.cache.most)
+            cache = self._caches[type_] = Cache(self.cache.most)
         return cache
 
     def outward(self, resource: Body) -> Body:
