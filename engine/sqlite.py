@@ -4,6 +4,7 @@ import errno
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+import orjson
 from sqlite_utils.utils import sqlite3  # type: ignore[attr-defined]  # pysqlite3 where it is installed
 
 Connection = sqlite3.Connection
@@ -44,6 +45,11 @@ def by_name(connection: Connection, query: str, values: Sequence[object] = ()) -
     cursor = connection.cursor()
     cursor.row_factory = Row
     return cursor.execute(query, values)
+
+
+def json_list(values: Sequence[object]) -> str:
+    """Return values as a JSON list: what `json_each` reads, and what a column of several holds."""
+    return orjson.dumps(values).decode() if values else "[]"
 
 
 def library_fault(version: tuple[int, ...] = sqlite3.sqlite_version_info) -> str:

@@ -7,16 +7,14 @@ each write, and settled. All of it goes through one writer thread (writer.py).
 import asyncio
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 from engine.http.request import Request
-from engine.journal.entry import AckOutcome, Claimed, KnownIdentity, NewEntry, Recorded, Settlement
+from engine.journal.entry import AckOutcome, Claimed, NewEntry, Recorded, Settlement
 from engine.journal.file.lock import FolderLock
 from engine.journal.file.reserve import DiskReserve
 from engine.journal.file.sealing import configured
-from engine.journal.state import memory
 from engine.journal.write.group_commit import GroupCommit
 from engine.journal.write.job import Job, Kind, Rooms
 from engine.journal.write.writer import Writer
@@ -112,57 +110,30 @@ class Journal:
 
     async def give_back(self, destination: str, seqs: Sequence[int]) -> None:
         """Let go of deliveries that were claimed and not begun; they may be claimed again."""
-        await self._act(lambda rooms: rooms.claims.give_back(destination, seqs))
+        await self.act(lambda rooms: rooms.claims.give_back(destination, seqs))
 
     async def next_due(self, destination: str) -> datetime | None:
         """Return when the next retry falls due; None where none is waited for."""
-        return cast("datetime | None", await self._look(lambda rooms: rooms.claims.next_due(destination)))
-
-    async def known(
-        self, destination: str, identities: Sequence[tuple[str, str]]
-    ) -> dict[tuple[str, str], KnownIdentity]:
-        """Return what is known of identifiers (system, value); those never seen are left out."""
-        work = partial(_sealed, memory.known, destination, tuple(identities))
-        return cast("dict[tuple[str, str], KnownIdentity]", await self._look(work))
-
-    async def owned(self, destination: str, resource: str, source: str) -> dict[str, tuple[str, ...]]:
-        """Return the digests a source last wrote to a resource, by slice; empty where there is no record."""
-        work = partial(_sealed, memory.owned, destination, resource, source)
-        return cast("dict[str, tuple[str, ...]]", await self._look(work))
-
-    async def claimed(self, destination: str, resource: str, source: str) -> frozenset[str]:
-        """Return the digests of all that other sources than this one say of a resource."""
-        work = partial(_sealed, memory.claimed, destination, resource, source)
-        return cast("frozenset[str]", await self._look(work))
-
-    async def behind(self, destination: str, lanes: Sequence[int], seq: int, most: int) -> list[tuple[str, bytes]]:
-        """Return channel and bytes of at most `most` entries that wait behind one in its lanes, oldest first."""
-        work = partial(_sealed, memory.behind, destination, tuple(lanes), seq, most)
-        return cast("list[tuple[str, bytes]]", await self._look(work))
-
-    async def merged(self, destination: str, source_key: str, survivor_key: str) -> bool:
-        """Say whether a destination has carried out the merge of these keys (`system|value`)."""
-        return cast(bool, await self._look(partial(_sealed, memory.merged, destination, source_key, survivor_key)))
-
-    async def last_applied(self, destination: str, lanes: Sequence[int], source: str) -> datetime | None:
-        """Return the newest event time applied in any of the lanes from that source; None where there is none."""
-        work = partial(_on_connection, memory.last_applied, destination, tuple(lanes), source)
-        return cast("datetime | None", await self._look(work))
+        return await self.look(lambda rooms: rooms.claims.next_due(destination))
 
     async def act(self, work: Callable[[Rooms], _T]) -> _T:
         """Call work with the rooms of the writer, in a transaction; as `write`."""
-        return cast(_T, await self._act(work))
+        return cast(_T, await self._group.submit(Kind.ACT, work))
+
+    async def look(self, work: Callable[[Rooms], _T]) -> _T:
+        """Call work that only reads with the rooms of the writer; as `read`."""
+        return cast(_T, await self._group.submit(Kind.LOOK, work))
 
     async def write(self, work: Callable[[Connection], _T]) -> _T:
         """Call work on the writing connection, in a transaction; return what it returns once that is durable.
 
         It may be called again after others spoiled the transaction. An error of its own undoes what it did.
         """
-        return cast(_T, await self._act(lambda rooms: work(rooms.connection)))
+        return await self.act(lambda rooms: work(rooms.connection))
 
     async def read(self, work: Callable[[Connection], _T]) -> _T:
         """Call work that only reads on the writing connection, where it sees all that was written before."""
-        return cast(_T, await self._look(lambda rooms: work(rooms.connection)))
+        return await self.look(lambda rooms: work(rooms.connection))
 
     async def close(self) -> None:
         """Write what waits, move it all into the file, and give the folder back; a second call does nothing."""
@@ -179,21 +150,3 @@ class Journal:
 
     def _put(self, jobs: list[Job]) -> None:
         self._writer.put(jobs)
-
-    def _look(self, work: Callable[[Rooms], Any]) -> "asyncio.Future[Any]":
-        return self._group.submit(Kind.LOOK, work)
-
-    def _act(self, work: Callable[[Rooms], Any]) -> "asyncio.Future[Any]":
-        return self._group.submit(Kind.ACT, work)
-
-
-def _sealed(work: Callable[..., Any], *arguments: Any) -> Any:
-    """Call `work(connection, sealing, ...)`; the writer gives the rooms as the last argument."""
-    *others, rooms = arguments
-    return work(rooms.connection, rooms.sealing, *others)
-
-
-def _on_connection(work: Callable[..., Any], *arguments: Any) -> Any:
-    """Call `work(connection, ...)`; the writer gives the rooms as the last argument."""
-    *others, rooms = arguments
-    return work(rooms.connection, *others)

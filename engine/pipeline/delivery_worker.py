@@ -105,7 +105,7 @@ class DeliveryWorker:
     async def _later(self, claimed: Claimed) -> list[Plan]:
         """Return the plans of what waits behind an entry, as far as they can be made."""
         plans = []
-        for channel, raw in await self.journal.behind(self.name, claimed.lanes, claimed.seq, MOST_LATER):
+        for channel, raw in await self.memory.behind(claimed.lanes, claimed.seq, MOST_LATER):
             feed = self.shared.feeds.get(channel)
             with contextlib.suppress(MappingError, MessageError):
                 plans += [feed.mapping.plan(read_message(raw, feed.channel))] if feed else []

@@ -11,6 +11,7 @@ from engine.http.request import Request
 from engine.journal.entry import AckOutcome, Claimed, NewEntry, Outcome, Settlement, State
 from engine.journal.journal import Journal
 from engine.journal.read.reading import Filters
+from engine.journal.state import memory
 from engine.journal.write.standing import Asked
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -82,6 +83,14 @@ class Desk:
         await self.journal.intend(seq, given.get("destination", "d"), intent())
         outcome = Outcome(1, 200, (), "", 1.5, b"{}")
         return await self.journal.settle(settlement(seq, outcomes=(outcome,), **given))
+
+    async def remembered(self, work: Callable[..., Any], *arguments: Any) -> Any:
+        """Return what the journal remembers, by a function of its memory."""
+        return await self.journal.look(lambda rooms: work(rooms.connection, rooms.sealing, *arguments))
+
+    async def last_applied(self, destination: str, lanes: tuple[int, ...], source: str) -> datetime | None:
+        """Return the newest event time applied in lanes."""
+        return await self.journal.read(lambda connection: memory.last_applied(connection, destination, lanes, source))
 
     async def replay(
         self, seq: int, destinations: tuple[str, ...] = (), give: tuple[str, ...] = (), **asked: Any

@@ -13,7 +13,7 @@ from typing import Any, Final
 import orjson
 
 from engine.journal.moment import to_micros
-from engine.sqlite import Connection, by_name
+from engine.sqlite import Connection, by_name, json_list
 
 FIRST: Final = bytes(32)
 COLUMNS: Final = (
@@ -82,7 +82,7 @@ def append(
     row = (
         last + 1, to_micros(record.at), record.actor, record.role, record.via, record.address, record.act,
         record.entry, record.outcome.value, record.reason, record.detail,
-        orjson.dumps(sorted(set(patients))).decode(), record.follows,
+        json_list(sorted(set(patients))), record.follows,
     )  # fmt: skip
     connection.execute(ADD, (*row, digest(before, row)))
     return last + 1

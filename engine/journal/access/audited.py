@@ -155,8 +155,8 @@ def _faults(row: Row, last: int, before: bytes) -> list[AuditFault]:
         gap = f"row {last + 1} is" if seq == last + 2 else f"rows {last + 1} to {seq - 1} are"
         return [AuditFault(seq, "missing", f"{gap} missing before row {seq}")]
     if digest(before, [row[name] for name in COLUMNS]) != bytes(row["hash"]):
-        told = f"row {seq} does not continue row {last}: it was changed, moved, or put in place of another"
-        return [AuditFault(seq, "changed", told)]
+        text = f"row {seq} does not continue row {last}: it was changed, moved, or put in place of another"
+        return [AuditFault(seq, "changed", text)]
     return []
 
 
@@ -164,11 +164,11 @@ def _disagreeing(witnesses: Sequence[Witness], seen: dict[int, str], last: int) 
     faults = []
     for witness in witnesses:
         if witness.seq > last:
-            told = f"the trail ends at row {last}, but row {witness.seq} was anchored: its end was cut off"
-            faults.append(AuditFault(witness.seq, "truncated", told))
+            text = f"the trail ends at row {last}, but row {witness.seq} was anchored: its end was cut off"
+            faults.append(AuditFault(witness.seq, "truncated", text))
         elif seen[witness.seq] != witness.hash:
-            told = f"row {witness.seq} is not the one that was anchored: the trail was written anew up to there"
-            faults.append(AuditFault(witness.seq, "rewritten", told))
+            text = f"row {witness.seq} is not the one that was anchored: the trail was written anew up to there"
+            faults.append(AuditFault(witness.seq, "rewritten", text))
     return faults
 
 

@@ -7,7 +7,7 @@ from typing import Final
 import orjson
 
 from engine.journal.moment import from_micros, optional_from_micros, to_micros
-from engine.sqlite import Connection, Row, by_name
+from engine.sqlite import Connection, Row, by_name, json_list
 
 # A session counts only with an active account; the role is the account's of now.
 FIND: Final = """
@@ -134,7 +134,7 @@ def token(connection: Connection, digest: bytes) -> TokenRow | None:
 
 def add_token(connection: Connection, digest: bytes, made: TokenRow) -> bool:
     """Keep a token; False where its name was ever given."""
-    channels = orjson.dumps(made.channels).decode()
+    channels = json_list(made.channels)
     moments = (to_micros(made.made_at), made.made_by, to_micros(made.expires_at))
     return connection.execute(ADD_BEARER, (made.name, digest, made.role, channels, *moments)).rowcount == 1
 

@@ -19,7 +19,8 @@ from typing import Final
 
 from engine import fault
 from engine.errors import BackupError, UnsoundBackupError
-from engine.journal.care.reopening import reopen
+from engine.journal.access import audit
+from engine.journal.access.audit import AuditRecord
 from engine.journal.care.verify import faults
 from engine.journal.file.database import (
     FILE,
@@ -34,8 +35,9 @@ from engine.journal.file.database import (
 from engine.journal.file.lock import FolderLock, give_to_owner
 from engine.journal.file.reserve import free_bytes_kept
 from engine.journal.file.sealing import configured, opened
+from engine.journal.moment import to_micros
 from engine.journal.state.pausing import pause_everywhere
-from engine.sqlite import failure_of
+from engine.sqlite import Connection, failure_of
 
 PAGES_AT_ONCE: Final = 2048
 ASIDE: Final = ".before-restore-{:%Y%m%dT%H%M%S}"
@@ -44,6 +46,13 @@ ASIDE: Final = ".before-restore-{:%Y%m%dT%H%M%S}"
 COUNTS: Final = "SELECT COUNT(*), COALESCE(MAX(seq), 0) FROM entry"
 # How many entries are not at their end.
 UNFINISHED: Final = "SELECT COUNT(DISTINCT seq) FROM delivery WHERE state IN ('received', 'waiting', 'claimed', 'held')"
+# What a restored journal must not bring back by itself: sessions and one-time tokens that ended since, bulk runs.
+# End every session.
+END_SESSIONS: Final = "DELETE FROM session"
+# Take back every invitation.
+VOID_INVITATIONS: Final = "DELETE FROM invitation"
+# A run knows of nothing newer than the backup: whether it goes on is for a person to say.
+STOP_RUNS: Final = "UPDATE run SET state = 'stopped', ended_at = ? WHERE state = 'running'"
 
 Watch = Callable[[str, int, int], None]
 """Hears what is done (`pages copied`, `messages proven`), how many of how many."""
@@ -136,7 +145,7 @@ def restore(backup: Path, folder: Path, *, now: datetime, replace: bool = False,
             shutil.copyfile(backup, part)
             with closing(open_to_write(part)) as connection:
                 pause_everywhere(connection, "restored", now)
-                reopen(connection, now)
+                _reopen(connection, now)
             _sync(part)
         _set_aside(place, ASIDE.format(now))
         _keep(part, place)
@@ -153,6 +162,17 @@ def _proven(part: Path, folder: Path, watch: Watch) -> Proven:
             f"the copy is not sound, and was not kept: {error.finding}. If `adt-engine journal verify --data {folder}` "
             "finds it too, keep that folder as it is, and restore the last good backup into another one"
         ) from error
+
+
+def _reopen(connection: Connection, now: datetime) -> None:
+    """End all sessions, void all one-time tokens, stop all bulk runs, and write into the audit trail that it goes on.
+
+    Accounts and API tokens are as they were then: those that were disabled or revoked since must be so again.
+    """
+    connection.execute(END_SESSIONS)
+    connection.execute(VOID_INVITATIONS)
+    connection.execute(STOP_RUNS, (to_micros(now),))
+    audit.append(connection, AuditRecord(now, "adt-engine", "", "engine", "journal.restored"))
 
 
 @contextlib.contextmanager

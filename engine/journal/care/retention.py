@@ -10,13 +10,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-import orjson
-
 from engine import fault
 from engine.journal.entry import LEAST_FINISHED, UNFINISHED, State
 from engine.journal.file.sealing import shred
 from engine.journal.moment import to_micros
-from engine.sqlite import Connection, by_name
+from engine.sqlite import Connection, by_name, json_list
 
 BATCH: Final = 500
 
@@ -184,7 +182,7 @@ def _old(connection: Connection, query: str, after: int, ages: _Ages, now: datet
 def _ends(connection: Connection, seqs: list[int]) -> dict[int, tuple[State, int | None]]:
     """Return state and last settling of those that have deliveries."""
     found: dict[int, list[tuple[State, int | None]]] = {}
-    for row in by_name(connection, DELIVERIES, (_json(seqs),)):
+    for row in by_name(connection, DELIVERIES, (json_list(seqs),)):
         found.setdefault(row["seq"], []).append((State(row["state"]), row["settled_at"]))
     return {seq: _end(deliveries) for seq, deliveries in found.items()}
 
@@ -192,7 +190,7 @@ def _ends(connection: Connection, seqs: list[int]) -> dict[int, tuple[State, int
 def _take(connection: Connection, seqs: tuple[int, ...], statements: tuple[str, ...], worn_at: datetime | None) -> None:
     if not seqs:
         return
-    numbers = _json(list(seqs))
+    numbers = json_list(seqs)
     if worn_at is not None:
         connection.execute(WEAR, (to_micros(worn_at), numbers))
     for statement in statements:
@@ -212,7 +210,3 @@ def _ages(rules: Rules, age: Callable[[Kept], timedelta]) -> _Ages:
         channel: {state: age(kept) for state, kept in by_state.items() if state not in UNFINISHED}
         for channel, by_state in rules.items()
     }
-
-
-def _json(seqs: list[int]) -> str:
-    return orjson.dumps(seqs).decode()

@@ -9,11 +9,10 @@ import orjson
 
 from engine.errors import ForbiddenMoveError
 from engine.http.request import Request
-from engine.journal.claim.requests import request_of
 from engine.journal.entry import Claimed
-from engine.journal.file.sealing import Sealing, message_at
+from engine.journal.file.sealing import Sealing, message_at, request_at
 from engine.journal.moment import from_micros, to_micros
-from engine.sqlite import Connection, by_name
+from engine.sqlite import Connection, Row, by_name, json_list
 
 
 def with_unfinished(query: str) -> str:
@@ -136,7 +135,7 @@ class Claims:
             for claim in claims:
                 self._undo.append((destination, claim.seq, None))
                 out[claim.seq] = Out(claim.lanes, claim.open_intent is not None)
-            wanted = orjson.dumps([claim.seq for claim in claims]).decode()
+            wanted = json_list([claim.seq for claim in claims])
             self._connection.execute(TAKE, (destination, wanted))
         return tuple(claims)
 
@@ -184,7 +183,7 @@ class Claims:
         """Note that deliveries which were claimed are not begun and no longer out."""
         for seq in seqs:
             self.returned(seq, destination)
-        self._connection.execute(GIVE_SOME_BACK, (destination, orjson.dumps(list(seqs)).decode()))
+        self._connection.execute(GIVE_SOME_BACK, (destination, json_list(seqs)))
 
     def joined(self, gone: frozenset[int], into: int) -> None:
         """Note that lanes went into another one."""
@@ -199,3 +198,19 @@ class Claims:
         """Return when the next retry of a destination falls due; None where none is waited for."""
         due = self._connection.execute(NEXT_DUE, (destination,)).fetchone()[0]
         return None if due is None else from_micros(due)
+
+
+def request_of(sealing: Sealing | None, seq: int, destination: str, row: Row) -> Request:
+    """Return a request of an entry from its row in `attempt`; what the disk changed is left empty."""
+    query, headers, body = row["query"], row["headers"], row["body"]
+    if sealing is not None:
+        place = request_at(seq, destination, row["number"])
+        query, headers, body = (_legible(sealing, part, place) for part in (query, headers, body))
+    asked = f"?{bytes(query).decode()}" if query else ""
+    listed = tuple((name, value) for name, value in orjson.loads(headers or b"[]"))
+    return Request(row["number"], row["method"], row["url"] + asked, listed, body, from_micros(row["at"]))
+
+
+def _legible(sealing: Sealing, part: bytes | str, place: str) -> bytes | str:
+    """Return a part as it was; what retention emptied is text, and no longer sealed."""
+    return sealing.legible(part, place) if isinstance(part, bytes) else part

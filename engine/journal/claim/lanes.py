@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import orjson
 
 from engine.journal.file.sealing import Sealing
-from engine.sqlite import Connection
+from engine.sqlite import Connection, json_list
 
 CROWDED: Final = 50
 REMEMBERED: Final = 100_000
@@ -161,7 +161,7 @@ class Lanes:
     def _join(self, into: int, gone: frozenset[int]) -> None:
         self.joining()
         execute = self._connection.execute
-        lanes = orjson.dumps([*gone]).decode()
+        lanes = json_list([*gone])
         for (key,) in execute(MOVED_KEYS, (lanes,)).fetchall():
             spot = self._spots.get(key)
             if spot is not None:
@@ -179,7 +179,7 @@ class Lanes:
         rows = execute(QUEUED, (destination, lanes)).fetchall()
         if rows:
             renamed = [(sorted({into if one in gone else one for one in orjson.loads(old)}), seq) for seq, old in rows]
-            many(RENAME_LANES, [(orjson.dumps(new).decode(), seq, destination) for new, seq in renamed])
+            many(RENAME_LANES, [(json_list(new), seq, destination) for new, seq in renamed])
             execute(LEAVE, (destination, lanes))
             many(ENTER, [(destination, into, seq) for seq, _old in rows])
             execute(DEMOTE, (destination, destination, into, destination, into))

@@ -11,19 +11,7 @@ from sqlite_utils import Database, Migrations
 from sqlite_utils.utils import sqlite3  # type: ignore[attr-defined]  # pysqlite3 where it is installed
 
 from engine.errors import JournalUnusableError
-from engine.journal.file.tables import (
-    access,
-    care,
-    clock,
-    duplicates,
-    merges,
-    messages,
-    operations,
-    proofs,
-    replays,
-    requests,
-    search,
-)
+from engine.journal.file.tables import access, additions, messages, operations, replays, search
 
 NAME: Final = "adt-engine-journal"
 
@@ -45,12 +33,12 @@ STEPS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("0003_access", access.STATEMENTS),
     ("0004_operations", operations.STATEMENTS),
     ("0005_replays", replays.STATEMENTS),
-    ("0006_care", care.STATEMENTS),
-    ("0007_duplicates", duplicates.STATEMENTS),
-    ("0008_requests", requests.STATEMENTS),
-    ("0009_proofs", proofs.STATEMENTS),
-    ("0010_clock", clock.STATEMENTS),
-    ("0011_merges", merges.STATEMENTS),
+    ("0006_care", additions.CARE),
+    ("0007_duplicates", additions.DUPLICATES),
+    ("0008_requests", additions.REQUESTS),
+    ("0009_proofs", additions.PROOFS),
+    ("0010_clock", additions.CLOCK),
+    ("0011_merges", additions.MERGES),
 )
 
 

@@ -5,8 +5,6 @@ from datetime import datetime
 from itertools import islice
 from typing import Final
 
-import orjson
-
 from engine.journal.claim.claiming import DESTINATIONS
 from engine.journal.entry import UNFINISHED, State
 from engine.journal.moment import from_micros, optional_from_micros, to_micros
@@ -15,7 +13,7 @@ from engine.journal.read.spans import span
 from engine.journal.read.streams import Stream, walk
 from engine.journal.read.views import Count, Noted, Queue, Stats
 from engine.journal.state.counters import DAY, MINUTE
-from engine.sqlite import Connection, Row, by_name
+from engine.sqlite import Connection, Row, by_name, json_list
 
 # All that came in, by its state at the door.
 RECORDED: Final = "SELECT state, SUM(count) FROM arrived WHERE unit = 'day' GROUP BY state"
@@ -116,7 +114,7 @@ def noted(connection: Connection, code: str, since: datetime | None, until: date
     for note in codes(connection, code):
         seqs = list(islice(walk(connection, [Stream(NOTED, (note,))], before, least), MOST_NOTED))
         cut = len(seqs) == MOST_NOTED
-        for row in by_name(connection, CHANNELS_OF, (_json(seqs),)).fetchall():
+        for row in by_name(connection, CHANNELS_OF, (json_list(seqs),)).fetchall():
             yield Noted(
                 note, row["channel"], row["entries"], row["last"], from_micros(row["first_at"]) if cut else None
             )
@@ -128,9 +126,5 @@ def bodies_noted(
     """Return number and bytes of the newest entries with a note."""
     least, before = span(connection, since, until)
     seqs = list(islice(walk(connection, [Stream(NOTED, (note,))], before, least), most))
-    found: list[tuple[int, bytes]] = connection.execute(BODIES, (_json(seqs),)).fetchall()
+    found: list[tuple[int, bytes]] = connection.execute(BODIES, (json_list(seqs),)).fetchall()
     return found
-
-
-def _json(seqs: list[int]) -> str:
-    return orjson.dumps(seqs).decode()

@@ -6,14 +6,12 @@ A filter that lets most through has no stream; what is asked together is walked 
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
-import orjson
-
 from engine.journal.claim.claiming import DESTINATIONS
 from engine.journal.entry import State
 from engine.journal.moment import to_micros
 from engine.journal.read.streams import Stream
 from engine.journal.read.views import Filters
-from engine.sqlite import Connection
+from engine.sqlite import Connection, json_list
 
 MOST_FEEDS: Final = 2000
 MOST_SORTED: Final = 20_000
@@ -176,7 +174,7 @@ def _patient(connection: Connection, patient: str) -> Wanted:
     found = connection.execute(BY_KEY if "|" in patient else BY_VALUE, (patient,)).fetchall()
     identities = [identity for (identity,) in found]
     streams = tuple(Stream(NAMED, (identity,)) for identity in identities)
-    return Wanted(streams, Condition(IS_NAMED, (orjson.dumps(identities).decode(),)))
+    return Wanted(streams, Condition(IS_NAMED, (json_list(identities),)))
 
 
 def _control(connection: Connection, control_id: str) -> Wanted:

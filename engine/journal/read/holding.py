@@ -14,7 +14,7 @@ from engine.journal.claim.claiming import with_unfinished
 from engine.journal.entry import State
 from engine.journal.file.database import open_reader
 from engine.journal.moment import from_micros, optional_from_micros
-from engine.sqlite import Connection, Row, by_name
+from engine.sqlite import Connection, Row, by_name, json_list
 
 MOST_WAITING: Final = 10_000
 
@@ -103,7 +103,7 @@ def held_at(folder: Path, seq: int, destination: str = "", limit: int = 200) -> 
             if connection.execute(IS_THERE, (seq,)).fetchone() is None:
                 raise UnknownEntryError(f"there is no entry {seq}")
             raise UnknownEntryError(f"entry {seq} has nothing unfinished: nothing waits behind it")
-        behind = orjson.dumps(_behind(connection, here, limit)).decode()
+        behind = json_list(_behind(connection, here, limit))
         return _held(connection, here), [
             _waiting(row) for row in by_name(connection, WAITS, (behind, here["destination"]))
         ]
@@ -116,7 +116,7 @@ def _waiting(row: Row) -> Waiting:
 def _held(connection: Connection, row: Row) -> Held:
     behind = _behind(connection, row, MOST_WAITING + 1)
     mine = set(orjson.loads(row["lanes"]))
-    theirs = connection.execute(LANES_OF, (orjson.dumps(behind).decode(), row["destination"])).fetchall()
+    theirs = connection.execute(LANES_OF, (json_list(behind), row["destination"])).fetchall()
     patients = mine.union(*(orjson.loads(text) for (text,) in theirs))
     return Held(
         row["seq"], row["destination"], tuple(sorted(mine)), row["reason"], optional_from_micros(row["since"]),

@@ -14,7 +14,7 @@ import orjson
 from sqlite_utils.utils import sqlite3  # type: ignore[attr-defined]  # pysqlite3 where it is installed
 
 from engine.errors import JournalError, UnknownEntryError
-from engine.journal.claim.requests import request_of
+from engine.journal.claim.claiming import request_of
 from engine.journal.entry import Outcome, State
 from engine.journal.file.database import open_reader
 from engine.journal.file.sealing import answer_at, configured, message_at, opened, plan_at, stored_patient
@@ -24,7 +24,7 @@ from engine.journal.read.searching import AMONG, BODY, Search, row_of
 from engine.journal.read.streams import Stream, walk
 from engine.journal.read.texts import attach
 from engine.journal.read.views import AttemptView, DeliveryView, EntryView, Filters, Noted, Page, Row, Stats, Traffic
-from engine.sqlite import Connection, by_name
+from engine.sqlite import Connection, by_name, json_list
 from engine.sqlite import Row as Found
 
 __all__ = ["Filters", "Reader"]
@@ -151,7 +151,7 @@ class Reader:
             return self._rows(older), self._rows(sorted(newer)[:most])
 
     def _rows(self, seqs: Iterable[int]) -> tuple[Row, ...]:
-        rows = by_name(self._connection, AMONG, (orjson.dumps([*seqs]).decode(),))
+        rows = by_name(self._connection, AMONG, (json_list([*seqs]),))
         return tuple(sorted(map(row_of, rows), key=lambda row: row.seq))
 
     def stats(self) -> Stats:

@@ -21,7 +21,7 @@ from engine.journal.read.spans import span
 from engine.journal.read.streams import EVERYTHING, Stream, count, walk
 from engine.journal.read.views import Filters, Page, Row
 from engine.journal.read.wording import Phrases, text_of
-from engine.sqlite import Connection, by_name
+from engine.sqlite import Connection, by_name, json_list
 from engine.sqlite import Row as Found
 
 SECONDS: Final = 0.4
@@ -99,7 +99,7 @@ class Search:
                 size = min(size * 2, MOST_CHUNK)
 
     def _matching(self, chunk: list[int], over: float) -> list[Row]:
-        listed = orjson.dumps(chunk).decode()
+        listed = json_list(chunk)
         rows = [row_of(row) for row in by_name(self._connection, self._sql, (listed, *self._values))]
         if not self._phrases:
             return rows

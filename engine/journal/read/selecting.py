@@ -7,8 +7,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-import orjson
-
 from engine.errors import UnknownEntryError, UsageError
 from engine.journal.claim.claiming import with_unfinished
 from engine.journal.entry import State
@@ -17,7 +15,7 @@ from engine.journal.file.sealing import NAMED, configured, opened, stored_patien
 from engine.journal.moment import to_micros
 from engine.journal.read.spans import span
 from engine.journal.read.streams import EVERYTHING
-from engine.sqlite import Connection
+from engine.sqlite import Connection, json_list
 
 MOST_ENTRIES: Final = 1_000_000
 MOST_WEIGHED: Final = 20_000
@@ -116,7 +114,7 @@ def select(folder: Path, selection: Selection) -> Selected:
     connection = open_reader(folder)
     try:
         connection.execute("BEGIN")
-        if absent := connection.execute(_ABSENT, (orjson.dumps(selection.entries).decode(),)).fetchone():
+        if absent := connection.execute(_ABSENT, (json_list(selection.entries),)).fetchone():
             raise UnknownEntryError(f"there is no entry {absent[0]}")
         patient = stored_patient(opened(connection, configured()), selection.patient)
         numbers = span(connection, selection.since, selection.until)
@@ -138,7 +136,7 @@ def _weighed(connection: Connection, seqs: Sequence[int], destination: str) -> t
     states: Counter[str] = Counter()
     overtaken = 0
     for at in range(0, len(seqs), CHUNK):
-        chunk = orjson.dumps(seqs[at : at + CHUNK]).decode()
+        chunk = json_list(seqs[at : at + CHUNK])
         states.update(dict(connection.execute(STATES, (chunk, destination, destination)).fetchall()))
         if at < MOST_WEIGHED:
             overtaken += connection.execute(OVERTAKEN, (chunk, destination, destination)).fetchone()[0]
@@ -165,7 +163,7 @@ def _narrow(selection: Selection, least: int, end: int) -> Iterator[tuple[str, t
     """Yield each condition that an index answers, with its values."""
     name, state = selection.destination, selection.state
     if selection.entries:
-        yield _NAMED, (orjson.dumps(selection.entries).decode(),)
+        yield _NAMED, (json_list(selection.entries),)
     elif state not in {None, State.DELIVERED}:
         yield f"e.seq IN ({_OPEN})", (str(state), name, name, str(state), name)
     if selection.since is not None or selection.until is not None:

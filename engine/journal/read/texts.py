@@ -14,7 +14,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final
 
-import orjson
 from sqlite_utils.utils import sqlite3  # type: ignore[attr-defined]  # pysqlite3 where it is installed
 
 from engine.errors import JournalError
@@ -22,7 +21,7 @@ from engine.journal.file.database import open_reader
 from engine.journal.file.reserve import free_bytes_kept
 from engine.journal.read.streams import Stream
 from engine.journal.read.wording import Phrases, text_of, words
-from engine.sqlite import Connection, is_damage
+from engine.sqlite import Connection, is_damage, json_list
 
 FILE: Final = "text.db"
 VERSION: Final = 1  # of the tables below: an index of another version is made again
@@ -227,10 +226,10 @@ class Indexing:
         forgotten = last = 0
         while not stopped() and (rows := self._index.execute(DOCUMENTS, (last, DOCUMENTS_AT_ONCE)).fetchall()):
             last = rows[-1][0]
-            listed = orjson.dumps([seq for (seq,) in rows]).decode()
+            listed = json_list([seq for (seq,) in rows])
             gone = [seq for (seq,) in self._journal.execute(GONE, (listed,)).fetchall()]
             if gone:
-                self._index.execute(FORGET, (orjson.dumps(gone).decode(),))
+                self._index.execute(FORGET, (json_list(gone),))
                 forgotten += len(gone)
         if forgotten:
             self._merge(stopped)

@@ -13,7 +13,7 @@ from engine.errors import SealError
 from engine.journal.entry import KnownIdentity, Settlement, State
 from engine.journal.file.sealing import Sealing, message_at, owned_at
 from engine.journal.moment import from_micros, optional_micros
-from engine.sqlite import Connection, by_name
+from engine.sqlite import Connection, by_name, json_list
 
 # Remember what an identifier stands for; a person's choice stays one.
 KNOW: Final = """
@@ -83,15 +83,15 @@ def remember(
     ]
     if applied:
         connection.executemany(APPLY, applied)
-    told: list[Settlement] = []
+    batch: list[Settlement] = []
     for one in settlements:
-        told.append(one)
+        batch.append(one)
         if one.inherited:
-            _remember(connection, sealing, told)
-            told = []
+            _remember(connection, sealing, batch)
+            batch = []
         for gone, survivor in one.inherited:
             _inherit(connection, sealing, one.destination, gone, survivor)
-    _remember(connection, sealing, told)
+    _remember(connection, sealing, batch)
 
 
 def _remember(connection: Connection, sealing: Sealing | None, settlements: Sequence[Settlement]) -> None:
@@ -199,7 +199,7 @@ def behind(
     """Return channel and bytes of the first entries that wait behind one in its lanes, oldest first."""
     return [
         (row["channel"], row["raw"] if sealing is None else sealing.legible(row["raw"], message_at(row["seq"])))
-        for row in by_name(connection, BEHIND, (orjson.dumps(lanes).decode(), destination, seq, most))
+        for row in by_name(connection, BEHIND, (json_list(lanes), destination, seq, most))
     ]
 
 

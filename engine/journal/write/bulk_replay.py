@@ -21,7 +21,7 @@ from engine.journal.file.database import open_reader
 from engine.journal.moment import from_micros, optional_from_micros, to_micros
 from engine.journal.write.job import Rooms
 from engine.journal.write.standing import Asked
-from engine.sqlite import Connection, Row, by_name
+from engine.sqlite import Connection, Row, by_name, json_list
 
 _T = TypeVar("_T")
 
@@ -189,7 +189,7 @@ def begin(connection: Connection, run: Run) -> int:
 
 def fill(connection: Connection, run: int, seqs: Sequence[int]) -> None:
     """Add entries to a run that fills."""
-    connection.execute(FILL, (run, orjson.dumps(list(seqs)).decode()))
+    connection.execute(FILL, (run, json_list(seqs)))
 
 
 def filled(connection: Connection, run: int) -> None:
@@ -210,17 +210,18 @@ def upcoming(connection: Connection, run: int, most: int) -> tuple[Next, ...]:
     seqs = {seq for (seq,) in connection.execute(NEXT, (run, most)).fetchall()}
     lanes: set[int] = set()
     while len(seqs) < MOST_TOGETHER:
-        found = {lane for (lane,) in connection.execute(LANES_OF, (_list(seqs),)).fetchall()} - lanes
+        found = {lane for (lane,) in connection.execute(LANES_OF, (json_list(sorted(seqs)),)).fetchall()} - lanes
         if not found:
             break
         lanes |= found
-        seqs |= {seq for (seq,) in connection.execute(TOGETHER, (_list(found), run, MOST_TOGETHER)).fetchall()}
-    return tuple(Next(**dict(row)) for row in by_name(connection, AT_DOOR, (_list(seqs),)))
+        rows = connection.execute(TOGETHER, (json_list(sorted(found)), run, MOST_TOGETHER)).fetchall()
+        seqs |= {seq for (seq,) in rows}
+    return tuple(Next(**dict(row)) for row in by_name(connection, AT_DOOR, (json_list(sorted(seqs)),)))
 
 
 def standing(connection: Connection, seq: int) -> Next:
     """Return where the door left an entry; UnknownEntryError where there is none."""
-    row = by_name(connection, AT_DOOR, (_list({seq}),)).fetchone()
+    row = by_name(connection, AT_DOOR, (json_list([seq]),)).fetchone()
     if row is None:
         raise UnknownEntryError(f"there is no entry {seq}")
     return Next(**dict(row))
@@ -318,7 +319,3 @@ def _run(connection: Connection, row: Row) -> Run:
 
 def _counts(connection: Connection, run: int) -> dict[str, int]:
     return {how: count for how, count in connection.execute(COUNT, (run,)).fetchall() if how}
-
-
-def _list(values: set[int]) -> str:
-    return orjson.dumps(sorted(values)).decode()

@@ -6,12 +6,11 @@ from datetime import datetime
 from functools import partial
 from typing import Any, Final
 
-import orjson
-
 from engine.errors import JournalError
 from engine.journal.entry import AckOutcome
 from engine.journal.moment import to_micros
 from engine.journal.write.job import Job, Kind, Result, acknowledge
+from engine.sqlite import json_list
 
 LAZY_SECONDS: Final = 0.2
 # What is gathered goes to the writer once so many turns of the loop added nothing, or all of it is enough. Turns are
@@ -87,8 +86,8 @@ class GroupCommit:
         self._kicked = False
         gathered, self._gathered = self._gathered, []
         if self._acknowledged:
-            outcomes = {outcome: orjson.dumps(seqs).decode() for outcome, seqs in self._acknowledged.items()}
-            sent = orjson.dumps(self._sent).decode()
+            outcomes = {outcome: json_list(seqs) for outcome, seqs in self._acknowledged.items()}
+            sent = json_list(self._sent)
             self._acknowledged, self._sent = {}, []
             gathered.insert(0, Job(Kind.LOOK, partial(acknowledge, outcomes=outcomes, sent=sent), None))
             if self._lazy is not None:

@@ -1,8 +1,6 @@
 """What operators do with entries: replay, release, retry, discard; each within the order of the lanes."""
 
-from typing import Any, Final
-
-import orjson
+from typing import Final
 
 from engine.errors import ForbiddenMoveError
 from engine.journal.claim.claiming import Claims
@@ -13,7 +11,7 @@ from engine.journal.moment import optional_micros
 from engine.journal.write.recording import NAMED_AGAIN, Recording
 from engine.journal.write.settling import IS_BLOCKED, leave
 from engine.journal.write.standing import Asked, Delivery, Entry, Standing
-from engine.sqlite import Connection
+from engine.sqlite import Connection, json_list
 
 # Let a delivery run again, in its old place.
 AGAIN: Final = """
@@ -157,8 +155,8 @@ class Operations:
         self._connection.execute(
             ADMIT,
             (
-                _json(flags), optional_micros(judged.event_at), self._name(judged.visit), _json(placed.identities),
-                judged.mapping, asked.by, seq,
+                json_list(flags), optional_micros(judged.event_at), self._name(judged.visit),
+                json_list(placed.identities), judged.mapping, asked.by, seq,
             ),
         )  # fmt: skip
         self._connection.executemany(NAMED_AGAIN, [(identity, seq) for identity in placed.identities])
@@ -195,7 +193,7 @@ class Operations:
             self._again(seq, row, asked, "release", replay=False, forced=forced)
 
     def _again(self, seq: int, row: Delivery, asked: Asked, act: str, *, replay: bool, forced: bool) -> None:
-        text = orjson.dumps(row.lanes).decode()
+        text = json_list(row.lanes)
         after = self._enter(seq, row.destination, row.lanes, text)
         values = (after.value, text, int(replay), int(forced), asked.by, seq, row.destination)
         self._connection.execute(AGAIN, values)
@@ -203,7 +201,7 @@ class Operations:
         self._note(seq, row.destination, act, asked, row, forced=forced)
 
     def _give(self, seq: int, destination: str, lanes: list[int], asked: Asked, *, forced: bool) -> None:
-        text = orjson.dumps(lanes).decode()
+        text = json_list(lanes)
         after = self._enter(seq, destination, lanes, text)
         self._connection.execute(GIVE, (after.value, text, int(forced), asked.by, seq, destination))
         self._demote(destination, lanes)
@@ -226,7 +224,3 @@ class Operations:
         at = optional_micros(asked.at)
         values = (seq, destination, act, asked.by, at, asked.run, int(forced), state, reason, mapping)
         self._connection.execute(NOTE, values)
-
-
-def _json(values: tuple[Any, ...]) -> str:
-    return orjson.dumps(values).decode()

@@ -1,6 +1,5 @@
 """Recording: messages become entries with deliveries and places in their lanes; duplicates are recognised."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import sha256
 from typing import Any, Final
@@ -12,7 +11,7 @@ from engine.journal.entry import NewEntry, Recorded, State
 from engine.journal.file.sealing import Sealing, message_at
 from engine.journal.moment import optional_micros, to_micros
 from engine.journal.state.counters import NOTE, Arrivals
-from engine.sqlite import Connection, by_name
+from engine.sqlite import Connection, by_name, json_list
 
 REUSED: Final = "control-id-reused"
 CROWDED: Final = "lane-crowded"
@@ -131,7 +130,7 @@ class Recording:
         return results
 
     def _seen(self, entries: list[NewEntry]) -> set[int]:
-        wanted = orjson.dumps([_feed(entry) for entry in entries]).decode()
+        wanted = json_list([_feed(entry) for entry in entries])
         rows = self._connection.execute(SEEN, (wanted,)).fetchall()
         return {key for (key,) in rows if entries[key].control_id}
 
@@ -210,8 +209,8 @@ class _Sheet:
             (
                 seq, entry.channel, entry.peer, entry.source, entry.control_id, entry.event, entry.version, entry.visit,
                 optional_micros(entry.event_at), received_at, entry.state.value, entry.reason,
-                _json(flags), entry.ack_code, entry.ack_outcome.value, digest, fingerprint(digest), entry.mapping,
-                entry.batch, entry.parent, _json(identities),
+                json_list(flags), entry.ack_code, entry.ack_outcome.value, digest, fingerprint(digest), entry.mapping,
+                entry.batch, entry.parent, json_list(identities),
             )
         )  # fmt: skip
         self.payloads.append((seq, entry.raw, entry.acknowledgement))
@@ -220,7 +219,7 @@ class _Sheet:
         self.arrivals.add(seq, received_at, entry.channel, entry.state.value)
 
     def queue(self, seq: int, destinations: tuple[str, ...], lanes: tuple[int, ...]) -> None:
-        text = _json(lanes)
+        text = json_list(lanes)
         for name in destinations:
             self.queued.extend([(name, lane, seq) for lane in lanes])
             if len(lanes) > 1:
@@ -245,7 +244,7 @@ class _Sheet:
                 connection.executemany(statement, rows)
                 rows.clear()
         if places:
-            connection.execute(AGAIN, (_json(places), since))
+            connection.execute(AGAIN, (json_list(places), since))
         self.arrivals.write(connection)
 
 
@@ -257,7 +256,3 @@ def fingerprint(digest: bytes) -> int:
 def _feed(entry: NewEntry) -> tuple[str, str, str]:
     """Return what a resend shares with the first receipt beside its bytes; two channels are two feeds."""
     return entry.control_id, entry.source, entry.channel
-
-
-def _json(values: Sequence[Any]) -> str:
-    return orjson.dumps(values).decode() if values else "[]"

@@ -12,7 +12,7 @@ from engine.journal.file.sealing import Sealing, answer_at, plan_at, request_at
 from engine.journal.moment import optional_micros, to_micros
 from engine.journal.state.counters import NOTE, count_ends, notes_of
 from engine.journal.state.memory import remember
-from engine.sqlite import Connection
+from engine.sqlite import Connection, json_list
 
 # The newest attempt's number.
 LAST: Final = "SELECT COALESCE(MAX(id), 0) FROM attempt"
@@ -133,7 +133,7 @@ class Settling:
             if self._sealing is not None:
                 self._sealing.prepare(self._connection, settlement.at)
                 body = self._sealing.seal(body, answer_at(attempt))
-            codes = _json(outcome.codes)
+            codes = json_list(outcome.codes)
             rows.append((attempt, outcome.status, codes, str(outcome.failure), outcome.milliseconds, body))
         return rows
 
@@ -157,11 +157,11 @@ class Settling:
         seq, destination, state = settlement.seq, settlement.destination, settlement.state
         again = state is State.RECEIVED
         if again and out.lanes:
-            lanes = orjson.dumps(out.lanes).decode()
+            lanes = json_list(out.lanes)
             if self._connection.execute(IS_BLOCKED, (lanes, destination, seq)).fetchone()[0]:
                 state = State.WAITING
         return (
-            state.value, settlement.reason, _json(settlement.notes), optional_micros(settlement.retry_at),
+            state.value, settlement.reason, json_list(settlement.notes), optional_micros(settlement.retry_at),
             to_micros(settlement.at), settlement.mapping, 1 if again else 0, seq, destination,
         )  # fmt: skip
 
@@ -172,7 +172,7 @@ class Settling:
             if not places:
                 continue
             self._connection.executemany(LEAVE, [(destination, lane, seq) for lane, seq, _position in places])
-            lanes = orjson.dumps([lane for lane, _seq, _position in places]).decode()
+            lanes = json_list([lane for lane, _seq, _position in places])
             for (key,) in self._connection.execute(STILL_HELD, (lanes, destination)).fetchall():
                 lane, _seq, position = places[key]
                 runnable[position] += self._connection.execute(PROMOTE, (destination, lane)).rowcount
@@ -187,7 +187,3 @@ def leave(connection: Connection, seq: int, destination: str, lanes: list[int]) 
     for lane in lanes:
         runnable += connection.execute(PROMOTE, (destination, lane)).rowcount
     return runnable
-
-
-def _json(codes: tuple[str, ...]) -> str:
-    return orjson.dumps(codes).decode() if codes else "[]"

@@ -10,7 +10,7 @@ from engine.journal.claim.claiming import Claims
 from engine.journal.claim.lanes import Lanes
 from engine.journal.entry import UNFINISHED, NewEntry, State, check_move
 from engine.journal.file.sealing import Sealing
-from engine.sqlite import Connection, by_name
+from engine.sqlite import Connection, by_name, json_list
 
 # Where the door left an entry, and whether its bytes are still there.
 ENTRY: Final = """
@@ -122,7 +122,7 @@ class Standing:
 
     def overtakes(self, seq: int, destination: str, lanes: list[int], asked: Asked) -> bool:
         """Say whether something newer was applied, or is being so; ForbiddenMoveError where that is not gone over."""
-        text, newer_than = orjson.dumps(lanes).decode(), max(seq, asked.bound) if asked.force else seq
+        text, newer_than = json_list(lanes), max(seq, asked.bound) if asked.force else seq
         applied = self._connection.execute(NEWER, (text, destination, newer_than)).fetchone()[0]
         if applied and not asked.force:
             raise ForbiddenMoveError(
@@ -142,7 +142,7 @@ class Standing:
     def overtaken(self, seq: int, entry: NewEntry, asked: Asked) -> bool:
         """Say the same of a message in the place of an entry, at all of its destinations."""
         identities = self._lanes.place(entry.patients, unite=False, run=False).identities
-        lanes = list(self._lanes.of(orjson.dumps(identities).decode()))
+        lanes = list(self._lanes.of(json_list(identities)))
         over = [self.overtakes(seq, name, lanes, asked) for name in entry.destinations]
         return any(over)
 
@@ -156,6 +156,6 @@ def overtaken_at(
 ) -> frozenset[str]:
     """Return where something newer than an entry was applied for one of these patients."""
     named = [key for group in patients for key in group]
-    keys = orjson.dumps([key if sealing is None else sealing.name(key) for key in named]).decode()
-    lanes = orjson.dumps([lane for (lane,) in connection.execute(LANES_OF_KEYS, (keys,)).fetchall()]).decode()
+    keys = json_list([key if sealing is None else sealing.name(key) for key in named])
+    lanes = json_list([lane for (lane,) in connection.execute(LANES_OF_KEYS, (keys,)).fetchall()])
     return frozenset(name for name in destinations if connection.execute(NEWER, (lanes, name, seq)).fetchone()[0])

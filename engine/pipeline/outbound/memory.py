@@ -1,16 +1,18 @@
 """What delivery asks to be reminded of, read from the journal for one destination."""
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Final
+from typing import Final, TypeVar
 
 from engine.deliver.verdict import Known
 from engine.fhir.plan import Identity, Plan
 from engine.journal.entry import Settlement
 from engine.journal.journal import Journal
-from engine.journal.state.memory import survivor
+from engine.journal.state import memory
 from engine.mapping.subject.subject import lane_key
+
+_T = TypeVar("_T")
 
 REMEMBERED: Final = 50_000
 CLAIMS_REMEMBERED: Final = 10_000
@@ -27,7 +29,7 @@ class DestinationMemory:
 
     async def known(self, identities: Sequence[Identity]) -> Mapping[Identity, Known]:
         """Return what is known of the identifiers; those never seen are left out."""
-        found = await self._journal.known(self._destination, tuple(identities))
+        found = await self._ask(memory.known, identities)
         return {
             Identity(one.system, one.value): Known(
                 Identity(one.system, one.value), one.logical_id, one.status, one.survivor
@@ -37,7 +39,7 @@ class DestinationMemory:
 
     async def owned(self, resource: str, source: str) -> Mapping[str, tuple[str, ...]]:
         """Return the digests a source last wrote to a resource, by slice."""
-        return await self._journal.owned(self._destination, resource, source)
+        return await self._ask(memory.owned, resource, source)
 
     async def claimed(self, resource: str, source: str) -> frozenset[str]:
         """Return the digests of all that other sources say of a resource."""
@@ -47,18 +49,24 @@ class DestinationMemory:
             if len(self._claims) > CLAIMS_REMEMBERED:
                 self._claims.popitem(last=False)
         found = held.get(source)
-        if found is None:
-            held[source] = None
-            found = held[source] = await self._journal.claimed(self._destination, resource, source)
-        return found
+        if found is not None:
+            return found
+        held[source] = None
+        asked: frozenset[str] = await self._ask(memory.claimed, resource, source)
+        held[source] = asked
+        return asked
 
     async def merged(self, source: Identity, survivor: Identity) -> bool:
         """Say whether this merge was carried out before."""
-        return await self._journal.merged(self._destination, lane_key(source), lane_key(survivor))
+        return await self._ask(memory.merged, lane_key(source), lane_key(survivor))
 
     async def survivor(self, logical_id: str) -> str:
         """Return the id of the record that one was merged into; empty where that was never told."""
-        return await self._journal.read(lambda connection: survivor(connection, self._destination, logical_id))
+        return await self._journal.read(lambda connection: memory.survivor(connection, self._destination, logical_id))
+
+    async def behind(self, lanes: tuple[int, ...], seq: int, most: int) -> list[tuple[str, bytes]]:
+        """Return channel and bytes of at most `most` entries that wait behind one in its lanes, oldest first."""
+        return await self._ask(memory.behind, lanes, seq, most)
 
     async def is_stale(self, lanes: tuple[int, ...], plan: Plan) -> bool:
         """Say whether something newer of the same source was applied to these lanes, at the coarser precision."""
@@ -90,8 +98,17 @@ class DestinationMemory:
     async def _newest_of(self, lane: int, source: str) -> datetime | None:
         key = lane, source
         if key not in self._newest:
-            self._remember(key, await self._journal.last_applied(self._destination, (lane,), source))
+            newest = await self._journal.read(
+                lambda connection: memory.last_applied(connection, self._destination, (lane,), source)
+            )
+            self._remember(key, newest)
         return self._newest[key]
+
+    async def _ask(self, work: Callable[..., _T], *arguments: object) -> _T:
+        """Return what the journal knows of the destination, by one of the functions of its memory."""
+        return await self._journal.look(
+            lambda rooms: work(rooms.connection, rooms.sealing, self._destination, *arguments)
+        )
 
     def _remember(self, key: tuple[int, str], moment: datetime | None) -> None:
         self._newest[key] = moment

@@ -4,6 +4,7 @@ from datetime import timedelta
 
 from engine.journal.entry import State
 from engine.journal.read.reading import Reader
+from engine.journal.state import memory
 from tests.journal.desk import LATE, NOW, Desk, settlement
 
 
@@ -109,8 +110,8 @@ async def test_the_newest_event_time_follows_the_lanes_when_they_are_joined(desk
     claimed = (await desk.claim())[0]
     assert claimed.seq == merge
     assert len(claimed.lanes) == 1
-    assert await desk.journal.last_applied("d", claimed.lanes, "A|B") == NOW + timedelta(hours=2)
-    assert await desk.journal.last_applied("d", claimed.lanes, "other") is None
+    assert await desk.last_applied("d", claimed.lanes, "A|B") == NOW + timedelta(hours=2)
+    assert await desk.last_applied("d", claimed.lanes, "other") is None
 
 
 async def test_a_number_that_ever_more_patients_share_is_flagged(desk: Desk) -> None:
@@ -141,7 +142,7 @@ async def test_what_lacks_demographics_is_tried_again_when_its_lane_hears_more(d
     await desk.record("4", ("s|1",))
     (again,) = await desk.claim()
     assert again.seq == first
-    (behind,) = await desk.journal.behind("d", again.lanes, first, 20)
+    (behind,) = await desk.remembered(memory.behind, "d", again.lanes, first, 20)
     assert b"|4|" in behind[1]
 
 

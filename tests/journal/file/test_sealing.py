@@ -23,6 +23,7 @@ from engine.journal.file.sealing import (
 from engine.journal.file.sealing import (
     opened as opened_sealing,
 )
+from engine.journal.state import memory
 from tests.journal.desk import Desk, Opener, settlement
 
 MASTER = bytes(range(32))
@@ -177,14 +178,14 @@ async def test_what_is_owned_is_sealed_as_well_and_older_journals_are_read(key: 
         kept = await desk.journal.read(lambda connection: connection.execute("SELECT slices FROM owned").fetchall())
         assert not any(mark in bytes(row[0]) for row in kept for mark in (b"b" * 43, b"c" * 43, b"d" * 43, b"V4711"))
         for resource, source in (("Patient/p1", "REG|RVB"), ("Patient/p1", "LAB|RVB")):
-            assert await desk.journal.owned("d", resource, source) == OWNED[resource, source]
-        inherited = await desk.journal.owned("d", "Patient/p1 Encounter", "REG|RVB")
+            assert await desk.remembered(memory.owned, "d", resource, source) == OWNED[resource, source]
+        inherited = await desk.remembered(memory.owned, "d", "Patient/p1 Encounter", "REG|RVB")
         assert inherited == OWNED["Patient/p0 Encounter", "REG|RVB"]
-        assert await desk.journal.claimed("d", "Patient/p1", "REG|RVB") == {"c" * 43}
+        assert await desk.remembered(memory.claimed, "d", "Patient/p1", "REG|RVB") == {"c" * 43}
         older = "UPDATE owned SET slices = '{\"PID-7\":[\"e\"]}' WHERE source = 'LAB|RVB'"
         await desk.journal.write(lambda connection: connection.execute(older) and None)
-        assert await desk.journal.claimed("d", "Patient/p1", "REG|RVB") == {"e"}
-        assert await desk.journal.owned("d", "Patient/p1", "LAB|RVB") == {"PID-7": ("e",)}
+        assert await desk.remembered(memory.claimed, "d", "Patient/p1", "REG|RVB") == {"e"}
+        assert await desk.remembered(memory.owned, "d", "Patient/p1", "LAB|RVB") == {"PID-7": ("e",)}
 
 
 async def test_a_list_that_the_disk_changed_ends_no_settlement(key: None, opened: Opener) -> None:
@@ -200,8 +201,8 @@ async def test_a_list_that_the_disk_changed_ends_no_settlement(key: None, opened
         seq = await desk.record("2", ("s|1",))
         await desk.claim()
         await desk.journal.settle(settlement(seq, inherited=(("Patient/1", "Patient/2"),)))
-        assert await desk.journal.owned("d", "Patient/2 Condition", "REG") == {"PID-5": ("a",)}
-        assert await desk.journal.owned("d", "Patient/2 Encounter", "REG") == {}
+        assert await desk.remembered(memory.owned, "d", "Patient/2 Condition", "REG") == {"PID-5": ("a",)}
+        assert await desk.remembered(memory.owned, "d", "Patient/2 Encounter", "REG") == {}
     assert not desk.failures
 
 

@@ -5,6 +5,7 @@ import pytest
 from engine.errors import ForbiddenMoveError, UnknownEntryError
 from engine.journal.entry import KnownIdentity, State
 from engine.journal.read.reading import Filters, Reader
+from engine.journal.state import memory
 from engine.journal.state.memory import choose
 from engine.journal.write.standing import Asked
 from tests.journal.desk import LATE, NOW, Desk, entry, settlement
@@ -288,7 +289,7 @@ async def test_a_choice_stays_until_the_record_is_another_one(desk: Desk) -> Non
         seq = await desk.record(logical_id, ("s|1",))
         await desk.claim()
         await desk.deliver(seq, known=(KnownIdentity("d", "s", "1", logical_id),))
-        told.append((await desk.journal.known("d", [("s", "1")]))["s", "1"].status)
+        told.append((await desk.remembered(memory.known, "d", [("s", "1")]))["s", "1"].status)
     assert told == ["chosen", "current"]
 
 

@@ -209,17 +209,17 @@ async def test_what_was_seen_of_a_destination_is_remembered(opened: Opener) -> N
         )
     async with opened() as desk:
         journal = desk.journal
-        known = await journal.known("d", [("s", "1"), ("s", "0"), ("s", "none")])
+        known = await desk.remembered(memory.known, "d", [("s", "1"), ("s", "0"), ("s", "none")])
         assert {key: one.logical_id for key, one in known.items()} == {("s", "1"): "p1", ("s", "0"): "p0"}
         assert known["s", "0"].survivor == "p1"
-        assert await journal.known("e", [("s", "1")]) == {}
+        assert await desk.remembered(memory.known, "e", [("s", "1")]) == {}
         asked = [("d", "p0"), ("d", "p1"), ("d", "none"), ("e", "p0")]
         told = await journal.read(lambda connection: [memory.survivor(connection, *one) for one in asked])
         assert told == ["p1", "", "", ""]
-        assert await journal.owned("d", "Patient/p1", "ADT|RVB") == {"PID-5": ("x", "y")}
-        assert await journal.owned("d", "Patient/p1", "LAB|RVB") == {}
-        assert await journal.merged("d", "s|0", "s|1")
-        assert not await journal.merged("d", "s|1", "s|0")
+        assert await desk.remembered(memory.owned, "d", "Patient/p1", "ADT|RVB") == {"PID-5": ("x", "y")}
+        assert await desk.remembered(memory.owned, "d", "Patient/p1", "LAB|RVB") == {}
+        assert await desk.remembered(memory.merged, "d", "s|0", "s|1")
+        assert not await desk.remembered(memory.merged, "d", "s|1", "s|0")
 
 
 async def test_lists_of_a_merged_record_are_those_of_its_survivor(desk: Desk) -> None:
@@ -239,13 +239,12 @@ async def test_lists_of_a_merged_record_are_those_of_its_survivor(desk: Desk) ->
         seq = await desk.record(number, ("s|1",))
         await desk.claim()
         await desk.journal.settle(settlement(seq, inherited=(("Patient/p0", "Patient/p1"),)))
-    journal = desk.journal
     both = {"s|a": ("1",), "s|b": ("2",), "s|d": ("4",)}
-    assert await journal.owned("d", "Patient/p1 Condition DG1", "REG|RVB") == both
-    assert await journal.owned("d", "Patient/p1 Condition DG1", "LAB|RVB") == {"s|c": ("3",)}
-    assert await journal.owned("d", "Patient/p0 Condition DG1", "REG|RVB") == {}
-    assert await journal.owned("d", "Patient/p0", "REG|RVB") == {"PID-5": ("x",)}
-    assert await journal.owned("d", "Patient/p00 Condition DG1", "REG|RVB") == {"s|e": ("5",)}
+    assert await desk.remembered(memory.owned, "d", "Patient/p1 Condition DG1", "REG|RVB") == both
+    assert await desk.remembered(memory.owned, "d", "Patient/p1 Condition DG1", "LAB|RVB") == {"s|c": ("3",)}
+    assert await desk.remembered(memory.owned, "d", "Patient/p0 Condition DG1", "REG|RVB") == {}
+    assert await desk.remembered(memory.owned, "d", "Patient/p0", "REG|RVB") == {"PID-5": ("x",)}
+    assert await desk.remembered(memory.owned, "d", "Patient/p00 Condition DG1", "REG|RVB") == {"s|e": ("5",)}
 
 
 async def test_the_newest_event_time_never_goes_back(desk: Desk) -> None:
@@ -254,7 +253,7 @@ async def test_the_newest_event_time_never_goes_back(desk: Desk) -> None:
         seq = await desk.record(str(number), ("s|1",))
         claimed = (await desk.claim())[0]
         await desk.journal.settle(settlement(seq, applied_at=NOW + timedelta(hours=hours), source="A|B"))
-    assert await desk.journal.last_applied("d", claimed.lanes, "A|B") == NOW + timedelta(hours=5)
+    assert await desk.last_applied("d", claimed.lanes, "A|B") == NOW + timedelta(hours=5)
 
 
 async def test_a_shadow_delivery_ends_filtered_and_frees_its_lane(desk: Desk) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from engine.errors import UsageError
 from engine.journal.entry import AckOutcome, State
+from engine.journal.state import memory
 from engine.ops.operations.messages import CountMessages, ListCodeValues, ListUnmapped, ShowThroughput, Stats
 from tests.journal.desk import NOW, Desk, open_desk, settlement
 from tests.ops.reading import reading
@@ -57,7 +58,7 @@ async def _written(desk: Desk) -> None:
     async with asyncio.timeout(60):
         while desk.journal._group._acknowledged:  # noqa: ASYNC110 - the loop itself writes them
             await asyncio.sleep(0.01)
-    await desk.journal.known("d", [])
+    await desk.remembered(memory.known, "d", [])
 
 
 async def test_counts_tell_what_stands_and_what_came_and_ended(desk: Desk) -> None:

@@ -1,0 +1,42 @@
+"""What later releases added to the tables: a column, an index or a small table each, one constant a migration."""
+
+from typing import Final
+
+# What remains of bodies that retention took away: the acknowledgement stays, as a sender may ask for it again; it holds
+# nothing of a patient. And the wrapped keys of a sealed journal: it is sealed where there is a row of day -1.
+# `last_seq`: the newest entry when the next key began.
+CARE: Final = (
+    "CREATE TABLE worn (seq INTEGER PRIMARY KEY, acknowledgement BLOB NOT NULL, at BIGINT NOT NULL)",
+    """
+CREATE TABLE seal_key (
+  id INTEGER PRIMARY KEY AUTOINCREMENT, day BIGINT NOT NULL, wrapped BLOB NOT NULL, last_seq BIGINT)
+""",
+)
+# What a message is held against: the receipts of its own channel, as two channels are two feeds.
+DUPLICATES: Final = (
+    "DROP INDEX entry_control",
+    "CREATE INDEX entry_control ON entry (control_id, source, channel, fingerprint)",
+)
+# Where a request went: what a URL asks by (a search names patients) stands beside it, and goes with the bodies. Older
+# requests have it in their URL: taken away from a sealed journal, and where the body is gone already.
+REQUESTS: Final = (
+    "ALTER TABLE attempt ADD COLUMN query BLOB NOT NULL DEFAULT x''",
+    """
+UPDATE attempt SET url = substr(url, 1, instr(url, '?') - 1) WHERE instr(url, '?') > 0
+AND (EXISTS (SELECT 1 FROM seal_key WHERE day = -1)
+  OR NOT EXISTS (SELECT 1 FROM payload AS p WHERE p.seq = attempt.seq))
+""",
+)
+# What was tried of each destination's server, once per version of it.
+PROOFS: Final = (
+    """
+CREATE TABLE proof (
+  destination TEXT NOT NULL, server TEXT NOT NULL, if_match BIGINT NOT NULL, at BIGINT NOT NULL,
+  PRIMARY KEY (destination, server)) WITHOUT ROWID
+""",
+)
+# The last moment that the journal took for true; retention goes no further than a few days beyond it.
+CLOCK: Final = ("CREATE TABLE clock (id INTEGER PRIMARY KEY CHECK (id = 1), at BIGINT NOT NULL)",)
+# Which record was merged into which, found by the record that is gone. Only what was merged away, so that nothing else
+# costs an insert; with the survivor, or the primary key is preferred.
+MERGES: Final = ("CREATE INDEX known_gone ON known (destination, logical_id, survivor) WHERE status = 'merged-away'",)
