@@ -39,7 +39,7 @@ def read_channels(folder: Path) -> tuple[tuple[Read, ...], tuple[Problem, ...]]:
             problems += error.problems
     for number, one in enumerate(read):
         for earlier in read[:number]:
-            problems += one.told(_clashes(one, earlier))
+            problems += one.located(_clashes(one, earlier))
     return tuple(read), tuple(problems)
 
 
@@ -83,7 +83,7 @@ def _clashes(one: Read, earlier: Read) -> Iterator[Placed]:
 
 def _agreed(earlier: Read, path: tuple[Step, ...], found: str, expected: str) -> Iterator[Placed]:
     """Yield a clash, unless what it clashes with is a guess."""
-    if any(earlier.told([(path, found, expected)])):
+    if any(earlier.located([(path, found, expected)])):
         yield path, found, expected
 
 
@@ -95,7 +95,7 @@ def _differences(
         found = f"the destination {destination.name} again, with another {path[-1]}"
         expected = f"one name is one destination: as in {earlier.source.file}, or another name"
         clash = ("destinations", there, *path), found, expected
-        if any(earlier.told([clash])):
+        if any(earlier.located([clash])):
             yield ("destinations", number, *path), found, expected
 
 

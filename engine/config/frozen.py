@@ -26,7 +26,7 @@ class Frozen(BaseModel):
         yield from ()
 
 
-def told(value: Any, ask: Callable[[Frozen], Iterator[Placed]], at: tuple[Step, ...] = ()) -> Iterator[Placed]:
+def answers(value: Any, ask: Callable[[Frozen], Iterator[Placed]], at: tuple[Step, ...] = ()) -> Iterator[Placed]:
     """Yield what every model within a value answers to `ask`, with its whole path."""
     if isinstance(value, Frozen):
         yield from (((*at, *path), found, expected) for path, found, expected in ask(value))
@@ -37,4 +37,4 @@ def told(value: Any, ask: Callable[[Frozen], Iterator[Placed]], at: tuple[Step, 
     else:
         parts = list(enumerate(value)) if isinstance(value, tuple) else []
     for step, part in parts:
-        yield from told(part, ask, (*at, step))
+        yield from answers(part, ask, (*at, step))

@@ -32,7 +32,7 @@ def reread(source: Source, running: ServiceConfiguration) -> ServiceConfiguratio
     """
     looked = look(source, ServiceConfiguration)
     new = looked.value
-    problems = [*looked.problems, *(looked.told(_bound(new, running)) if new is not None else ())]
+    problems = [*looked.problems, *(looked.located(_bound(new, running)) if new is not None else ())]
     if problems or new is None:
         raise ConfigurationError(tuple(problems))
     return new

@@ -14,7 +14,7 @@ from typing import Any, Final, Generic, TypeVar
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from engine.config.frozen import told
+from engine.config.frozen import answers
 from engine.config.mending import Mended
 from engine.config.wording import UNKNOWN, Placed, Step, telling, words
 from engine.errors import ConfigurationError, Problem
@@ -124,7 +124,7 @@ class Looked(Generic[Model]):
     problems: tuple[Problem, ...]
     guessed: frozenset[tuple[Step, ...]]
 
-    def told(self, faults: Iterable[Placed]) -> Iterator[Problem]:
+    def located(self, faults: Iterable[Placed]) -> Iterator[Problem]:
         """Yield faults as problems of the file, but those of what was guessed."""
         for path, found, expected in faults:
             if not any(path[:end] in self.guessed for end in range(len(path) + 1)):
@@ -132,7 +132,7 @@ class Looked(Generic[Model]):
 
     def ask(self, question: str) -> Iterator[Problem]:
         """Yield what every block of the file answers to a question: `conflicts`, `warnings` or `unavailable`."""
-        return self.told(told(self.value, methodcaller(question)))
+        return self.located(answers(self.value, methodcaller(question)))
 
 
 def look(source: Source, model: type[Model]) -> Looked[Model]:

@@ -72,14 +72,14 @@ def alone(changes: Sequence[ElementChange], owned: Slices) -> Sequence[ElementCh
     """Return changes with a deletion of every slice that one of OTHERS stands for."""
     if not any(change.slice.endswith(OTHERS) for change in changes):
         return changes
-    told = {change.slice for change in changes}
+    named = {change.slice for change in changes}
     found: list[ElementChange] = []
     for change in changes:
         kind, _, own = change.slice.rpartition(" ")
         if own != OTHERS:
             found.append(change)
             continue
-        names = (name for name in owned if name not in told and (name == kind or name.startswith(f"{kind} ")))
+        names = (name for name in owned if name not in named and (name == kind or name.startswith(f"{kind} ")))
         found += [ElementChange(change.element, name, (), many=True) for name in names]
     return found
 

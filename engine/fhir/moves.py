@@ -68,17 +68,17 @@ def settle(body: Body, owned: Slices) -> bool:
     return bool(marks)
 
 
-def restate(body: Body, said: Sequence[ElementChange]) -> None:
+def restate(body: Body, changes: Sequence[ElementChange]) -> None:
     """Take out in place what differs only in its status from an item that is said now, whoever said it before.
 
     A place that a message says somebody has left is not one where another system still has them; a time there that was
     over before is.
     """
-    for change in said:
+    for change in changes:
         told = [item for item in change.items if isinstance(item, dict) and STATUS in item]
         if not (change.many and told):
             continue
-        now = [item for one in said if one.element == change.element for item in one.items]
+        now = [item for one in changes if one.element == change.element for item in one.items]
         things = [_thing(item) for item in told]
         body[change.element] = [
             item for item in body.get(change.element, ()) if item in now or _is_past(item) or _thing(item) not in things

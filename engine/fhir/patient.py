@@ -71,8 +71,8 @@ def person_of(record: PatientRecord) -> Person:
 def overlays(record: PatientRecord, body: Body) -> bool:
     """Say whether a message speaks of another person than the record it was found by, as `another_person` judges."""
     known = body.get("birthDate")
-    said = next((change.items for change in record.changes if change.element == "birthDate"), ())
-    if record.placeholder or not said or not known or said[0] == known:
+    stated = next((change.items for change in record.changes if change.element == "birthDate"), ())
+    if record.placeholder or not stated or not known or stated[0] == known:
         return False
     return another_person(person_of(record), person(body))
 
@@ -121,8 +121,8 @@ def current_numbers(body: Body) -> tuple[Identity, ...]:
 
 def number_of(item: Any) -> Identity:
     """Return system and value of an Identifier; empty where it says none, or is none."""
-    said = item if isinstance(item, dict) else {}
-    return Identity(_text(said.get("system")), _text(said.get("value")))
+    identifier = item if isinstance(item, dict) else {}
+    return Identity(_text(identifier.get("system")), _text(identifier.get("value")))
 
 
 def links(body: Body, kind: str) -> tuple[str, ...]:

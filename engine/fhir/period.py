@@ -34,12 +34,12 @@ def without_reversed(changes: Iterable[ElementChange]) -> tuple[tuple[ElementCha
     ends = [one for one in changes if one.element.endswith(ENDS)]
     if len(ends) < len(ENDS):
         return changes, ()
-    told: dict[str, dict[str, Any]] = {}
+    periods: dict[str, dict[str, Any]] = {}
     for one in ends:
         root, _, part = one.element.partition(".")
         if one.items:
-            told.setdefault(root, {})[part] = one.items[0]
-    roots = tuple(root for root, period in told.items() if is_reversed(period))
+            periods.setdefault(root, {})[part] = one.items[0]
+    roots = tuple(root for root, period in periods.items() if is_reversed(period))
     names = {f"{root}.{part}" for root in roots for part in PARTS}
     return (tuple(one for one in changes if one.element not in names) if roots else changes), roots
 

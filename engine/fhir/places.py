@@ -20,22 +20,26 @@ Item = dict[str, Any]
 
 
 def traced(
-    body: Body, said: Sequence[ElementChange], owned: Mapping[str, tuple[str, ...]], trail: Trail, at: datetime | None
+    body: Body,
+    changes: Sequence[ElementChange],
+    owned: Mapping[str, tuple[str, ...]],
+    trail: Trail,
+    at: datetime | None,
 ) -> list[ElementChange]:
     """Return what a message says of a stored visit, with the places that it left before and their periods.
 
     `owned`: what the source wrote last, by slice; the places before are a slice of their own. `at`: the time of the
     event.
     """
-    told = {one.slice: one.items[0] for one in said if one.element == trail.element and one.items}
-    if trail.here not in told:
-        return list(said)
+    stays = {one.slice: one.items[0] for one in changes if one.element == trail.element and one.items}
+    if trail.here not in stays:
+        return list(changes)
     stored = [item for item in body.get(trail.element) or () if isinstance(item, dict)]
     marked = [(digest(item), item) for item in stored]
     ours = (trail.here, trail.prior, trail.here + BEFORE)
     mine = {name: [item for mark, item in marked if mark in owned.get(name, ())] for name in ours}
     before = list(mine[trail.here + BEFORE])
-    new = _timed(told[trail.here], said, trail, at)
+    new = _timed(stays[trail.here], changes, trail, at)
     here = next(iter(mine[trail.here]), None) or _known(new, stored)
     since, gone = _start(new), False
     if here is not None and since and _start(here) and after(_start(here), since):
@@ -49,11 +53,11 @@ def traced(
         again = next((one for one in reversed(before) if _same(one, new)), None)
         before = [one for one in before if one is not again]
         new = new if again is None else _merged(again, new)
-        gone = again in mine[trail.prior] and all(one.slice != trail.prior for one in said)
+        gone = again in mine[trail.prior] and all(one.slice != trail.prior for one in changes)
     items = {trail.here: new}
-    if trail.prior in told:
-        items[trail.prior] = _prior(told[trail.prior], [*before, *stored], since)
-    changes = [_with(one, items) if one.element == trail.element and one.items else one for one in said]
+    if trail.prior in stays:
+        items[trail.prior] = _prior(stays[trail.prior], [*before, *stored], since)
+    changes = [_with(one, items) if one.element == trail.element and one.items else one for one in changes]
     if gone:
         changes.append(ElementChange(trail.element, trail.prior, (), many=True))
     if before or trail.here + BEFORE in owned:
@@ -62,22 +66,22 @@ def traced(
     return changes
 
 
-def begun(said: Sequence[ElementChange], trail: Trail, at: datetime | None) -> list[ElementChange]:
+def begun(changes: Sequence[ElementChange], trail: Trail, at: datetime | None) -> list[ElementChange]:
     """Return what a message says of a visit that it makes: since when it is where it is, or until when it was."""
-    told = (one for one in said if (one.element, one.slice) == (trail.element, trail.here) and one.items)
-    items = {one.slice: _timed(one.items[0], said, trail, at) for one in told}
-    return [_with(one, items) if one.element == trail.element and one.items else one for one in said]
+    here = (one for one in changes if (one.element, one.slice) == (trail.element, trail.here) and one.items)
+    items = {one.slice: _timed(one.items[0], changes, trail, at) for one in here}
+    return [_with(one, items) if one.element == trail.element and one.items else one for one in changes]
 
 
-def _timed(item: Item, said: Sequence[ElementChange], trail: Trail, at: datetime | None) -> Item:
+def _timed(item: Item, changes: Sequence[ElementChange], trail: Trail, at: datetime | None) -> Item:
     """Return the place of a message with the time of its arrival or of its end, as far as the event tells them."""
     moment = at.isoformat(timespec="seconds") if at is not None else ""
     if item.get(STATUS) == ACTIVE:
         return _of(item, moment if trail.arrives else "", "")
     if item.get(STATUS) != COMPLETED:
         return item
-    told = next((str(one.items[0]) for one in said if one.element == f"{PERIOD}.{END}" and one.items), "")
-    return _of(item, moment if trail.arrives else "", told or (moment if trail.leaves else ""))
+    end = next((str(one.items[0]) for one in changes if one.element == f"{PERIOD}.{END}" and one.items), "")
+    return _of(item, moment if trail.arrives else "", end or (moment if trail.leaves else ""))
 
 
 def _known(new: Item, stored: Sequence[Item]) -> Item | None:

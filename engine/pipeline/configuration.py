@@ -127,7 +127,7 @@ def _sources(files: Files, read: Sequence[Looked[Channel]], problems: list[Probl
         name = looked.value.mapping if looked.value is not None else ""
         names = mapping_names(folders)
         if name and name not in names:
-            problems += looked.told([(("mapping",), f"no mapping {name!r}", nearest(name, names))])
+            problems += looked.located([(("mapping",), f"no mapping {name!r}", nearest(name, names))])
         elif name and name not in seen:
             seen.add(name)
             try:
@@ -155,9 +155,9 @@ def _failures(files: Files, sources: Mapping[str, MappingSource]) -> Iterator[Pr
         yield from error.problems
         return
     for name, source in sources.items():
-        for case, _, told in run_cases([case for case in cases if case.mapping in {"", name}], source):
-            if told:
-                where = ", ".join(dict.fromkeys(one.split(":")[0] for one in told))
+        for case, _, differences in run_cases([case for case in cases if case.mapping in {"", name}], source):
+            if differences:
+                where = ", ".join(dict.fromkeys(one.split(":")[0] for one in differences))
                 found = f"the case differs in {where}"
                 expected = "see `adt-engine mappings test`"
                 yield Problem(case.source.file, case.line, 1, f"tests.{case.number}", found, expected)
@@ -167,7 +167,7 @@ def lacking(looked: Looked[Any]) -> Iterator[Problem]:
     """Yield what this machine does not have, or has and cannot use, of what a file names."""
     yield from looked.ask("unavailable")
     if isinstance(looked.value, Channel):
-        yield from looked.told(_unusable_keys(looked.value))
+        yield from looked.located(_unusable_keys(looked.value))
 
 
 def _unusable_keys(channel: Channel) -> Iterator[Placed]:

@@ -81,7 +81,7 @@ class Engine:
         """
         examined = examine(files)
         configuration = examined.usable()
-        _tell_of_warnings(examined)
+        _log_warnings(examined)
         _make_folder(files)
         failed = asyncio.Event()
         journal = await Journal.open(files.data, clock=clock, fail=partial(_fail, failed))
@@ -94,7 +94,7 @@ class Engine:
             await engine.alerts.recall()
             engine.alerting = configuration.alerting
             engine._marks = configuration.marks
-            await engine._tell_of_orphans(configuration)
+            await engine._log_orphans(configuration)
             engine._dispatch(engine._new_destinations(configuration))
             engine.feeds |= feeds_of(configuration.channels, configuration.mappings)
             for channel in configuration.channels.values():
@@ -129,7 +129,7 @@ class Engine:
         if problems:
             raise ConfigurationError(problems)
         configuration = examined.usable()
-        _tell_of_warnings(examined)
+        _log_warnings(examined)
         fresh = self._new_destinations(configuration)
         feeds = dict(self.feeds)
         before = {name: feed.channel for name, feed in feeds.items()}
@@ -166,7 +166,7 @@ class Engine:
             if name in self.dispatches:
                 self.dispatches[name].wake()
 
-    async def _tell_of_orphans(self, configuration: Configuration) -> None:
+    async def _log_orphans(self, configuration: Configuration) -> None:
         """Log the destinations that have unfinished work and stand in no channel file any more."""
         names = tuple(configuration.destinations)
         for name in await self.journal.read(partial(backlog.unknown_destinations, names)):
@@ -236,7 +236,7 @@ def _pace(settings: Settings) -> Pace:
     return Pace(settings.name, settings.concurrency, settings.retry, time.monotonic, random.random)
 
 
-def _tell_of_warnings(examined: Examined) -> None:
+def _log_warnings(examined: Examined) -> None:
     for one in examined.warnings:
         _log.warning("configuration doubtful", file=f"{one.file}:{one.line}:{one.column}", error=str(one))
 

@@ -22,12 +22,11 @@ from engine.journal.entry import AckOutcome, Recorded, State
 from engine.journal.journal import Journal
 from engine.journal.read import backlog
 from engine.pipeline.feed import Feed
-from engine.pipeline.inbound.application import Awaited, application_ack, standing
+from engine.pipeline.inbound.application import AckBuilder, Awaited, application_ack, standing
 from engine.pipeline.inbound.counters import Counters
 from engine.pipeline.inbound.entries import Arrival, entry_of, fragment_of
 from engine.pipeline.inbound.judgement import Judgement, judge
 from engine.pipeline.inbound.outcomes import Outcome
-from engine.pipeline.inbound.speech import Speech
 from engine.pipeline.shared import Shared
 from engine.receive.batch import Batch, pack_replies, unpack
 from engine.receive.block import Block, BlockKind
@@ -113,21 +112,21 @@ class Intake:
             return partial(_now, await self._no_header(raw, peer, feed))
         judged = self._judged(raw, header, feed)
         mode = mode_of(header, feed.channel.acknowledgement_mode)
-        speech = self._speech(header, judged, feed)
+        acks = self._acks(header, judged, feed)
         on_delivery = feed.channel.acknowledge.when == "delivered" and judged.state is State.RECEIVED
-        said = Acknowledgements() if judged.silent else mode.acknowledgements(judged.findings)
+        due = Acknowledgements() if judged.silent else mode.acknowledgements(judged.findings)
         if on_delivery and not mode.enhanced:
-            said = said._replace(at_commit=None)
-        ack = speech.say(said.at_commit, judged.findings) if said.at_commit else b""
-        owed = AckOutcome.OWED if said.at_commit or on_delivery else AckOutcome.NOT_OWED
+            due = due._replace(at_commit=None)
+        ack = acks.build(due.at_commit, judged.findings) if due.at_commit else b""
+        owed = AckOutcome.OWED if due.at_commit or on_delivery else AckOutcome.NOT_OWED
         arrival = Arrival(raw, header, judged, peer, self._clock(), batch)
-        entry = entry_of(arrival, feed, ack, said.at_commit, owed)
+        entry = entry_of(arrival, feed, ack, due.at_commit, owed)
         recorded = await self._journal.record(entry)
         self._counters.count(entry, recorded, feed.channel.base_uri)
         self._recorded(recorded, judged, feed)
         if on_delivery:
-            return partial(self._on_delivery, recorded, mode, speech, feed)
-        return partial(_now, self._stored(recorded, said, speech, ack))
+            return partial(self._on_delivery, recorded, mode, acks, feed)
+        return partial(_now, self._stored(recorded, due, acks, ack))
 
     def _judged(self, raw: bytes, header: Header, feed: Feed) -> Judgement:
         try:
@@ -145,20 +144,20 @@ class Intake:
         elif judged.state is State.REJECTED:
             _log.warning("refused", channel=self._name, entry=recorded.seq, reason=judged.reason)
 
-    def _stored(self, recorded: Recorded, said: Acknowledgements, speech: Speech, ack: bytes) -> Reply:
+    def _stored(self, recorded: Recorded, due: Acknowledgements, acks: AckBuilder, ack: bytes) -> Reply:
         """Answer what is recorded: a duplicate as its first receipt was, unless that was refused and taken in since."""
         taken_since = recorded.duplicate and recorded.ack_code not in GOOD
         answer = ack if taken_since else recorded.acknowledgement
         sent = partial(self._sent, recorded.seq)
         return Reply(
             answer or None,
-            close=said.close,
-            later=_at_once(speech.say(said.later)) if said.later else None,
+            close=due.close,
+            later=_at_once(acks.build(due.later)) if due.later else None,
             written=sent if answer else None,
-            later_written=sent if said.later else None,
+            later_written=sent if due.later else None,
         )
 
-    async def _on_delivery(self, recorded: Recorded, mode: Mode, speech: Speech, feed: Feed) -> Reply:
+    async def _on_delivery(self, recorded: Recorded, mode: Mode, acks: AckBuilder, feed: Feed) -> Reply:
         """Answer with the outcome: in turn in original mode, afterwards in enhanced mode."""
         sent = partial(self._sent, recorded.seq)
         awaited = Awaited(feed.required)
@@ -166,7 +165,7 @@ class Intake:
             states = await self._journal.read(partial(backlog.standing_of, recorded.seq))
             awaited = standing(states, feed.required) if states else Awaited(frozenset(), Outcome(recorded.state, ""))
         within = feed.channel.acknowledge.within_seconds
-        application = application_ack(self._outcomes, recorded.seq, awaited, within, mode, speech)
+        application = application_ack(self._outcomes, recorded.seq, awaited, within, mode, acks)
         if mode.enhanced:
             return Reply(recorded.acknowledgement or None, later=application, later_written=sent)
         return Reply(await application, written=sent)
@@ -182,11 +181,11 @@ class Intake:
             waiting += await asyncio.gather(*(self._of_batch(raw, peer, feed, name) for raw in some))
         replies = await asyncio.gather(*waiting)
         acks = tuple(reply.now if isinstance(reply.now, bytes) else b"" for reply in replies)
-        told = tuple(reply.written for reply in replies if reply.written)
+        callbacks = tuple(reply.written for reply in replies if reply.written)
 
         def written(arrived: bool) -> None:
-            for tell in told:
-                tell(arrived)
+            for callback in callbacks:
+                callback(arrived)
 
         for reply in replies:
             if asyncio.iscoroutine(reply.later):
@@ -219,11 +218,11 @@ class Intake:
         code = mode_of(header, feed.channel.acknowledgement_mode).acknowledgements((finding,)).at_commit
         if code is None:
             return Reply(None, close=True, stored=False)
-        return Reply(self._speech(header, None, feed).say(code, (finding,)), close=close, stored=False)
+        return Reply(self._acks(header, None, feed).build(code, (finding,)), close=close, stored=False)
 
-    def _speech(self, header: Header, judged: Judgement | None, feed: Feed) -> Speech:
+    def _acks(self, header: Header, judged: Judgement | None, feed: Feed) -> AckBuilder:
         charset = judged.message.charset if judged and judged.message else "ascii"
-        return Speech(header, charset, feed.channel.version, self._new_id, self._clock)
+        return AckBuilder(header, charset, feed.channel.version, self._new_id, self._clock)
 
     def _new_id(self) -> str:
         return f"{self._boot}{next(self._count):08X}"

@@ -179,11 +179,11 @@ class Observed:
     def __init__(self, channel: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._channel = channel
         self._clock = clock
-        self._said: dict[str, float] = {}
+        self._logged_at: dict[str, float] = {}
 
     def __call__(self, kind: str) -> None:
         """Hear of one event."""
         telemetry.BLOCKS.labels(self._channel, kind).inc()
-        if kind in TURNED_AWAY and self._clock() - self._said.get(kind, -SILENCE_SECONDS) >= SILENCE_SECONDS:
-            self._said[kind] = self._clock()
+        if kind in TURNED_AWAY and self._clock() - self._logged_at.get(kind, -SILENCE_SECONDS) >= SILENCE_SECONDS:
+            self._logged_at[kind] = self._clock()
             _log.warning("connections refused", channel=self._channel, reason=kind)

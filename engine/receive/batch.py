@@ -144,14 +144,14 @@ def pack_replies(batch: Batch, acks: Sequence[bytes], control_id: str, at: datet
     parts: list[bytes] = []
     position = batches = 0
     for section in batch.sections:
-        said = [ack for ack in acks[position : position + section.messages] if ack]
+        answers = [ack for ack in acks[position : position + section.messages] if ack]
         position += section.messages
         header = section.header or (b"" if batch.file_header else b"BHS|^~\\&")
         batches += 1
         if not header:
-            parts += said
+            parts += answers
             continue
-        parts += [_reply_header(header, control_id, at), *said, _trailer(b"BTS", header, len(said))]
+        parts += [_reply_header(header, control_id, at), *answers, _trailer(b"BTS", header, len(answers))]
     if batch.file_header:
         parts.insert(0, _reply_header(batch.file_header, control_id, at))
         parts.append(_trailer(b"FTS", batch.file_header, batches))

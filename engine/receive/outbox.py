@@ -30,14 +30,14 @@ class Line(Protocol):
 class Outbox:
     """Sends what is posted in a turn of the loop; `moved` is called after each write and each time all is gone."""
 
-    __slots__ = ("_due", "_line", "_loop", "_lost", "_moved", "_parts", "_told", "unread_bytes")
+    __slots__ = ("_due", "_line", "_loop", "_lost", "_moved", "_parts", "_waiting", "unread_bytes")
 
     def __init__(self, line: Line, loop: asyncio.AbstractEventLoop, moved: Callable[[], None]) -> None:
         self._line = line
         self._loop = loop
         self._moved = moved
         self._parts: list[bytes] = []
-        self._told: list[Written] = []
+        self._waiting: list[Written] = []
         self._due = False
         self._lost = False
         self.unread_bytes = 0
@@ -47,14 +47,14 @@ class Outbox:
         """Whether everything posted is in the socket."""
         return not self._due and not self.unread_bytes
 
-    def post(self, data: bytes, told: Written | None) -> None:
-        """Send bytes at the end of this turn of the loop; `told` hears whether all of them reached the socket."""
+    def post(self, data: bytes, written: Written | None) -> None:
+        """Send bytes at the end of this turn of the loop; `written` hears whether all of them reached the socket."""
         if self._lost:
-            if told:
-                told(False)  # noqa: FBT003 - the callable's name says what
+            if written:
+                written(False)  # noqa: FBT003 - the callable's name says what
             return
-        if told:
-            self._told.append(told)
+        if written:
+            self._waiting.append(written)
         if data:
             self._parts.append(data)
         if not self._due:
@@ -64,7 +64,7 @@ class Outbox:
     def flushed(self) -> None:
         """Hear that the socket has taken everything sent so far."""
         self.unread_bytes = 0
-        self._tell(reached=True)
+        self._report(reached=True)
         self._moved()
 
     def lost(self) -> None:
@@ -72,12 +72,12 @@ class Outbox:
         self._lost = True
         self.unread_bytes = 0
         self._parts.clear()
-        self._tell(reached=False)
+        self._report(reached=False)
 
-    def _tell(self, *, reached: bool) -> None:
-        if self._told:
-            told, self._told = self._told, []
-            for written in told:
+    def _report(self, *, reached: bool) -> None:
+        if self._waiting:
+            waiting, self._waiting = self._waiting, []
+            for written in waiting:
                 written(reached)
 
     def _flush(self) -> None:
@@ -99,15 +99,15 @@ class Outbox:
 
     def _send_by_halves(self, parts: list[bytes]) -> None:
         """Write each reply in two halves, with the fault points between and after them."""
-        told, self._told = self._told, []
+        later, self._waiting = self._waiting, []
         try:
             for data in parts or [b""]:
                 half = len(data) // 2
                 self._send(data[:half])
                 fault.point("F06")
-                self._told, told = self._told + told, []
+                self._waiting, later = self._waiting + later, []
                 self._send(data[half:])
                 fault.point("F07")
         except (fault.InjectedFaultError, OSError):
-            self._told += told
+            self._waiting += later
             self._line.abort()

@@ -389,7 +389,7 @@ DELIVER: Final = (
     Bug(
         "the journal's knowledge of merges ends after one",
         "deliver/patient/absorbed.py",
-        "        following = _told(exchange, following) or await exchange.memory.survivor(following)\n",
+        "        following = _merged_here(exchange, following) or await exchange.memory.survivor(following)\n",
         '        following = ""\n',
         ("deliver/patient/test_absorbed.py",),
     ),

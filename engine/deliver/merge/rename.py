@@ -160,10 +160,10 @@ def _remember(exchange: Exchange, interaction: Rename, patient: Stored) -> None:
             exchange.known[identity] = Known(identity, patient.logical_id, status)
 
 
-def _out_of_use(item: Body, said: Body) -> Body:
+def _out_of_use(item: Body, retired: Body) -> Body:
     if item.get("use") == "old":
         return item
     old = {**item, "use": "old"}
-    end = (said.get("period") or {}).get("end")
+    end = (retired.get("period") or {}).get("end")
     period = item.get("period") or {}
     return {**old, "period": {**period, "end": end}} if end and "end" not in period else old

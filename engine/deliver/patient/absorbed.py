@@ -72,7 +72,7 @@ async def trail_of(exchange: Exchange, known: Known) -> tuple[str, ...]:
     following = known.survivor
     while following and following not in trail and len(trail) < MOST_HOPS:
         trail[following] = None
-        following = _told(exchange, following) or await exchange.memory.survivor(following)
+        following = _merged_here(exchange, following) or await exchange.memory.survivor(following)
     return tuple(trail)
 
 
@@ -85,7 +85,7 @@ async def _leads(exchange: Exchange, known: Known, survivor: Stored) -> bool:
     return last is not None and (await head_of(exchange, last)).logical_id == survivor.logical_id
 
 
-def _told(exchange: Exchange, logical_id: str) -> str:
+def _merged_here(exchange: Exchange, logical_id: str) -> str:
     """Return the survivor of a record that this delivery itself has merged away; empty where it has not."""
-    told = (one for one in exchange.known.values() if one.status == MERGED_AWAY and one.logical_id == logical_id)
-    return next((one.survivor for one in told if one.survivor != logical_id), "")
+    merged = (one for one in exchange.known.values() if one.status == MERGED_AWAY and one.logical_id == logical_id)
+    return next((one.survivor for one in merged if one.survivor != logical_id), "")

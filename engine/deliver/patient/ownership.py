@@ -34,10 +34,10 @@ async def applied(
 
 async def inherit(exchange: Exchange, interaction: Merge, source: Stored, survivor: Stored) -> None:
     """Pass on what this feed owned of the source, for the elements that the new survivor has taken over."""
-    said = {change.slice for change in interaction.survivor.changes if change.items}
+    stated = {change.slice for change in interaction.survivor.changes if change.items}
     elements = {change.element for change in interaction.survivor.changes if change.items}
     slices = dict(await exchange.owned_slices(source))
-    taken = {name: marks for name, marks in slices.items() if name not in said and name not in elements}
+    taken = {name: marks for name, marks in slices.items() if name not in stated and name not in elements}
     own = await exchange.owned_slices(survivor)
     exchange.owned[survivor.reference] = Owned(survivor.reference, exchange.source, {**taken, **own})
     exchange.server.cache.drop(survivor.logical_id)

@@ -30,6 +30,6 @@ def remember(exchange: Exchange, patient: Stored, record: PatientRecord, owned: 
 
 async def recall(exchange: Exchange, identities: Sequence[Identity]) -> Mapping[Identity, Known]:
     """Return what is known of the identifiers; those never seen are left out."""
-    told = {identity: exchange.known[identity] for identity in identities if identity in exchange.known}
-    rest = [identity for identity in identities if identity not in told]
-    return {**await exchange.memory.known(rest), **told} if rest else told
+    here = {identity: exchange.known[identity] for identity in identities if identity in exchange.known}
+    rest = [identity for identity in identities if identity not in here]
+    return {**await exchange.memory.known(rest), **here} if rest else here

@@ -51,10 +51,10 @@ def _targets(exchange: Exchange) -> tuple[str, ...]:
 
 def _body(exchange: Exchange, interaction: Attest, targets: tuple[str, ...]) -> Body:
     record = interaction.record
-    said = created(resolved(record.changes, exchange.references)).body
+    elements = created(resolved(record.changes, exchange.references)).body
     return {
         "resourceType": record.type,
         "id": interaction.id,
         interaction.target: [{"reference": one} for one in targets],
-        **said,
+        **elements,
     }

@@ -218,8 +218,8 @@ class _ResourceUpsert:
         body: Body = {"resourceType": record.type, "identifier": list(record.identifiers)}
         if move:
             body[move.element] = self._created()
-        said = created(self._first()).body
-        body |= created(resolved(self.interaction.defaults, self.exchange.references)).body | said
+        elements = created(self._first()).body
+        body |= created(resolved(self.interaction.defaults, self.exchange.references)).body | elements
         if keep_forward(body, {}, {}, {}):
             self.exchange.note(REVERSED)
         if record.holder:
@@ -249,16 +249,16 @@ class _ResourceUpsert:
         gone = () if kept_out else (*interaction.clears, *(move.forgets if move and step.reopened else ()))
         left = move.forgets if move and kept_out and step.status not in move.ended else ()
         spoken = alone(self._changes(step.status), mine)
-        said = [one for one in spoken if one.element not in (*interaction.clears, *left)]
+        changes = [one for one in spoken if one.element not in (*interaction.clears, *left)]
         if move and move.trail and not fill:
-            said = traced(found.body, said, mine, move.trail, self.at)
-        said += _revived(interaction.revives, said, mine)
+            changes = traced(found.body, changes, mine, move.trail, self.at)
+        changes += _revived(interaction.revives, changes, mine)
         required = frozenset(one.element for one in interaction.defaults)
-        result = await applied(self.exchange, found, said, fill=fill, required=required)
+        result = await applied(self.exchange, found, changes, fill=fill, required=required)
         body, owned = dict(result.body), dict(result.owned)
         if not fill:
-            restate(body, said)
-        kept = {one.element for one in said if one.items}
+            restate(body, changes)
+        kept = {one.element for one in changes if one.items}
         for element in gone:
             if element not in kept:
                 body = _without(body, element)
@@ -316,9 +316,9 @@ def _is_ours(body: Body, element: str, mine: Slices) -> bool:
     return element not in body or digest(body[element]) in mine.get(element, ())
 
 
-def _revived(names: Sequence[str], said: Sequence[ElementChange], mine: Slices) -> list[ElementChange]:
+def _revived(names: Sequence[str], changes: Sequence[ElementChange], mine: Slices) -> list[ElementChange]:
     """Return the deletion of what a retirement wrote, where the message has nothing in its place."""
-    given = {one.element for one in said}
+    given = {one.element for one in changes}
     return [ElementChange(name, name, (), many=False) for name in names if name in mine and name not in given]
 
 

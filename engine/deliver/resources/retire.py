@@ -58,8 +58,8 @@ def _renamed(listed: Mapping[str, str], before: Roster) -> dict[str, str]:
 
 def _deleted_of(interaction: Retire, before: Roster) -> dict[str, Identity]:
     """Return what is deleted by an action code, under the identity by which it was listed."""
-    told = {_text(one): mark for one, mark in zip(interaction.deleted, interaction.deleted_marks, strict=True)}
-    named = {text: text for text in told} | _renamed(told, before)
+    marks = {_text(one): mark for one, mark in zip(interaction.deleted, interaction.deleted_marks, strict=True)}
+    named = {text: text for text in marks} | _renamed(marks, before)
     return {text: _identity(text) for text in named.values()}
 
 

@@ -98,8 +98,8 @@ def abilities_of(statement: Any) -> Abilities:
 
 
 def _server(software: Any) -> str:
-    said = software if isinstance(software, dict) else {}
-    return " ".join(str(said[name])[:100] for name in ("name", "version") if said.get(name))
+    named = software if isinstance(software, dict) else {}
+    return " ".join(str(named[name])[:100] for name in ("name", "version") if named.get(name))
 
 
 def _operation(of_patient: list[dict[str, Any]], of_server: list[dict[str, Any]]) -> str:

@@ -154,9 +154,9 @@ class Tokens:
         return Token(text, now + REFRESH_AT * life, now + life)
 
 
-def _life(said: Any) -> float:
+def _life(expires_in: Any) -> float:
     try:
-        seconds = float(said)
+        seconds = float(expires_in)
     except (TypeError, ValueError):
         return UNSAID_SECONDS
     return max(seconds, SHORTEST_SECONDS) if seconds == seconds else UNSAID_SECONDS  # noqa: PLR0124 (NaN)

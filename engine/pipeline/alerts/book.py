@@ -86,16 +86,16 @@ class AlertBook:
     async def _begin(self, one: Condition, now: datetime) -> None:
         work = partial(alerting.open_alert, kind=one.kind, subject=one.subject, detail=one.detail, now=now)
         alert = self._open[one.kind, one.subject] = await self._journal.write(work)
-        self._tell(alert, "alert")
+        self._announce(alert, "alert")
 
     async def _end(self, alert: Alert, now: datetime) -> Alert:
         await self._journal.write(partial(alerting.clear_alert, kind=alert.kind, subject=alert.subject, now=now))
         self._open.pop((alert.kind, alert.subject), None)
         cleared = replace(alert, cleared_at=now)
-        self._tell(cleared, "alert cleared")
+        self._announce(cleared, "alert cleared")
         return cleared
 
-    def _tell(self, alert: Alert, event: str) -> None:
+    def _announce(self, alert: Alert, event: str) -> None:
         log = _log.error if alert.cleared_at is None else _log.info
         log(event, code=alert.kind, point=alert.subject, reason=alert.detail)
         for listener in self.listeners:

@@ -162,9 +162,9 @@ class Watch:
         if beyond and engine.alerts.acknowledged(AlertKind.CLOCK_AHEAD, ENGINE):
             await engine.journal.write(partial(clocks.trust, now=now))
             beyond = timedelta()
-        told = [Condition(AlertKind.CLOCK_AHEAD, ENGINE, bool(beyond), f"{beyond.days} days beyond what was known")]
+        ahead = Condition(AlertKind.CLOCK_AHEAD, ENGINE, bool(beyond), f"{beyond.days} days beyond what was known")
         back = Condition(AlertKind.CLOCK_WENT_BACK, ENGINE, wrong=True, detail=f"by {step:.0f} seconds")
-        return [*told, back] if step else told
+        return [ahead, back] if step else [ahead]
 
     def _facts(self, now: datetime, found: dict[str, Backlog]) -> Facts:
         engine = self._engine

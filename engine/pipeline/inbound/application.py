@@ -1,16 +1,18 @@
-"""The application acknowledgement of a channel that answers on delivery (`acknowledge: delivered`)."""
+"""Acknowledgements of one message: built at once, or once it is delivered (`acknowledge: delivered`)."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 
+from engine.acknowledge.build import build
 from engine.acknowledge.code import AckCode, code_for
 from engine.acknowledge.mode import Mode
 from engine.hl7.finding import ErrorCode, Finding
+from engine.hl7.header import Header
 from engine.journal.entry import State
 from engine.pipeline.inbound.outcomes import Outcome, Outcomes
-from engine.pipeline.inbound.speech import Speech
 
 LATE: Final = Finding(ErrorCode.APPLICATION, "not-yet-delivered", (), "Stored, not yet delivered; do not send again")
 HELD: Final = Finding(ErrorCode.APPLICATION, "held", (), "Stored, but held; do not send again")
@@ -20,6 +22,24 @@ SELF_MERGE: Final = Finding(
 GOOD: Final = frozenset({State.DELIVERED, State.FILTERED})
 
 ENDS: Final = GOOD | {State.REJECTED, State.HELD, State.DISCARDED}
+
+
+@dataclass(frozen=True, slots=True)
+class AckBuilder:
+    """Builds the acknowledgements of one message, in its own delimiters, version and character set.
+
+    `new_id` gives an acknowledgement's own control id.
+    """
+
+    header: Header
+    charset: str
+    version: str
+    new_id: Callable[[], str]
+    clock: Callable[[], datetime]
+
+    def build(self, code: AckCode, findings: Sequence[Finding] = ()) -> bytes:
+        """Return the bytes of an acknowledgement."""
+        return build(self.header, code, findings, self.new_id(), self.clock(), self.charset, version=self.version)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +73,7 @@ def standing(states: Mapping[str, State], required: frozenset[str]) -> Awaited:
 
 
 async def application_ack(
-    outcomes: Outcomes, seq: int, awaited: Awaited, within_seconds: float, mode: Mode, speech: Speech
+    outcomes: Outcomes, seq: int, awaited: Awaited, within_seconds: float, mode: Mode, acks: AckBuilder
 ) -> bytes | None:
     """Wait for the outcome at the required destinations, at most `within_seconds`, and return what is said of it.
 
@@ -72,4 +92,4 @@ async def application_ack(
         code = AckCode.AE
     if mode.enhanced and not mode.application.asks(code):
         return None
-    return speech.say(code, findings)
+    return acks.build(code, findings)

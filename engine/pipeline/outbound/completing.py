@@ -16,10 +16,10 @@ def completed(plan: Plan, later: Iterable[Plan]) -> Plan | None:
 
     What the message says itself stays: of the later one only elements are taken on which it says nothing.
     """
-    told = [one.patient for each in later for one in each.interactions if isinstance(one, Upsert)]
+    records = [one.patient for each in later for one in each.interactions if isinstance(one, Upsert)]
     for index, one in enumerate(plan.interactions):
         if isinstance(one, Upsert) and _lacks(one.patient):
-            whole = next(filter(None, (_with(one.patient, record) for record in told)), None)
+            whole = next(filter(None, (_with(one.patient, record) for record in records)), None)
             if whole is None:
                 return None
             before, after = plan.interactions[:index], plan.interactions[index + 1 :]
@@ -31,8 +31,8 @@ def _with(record: PatientRecord, later: PatientRecord) -> PatientRecord | None:
     """Return a record with what a later one adds, None where that is somebody else's or not enough."""
     if not set(record.identities) & set(later.identities):
         return None
-    said = {change.element for change in record.changes if change.items}
-    added = [one for one in later.changes if one.element in _DEMOGRAPHICS and one.items and one.element not in said]
+    present = {change.element for change in record.changes if change.items}
+    added = [one for one in later.changes if one.element in _DEMOGRAPHICS and one.items and one.element not in present]
     filled = {one.element for one in added}
     kept = [one for one in record.changes if one.element not in filled]
     whole = record._replace(changes=(*kept, *added), placeholder=record.placeholder or later.placeholder)

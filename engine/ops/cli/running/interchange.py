@@ -118,7 +118,7 @@ def check_configuration(config: Config = None, offline: Offline = False, strict:
     looked = look(scan(_named(config)), ServiceConfiguration)
     missing = () if offline else tuple(looked.ask("unavailable"))
     problems = (*looked.problems, *(one for one in missing if one.path.startswith(TLS)))
-    warnings = [*looked.ask("warnings"), *looked.told(_no_scopes(looked.value))]
+    warnings = [*looked.ask("warnings"), *looked.located(_no_scopes(looked.value))]
     ended = conclude(problems, [*warnings, *(one for one in missing if not one.path.startswith(TLS))], strict=strict)
     typer.echo(f"{config}: {ended}")
 
