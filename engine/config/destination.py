@@ -30,6 +30,9 @@ _ALSO_BY_AUTH: Final[Mapping[str, tuple[str, ...]]] = {
     "private_key_jwt": ("key_id", "scope", "client_secret"),
     "refresh_token": ("client_secret", "scope"),
 }
+# Where the shipped service has its FHIR bases (STU3, R4), and its token endpoint beside them.
+_OUR_BASES: Final = frozenset({"/fhir", "/fhir/R4"})
+_OUR_TOKEN_ENDPOINT: Final = "/oauth/token"  # noqa: S105 - a path
 # Elements of Patient in R4 and STU3, but those that every merge sees to by itself.
 _CARRIED: Final = """
 address animal birthDate communication contact deceasedBoolean deceasedDateTime extension gender generalPractitioner
@@ -151,8 +154,11 @@ class Destination(Frozen):
     )
 
     def warnings(self) -> Iterator[Placed]:
-        """Yield an address without TLS, and criteria that a server may ignore."""
+        """Yield an address without TLS, and criteria that a server may ignore or, as the shipped service, refuse."""
         yield from in_the_clear("base_url", self.base_url)
+        if self.if_none_exist == "identifier" and self._is_laid_out_as_ours():
+            found = "identifier, by which the shipped service creates nobody: a new patient's entry would be held"
+            yield ("if_none_exist",), found, "if_none_exist: demographics"
         for name in unknown_parameters(self.if_none_exist):
             found = f"{name!r}, which is no search parameter of Patient"
             yield ("if_none_exist",), found, "a server that ignores it takes anybody for this patient; use another"
@@ -161,3 +167,9 @@ class Destination(Frozen):
         """Yield an authority that cannot be read."""
         if self.ca_file is not None:
             yield from pem.authority("ca_file", self.ca_file)
+
+    def _is_laid_out_as_ours(self) -> bool:
+        """Say whether FHIR base and token endpoint lie as the shipped service has them."""
+        base, token = urlsplit(self.base_url), urlsplit(self.auth.token_url)
+        ours = base.path.rstrip("/") in _OUR_BASES and token.path == _OUR_TOKEN_ENDPOINT
+        return ours and base.netloc == token.netloc

@@ -3,12 +3,13 @@
 import pytest
 
 from engine.config.criteria import PLACEHOLDERS, check_criteria, unknown_parameters
-from engine.config.destination import CARRIED
+from engine.config.destination import CARRIED, Auth, Destination
 from engine.deliver.merge.merge import NEVER_CARRIED
 from engine.deliver.patient.criteria import criteria
 from engine.fhir.patient import Person
 from engine.fhir.plan import Identity
 from engine.fhir.schema import FhirVersion, definitions
+from engine.interchange.patient.index import CONDITIONAL
 
 
 @pytest.mark.parametrize(
@@ -75,3 +76,23 @@ def test_what_may_be_carried_over_is_the_patients() -> None:
     """Every element of Patient in R4 and STU3, but those that a merge sees to."""
     names = {name for version in FhirVersion for name in definitions(version)["Patient"]}
     assert {name for name in names if not name.startswith("_")} - NEVER_CARRIED == CARRIED
+
+
+@pytest.mark.parametrize(
+    ("template", "base", "token_url", "warned"),
+    [
+        pytest.param("identifier", "/fhir/R4", "/oauth/token", True, id="the shipped service"),
+        pytest.param("identifier", "/fhir", "/oauth/token", True, id="the shipped service, in STU3"),
+        pytest.param("demographics", "/fhir/R4", "/oauth/token", False, id="as the service finds a newcomer"),
+        pytest.param("identifier", "/fhir/R4", "/auth/oauth2/token", False, id="another server"),
+        pytest.param("identifier", "/api/FHIR/R4", "/oauth/token", False, id="another server's base"),
+    ],
+)
+def test_the_shipped_service_is_asked_by_demographics(template: str, base: str, token_url: str, warned: bool) -> None:
+    """It refuses a conditional create by identifier, so that the first message of each newcomer would be held."""
+    assert "identifier" not in CONDITIONAL
+    host = "https://fhir.riverbend.example"
+    auth = Auth(type="client_credentials", token_url=host + token_url)
+    destination = Destination(name="service", base_url=host + base, auth=auth, if_none_exist=template)
+    found = [path for path, _, _ in destination.warnings() if path == ("if_none_exist",)]
+    assert bool(found) is warned
