@@ -24,7 +24,7 @@ SET logical_id = excluded.logical_id, survivor = excluded.survivor,
     AND known.logical_id = excluded.logical_id THEN 'chosen' ELSE excluded.status END
 """
 CHOSEN: Final = "chosen"
-# What an identifier stands for.
+# What an identifier stands for; read by position, as every delivery asks it.
 KNOWN: Final = "SELECT logical_id, status, survivor FROM known WHERE destination = ? AND system = ? AND value = ?"
 # The status as it stands in the index, which has merged-away ones only.
 SURVIVOR: Final = """
@@ -167,11 +167,9 @@ def known(
     """Return what is known of identifiers (system, value) at a destination; those never seen are left out."""
     found = {}
     for system, value in identities:
-        row = by_name(connection, KNOWN, (destination, system, _value(sealing, system, value))).fetchone()
+        row = connection.execute(KNOWN, (destination, system, _value(sealing, system, value))).fetchone()
         if row is not None:
-            found[system, value] = KnownIdentity(
-                destination, system, value, row["logical_id"], row["status"], row["survivor"]
-            )
+            found[system, value] = KnownIdentity(destination, system, value, *row)
     return found
 
 
