@@ -59,7 +59,7 @@ class Webhook(Frozen):
 
 
 class ChannelAlerts(Frozen):
-    """What is otherwise for one channel."""
+    """Overrides for one channel."""
 
     no_traffic_minutes: float | None = Field(None, ge=0, le=_YEAR, description="silence that alerts here; 0 never")
     no_sender_minutes: float | None = Field(
@@ -73,9 +73,9 @@ class Alerting(Frozen):
     webhook: Webhook | None = Field(None, description="where alerts are sent; without it they are logged and shown")
     held_lanes: int = Field(1, ge=1, le=1_000_000, description="held patients of a destination")
     queue_age_minutes: float = Field(
-        15, gt=0, le=_YEAR, description="age of the oldest message that waits for a destination"
+        15, gt=0, le=_YEAR, description="age of the oldest message waiting for a destination"
     )
-    queue_depth: int = Field(10_000, ge=1, le=1_000_000_000, description="messages that wait for a destination")
+    queue_depth: int = Field(10_000, ge=1, le=1_000_000_000, description="messages waiting for a destination")
     no_traffic_minutes: float | None = Field(
         None, ge=0, le=_YEAR, description="silence of a channel; empty: as learnt for this hour of the week; 0 never"
     )
@@ -86,14 +86,12 @@ class Alerting(Frozen):
     refusal_ratio: float = Field(0.25, gt=0, le=1, description="share of messages refused on arrival, in 15 minutes")
     certificate_days: float = Field(30, gt=0, le=3650, description="days before a listener's certificate ends")
     disk_reserves: float = Field(2, ge=1, le=1_000_000, description="free disk as a multiple of the reserve")
-    merge_burst: float = Field(0.5, gt=0, le=1, description="share of `merge_limit` that one source has used up")
-    log_in_failures: int = Field(
-        20, ge=1, le=1_000_000, description="log-ins that are refused, of all accounts, in 15 minutes"
-    )
+    merge_burst: float = Field(0.5, gt=0, le=1, description="share of `merge_limit` used up by one source")
+    log_in_failures: int = Field(20, ge=1, le=1_000_000, description="refused log-ins, of all accounts, in 15 minutes")
     token_failures: int = Field(
-        20, ge=1, le=1_000_000, description="calls with a token that is none or has ended, in 15 minutes"
+        20, ge=1, le=1_000_000, description="calls with a token that is unknown or has ended, in 15 minutes"
     )
-    channels: dict[str, ChannelAlerts] = Field({}, description="what is otherwise for single channels")
+    channels: dict[str, ChannelAlerts] = Field({}, description="overrides for single channels")
 
     def no_traffic_of(self, channel: str) -> float | None:
         """Return the silence of a channel that alerts, in minutes; None for what was learnt, 0 for never."""

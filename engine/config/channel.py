@@ -39,7 +39,10 @@ class Acknowledge(Frozen):
 
     when: Literal["stored", "delivered"] = Field("stored", description="after the commit, or after the destinations")
     within_seconds: float = Field(
-        20, gt=0, le=86_400, description="with delivered: past this the answer is AE, stored all the same"
+        20,
+        gt=0,
+        le=86_400,
+        description="with delivered: after this the answer is AE; the message is stored all the same",
     )
 
 
@@ -118,7 +121,7 @@ class Channel(Frozen):
     allow: tuple[Network, ...] = Field((), description="networks that may connect, as CIDR", examples=[["127.0.0.0/8"]])
     insecure: Literal["accepted"] | None = Field(
         None,
-        description="says that a listener beyond loopback without tls or allow is meant",
+        description="confirms that a listener beyond loopback without tls or allow is intended",
         examples=["accepted"],
     )
     acknowledge: Annotated[Acknowledge, BeforeValidator(_acknowledge)] = Field(
@@ -132,7 +135,7 @@ class Channel(Frozen):
     )
     merge_limit: MergeLimit = Field(MergeLimit(), description="how many merges in how long")
     processing_ids: tuple[ProcessingId, ...] = Field(
-        ("P",), min_length=1, description="MSH-11 taken here; empty counts as P"
+        ("P",), min_length=1, description="values of MSH-11 accepted here; empty counts as P"
     )
     mapping: Word = Field("adt", description="name of the mapping")
     timezone: Annotated[str, AfterValidator(_zone)] = Field(
@@ -154,14 +157,14 @@ class Channel(Frozen):
         description="shadow: everything but the writes; load: an initial load, without merge_limit and look-ups",
     )
     sources: tuple[Annotated[str, AfterValidator(_source)], ...] = Field(
-        (), description="who may speak, as MSH-3|MSH-4 or MSH-3 alone; empty: everyone"
+        (), description="who may send, as MSH-3|MSH-4 or MSH-3 alone; empty: everyone"
     )
     version: Version = Field("2.5.1", description="HL7 version where MSH-12 is empty")
     charset: Annotated[str, AfterValidator(_charset)] = Field(
         "UTF-8", description="character set where MSH-18 is empty"
     )
     undecodable: Literal["refuse", "hold", "replace"] = Field(
-        "refuse", description="bytes that are not of the character set"
+        "refuse", description="what to do with bytes that are not in the character set"
     )
     conformance: Literal["off", "warn", "refuse"] = Field(
         "off", description="check against the version's tables: counted on the entry, or refused (AE 100 to 103)"
@@ -169,42 +172,47 @@ class Channel(Frozen):
     check_output: Literal["off", "warn", "refuse"] = Field(
         "off", alias="validate", description="what is sent against the FHIR schema: noted on the entry, or held"
     )
-    stale: Literal["apply", "hold", "skip"] = Field("apply", description="an update older than what was applied")
+    stale: Literal["apply", "hold", "skip"] = Field(
+        "apply", description="what to do with an update older than what was applied"
+    )
     merge_conflict: Literal["hold", "flag"] = Field(
-        "hold", description="a merge of two records that look like two people"
+        "hold", description="what to do with a merge of two records that look like two people"
     )
     another_person: Literal["flag", "hold"] = Field(
-        "flag", description="an update that looks like another person than the record"
+        "flag", description="what to do with an update that looks like another person than the record"
     )
     unknown_source: Literal["record", "hold", "reject"] = Field(
-        "record", description="a merge whose old number is unknown"
+        "record", description="what to do with a merge whose old number is unknown"
     )
     unknown_survivor: Literal["create", "rename", "hold"] = Field(
-        "create", description="a merge whose surviving number is unknown"
+        "create", description="what to do with a merge whose surviving number is unknown"
     )
     merged_identifier: Literal["follow", "hold"] = Field(
-        "follow", description="an event that names a number out of use: merged away, or an old one of its record"
+        "follow",
+        description="what to do with an event that names a number out of use: merged away, or an old one of its record",
     )
     visit_reuse: Literal["reopen", "hold"] = Field(
-        "reopen", description="an admission under the number of a visit that is over"
+        "reopen", description="what to do with an admission under the number of a visit that is over"
     )
     retire: Literal["status", "delete"] = Field(
-        "status", description="what is no longer listed (AL1, DG1 ...); delete where the server allows that"
+        "status",
+        description="how to take back what is no longer listed (AL1, DG1 ...); delete where the server allows it",
     )
     deleted_person: Literal["inactive", "delete"] = Field(
-        "inactive", description="a person's record that is deleted (A29); delete where the server allows that"
+        "inactive",
+        description="what becomes of a person's record that is deleted (A29); delete where the server allows it",
     )
     demographics: Literal["replace", "fill"] = Field(
         "replace", description="fill writes only what is empty, of patient and visit"
     )
     placeholder_identifiers: tuple[Word, ...] = Field(
-        (), description="further numbers that stand for nobody (whole values)"
+        (), description="more numbers that identify nobody (whole values)"
     )
     unhandled_events: Literal["filter", "refuse"] = Field(
-        "filter", description="events without a rule: accepted and not routed, or AR 201"
+        "filter", description="what to do with events that have no rule: accept and not route, or AR 201"
     )
     unhandled_messages: Literal["refuse", "filter"] = Field(
-        "refuse", description="messages other than ADT, such as ORU: AR 200, or accepted and not routed"
+        "refuse", description="what to do with messages other than ADT, such as ORU: AR 200, or accept and not route"
     )
     retention: Retention = Field(Retention(), description="how long messages that ended are kept")
     contact: Line = Field("", description="whom to call about this feed")

@@ -1,4 +1,4 @@
-"""One FHIR server that a channel keeps true: address, credentials, policies of delivery."""
+"""One FHIR server that a channel keeps up to date: address, credentials, policies of delivery."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -69,7 +69,7 @@ def in_the_clear(key: str, url: str) -> Iterator[Placed]:
 class Retry(Frozen):
     """Backoff with full jitter between the first and the longest wait; what is held instead of tried for ever."""
 
-    first_seconds: float = Field(1, gt=0, le=86_400, description="the first wait after a failure that may pass")
+    first_seconds: float = Field(1, gt=0, le=86_400, description="the first wait after a transient failure")
     max_seconds: float = Field(60, gt=0, le=86_400, description="the longest wait")
     hold_after_tries: int = Field(
         8,
@@ -78,7 +78,7 @@ class Retry(Frozen):
         description="failures of one entry, while others succeed, that hold it as server-error; 0 never",
     )
     hold_after_seconds: float = Field(
-        300, ge=0, le=86_400, description="the least time from the first of these failures"
+        300, ge=0, le=86_400, description="the shortest time since the first of these failures"
     )
 
     def conflicts(self) -> Iterator[Placed]:
@@ -122,7 +122,7 @@ class Auth(Frozen):
 
 
 class Destination(Frozen):
-    """One FHIR server that a channel keeps true."""
+    """One FHIR server that a channel keeps up to date."""
 
     name: Name = Field(description="name in states, metrics and pages", examples=["unnamed"])
     fhir: Literal["R4", "STU3"] = Field("R4", description="FHIR version spoken there")
@@ -143,7 +143,7 @@ class Destination(Frozen):
     )
     required: bool = Field(default=True, description="whether `acknowledge: delivered` waits for it")
     carry_over: tuple[Annotated[str, AfterValidator(_carried)], ...] = Field(
-        (), description="elements taken over from a merged record"
+        (), description="elements to take over from a merged record"
     )
     merge_strategy: Literal["auto", "merge", "link", "notify-only"] = Field(
         "auto",

@@ -47,7 +47,7 @@ class Mllp(Frozen):
     """Where a channel listens; port 0 takes a free one."""
 
     host: Host = Field("127.0.0.1", description="address to listen on; beyond loopback needs tls and allow")
-    port: int = Field(ge=0, le=65535, description="TCP port; 0 takes a free one", examples=[0])
+    port: int = Field(ge=0, le=65535, description="TCP port; 0 picks a free one", examples=[0])
     tls: Tls | None = Field(
         None,
         description="certificates; without them the line is plain",
@@ -68,7 +68,7 @@ class Listen(Frozen):
     """The doors of a channel, one or both."""
 
     mllp: Mllp | None = Field(None, description="the MLLP listener")
-    http: Http | None = Field(None, description="the HTTP door, beside it or alone")
+    http: Http | None = Field(None, description="the HTTP listener, beside MLLP or alone")
 
     def conflicts(self) -> Iterator[Placed]:
         """Yield a channel without any door."""
@@ -79,19 +79,21 @@ class Listen(Frozen):
 class Limits(Frozen):
     """Bounds that hold whatever comes in."""
 
-    block_bytes: int = Field(1_048_576, ge=1024, le=268_435_456, description="largest block taken")
+    block_bytes: int = Field(1_048_576, ge=1024, le=268_435_456, description="largest block accepted")
     block_seconds: float = Field(
         30, gt=0, le=_DAY, description="longest time from the first to the last byte of a block"
     )
-    idle_seconds: float = Field(0, ge=0, le=_DAY, description="close a connection that is silent so long; 0 never")
+    idle_seconds: float = Field(
+        0, ge=0, le=_DAY, description="close a connection that has been silent this long; 0 never"
+    )
     connections: int = Field(64, ge=1, le=_MANY, description="connections at once")
     connections_per_address: int = Field(8, ge=1, le=_MANY, description="connections at once from one address")
     segments: int = Field(10_000, ge=1, le=_MANY, description="segments of one message")
     repetitions: int = Field(100_000, ge=1, le=_MANY, description="repetitions in one message")
     identities: int = Field(500, ge=1, le=_MANY, description="numbers of patients in one message")
     unread_reply_bytes: int = Field(
-        65_536, ge=1024, le=268_435_456, description="replies that the sender has not read before reading stops"
+        65_536, ge=1024, le=268_435_456, description="replies the sender has not read, past which reading stops"
     )
     in_flight: int = Field(
-        256, ge=1, le=_MANY, description="messages of one connection that await their reply before reading stops"
+        256, ge=1, le=_MANY, description="messages of one connection awaiting a reply, past which reading stops"
     )

@@ -117,7 +117,7 @@ class Listeners:
             try:
                 await self.enter(_at_port(channel, ports.get(name)))
             except AdtEngineError as error:
-                _log.critical("door not opened again", channel=name, error=str(error))
+                _log.critical("listener not reopened", channel=name, error=str(error))
 
     async def start(self, channel: Channel) -> bool:
         """Let a stopped channel listen again; False where it was not stopped. StartError leaves it stopped."""

@@ -101,9 +101,9 @@ class BulkReplays:
         try:
             await self._take_up(await self.show(number))
         except JournalError as error:
-            _log.error("run broken off", count=number, error=type(error).__name__)
+            _log.error("bulk replay interrupted", count=number, error=type(error).__name__)
         except Exception as error:  # noqa: BLE001 - a fault of ours ends the run, not the engine; it can be resumed
-            _log.error("run broken off", count=number, error=type(error).__name__, point=place_of(error))
+            _log.error("bulk replay interrupted", count=number, error=type(error).__name__, point=place_of(error))
             with contextlib.suppress(JournalError):
                 await self._operations.journal.write(partial(bulk_replay.stop, run=number, at=self._operations.clock()))
 
@@ -120,7 +120,7 @@ class BulkReplays:
             await self._settled(run, MOST_MOVING)
         await self._settled(run, 0)
         await journal.write(partial(bulk_replay.end, run=run.number, at=self._operations.clock()))
-        _log.info("run ended", count=(await self.show(run.number)).total)
+        _log.info("bulk replay finished", count=(await self.show(run.number)).total)
 
     async def _settled(self, run: Run, most: int) -> None:
         """Wait until at most so many entries of a run move; note how the others ended."""
