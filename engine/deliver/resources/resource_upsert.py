@@ -3,34 +3,23 @@
 What is never overwritten (Practitioner, Location, Organization) is only found or made; once known it costs no request.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
-from engine.deliver.patient.ownership import applied
-from engine.deliver.resources.found import (
-    HELD_BY_SEVERAL,
-    found_by,
-    held_by,
-    owner_of,
-    remembered_as,
-    search_kept,
-    standing,
-)
-from engine.deliver.stored import Body, Slices, Stored, id_of, stored
+from engine.deliver.resources.body import ResourceBody
+from engine.deliver.resources.found import found_by, remembered_as, search_kept, standing
+from engine.deliver.stored import Stored, id_of, stored
 from engine.deliver.verdict import Owned
 from engine.deliver.wire.exchange import Exchange
 from engine.deliver.wire.failure import unclear
 from engine.errors import HeldDeliveryError
-from engine.fhir.changes import alone, created, grow
+from engine.fhir.changes import created
 from engine.fhir.digest import digest
-from engine.fhir.moves import Moved, moved, remember_former, restate, settle, settled
 from engine.fhir.patient import carries, number_of
-from engine.fhir.period import REVERSED, keep_forward
-from engine.fhir.places import begun, traced
-from engine.fhir.plan import ElementChange, Keep, ResourceRecord, StatusMove
-from engine.fhir.references import local_names, resolved
+from engine.fhir.plan import ElementChange, Keep
+from engine.fhir.references import local_names
 
 MOST_ROUNDS: Final = 4
 _STALE: Final = frozenset({409, 412})
@@ -115,7 +104,7 @@ class _ResourceUpsert:
         self.exchange = exchange
         self.interaction = interaction
         self.record = interaction.record
-        self.at = at
+        self.body = ResourceBody(exchange, interaction, at)
         self.cache = exchange.server.cache_of(self.record.type)
 
     async def make(self) -> tuple[str, Stored | None]:
@@ -124,7 +113,7 @@ class _ResourceUpsert:
             raise HeldDeliveryError("deleted-at-server", status=410)
         condition = search_kept(record.identities[:1])
         await refer(exchange, interaction.defaults)
-        body = self._new()
+        body = self.body.new()
         headers = (("If-None-Exist", condition),)
         answer = await exchange.write_patient("POST", record.type, body, headers, self._spoken(_STALE))
         if answer.status in _REFUSED:
@@ -146,16 +135,16 @@ class _ResourceUpsert:
             return self._matched(made)
         if interaction.late:
             exchange.note(interaction.late)
-        owned = created(self._first()).owned if interaction.overwrite else {}
+        owned = created(self.body.first()).owned if interaction.overwrite else {}
         if interaction.status and exchange.channel.demographics == "fill":
-            owned[interaction.status.element] = (digest(self._created()),)
+            owned[interaction.status.element] = (digest(self.body.created_status),)
         self._remember(made, owned)
         return "created", None
 
     async def update(self, found: Stored) -> tuple[str, Stored | None]:
         exchange, interaction = self.exchange, self.interaction
         try:
-            body, owned, flags = await self._revised(found)
+            body, owned, flags = await self.body.revised(found)
         except HeldDeliveryError:
             if found.fresh:
                 raise
@@ -200,87 +189,6 @@ class _ResourceUpsert:
             return fresh
         return await found_by(self.exchange, self.interaction, remembered=False)
 
-    def _created(self) -> str:
-        return self.interaction.status.created if self.interaction.status else ""
-
-    def _changes(self, status: str) -> tuple[ElementChange, ...]:
-        changes = resolved(self.record.changes, self.exchange.references)
-        move = self.interaction.status
-        return settled(changes, move, status) if move else changes
-
-    def _first(self) -> Sequence[ElementChange]:
-        """Return what the message says of a resource that it makes."""
-        move, changes = self.interaction.status, self._changes(self._created())
-        return begun(changes, move.trail, self.at) if move and move.trail else changes
-
-    def _new(self) -> Body:
-        record, move = self.record, self.interaction.status
-        body: Body = {"resourceType": record.type, "identifier": list(record.identifiers)}
-        if move:
-            body[move.element] = self._created()
-        elements = created(self._first()).body
-        body |= created(resolved(self.interaction.defaults, self.exchange.references)).body | elements
-        if keep_forward(body, {}, {}, {}):
-            self.exchange.note(REVERSED)
-        if record.holder:
-            body[record.holder] = _holding(record, self.exchange.references[record.patient])
-        return body
-
-    def _step(self, found: Stored, *, kept_out: bool) -> Moved:
-        """Return what the event makes of the stored status; nothing where the source is kept out of it."""
-        move = self.interaction.status
-        if move is None or kept_out:
-            return Moved(_status(found.body, move))
-        step = moved(found.body, move, self.at)
-        if step.reopened and self.exchange.channel.visit_reuse == "hold":
-            raise HeldDeliveryError("visit-reused")
-        return step
-
-    async def _revised(self, found: Stored) -> tuple[Body, dict[str, tuple[str, ...]], tuple[str, ...]]:
-        """Return the stored resource as it is to be, what the source then owns of it, and flags."""
-        interaction, record, move = self.interaction, self.record, self.interaction.status
-        mine = await self.exchange.owned_slices(found)
-        fill = self.exchange.channel.demographics == "fill"
-        kept_out = fill and move is not None and not _is_ours(found.body, move.element, mine)
-        step = self._step(found, kept_out=kept_out)
-        if step.idle:
-            await owner_of(self.exchange, interaction, found)
-            return found.body, dict(mine), (step.note,)
-        gone = () if kept_out else (*interaction.clears, *(move.forgets if move and step.reopened else ()))
-        left = move.forgets if move and kept_out and step.status not in move.ended else ()
-        spoken = alone(self._changes(step.status), mine)
-        changes = [one for one in spoken if one.element not in (*interaction.clears, *left)]
-        if move and move.trail and not fill:
-            changes = traced(found.body, changes, mine, move.trail, self.at)
-        changes += _revived(interaction.revives, changes, mine)
-        required = frozenset(one.element for one in interaction.defaults)
-        result = await applied(self.exchange, found, changes, fill=fill, required=required)
-        body, owned = dict(result.body), dict(result.owned)
-        if not fill:
-            restate(body, changes)
-        kept = {one.element for one in changes if one.items}
-        for element in gone:
-            if element not in kept:
-                body = _without(body, element)
-                owned.pop(element, None)
-        if move:
-            body[move.element] = step.status
-            if step.status in move.ended and not kept_out:
-                settle(body, owned)
-            if fill and not kept_out:
-                owned[move.element] = (digest(step.status),)
-            remember_former(body, found.body, move, self.at)
-        turned = (REVERSED,) if keep_forward(body, found.body, owned, mine) else ()
-        body["identifier"] = _numbers(body.get("identifier") or [], record)
-        if not body["identifier"]:
-            del body["identifier"]
-        if record.holder:
-            await owner_of(self.exchange, interaction, found)
-            reference = self.exchange.references[record.patient]
-            if held_by(body, record.holder) != reference:
-                body[record.holder] = _holding(record, reference)
-        return body, owned, (*result.flags, *turned, *((step.note,) if step.note else ()))
-
     def _remember(self, resource: Stored, owned: dict[str, tuple[str, ...]]) -> None:
         exchange, record = self.exchange, self.record
         exchange.references[record.local] = resource.reference
@@ -300,40 +208,3 @@ class _ResourceUpsert:
             self.cache.put(kept, carried, exchange.source, owned)
         else:
             self.cache.drop(resource.logical_id)
-
-
-def _holding(record: ResourceRecord, reference: str) -> Any:
-    """Return what says whose a resource is; an Account may be that of several, and has a list."""
-    return [{"reference": reference}] if record.type in HELD_BY_SEVERAL else {"reference": reference}
-
-
-def _status(body: Body, move: StatusMove | None) -> str:
-    return str(body.get(move.element) or "") if move else ""
-
-
-def _is_ours(body: Body, element: str, mine: Slices) -> bool:
-    """Say whether a status is what this source wrote last, or nothing: what `fill` may move."""
-    return element not in body or digest(body[element]) in mine.get(element, ())
-
-
-def _revived(names: Sequence[str], changes: Sequence[ElementChange], mine: Slices) -> list[ElementChange]:
-    """Return the deletion of what a retirement wrote, where the message has nothing in its place."""
-    given = {one.element for one in changes}
-    return [ElementChange(name, name, (), many=False) for name in names if name in mine and name not in given]
-
-
-def _numbers(current: list[Any], record: ResourceRecord) -> list[Any]:
-    """Return the identifiers as they are to be: the message's added, those that are retired of `use` old."""
-    retired = set(record.retired)
-    grown = [
-        {**item, "use": "old"} if number_of(item) in retired and item.get("use") != "old" else item for item in current
-    ]
-    return grow(grown, record.identifiers)
-
-
-def _without(body: Body, element: str) -> Body:
-    root, _, part = element.partition(".")
-    if not part:
-        return {name: value for name, value in body.items() if name != root}
-    left = {name: value for name, value in (body.get(root) or {}).items() if name != part}
-    return {**{name: value for name, value in body.items() if name != root}, **({root: left} if left else {})}
