@@ -73,7 +73,7 @@ def test_a_method_that_is_not_there(service: Running, base: str) -> None:
     made = service.create()
     answer = service.ask("POST", f"{base}/Patient/{made['id']}", json=made)
     issue(answer, 405, "not-supported")
-    assert answer.headers["allow"] == "DELETE, GET, HEAD, PUT"
+    assert answer.headers["allow"] == "DELETE, GET, HEAD, PATCH, PUT"
     assert service.ask("GET", f"{base}/Patient/{made['id']}").headers["etag"] == 'W/"1"'
 
 
@@ -88,7 +88,7 @@ def test_metadata_is_open_and_true(service: Running, base_path: str, version: st
     resource = next(one for one in rest["resource"] if one["type"] == "Patient")
     assert resource["type"] == "Patient"
     assert {one["code"] for one in resource["interaction"]} == {
-        *("read", "vread", "history-instance", "history-type", "search-type", "create", "update", "delete")
+        *("read", "vread", "history-instance", "history-type", "search-type", "create", "update", "patch", "delete")
     }
     operations = resource.get("operation", []) + rest.get("operation", [])
     assert [one["name"] for one in operations] == ["merge", "everything"]

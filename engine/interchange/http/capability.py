@@ -10,6 +10,7 @@ from engine.fhir.versions.names import name_in
 from engine.interchange.exact import write_json
 from engine.interchange.exchange import Interaction
 from engine.interchange.http.definitions import definition_of
+from engine.interchange.http.negotiation import PATCH
 from engine.interchange.http.route import INTERACTIONS
 from engine.interchange.resource.catalogue import KEPT
 from engine.interchange.search.criterion import Kind
@@ -40,7 +41,17 @@ BESIDE: Final = (
     "_summary. What is unknown is refused, but for 'Prefer: handling=lenient' on a search."
 )
 COMPARTMENT: Final = "http://hl7.org/fhir/CompartmentDefinition/patient"
-RESTFUL: Final = ("read", "vread", "update", "delete", "history-instance", "history-type", "create", "search-type")
+RESTFUL: Final = (
+    "read",
+    "vread",
+    "update",
+    "patch",
+    "delete",
+    "history-instance",
+    "history-type",
+    "create",
+    "search-type",
+)
 
 
 def capability_statement(version: FhirVersion, configuration: ServiceConfiguration) -> bytes:
@@ -76,6 +87,7 @@ def _statement(version: FhirVersion, base_url: str, token_url: str, flag: str, f
         "implementation": {"description": "Clinical Data Interchange Service", "url": base},
         "fhirVersion": FHIR_VERSIONS[version],
         "format": ["application/fhir+json", "json"],
+        "patchFormat": list(PATCH),
         "rest": [rest],
     }
     if version is FhirVersion.STU3:
@@ -96,8 +108,8 @@ def _resource(name: str, served: list[Interaction], version: FhirVersion) -> dic
         "updateCreate": "update" in codes,
         "conditionalCreate": "create" in codes,
         "conditionalRead": "full-support",
-        "conditionalUpdate": False,
-        "conditionalDelete": "not-supported",
+        "conditionalUpdate": "update" in codes,
+        "conditionalDelete": "single" if "delete" in codes else "not-supported",
         "searchParam": [
             _search_parameter(name, parameter_name, parameter.kind, version)
             for parameter_name, parameter in KEPT[name].search_parameters(version).items()

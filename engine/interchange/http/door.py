@@ -9,10 +9,19 @@ from urllib.parse import parse_qsl
 
 from engine.fhir.schema import FhirVersion
 from engine.interchange.exact import NO_JSON, read_strictly, write_json
-from engine.interchange.exchange import Answer, Interaction, Request
+from engine.interchange.exchange import Answer, Interaction, Level, Request
 from engine.interchange.http.capability import capability_statement
 from engine.interchange.http.gzip import BombError, expand
-from engine.interchange.http.negotiation import FORM, FORMATS, acceptable, encoding, prefer, writable
+from engine.interchange.http.negotiation import (
+    FORM,
+    FORMATS,
+    PATCH,
+    WRITABLE,
+    acceptable,
+    encoding,
+    prefer,
+    writable,
+)
 from engine.interchange.http.route import Address, find_route, read_address, wrong_method
 from engine.interchange.http.wire import LARGE_BYTES, Body
 from engine.interchange.oauth.account import principal_of
@@ -87,10 +96,10 @@ async def _interact(service: Service, address: Address, call: Call) -> Answer:
     _throttle(service, principal)
     route = find_route(address, call.method, service.configuration.features)
     call.interaction = route.interaction
-    _negotiate(call, form=route.interaction.form)
+    _negotiate(call, _kinds(route.interaction))
     _authorise(service, principal, route.interaction)
     query = _query(call.query)
-    if query and route.interaction.code not in QUERIED:
+    if query and not _queried(route.interaction):
         _check_plain(query)
     text = await _body(service, call)
     if route.interaction.form:
@@ -111,6 +120,18 @@ async def _interact(service: Service, address: Address, call: Call) -> Answer:
     )
     request = confine(service, request, route.interaction, _needed(route.interaction))
     return await route.interaction.run(service, request)
+
+
+def _queried(interaction: Interaction) -> bool:
+    """Say whether an interaction reads its parameters itself."""
+    return interaction.code in QUERIED or (interaction.code == "update" and interaction.level is Level.TYPE)
+
+
+def _kinds(interaction: Interaction) -> tuple[str, ...]:
+    """Return what the body of an interaction may be."""
+    if interaction.form:
+        return FORM
+    return PATCH if interaction.code == "patch" else WRITABLE
 
 
 def authenticate(service: Service, authorization: str) -> Principal:
@@ -167,13 +188,12 @@ def _check_plain(query: list[tuple[str, str]]) -> None:
         raise refuse(Category.UNSUPPORTED, text, location=f"http.{name}")
 
 
-def _negotiate(call: Call, *, form: bool = False) -> None:
+def _negotiate(call: Call, kinds: tuple[str, ...] = WRITABLE) -> None:
     # A query that cannot be read is told later, to those who may ask.
     query = parse_qsl(call.query, keep_blank_values=True) if "_format" in call.query else []
     asked = [value for name, value in query if name == "_format"]
-    if call.method in WITH_BODY and not writable(call.headers.get("content-type", ""), form=form):
-        wanted = FORM if form else "application/fhir+json"
-        raise refuse(Category.MEDIA_TYPE, f"Send {wanted}.", location="http.Content-Type")
+    if call.method in WITH_BODY and not writable(call.headers.get("content-type", ""), kinds):
+        raise refuse(Category.MEDIA_TYPE, f"Send {kinds[0]}.", location="http.Content-Type")
     if call.method in WITH_BODY and encoding(call.headers.get("content-encoding", "")) == "?":
         issue = Issue("Send the body as it is, or compressed by gzip.", "http.Content-Encoding")
         raise RefusedError(Category.MEDIA_TYPE, (issue,), (("accept-encoding", "gzip"),))

@@ -6,8 +6,10 @@ from typing import Final
 from engine.interchange.exchange import Prefer, Return
 
 READABLE: Final = frozenset({"application/fhir+json", "application/json", "application/*", "*/*"})
-FORM: Final = "application/x-www-form-urlencoded"
-WRITABLE: Final = frozenset({"application/fhir+json", "application/json"})
+# What a body may be: a resource, the form of a search, a patch; the first of each is what is told to others.
+WRITABLE: Final = ("application/fhir+json", "application/json")
+FORM: Final = ("application/x-www-form-urlencoded",)
+PATCH: Final = ("application/json-patch+json",)
 ENCODINGS: Final = {"": "", "identity": "", "gzip": "gzip", "x-gzip": "gzip"}
 # A plus in an address means a blank unless it is escaped.
 FORMATS: Final = frozenset({"json", "application/json", "application/fhir+json", "application/fhir json"})
@@ -23,9 +25,9 @@ def acceptable(accept: str) -> bool:
 
 
 @lru_cache(maxsize=256)
-def writable(content_type: str, *, form: bool = False) -> bool:
-    """Say whether a body of this Content-Type is taken, where FHIR is expected or a form."""
-    return content_type.partition(";")[0].strip().lower() in ({FORM} if form else WRITABLE)
+def writable(content_type: str, kinds: tuple[str, ...]) -> bool:
+    """Say whether a body of this Content-Type is taken where it may be of some kinds."""
+    return content_type.partition(";")[0].strip().lower() in kinds
 
 
 def encoding(content_encoding: str) -> str:

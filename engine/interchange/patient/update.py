@@ -1,21 +1,21 @@
 """Patient update: full replacement with optimistic locking; creates what is not there, or brings it back."""
 
-from engine.interchange.exchange import Answer, Request
+from engine.interchange.exchange import Request
 from engine.interchange.outcome import Category, refuse
 from engine.interchange.patient.rules import check_patient
 from engine.interchange.patient.write import check_record_numbers, creator, with_global_id
-from engine.interchange.reply import written_answer
-from engine.interchange.resource.draft import Draft, read_draft
+from engine.interchange.resource.draft import Draft, make_draft
 from engine.interchange.resource.precondition import check_id, check_same_id, parse_expected
+from engine.interchange.resource.update import Work
 from engine.interchange.service import Service
 from engine.interchange.store.transaction import Change, Stored, Transaction
 
 
-async def update(service: Service, request: Request) -> Answer:
-    """Answer PUT /Patient/{id}: 200, 201 where it did not exist, 412 (STU3: 409) for a stale If-Match."""
+def replacing(service: Service, request: Request, change: Change) -> Work:
+    """Return the work that replaces a Patient, or creates it; RefusedError (400)."""
     expected = parse_expected(request)
     check_id(request.id)
-    draft = await read_draft(service, request, check_patient)
+    draft = make_draft(service, request, check_patient)
     check_same_id(request)
     insert = creator(service, request, draft, request.id, Change.NEW)
 
@@ -24,17 +24,16 @@ async def update(service: Service, request: Request) -> Answer:
         expected.check(stored, request.version)
         if stored is None or stored.deleted:
             return 201, insert(transaction, stored)
-        return 200, _replace(service, transaction, stored, draft)
+        return 200, _replace(service, transaction, stored, draft, change)
 
-    status, stored = await service.store.write(request.principal.tenant, work)
-    return written_answer(status, stored, request, location=status == 201)
+    return work
 
 
-def _replace(service: Service, transaction: Transaction, stored: Stored, draft: Draft) -> Stored:
+def _replace(service: Service, transaction: Transaction, stored: Stored, draft: Draft, change: Change) -> Stored:
     # Before its record numbers are: those of a merged-away patient are kept for the survivor.
     if stored.survivor is not None:
         raise refuse(Category.RULE, f"The patient was merged into Patient/{stored.survivor}.", location="Patient.id")
     patient = with_global_id(draft.resource, stored.id, service.configuration.service_identifier_system)
     check_record_numbers(transaction, patient, stored.key)
     draft.judge(transaction, stored)
-    return transaction.update(stored, patient)
+    return transaction.update(stored, patient, change)

@@ -7,7 +7,8 @@ from engine.interchange.exchange import Answer, Request
 from engine.interchange.oauth.scope import allows
 from engine.interchange.outcome import Category, refuse, repeatable
 from engine.interchange.resource.catalogue import KEPT
-from engine.interchange.resource.precondition import parse_expected
+from engine.interchange.resource.conditional import conditional
+from engine.interchange.resource.precondition import match_condition, parse_criteria, parse_expected
 from engine.interchange.service import Service
 from engine.interchange.store.transaction import Stored, Transaction
 
@@ -23,6 +24,7 @@ OF_PATIENT: Final = "SELECT key, parameter FROM reference_index WHERE tenant=? A
 async def delete(service: Service, request: Request) -> Answer:
     """Answer DELETE /{type}/{id}: 204, also where there is nothing; 409 where others refer to it; 412 (STU3: 409)."""
     expected = parse_expected(request)
+    _check_query(request)
     cascading = _cascading(request)
     strict = service.tenant(request.principal.tenant).scope_enforcement == "strict"
 
@@ -56,16 +58,37 @@ def delete_one(
     return transaction.delete(stored)
 
 
+async def delete_matching(service: Service, request: Request) -> Answer:
+    """Answer DELETE /{type}?{criteria}: as DELETE of the one that matches; 204 for none, 412 for several."""
+    wanted = parse_criteria(request, conditional(request), service.configuration.base_url, but=CASCADE)
+    expected = parse_expected(request)
+    cascading = _cascading(request)
+    strict = service.tenant(request.principal.tenant).scope_enforcement == "strict"
+
+    def work(transaction: Transaction) -> None:
+        stored = match_condition(transaction, wanted, "http.query")
+        expected.check(stored, request.version)
+        if stored is not None:
+            delete_one(transaction, request, stored, cascading=cascading, strict=strict)
+
+    await service.store.write(request.principal.tenant, work)
+    return Answer(204)
+
+
+def _check_query(request: Request) -> None:
+    unknown = next((name for name, _ in request.query if name not in {CASCADE, *PLAIN}), None)
+    if unknown is not None:
+        told = repeatable(unknown)
+        raise refuse(Category.UNSUPPORTED, f"The parameter {told} is not supported here.", location=f"http.{told}")
+
+
 def _cascading(request: Request) -> bool:
-    """Say whether a patient's chart is to go along; RefusedError (400) for other parameters and for other types."""
-    for name, value in request.query:
-        if name == CASCADE and (value != "delete" or request.type != "Patient"):
-            text = "The only cascade is _cascade=delete of a Patient."
-            raise refuse(Category.BAD_VALUE, text, location=f"http.{CASCADE}")
-        if name not in {CASCADE, *PLAIN}:
-            told = repeatable(name)
-            raise refuse(Category.UNSUPPORTED, f"The parameter {told} is not supported here.", location=f"http.{told}")
-    return any(name == CASCADE for name, _ in request.query)
+    """Say whether a patient's chart is to go along; RefusedError (400) for other cascades and for other types."""
+    asked = [value for name, value in request.query if name == CASCADE]
+    if asked and (asked != ["delete"] or request.type != "Patient"):
+        text = "The only cascade is _cascade=delete of a Patient."
+        raise refuse(Category.BAD_VALUE, text, location=f"http.{CASCADE}")
+    return bool(asked)
 
 
 def _check_survivor(transaction: Transaction, stored: Stored) -> None:

@@ -41,11 +41,12 @@ class Draft:
 async def read_draft(service: Service, request: Request, check: Check) -> Draft:
     """Return the body of a request as a draft; RefusedError for one that is malformed or incomplete."""
     if request.large:
-        return await asyncio.to_thread(_draft, service, request, check)
-    return _draft(service, request, check)
+        return await asyncio.to_thread(make_draft, service, request, check)
+    return make_draft(service, request, check)
 
 
-def _draft(service: Service, request: Request, check: Check) -> Draft:
+def make_draft(service: Service, request: Request, check: Check) -> Draft:
+    """Do the work of `read_draft` in the calling thread."""
     body = tolerated(request.body, request.version)
     invalid = check(body, request.version)
     references: tuple[Reference, ...] = ()

@@ -1,4 +1,4 @@
-"""The interactions of every kept type: read, history, search, create, update, delete; in sandboxes $validate."""
+"""The interactions of every kept type: read, history, search and all writes; in sandboxes $validate."""
 
 from typing import Final
 
@@ -8,19 +8,21 @@ from engine.interchange.history.vread import vread
 from engine.interchange.history.walk import history_of_one, history_of_type
 from engine.interchange.oauth.role import Action
 from engine.interchange.patient.create import create as create_patient
-from engine.interchange.patient.update import update as update_patient
+from engine.interchange.patient.update import replacing as replacing_patient
 from engine.interchange.resource.catalogue import KEPT
+from engine.interchange.resource.conditional import updating_matching
 from engine.interchange.resource.create import create
 from engine.interchange.resource.definition import Definition
-from engine.interchange.resource.delete import delete
+from engine.interchange.resource.delete import delete, delete_matching
+from engine.interchange.resource.patch import patching
 from engine.interchange.resource.read import read
 from engine.interchange.resource.search import search
-from engine.interchange.resource.update import update
+from engine.interchange.resource.update import replacing, updating
 from engine.interchange.resource.validate import validate
 
 # Types whose writes have rules of their own.
 OWN_CREATE: Final = {"Patient": create_patient}
-OWN_UPDATE: Final = {"Patient": update_patient}
+OWN_REPLACEMENT: Final = {"Patient": replacing_patient}
 
 
 def interactions() -> tuple[Interaction, ...]:
@@ -30,7 +32,7 @@ def interactions() -> tuple[Interaction, ...]:
 
 def _interactions(of: Definition) -> tuple[Interaction, ...]:
     name = of.name
-    making, changing = OWN_CREATE.get(name, create), OWN_UPDATE.get(name, update)
+    making, replacement = OWN_CREATE.get(name, create), OWN_REPLACEMENT.get(name, replacing)
     return (
         Interaction(name, "read", Level.INSTANCE, "GET", Access.READ, of.reading, read),
         Interaction(name, "search-type", Level.TYPE, "GET", Access.READ, of.reading, search),
@@ -38,7 +40,10 @@ def _interactions(of: Definition) -> tuple[Interaction, ...]:
             name, "search-type", Level.TYPE, "POST", Access.READ, of.reading, search, operation="_search", form=True
         ),
         Interaction(name, "create", Level.TYPE, "POST", Access.WRITE, of.creating, making),
-        Interaction(name, "update", Level.INSTANCE, "PUT", Access.WRITE, of.writing, changing),
+        Interaction(name, "update", Level.INSTANCE, "PUT", Access.WRITE, of.writing, updating(replacement)),
+        Interaction(name, "update", Level.TYPE, "PUT", Access.WRITE, of.writing, updating_matching(replacement)),
+        Interaction(name, "delete", Level.TYPE, "DELETE", Access.WRITE, Action.DELETE, delete_matching),
+        Interaction(name, "patch", Level.INSTANCE, "PATCH", Access.WRITE, of.writing, patching(replacement)),
         Interaction(name, "delete", Level.INSTANCE, "DELETE", Access.WRITE, Action.DELETE, delete),
         Interaction(name, "vread", Level.INSTANCE, "GET", Access.READ, of.reading, vread, "_history/"),
         Interaction(

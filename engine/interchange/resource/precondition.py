@@ -15,7 +15,7 @@ from engine.fhir.versions.names import name_in
 from engine.interchange.exchange import Request
 from engine.interchange.outcome import Category, RefusedError, refuse
 from engine.interchange.search.criterion import Parameter, Search
-from engine.interchange.search.page import FORM
+from engine.interchange.search.page import FORM, Pairs
 from engine.interchange.search.parse import parse_search
 from engine.interchange.store.query import find
 from engine.interchange.store.transaction import Stored, Transaction
@@ -127,9 +127,27 @@ def parse_condition(request: Request, parameters: Mapping[str, Parameter], base_
         pairs = _pairs(header, request)
     if not pairs:
         raise refuse(Category.BAD_VALUE, "If-None-Exist names no criterion.", location="http.If-None-Exist")
+    return _search(request, pairs, parameters, base_url, "http.If-None-Exist")
+
+
+def parse_criteria(request: Request, parameters: Mapping[str, Parameter], base_url: str, but: str = "") -> Search:
+    """Return the search in the address of a conditional update or delete; only `parameters` are allowed.
+
+    `but` is a parameter that is no criterion. RefusedError: there is no criterion, or another one.
+    """
+    pairs = tuple((name, value) for name, value in _criteria(request) if name != but)
+    if not pairs:
+        text = "Name the resource by its id, or by search parameters in the address."
+        raise refuse(Category.REQUIRED, text, location="http.query")
+    return _search(request, pairs, parameters, base_url, "http.query")
+
+
+def _search(
+    request: Request, pairs: Pairs, parameters: Mapping[str, Parameter], base_url: str, location: str
+) -> Search:
     if any(name.partition(":")[0] not in parameters for name, _ in pairs):
-        text = f"A conditional create supports only {', '.join(parameters)}."
-        raise refuse(Category.BAD_VALUE, text, location="http.If-None-Exist")
+        text = f"A condition of a write supports only {', '.join(parameters)}."
+        raise refuse(Category.BAD_VALUE, text, location=location)
     try:
         return parse_search(request.type, parameters, pairs, base_url, request.version)
     except RefusedError as refusal:
@@ -162,13 +180,14 @@ def _criteria(request: Request) -> Iterator[tuple[str, str]]:
     return ((name, value) for name, value in request.query if name not in FORM)
 
 
-def match_condition(transaction: Transaction, condition: Search | None) -> Stored | None:
-    """Return the one resource that If-None-Exist matches, None for none; RefusedError (412) for several."""
+def match_condition(
+    transaction: Transaction, condition: Search | None, location: str = "http.If-None-Exist"
+) -> Stored | None:
+    """Return the one resource that a condition matches, None for none; RefusedError (412) for several."""
     if condition is None:
         return None
     found = find(transaction, condition, count=2)
     # Of two large ones only the first is read.
     if found.total > 1:
-        text = "If-None-Exist matches several resources."
-        raise refuse(Category.SEVERAL_MATCHES, text, location="http.If-None-Exist")
+        raise refuse(Category.SEVERAL_MATCHES, "The condition matches several resources.", location=location)
     return found.records[0] if found.records else None

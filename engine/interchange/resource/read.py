@@ -9,6 +9,7 @@ from engine.interchange.reply import resource_answer, version_headers
 from engine.interchange.resource.precondition import is_known
 from engine.interchange.resource.projection import Projection, read_projection
 from engine.interchange.service import Service
+from engine.interchange.store.transaction import Stored
 from engine.interchange.view import shown
 
 TAKEN: Final = frozenset({"_format", "_pretty", "_elements", "_summary"})
@@ -21,8 +22,7 @@ async def read(service: Service, request: Request) -> Answer:
     if stored is None:
         raise absent(request)
     if stored.deleted:
-        text = f"{name_in(request.version, request.type)}/{stored.id} was deleted, as version {stored.version}."
-        raise refuse(Category.DELETED, text, location="http.id")
+        raise deleted(request, stored)
     if is_known(request, stored):
         return Answer(304, b"", version_headers(stored))
     return resource_answer(stored, request, part.shown if part is not None else shown)
@@ -38,6 +38,12 @@ def _part(request: Request) -> Projection | None:
     if len({name for name, _ in request.query}) < len(request.query):
         raise refuse(Category.BAD_VALUE, "A parameter is given more than once.", location="http.query")
     return read_projection(request.query, request.type, request.version)
+
+
+def deleted(request: Request, stored: Stored) -> RefusedError:
+    """Return the refusal of a request for what was deleted."""
+    text = f"{name_in(request.version, request.type)}/{stored.id} was deleted, as version {stored.version}."
+    return refuse(Category.DELETED, text, location="http.id")
 
 
 def absent(request: Request) -> RefusedError:

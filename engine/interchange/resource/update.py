@@ -1,25 +1,46 @@
 """Update of any type but Patient: full replacement with optimistic locking; creates what is not there."""
 
+import asyncio
+from collections.abc import Awaitable, Callable
 from functools import partial
 
 from engine.interchange.exchange import Answer, Request
 from engine.interchange.oauth.role import demand
 from engine.interchange.reply import written_answer
 from engine.interchange.resource.catalogue import KEPT
-from engine.interchange.resource.draft import check_chart, check_status, read_draft
+from engine.interchange.resource.draft import check_chart, check_status, make_draft
 from engine.interchange.resource.links import check_links
 from engine.interchange.resource.precondition import check_id, check_same_id, parse_expected
 from engine.interchange.resource.rules import check_resource
 from engine.interchange.service import Service
 from engine.interchange.store.transaction import Change, Stored, Transaction
 
+Work = Callable[[Transaction], tuple[int, Stored]]
+# Makes of a request the work that replaces a resource by its body, once what needs no store has been checked.
+Replacement = Callable[[Service, Request, Change], Work]
 
-async def update(service: Service, request: Request) -> Answer:
-    """Answer PUT /{type}/{id}: 200, 201 where it did not exist, 412 (STU3: 409) for a stale If-Match."""
+
+def updating(replacement: Replacement) -> Callable[[Service, Request], Awaitable[Answer]]:
+    """Return what answers PUT /{type}/{id}, for a type whose replacement is given."""
+
+    async def update(service: Service, request: Request) -> Answer:
+        """200, 201 where it did not exist, 412 (STU3: 409) for a stale If-Match."""
+        if request.large:
+            work = await asyncio.to_thread(replacement, service, request, Change.PUT)
+        else:
+            work = replacement(service, request, Change.PUT)
+        status, stored = await service.store.write(request.principal.tenant, work)
+        return written_answer(status, stored, request, location=status == 201)
+
+    return update
+
+
+def replacing(service: Service, request: Request, change: Change) -> Work:
+    """Return the work that replaces a resource of any type but Patient, or creates it; RefusedError (400)."""
     definition = KEPT[request.type]
     expected = parse_expected(request)
     check_id(request.id)
-    draft = await read_draft(service, request, partial(check_resource, definition))
+    draft = make_draft(service, request, partial(check_resource, definition))
     check_same_id(request)
 
     def work(transaction: Transaction) -> tuple[int, Stored]:
@@ -32,11 +53,10 @@ async def update(service: Service, request: Request) -> Answer:
         check_chart(definition, draft.resource, request.version)
         check_links(transaction, request, draft.resource, live)
         if live is not None:
-            return 200, transaction.update(live, draft.resource)
+            return 200, transaction.update(live, draft.resource, change)
         check_status(definition, draft.resource, request.version)
         if stored is not None:
             return 201, transaction.bring_back(stored, draft.resource)
         return 201, transaction.create(request.type, request.id, draft.resource, Change.NEW)
 
-    status, stored = await service.store.write(request.principal.tenant, work)
-    return written_answer(status, stored, request, location=status == 201)
+    return work

@@ -1,0 +1,65 @@
+"""Patch of any type: what a JSON Patch makes of the kept version is written as an update of it would be."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any, Final
+
+from engine.fhir.versions.names import name_in
+from engine.interchange.exact import read_json
+from engine.interchange.exchange import Answer, Request
+from engine.interchange.outcome import Category, refuse
+from engine.interchange.reply import written_answer
+from engine.interchange.resource.json_patch import patched, same
+from engine.interchange.resource.precondition import parse_expected
+from engine.interchange.resource.read import absent, deleted
+from engine.interchange.resource.update import Replacement
+from engine.interchange.service import Service
+from engine.interchange.store.transaction import Change, Stored, Transaction
+from engine.interchange.view import shown
+
+Json = Any
+
+# What the service gives a resource, and no client changes.
+IMMUTABLE: Final = (("resourceType",), ("id",), ("meta", "versionId"), ("meta", "lastUpdated"))
+
+
+def patching(replacement: Replacement) -> Callable[[Service, Request], Awaitable[Answer]]:
+    """Return what answers PATCH /{type}/{id}, for a type whose replacement is given."""
+
+    async def patch(service: Service, request: Request) -> Answer:
+        """200; 404, 410; 409 for a failing test; 412 (STU3: 409) for a stale If-Match; else as an update."""
+        expected = parse_expected(request)
+
+        def work(transaction: Transaction) -> tuple[int, Stored]:
+            stored = transaction.get(request.type, request.id)
+            if stored is None:
+                raise absent(request)
+            if stored.deleted:
+                raise deleted(request, stored)
+            expected.check(stored, request.version)
+            body = _result(request, stored)
+            return replacement(service, replace(request, body=body), Change.PATCH)(transaction)
+
+        status, stored = await service.store.write(request.principal.tenant, work)
+        return written_answer(status, stored, request, location=False)
+
+    return patch
+
+
+def _result(request: Request, stored: Stored) -> Json:
+    """Return the resource that a patch makes, in the client's version; RefusedError where it touches what is ours."""
+    before = read_json(shown(stored.body, stored.type, request.version))
+    after = patched(before, request.body)
+    if not isinstance(after, dict):
+        raise refuse(Category.STRUCTURE, "The patch leaves no resource.", location="http.body")
+    for way in IMMUTABLE:
+        if not same(_at(before, way), _at(after, way)):
+            text = f"{'.'.join(way)} cannot be changed by a patch."
+            raise refuse(Category.RULE, text, location=f"{name_in(request.version, stored.type)}.{'.'.join(way)}")
+    return after
+
+
+def _at(resource: Json, way: tuple[str, ...]) -> Json:
+    for name in way:
+        resource = resource.get(name) if isinstance(resource, dict) else None
+    return resource
