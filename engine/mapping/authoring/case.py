@@ -23,76 +23,21 @@ from engine.mapping.compile import Mapping, MappingSource, compile_mapping
 from engine.mapping.files.reference import nearest
 from engine.mapping.language.check_path import EVENTS
 
-CASE_KEYS: Final = frozenset(
-    {
-        "case",
-        "channel",
-        "event",
-        "assume",
-        "resources",
-        "message",
-        "file",
-        "expect",
-    }
-)
-CHANNEL_KEYS: Final = frozenset(
-    {
-        "timezone",
-        "authorities",
-        "unknown_authority",
-        "base_uri",
-        "allow_merge",
-        "unhandled_events",
-        "placeholder_identifiers",
-    }
-)
-EXPECT_KEYS: Final = frozenset(
-    {
-        "rule",
-        "action",
-        "patients",
-        "findings",
-        "flags",
-        "visit",
-        "event_at",
-        "error",
-        "warnings",
-        "interactions",
-        "absent",
-        "upsert",
-        "reactivate",
-        "identities",
-        "stand_in",
-        "slices",
-        "deletes",
-        "patient",
-        "merge",
-        "into",
-        "sources",
-        "source_identifiers",
-        "rename",
-        "to",
-        "retired",
-        "link",
-        "unlink",
-        "and",
-        "move",
-        "from",
-        "numbers",
-        "encounter",
-        "encounter-2",
-        "source-encounter",
-        "source-encounter-2",
-        "account",
-        "account-2",
-        "source-account",
-        "source-account-2",
-        "encounter.Account",
-        "provenance",
-        "refers",
-        "retire",
-    }
-)
+CASE_KEYS: Final = frozenset({
+    "case", "channel", "event", "assume", "resources", "message", "file", "expect",
+})  # fmt: skip
+CHANNEL_KEYS: Final = frozenset({
+    "timezone", "authorities", "unknown_authority", "base_uri", "allow_merge", "unhandled_events",
+    "placeholder_identifiers",
+})  # fmt: skip
+EXPECT_KEYS: Final = frozenset({
+    "rule", "action", "patients", "findings", "flags", "visit", "event_at", "error", "warnings",
+    "interactions", "absent", "upsert", "reactivate", "identities", "stand_in", "slices", "deletes",
+    "patient", "merge", "into", "sources", "source_identifiers", "rename", "to", "retired", "link", "unlink",
+    "and", "move", "from", "numbers", "encounter", "encounter-2", "source-encounter", "source-encounter-2",
+    "account", "account-2", "source-account", "source-account-2", "encounter.Account", "provenance", "refers",
+    "retire",
+})  # fmt: skip
 # What segments list (`Coverage.IN1-1`), and what is referred to (`Organization SYSTEM|VALUE`).
 LISTED: Final = re.compile(r"(?:[A-Za-z]+\.[A-Z][A-Z0-9]{2}(-\d+){0,2}|[A-Z][A-Za-z]+ \S+\|.+)")
 

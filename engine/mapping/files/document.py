@@ -1,7 +1,7 @@
 """Authored mapping files: found in their folders, extended where they say so, with the place of everything kept."""
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
@@ -113,6 +113,12 @@ class Problems:
         if problem not in self.found:
             self.found.append(problem)
 
+    def keys(self, document: Document, path: tuple[Key, ...], known: Collection[str], value: Iterable[str]) -> None:
+        """Note each key of an authored map that is none of those known."""
+        for key in value:
+            if key not in known:
+                self.add(document, (*path, key), f"unknown key {key!r}", nearest(key, set(known)))
+
     def refuse(self) -> None:
         """Raise ConfigurationError if anything was found."""
         if self.found:
@@ -178,8 +184,7 @@ def _shape(document: Document, problems: Problems) -> None:
             problems.add(document, (section,), found, f"expected lines such as {SECTIONS[section]}")
             document.value[section] = {}
     if document.value.get("resource") == "Patient":
-        for key in document.value.keys() - PATIENT_KEYS:
-            problems.add(document, (key,), f"unknown key {key!r}", nearest(key, PATIENT_KEYS))
+        problems.keys(document, (), PATIENT_KEYS, document.value)
 
 
 def _unread(folder: Path, problems: Problems) -> None:

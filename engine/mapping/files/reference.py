@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
-from typing import Final
+from typing import Any, Final
 
 FIELDS: Final = "fields.tsv"
 TYPES: Final = "types.tsv"
@@ -74,6 +74,11 @@ def nearest(word: str, words: object) -> str:
     if close:
         return f"did you mean {close[0]!r}?"
     return "expected one of " + ", ".join(names[:12]) + (" ..." if len(names) > 12 else "")
+
+
+def listed(value: Any) -> list[str]:
+    """Return the texts of what an author may write as one text or as a list; none for nothing."""
+    return [str(one) for one in value] if isinstance(value, list) else [] if value is None else [str(value)]
 
 
 def _rows(name: str) -> list[list[str]]:

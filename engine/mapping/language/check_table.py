@@ -3,7 +3,6 @@
 from typing import Any, Final
 
 from engine.mapping.files.document import Document, Problems
-from engine.mapping.files.reference import nearest
 from engine.mapping.files.table import Unmapped
 from engine.mapping.language.identifier import URI
 
@@ -15,9 +14,7 @@ def check_table(document: Document, problems: Problems) -> bool:
     """Say whether a table can be made of a document; what is wrong goes to `problems`."""
     before = len(problems.found)
     value = document.value
-    for key in value:
-        if key not in KEYS:
-            problems.add(document, (key,), f"unknown key {key!r}", nearest(key, KEYS))
+    problems.keys(document, (), KEYS, value)
     for key in ("source", "licence"):
         if not isinstance(value.get(key), str):
             problems.add(document, (key,), f"no {key}", f"name the {key} of the codes")
@@ -49,9 +46,7 @@ def _check_row(row: Any, path: tuple[str, ...], document: Document, problems: Pr
     if not isinstance(row, dict):
         problems.add(document, path, f"found {row!r}", "expected a code, or {code: ..., display: ...}")
         return
-    for key in row:
-        if key not in ROW_KEYS:
-            problems.add(document, (*path, key), f"unknown key {key!r}", nearest(key, ROW_KEYS))
+    problems.keys(document, path, ROW_KEYS, row)
     _check_system(row, (*path, "system"), document, problems)
 
 

@@ -6,6 +6,7 @@ of a field. A function returns None where it makes nothing; what it cannot use i
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -50,8 +51,8 @@ def _birth_time(kit: Kit, _: tuple[str, ...]) -> Apply:
     return lambda value, reading: made(value, reading) if MIDNIGHT.fullmatch(value[8:]) is None else None
 
 
-def _left_out(_: Kit, __: tuple[str, ...]) -> Apply:
-    return lambda _, reading: reading.warn("value-left-out")
+def _left_out(_: str, reading: Reading) -> Any:
+    return reading.warn("value-left-out")
 
 
 def _timed(kit: Kit, shape: Callable[[Timestamp], str]) -> Apply:
@@ -75,26 +76,17 @@ def _boolean(kit: Kit, names: tuple[str, ...]) -> Apply:
     return made
 
 
-def _integer(least: int) -> Callable[[Kit, tuple[str, ...]], Apply]:
-    def make(_: Kit, __: tuple[str, ...]) -> Apply:
-        def made(value: str, reading: Reading) -> int | None:
-            number = int(value) if value.isascii() and value.isdigit() and len(value) <= 10 else -1
-            return number if least <= number <= MAX_INTEGER else reading.warn(BAD_VALUE)
-
-        return made
-
-    return make
+def _integer(value: str, reading: Reading, least: int = 0) -> int | None:
+    number = int(value) if value.isascii() and value.isdigit() and len(value) <= 10 else -1
+    return number if least <= number <= MAX_INTEGER else reading.warn(BAD_VALUE)
 
 
-def _decimal(_: Kit, __: tuple[str, ...]) -> Apply:
-    def made(value: str, reading: Reading) -> int | float | None:
-        match = DECIMAL.fullmatch(value)
-        if match is None or len(value.replace(".", "").lstrip("+-0")) > MOST_DIGITS:
-            reading.warn(BAD_VALUE)
-            return None
-        return float(value) if match[2] else int(value)
-
-    return made
+def _decimal(value: str, reading: Reading) -> int | float | None:
+    match = DECIMAL.fullmatch(value)
+    if match is None or len(value.replace(".", "").lstrip("+-0")) > MOST_DIGITS:
+        reading.warn(BAD_VALUE)
+        return None
+    return float(value) if match[2] else int(value)
 
 
 def _if_past(kit: Kit, words: tuple[str, ...]) -> Apply:
@@ -109,11 +101,8 @@ def _if_past(kit: Kit, words: tuple[str, ...]) -> Apply:
     return made
 
 
-def _lines(_: Kit, __: tuple[str, ...]) -> Apply:
-    def made(repetitions: tuple[Cells, ...], _: Reading) -> str | None:
-        return "\n".join(text for cells in repetitions if (text := text_at(cells.first, 0))) or None
-
-    return made
+def _lines(repetitions: tuple[Cells, ...], _: Reading) -> str | None:
+    return "\n".join(text for cells in repetitions if (text := text_at(cells.first, 0))) or None
 
 
 def _line(first: Sequence[str | Null], order: Iterable[int]) -> str | None:
@@ -122,11 +111,8 @@ def _line(first: Sequence[str | Null], order: Iterable[int]) -> str | None:
     return " ".join([part for index in order if index < count and (part := first[index])]) or None
 
 
-def _name_text(_: Kit, __: tuple[str, ...]) -> Apply:
-    def made(cells: Cells, _: Reading) -> str | None:
-        return _line(cells.first, (4, 1, 2, 0, 3))
-
-    return made
+def _name_text(cells: Cells, _: Reading) -> str | None:
+    return _line(cells.first, (4, 1, 2, 0, 3))
 
 
 def _one_coding(number: int) -> Callable[[Kit, tuple[str, ...]], Apply]:
@@ -205,26 +191,25 @@ def _own_system(kit: Kit, words: tuple[str, ...]) -> Apply:
     return lambda value, _: f"{base}:{quote(value, safe='')}"
 
 
-def _phone_number(_: Kit, __: tuple[str, ...]) -> Apply:
-    def made(cells: Cells, _: Reading) -> str | Null | None:
-        first = cells.first
-        count = len(first)
-        if count > 11 and (whole := first[11]):
-            return whole
-        if count <= 6 or not (local := first[6]):
-            return first[0] or (NULL if first[0] is NULL else None)
-        country, area, extension = first[4], first[5], first[7] if count > 7 else ""
-        parts = [f"+{country.lstrip('+')}" if country else "", area, local, f"X{extension}" if extension else ""]
-        return " ".join([part for part in parts if part])
-
-    return made
+def _phone_number(cells: Cells, _: Reading) -> str | Null | None:
+    first = cells.first
+    count = len(first)
+    if count > 11 and (whole := first[11]):
+        return whole
+    if count <= 6 or not (local := first[6]):
+        return first[0] or (NULL if first[0] is NULL else None)
+    country, area, extension = first[4], first[5], first[7] if count > 7 else ""
+    parts = [f"+{country.lstrip('+')}" if country else "", area, local, f"X{extension}" if extension else ""]
+    return " ".join([part for part in parts if part])
 
 
-def _person_name(_: Kit, __: tuple[str, ...]) -> Apply:
-    def made(cells: Cells, _: Reading) -> str | None:
-        return _line(cells.first, (5, 2, 3, 1, 4))
+def _person_name(cells: Cells, _: Reading) -> str | None:
+    return _line(cells.first, (5, 2, 3, 1, 4))
 
-    return made
+
+def _plain(apply: Apply) -> Callable[[Kit, tuple[str, ...]], Apply]:
+    """Return what makes a function that needs neither tables nor words."""
+    return lambda _, __: apply
 
 
 TEXT, CELLS, ALL = Takes.TEXT, Takes.CELLS, Takes.ALL
@@ -239,11 +224,11 @@ FUNCTIONS: Final[Mapping[str, Function]] = {
     "minutes-after": Function(
         TEXT, "dateTime", minutes_after, "so many minutes after the time in the field named", words=1, field=True
     ),
-    "time": Function(TEXT, "time", time, "a time of day"),
+    "time": Function(TEXT, "time", _plain(time), "a time of day"),
     "boolean": Function(TEXT, "boolean", _boolean, "true or false by the table named", (1, 1)),
-    "integer": Function(TEXT, "integer", _integer(0), "a whole number from 0"),
-    "positive-integer": Function(TEXT, "positiveInt", _integer(1), "a whole number from 1"),
-    "decimal": Function(TEXT, "decimal", _decimal, "a number of at most 15 significant digits"),
+    "integer": Function(TEXT, "integer", _plain(_integer), "a whole number from 0"),
+    "positive-integer": Function(TEXT, "positiveInt", _plain(partial(_integer, least=1)), "a whole number from 1"),
+    "decimal": Function(TEXT, "decimal", _plain(_decimal), "a number of at most 15 significant digits"),
     "if-past": Function(
         TEXT, "code", _if_past, "the word named, where a date lies before the day of the event", words=1, asks="today"
     ),
@@ -277,16 +262,24 @@ FUNCTIONS: Final[Mapping[str, Function]] = {
     "phone-number": Function(
         CELLS,
         "string",
-        _phone_number,
+        _plain(_phone_number),
         "an XTN's number: XTN.12, else country, area, number, extension, else XTN.1",
         reads=(1, 5, 6, 7, 8, 12),
     ),
-    "lines": Function(ALL, "string", _lines, "the texts of all repetitions, a line each", reads=(1,)),
+    "lines": Function(ALL, "string", _plain(_lines), "the texts of all repetitions, a line each", reads=(1,)),
     "name-text": Function(
-        CELLS, "string", _name_text, "an XPN as a line: prefix, given names, family, suffix", reads=(1, 2, 3, 4, 5)
+        CELLS,
+        "string",
+        _plain(_name_text),
+        "an XPN as a line: prefix, given names, family, suffix",
+        reads=(1, 2, 3, 4, 5),
     ),
     "person-name": Function(
-        CELLS, "string", _person_name, "an XCN's name: prefix, given names, family, suffix", reads=(2, 3, 4, 5, 6)
+        CELLS,
+        "string",
+        _plain(_person_name),
+        "an XCN's name: prefix, given names, family, suffix",
+        reads=(2, 3, 4, 5, 6),
     ),
     "identifier-system": Function(
         CELLS, "uri", _identifier_system, "a CX's FHIR system, by the channel's authorities", reads=(4, 5)
@@ -318,9 +311,13 @@ FUNCTIONS: Final[Mapping[str, Function]] = {
         reads=(2, 3, 4),
     ),
     "address-text": Function(
-        CELLS, "string", address_text, "an XAD as a line: street, city, state, code, country", reads=(1, 2, 3, 4, 5, 6)
+        CELLS,
+        "string",
+        _plain(address_text),
+        "an XAD as a line: street, city, state, code, country",
+        reads=(1, 2, 3, 4, 5, 6),
     ),
-    "joined": Function(ALL, "string", joined, "the components of all repetitions, a line each"),
+    "joined": Function(ALL, "string", _plain(joined), "the components of all repetitions, a line each"),
     "media-type": Function(
         CELLS,
         "code",
@@ -330,10 +327,10 @@ FUNCTIONS: Final[Mapping[str, Function]] = {
         reads=(2, 3, 4),
     ),
     "left-out": Function(
-        TEXT, "string", _left_out, "nothing, and the warning `value-left-out`: nothing else had a use for it"
+        TEXT, "string", _plain(_left_out), "nothing, and the warning `value-left-out`: nothing else had a use for it"
     ),
-    "url": Function(TEXT, "url", url, "an address: a text without blanks"),
-    "binary": Function(TEXT, "base64Binary", binary, "Base64 without blanks"),
+    "url": Function(TEXT, "url", _plain(url), "an address: a text without blanks"),
+    "binary": Function(TEXT, "base64Binary", _plain(binary), "Base64 without blanks"),
     "sender-system": Function(
         TEXT,
         "uri",

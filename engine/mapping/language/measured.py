@@ -55,33 +55,24 @@ def minutes_after(kit: Kit, words: tuple[str, ...]) -> Apply:
     return made
 
 
-def time(_: Kit, __: tuple[str, ...]) -> Apply:
+def time(value: str, reading: Reading) -> str | None:
     """Return a time of day; FHIR's has no offset, and seconds."""
-
-    def made(value: str, reading: Reading) -> str | None:
-        match = TIME.fullmatch(value)
-        if match is None or not (int(match[1]) < 24 and int(match[2]) < 60 and int(match[3] or 0) < 60):
-            reading.warn(BAD_VALUE)
-            return None
-        return f"{match[1]}:{match[2]}:{match[3] or '00'}" + (f".{match[4]}" if match[4] else "")
-
-    return made
+    match = TIME.fullmatch(value)
+    if match is None or not (int(match[1]) < 24 and int(match[2]) < 60 and int(match[3] or 0) < 60):
+        reading.warn(BAD_VALUE)
+        return None
+    return f"{match[1]}:{match[2]}:{match[3] or '00'}" + (f".{match[4]}" if match[4] else "")
 
 
-def address_text(_: Kit, __: tuple[str, ...]) -> Apply:
+def address_text(cells: Cells, _: Reading) -> str | None:
     """Return an XAD as a line: street, city, state and code, country."""
-    order = (0, 1, 2, 3, 4, 5)
-    return lambda cells, _: ", ".join(part for index in order if (part := text_at(cells.first, index))) or None
+    return ", ".join(part for index in range(6) if (part := text_at(cells.first, index))) or None
 
 
-def joined(_: Kit, __: tuple[str, ...]) -> Apply:
+def joined(repetitions: tuple[Cells, ...], _: Reading) -> str | None:
     """Return all components of all repetitions: parted by blanks, a line each."""
-
-    def made(repetitions: tuple[Cells, ...], _: Reading) -> str | None:
-        lines = (" ".join(cell for cell in cells.first if isinstance(cell, str) and cell) for cells in repetitions)
-        return "\n".join(line for line in lines if line) or None
-
-    return made
+    lines = (" ".join(cell for cell in cells.first if isinstance(cell, str) and cell) for cells in repetitions)
+    return "\n".join(line for line in lines if line) or None
 
 
 def media_type(_: Kit, words: tuple[str, ...]) -> Apply:
@@ -97,19 +88,15 @@ def media_type(_: Kit, words: tuple[str, ...]) -> Apply:
     return made
 
 
-def url(_: Kit, __: tuple[str, ...]) -> Apply:
+def url(value: str, reading: Reading) -> str | None:
     """Return a text without blanks as an address."""
-    return lambda value, reading: reading.warn(BAD_VALUE) if any(map(str.isspace, value)) else value
+    return reading.warn(BAD_VALUE) if any(map(str.isspace, value)) else value
 
 
-def binary(_: Kit, __: tuple[str, ...]) -> Apply:
+def binary(value: str, reading: Reading) -> str | None:
     """Return Base64 as FHIR has it, without blanks."""
-
-    def made(value: str, reading: Reading) -> str | None:
-        plain = "".join(value.split())
-        return plain if BASE64.fullmatch(plain) else reading.warn(BAD_VALUE)
-
-    return made
+    plain = "".join(value.split())
+    return plain if BASE64.fullmatch(plain) else reading.warn(BAD_VALUE)
 
 
 def sender_system(kit: Kit, words: tuple[str, ...]) -> Apply:

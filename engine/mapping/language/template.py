@@ -1,6 +1,6 @@
 """Authored templates compiled to steps: expressions, objects and lists of FHIR types, checked as they are compiled."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final
 
 from engine.mapping.files.document import Document, Problems
@@ -78,6 +78,18 @@ class Compiler:
         """Note a problem; what stands there makes nothing."""
         self._problems.add(scope.document, scope.path, found, expected)
         return NOTHING
+
+    def keys(self, value: Iterable[str], known: Collection[str], scope: Scope) -> None:
+        """Note keys that are none of those known."""
+        self._problems.keys(scope.document, scope.path, known, value)
+
+    def has(self, type_: str, name: str, scope: Scope, *, many: bool = False) -> bool:
+        """Say whether a FHIR type has an element, or (`many`) a list, of a name; note where it has not."""
+        known = elements().get(type_, {})
+        if name in known and (known[name].many or not many):
+            return True
+        self.problem(scope, f"{type_} has no {'list' if many else 'element'} {name!r}", nearest(name, known))
+        return False
 
     def dependence(self, authored: Any) -> Dependence:
         """Return what a template depends on, by which its value is kept."""
@@ -298,9 +310,7 @@ class Compiler:
 
     def _datatype(self, scope: Scope) -> DataType:
         value = scope.document.value
-        for key in value:
-            if key not in TYPE_KEYS:
-                self.problem(scope.at(key), f"unknown key {key!r}", nearest(key, TYPE_KEYS))
+        self.keys(value, TYPE_KEYS, scope)
         to = value.get("to")
         if not isinstance(to, str):
             self.problem(scope, "no 'to'", "say which FHIR type it makes")

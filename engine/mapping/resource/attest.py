@@ -6,11 +6,11 @@ its `key`, so that the same message has the same one, however often it is sent o
 
 from collections.abc import Mapping
 from hashlib import blake2b
-from typing import Any, Final
+from typing import Final
 
 from engine.fhir.plan import Attest, ElementChange, Identity, Keep, ResourceRecord
 from engine.mapping.files.document import Document
-from engine.mapping.files.reference import Element, elements, nearest
+from engine.mapping.files.reference import Element, elements, listed, nearest
 from engine.mapping.language.node import Step
 from engine.mapping.language.reading import Reading
 from engine.mapping.language.scope import Scope
@@ -81,22 +81,14 @@ def _attestation(compiler: Compiler, document: Document, type_: str, base: str) 
     if known is None:
         compiler.problem(scope.at("resource"), f"unknown resource {type_!r}", nearest(type_, elements()))
         return None
-    for key in value:
-        if key not in FILE_KEYS:
-            compiler.problem(scope.at(key), f"unknown key {key!r}", nearest(key, FILE_KEYS))
+    compiler.keys(value, FILE_KEYS, scope)
     target = str(value[TARGET])
-    if target not in known or not known[target].many:
-        compiler.problem(scope.at(TARGET), f"{type_} has no list {target!r}", nearest(target, known))
-    needs = _names(value.get("needs"))
+    compiler.has(type_, target, scope.at(TARGET), many=True)
+    needs = listed(value.get("needs"))
     for name in needs:
-        if name not in known:
-            compiler.problem(scope.at("needs"), f"{type_} has no element {name!r}", nearest(name, known))
-    text, names = Element("string", many=False), _names(value.get("key"))
+        compiler.has(type_, name, scope.at("needs"))
+    text, names = Element("string", many=False), listed(value.get("key"))
     steps = tuple(compiler.expression(one, scope.at("key", number), text).step for number, one in enumerate(names))
     if not steps:
         compiler.problem(scope, "no key", "say what makes the message this one, such as key: [MSH-10, MSH-7]")
     return Attestation(type_, target, steps, frozenset(needs), Slices(compiler, document, type_).writers(), base)
-
-
-def _names(value: Any) -> list[str]:
-    return [str(one) for one in value] if isinstance(value, list) else [] if value is None else [str(value)]

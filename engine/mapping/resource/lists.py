@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from engine.fhir.plan import ElementChange, Interaction, Keep, PatientRecord
 from engine.mapping.files.document import Document
-from engine.mapping.files.reference import Element, elements, nearest, segments
+from engine.mapping.files.reference import Element, elements, listed, nearest, segments
 from engine.mapping.language.function import condition_of
 from engine.mapping.language.node import Step
 from engine.mapping.language.reading import Reading
@@ -100,12 +100,10 @@ class _File:
                 scope.at("resource"), f"unknown resource {self._type!r}", nearest(self._type, elements())
             )
             return ()
-        self._check(value, FILE_KEYS, scope)
+        self._compiler.keys(value, FILE_KEYS, scope)
         holder = str(value.get("patient") or "")
-        if holder not in self._known and (holder or HOLDERS & self._known.keys()):
-            self._compiler.problem(
-                scope.at("patient"), f"{self._type} has no element {holder!r}", nearest(holder, self._known)
-            )
+        if holder or HOLDERS & self._known.keys():
+            self._compiler.has(self._type, holder, scope.at("patient"))
         given = value.get(SEGMENTS)
         if not isinstance(given, dict):
             self._compiler.problem(scope.at(SEGMENTS), "no segments", "write AL1: {key: [...], elements: {...}}")
@@ -122,11 +120,11 @@ class _File:
         if not isinstance(value, dict):
             self._compiler.problem(scope, f"found {value!r}", "write {key: [...], elements: {...}}")
             return None
-        self._check(value, SEGMENT_KEYS, scope)
+        self._compiler.keys(value, SEGMENT_KEYS, scope)
         slices = Slices(self._compiler, self._document, self._type, path)
         authored = value.get("elements") or {}
         retired, writes = self._retired()
-        keys = [self._text(text, scope.at("key", at)) for at, text in enumerate(_listed(value.get("key")))]
+        keys = [self._text(text, scope.at("key", at)) for at, text in enumerate(listed(value.get("key")))]
         if not keys:
             self._compiler.problem(scope, "no key", "say what makes it this one, such as key: [AL1-3.1 | else AL1-3.2]")
         guards = self._compiler.guards({"when": value["when"]}, scope) if "when" in value else []
@@ -135,7 +133,7 @@ class _File:
             segment,
             holder,
             self._within(value, scope),
-            tuple(str(one) for one in _listed(value.get("with"))),
+            tuple(listed(value.get("with"))),
             self._complete(value, scope),
             self._word(value, "same_key", ("first", "each"), scope) == "each",
             tuple(keys),
@@ -155,8 +153,7 @@ class _File:
             return None
         known = elements()[VISIT]
         name, part = next(iter(value.items())) if isinstance(value, dict) and len(value) == 1 else (str(value), None)
-        if name not in known or not known[name].many:
-            self._compiler.problem(scope, f"{VISIT} has no list {name!r}", nearest(name, known))
+        if not self._compiler.has(VISIT, name, scope, many=True):
             return None
         return name, self._compiler.object(part, scope.at(name), known[name].type_).step
 
@@ -185,14 +182,12 @@ class _File:
         changes: list[ElementChange] = []
         clears: list[str] = []
         for name, part in value.items():
-            element = self._known.get(name)
-            if element is None:
-                self._compiler.problem(
-                    scope.at(name), f"{self._type} has no element {name!r}", nearest(name, self._known)
-                )
-            elif part is None:
+            if not self._compiler.has(self._type, name, scope.at(name)):
+                continue
+            if part is None:
                 clears.append(name)
             else:
+                element = self._known[name]
                 made = self._compiler.value(
                     part, scope.at(name), Element(element.type_, many=False, codes=element.codes)
                 )
@@ -204,11 +199,9 @@ class _File:
         return self._compiler.expression(text, scope, Element("string", many=False)).step
 
     def _needed(self) -> frozenset[str]:
-        names = [str(one) for one in _listed(self._document.value.get("needs"))]
+        names = listed(self._document.value.get("needs"))
         for name in names:
-            if name not in self._known:
-                scope = Scope(self._document, ("needs",))
-                self._compiler.problem(scope, f"{self._type} has no element {name!r}", nearest(name, self._known))
+            self._compiler.has(self._type, name, Scope(self._document, ("needs",)))
         return frozenset(names)
 
     def _word(self, value: dict[str, Any], key: str, words: tuple[str, ...], scope: Scope) -> str:
@@ -216,12 +209,3 @@ class _File:
         if word not in words:
             self._compiler.problem(scope.at(key), f"found {word!r}", f"expected {' or '.join(words)}")
         return word
-
-    def _check(self, value: dict[str, Any], keys: frozenset[str], scope: Scope) -> None:
-        for key in value:
-            if key not in keys:
-                self._compiler.problem(scope.at(key), f"unknown key {key!r}", nearest(key, keys))
-
-
-def _listed(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [] if value is None else [value]

@@ -126,15 +126,13 @@ def referred(
     if source not in data_types():
         compiler.problem(scope.at(FROM), f"unknown data type {source!r}", nearest(source, data_types()))
     scope = Scope(scope.document, scope.path, type_=source)
-    for key in value:
-        if key not in keys:
-            compiler.problem(scope.at(key), f"unknown key {key!r}", nearest(key, keys))
+    compiler.keys(value, keys, scope)
     listed = value.get("levels")
     places = [(scope, value)] if listed is None else [(scope.at("levels", at), one) for at, one in enumerate(listed)]
     levels = tuple(_level(compiler, at, one, name) for at, one in places)
     part = str(value.get("part") or "")
-    if part and part not in elements()[name]:
-        compiler.problem(scope.at("part"), f"{name} has no element {part!r}", nearest(part, elements()[name]))
+    if part:
+        compiler.has(name, part, scope.at("part"))
 
     return Referred(name, levels, part, identifiers).reference
 
@@ -142,9 +140,7 @@ def referred(
 def _level(compiler: Compiler, scope: Scope, value: dict[str, Any], name: str) -> Level:
     identity = value.get("identity") or {}
     at = scope.at("identity")
-    for key in identity:
-        if key not in IDENTITY_KEYS:
-            compiler.problem(at.at(key), f"unknown key {key!r}", nearest(key, IDENTITY_KEYS))
+    compiler.keys(identity, IDENTITY_KEYS, at)
     given = identity.get("value") or []
     texts = given if isinstance(given, list) else [given]
     if not texts:

@@ -25,23 +25,10 @@ from engine.mapping.resource.slices import Slices
 from engine.mapping.resource.status import status_table
 from engine.mapping.subject.events import EventTable
 
-FILE_KEYS: Final = frozenset(
-    {
-        "resource",
-        "extends",
-        "patient",
-        "identity",
-        "status",
-        "elements",
-        "missing",
-        "late",
-        "new",
-        "merge",
-        "along",
-        "visit",
-        "when",
-    }
-)
+FILE_KEYS: Final = frozenset({
+    "resource", "extends", "patient", "identity", "status", "elements", "missing", "late", "new", "merge",
+    "along", "visit", "when",
+})  # fmt: skip
 IDENTITY_KEYS: Final = frozenset({"keys", "else", "also", "merged", "type", "types"})
 MERGE_KEYS: Final = frozenset({"to", "part"})
 MISSING_KEYS: Final = frozenset({"flag", "unless"})
@@ -98,12 +85,10 @@ def _resource(
 ) -> Resource:
     scope = Scope(document)
     value = document.value
-    for key in value:
-        if key not in FILE_KEYS:
-            compiler.problem(scope.at(key), f"unknown key {key!r}", nearest(key, FILE_KEYS))
+    compiler.keys(value, FILE_KEYS, scope)
     holder = str(value.get("patient") or "")
-    if holder and holder not in elements()[name]:
-        compiler.problem(scope.at("patient"), f"{name} has no element {holder!r}", nearest(holder, elements()[name]))
+    if holder:
+        compiler.has(name, holder, scope.at("patient"))
     slices = Slices(compiler, document, name)
     mapping = ResourceMapping(
         name,
@@ -130,34 +115,24 @@ def _words(compiler: Compiler, scope: Scope, value: dict[str, Any], name: str) -
     if isinstance(missing, str):
         missing = {"flag": missing}
     for given, keys, key in ((missing, MISSING_KEYS, "missing"), (merged, MERGE_KEYS, "merge")):
-        for one in given:
-            if one not in keys:
-                compiler.problem(scope.at(key, one), f"unknown key {one!r}", nearest(one, keys))
+        compiler.keys(given, keys, scope.at(key))
     part = str(merged.get("part") or "")
-    if part and part not in elements()[name]:
-        compiler.problem(scope.at("merge", "part"), f"{name} has no element {part!r}", nearest(part, elements()[name]))
+    if part:
+        compiler.has(name, part, scope.at("merge", "part"))
     guards = compiler.guards({"unless": missing["unless"]}, scope.at("missing")) if "unless" in missing else []
     tests = tuple(condition_of(check) for check, _ in guards)
     flag, late, to = (str(one or "") for one in (missing.get("flag"), value.get("late"), merged.get("to")))
-    return Words(flag, tests, late, to, part, visit=_on_visit(compiler, scope.at("visit"), value.get("visit")))
-
-
-def _on_visit(compiler: Compiler, scope: Scope, value: Any) -> str:
-    """Return the list of the visit that names the resource, empty for none."""
-    name = str(value or "")
-    known = elements()[VISIT]
-    if name and (name not in known or not known[name].many):
-        compiler.problem(scope, f"{VISIT} has no list {name!r}", nearest(name, known))
-    return name
+    visit = str(value.get("visit") or "")
+    if visit:
+        compiler.has(VISIT, visit, scope.at("visit"), many=True)
+    return Words(flag, tests, late, to, part, visit=visit)
 
 
 def _numbers(compiler: Compiler, scope: Scope, value: Any, tables: Mapping[str, Table]) -> Numbers:
     if not isinstance(value, dict):
         compiler.problem(scope, "no identity", "write {keys: [PV1-19], type: VN}")
         return Numbers((), (), (), ())
-    for key in value:
-        if key not in IDENTITY_KEYS:
-            compiler.problem(scope.at(key), f"unknown key {key!r}", nearest(key, IDENTITY_KEYS))
+    compiler.keys(value, IDENTITY_KEYS, scope)
     table = tables.get(TYPES_TABLE)
 
     def numbers(key: str) -> tuple[Number, ...]:

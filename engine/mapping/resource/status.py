@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from engine.fhir.plan import StatusMove, Trail
-from engine.mapping.files.reference import Element, elements, nearest
+from engine.mapping.files.reference import Element, elements, listed, nearest
 from engine.mapping.language.dependence import Dependence
 from engine.mapping.language.expression import ExpressionError, parse_expression
 from engine.mapping.language.function import condition_of
@@ -77,16 +77,15 @@ def status_table(compiler: Compiler, scope: Scope, type_: str) -> StatusTable | 
     if not isinstance(value, dict) or not isinstance(value.get("moves"), list):
         compiler.problem(at, "no list 'moves'", "write lines such as {when: event = A03, to: \"'finished'\"}")
         return None
-    _known(compiler, value, STATUS_KEYS, at)
+    compiler.keys(value, STATUS_KEYS, at)
     name = str(value.get("element") or "status")
-    element = elements()[type_].get(name)
-    if element is None:
-        compiler.problem(at.at("element"), f"{type_} has no element {name!r}", nearest(name, elements()[type_]))
+    if not compiler.has(type_, name, at.at("element")):
         return None
+    element = elements()[type_][name]
     base = StatusMove(
         "",
         "",
-        forgets=tuple(_words(value.get("forgets"))),
+        forgets=tuple(listed(value.get("forgets"))),
         ended=_codes(compiler, value.get("ended"), at.at("ended"), element),
         histories=tuple((value.get("history") or {}).items()),
         element=name,
@@ -105,11 +104,9 @@ def _trail(compiler: Compiler, value: Any, scope: Scope, type_: str) -> tuple[Tr
     if not isinstance(value, dict) or not all(value.get(name) for name in ("list", "here", "prior")):
         compiler.problem(scope, "not whole", "write {list: location, here: PV1-3, prior: PV1-6, arrives: event = A02}")
         return None, {}
-    _known(compiler, value, TRAIL_KEYS, scope)
-    known = elements()[type_]
+    compiler.keys(value, TRAIL_KEYS, scope)
     name = str(value["list"])
-    if name not in known or not known[name].many:
-        compiler.problem(scope.at("list"), f"{type_} has no list {name!r}", nearest(name, known))
+    compiler.has(type_, name, scope.at("list"), many=True)
     checks = {key: compiler.guards({"when": value[key]}, scope.at(key))[0][0] for key in _MOMENTS if value.get(key)}
     tests = {key: condition_of(check) for key, check in checks.items()}
     return Trail(name, str(value["here"]), str(value["prior"])), tests
@@ -142,7 +139,7 @@ def _line(compiler: Compiler, value: Any, scope: Scope, element: Element, base: 
     if not isinstance(value, dict):
         compiler.problem(scope, f"found {value!r}", "write {when: event = A03, to: \"'finished'\"}")
         return Line(_always, None, None, base)
-    _known(compiler, value, MOVE_KEYS, scope)
+    compiler.keys(value, MOVE_KEYS, scope)
     tests = compiler.guards({"when": value["when"]}, scope) if "when" in value else []
     steps = [
         compiler.expression(value[key], scope.at(key), element).step if key in value else None for key in ("to", "new")
@@ -156,20 +153,10 @@ def _line(compiler: Compiler, value: Any, scope: Scope, element: Element, base: 
 
 
 def _codes(compiler: Compiler, value: Any, scope: Scope, element: Element) -> frozenset[str]:
-    codes = frozenset(_words(value))
+    codes = frozenset(listed(value))
     for code in sorted(codes - element.codes if element.codes else ()):
         compiler.problem(scope, f"the code {code!r}", nearest(code, element.codes))
     return codes
-
-
-def _words(value: Any) -> list[str]:
-    return [str(one) for one in value] if isinstance(value, list) else [] if value is None else [str(value)]
-
-
-def _known(compiler: Compiler, value: dict[str, Any], keys: frozenset[str], scope: Scope) -> None:
-    for key in value:
-        if key not in keys:
-            compiler.problem(scope.at(key), f"unknown key {key!r}", nearest(key, keys))
 
 
 def _always(_: Any, __: Reading) -> bool:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from engine.mapping.files.document import Document, Problems
 from engine.mapping.files.entry import FIELD
-from engine.mapping.files.reference import nearest
+from engine.mapping.files.reference import listed, nearest
 from engine.mapping.files.table import Table, Target
 from engine.mapping.language.identifier import MERGED, URI, IdentityRules, Preference
 from engine.mapping.subject.act import Act, Verb, identity_acts, parted, read_acts
@@ -111,14 +111,14 @@ class EventTable:
 def make_event_table(document: Document, problems: Problems) -> EventTable:
     """Read the event file; what is wrong goes to `problems`."""
     value = document.value
-    _known(value, TOP_KEYS, document, (), problems)
+    problems.keys(document, (), TOP_KEYS, value)
     events = _map(value, "events", document, problems)
     rules = {event: rule for event in events if (rule := _rule(event, events[event], document, problems))}
     if not rules and value:
         problems.add(document, ("events",), "no events", "map at least one event")
     others = Rule(str(value.get("others") or "unknown-event"), Doing.UNHANDLED)
     identity, people = _identity(document, problems), _people(document, problems)
-    sent = frozenset(_strings(value.get("resources")))
+    sent = frozenset(listed(value.get("resources")))
     return EventTable(
         rules, others, identity, people, _historic(document, problems), sent, _map(value, "assume", document, problems)
     )
@@ -157,7 +157,7 @@ def _rule(event: str, value: Any, document: Document, problems: Problems) -> Rul
     if not isinstance(value, dict):
         problems.add(document, path, "no rule", "write {do: upsert patient}, {skip: RULE} or {unhandled: RULE}")
         return None
-    _known(value, RULE_KEYS, document, path, problems)
+    problems.keys(document, path, RULE_KEYS, value)
     given = [key for key in ("do", "skip", "unhandled") if value.get(key)]
     if len(given) != 1:
         problems.add(
@@ -190,7 +190,7 @@ def _doing(event: str, value: dict[str, Any], document: Document, problems: Prob
         problems.add(document, (*path, "each"), f"found {each!r}", "expected PID")
     if reactivate not in {"yes", "no"}:
         problems.add(document, (*path, "reactivate"), f"found {reactivate!r}", "expected yes or no")
-    sent = frozenset(_strings(document.value.get("resources")))
+    sent = frozenset(listed(document.value.get("resources")))
     acts = read_acts(others, sent, document, (*path, "do"), problems)
     verbs = {act.verb for act in acts}
     return Rule(
@@ -202,7 +202,7 @@ def _doing(event: str, value: dict[str, Any], document: Document, problems: Prob
         acts,
         Verb.MERGE in verbs,
         Verb.MOVE in verbs,
-        tuple(_strings(value.get("clears"))),
+        tuple(listed(value.get("clears"))),
         each == "PID",
         thin=do == Doing.IDENTIFY or bool(identity_acts(others)),
         unsent=tuple(name for name in identity_acts(others) if sent and name not in sent),
@@ -228,7 +228,7 @@ def _historic(document: Document, problems: Problems) -> Historic | None:
     value = _map(document.value, "historic", document, problems)
     if not value:
         return None
-    _known(value, HISTORIC_KEYS, document, ("historic",), problems)
+    problems.keys(document, ("historic",), HISTORIC_KEYS, value)
     field = FIELD.fullmatch(str(value.get("field") or ""))
     if field is None or not value.get("value") or not value.get("rule"):
         problems.add(document, ("historic",), "not whole", "write {field: ZBE-5, value: Y, rule: historic-movement}")
@@ -238,8 +238,8 @@ def _historic(document: Document, problems: Problems) -> Historic | None:
 
 def _identity(document: Document, problems: Problems) -> IdentityRules:
     value = _map(document.value, "identity", document, problems)
-    _known(value, IDENTITY_KEYS, document, ("identity",), problems)
-    fields = tuple(_strings(value.get("from") or "PID-3"))
+    problems.keys(document, ("identity",), IDENTITY_KEYS, value)
+    fields = tuple(listed(value.get("from") or "PID-3"))
     for name in fields:
         if name not in MERGED:
             problems.add(document, ("identity", "from"), f"found {name!r}", "expected PID-3, PID-2 or PID-4")
@@ -250,17 +250,17 @@ def _identity(document: Document, problems: Problems) -> IdentityRules:
         if not isinstance(wish, dict):
             problems.add(document, path, f"found {wish!r}", "expected {authority: NAME, type: CODE}")
             continue
-        _known(wish, frozenset({"authority", "type"}), document, path, problems)
+        problems.keys(document, path, {"authority", "type"}, wish)
         line = Preference(wish.get("authority") or "", wish.get("type") or "")
         if any(_covers(earlier, line) for earlier in prefer):
             problems.add(document, path, "a line that is never reached", "an earlier one takes all of it; reorder them")
         prefer.append(line)
     return IdentityRules(
         fields=fields,
-        not_identity=frozenset(_strings(value.get("not_identity"))),
+        not_identity=frozenset(listed(value.get("not_identity"))),
         prefer=tuple(prefer),
         untyped=str(value.get("untyped") or ""),
-        placeholders=frozenset(_strings(value.get("placeholders"))),
+        placeholders=frozenset(listed(value.get("placeholders"))),
         systems=_systems(value, document, problems),
     )
 
@@ -279,19 +279,15 @@ def _covers(earlier: Preference, later: Preference) -> bool:
 
 def _people(document: Document, problems: Problems) -> People:
     value = _map(document.value, "placeholder_people", document, problems)
-    _known(value, PEOPLE_KEYS, document, ("placeholder_people",), problems)
-    for date in _strings(value.get("birth_dates")):
+    problems.keys(document, ("placeholder_people",), PEOPLE_KEYS, value)
+    for date in listed(value.get("birth_dates")):
         if not DATE.fullmatch(date):
             problems.add(document, ("placeholder_people", "birth_dates"), f"found {date!r}", "expected 1900-01-01")
     return People(
-        frozenset(name.upper() for name in _strings(value.get("names"))),
-        tuple(name.upper() for name in _strings(value.get("beginnings"))),
-        frozenset(_strings(value.get("birth_dates"))),
+        frozenset(name.upper() for name in listed(value.get("names"))),
+        tuple(name.upper() for name in listed(value.get("beginnings"))),
+        frozenset(listed(value.get("birth_dates"))),
     )
-
-
-def _strings(value: Any) -> list[str]:
-    return [str(item) for item in value] if isinstance(value, list) else [] if value is None else [str(value)]
 
 
 def _map(
@@ -302,11 +298,3 @@ def _map(
         return found or {}
     problems.add(document, (*within, key), f"found {found!r}", "expected a map")
     return {}
-
-
-def _known(
-    value: dict[str, Any], keys: frozenset[str], document: Document, path: tuple[str | int, ...], problems: Problems
-) -> None:
-    for key in value:
-        if key not in keys:
-            problems.add(document, (*path, key), f"unknown key {key!r}", nearest(key, keys))
