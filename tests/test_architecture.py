@@ -46,7 +46,7 @@ LATE_IMPORTS = ("receive/reactor.py", "ops/operations/messages.py")
 FORBIDDEN_NAMES = {"utils", "util", "common", "base", "helpers", "helper", "misc"}
 FORBIDDEN_ENDINGS = ("Manager", "Handler", "Processor", "Helper")
 FORBIDDEN_CALLS = {"eval", "exec", "compile", "print"}
-# Templates become functions there; `tests/mapping/language/test_function.py` holds that no authored text is ever run.
+# Templates become functions there; `tests/mapping/language/test_node.py` holds that no authored text is ever run.
 EXECUTED = {"mapping/language/source.py: compile", "mapping/language/source.py: exec"}
 LONGEST_MODULE = 350
 LONGEST_FUNCTION = 120

@@ -16,10 +16,9 @@ from engine.mapping.files.table import Table
 from engine.mapping.language.check import Checks
 from engine.mapping.language.coding import UNMAPPED_CODE
 from engine.mapping.language.expression import Alternative, Call, Condition, Field, Part
-from engine.mapping.language.function import function_of
 from engine.mapping.language.kit import Function, Kit, Takes
 from engine.mapping.language.made import Made
-from engine.mapping.language.node import Apply, Asked, Step
+from engine.mapping.language.node import Apply, Asked, Step, function_of
 from engine.mapping.language.node import Node as Compiled
 from engine.mapping.language.reading import Cells, Reading
 from engine.mapping.language.scope import DataType, Scope

@@ -6,24 +6,10 @@ from typing import Any, Final, NamedTuple
 
 from engine.fhir.period import REVERSED, is_reversed
 from engine.hl7.cells import BITS, NESTED
+from engine.mapping.language.composite import Check, First, Guarded, Joined, Masked, Object, Staged
 from engine.mapping.language.expression import Alternative, Constant, Field, Guard, Head, Part, Term
-from engine.mapping.language.function import function_of
 from engine.mapping.language.kit import Takes
-from engine.mapping.language.node import (
-    Apply,
-    Asked,
-    Cell,
-    Check,
-    First,
-    Guarded,
-    Joined,
-    Masked,
-    Node,
-    Object,
-    Staged,
-    Step,
-    Word,
-)
+from engine.mapping.language.node import Apply, Asked, Cell, Node, Step, Word, function_of
 from engine.mapping.language.reading import EVERYTHING, Reading
 
 

@@ -7,9 +7,8 @@ from urllib.parse import quote
 
 from engine.mapping.language.coding import text_at
 from engine.mapping.language.expression import Field, parse_path
-from engine.mapping.language.function import function_of
 from engine.mapping.language.kit import Kit, Takes
-from engine.mapping.language.node import Apply
+from engine.mapping.language.node import Apply, function_of
 from engine.mapping.language.path import field_node
 from engine.mapping.language.reading import Cells, Reading
 

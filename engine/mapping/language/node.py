@@ -1,13 +1,37 @@
-"""What a compiled template is made of: nodes, each a way to a value, before they are written out as a function.
+"""Nodes: what a compiled template is made of, each a way to a value that writes itself out as Python source.
+
+Only the shape of a template becomes source. Names, words, codes and functions of a mapping are bound to it as values,
+so that no authored text is ever run. `{family: XPN.1, use: XPN.7 | code(name-type), needs: [family]}` becomes
+
+    def bound(NULL, c1, c2, c3, c4):          # 'family', the function, 'use', {'family'}
+        def made(scope, reading):
+            filled = scope.filled
+            first = scope.first
+            v2 = {}
+            v3 = None
+            if filled & 2:                    # XPN.1 holds something
+                v4 = first[0]
+                if v4 is NULL:
+                    v3 = NULL
+                elif v4 is not None:
+                    v2[c1] = v4
+            ...                               # the same for XPN.7, with v4 = c2(v4, reading)
+            v1 = v3
+            if v2 and not c4.isdisjoint(v2):
+                v1 = v2
+            return v1
+        return made
 
 A `mask` has the bits of the components, or fields, at hand that a node can make something of; where none of them is
-filled, it is not asked at all.
+filled, it is not asked at all. Here stand words and paths; what is made of them stands in `composite.py`.
 """
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple, Protocol
 
-from engine.mapping.language.reading import Reading
+from engine.mapping.language.reading import EVERYTHING, Reading
+from engine.mapping.language.source import Source
 
 Step = Callable[[Any, Reading], Any]
 """Takes what is at hand and the reading; returns None where nothing is said, NULL for a deletion, else a value."""
@@ -15,16 +39,78 @@ Test = Callable[[Any, Reading], bool]
 Apply = Callable[[Any, Reading], Any]
 
 
+class Node(Protocol):
+    """A way to a value."""
+
+    def write(self, source: Source, to: str, mask: int) -> None:
+        """Write what sets a variable to the value; `mask`: one of its bits is known to be filled."""
+
+
+def function_of(node: Node) -> Step:
+    """Return the function of a node."""
+    if isinstance(node, Asked):
+        return node.step
+    source = Source()
+    value = source.variable()
+    node.write(source, value, EVERYTHING)
+    source.line(f"return {value}")
+    made: Step = source.function()
+    return made
+
+
 class Word(NamedTuple):
     """A value that stands for itself."""
 
     value: Any
+
+    def write(self, source: Source, to: str, _: int) -> None:
+        """Write what sets a variable to the value."""
+        source.line(f"{to} = {source.name(self.value)}")
+
+
+class Asked(NamedTuple):
+    """What another function makes of what is at hand: a data type, a resource file."""
+
+    step: Step
+
+    def write(self, source: Source, to: str, _: int) -> None:
+        """Write what sets a variable to what the function makes."""
+        source.line(f"{to} = {source.name(self.step)}(scope, reading)")
 
 
 class Cell(NamedTuple):
     """A component of the repetition at hand."""
 
     number: int
+
+    def write(self, source: Source, to: str, mask: int) -> None:
+        """Write what sets a variable to the component, as it was cut."""
+        source.line(f"{to} = {source.cell(self.number, mask)}")
+
+
+class Leaf(NamedTuple):
+    """A subcomponent of the repetition at hand."""
+
+    component: int
+    subcomponent: int
+
+    def write(self, source: Source, to: str, _: int) -> None:
+        """Write what sets a variable to the leaf."""
+        source.line(f"{to} = scope.leaf({self.component}, {self.subcomponent})")
+
+
+class Whole(NamedTuple):
+    """The repetition at hand as cells, or (not 0) a component of it as the cells of a data type of its own."""
+
+    component: int
+
+    def write(self, source: Source, to: str, _: int) -> None:
+        """Write what sets a variable to the cells."""
+        if not self.component:
+            source.line(f"{to} = scope")
+            return
+        source.line(f"{to} = scope.subcomponents({self.component})")
+        _held(source, to, "None")
 
 
 class Text(NamedTuple):
@@ -42,18 +128,15 @@ class Text(NamedTuple):
     repetition: int
     mere: bool = False
 
-
-class Leaf(NamedTuple):
-    """A subcomponent of the repetition at hand."""
-
-    component: int
-    subcomponent: int
-
-
-class Whole(NamedTuple):
-    """The repetition at hand as cells, or (not 0) a component of it as the cells of a data type of its own."""
-
-    component: int
+    def write(self, source: Source, to: str, _: int) -> None:
+        """Write what sets a variable to the leaf."""
+        with field_source(source, to, *self[:4]) as segment:
+            if not self.mere:
+                with source.under(f"if reading.repeat in {segment}.field({self.field}):"):
+                    source.line(f"reading.once.append({source.name(self.place)})")
+            source.line(f"{to} = {segment}.leaf({', '.join(map(str, self[3:7]))})")
+            with source.under(f"if {to}:"):
+                source.line(f"{to} = {to}.strip() or None")
 
 
 class Chosen(NamedTuple):
@@ -71,6 +154,25 @@ class Chosen(NamedTuple):
     where: int
     equals: str
 
+    def write(self, source: Source, to: str, _: int) -> None:
+        """Write what sets a variable to the cells."""
+        every, number = source.variable(), max(self.repetition, 1)
+        with field_source(source, to, *self[:4]) as segment:
+            source.line(f"{every} = {segment}.cells({self.field})")
+            if self.where:
+                pairs = f"zip({segment}.repetitions({self.field}), {every})"
+                fits = f"one.leaf({self.where}) == {source.name(self.equals)}"
+                source.line(f"{to} = next((cells for one, cells in {pairs} if {fits}), None)")
+            else:
+                source.line(f"{to} = {every}[{number - 1}] if len({every}) >= {number} else None")
+            if not self.where and not self.repetition:
+                with source.under(f"if len({every}) > 1:"):
+                    source.line(f"reading.once.append({source.name(self.place)})")
+            with source.under(f"if {to} is not None:"):
+                if self.component:
+                    source.line(f"{to} = {to}.subcomponents({self.component})")
+                _held(source, to, "None" if self.component else to)
+
 
 class Every(NamedTuple):
     """The cells of every repetition of a field."""
@@ -80,119 +182,32 @@ class Every(NamedTuple):
     place: str
     field: int
 
-
-class Each(NamedTuple):
-    """An item of each repetition of a field, and further items of the same repetition (`also`)."""
-
-    segment: str
-    at_hand: bool
-    place: str
-    field: int
-    item: "Node"
-    also: tuple["Node", ...]
+    def write(self, source: Source, to: str, _: int) -> None:
+        """Write what sets a variable to the tuple of cells."""
+        with field_source(source, to, *self[:4]) as segment:
+            source.line(f"{to} = {segment}.cells({self.field})")
+            with source.under(f"if len({to}) > 1:"):
+                source.line(f"reading.whole.append({source.name(self.place)})")
+            with source.under(f"if all([NULL in one.first and not any(one.first) for one in {to}]):"):
+                source.line(f"{to} = NULL")
 
 
-class EachSegment(NamedTuple):
-    """An item of each segment of a name; `""` in its first field deletes.
+@contextmanager
+def field_source(source: Source, to: str, segment: str, at_hand: bool, place: str, field: int) -> Iterator[str]:
+    """Write what finds a field, and notes its place; what is done where it holds anything follows in this context.
 
-    `refers`: items name what another file makes of their segment.
+    Yields the name of the segment.
     """
-
-    segment: str
-    item: "Node"
-    refers: bool
-
-
-class Defaulted(NamedTuple):
-    """An object, and what it lacks of a default's elements (`names`)."""
-
-    node: "Node"
-    default: "Node"
-    names: frozenset[str]
+    found = "scope" if at_hand else source.variable()
+    source.line(f"{to} = None")
+    if not at_hand:
+        source.line(f"{found} = reading.first.get({source.name(segment)})")
+    with source.under(f"if {found} is not None and {found}.field({field}):"):
+        source.line(f"reading.place = {source.name(place)}")
+        yield found
 
 
-class Filled(NamedTuple):
-    """A list whose first item of use `home`, or else its first, gets what it lacks."""
-
-    items: "Node"
-    fill: "Node"
-
-
-class Asked(NamedTuple):
-    """What another function makes of what is at hand: a data type, a resource file."""
-
-    step: Step
-
-
-class Staged(NamedTuple):
-    """A function of what a node finds; of nothing it makes nothing."""
-
-    node: "Node"
-    apply: Apply
-
-
-class Guarded(NamedTuple):
-    """A node that says nothing unless the check holds (with `unless`: if it does)."""
-
-    node: "Node"
-    check: "Check"
-    unless: bool
-
-
-class Masked(NamedTuple):
-    """One of several nodes, with its mask."""
-
-    node: "Node"
-    mask: int
-
-
-class First(NamedTuple):
-    """The first of several that has a value, else NULL if any said so."""
-
-    among: tuple[Masked, ...]
-
-
-class Item(NamedTuple):
-    """A list of the one item that a node makes."""
-
-    node: "Node"
-
-
-class Joined(NamedTuple):
-    """The lists of several nodes as one."""
-
-    lists: tuple[Masked, ...]
-
-
-class Object(NamedTuple):
-    """An object: nothing without content, or without any of what it needs.
-
-    What is `fixed` is added to content, and makes no object by itself. `told`: the warning where content is there and
-    what it needs is not; empty for none.
-    """
-
-    content: tuple[tuple[str, Masked], ...]
-    fixed: tuple[tuple[str, "Node"], ...]
-    needs: frozenset[str]
-    told: str = ""
-
-
-class Term(NamedTuple):
-    """One test of a condition: that a source (EVENT, or a node) is a text, or one of `values`; or is not."""
-
-    source: "Node | str"
-    values: frozenset[str]
-    negated: bool
-
-
-class Check(NamedTuple):
-    """A condition: alternatives of terms that must all hold."""
-
-    groups: tuple[tuple[Term, ...], ...]
-
-
-Place = Text | Chosen | Every | Each
-Node = (
-    Word | Cell | Leaf | Whole | Place | EachSegment | Asked | Staged | Guarded | First | Item | Joined | Object
-    | Defaulted | Filled
-)  # fmt: skip
+def _held(source: Source, to: str, empty: str) -> None:
+    """Write what makes cells in which nothing is valued NULL, where something in them is deleted, or else empty."""
+    with source.under(f"if not any({to}.first):"):
+        source.line(f"{to} = NULL if NULL in {to}.first else {empty}")

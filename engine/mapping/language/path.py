@@ -1,10 +1,11 @@
 """Paths and conditions compiled to nodes."""
 
 from engine.hl7.leaf import Leaf as Value
+from engine.mapping.language.composite import Check, Staged
+from engine.mapping.language.composite import Term as Compared
 from engine.mapping.language.expression import Condition, Field, Part, Term
 from engine.mapping.language.kit import Takes
-from engine.mapping.language.node import Cell, Check, Chosen, Every, Leaf, Node, Staged, Text, Whole
-from engine.mapping.language.node import Term as Compared
+from engine.mapping.language.node import Cell, Chosen, Every, Leaf, Node, Text, Whole
 from engine.mapping.language.reading import Cells, Reading
 
 

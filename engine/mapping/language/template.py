@@ -6,6 +6,7 @@ from typing import Any, Final
 from engine.mapping.files.document import Document, Problems
 from engine.mapping.files.reference import Element, elements, nearest, segments
 from engine.mapping.language.check import Checks, kind_of, type_of
+from engine.mapping.language.composite import Check, Defaulted, Each, EachSegment, Filled, Item, Staged
 from engine.mapping.language.dependence import Dependence, dependence_of
 from engine.mapping.language.expression import (
     Alternative,
@@ -33,19 +34,7 @@ from engine.mapping.language.made import (
     masked,
     object_of,
 )
-from engine.mapping.language.node import (
-    Apply,
-    Asked,
-    Check,
-    Defaulted,
-    Each,
-    EachSegment,
-    Filled,
-    Item,
-    Node,
-    Staged,
-    Word,
-)
+from engine.mapping.language.node import Apply, Asked, Node, Word
 from engine.mapping.language.path import check_of, field_node, part_node
 from engine.mapping.language.pointing import SAME
 from engine.mapping.language.reading import EVERYTHING

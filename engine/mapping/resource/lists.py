@@ -6,7 +6,6 @@ from typing import Any, Final
 from engine.fhir.plan import ElementChange, Interaction, Keep, PatientRecord
 from engine.mapping.files.document import Document
 from engine.mapping.files.reference import Element, elements, listed, nearest, segments
-from engine.mapping.language.function import condition_of
 from engine.mapping.language.node import Step
 from engine.mapping.language.reading import Reading
 from engine.mapping.language.scope import Path, Scope
@@ -138,7 +137,7 @@ class _File:
             self._word(value, "same_key", ("first", "each"), scope) == "each",
             tuple(keys),
             self._text(value["action"], scope.at("action")) if "action" in value else None,
-            condition_of(guards[0][0]) if guards else None,
+            guards[0][0].test if guards else None,
             self._needed(),
             retired,
             tuple(name for name in writes if name not in {key.partition(".")[0] for key in authored}),

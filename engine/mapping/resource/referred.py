@@ -105,17 +105,20 @@ class Referred:
         return record, shown if isinstance(shown, str) else ""
 
 
-def makers(compiler: Compiler, document: Document, identifiers: Identifiers) -> Iterator[tuple[str, Apply]]:
-    """Yield what the file's resource is called as a function, and what that makes of cells; then its `kinds`."""
+def makers(
+    compiler: Compiler, document: Document, identifiers: Identifiers
+) -> Iterator[tuple[str, dict[str, Any], Apply]]:
+    """Yield what the file's resource is called as a function, what was authored of it, and the function; then kinds."""
     scope, value = Scope(document), document.value
-    yield str(value["resource"]), referred(compiler, scope, value, identifiers, FILE_KEYS)
     kinds = value.get(KINDS) or {}
+    own = {key: part for key, part in value.items() if key != KINDS}
+    yield str(value["resource"]), own, referred(compiler, scope, value, identifiers, FILE_KEYS)
     for kind, part in kinds.items() if isinstance(kinds, dict) else ():
         at = scope.at(KINDS, kind)
         if not RESOURCE.fullmatch(kind) or kind in elements():
             compiler.problem(at, f"found {kind!r}", "a kind is a word such as Payor, and no FHIR type")
         elif isinstance(part, dict):
-            yield kind, referred(compiler, at, part, identifiers, KIND_KEYS)
+            yield kind, part, referred(compiler, at, part, identifiers, KIND_KEYS)
 
 
 def referred(

@@ -10,7 +10,6 @@ from engine.mapping.files.reference import elements, nearest
 from engine.mapping.files.table import Table
 from engine.mapping.language.check_path import path_fault
 from engine.mapping.language.expression import Field
-from engine.mapping.language.function import condition_of
 from engine.mapping.language.identifier import Identifiers
 from engine.mapping.language.pointing import SAME, WHOLE
 from engine.mapping.language.scope import Scope
@@ -46,9 +45,8 @@ def compile_resources(
         if name not in elements():
             compiler.problem(Scope(document).at("resource"), f"unknown resource {name!r}", nearest(name, elements()))
         elif FROM in document.value:
-            made = dict(makers(compiler, document, identifiers))
-            compiler.makers |= made
-            compiler.named |= dict.fromkeys(made, document.value)
+            for maker, authored, made in makers(compiler, document, identifiers):
+                compiler.makers[maker], compiler.named[maker] = made, authored
         elif name != "Patient" and not {SEGMENTS, TARGET} & document.value.keys():
             found[name] = _resource(compiler, document, name, identifiers, tables)
     return found
@@ -104,7 +102,7 @@ def _resource(
     if value.get("along") not in {None, "yes", "no"}:
         compiler.problem(scope.at("along"), f"found {value['along']!r}", "expected yes or no")
     tests = compiler.guards({"when": value["when"]}, scope) if "when" in value else []
-    when = condition_of(tests[0][0]) if tests else None
+    when = tests[0][0].test if tests else None
     words = replace(_words(compiler, scope, value, name), parts=slices.parts())
     refers = any(mark in repr(value["elements"]) for mark in (SAME, *WHOLE))
     return Resource(mapping, new, words, when, along=value.get("along") == "yes", refers=refers)
@@ -120,7 +118,7 @@ def _words(compiler: Compiler, scope: Scope, value: dict[str, Any], name: str) -
     if part:
         compiler.has(name, part, scope.at("merge", "part"))
     guards = compiler.guards({"unless": missing["unless"]}, scope.at("missing")) if "unless" in missing else []
-    tests = tuple(condition_of(check) for check, _ in guards)
+    tests = tuple(check.test for check, _ in guards)
     flag, late, to = (str(one or "") for one in (missing.get("flag"), value.get("late"), merged.get("to")))
     visit = str(value.get("visit") or "")
     if visit:

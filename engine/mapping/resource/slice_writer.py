@@ -1,5 +1,6 @@
 """What writes the changes of one slice: one element, one with its companion, a choice of types, a part of a list."""
 
+from functools import cache
 from typing import Any, NamedTuple
 
 from engine.fhir.changes import INDICATORS
@@ -162,5 +163,6 @@ def body_changes(body: dict[str, Any], type_: str) -> tuple[ElementChange, ...]:
     )
 
 
+@cache
 def _deleted(name: str) -> ElementChange:
     return ElementChange(name, name, (), many=False)

@@ -7,7 +7,6 @@ from engine.fhir.plan import StatusMove, Trail
 from engine.mapping.files.reference import Element, elements, listed, nearest
 from engine.mapping.language.dependence import Dependence
 from engine.mapping.language.expression import ExpressionError, parse_expression
-from engine.mapping.language.function import condition_of
 from engine.mapping.language.made import is_sure
 from engine.mapping.language.node import Step, Test
 from engine.mapping.language.reading import Reading
@@ -108,7 +107,7 @@ def _trail(compiler: Compiler, value: Any, scope: Scope, type_: str) -> tuple[Tr
     name = str(value["list"])
     compiler.has(type_, name, scope.at("list"), many=True)
     checks = {key: compiler.guards({"when": value[key]}, scope.at(key))[0][0] for key in _MOMENTS if value.get(key)}
-    tests = {key: condition_of(check) for key, check in checks.items()}
+    tests = {key: check.test for key, check in checks.items()}
     return Trail(name, str(value["here"]), str(value["prior"])), tests
 
 
@@ -149,7 +148,7 @@ def _line(compiler: Compiler, value: Any, scope: Scope, element: Element, base: 
     )
     otherwise = str(value.get("otherwise") or "")
     move = base._replace(only=only, never=never, reopens=reopens, otherwise=otherwise)
-    return Line(condition_of(tests[0][0]) if tests else _always, steps[0], steps[1], move)
+    return Line(tests[0][0].test if tests else _always, steps[0], steps[1], move)
 
 
 def _codes(compiler: Compiler, value: Any, scope: Scope, element: Element) -> frozenset[str]:

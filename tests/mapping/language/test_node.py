@@ -9,30 +9,23 @@ from hypothesis import strategies as st
 from engine.hl7.cells import BITS, Cells, plain_cells
 from engine.hl7.leaf import NULL
 from engine.hl7.message import parse
-from engine.mapping.language.expression import EVENT
-from engine.mapping.language.function import condition_of, function_of
-from engine.mapping.language.node import (
-    Asked,
-    Cell,
+from engine.mapping.language.composite import (
     Check,
-    Chosen,
     Defaulted,
     Each,
     EachSegment,
-    Every,
     Filled,
     First,
     Guarded,
     Item,
     Joined,
     Masked,
-    Node,
     Object,
     Staged,
     Term,
-    Text,
-    Word,
 )
+from engine.mapping.language.expression import EVENT
+from engine.mapping.language.node import Asked, Cell, Chosen, Every, Node, Text, Word, function_of
 from engine.mapping.language.reading import EVERYTHING, Reading
 
 MESSAGE = parse(b'MSH|^~\\&|HIS|RVB|||20250701093000||ADT^A01|M1|P|2.5.1\rEVN||20250701092900| x ^ |""')
@@ -185,7 +178,7 @@ def test_a_function_makes_what_a_plain_walk_makes(node: Node, cells: Cells) -> N
 @given(CHECKS, CELLS)
 def test_a_condition_is_what_its_terms_say(check: Check, cells: Cells) -> None:
     """Terms of a group must all hold, of groups one."""
-    assert bool(condition_of(check)(cells, READING)) is _holds(check, cells)
+    assert bool(check.test(cells, READING)) is _holds(check, cells)
 
 
 HELD = parse(b'MSH|^~\\&|HIS|RVB|||2025||ADT^A01|M1|P|2.5.1\rPID|1||a^^^x&u^MR~b^^^y&v^PI|""|""^""\rNK1|c\rNK1|""')

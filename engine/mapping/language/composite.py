@@ -1,0 +1,318 @@
+"""What is made of words and paths: nodes of lists, objects, alternatives, conditions and functions of values."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final, NamedTuple
+
+from engine.hl7.cells import BITS
+from engine.mapping.language.expression import EVENT
+from engine.mapping.language.node import Apply, Cell, Node, Test, Word, field_source, function_of
+from engine.mapping.language.pointing import placed
+from engine.mapping.language.reading import EVERYTHING
+from engine.mapping.language.source import Source
+
+DELETION_WITHIN_LIST: Final = "deletion-within-list"
+
+
+class Term(NamedTuple):
+    """One test of a condition: that a source (EVENT, or a node) is a text, or one of `values`; or is not."""
+
+    source: Node | str
+    values: frozenset[str]
+    negated: bool
+
+    def write(self, source: Source) -> str:
+        """Return the test as an expression."""
+        values = source.name(self.values)
+        if isinstance(self.source, str):
+            test = f"reading.{EVENT} in {values}"
+        elif isinstance(self.source, Cell):
+            bit = BITS[self.source.number]
+            wanted = f"in {values}" if self.values else "is not NULL"
+            test = f"{source.filled(bit)} and {source.cell(self.source.number, bit)} {wanted}"
+        else:
+            found = f"{source.name(function_of(self.source))}(scope, reading)"
+            test = f"{found} in {values}" if self.values else f"isinstance({found}, str)"
+        return f"not ({test})" if self.negated else f"({test})"
+
+
+class Check(NamedTuple):
+    """A condition: alternatives of terms that must all hold."""
+
+    groups: tuple[tuple[Term, ...], ...]
+
+    def write(self, source: Source) -> str:
+        """Return the condition as an expression."""
+        return f"({' or '.join(' and '.join(term.write(source) for term in group) for group in self.groups)})"
+
+    @property
+    def test(self) -> Test:
+        """The condition as a function."""
+        source = Source()
+        source.line(f"return {self.write(source)}")
+        made: Test = source.function()
+        return made
+
+
+class Masked(NamedTuple):
+    """One of several nodes, with its mask."""
+
+    node: Node
+    mask: int
+
+
+class Each(NamedTuple):
+    """An item of each repetition of a field, and further items of the same repetition (`also`)."""
+
+    segment: str
+    at_hand: bool
+    place: str
+    field: int
+    item: Node
+    also: tuple[Node, ...]
+
+    def write(self, source: Source, to: str, _: int) -> None:
+        """Write what sets a variable to the list of the items."""
+        items, null, found = source.variable(), source.variable(), source.variable()
+        with field_source(source, to, *self[:4]) as segment:
+            with source.under(f"if {segment}.is_null({self.field}):"):
+                source.line(f"{to} = NULL")
+            with source.under(f"elif reading.repeat in {segment}.field({self.field}):"):
+                source.line(f"reading.whole.append({source.name(self.place)})")
+            each = f"for cells in {segment}.cells({self.field}):"
+            with source.under(f"if {to} is None:"), _listed(source, items, null, to), source.under(each):
+                source.line(f"{found} = {source.name(function_of(self.item))}(cells, reading)")
+                with _if_made(source, found, null):
+                    source.line(f"{items}.append({found})")
+                    for also in self.also:
+                        source.line(f"{found} = {source.name(function_of(also))}(cells, reading)")
+                        with source.under(f"if isinstance({found}, dict):"):
+                            source.line(f"{items}.append({found})")
+
+
+class EachSegment(NamedTuple):
+    """An item of each segment of a name; `""` in its first field deletes.
+
+    `refers`: items name what another file makes of their segment.
+    """
+
+    segment: str
+    item: Node
+    refers: bool
+
+    def write(self, source: Source, to: str, _: int) -> None:
+        """Write what sets a variable to the list of the items."""
+        segments, items, null, found = source.variable(), source.variable(), source.variable(), source.variable()
+        name = source.name(self.segment)
+        source.line(f"{to} = None")
+        source.line(f"{segments} = reading.all.get({name})")
+        item = source.name(function_of(self.item))
+        kept = f"{source.name(placed)}({found}, f'{{{name}}}-{{number}}')" if self.refers else found
+        each = f"for number, one in enumerate({segments}, 1):"
+        with source.under(f"if {segments} is not None:"), _listed(source, items, null, to, name), source.under(each):
+            source.line(f"reading.place = {name}")
+            source.line(f"{found} = NULL if one.is_null(1) else {item}(one, reading)")
+            with _if_made(source, found, null):
+                source.line(f"{items}.append({kept})")
+
+
+class Defaulted(NamedTuple):
+    """An object, and what it lacks of a default's elements (`names`)."""
+
+    node: Node
+    default: Node
+    names: frozenset[str]
+
+    def write(self, source: Source, to: str, mask: int) -> None:
+        """Write what sets a variable to the object, with what the default adds."""
+        self.node.write(source, to, mask)
+        lacking = f"if isinstance({to}, dict) and not {source.name(self.names)} <= {to}.keys():"
+        with source.under(lacking), _extra(source, self.default) as extra:
+            source.line(f"{to} = {{**{extra}, **{to}}}")
+
+
+class Filled(NamedTuple):
+    """A list whose first item of use `home`, or else its first, gets what it lacks."""
+
+    items: Node
+    fill: Node
+
+    def write(self, source: Source, to: str, mask: int) -> None:
+        """Write what sets a variable to the list."""
+        self.items.write(source, to, mask)
+        with source.under(f"if isinstance({to}, list):"), _extra(source, self.fill) as extra:
+            source.line(f"{source.name(_fill)}({to}, {extra})")
+
+
+class Staged(NamedTuple):
+    """A function of what a node finds; of nothing it makes nothing."""
+
+    node: Node
+    apply: Apply
+
+    def write(self, source: Source, to: str, mask: int) -> None:
+        """Write what sets a variable to what the function makes of the value."""
+        self.node.write(source, to, mask)
+        with source.under(f"if {to}:" if isinstance(self.node, Cell) else _valued(to)):
+            source.line(f"{to} = {source.name(self.apply)}({to}, reading)")
+
+
+class Guarded(NamedTuple):
+    """A node that says nothing unless the check holds (with `unless`: if it does)."""
+
+    node: Node
+    check: Check
+    unless: bool
+
+    def write(self, source: Source, to: str, mask: int) -> None:
+        """Write what sets a variable to the value, where the check lets it through."""
+        source.line(f"{to} = None")
+        with source.under(f"if {'not ' * self.unless}{self.check.write(source)}:"):
+            self.node.write(source, to, mask)
+
+
+class First(NamedTuple):
+    """The first of several that has a value, else NULL if any said so."""
+
+    among: tuple[Masked, ...]
+
+    def write(self, source: Source, to: str, _: int) -> None:
+        """Write what sets a variable to the first value."""
+        among = self.among
+        source.line(f"{to} = None")
+        with source.under(source.if_filled(among[0].mask)):
+            among[0].node.write(source, to, among[0].mask)
+        for other, mask in among[1:]:
+            found = source.variable()
+            condition = "" if mask == EVERYTHING else f" and {source.filled(mask)}"
+            with source.under(f"if ({to} is None or {to} is NULL){condition}:"):
+                other.write(source, found, mask)
+                with source.under(f"if {found} is not None:"):
+                    source.line(f"{to} = {found}")
+
+
+class Item(NamedTuple):
+    """A list of the one item that a node makes."""
+
+    node: Node
+
+    def write(self, source: Source, to: str, mask: int) -> None:
+        """Write what sets a variable to a list of the item."""
+        self.node.write(source, to, mask)
+        with source.under(_valued(to)):
+            source.line(f"{to} = [{to}]")
+
+
+class Joined(NamedTuple):
+    """The lists of several nodes as one."""
+
+    lists: tuple[Masked, ...]
+
+    def write(self, source: Source, to: str, _: int) -> None:
+        """Write what sets a variable to the list of all."""
+        items, null, found = source.variable(), source.variable(), source.variable()
+        source.line(f"{items} = []")
+        source.line(f"{null} = None")
+        for one, mask in self.lists:
+            alone = isinstance(one, Item)
+            with _content(source, one.node if isinstance(one, Item) else one, mask, found, null):
+                source.line(f"{items}.append({found})" if alone else f"{items} += {found}")
+        source.line(f"{to} = {items} or {null}")
+
+
+class Object(NamedTuple):
+    """An object: nothing without content, or without any of what it needs.
+
+    What is `fixed` is added to content, and makes no object by itself. `told`: the warning where content is there and
+    what it needs is not; empty for none.
+    """
+
+    content: tuple[tuple[str, Masked], ...]
+    fixed: tuple[tuple[str, Node], ...]
+    needs: frozenset[str]
+    told: str = ""
+
+    def write(self, source: Source, to: str, _: int) -> None:
+        """Write what sets a variable to the object."""
+        words = [(source.name(name), source.name(one.value)) for name, one in self.fixed if isinstance(one, Word)]
+        if len(self.content) == 1 and not self.needs and len(words) == len(self.fixed):
+            self._single(source, self.content[0], words, to)
+            return
+        item, null, found = source.variable(), source.variable(), source.variable()
+        source.line(f"{item} = {{}}")
+        source.line(f"{null} = None")
+        for name, one in self.content:
+            with _content(source, one.node, one.mask, found, null):
+                source.line(f"{item}[{source.name(name)}] = {found}")
+        enough = f"{item} and not {source.name(self.needs)}.isdisjoint({item})" if self.needs else item
+        source.line(f"{to} = {null}")
+        with source.under(f"if {enough}:" if self.content else ""):
+            for name, fixed in self.fixed:
+                if not isinstance(fixed, Word):
+                    fixed.write(source, found, EVERYTHING)
+                    with source.under(_valued(found)):
+                        source.line(f"{item}[{source.name(name)}] = {found}")
+            for name, word in words:
+                source.line(f"{item}[{name}] = {word}")
+            source.line(f"{to} = {item}" if self.content else f"{to} = {item} or None")
+        if self.told and self.needs and self.content:
+            with source.under(f"elif {item}:"):
+                source.line(f"reading.warnings.append({source.name(self.told)})")
+
+    def _single(self, source: Source, content: tuple[str, Masked], words: list[tuple[str, str]], to: str) -> None:
+        name, (node, mask) = content
+        source.line(f"{to} = None")
+        with source.under(source.if_filled(mask)):
+            node.write(source, to, mask)
+            with source.under(_valued(to)):
+                pairs = [(source.name(name), to), *words]
+                source.line(f"{to} = {{{', '.join([f'{key}: {value}' for key, value in pairs])}}}")
+
+
+@contextmanager
+def _listed(source: Source, items: str, null: str, to: str, place: str = "") -> Iterator[None]:
+    """Write what makes a list of the items that are found in this context, and warns of deletions among them."""
+    source.line(f"{items} = []")
+    source.line(f"{null} = None")
+    yield
+    with source.under(f"if {items} and {null} is not None:"):
+        if place:
+            source.line(f"reading.place = {place}")
+        source.line(f"reading.warn({source.name(DELETION_WITHIN_LIST)})")
+    source.line(f"{to} = {items} or {null}")
+
+
+@contextmanager
+def _if_made(source: Source, found: str, null: str) -> Iterator[None]:
+    with source.under(f"if {found} is NULL:"):
+        source.line(f"{null} = NULL")
+    with source.under(f"elif {found} is not None:"):
+        yield
+
+
+@contextmanager
+def _extra(source: Source, node: Node) -> Iterator[str]:
+    """Write what makes an object, and does what follows where there is one; yields its name."""
+    extra = source.variable()
+    node.write(source, extra, EVERYTHING)
+    with source.under(f"if isinstance({extra}, dict):"):
+        yield extra
+
+
+@contextmanager
+def _content(source: Source, node: Node, mask: int, found: str, null: str) -> Iterator[None]:
+    """Write what asks for one of several parts, and notes that it is deleted, or else does what follows."""
+    with source.under(source.if_filled(mask)):
+        node.write(source, found, mask)
+        with _if_made(source, found, null):
+            yield
+
+
+def _valued(variable: str) -> str:
+    return f"if {variable} is not None and {variable} is not NULL:"
+
+
+def _fill(items: list[Any], extra: dict[str, Any]) -> None:
+    """Add to the first item of use `home`, or else to the first, what it lacks."""
+    index = next((number for number, item in enumerate(items) if item.get("use") == "home"), 0)
+    items[index] = {**extra, **items[index]}
