@@ -4,14 +4,12 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from engine.config.channel import Channel
+from engine.hl7.events import VERSIONS
 from engine.hl7.events import known_trigger as is_known
 from engine.hl7.finding import ErrorCode, Finding
 from engine.hl7.header import Header
 from engine.hl7.message import Message
 
-VERSIONS: Final = frozenset({"2.1", "2.2", "2.3", "2.3.1", "2.4", "2.5", "2.5.1", "2.6"}) | frozenset(
-    {"2.7", "2.7.1", "2.8", "2.8.1", "2.8.2", "2.9", "2.9.1"}
-)
 MESSAGE_TYPE: Final = "ADT"
 
 

@@ -4,7 +4,6 @@ SEG-field [ (repetition) | [TYPE.component.subcomponent=value] ] [.component [.s
 """
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -21,8 +20,6 @@ _FORM: Final = re.compile(
     rf"=(?P<value>[^\]\r\n]{{0,200}})\])?"
     rf"(?:\.(?P<component>{_NUMBER})(?:\.(?P<subcomponent>{_NUMBER}))?)?"
 )
-
-Getter = Callable[[Message], tuple[Leaf, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +58,27 @@ class Path:
         subcomponent = f".{self.subcomponent}" if self.subcomponent else ""
         return f"{self.segment}-{self.field}{repetition}{self.predicate or ''}{component}{subcomponent}"
 
+    def leaves(self, message: Message) -> tuple[Leaf, ...]:
+        """Return one leaf for each repetition meant, in all segments of that name, in their order.
+
+        Within a repetition that is there, an absent part is None; where no repetition is, the answer is ().
+        """
+        component, subcomponent = self.component or 1, self.subcomponent or 1
+        segments = message.named(self.segment)
+        return tuple([one.leaf(component, subcomponent) for found in segments for one in self.repetitions(found)])
+
+    def repetitions(self, segment: Segment) -> tuple[Repetition, ...]:
+        """Return the repetitions that are meant within one segment; () where none is meant or there.
+
+        A field that is null as a whole is chosen by every predicate and by no repetition but the first: its list goes.
+        """
+        found, predicate = segment.repetitions(self.field), self.predicate
+        if self.repetition is not None:
+            return found[self.repetition - 1 : self.repetition]
+        if predicate is None or (len(found) == 1 and found[0].is_null):
+            return found
+        return tuple([one for one in found if predicate.holds(one)])
+
 
 def parse_path(text: str) -> Path:
     """Read a path; numbers run from 1 to 999. Raises PathError for anything else than the grammar above."""
@@ -82,44 +100,3 @@ def parse_path(text: str) -> Path:
 
 def _number(text: str | None) -> int | None:
     return int(text) if text else None
-
-
-def selector(path: Path) -> Callable[[Segment], tuple[Repetition, ...]]:
-    """Compile what chooses the repetitions of a path within one segment; () where none is meant or there.
-
-    A field that is null as a whole is chosen by every predicate and by no repetition but the first: its list goes.
-    """
-    field, predicate = path.field, path.predicate
-    if path.repetition is not None:
-        at = path.repetition
-        return lambda segment: segment.repetitions(field)[at - 1 : at]
-    if predicate is None:
-        return lambda segment: segment.repetitions(field)
-
-    def chosen(segment: Segment) -> tuple[Repetition, ...]:
-        found = segment.repetitions(field)
-        if len(found) == 1 and found[0].is_null:
-            return found
-        return tuple([repetition for repetition in found if predicate.holds(repetition)])
-
-    return chosen
-
-
-def getter(path: Path) -> Getter:
-    """Compile what reads a path: one leaf for each repetition meant, in all segments of that name, in their order.
-
-    Within a repetition that is there, an absent part is None; where no repetition is, the answer is ().
-    """
-    name, choose = path.segment, selector(path)
-    component, subcomponent = path.component or 1, path.subcomponent or 1
-
-    def get(message: Message) -> tuple[Leaf, ...]:
-        return tuple(
-            [
-                repetition.leaf(component, subcomponent)
-                for segment in message.named(name)
-                for repetition in choose(segment)
-            ]
-        )
-
-    return get

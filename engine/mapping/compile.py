@@ -26,7 +26,7 @@ from engine.mapping.resource.lists import Lists, compile_lists
 from engine.mapping.resource.patient import PatientMapping
 from engine.mapping.resource.resources import check_acts, compile_resources
 from engine.mapping.resource.slices import Slices
-from engine.mapping.subject.events import Doing, People, assumed, make_event_table
+from engine.mapping.subject.events import Doing, assumed, make_event_table
 from engine.mapping.subject.identify import SubjectReader
 from engine.mapping.subject.subject import Subject, flagged
 
@@ -94,7 +94,11 @@ def _compile(
     if resource is None and not problems.found:
         expected = "map the Patient, or extend the shipped mapping"
         problems.add(documents.events, (), "no resources/patient.yaml", expected)
-    patient = _patient(compiler, resource, table.people) if resource is not None else None
+    patient = None
+    if resource is not None:
+        slices = Slices(compiler, resource, PATIENT)
+        writers, own, merged = slices.writers(), slices.identifiers(), slices.identifiers("merged")
+        patient = PatientMapping(writers, own, merged, table.people)
     resources = compile_resources(compiler, documents.resources, identifiers, tables)
     lists = Lists(compile_lists(compiler, documents.resources, setting.base_uri), table.sent)
     attestations = compile_attestations(compiler, documents.resources, setting.base_uri)
@@ -103,12 +107,6 @@ def _compile(
         return None
     beside = Beside(resources, lists, attestations, table.sent)
     return Compiled(patient, beside, SubjectReader(table, identifiers, setting, stamps))
-
-
-def _patient(compiler: Compiler, resource: Document, people: People) -> PatientMapping:
-    slices = Slices(compiler, resource, PATIENT)
-    writers, own, merged = slices.writers(), slices.identifiers(), slices.identifiers("merged")
-    return PatientMapping(writers, own, merged, people)
 
 
 class Mapping:

@@ -11,7 +11,7 @@ from typing import Final
 from engine.simulation.hospital import Hospital
 from engine.simulation.life import live
 from engine.simulation.telling import DUPLICATE, LATE, Telling, Way
-from engine.simulation.writer import Writer
+from engine.simulation.writer import write
 
 START: Final = datetime(2026, 3, 2, 6, tzinfo=UTC)
 """Where time begins unless told otherwise: a fixed day, so that a seed alone says every byte."""
@@ -55,7 +55,6 @@ class _World:
     def __init__(self, seed: int, patients: int, start: datetime) -> None:
         self._draw = Random(seed)  # noqa: S311 - believable, not secret
         self._hospital = Hospital(self._draw, patients)
-        self._writer = Writer(self._hospital)
         self._order = count()
         self._waiting: list[tuple[datetime, int, int, bool, Way | Simulated]] = []
         for family in range(patients):
@@ -99,7 +98,7 @@ class _World:
 
     def _tell(self, telling: Telling, at: datetime, family: int) -> Iterator[Simulated]:
         """Write a message down; now and then it is sent twice, or is kept back while others overtake it."""
-        control_id, raw = self._writer.write(telling, at)
+        control_id, raw = write(telling, at, self._hospital.message())
         told = Simulated(raw, control_id, telling.trigger, at, family, telling.sender.application, telling.note)
         chance, draw = self._draw.random(), self._draw
         if telling.trigger in LATE_EVENTS and not telling.note and telling.person.known and chance < LATE_SHARE:

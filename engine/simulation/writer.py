@@ -6,7 +6,6 @@ from typing import Final
 
 from engine.hl7.events import Part, grammar, structure
 from engine.simulation import segments
-from engine.simulation.hospital import Hospital
 from engine.simulation.segments import Row
 from engine.simulation.sender import INDEX, REGISTRATION
 from engine.simulation.telling import Telling
@@ -15,21 +14,15 @@ THREE_PARTS: Final = 3
 LINKS: Final = frozenset({"A24", "A37"})
 
 
-class Writer:
-    """Writes what is told; each message has the next control ID."""
-
-    def __init__(self, hospital: Hospital) -> None:
-        self._hospital = hospital
-
-    def write(self, telling: Telling, at: datetime) -> tuple[str, bytes]:
-        """Return control ID and bytes of a message."""
-        sender = telling.sender
-        control_id = f"{sender.prefix}{self._hospital.message():08d}"
-        rows = [segments.msh(telling, at, control_id, _message_type(telling)), segments.evn(telling, at)]
-        rows += _body(telling, at)
-        tail = "|" * sender.trailing
-        text = "".join([f"{'|'.join(row)}{tail}\r" for row in rows])
-        return control_id, text.encode(sender.codec)
+def write(telling: Telling, at: datetime, number: int) -> tuple[str, bytes]:
+    """Return control ID, made of a number, and bytes of a message."""
+    sender = telling.sender
+    control_id = f"{sender.prefix}{number:08d}"
+    rows = [segments.msh(telling, at, control_id, _message_type(telling)), segments.evn(telling, at)]
+    rows += _body(telling, at)
+    tail = "|" * sender.trailing
+    text = "".join([f"{'|'.join(row)}{tail}\r" for row in rows])
+    return control_id, text.encode(sender.codec)
 
 
 def _body(telling: Telling, at: datetime) -> list[Row]:

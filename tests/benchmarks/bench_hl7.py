@@ -12,7 +12,7 @@ from engine.hl7.conformance.check import check
 from engine.hl7.escape import unescape
 from engine.hl7.header import read_header
 from engine.hl7.message import parse
-from engine.hl7.path import getter, parse_path
+from engine.hl7.path import parse_path
 from engine.hl7.timestamp import parse_timestamp
 from engine.simulation.world import simulate
 
@@ -56,7 +56,7 @@ READS = (
     *(("PID", 8, 1), ("PID", 11, 1), ("PID", 11, 3), ("PID", 11, 5), ("PID", 13, 1), ("PID", 16, 1), ("PID", 18, 1)),
     *(("PV1", 2, 1), ("PV1", 3, 1), ("PV1", 19, 1), ("PV1", 44, 1), ("MSH", 10, 1), ("EVN", 2, 1)),
 )
-PATH = getter(parse_path("PID-3[CX.5=MR].1"))
+PATH = parse_path("PID-3[CX.5=MR].1").leaves
 PARSED = parse(RAW)
 HOSPITAL = simulate(1)
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from engine.errors import PathError
 from engine.hl7.leaf import NULL
 from engine.hl7.message import parse
-from engine.hl7.path import Path, Predicate, getter, parse_path
+from engine.hl7.path import Path, Predicate, parse_path
 
 RAW = (
     b"MSH|^~\\&|A|B|||20240101||ADT^A40^ADT_A39|1|P|2.5.1\r"
@@ -74,9 +74,9 @@ def test_no_path(text):
         pytest.param("ZPI-3", ("x",), id="a Z segment"),
     ],
 )
-def test_getter(text, expected):
+def test_leaves(text, expected):
     """A compiled path returns one leaf for each repetition meant."""
-    assert getter(parse_path(text))(parse(RAW)) == expected
+    assert parse_path(text).leaves(parse(RAW)) == expected
 
 
 NUMBER = st.integers(1, 999)

@@ -16,7 +16,6 @@ from engine.mapping.authoring.trace import Node, Trace, TracingCompiler
 from engine.mapping.compile import Mapping, MappingSource, compile_mapping
 from engine.mapping.language.expression import Alternative, Constant, Guard
 from engine.mapping.language.scope import Scope
-from engine.mapping.language.written import written_alternative
 
 INDEX: Final = re.compile(r"\[\d+\]|\(\d+\)")
 
@@ -92,7 +91,7 @@ class Coverage:
             Unused(
                 *scope.document.place(scope.path),
                 element_of(scope) or ".".join(_names(scope)),
-                written_alternative(one),
+                str(one),
             )
             for scope, one in self._trace.rules
             if id(one) not in self.used and (not isinstance(one.head, Constant) or _guarded(one))

@@ -15,7 +15,6 @@ from engine.mapping.compile import MappingSource, compile_mapping
 from engine.mapping.files.document import Document
 from engine.mapping.language.expression import Constant, Field, Part
 from engine.mapping.language.scope import Scope
-from engine.mapping.language.written import written_alternative, written_field
 
 # Steps of a path in a file that name no element.
 WORDS: Final = frozenset({"each", "as", "first", "needs", "default", "fill", "also", "when", "unless"})
@@ -90,7 +89,7 @@ class Explanation:
         """Return file, line and text of every rule that may make an element or its parts, asked or not."""
         wanted = _whole(element)
         found = ((scope, one) for scope, one in self.trace.rules if _within(element_of(scope), wanted))
-        return tuple(sorted({(*scope.document.place(scope.path), written_alternative(one)) for scope, one in found}))
+        return tuple(sorted({(*scope.document.place(scope.path), str(one)) for scope, one in found}))
 
     def elements(self) -> frozenset[str]:
         """Return every element that a rule may make."""
@@ -234,10 +233,9 @@ class Walk:
             return
         source, head = at.source, node.rule.head
         if isinstance(head, Field):
-            source = written_field(head)
+            source = str(head)
         elif isinstance(head, Part):
-            below = written_field(Field("", 0, 0, head.component, head.subcomponent)).removeprefix("-0")
-            source = at.source + below
+            source = at.source + str(head).removeprefix(head.type_)
         elif isinstance(head, Constant):
             source = ""
         file, line = node.scope.document.place(node.scope.path)
@@ -246,7 +244,7 @@ class Walk:
             at.element,
             file,
             line,
-            written_alternative(node.rule),
+            str(node.rule),
             source,
             segment,
             None if isinstance(head, Constant) else node.raw,

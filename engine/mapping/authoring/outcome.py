@@ -1,7 +1,7 @@
 """What a mapping makes of one message, as plain JSON that people and test cases read."""
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, Final
 
 from engine.errors import MappingError
 from engine.fhir.changes import created
@@ -9,7 +9,7 @@ from engine.fhir.plan import (
     Attest,
     ElementChange,
     Follow,
-    Interaction,
+    Identity,
     Keep,
     Link,
     Merge,
@@ -17,6 +17,7 @@ from engine.fhir.plan import (
     PatientRecord,
     Rename,
     Retire,
+    Upsert,
 )
 from engine.hl7.message import Message
 from engine.mapping.compile import Mapping
@@ -36,10 +37,8 @@ def outcome(mapping: Mapping, message: Message) -> Json:
     found: Json = {
         "rule": subject.rule,
         "action": subject.action.value,
-        "patients": [[lane_key(identity) for identity in group] for group in subject.patients],
-        "findings": [
-            f"{finding.code.value} {finding.reason} {' '.join(finding.locations)}" for finding in subject.findings
-        ],
+        "patients": [_keys(group) for group in subject.patients],
+        "findings": [f"{one.code.value} {one.reason} {' '.join(one.locations)}" for one in subject.findings],
         "flags": list(subject.flags),
     }
     if subject.visit:
@@ -53,7 +52,7 @@ def outcome(mapping: Mapping, message: Message) -> Json:
     except MappingError as error:
         return {**found, "error": f"{error.reason} {error.location}".strip()}
     found["warnings"] = list(plan.warnings)
-    found["interactions"] = [_interaction(one) for one in plan.interactions]
+    found["interactions"] = [OF_TYPE[type(one)](one) for one in plan.interactions]
     return found
 
 
@@ -82,7 +81,7 @@ def _kept(keep: Keep) -> Json:
     found: Json = {
         "keep": record.local,
         "if_absent": (f"create, flagged {keep.late}" if keep.late else "create") if keep.create else keep.absent,
-        "identities": [lane_key(identity) for identity in record.identities],
+        "identities": _keys(record.identities),
     }
     if move is not None:
         lists = {name: sorted(getattr(move, name)) for name in ("only", "never", "reopens")}
@@ -90,18 +89,15 @@ def _kept(keep: Keep) -> Json:
     if keep.clears:
         found["clears"] = list(keep.clears)
     if record.retired:
-        found["retired"] = [lane_key(identity) for identity in record.retired]
+        found["retired"] = _keys(record.retired)
     if keep.moved_from:
         found["moved_from"] = keep.moved_from
     return {**found, **_slices(record.changes), "resource": resource(keep)}
 
 
 def _slices(changes: Iterable[ElementChange]) -> Json:
-    told = list(changes)
-    return {
-        "slices": [f"{change.element} {change.slice}" for change in told if change.items],
-        "deletes": [f"{change.element} {change.slice}" for change in told if not change.items],
-    }
+    named = [(f"{change.element} {change.slice}", change.items) for change in changes]
+    return {"slices": [name for name, items in named if items], "deletes": [name for name, items in named if not items]}
 
 
 def _retired(one: Retire) -> Json:
@@ -110,7 +106,7 @@ def _retired(one: Retire) -> Json:
         "within": one.within,
         "list": "snapshot" if one.complete else "additive",
         "listed": len(one.listed),
-        "deleted": [lane_key(identity) for identity in one.deleted],
+        "deleted": _keys(one.deleted),
         "retired": {**created(one.changes).body, **dict.fromkeys(one.clears)},
     }
 
@@ -121,63 +117,57 @@ def origin(one: Attest) -> Json:
     return {**body, **created(one.record.changes).body}
 
 
-def _interaction(one: Interaction) -> Json:
-    if isinstance(one, Keep | Retire | Follow | Attest):
-        return _beside(one)
-    if isinstance(one, Link | Move):
-        return _apart(one)
-    if isinstance(one, Rename):
-        return {
-            "rename": [lane_key(identity) for identity in one.old],
-            "to": [lane_key(identity) for identity in one.new],
-            "retired": list(one.retired),
-            **_record(one.patient),
-        }
-    if isinstance(one, Merge):
-        return {
-            "merge": lane_key(one.source),
-            "into": lane_key(one.target),
-            "sources": [lane_key(identity) for identity in one.sources],
-            "source_identifiers": list(one.source_identifiers),
-            **_record(one.survivor),
-        }
+def _upserted(one: Upsert) -> Json:
+    what = "inactivate" if one.inactivate else "create or update" if one.create else "update only"
+    return {"upsert": what, "reactivate": one.reactivate, **_record(one.patient)}
+
+
+def _merged(one: Merge) -> Json:
     return {
-        "upsert": "inactivate" if one.inactivate else "create or update" if one.create else "update only",
-        "reactivate": one.reactivate,
-        **_record(one.patient),
+        "merge": lane_key(one.source),
+        "into": lane_key(one.target),
+        "sources": _keys(one.sources),
+        "source_identifiers": list(one.source_identifiers),
+        **_record(one.survivor),
     }
 
 
-def _beside(one: Keep | Retire | Follow | Attest) -> Json:
-    if isinstance(one, Keep):
-        return _kept(one)
-    if isinstance(one, Retire):
-        return _retired(one)
-    if isinstance(one, Attest):
-        return {"attest": one.record.local, "resource": origin(one)}
-    whose = one.gone.local if one.gone else one.moved_from
-    return {"follow": f"{one.element} of {whose}", "to": one.record.local}
+def _renamed(one: Rename) -> Json:
+    return {"rename": _keys(one.old), "to": _keys(one.new), "retired": list(one.retired), **_record(one.patient)}
 
 
-def _apart(one: Link | Move) -> Json:
-    if isinstance(one, Link):
-        return {
-            "unlink" if one.undo else "link": lane_key(one.one.identities[0]),
-            "and": lane_key(one.other.identities[0]),
-            **_record(one.other),
-        }
-    return {
-        "move": [lane_key(identity) for identity in one.moving],
-        "from": [lane_key(identity) for identity in one.source],
-        "numbers": list(one.numbers),
-        **_record(one.target),
-    }
+def _linked(one: Link) -> Json:
+    first, other = lane_key(one.one.identities[0]), lane_key(one.other.identities[0])
+    return {"unlink" if one.undo else "link": first, "and": other, **_record(one.other)}
+
+
+def _moved(one: Move) -> Json:
+    return {"move": _keys(one.moving), "from": _keys(one.source), "numbers": list(one.numbers), **_record(one.target)}
+
+
+def _followed(one: Follow) -> Json:
+    return {"follow": f"{one.element} of {one.gone.local if one.gone else one.moved_from}", "to": one.record.local}
+
+
+def _attested(one: Attest) -> Json:
+    return {"attest": one.record.local, "resource": origin(one)}
+
+
+def _keys(identities: Iterable[Identity]) -> list[str]:
+    return [lane_key(one) for one in identities]
 
 
 def _record(record: PatientRecord) -> Json:
     return {
-        "identities": [lane_key(identity) for identity in record.identities],
+        "identities": _keys(record.identities),
         "stand_in": record.placeholder,
         **_slices(record.changes),
         "patient": patient(record),
     }
+
+
+OF_TYPE: Final[dict[type, Callable[[Any], Json]]] = {
+    Upsert: _upserted, Merge: _merged, Rename: _renamed, Link: _linked, Move: _moved, Keep: _kept, Retire: _retired,
+    Follow: _followed, Attest: _attested,
+}  # fmt: skip
+"""What is shown of each type of interaction."""

@@ -23,7 +23,6 @@ from engine.mapping.language.node import Node as Compiled
 from engine.mapping.language.reading import Cells, Reading
 from engine.mapping.language.scope import DataType, Scope
 from engine.mapping.language.template import Compiler
-from engine.mapping.language.written import written_call
 
 
 class Kind(StrEnum):
@@ -137,7 +136,7 @@ class Trace:
 
     def watch_apply(self, call: Call, apply: Apply) -> Apply:
         """Return a function, and have it tell its rule what it did; what it remembers is told as if worked out."""
-        name = written_call(call)
+        name = str(call)
 
         def watched(value: Any, reading: Reading) -> Any:
             node = self.stack[-1]

@@ -7,7 +7,7 @@ import re
 from collections.abc import Hashable, Mapping
 from typing import Any, Final, NamedTuple
 
-from engine.mapping.files.entry import FIELD
+from engine.mapping.files.document import FIELD
 from engine.mapping.language.expression import EVENT, SEGMENT
 from engine.mapping.language.functions import FUNCTIONS
 from engine.mapping.language.reading import Reading, Sources

@@ -7,13 +7,15 @@ path        = PID-3 | PID-3(2).4.1 | PID-3[CX.5=MR].1 | CX.4.1 | CX
 stage       = function [ "(" argument { argument } ")" ] | Resource | "when" condition | "unless" condition
 condition   = term { "and" term } { "or" ... }     ("and" binds tighter than "or"; no parentheses but for lists)
 term        = [ "not" ] ( path | "event" ) [ "=" value | "!=" value | [ "not" ] "in" "(" value { "," value } ")" ]
+
+What was parsed is written again by `str`, as an author would write it.
 """
 
 import re
 from dataclasses import dataclass
 from typing import Final
 
-from engine.mapping.files.entry import FIELD
+from engine.mapping.files.document import FIELD
 
 PART: Final = re.compile(r"([A-Z]{2,3})(?:\.(\d{1,2})(?:\.(\d{1,2}))?)?")
 SEGMENT: Final = re.compile(r"[A-Z][A-Z0-9]{2}")
@@ -49,6 +51,12 @@ class Field:
     where: int = 0
     equals: str = ""
 
+    def __str__(self) -> str:
+        choice = f"({self.repetition})" if self.repetition else ""
+        if self.where:
+            choice = f"[{self.type_}.{self.where}={self.equals}]"
+        return f"{self.segment}-{self.field}{choice}{_below(self.component, self.subcomponent)}"
+
 
 @dataclass(frozen=True, slots=True)
 class Part:
@@ -58,12 +66,18 @@ class Part:
     component: int = 0
     subcomponent: int = 0
 
+    def __str__(self) -> str:
+        return self.type_ + _below(self.component, self.subcomponent)
+
 
 @dataclass(frozen=True, slots=True)
 class Constant:
     """A value that stands for itself."""
 
     value: str
+
+    def __str__(self) -> str:
+        return f"'{self.value}'"
 
 
 Head = Field | Part | Constant
@@ -78,6 +92,13 @@ class Term:
     values: tuple[str, ...]
     negated: bool
 
+    def __str__(self) -> str:
+        if not self.values:
+            return f"{'not ' * self.negated}{self.source}"
+        if len(self.values) == 1:
+            return f"{self.source} {'!=' if self.negated else '='} {self.values[0]}"
+        return f"{self.source} {'not ' * self.negated}in ({', '.join(self.values)})"
+
 
 Condition = tuple[tuple[Term, ...], ...]
 
@@ -89,6 +110,10 @@ class Guard:
     condition: Condition
     unless: bool
 
+    def __str__(self) -> str:
+        groups = " or ".join(" and ".join(map(str, group)) for group in self.condition)
+        return f"{'unless' if self.unless else 'when'} {groups}"
+
 
 @dataclass(frozen=True, slots=True)
 class Call:
@@ -97,6 +122,9 @@ class Call:
     name: str
     arguments: tuple[str, ...]
 
+    def __str__(self) -> str:
+        return f"{self.name}({' '.join(self.arguments)})" if self.arguments else self.name
+
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
@@ -104,6 +132,9 @@ class Alternative:
 
     head: Head
     stages: tuple[Guard | Call, ...]
+
+    def __str__(self) -> str:
+        return " | ".join(map(str, (self.head, *self.stages)))
 
 
 Expression = tuple[Alternative, ...]
@@ -157,6 +188,10 @@ def parse_path(text: str) -> Field | Part | None:
         return Field(segment, field_, repetition_, component_, subcomponent_, type_ or "", where_, equals or "")
     match = PART.fullmatch(text)
     return Part(match[1], int(match[2] or 0), int(match[3] or 0)) if match else None
+
+
+def _below(component: int, subcomponent: int) -> str:
+    return "".join(f".{number}" for number in (component, subcomponent) if number)
 
 
 def _alternative(pieces: list[str]) -> Alternative:

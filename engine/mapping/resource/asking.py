@@ -10,7 +10,7 @@ from engine.mapping.language.pointing import pointed, referring
 from engine.mapping.language.reading import Reading
 from engine.mapping.resource.resource import ResourceMapping
 from engine.mapping.resource.slice_cache import Memo
-from engine.mapping.resource.slice_writer import SliceChanges, SliceWriter
+from engine.mapping.resource.slice_writer import SliceChanges
 from engine.mapping.subject.act import Act, Verb
 
 SOURCE: Final = "source"
@@ -36,6 +36,7 @@ class Words:
     visit: str = ""
 
 
+@dataclass(frozen=True, slots=True)
 class Resource:
     """One resource file, and what the verbs of the event table do with it; `new`: what its type requires.
 
@@ -43,27 +44,17 @@ class Resource:
     patient, after what segments list. `refers`: its elements name other resources of the plan.
     """
 
-    def __init__(
-        self,
-        mapping: ResourceMapping,
-        new: SliceWriter,
-        words: Words,
-        when: Test | None = None,
-        *,
-        along: bool = False,
-        refers: bool = False,
-    ) -> None:
-        self.along = along
-        self._refers = refers
-        self._when = when
-        self._mapping = mapping
-        self._new = Memo(new.depends, new.read)
-        self._words = words
+    mapping: ResourceMapping
+    new: Memo[SliceChanges]
+    words: Words
+    when: Test | None = None
+    along: bool = False
+    refers: bool = False
 
     @property
     def parts(self) -> frozenset[str]:
         """What an event may clear of it: elements, and slices of lists."""
-        return self._words.parts
+        return self.words.parts
 
     def keeps(
         self,
@@ -80,22 +71,22 @@ class Resource:
         is the local name of the patient whom it belongs to. `earlier`: what stands earlier in the plan, by the names
         that a file gives it (else the patient alone).
         """
-        if self._when is not None and not self._when(None, reading):
+        if self.when is not None and not self.when(None, reading):
             return []
-        found = self._mapping.record(reading, act.type_.lower() + suffix, patient)
+        found = self.mapping.record(reading, act.type_.lower() + suffix, patient)
         if found is None:
-            words = self._words
+            words = self.words
             excused = any(test(None, reading) for test in words.unless)
-            if words.missing and self._mapping.speaks_of(reading) and not excused:
+            if words.missing and self.mapping.speaks_of(reading) and not excused:
                 reading.warnings.append(words.missing)
             return []
         record, made = found
-        if act.verb in {Verb.MERGE, Verb.RENUMBER} and not self._mapping.merged(reading):
+        if act.verb in {Verb.MERGE, Verb.RENUMBER} and not self.mapping.merged(reading):
             return []
-        if self._refers:
+        if self.refers:
             named = earlier or {patient: patient}
             record = record._replace(changes=pointed(record.changes, referring(record.changes), "", suffix, named))
-        new = self._new.of(reading)
+        new = self.new.of(reading)
         reading.warnings += new.warnings
         keep = self._keep(act.verb, _cleared(record, clears, act.verb), new, reading)
         if clears:
@@ -104,7 +95,7 @@ class Resource:
 
     def on_visit(self, before: Sequence[Interaction], suffix: str) -> list[Keep]:
         """Return what the visit says of the resource, where both stand in the plan as far as it goes."""
-        words, type_ = self._words, self._mapping.type_
+        words, type_ = self.words, self.mapping.type_
         if not words.visit:
             return []
         kept = {one.record.local: one.record for one in before if isinstance(one, Keep)}
@@ -120,34 +111,34 @@ class Resource:
         keep = Keep(
             record,
             create=verb is not Verb.CANCEL,
-            status=self._mapping.status(reading),
+            status=self.mapping.status(reading),
             also_of=f"{SOURCE}{record.local.partition('-')[2]}" if verb is Verb.MERGE else "",
-            late="" if verb is Verb.UPSERT else self._words.late,
+            late="" if verb is Verb.UPSERT else self.words.late,
             defaults=new.changes,
         )
         if verb in {Verb.RENUMBER, Verb.MOVE, Verb.MERGE}:
-            retired = tuple(one for one, _ in self._mapping.merged(reading) if one not in record.identities)
+            retired = tuple(one for one, _ in self.mapping.merged(reading) if one not in record.identities)
             keep = keep._replace(record=record._replace(retired=retired))
-        if verb in {Verb.RENUMBER, Verb.MERGE} and not self._mapping.by_own(reading):
+        if verb in {Verb.RENUMBER, Verb.MERGE} and not self.mapping.by_own(reading):
             keep = keep._replace(create=False, absent=f"nothing-to-{'merge' if verb is Verb.MERGE else 'rename'}")
         if verb is Verb.MOVE:
-            known = self._mapping.speaks_of(reading)
+            known = self.mapping.speaks_of(reading)
             moved_from = f"{SOURCE}{record.local.partition('-')[2]}"
             keep = keep._replace(moved_from=moved_from, create=known, absent="nothing-to-move")
         return keep
 
     def _moved(self, keep: Keep) -> tuple[Follow, ...]:
         """Return what takes the visits along with what they refer to."""
-        if not keep.moved_from or not self._words.visit:
+        if not keep.moved_from or not self.words.visit:
             return ()
-        return (Follow(keep.record, self._words.visit, moved_from=keep.moved_from),)
+        return (Follow(keep.record, self.words.visit, moved_from=keep.moved_from),)
 
     def _merged(self, verb: Verb, keep: Keep, reading: Reading) -> tuple[Keep | Follow, ...]:
         """Return the resource, and in a merge the one that goes: its numbers stay on the other as old ones."""
         if verb is not Verb.MERGE:
             return (keep,)
-        words, record = self._words, keep.record
-        gone = [(one, number) for one, number in self._mapping.merged(reading) if one not in record.identities]
+        words, record = self.words, keep.record
+        gone = [(one, number) for one, number in self.mapping.merged(reading) if one not in record.identities]
         if not gone:
             return (keep,)
         change = ElementChange(words.part, words.part, ({"reference": f"#{record.local}"},), many=False)

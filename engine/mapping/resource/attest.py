@@ -5,6 +5,7 @@ its `key`, so that the same message has the same one, however often it is sent o
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final
 
@@ -23,24 +24,16 @@ FILE_KEYS: Final = frozenset({"resource", "extends", TARGET, "key", "needs", "el
 ID_BYTES: Final = 16
 
 
+@dataclass(frozen=True, slots=True)
 class Attestation:
-    """One compiled file with `target`."""
+    """One compiled file with `target`; `system` is that of the ids of its resources."""
 
-    def __init__(
-        self,
-        type_: str,
-        target: str,
-        key: tuple[Step, ...],
-        needs: frozenset[str],
-        writers: tuple[SliceWriter, ...],
-        base: str,
-    ) -> None:
-        self._type = type_
-        self._target = target
-        self._key = key
-        self._needs = needs
-        self._writers = writers
-        self._system = f"{base}{type_}"
+    type_: str
+    target: str
+    key: tuple[Step, ...]
+    needs: frozenset[str]
+    writers: tuple[SliceWriter, ...]
+    system: str
 
     def attest(self, reading: Reading) -> list[Keep | Attest]:
         """Return what a message says of where it comes from, after what that refers to.
@@ -49,20 +42,20 @@ class Attestation:
         """
         own = reading.apart()
         changes: list[ElementChange] = []
-        for writer in self._writers:
+        for writer in self.writers:
             writer.add(own, changes)
         reading.warnings += own.warnings
-        found = [step(None, reading) for step in self._key]
+        found = [step(None, reading) for step in self.key]
         key = [one if isinstance(one, str) else "" for one in found]
-        if not any(key) or self._needs - {change.element for change in changes if change.items}:
+        if not any(key) or self.needs - {change.element for change in changes if change.items}:
             reading.place = "MSH"
             reading.warn("not-whole")
             return []
-        text = "\x1f".join((self._system, reading.message.source, *key))
+        text = "\x1f".join((self.system, reading.message.source, *key))
         mark = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=ID_BYTES).hexdigest()
-        identity = Identity(self._system, mark)
-        record = ResourceRecord(self._type, self._type.lower(), (identity,), (), tuple(changes))
-        return [*own.made.values(), Attest(record, mark, self._target)]
+        identity = Identity(self.system, mark)
+        record = ResourceRecord(self.type_, self.type_.lower(), (identity,), (), tuple(changes))
+        return [*own.made.values(), Attest(record, mark, self.target)]
 
 
 def compile_attestations(compiler: Compiler, documents: Mapping[str, Document], base: str) -> dict[str, Attestation]:
@@ -91,4 +84,5 @@ def _attestation(compiler: Compiler, document: Document, type_: str, base: str) 
     steps = tuple(compiler.expression(one, scope.at("key", number), text).step for number, one in enumerate(names))
     if not steps:
         compiler.problem(scope, "no key", "say what makes the message this one, such as key: [MSH-10, MSH-7]")
-    return Attestation(type_, target, steps, frozenset(needs), Slices(compiler, document, type_).writers(), base)
+    writers = Slices(compiler, document, type_).writers()
+    return Attestation(type_, target, steps, frozenset(needs), writers, f"{base}{type_}")

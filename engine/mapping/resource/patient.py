@@ -32,7 +32,7 @@ class PatientMapping:
         reading.warnings += warnings
         changes: list[ElementChange] = []
         stand_in = self._one_of_several(reading)
-        for one in self._slices.slices(reading):
+        for one in self._slices.read(reading):
             changes += one.changes
             if one.warnings:
                 reading.warnings += one.warnings

@@ -3,6 +3,7 @@
 As with the Patient, what a slice says depends on the text of its fields alone, and is kept.
 """
 
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from engine.fhir.period import REVERSED, without_reversed
@@ -11,7 +12,6 @@ from engine.hl7.leaf import Null
 from engine.mapping.language.identifier import Authority, Identifiers
 from engine.mapping.language.reading import Reading
 from engine.mapping.resource.slice_cache import SliceReader
-from engine.mapping.resource.slice_writer import SliceWriter
 from engine.mapping.resource.status import StatusTable
 
 NUMBER_TYPE: Final = "http://terminology.hl7.org/CodeSystem/v2-0203"
@@ -38,40 +38,32 @@ class Numbers(NamedTuple):
     merged: tuple[Number, ...]
 
 
+@dataclass(frozen=True, slots=True)
 class ResourceMapping:
     """One compiled resource file; `holder` is the element that refers to the patient."""
 
-    def __init__(
-        self,
-        type_: str,
-        holder: str,
-        numbers: Numbers,
-        writers: tuple[SliceWriter, ...],
-        status: StatusTable | None,
-        identifiers: Identifiers,
-    ) -> None:
-        self.type_ = type_
-        self._holder = holder
-        self._numbers = numbers
-        self._slices = SliceReader(writers)
-        self._status = status
-        self._identifiers = identifiers
+    type_: str
+    holder: str
+    numbers: Numbers
+    slices: SliceReader
+    table: StatusTable | None
+    identifiers: Identifiers
 
     def status(self, reading: Reading) -> StatusMove | None:
         """Return how the message moves the resource's status; None where its type has no table."""
-        return self._status.move(reading) if self._status else None
+        return self.table.move(reading) if self.table else None
 
     def record(self, reading: Reading, local: str, patient: str) -> tuple[ResourceRecord, dict[str, Keep]] | None:
         """Return what the segments at hand say of the resource, and what it refers to, each after what that refers to.
 
         None where nothing identifies it.
         """
-        found = self._found(reading, self._numbers.keys)
+        found = self._found(reading, self.numbers.keys)
         if not found:
-            found = self._found(reading, self._numbers.others)[:1]
+            found = self._found(reading, self.numbers.others)[:1]
         if not found:
             return None
-        listed = self._found(reading, self._numbers.listed)
+        listed = self._found(reading, self.numbers.listed)
         identifiers = dict((*found, *listed))
         changes, made = self._changes(reading)
         record = ResourceRecord(
@@ -80,34 +72,34 @@ class ResourceMapping:
             tuple(dict.fromkeys(identity for identity, _ in found)),
             tuple(identifiers.values()),
             changes,
-            self._holder,
+            self.holder,
             patient,
         )
         return record, made
 
     def speaks_of(self, reading: Reading) -> bool:
         """Say whether a segment is there that could identify the resource."""
-        return any(number.segment in reading.first for number in self._numbers.keys)
+        return any(number.segment in reading.first for number in self.numbers.keys)
 
     def merged(self, reading: Reading) -> tuple[tuple[Identity, dict[str, Any]], ...]:
         """Return the numbers that MRG lists, of the types by which the segments at hand name the resource.
 
         A visit that is known by its account number (PID-18) goes by MRG-3, and no other does.
         """
-        named = next((some for some in (self._numbers.keys, self._numbers.others) if self._found(reading, some)), ())
+        named = next((some for some in (self.numbers.keys, self.numbers.others) if self._found(reading, some)), ())
         types = {number.type_ for number in named if self._found(reading, (number,))}
-        return self._found(reading, tuple(one for one in self._numbers.merged if one.type_ in types))
+        return self._found(reading, tuple(one for one in self.numbers.merged if one.type_ in types))
 
     def by_own(self, reading: Reading) -> bool:
         """Say whether the segments at hand name the resource by a number of its own type, not by what stands in."""
-        numbers = self._numbers
+        numbers = self.numbers
         own = {number.type_ for number in numbers.keys}
         return bool(self._found(reading, tuple(one for one in (*numbers.keys, *numbers.others) if one.type_ in own)))
 
     def _changes(self, reading: Reading) -> tuple[tuple[ElementChange, ...], dict[str, Keep]]:
         changes: list[ElementChange] = []
         made: dict[str, Keep] = {}
-        for one in self._slices.slices(reading):
+        for one in self.slices.read(reading):
             changes += one.changes
             if one.warnings:
                 reading.warnings += one.warnings
@@ -127,11 +119,11 @@ class ResourceMapping:
                 value = cells.first[0] if cells.first else ""
                 if isinstance(value, Null) or not value:
                     continue
-                if self._identifiers.placeholder(value):
+                if self.identifiers.placeholder(value):
                     reading.warnings.append(f"placeholder-identifier {number.segment}-{number.field}")
                     continue
                 parts = [cells.leaf(4, part) for part in (1, 2, 3)]
                 authority = Authority(*[part if isinstance(part, str) else "" for part in parts])
-                system = self._identifiers.resource_system(authority, number.type_, reading.facility)
+                system = self.identifiers.resource_system(authority, number.type_, reading.facility)
                 found.setdefault(Identity(system, value), {"type": number.kind, "system": system, "value": value})
         return tuple(found.items())

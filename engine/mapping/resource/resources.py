@@ -4,8 +4,7 @@ from collections.abc import Mapping, Set
 from dataclasses import replace
 from typing import Any, Final
 
-from engine.mapping.files.document import Document, Problems
-from engine.mapping.files.entry import FIELD
+from engine.mapping.files.document import FIELD, Document, Problems
 from engine.mapping.files.reference import elements, nearest
 from engine.mapping.files.table import Table
 from engine.mapping.language.check_path import path_fault
@@ -19,6 +18,7 @@ from engine.mapping.resource.attest import TARGET
 from engine.mapping.resource.lists import SEGMENTS
 from engine.mapping.resource.referred import FROM, makers
 from engine.mapping.resource.resource import NUMBER_TYPE, Number, Numbers, ResourceMapping
+from engine.mapping.resource.slice_cache import Memo, SliceReader
 from engine.mapping.resource.slice_writer import Body, SliceWriter
 from engine.mapping.resource.slices import Slices
 from engine.mapping.resource.status import status_table
@@ -92,7 +92,7 @@ def _resource(
         name,
         holder,
         _numbers(compiler, scope.at("identity"), value.get("identity"), tables),
-        slices.writers(),
+        SliceReader(slices.writers()),
         status_table(compiler, scope, name),
         identifiers,
     )
@@ -105,7 +105,7 @@ def _resource(
     when = tests[0][0].test if tests else None
     words = replace(_words(compiler, scope, value, name), parts=slices.parts())
     refers = any(mark in repr(value["elements"]) for mark in (SAME, *WHOLE))
-    return Resource(mapping, new, words, when, along=value.get("along") == "yes", refers=refers)
+    return Resource(mapping, Memo(new.depends, new.read), words, when, along=value.get("along") == "yes", refers=refers)
 
 
 def _words(compiler: Compiler, scope: Scope, value: dict[str, Any], name: str) -> Words:

@@ -60,11 +60,11 @@ class SliceReader:
         read: Callable[[SliceWriter, Reading], SliceChanges] = SliceWriter.read,
     ) -> None:
         self._writers = writers
-        self._read = read
+        self._read_one = read
         self._shapes = Shapes([writer.depends.own for writer in writers])
         self._cache: SliceCache[SliceChanges] = SliceCache(len(writers))
 
-    def slices(self, reading: Reading) -> list[SliceChanges]:
+    def read(self, reading: Reading) -> list[SliceChanges]:
         """Return the changes of each slice of which a message holds something, in the order of the file."""
         caches = self._cache.of(reading)
         found = []
@@ -72,7 +72,7 @@ class SliceReader:
             writer, cache = self._writers[place], caches[place]
             key = writer.depends.key(reading)
             one = cache.get(key)
-            found.append(cache.keep_if_again(key, self._read(writer, reading)) if one is None else one)
+            found.append(cache.keep_if_again(key, self._read_one(writer, reading)) if one is None else one)
         return found
 
 

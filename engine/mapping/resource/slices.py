@@ -3,8 +3,7 @@
 from functools import reduce
 from typing import Any, Final
 
-from engine.mapping.files.document import Document
-from engine.mapping.files.entry import slice_of
+from engine.mapping.files.document import Document, slice_of
 from engine.mapping.files.reference import Element, elements, nearest
 from engine.mapping.language.node import Step
 from engine.mapping.language.scope import Path, Scope

@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from enum import StrEnum
+from functools import partial
 from typing import Any, Final
 
-from engine.mapping.files.document import Document, Problems
-from engine.mapping.files.entry import FIELD
+from engine.mapping.files.document import FIELD, Document, Problems
 from engine.mapping.files.reference import listed, nearest
 from engine.mapping.files.table import Table, Target
 from engine.mapping.language.identifier import MERGED, URI, IdentityRules, Preference
@@ -110,18 +110,7 @@ class EventTable:
 
 def make_event_table(document: Document, problems: Problems) -> EventTable:
     """Read the event file; what is wrong goes to `problems`."""
-    value = document.value
-    problems.keys(document, (), TOP_KEYS, value)
-    events = _map(value, "events", document, problems)
-    rules = {event: rule for event in events if (rule := _rule(event, events[event], document, problems))}
-    if not rules and value:
-        problems.add(document, ("events",), "no events", "map at least one event")
-    others = Rule(str(value.get("others") or "unknown-event"), Doing.UNHANDLED)
-    identity, people = _identity(document, problems), _people(document, problems)
-    sent = frozenset(listed(value.get("resources")))
-    return EventTable(
-        rules, others, identity, people, _historic(document, problems), sent, _map(value, "assume", document, problems)
-    )
+    return _EventFile(document, problems).table()
 
 
 def assumed(tables: dict[str, Table], events: EventTable, document: Document, problems: Problems) -> dict[str, Table]:
@@ -150,65 +139,6 @@ def _with(table: Table, rows: Mapping[str, Target]) -> Table:
     return replace(table, codes={**table.codes, **rows}, displays=displays, folded={**folded, **table.folded})
 
 
-def _rule(event: str, value: Any, document: Document, problems: Problems) -> Rule | None:
-    path = ("events", event)
-    if not (len(event) == 3 and event[0] in "AZ" and event[1:].isdigit()):
-        problems.add(document, path, f"unknown event {event!r}", "expected a trigger event such as A01")
-    if not isinstance(value, dict):
-        problems.add(document, path, "no rule", "write {do: upsert patient}, {skip: RULE} or {unhandled: RULE}")
-        return None
-    problems.keys(document, path, RULE_KEYS, value)
-    given = [key for key in ("do", "skip", "unhandled") if value.get(key)]
-    if len(given) != 1:
-        problems.add(
-            document, path, "found " + (" and ".join(given) or "nothing to do"), "give one of do, skip, unhandled"
-        )
-        return None
-    if given[0] != "do":
-        return Rule(str(value[given[0]]), Doing(given[0]))
-    return _doing(event, value, document, problems)
-
-
-def _doing(event: str, value: dict[str, Any], document: Document, problems: Problems) -> Rule | None:
-    path = ("events", event)
-    doings = set(Doing) - {Doing.SKIP, Doing.UNHANDLED}
-    given, others = parted(value["do"])
-    do = given[0] if len(given) == 1 else None
-    if do not in doings:
-        problems.add(document, (*path, "do"), *_undone(given, others, doings))
-        return None
-    if others and do in ALONE:
-        problems.add(document, (*path, "do"), f"{others[0]!r} beside {do!r}", "nothing else is done by such an event")
-    if value.get("clears") and not others:
-        expected = "say what it is cleared from, as in do: [update patient, update encounter]"
-        problems.add(document, (*path, "clears"), "nothing that could be cleared", expected)
-    absent, reactivate = value.get("if_absent") or "create", value.get("reactivate") or "no"
-    if absent not in {"create", "hold", "ignore"}:
-        problems.add(document, (*path, "if_absent"), f"found {absent!r}", "expected create, hold or ignore")
-    each = value.get("each")
-    if each not in {None, "PID"}:
-        problems.add(document, (*path, "each"), f"found {each!r}", "expected PID")
-    if reactivate not in {"yes", "no"}:
-        problems.add(document, (*path, "reactivate"), f"found {reactivate!r}", "expected yes or no")
-    sent = frozenset(listed(document.value.get("resources")))
-    acts = read_acts(others, sent, document, (*path, "do"), problems)
-    verbs = {act.verb for act in acts}
-    return Rule(
-        str(value.get("rule") or event),
-        Doing(do),
-        absent == "create",
-        reactivate == "yes",
-        absent == "ignore",
-        acts,
-        Verb.MERGE in verbs,
-        Verb.MOVE in verbs,
-        tuple(listed(value.get("clears"))),
-        each == "PID",
-        thin=do == Doing.IDENTIFY or bool(identity_acts(others)),
-        unsent=tuple(name for name in identity_acts(others) if sent and name not in sent),
-    )
-
-
 def _undone(given: list[Any], others: list[str], doings: set[Doing]) -> tuple[str, str]:
     """Return what is wrong where an event's `do` does not say once what is done with the patient."""
     if len(given) == 1:
@@ -224,77 +154,149 @@ def _undone(given: list[Any], others: list[str], doings: set[Doing]) -> tuple[st
     return f"found {others[0]!r} alone", "say what is done with the patient, too: [update patient, ...]"
 
 
-def _historic(document: Document, problems: Problems) -> Historic | None:
-    value = _map(document.value, "historic", document, problems)
-    if not value:
-        return None
-    problems.keys(document, ("historic",), HISTORIC_KEYS, value)
-    field = FIELD.fullmatch(str(value.get("field") or ""))
-    if field is None or not value.get("value") or not value.get("rule"):
-        problems.add(document, ("historic",), "not whole", "write {field: ZBE-5, value: Y, rule: historic-movement}")
-        return None
-    return Historic(field[1], int(field[2]), str(value["value"]), Rule(str(value["rule"]), Doing.UPDATE))
-
-
-def _identity(document: Document, problems: Problems) -> IdentityRules:
-    value = _map(document.value, "identity", document, problems)
-    problems.keys(document, ("identity",), IDENTITY_KEYS, value)
-    fields = tuple(listed(value.get("from") or "PID-3"))
-    for name in fields:
-        if name not in MERGED:
-            problems.add(document, ("identity", "from"), f"found {name!r}", "expected PID-3, PID-2 or PID-4")
-    prefer: list[Preference] = []
-    wishes = value.get("prefer") or []
-    for number, wish in enumerate(wishes if isinstance(wishes, list) else [wishes]):
-        path = ("identity", "prefer", number)
-        if not isinstance(wish, dict):
-            problems.add(document, path, f"found {wish!r}", "expected {authority: NAME, type: CODE}")
-            continue
-        problems.keys(document, path, {"authority", "type"}, wish)
-        line = Preference(wish.get("authority") or "", wish.get("type") or "")
-        if any(_covers(earlier, line) for earlier in prefer):
-            problems.add(document, path, "a line that is never reached", "an earlier one takes all of it; reorder them")
-        prefer.append(line)
-    return IdentityRules(
-        fields=fields,
-        not_identity=frozenset(listed(value.get("not_identity"))),
-        prefer=tuple(prefer),
-        untyped=str(value.get("untyped") or ""),
-        placeholders=frozenset(listed(value.get("placeholders"))),
-        systems=_systems(value, document, problems),
-    )
-
-
-def _systems(value: dict[str, Any], document: Document, problems: Problems) -> dict[str, str]:
-    found = _map(value, "systems", document, problems, ("identity",))
-    for type_, uri in found.items():
-        if not URI.fullmatch(str(uri)):
-            problems.add(document, ("identity", "systems", type_), f"found {uri!r}", "expected an absolute URI")
-    return dict(found)
-
-
 def _covers(earlier: Preference, later: Preference) -> bool:
     return earlier.authority in {"", later.authority} and earlier.type_ in {"", later.type_}
 
 
-def _people(document: Document, problems: Problems) -> People:
-    value = _map(document.value, "placeholder_people", document, problems)
-    problems.keys(document, ("placeholder_people",), PEOPLE_KEYS, value)
-    for date in listed(value.get("birth_dates")):
-        if not DATE.fullmatch(date):
-            problems.add(document, ("placeholder_people", "birth_dates"), f"found {date!r}", "expected 1900-01-01")
-    return People(
-        frozenset(name.upper() for name in listed(value.get("names"))),
-        tuple(name.upper() for name in listed(value.get("beginnings"))),
-        frozenset(listed(value.get("birth_dates"))),
-    )
+class _EventFile:
+    """The event file as it is read; what is wrong goes to `problems`."""
 
+    def __init__(self, document: Document, problems: Problems) -> None:
+        self._document = document
+        self._value = document.value
+        self._problems = problems
+        self._add = partial(problems.add, document)
+        self._keys = partial(problems.keys, document)
 
-def _map(
-    value: dict[str, Any], key: str, document: Document, problems: Problems, within: tuple[str, ...] = ()
-) -> dict[str, Any]:
-    found = value.get(key)
-    if found is None or isinstance(found, dict):
-        return found or {}
-    problems.add(document, (*within, key), f"found {found!r}", "expected a map")
-    return {}
+    def table(self) -> EventTable:
+        """Return the table."""
+        value = self._value
+        self._keys((), TOP_KEYS, value)
+        events = self._map(value, "events")
+        rules = {event: rule for event in events if (rule := self._rule(event, events[event]))}
+        if not rules and value:
+            self._add(("events",), "no events", "map at least one event")
+        others = Rule(str(value.get("others") or "unknown-event"), Doing.UNHANDLED)
+        identity, people = self._identity(), self._people()
+        sent = frozenset(listed(value.get("resources")))
+        return EventTable(rules, others, identity, people, self._historic(), sent, self._map(value, "assume"))
+
+    def _rule(self, event: str, value: Any) -> Rule | None:
+        path = ("events", event)
+        if not (len(event) == 3 and event[0] in "AZ" and event[1:].isdigit()):
+            self._add(path, f"unknown event {event!r}", "expected a trigger event such as A01")
+        if not isinstance(value, dict):
+            self._add(path, "no rule", "write {do: upsert patient}, {skip: RULE} or {unhandled: RULE}")
+            return None
+        self._keys(path, RULE_KEYS, value)
+        given = [key for key in ("do", "skip", "unhandled") if value.get(key)]
+        if len(given) != 1:
+            self._add(path, "found " + (" and ".join(given) or "nothing to do"), "give one of do, skip, unhandled")
+            return None
+        if given[0] != "do":
+            return Rule(str(value[given[0]]), Doing(given[0]))
+        return self._doing(event, value)
+
+    def _doing(self, event: str, value: dict[str, Any]) -> Rule | None:
+        path = ("events", event)
+        doings = set(Doing) - {Doing.SKIP, Doing.UNHANDLED}
+        given, others = parted(value["do"])
+        do = given[0] if len(given) == 1 else None
+        if do not in doings:
+            self._add((*path, "do"), *_undone(given, others, doings))
+            return None
+        if others and do in ALONE:
+            self._add((*path, "do"), f"{others[0]!r} beside {do!r}", "nothing else is done by such an event")
+        if value.get("clears") and not others:
+            expected = "say what it is cleared from, as in do: [update patient, update encounter]"
+            self._add((*path, "clears"), "nothing that could be cleared", expected)
+        absent, reactivate = value.get("if_absent") or "create", value.get("reactivate") or "no"
+        if absent not in {"create", "hold", "ignore"}:
+            self._add((*path, "if_absent"), f"found {absent!r}", "expected create, hold or ignore")
+        each = value.get("each")
+        if each not in {None, "PID"}:
+            self._add((*path, "each"), f"found {each!r}", "expected PID")
+        if reactivate not in {"yes", "no"}:
+            self._add((*path, "reactivate"), f"found {reactivate!r}", "expected yes or no")
+        sent = frozenset(listed(self._value.get("resources")))
+        acts = read_acts(others, sent, self._document, (*path, "do"), self._problems)
+        verbs = {act.verb for act in acts}
+        return Rule(
+            str(value.get("rule") or event),
+            Doing(do),
+            absent == "create",
+            reactivate == "yes",
+            absent == "ignore",
+            acts,
+            Verb.MERGE in verbs,
+            Verb.MOVE in verbs,
+            tuple(listed(value.get("clears"))),
+            each == "PID",
+            thin=do == Doing.IDENTIFY or bool(identity_acts(others)),
+            unsent=tuple(name for name in identity_acts(others) if sent and name not in sent),
+        )
+
+    def _historic(self) -> Historic | None:
+        value = self._map(self._value, "historic")
+        if not value:
+            return None
+        self._keys(("historic",), HISTORIC_KEYS, value)
+        field = FIELD.fullmatch(str(value.get("field") or ""))
+        if field is None or not value.get("value") or not value.get("rule"):
+            self._add(("historic",), "not whole", "write {field: ZBE-5, value: Y, rule: historic-movement}")
+            return None
+        return Historic(field[1], int(field[2]), str(value["value"]), Rule(str(value["rule"]), Doing.UPDATE))
+
+    def _identity(self) -> IdentityRules:
+        value = self._map(self._value, "identity")
+        self._keys(("identity",), IDENTITY_KEYS, value)
+        fields = tuple(listed(value.get("from") or "PID-3"))
+        for name in fields:
+            if name not in MERGED:
+                self._add(("identity", "from"), f"found {name!r}", "expected PID-3, PID-2 or PID-4")
+        prefer: list[Preference] = []
+        wishes = value.get("prefer") or []
+        for number, wish in enumerate(wishes if isinstance(wishes, list) else [wishes]):
+            path = ("identity", "prefer", number)
+            if not isinstance(wish, dict):
+                self._add(path, f"found {wish!r}", "expected {authority: NAME, type: CODE}")
+                continue
+            self._keys(path, {"authority", "type"}, wish)
+            line = Preference(wish.get("authority") or "", wish.get("type") or "")
+            if any(_covers(earlier, line) for earlier in prefer):
+                self._add(path, "a line that is never reached", "an earlier one takes all of it; reorder them")
+            prefer.append(line)
+        return IdentityRules(
+            fields=fields,
+            not_identity=frozenset(listed(value.get("not_identity"))),
+            prefer=tuple(prefer),
+            untyped=str(value.get("untyped") or ""),
+            placeholders=frozenset(listed(value.get("placeholders"))),
+            systems=self._systems(value),
+        )
+
+    def _systems(self, value: dict[str, Any]) -> dict[str, str]:
+        found = self._map(value, "systems", ("identity",))
+        for type_, uri in found.items():
+            if not URI.fullmatch(str(uri)):
+                self._add(("identity", "systems", type_), f"found {uri!r}", "expected an absolute URI")
+        return dict(found)
+
+    def _people(self) -> People:
+        value = self._map(self._value, "placeholder_people")
+        self._keys(("placeholder_people",), PEOPLE_KEYS, value)
+        for date in listed(value.get("birth_dates")):
+            if not DATE.fullmatch(date):
+                self._add(("placeholder_people", "birth_dates"), f"found {date!r}", "expected 1900-01-01")
+        return People(
+            frozenset(name.upper() for name in listed(value.get("names"))),
+            tuple(name.upper() for name in listed(value.get("beginnings"))),
+            frozenset(listed(value.get("birth_dates"))),
+        )
+
+    def _map(self, value: dict[str, Any], key: str, within: tuple[str, ...] = ()) -> dict[str, Any]:
+        found = value.get(key)
+        if found is None or isinstance(found, dict):
+            return found or {}
+        self._add((*within, key), f"found {found!r}", "expected a map")
+        return {}

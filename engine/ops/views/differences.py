@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from engine.journal.read.dry_runs import Shadowed
-from engine.mapping.authoring.grouping import Change, Grouping
+from engine.mapping.authoring.difference import Change, Grouping
 
 _PLACE: Final = re.compile(r"\[\d+\]")
 _NAMES: Final = ("verdict", "reason")

@@ -14,9 +14,8 @@ from engine.journal.read.reading import Reader
 from engine.mapping.authoring.explain import Explanation, explain
 from engine.mapping.authoring.survey import Survey
 from engine.mapping.compile import MappingSource, load
-from engine.mapping.files.entry import FIELD
+from engine.mapping.files.document import FIELD
 from engine.mapping.files.reference import nearest
-from engine.mapping.language.written import written_head
 from engine.ops.views.entry import Explained
 from engine.pipeline.configuration import Files
 
@@ -83,7 +82,7 @@ def explained(
 def _rules_of(found: Explanation, field: str) -> list[dict[str, object]]:
     """Return where a mapping names a field, whether or not the message fills it."""
     wanted = field.partition(".")[0]
-    named = [(read.scope, written_head(read.head)) for read in found.trace.reads]
+    named = [(read.scope, str(read.head)) for read in found.trace.reads]
     named += [(each.scope, f"each {each.source}") for each in found.trace.eaches]
     places = {
         (*scope.document.place(scope.path), text)

@@ -8,7 +8,8 @@ from typing import Final
 
 from engine.errors import PathError, UsageError
 from engine.hl7.leaf import NULL
-from engine.hl7.path import Getter, getter, parse_path
+from engine.hl7.path import Path as Hl7Path
+from engine.hl7.path import parse_path
 from engine.journal.read.reading import Reader
 from engine.ops.views.answer import Answer, Count, Time, moment_text
 from engine.ops.views.segments import read
@@ -63,7 +64,7 @@ def unmapped(folder: Path, since: datetime, until: datetime, channel: str = "") 
 def values(folder: Path, place: str, since: datetime, until: datetime) -> CodeValues:
     """Return what stood at a place of the newest messages whose code there has no mapping; UsageError for no place."""
     try:
-        get = getter(parse_path(place))
+        path = parse_path(place)
     except PathError as error:
         raise UsageError(
             f"{place!r} is not a place in a message: name one as codes.unmapped does, such as PID-10"
@@ -72,7 +73,7 @@ def values(folder: Path, place: str, since: datetime, until: datetime) -> CodeVa
         bodies = reader.bodies_noted(f"{UNMAPPED} {place}", since, until, MOST_BODIES)
     entries, newest = Counter[str](), dict[str, int]()
     for seq, raw in bodies:
-        for value in set(_standing(raw, get)):
+        for value in set(_standing(raw, path)):
             entries[value] += 1
             newest.setdefault(value, seq)
     ranked = sorted(entries.items(), key=lambda one: (-one[1], one[0]))
@@ -80,7 +81,7 @@ def values(folder: Path, place: str, since: datetime, until: datetime) -> CodeVa
     return CodeValues(values=found, looked_at=len(bodies))
 
 
-def _standing(raw: bytes, get: Getter) -> Iterator[str]:
+def _standing(raw: bytes, path: Hl7Path) -> Iterator[str]:
     message = read(raw)
     if message is not None:
-        yield from (leaf for leaf in get(message) if leaf is not None and leaf is not NULL)
+        yield from (leaf for leaf in path.leaves(message) if leaf is not None and leaf is not NULL)

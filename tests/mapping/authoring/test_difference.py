@@ -9,8 +9,7 @@ import pytest
 from engine.config.shipped import shipped
 from engine.hl7.message import Message
 from engine.mapping.authoring.case import channel_of
-from engine.mapping.authoring.difference import Comparison, Kind
-from engine.mapping.authoring.grouping import Group
+from engine.mapping.authoring.difference import Comparison, Group, Kind
 from engine.mapping.compile import Mapping, MappingSource, compile_mapping, load
 
 Make = Callable[..., Message]

@@ -6,7 +6,7 @@ from itertools import chain
 
 from engine.config.shipped import shipped
 from engine.mapping.compile import MappingSource
-from engine.mapping.files.entry import FIELD
+from engine.mapping.files.document import FIELD
 from engine.mapping.files.reference import segments
 
 # HL7 v2-to-FHIR Implementation Guide 1.0.0: the fields with a row in a segment map, of the segments of ADT.

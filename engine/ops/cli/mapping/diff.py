@@ -11,8 +11,7 @@ import typer
 from engine.config.shipped import shipped
 from engine.errors import UsageError
 from engine.journal.read.dry_runs import shadowed
-from engine.mapping.authoring.difference import Comparison, Kind
-from engine.mapping.authoring.grouping import Group, Grouping
+from engine.mapping.authoring.difference import Comparison, Group, Grouping, Kind
 from engine.mapping.compile import compile_mapping, load
 from engine.ops.cli.mapping.mappings import MappingOf, channel_in, folders_of
 from engine.ops.cli.mapping.traffic import Choice, Files, Journal, Limit, On, Values, each_message
