@@ -59,8 +59,8 @@ class Mode:
         at_commit = accept if self.accept.asks(accept) else None
         if application.positive:
             return Acknowledgements(at_commit, by_application)
-        said = at_commit or by_application
-        return Acknowledgements(said, close=said is None)
+        answer = at_commit or by_application
+        return Acknowledgements(answer, close=answer is None)
 
 
 ORIGINAL: Final = Mode()

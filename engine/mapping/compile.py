@@ -20,10 +20,10 @@ from engine.mapping.language.reading import Reading, unmapped_in
 from engine.mapping.language.scope import Scope
 from engine.mapping.language.template import Compiler
 from engine.mapping.plan import IdentityPlanner, PatientPlanner, Planned, Planner
-from engine.mapping.resource.attest import compile_attestations
-from engine.mapping.resource.beside import Beside
 from engine.mapping.resource.lists import Lists, compile_lists
 from engine.mapping.resource.patient import PatientMapping
+from engine.mapping.resource.provenance import compile_attestations
+from engine.mapping.resource.resource_planner import ResourcePlanner
 from engine.mapping.resource.resources import check_acts, compile_resources
 from engine.mapping.resource.slices import Slices
 from engine.mapping.subject.events import Doing, assumed, make_event_table
@@ -68,17 +68,17 @@ def compile_mapping(source: MappingSource, channel: Channel, compiler: MakeCompi
 
 
 @dataclass(frozen=True, slots=True)
-class Compiled:
+class MappingParts:
     """What the files of a mapping become on a channel."""
 
     patient: PatientMapping
-    beside: Beside
+    beside: ResourcePlanner
     reader: SubjectReader
 
 
 def _compile(
     documents: Documents, setting: Setting, problems: Problems, make_compiler: MakeCompiler = Compiler
-) -> Compiled | None:
+) -> MappingParts | None:
     table = make_event_table(documents.events, problems)
     tables = {
         name: make_table(name, document.value if check_table(document, problems) else {})
@@ -105,8 +105,8 @@ def _compile(
     check_acts(table, resources, lists.types, attestations.keys(), documents.events, problems)
     if patient is None:
         return None
-    beside = Beside(resources, lists, attestations, table.sent)
-    return Compiled(patient, beside, SubjectReader(table, identifiers, setting, stamps))
+    beside = ResourcePlanner(resources, lists, attestations, table.sent)
+    return MappingParts(patient, beside, SubjectReader(table, identifiers, setting, stamps))
 
 
 class Mapping:
@@ -115,21 +115,21 @@ class Mapping:
     `hash` names the files and the channel's part in them (zone, authorities, policies).
     """
 
-    def __init__(self, mark: str, compiled: Compiled) -> None:
+    def __init__(self, mark: str, parts: MappingParts) -> None:
         self.hash = mark
-        self._beside = compiled.beside
-        self._reader = compiled.reader
-        patients = PatientPlanner(compiled.reader, compiled.patient, compiled.beside)
+        self._beside = parts.beside
+        self._reader = parts.reader
+        patients = PatientPlanner(parts.reader, parts.patient, parts.beside)
         self._planners: dict[Doing, Planner] = {
-            **IdentityPlanner(compiled.reader, compiled.patient).planners,
+            **IdentityPlanner(parts.reader, parts.patient).planners,
             **dict.fromkeys((Doing.UPSERT, Doing.UPDATE, Doing.IDENTIFY, Doing.DELETE), patients.plan),
         }
 
     def identify(self, message: Message) -> Subject:
         """Return whom the message speaks of, what is to be done with it, and what forbids that."""
-        told = message.legible()
-        subject = self._reader.subject(told)
-        return subject if told is message else flagged(subject, message.illegible)
+        readable = message.legible()
+        subject = self._reader.subject(readable)
+        return subject if readable is message else flagged(subject, message.illegible)
 
     def names(self, trigger: str) -> bool:
         """Say whether the event table has a row for a trigger event, whatever the standard knows of it."""

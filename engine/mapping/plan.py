@@ -13,9 +13,9 @@ from engine.mapping.files.group import NO_GROUP, MergeGroup, further, merge_grou
 from engine.mapping.language.identifier import Found
 from engine.mapping.language.moment import Moment
 from engine.mapping.language.reading import Reading, by_name
-from engine.mapping.resource.asking import SOURCE
-from engine.mapping.resource.beside import Beside
 from engine.mapping.resource.patient import PatientMapping
+from engine.mapping.resource.resource_file import SOURCE
+from engine.mapping.resource.resource_planner import ResourcePlanner
 from engine.mapping.subject.events import Doing, Rule
 from engine.mapping.subject.identify import SubjectReader
 from engine.mapping.subject.identities import Identities
@@ -122,7 +122,7 @@ class IdentityPlanner:
 class PatientPlanner:
     """Plans what an event says of patients, and of the visits and whatever else belongs to them."""
 
-    def __init__(self, reader: SubjectReader, patient: PatientMapping, beside: Beside) -> None:
+    def __init__(self, reader: SubjectReader, patient: PatientMapping, beside: ResourcePlanner) -> None:
         self._reader = reader
         self._patient = patient
         self._beside = beside

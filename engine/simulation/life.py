@@ -7,10 +7,10 @@ from random import Random
 from typing import Final
 
 from engine.simulation import person as people
+from engine.simulation.event import OLD_NUMBER, Event, Way
 from engine.simulation.hospital import Hospital
 from engine.simulation.person import Person
 from engine.simulation.sender import CLINIC, EMERGENCY, INDEX, LAKESIDE, REGISTRATION, RIVERBEND, Sender
-from engine.simulation.telling import OLD_NUMBER, Telling, Way
 from engine.simulation.visit import birth, clinic, emergency, ward_stay
 
 OPENING_HOURS: Final = range(8, 17)
@@ -67,9 +67,9 @@ def _first_seen(life: Life, now: datetime) -> Way:
     if kind > 0.8:
         life.together = True
         life.person.numbers[LAKESIDE] = hospital.number(LAKESIDE)
-        yield Telling("A28", INDEX, life.person, RIVERBEND, also=LAKESIDE)
+        yield Event("A28", INDEX, life.person, RIVERBEND, also=LAKESIDE)
     elif kind > 0.55:
-        yield Telling("A28", life.registrar(first), life.person, first)
+        yield Event("A28", life.registrar(first), life.person, first)
     yield from _visit(life, now)
 
 
@@ -123,9 +123,9 @@ def _moved(life: Life, _now: datetime) -> Way:
     (people.marry if draw.random() < 0.25 else people.move_house)(draw, person)
     authority = draw.choice(sorted(person.numbers))
     if life.together and draw.random() < 0.6:
-        yield Telling("A31", INDEX, person, RIVERBEND, also=LAKESIDE, reason="CHANGED")
+        yield Event("A31", INDEX, person, RIVERBEND, also=LAKESIDE, reason="CHANGED")
     else:
-        yield Telling(draw.choice(("A31", "A31", "A28")), life.registrar(authority), person, authority)
+        yield Event(draw.choice(("A31", "A31", "A28")), life.registrar(authority), person, authority)
 
 
 def _registered_twice(life: Life, _now: datetime) -> Way:
@@ -138,7 +138,7 @@ def _registered_twice(life: Life, _now: datetime) -> Way:
     known, new = person.numbers[authority], hospital.number(authority)
     person.numbers[authority] = new
     if draw.random() < 0.5:
-        yield Telling("A28", life.registrar(authority), person, authority)
+        yield Event("A28", life.registrar(authority), person, authority)
     elif authority == RIVERBEND:
         yield from emergency(draw, hospital, person)
     else:
@@ -146,28 +146,28 @@ def _registered_twice(life: Life, _now: datetime) -> Way:
     if life.together and authority == RIVERBEND and draw.random() < 0.4:
         yield life.hours(0.5, 5)
         moved = person.numbers[LAKESIDE]
-        yield Telling("A43", INDEX, person, authority, merged=moved, merged_of=LAKESIDE)
+        yield Event("A43", INDEX, person, authority, merged=moved, merged_of=LAKESIDE)
     survivor, old = draw.choice(((known, new), (new, known)))
     person.numbers[authority] = survivor
     sender = draw.choice((INDEX, life.registrar(authority)))
     yield life.hours(0.5, 30)
-    yield Telling("A40", sender, person, authority, merged=old)
+    yield Event("A40", sender, person, authority, merged=old)
     if draw.random() < 0.12:
         yield life.hours(0.1, 3)
-        yield Telling("A40", INDEX, person, authority, merged=old)
+        yield Event("A40", INDEX, person, authority, merged=old)
     if draw.random() < 0.5:
         yield life.hours(0.2, 20)
         late_hearer = EMERGENCY if authority == RIVERBEND else CLINIC
-        yield Telling(draw.choice(("A08", "A31")), late_hearer, person, authority, number=old, note=OLD_NUMBER)
+        yield Event(draw.choice(("A08", "A31")), late_hearer, person, authority, number=old, note=OLD_NUMBER)
 
 
 def _mistaken(life: Life, _now: datetime) -> Way:
     """A registration that should not have been: hours later the record is deleted (A29)."""
     authority = life.draw.choice(sorted(life.person.numbers))
     number, registrar = life.hospital.number(authority), life.registrar(authority)
-    yield Telling("A28", registrar, life.person, authority, number=number)
+    yield Event("A28", registrar, life.person, authority, number=number)
     yield life.hours(0.5, 20)
-    yield Telling("A29", registrar, life.person, authority, number=number)
+    yield Event("A29", registrar, life.person, authority, number=number)
 
 
 def _renumbered(life: Life, _now: datetime) -> Way:
@@ -175,7 +175,7 @@ def _renumbered(life: Life, _now: datetime) -> Way:
     authority = life.draw.choice(sorted(life.person.numbers))
     old = life.person.numbers[authority]
     life.person.numbers[authority] = life.hospital.number(authority)
-    yield Telling("A47", INDEX, life.person, authority, merged=old)
+    yield Event("A47", INDEX, life.person, authority, merged=old)
 
 
 def _linked(life: Life, _now: datetime) -> Way:
@@ -184,14 +184,14 @@ def _linked(life: Life, _now: datetime) -> Way:
     (first,) = person.numbers
     second = LAKESIDE if first == RIVERBEND else RIVERBEND
     person.numbers[second] = life.hospital.number(second)
-    yield Telling("A28", life.registrar(second), person, second)
+    yield Event("A28", life.registrar(second), person, second)
     yield life.hours(0.5, 12)
-    yield Telling("A24", INDEX, person, first, other=second)
+    yield Event("A24", INDEX, person, first, other=second)
     if draw.random() < 0.3:
         yield life.hours(0.5, 20)
-        yield Telling("A37", INDEX, person, first, other=second)
+        yield Event("A37", INDEX, person, first, other=second)
 
 
 def _death_known(life: Life) -> Way:
     yield life.hours(0.5, 10)
-    yield Telling("A31", REGISTRATION, life.person, RIVERBEND, reason="DECEASED")
+    yield Event("A31", REGISTRATION, life.person, RIVERBEND, reason="DECEASED")

@@ -5,11 +5,11 @@ from datetime import date, datetime, timedelta
 from typing import Final
 
 from engine.simulation import words
+from engine.simulation.event import Event
 from engine.simulation.hospital import Bed, Doctor
 from engine.simulation.person import Person
 from engine.simulation.sender import Sender
 from engine.simulation.stay import Stay
-from engine.simulation.telling import Telling
 
 Row = list[str]
 
@@ -39,166 +39,166 @@ def stamp(sender: Sender, at: datetime) -> str:
     return f"{at:%Y%m%d%H%M%S}"[: sender.digits]
 
 
-def msh(telling: Telling, at: datetime, control_id: str, message_type: str) -> Row:
+def msh(event: Event, at: datetime, control_id: str, message_type: str) -> Row:
     """Return MSH; a row's index is one less than the field's number, as MSH-1 is the separator."""
-    sender = telling.sender
+    sender = event.sender
     made = ["MSH", "^~\\&", sender.application, sender.facility, "ADTENGINE", "HUB", stamp(sender, at)]
     return [*made, "", message_type, control_id, "P", sender.version, "", "", "", "", "", sender.charset]
 
 
-def evn(telling: Telling, at: datetime) -> Row:
+def evn(event: Event, at: datetime) -> Row:
     """Return EVN."""
-    sender = telling.sender
+    sender = event.sender
     moment = stamp(sender, at)
     return row(
         "EVN",
         {
-            1: telling.trigger if sender.release < 7 else "",
+            1: event.trigger if sender.release < 7 else "",
             2: moment,
-            4: telling.reason,
+            4: event.reason,
             5: f"CL{at.minute:02d}^Keel^Orla",
             6: moment,
         },
     )
 
 
-def pid(telling: Telling, at: datetime, *, other: bool = False) -> Row:
+def pid(event: Event, at: datetime, *, other: bool = False) -> Row:
     """Return PID; `other` writes the second chart of a link."""
-    person, sender = telling.person, telling.sender
-    authority = telling.other if other else telling.authority
-    number = (telling.number if not other else "") or person.numbers[authority]
-    fields = {1: "2" if other else "1", 3: _numbers(telling, number, authority), 5: _names(person, sender)}
+    person, sender = event.person, event.sender
+    authority = event.other if other else event.authority
+    number = (event.number if not other else "") or person.numbers[authority]
+    fields = {1: "2" if other else "1", 3: _numbers(event, number, authority), 5: _names(person, sender)}
     fields |= {7: _day(person.born), 8: person.sex}
-    if telling.account and telling.stay is not None:
-        fields[18] = f"{telling.stay.account}^^^{authority}^AN"
-    if telling.merged or telling.other:
+    if event.account and event.stay is not None:
+        fields[18] = f"{event.stay.account}^^^{authority}^AN"
+    if event.merged or event.other:
         return row("PID", fields)
     if person.known:
         fields |= _known(person, sender)
     if person.mother:
         fields |= {21: _mother(person, authority), 24: "Y" if person.order else "N"}
         fields |= {25: str(person.order)} if person.order else {}
-    if telling.stay is not None:
-        fields[18] = f"{telling.stay.account}^^^{authority}^AN"
-    if person.died and telling.trigger in {"A03", "A31", "A08"}:
-        fields |= {29: stamp(sender, _died_at(telling, at)), 30: "Y"}
+    if event.stay is not None:
+        fields[18] = f"{event.stay.account}^^^{authority}^AN"
+    if person.died and event.trigger in {"A03", "A31", "A08"}:
+        fields |= {29: stamp(sender, _died_at(event, at)), 30: "Y"}
     if sender.release >= 5 and not person.known:
         fields[32] = "US"
     return row("PID", fields)
 
 
-def pd1(telling: Telling, _at: datetime) -> Sequence[Row]:
+def pd1(event: Event, _at: datetime) -> Sequence[Row]:
     """Return PD1 with the primary care provider, of people who have one."""
-    person = telling.person
-    if not person.known or not person.policy or telling.merged:
+    person = event.person
+    if not person.known or not person.policy or event.merged:
         return ()
-    doctor = "1187^Osei^Ada^^^DR^MD" if telling.sender.release < 7 else ""
+    doctor = "1187^Osei^Ada^^^DR^MD" if event.sender.release < 7 else ""
     return (row("PD1", {3: "RIVERBEND PRIMARY CARE^^2001", 4: doctor}),)
 
 
-def nk1(telling: Telling, _at: datetime) -> Sequence[Row]:
+def nk1(event: Event, _at: datetime) -> Sequence[Row]:
     """Return NK1, one for each contact: a snapshot."""
-    sender = telling.sender
+    sender = event.sender
     return [
         row(
             "NK1",
             {1: str(at), 2: f"{each.family}^{each.given}", 3: each.relation, 5: _telephone(sender, each.phone, "PRN")},
         )
-        for at, each in enumerate(telling.person.contacts, 1)
+        for at, each in enumerate(event.person.contacts, 1)
     ]
 
 
-def mrg(telling: Telling, _at: datetime) -> Sequence[Row]:
+def mrg(event: Event, _at: datetime) -> Sequence[Row]:
     """Return MRG where something was merged or renumbered."""
-    if not telling.merged:
+    if not event.merged:
         return ()
-    name = f"{telling.person.family}^{telling.person.given}"
-    account = f"{telling.account}^^^{telling.authority}^AN" if telling.account else ""
-    merged = f"{telling.merged}^^^{telling.merged_of or telling.authority}^MR"
+    name = f"{event.person.family}^{event.person.given}"
+    account = f"{event.account}^^^{event.authority}^AN" if event.account else ""
+    merged = f"{event.merged}^^^{event.merged_of or event.authority}^MR"
     return (row("MRG", {1: merged, 3: account, 7: name}),)
 
 
-def pv1(telling: Telling, _at: datetime) -> Sequence[Row]:
+def pv1(event: Event, _at: datetime) -> Sequence[Row]:
     """Return PV1; class N where the event speaks of a person and of no visit."""
-    stay, sender = telling.stay, telling.sender
+    stay, sender = event.stay, event.sender
     if stay is None:
-        return () if telling.merged else (row("PV1", {1: "1", 2: "N"}),)
+        return () if event.merged else (row("PV1", {1: "1", 2: "N"}),)
     fields = {
         1: "1",
         2: stay.patient_class,
         3: _place(stay.bed),
-        4: "N" if telling.person.mother else ADMISSION_TYPES[stay.patient_class],
-        6: _place(stay.prior) if stay.prior and telling.trigger in PRIOR_TOLD else "",
+        4: "N" if event.person.mother else ADMISSION_TYPES[stay.patient_class],
+        6: _place(stay.prior) if stay.prior and event.trigger in PRIOR_TOLD else "",
         7: _doctor(stay.attending),
         8: _doctor(stay.referring),
         10: stay.service,
-        19: f"{stay.number}^^^{telling.authority}^VN",
+        19: f"{stay.number}^^^{event.authority}^VN",
         36: stay.disposition,
-        42: _place(stay.pending) if stay.pending and telling.trigger in {"A15", "A26"} else "",
+        42: _place(stay.pending) if stay.pending and event.trigger in {"A15", "A26"} else "",
         44: stamp(sender, stay.admitted_at) if stay.admitted_at else "",
         45: stamp(sender, stay.ended_at) if stay.ended_at else "",
     }
-    if telling.trigger == "A13" and sender.deletes:
+    if event.trigger == "A13" and sender.deletes:
         fields |= {36: NULL, 45: NULL}
     return (row("PV1", fields),)
 
 
-def pv2(telling: Telling, at: datetime) -> Sequence[Row]:
+def pv2(event: Event, at: datetime) -> Sequence[Row]:
     """Return PV2 with the reason of the admission, and when it is expected where it is planned."""
-    stay = telling.stay
+    stay = event.stay
     if stay is None or stay.patient_class not in {"P", "I"}:
         return ()
     reason = stay.diagnoses[0].split("^")[1]
-    expected = stamp(telling.sender, at + timedelta(days=1)) if stay.patient_class == "P" else ""
+    expected = stamp(event.sender, at + timedelta(days=1)) if stay.patient_class == "P" else ""
     return (row("PV2", {3: f"^{escaped(reason)}", 8: expected}),)
 
 
-def obx(telling: Telling, at: datetime) -> Sequence[Row]:
+def obx(event: Event, at: datetime) -> Sequence[Row]:
     """Return OBX with height and weight, of visits where somebody was measured."""
-    stay = telling.stay
-    if stay is None or stay.measures is None or telling.trigger not in {"A01", "A04", "A08"}:
+    stay = event.stay
+    if stay is None or stay.measures is None or event.trigger not in {"A01", "A04", "A08"}:
         return ()
     height, weight = stay.measures
     found = (("8302-2^BODY HEIGHT^LN", str(height), "cm"), ("29463-7^BODY WEIGHT^LN", str(weight), "kg"))
     return [
-        row("OBX", {1: str(n), 2: "NM", 3: code, 5: value, 6: unit, 11: "F", 14: stamp(telling.sender, at)})
+        row("OBX", {1: str(n), 2: "NM", 3: code, 5: value, 6: unit, 11: "F", 14: stamp(event.sender, at)})
         for n, (code, value, unit) in enumerate(found, 1)
     ]
 
 
-def al1(telling: Telling, _at: datetime) -> Sequence[Row]:
+def al1(event: Event, _at: datetime) -> Sequence[Row]:
     """Return AL1, one for each allergy."""
     return [
         row("AL1", {1: str(at), 2: words.ALLERGENS[each][0], 3: words.ALLERGENS[each][1], 5: words.ALLERGENS[each][2]})
-        for at, each in enumerate(telling.person.allergies, 1)
+        for at, each in enumerate(event.person.allergies, 1)
     ]
 
 
-def iam(telling: Telling, _at: datetime) -> Sequence[Row]:
+def iam(event: Event, _at: datetime) -> Sequence[Row]:
     """Return IAM, one for each allergy, with the action code that adds it."""
-    found = [(str(at), *words.ALLERGENS[each]) for at, each in enumerate(telling.person.allergies, 1)]
+    found = [(str(at), *words.ALLERGENS[each]) for at, each in enumerate(event.person.allergies, 1)]
     return [row("IAM", {1: at, 2: kind, 3: code, 5: reaction, 6: "A"}) for at, kind, code, reaction in found]
 
 
-def dg1(telling: Telling, at: datetime) -> Sequence[Row]:
+def dg1(event: Event, at: datetime) -> Sequence[Row]:
     """Return DG1, one for each diagnosis of the stay; DG1-6 is final once it is over."""
-    stay = telling.stay
+    stay = event.stay
     if stay is None:
         return ()
     kind = "F" if stay.ended_at else "A" if len(stay.diagnoses) == 1 else "W"
-    coded = "I10" if telling.sender.release < 5 else ""
+    coded = "I10" if event.sender.release < 5 else ""
     return [
-        row("DG1", {1: str(n), 2: coded, 3: each, 5: stamp(telling.sender, at), 6: kind})
+        row("DG1", {1: str(n), 2: coded, 3: each, 5: stamp(event.sender, at), 6: kind})
         for n, each in enumerate(stay.diagnoses, 1)
     ]
 
 
-def pr1(telling: Telling, _at: datetime) -> Sequence[Row]:
+def pr1(event: Event, _at: datetime) -> Sequence[Row]:
     """Return PR1, one for each procedure of the stay."""
-    stay = telling.stay
+    stay = event.stay
     if stay is None:
         return ()
-    sender = telling.sender
+    sender = event.sender
     coded = "ICD10PCS" if sender.release < 5 else ""
     return [
         row("PR1", {1: str(n), 2: coded, 3: code, 5: stamp(sender, done), 6: "D" if n > 1 else "P"})
@@ -206,10 +206,10 @@ def pr1(telling: Telling, _at: datetime) -> Sequence[Row]:
     ]
 
 
-def gt1(telling: Telling, at: datetime) -> Sequence[Row]:
+def gt1(event: Event, at: datetime) -> Sequence[Row]:
     """Return GT1: the patient, or of a child the first contact."""
-    person, sender = telling.person, telling.sender
-    if telling.stay is None or not person.known or not person.policy:
+    person, sender = event.person, event.sender
+    if event.stay is None or not person.known or not person.policy:
         return ()
     fields = {1: "1", 3: f"{person.family}^{person.given}", 5: _address(person), 11: "SEL"}
     fields[6] = _telephone(sender, person.phone, "PRN")
@@ -219,10 +219,10 @@ def gt1(telling: Telling, at: datetime) -> Sequence[Row]:
     return (row("GT1", fields),)
 
 
-def in1(telling: Telling, _at: datetime) -> Sequence[Row]:
+def in1(event: Event, _at: datetime) -> Sequence[Row]:
     """Return IN1 of the people who are insured."""
-    person = telling.person
-    if telling.stay is None or person.insurer is None or not person.known:
+    person = event.person
+    if event.stay is None or person.insurer is None or not person.known:
         return ()
     number, name, plan = words.INSURERS[person.insurer]
     insured = f"{person.family}^{person.given}"
@@ -230,17 +230,17 @@ def in1(telling: Telling, _at: datetime) -> Sequence[Row]:
     return (row("IN1", fields | {36: person.policy}),)
 
 
-def zpi(telling: Telling) -> Sequence[Row]:
+def zpi(event: Event) -> Sequence[Row]:
     """Return ZPI, the site's own segment: language, and whether an interpreter is needed."""
-    language = telling.person.language
+    language = event.person.language
     return (row("ZPI", {1: "1", 2: language, 3: "N" if language == "EN" else "Y"}),) if language else ()
 
 
-def _pid(telling: Telling, at: datetime) -> Sequence[Row]:
-    return (pid(telling, at),)
+def _pid(event: Event, at: datetime) -> Sequence[Row]:
+    return (pid(event, at),)
 
 
-WRITERS: Final[Mapping[str, Callable[[Telling, datetime], Sequence[Row]]]] = {
+WRITERS: Final[Mapping[str, Callable[[Event, datetime], Sequence[Row]]]] = {
     "PID": _pid, "PD1": pd1, "NK1": nk1, "MRG": mrg, "PV1": pv1, "PV2": pv2, "OBX": obx, "AL1": al1, "IAM": iam,
     "DG1": dg1,     "PR1": pr1, "GT1": gt1, "IN1": in1,
 }  # fmt: skip
@@ -262,12 +262,12 @@ def _known(person: Person, sender: Sender) -> dict[int, str]:
     return fields
 
 
-def _numbers(telling: Telling, number: str, authority: str) -> str:
-    person = telling.person
+def _numbers(event: Event, number: str, authority: str) -> str:
+    person = event.person
     listed = [f"{number}^^^{authority}^MR"]
-    if telling.also:
-        listed.append(f"{person.numbers[telling.also]}^^^{telling.also}^MR")
-    if person.social_security and telling.sender.release >= 5 and not (telling.merged or telling.other):
+    if event.also:
+        listed.append(f"{person.numbers[event.also]}^^^{event.also}^MR")
+    if person.social_security and event.sender.release >= 5 and not (event.merged or event.other):
         listed.append(f"{person.social_security.replace('-', '')}^^^SSA^SS")
     return "~".join(listed)
 
@@ -313,6 +313,6 @@ def _day(born: date | None) -> str:
     return f"{born:%Y%m%d}" if born else ""
 
 
-def _died_at(telling: Telling, at: datetime) -> datetime:
-    stay: Stay | None = telling.stay
+def _died_at(event: Event, at: datetime) -> datetime:
+    stay: Stay | None = event.stay
     return (stay.ended_at if stay else None) or at

@@ -7,11 +7,11 @@ from typing import Final
 
 from engine.simulation import person as people
 from engine.simulation import words
+from engine.simulation.event import Event, Way
 from engine.simulation.hospital import Bed, Hospital
 from engine.simulation.person import Person
 from engine.simulation.sender import CLINIC, EMERGENCY, LAKESIDE, REGISTRATION, RIVERBEND, Sender
 from engine.simulation.stay import State, Stay
-from engine.simulation.telling import Telling, Way
 
 HOME: Final = "01"
 OTHER_HOSPITAL: Final = "02"
@@ -29,7 +29,7 @@ class Visit:
     stay: Stay
     sender: Sender = REGISTRATION
 
-    def tell(self, trigger: str, at: datetime, bed: Bed | None = None, *, reason: str = "") -> Telling:
+    def happens(self, trigger: str, at: datetime, bed: Bed | None = None, *, reason: str = "") -> Event:
         """Let an event happen to the stay and return what is told of it."""
         before = self.stay.bed
         self.stay.move(trigger, at, bed)
@@ -37,18 +37,18 @@ class Visit:
             self.hospital.leave(before)
         if trigger in {"A11", "A23", "A27", "A38", "A03"}:
             self.hospital.leave(self.stay.bed)
-        return Telling(trigger, self.sender, self.person, self.authority, self.stay, reason=reason)
+        return Event(trigger, self.sender, self.person, self.authority, self.stay, reason=reason)
 
-    def swap(self, other: "Visit") -> Telling:
+    def swap(self, other: "Visit") -> Event:
         """Let this patient and another one change beds."""
         self.stay.swap(other.stay)
-        beside = Telling("A17", self.sender, other.person, other.authority, other.stay)
-        return Telling("A17", self.sender, self.person, self.authority, self.stay, beside=beside)
+        beside = Event("A17", self.sender, other.person, other.authority, other.stay)
+        return Event("A17", self.sender, self.person, self.authority, self.stay, beside=beside)
 
-    def register(self, state: State, at: datetime) -> Telling:
+    def register(self, state: State, at: datetime) -> Event:
         """Register an outpatient or an emergency."""
         self.stay.register(state, at)
-        return Telling("A04", self.sender, self.person, self.authority, self.stay)
+        return Event("A04", self.sender, self.person, self.authority, self.stay)
 
     def chance(self, likely: float) -> bool:
         """Tell whether something of this likelihood happens."""
@@ -80,17 +80,17 @@ def ward_stay(draw: Random, hospital: Hospital, person: Person) -> Way:
     if visit.chance(0.4):
         planned, called_off = draw.choice((("A05", "A38"), ("A05", "A38"), ("A14", "A27")))
         now = yield visit.hours(0.1, 2)
-        yield visit.tell(planned, now)
+        yield visit.happens(planned, now)
         now = yield visit.hours(4, 60)
         if visit.chance(0.12):
-            yield visit.tell(called_off, now)
+            yield visit.happens(called_off, now)
             return
     else:
         now = yield visit.hours(0.1, 2)
-    yield visit.tell("A01", now)
+    yield visit.happens("A01", now)
     if visit.chance(0.05):
         now = yield visit.hours(0.2, 2)
-        yield visit.tell("A11", now)
+        yield visit.happens("A11", now)
         return
     yield from _days(visit)
     yield from _end(visit)
@@ -105,10 +105,10 @@ def emergency(draw: Random, hospital: Hospital, person: Person) -> Way:
     if not person.known:
         now = yield visit.hours(0.5, 9)
         people.identify(draw, person, draw.choice("FM"), _birth_date(draw, now.date()))
-        yield visit.tell("A08", now, reason="IDENTIFIED")
+        yield visit.happens("A08", now, reason="IDENTIFIED")
     elif visit.chance(0.04):
         now = yield visit.hours(0.1, 0.6)
-        yield visit.tell("A11", now)
+        yield visit.happens("A11", now)
         return
     if visit.chance(0.3):
         now = yield visit.hours(0.2, 1)
@@ -116,7 +116,7 @@ def emergency(draw: Random, hospital: Hospital, person: Person) -> Way:
     now = yield visit.hours(0.5, 6)
     if visit.chance(0.4):
         visit.sender = REGISTRATION
-        yield visit.tell("A06", now, hospital.bed(draw))
+        yield visit.happens("A06", now, hospital.bed(draw))
         yield from _days(visit)
     yield from _end(visit)
 
@@ -129,18 +129,18 @@ def clinic(draw: Random, hospital: Hospital, person: Person, authority: str) -> 
     yield visit.register(State.OUTPATIENT, now)
     if visit.chance(0.1):
         now = yield visit.hours(0.1, 1)
-        yield visit.tell(draw.choice(("A11", "A11", "A23")), now)
+        yield visit.happens(draw.choice(("A11", "A11", "A23")), now)
         return
     if visit.chance(0.4):
         now = yield visit.hours(0.2, 1.5)
         yield _diagnosed(visit, now)
     if authority == RIVERBEND and visit.chance(0.1):
         now = yield visit.hours(0.5, 3)
-        yield visit.tell("A06", now, hospital.bed(draw))
+        yield visit.happens("A06", now, hospital.bed(draw))
         yield from _days(visit)
     now = yield visit.hours(0.3, 3)
     visit.stay.disposition = HOME
-    yield visit.tell("A03", now)
+    yield visit.happens("A03", now)
 
 
 def birth(draw: Random, hospital: Hospital, mother: Person) -> Way:
@@ -148,7 +148,7 @@ def birth(draw: Random, hospital: Hospital, mother: Person) -> Way:
     visit = visit_of(draw, hospital, mother, RIVERBEND, REGISTRATION, hospital.bed(draw))
     visit.stay.service, visit.stay.diagnoses = "OBS", [words.DELIVERY_DIAGNOSIS]
     now = yield visit.hours(0.1, 2)
-    yield visit.tell("A01", now)
+    yield visit.happens("A01", now)
     now = yield visit.hours(2, 14)
     orders = (1, 2) if visit.chance(0.25) else (0,)
     cots = []
@@ -157,7 +157,7 @@ def birth(draw: Random, hospital: Hospital, mother: Person) -> Way:
         cots.append(visit_of(draw, hospital, child, RIVERBEND, REGISTRATION, hospital.bed(draw)))
         yield _first_days(draw, cots[-1], visit.stay)
     now = yield visit.hours(1, 6)
-    yield visit.tell("A02", now, hospital.bed(draw))
+    yield visit.happens("A02", now, hospital.bed(draw))
     if len(cots) > 1 and visit.chance(0.8):
         yield visit.hours(0.1, 0.5)
         yield cots[0].swap(cots[1])
@@ -169,13 +169,13 @@ def _first_days(draw: Random, visit: Visit, mothers: Stay) -> Way:
     visit.stay.service, visit.stay.attending, visit.stay.measures = "NEW", mothers.attending, None
     visit.stay.diagnoses = [words.TWIN_DIAGNOSIS if child.order else words.BORN_DIAGNOSIS]
     now = yield timedelta(minutes=draw.randrange(2, 30))
-    yield visit.tell("A01", now)
+    yield visit.happens("A01", now)
     now = yield visit.hours(6, 40)
     people.name_child(draw, child)
-    yield visit.tell("A08", now, reason="NAMED")
+    yield visit.happens("A08", now, reason="NAMED")
     now = yield visit.hours(4, 50)
     visit.stay.disposition = HOME
-    yield visit.tell("A03", now)
+    yield visit.happens("A03", now)
 
 
 def _days(visit: Visit) -> Way:
@@ -196,11 +196,11 @@ def _transfer(visit: Visit, now: datetime) -> Way:
     draw = visit.draw
     left = visit.stay.bed
     kept = visit.chance(0.2)
-    yield visit.tell("A02", now, visit.hospital.bed(draw))
+    yield visit.happens("A02", now, visit.hospital.bed(draw))
     if kept and visit.chance(0.6):
         now = yield visit.hours(0.1, 0.5)
         if visit.hospital.take(left):
-            yield visit.tell("A12", now)
+            yield visit.happens("A12", now)
 
 
 def _allergy(visit: Visit, now: datetime) -> Way:
@@ -209,47 +209,47 @@ def _allergy(visit: Visit, now: datetime) -> Way:
     unknown = [each for each in range(len(words.ALLERGENS)) if each not in person.allergies]
     if unknown and person.known:
         person.allergies.append(visit.draw.choice(unknown))
-        yield visit.tell("A60", now)
+        yield visit.happens("A60", now)
 
 
 def _procedure(visit: Visit, now: datetime) -> Way:
     visit.stay.procedures.append((visit.draw.choice(words.PROCEDURES), now))
-    yield visit.tell("A08", now)
+    yield visit.happens("A08", now)
 
 
 def _leave(visit: Visit, now: datetime) -> Way:
-    yield visit.tell("A21", now)
+    yield visit.happens("A21", now)
     now = yield visit.hours(0.3, 12)
     if visit.chance(0.15):
-        yield visit.tell("A52", now)
+        yield visit.happens("A52", now)
         return
-    yield visit.tell("A22", now)
+    yield visit.happens("A22", now)
     if visit.chance(0.1):
         now = yield visit.hours(0.1, 0.5)
-        yield visit.tell("A53", now)
+        yield visit.happens("A53", now)
         now = yield visit.hours(0.5, 3)
-        yield visit.tell("A22", now)
+        yield visit.happens("A22", now)
 
 
 def _plans(visit: Visit, now: datetime) -> Way:
     """A transfer, or a discharge, that is planned and mostly called off."""
     planned, called_off = visit.draw.choice((("A15", "A26"), ("A16", "A25")))
     bed = visit.hospital.ward(visit.draw) if planned == "A15" else None
-    yield visit.tell(planned, now, bed)
+    yield visit.happens(planned, now, bed)
     if visit.chance(0.6):
         now = yield visit.hours(0.5, 5)
-        yield visit.tell(called_off, now)
+        yield visit.happens(called_off, now)
 
 
 def _change(visit: Visit, now: datetime) -> Way:
     """Another doctor, or some hours as an outpatient."""
     if visit.chance(0.5):
         visit.stay.attending = visit.draw.choice(visit.hospital.doctors)
-        yield visit.tell("A54", now)
+        yield visit.happens("A54", now)
         return
-    yield visit.tell("A07", now)
+    yield visit.happens("A07", now)
     now = yield visit.hours(1, 6)
-    yield visit.tell("A06", now)
+    yield visit.happens("A06", now)
 
 
 def _end(visit: Visit) -> Way:
@@ -260,17 +260,17 @@ def _end(visit: Visit) -> Way:
     stay.disposition = DIED if died else draw.choice((HOME, HOME, HOME, OTHER_HOSPITAL))
     visit.person.died = died
     inpatient = stay.state is State.INPATIENT
-    yield visit.tell("A03", now)
+    yield visit.happens("A03", now)
     if died or not inpatient:
         return
     if visit.chance(0.06):
         left = stay.bed
         now = yield visit.hours(0.2, 2)
         if visit.hospital.take(left):
-            yield visit.tell("A13", now)
+            yield visit.happens("A13", now)
             now = yield visit.hours(8, 30)
             stay.disposition = HOME
-            yield visit.tell("A03", now)
+            yield visit.happens("A03", now)
     if visit.chance(0.2):
         now = yield visit.hours(1, 30)
         yield _diagnosed(visit, now)
@@ -279,14 +279,14 @@ def _end(visit: Visit) -> Way:
         yield _account_merged(visit)
 
 
-def _account_merged(visit: Visit) -> Telling:
+def _account_merged(visit: Visit) -> Event:
     """Two accounts were opened for one stay; the one that was billed until now goes into the other."""
     gone, visit.stay.account = visit.stay.account, visit.hospital.account()
     number = visit.person.numbers[visit.authority]
-    return Telling("A41", visit.sender, visit.person, visit.authority, visit.stay, merged=number, account=gone)
+    return Event("A41", visit.sender, visit.person, visit.authority, visit.stay, merged=number, account=gone)
 
 
-def _diagnosed(visit: Visit, now: datetime) -> Telling:
+def _diagnosed(visit: Visit, now: datetime) -> Event:
     """Update the visit: another diagnosis, other measures, or a corrected telephone number."""
     stay, draw = visit.stay, visit.draw
     found = draw.choice(words.DIAGNOSES)
@@ -294,7 +294,7 @@ def _diagnosed(visit: Visit, now: datetime) -> Telling:
         stay.diagnoses.append(found)
     elif visit.person.known:
         people.move_house(draw, visit.person)
-    return visit.tell("A08", now)
+    return visit.happens("A08", now)
 
 
 def _birth_date(draw: Random, today: date) -> date:

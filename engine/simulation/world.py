@@ -8,9 +8,9 @@ from itertools import count
 from random import Random
 from typing import Final
 
+from engine.simulation.event import DUPLICATE, LATE, Event, Way
 from engine.simulation.hospital import Hospital
 from engine.simulation.life import live
-from engine.simulation.telling import DUPLICATE, LATE, Telling, Way
 from engine.simulation.writer import write
 
 START: Final = datetime(2026, 3, 2, 6, tzinfo=UTC)
@@ -86,8 +86,8 @@ class _World:
         """Run a course until it waits again."""
         try:
             while not isinstance(step := way.send(at), timedelta):
-                if isinstance(step, Telling):
-                    yield from self._tell(step, at, family)
+                if isinstance(step, Event):
+                    yield from self._send(step, at, family)
                 else:
                     self._start(at, family, step, whole=False)
         except StopIteration:
@@ -96,14 +96,14 @@ class _World:
             return
         self._wait(at + step, family, way, whole=whole)
 
-    def _tell(self, telling: Telling, at: datetime, family: int) -> Iterator[Simulated]:
+    def _send(self, event: Event, at: datetime, family: int) -> Iterator[Simulated]:
         """Write a message down; now and then it is sent twice, or is kept back while others overtake it."""
-        control_id, raw = write(telling, at, self._hospital.message())
-        told = Simulated(raw, control_id, telling.trigger, at, family, telling.sender.application, telling.note)
+        control_id, raw = write(event, at, self._hospital.message())
+        message = Simulated(raw, control_id, event.trigger, at, family, event.sender.application, event.note)
         chance, draw = self._draw.random(), self._draw
-        if telling.trigger in LATE_EVENTS and not telling.note and telling.person.known and chance < LATE_SHARE:
-            self._wait(at + timedelta(seconds=draw.randrange(3600, 72_000)), family, replace(told, note=LATE))
+        if event.trigger in LATE_EVENTS and not event.note and event.person.known and chance < LATE_SHARE:
+            self._wait(at + timedelta(seconds=draw.randrange(3600, 72_000)), family, replace(message, note=LATE))
             return
-        yield told
+        yield message
         if chance > 1 - RESENT_SHARE:
-            self._wait(at + timedelta(seconds=draw.randrange(5, 300)), family, replace(told, note=DUPLICATE))
+            self._wait(at + timedelta(seconds=draw.randrange(5, 300)), family, replace(message, note=DUPLICATE))

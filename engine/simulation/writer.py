@@ -6,53 +6,53 @@ from typing import Final
 
 from engine.hl7.events import Part, grammar, structure
 from engine.simulation import segments
+from engine.simulation.event import Event
 from engine.simulation.segments import Row
 from engine.simulation.sender import INDEX, REGISTRATION
-from engine.simulation.telling import Telling
 
 THREE_PARTS: Final = 3
 LINKS: Final = frozenset({"A24", "A37"})
 
 
-def write(telling: Telling, at: datetime, number: int) -> tuple[str, bytes]:
+def write(event: Event, at: datetime, number: int) -> tuple[str, bytes]:
     """Return control ID, made of a number, and bytes of a message."""
-    sender = telling.sender
+    sender = event.sender
     control_id = f"{sender.prefix}{number:08d}"
-    rows = [segments.msh(telling, at, control_id, _message_type(telling)), segments.evn(telling, at)]
-    rows += _body(telling, at)
+    rows = [segments.msh(event, at, control_id, _message_type(event)), segments.evn(event, at)]
+    rows += _body(event, at)
     tail = "|" * sender.trailing
     text = "".join([f"{'|'.join(row)}{tail}\r" for row in rows])
     return control_id, text.encode(sender.codec)
 
 
-def _body(telling: Telling, at: datetime) -> list[Row]:
+def _body(event: Event, at: datetime) -> list[Row]:
     """Return what follows EVN: of all that could be said, what the event's structure has room for, in its order."""
-    if telling.trigger in LINKS:
-        return [segments.pid(telling, at), segments.pid(telling, at, other=True)]
-    if telling.beside is not None:
-        return _swapped(telling, telling.beside, at)
+    if event.trigger in LINKS:
+        return [segments.pid(event, at), segments.pid(event, at, other=True)]
+    if event.beside is not None:
+        return _swapped(event, event.beside, at)
     made: list[Row] = []
-    for name, many in _layout(telling.sender.version, telling.trigger):
+    for name, many in _layout(event.sender.version, event.trigger):
         writes = segments.WRITERS.get(name)
         if writes:
-            rows = writes(telling, at)
+            rows = writes(event, at)
             made += rows if many else rows[:1]
-    if telling.sender in {REGISTRATION, INDEX} and not telling.merged:
-        made += segments.zpi(telling)
+    if event.sender in {REGISTRATION, INDEX} and not event.merged:
+        made += segments.zpi(event)
     return made
 
 
-def _swapped(one: Telling, other: Telling, at: datetime) -> list[Row]:
+def _swapped(one: Event, other: Event, at: datetime) -> list[Row]:
     """Return what is told of two patients, each with the visit."""
     name, _, *fields = segments.pid(other, at)
     return [segments.pid(one, at), *segments.pv1(one, at), [name, "2", *fields], *segments.pv1(other, at)]
 
 
-def _message_type(telling: Telling) -> str:
-    name = f"ADT^{telling.trigger}"
-    if not telling.sender.structure or telling.sender.release < THREE_PARTS:
+def _message_type(event: Event) -> str:
+    name = f"ADT^{event.trigger}"
+    if not event.sender.structure or event.sender.release < THREE_PARTS:
         return name
-    return f"{name}^{structure(telling.sender.version, telling.trigger)}"
+    return f"{name}^{structure(event.sender.version, event.trigger)}"
 
 
 @cache

@@ -73,7 +73,7 @@ class Result(NamedTuple):
 
     case: Case
     found: dict[str, Any]
-    told: tuple[str, ...]
+    differences: tuple[str, ...]
 
 
 def read_cases(files: Sequence[Path]) -> tuple[Case, ...]:
@@ -117,7 +117,7 @@ def _compiled(case: Case, mapping: MappingSource) -> Mapping:
             path = ("tests", case.number, "resources")
             raise ConfigurationError((case.source.problem(path, f"found {type_!r}", nearest(type_, known)),))
     sent = sending(mapping, case.resources) if case.resources else mapping
-    sent = _told(sent, "assume", case.assume) if case.assume else sent
+    sent = _saying(sent, "assume", case.assume) if case.assume else sent
     return compile_mapping(sent, channel_of(case.channel))
 
 
@@ -137,27 +137,27 @@ def _found(case: Case, mapping: Mapping) -> dict[str, Any]:
 
 def sending(mapping: MappingSource, types: Sequence[str]) -> MappingSource:
     """Return a mapping that sends resources of these types, as a site's own `resources` would say."""
-    return _told(mapping, "resources", list(types))
+    return _saying(mapping, "resources", list(types))
 
 
-def _told(mapping: MappingSource, key: str, value: Any) -> MappingSource:
+def _saying(mapping: MappingSource, key: str, value: Any) -> MappingSource:
     """Return a mapping whose event table says something else for a key."""
     events = mapping.documents.events
-    told = replace(events, value={**events.value, key: value})
-    documents = replace(mapping.documents, events=told)
+    changed = replace(events, value={**events.value, key: value})
+    documents = replace(mapping.documents, events=changed)
     return MappingSource(mapping.name, documents, documents.digest)
 
 
 def differences(case: Case, found: dict[str, Any]) -> tuple[str, ...]:
     """Return in words where what was found is not what is expected; empty where all of it is."""
-    told: list[str] = []
+    unlike: list[str] = []
     for key, wanted in case.expect.items():
         if key == "absent":
             given = {*found.get("patient", {}), *(one.split()[0] for one in found.get("deletes", ()))}
-            told += [f"patient.{name}: expected nothing, found something" for name in _list(wanted) if name in given]
+            unlike += [f"patient.{name}: expected nothing, found something" for name in _list(wanted) if name in given]
         else:
-            told += _compare(plain(wanted), plain(found.get(key)), key)
-    return tuple(told)
+            unlike += _compare(plain(wanted), plain(found.get(key)), key)
+    return tuple(unlike)
 
 
 def channel_of(authored: dict[str, Any]) -> Channel:

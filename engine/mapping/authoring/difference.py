@@ -84,8 +84,8 @@ class Comparison:
 
     def add(self, name: str, message: Message) -> None:
         """Compare what becomes of one message; `name` is what an example is called."""
-        told = list(changes(outcome(self._old, message), outcome(self._new, message), message.trigger))
-        self.found.add(name, told, differing=bool(told))
+        differing = list(changes(outcome(self._old, message), outcome(self._new, message), message.trigger))
+        self.found.add(name, differing, differing=bool(differing))
 
 
 def changes(before: dict[str, Any], after: dict[str, Any], event: str) -> Iterator[Change]:

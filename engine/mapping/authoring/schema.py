@@ -16,7 +16,8 @@ from engine.mapping.language.expression import PART
 from engine.mapping.language.functions import FUNCTIONS
 from engine.mapping.language.kit import Function
 from engine.mapping.language.template import RESERVED, TYPE_KEYS
-from engine.mapping.resource import attest, lists, referred, resources, status
+from engine.mapping.resource import lists, referred, resources, status
+from engine.mapping.resource import provenance as attest
 from engine.mapping.subject.act import Verb
 from engine.mapping.subject.events import HISTORIC_KEYS, IDENTITY_KEYS, PEOPLE_KEYS, RULE_KEYS, TOP_KEYS, Doing
 

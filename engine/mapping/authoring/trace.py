@@ -15,11 +15,11 @@ from engine.mapping.files.reference import Element
 from engine.mapping.files.table import Table
 from engine.mapping.language.check import Checks
 from engine.mapping.language.coding import UNMAPPED_CODE
+from engine.mapping.language.compiled import Compiled
 from engine.mapping.language.expression import Alternative, Call, Condition, Field, Part
 from engine.mapping.language.kit import Function, Kit, Takes
-from engine.mapping.language.made import Made
-from engine.mapping.language.node import Apply, Asked, Step, function_of
-from engine.mapping.language.node import Node as Compiled
+from engine.mapping.language.node import Apply, Called, Step, function_of
+from engine.mapping.language.node import Node as TemplateNode
 from engine.mapping.language.reading import Cells, Reading
 from engine.mapping.language.scope import DataType, Scope
 from engine.mapping.language.template import Compiler
@@ -166,12 +166,12 @@ class Trace:
 class WatchedTable(Table):
     """A table that tells of every look-up."""
 
-    told: Callable[[str, str, str | None], None] = lambda *_: None
+    note: Callable[[str, str, str | None], None] = lambda *_: None
 
     def key(self, code: str) -> str | None:
         """Return the table's own spelling of a code."""
         found = Table.key(self, code)
-        self.told(self.name, code, found)
+        self.note(self.name, code, found)
         return found
 
     def answers(self, made: Callable[[str], Any]) -> dict[str, Any]:  # noqa: ARG002 - as Table has it
@@ -186,7 +186,7 @@ def watched_tables(tables: Mapping[str, Table], trace: Trace) -> dict[str, Table
 
 def _watched(one: Table, trace: Trace) -> Table:
     return WatchedTable(
-        one.name, one.hl7, one.unmapped, one.default, one.codes, one.displays, one.folded, told=trace.looked_up
+        one.name, one.hl7, one.unmapped, one.default, one.codes, one.displays, one.folded, note=trace.looked_up
     )
 
 
@@ -213,27 +213,27 @@ class TracingCompiler(Compiler):
         self._trace = trace
         self._checks = WatchedChecks(trace, problems, kit, datatypes)
 
-    def object(self, value: Any, scope: Scope, type_: str) -> Made:
+    def object(self, value: Any, scope: Scope, type_: str) -> Compiled:
         """Compile an object; each of its parts is asked for by a step of its own."""
         return self._made(super().object(value, scope, type_), Kind.OBJECT, scope)
 
-    def items(self, entry: Any, scope: Scope, element: Element) -> Made:
+    def items(self, entry: Any, scope: Scope, element: Element) -> Compiled:
         """Compile one entry of a list."""
         return self._made(super().items(entry, scope, element), Kind.ITEMS, scope)
 
-    def _made(self, made: Made, kind: Kind, scope: Scope, rule: Alternative | None = None) -> Made:
+    def _made(self, made: Compiled, kind: Kind, scope: Scope, rule: Alternative | None = None) -> Compiled:
         step = self._trace.watch(made.step, kind, scope, rule=rule)
-        return made._replace(node=Asked(step))
+        return made._replace(node=Called(step))
 
-    def _alternative(self, one: Alternative, scope: Scope, want: Element) -> Made:
+    def _alternative(self, one: Alternative, scope: Scope, want: Element) -> Compiled:
         self._trace.rules.append((scope, one))
         return self._made(super()._alternative(one, scope, want), Kind.RULE, scope, one)
 
-    def _head(self, one: Alternative, takes: Takes, scope: Scope) -> Compiled:
+    def _head(self, one: Alternative, takes: Takes, scope: Scope) -> TemplateNode:
         if isinstance(one.head, Field | Part):
             function = next((stage.name for stage in one.stages if isinstance(stage, Call)), "")
             self._trace.reads.append(Read(scope, one.head, takes, function))
-        return Asked(self._trace.watch_head(function_of(super()._head(one, takes, scope))))
+        return Called(self._trace.watch_head(function_of(super()._head(one, takes, scope))))
 
     def _function(self, call: Call, scope: Scope) -> Function | None:
         function = super()._function(call, scope)
@@ -242,10 +242,10 @@ class TracingCompiler(Compiler):
         make = function.make
         return replace(function, make=lambda kit, names: self._trace.watch_apply(call, make(kit, names)))
 
-    def _each(self, source: str, entry: dict[str, Any], scope: Scope, element: Element) -> Compiled:
+    def _each(self, source: str, entry: dict[str, Any], scope: Scope, element: Element) -> TemplateNode:
         self._trace.eaches.append(Each(scope, source, str(entry.get("as") or "")))
         step = function_of(super()._each(source, entry, scope, element))
-        return Asked(self._trace.watch(step, Kind.EACH, scope, source))
+        return Called(self._trace.watch(step, Kind.EACH, scope, source))
 
     def _as(self, name: str, scope: Scope, element: Element) -> DataType:
         made = super()._as(name, scope, element)

@@ -9,10 +9,10 @@ from engine.mapping.files.document import Document, Problems
 from engine.mapping.files.reference import Element, nearest, segments
 from engine.mapping.files.table import Table
 from engine.mapping.language.check_path import event_fault, never, path_fault
+from engine.mapping.language.compiled import is_sure
 from engine.mapping.language.expression import Alternative, Call, Condition, Constant, Field, Guard, Head, Part
 from engine.mapping.language.functions import FUNCTIONS
 from engine.mapping.language.kit import Kit
-from engine.mapping.language.made import is_sure
 from engine.mapping.language.scope import Scope
 
 TEXTS: Final = frozenset({"string", "code", "uri"})

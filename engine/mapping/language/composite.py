@@ -7,8 +7,8 @@ from typing import Any, Final, NamedTuple
 from engine.hl7.cells import BITS
 from engine.mapping.language.expression import EVENT
 from engine.mapping.language.node import Apply, Cell, Node, Test, Word, field_source, function_of
-from engine.mapping.language.pointing import placed
 from engine.mapping.language.reading import EVERYTHING
+from engine.mapping.language.references import placed
 from engine.mapping.language.source import Source
 
 DELETION_WITHIN_LIST: Final = "deletion-within-list"
@@ -223,14 +223,14 @@ class Joined(NamedTuple):
 class Object(NamedTuple):
     """An object: nothing without content, or without any of what it needs.
 
-    What is `fixed` is added to content, and makes no object by itself. `told`: the warning where content is there and
-    what it needs is not; empty for none.
+    What is `fixed` is added to content, and makes no object by itself. `warning`: what is warned of where content is
+    there and what it needs is not; empty for nothing.
     """
 
     content: tuple[tuple[str, Masked], ...]
     fixed: tuple[tuple[str, Node], ...]
     needs: frozenset[str]
-    told: str = ""
+    warning: str = ""
 
     def write(self, source: Source, to: str, _: int) -> None:
         """Write what sets a variable to the object."""
@@ -255,9 +255,9 @@ class Object(NamedTuple):
             for name, word in words:
                 source.line(f"{item}[{name}] = {word}")
             source.line(f"{to} = {item}" if self.content else f"{to} = {item} or None")
-        if self.told and self.needs and self.content:
+        if self.warning and self.needs and self.content:
             with source.under(f"elif {item}:"):
-                source.line(f"reading.warnings.append({source.name(self.told)})")
+                source.line(f"reading.warnings.append({source.name(self.warning)})")
 
     def _single(self, source: Source, content: tuple[str, Masked], words: list[tuple[str, str]], to: str) -> None:
         name, (node, mask) = content

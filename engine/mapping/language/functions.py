@@ -15,7 +15,9 @@ from engine.hl7.timestamp import Timestamp
 from engine.mapping.language.coding import code, coded, coding, coding_system, concept, text_at, texts, unmapped
 from engine.mapping.language.identifier import Authority
 from engine.mapping.language.kit import Function, Kit, Takes
-from engine.mapping.language.measured import (
+from engine.mapping.language.node import Apply
+from engine.mapping.language.reading import Cells, Reading
+from engine.mapping.language.value_functions import (
     address_text,
     binary,
     instant,
@@ -26,8 +28,6 @@ from engine.mapping.language.measured import (
     time,
     url,
 )
-from engine.mapping.language.node import Apply
-from engine.mapping.language.reading import Cells, Reading
 
 BAD_VALUE: Final = "bad-value"
 MAX_INTEGER: Final = 2_147_483_647

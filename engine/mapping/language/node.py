@@ -48,7 +48,7 @@ class Node(Protocol):
 
 def function_of(node: Node) -> Step:
     """Return the function of a node."""
-    if isinstance(node, Asked):
+    if isinstance(node, Called):
         return node.step
     source = Source()
     value = source.variable()
@@ -68,7 +68,7 @@ class Word(NamedTuple):
         source.line(f"{to} = {source.name(self.value)}")
 
 
-class Asked(NamedTuple):
+class Called(NamedTuple):
     """What another function makes of what is at hand: a data type, a resource file."""
 
     step: Step

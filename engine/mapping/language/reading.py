@@ -25,7 +25,7 @@ class Reading:
     `offset` is MSH-7's, for timestamps without one of their own; `today` the day of the event as YYYYMMDD, or empty.
     `dialect`: what a field's meaning depends on beside its text and, for some, the event: how the message writes, and
     who sends it.
-    `made`: the resources that what was read refers to, by local name, each after those that it refers to itself.
+    `referred`: the resources that what was read refers to, by local name, each after those that it refers to itself.
     `once`: repeated fields of which one repetition was read, `whole`: those of which all were; `repeat` parts them.
     """
 
@@ -34,11 +34,11 @@ class Reading:
         "dialect",
         "event",
         "first",
-        "made",
         "message",
         "offset",
         "once",
         "place",
+        "referred",
         "repeat",
         "today",
         "warnings",
@@ -58,7 +58,7 @@ class Reading:
         self.repeat = message.dialect.cuts[0]
         self.once: list[str] = []
         self.whole: list[str] = []
-        self.made: dict[str, Keep] = {}
+        self.referred: dict[str, Keep] = {}
         self.all = groups
         self.first: dict[str, Segment] = {name: group[0] for name, group in groups.items()}
 
@@ -69,7 +69,7 @@ class Reading:
         own.dialect, own.repeat, own.all = self.dialect, self.repeat, self.all
         own.first = self.first if first is None else first
         own.place = ""
-        own.warnings, own.once, own.whole, own.made = [], [], [], {}
+        own.warnings, own.once, own.whole, own.referred = [], [], [], {}
         return own
 
     @property

@@ -6,6 +6,19 @@ from typing import Any, Final
 from engine.mapping.files.document import Document, Problems
 from engine.mapping.files.reference import Element, elements, nearest, segments
 from engine.mapping.language.check import Checks, kind_of, type_of
+from engine.mapping.language.compiled import (
+    NOTHING,
+    Compiled,
+    any_mask,
+    applied,
+    first_of,
+    forward,
+    guarded,
+    joined,
+    mask_in,
+    masked,
+    object_of,
+)
 from engine.mapping.language.composite import Check, Defaulted, Each, EachSegment, Filled, Item, Staged
 from engine.mapping.language.dependence import Dependence, dependence_of
 from engine.mapping.language.expression import (
@@ -21,23 +34,10 @@ from engine.mapping.language.expression import (
 )
 from engine.mapping.language.functions import FUNCTIONS
 from engine.mapping.language.kit import Function, Kit, Takes
-from engine.mapping.language.made import (
-    NOTHING,
-    Made,
-    any_mask,
-    applied,
-    first_of,
-    forward,
-    guarded,
-    joined,
-    mask_in,
-    masked,
-    object_of,
-)
-from engine.mapping.language.node import Apply, Asked, Node, Word
+from engine.mapping.language.node import Apply, Called, Node, Word
 from engine.mapping.language.path import check_of, field_node, part_node
-from engine.mapping.language.pointing import SAME
 from engine.mapping.language.reading import EVERYTHING
+from engine.mapping.language.references import SAME
 from engine.mapping.language.scope import DataType, Scope
 
 RESERVED: Final = frozenset({"each", "as", "when", "unless", "needs", "default", "fill", "slice"})
@@ -63,7 +63,7 @@ class Compiler:
         self.makers: dict[str, Apply] = {}
         self.named: dict[str, Any] = {name: one.value for name, one in datatypes.items()}
 
-    def problem(self, scope: Scope, found: str, expected: str) -> Made:
+    def problem(self, scope: Scope, found: str, expected: str) -> Compiled:
         """Note a problem; what stands there makes nothing."""
         self._problems.add(scope.document, scope.path, found, expected)
         return NOTHING
@@ -86,7 +86,7 @@ class Compiler:
 
     # Expressions
 
-    def expression(self, text: Any, scope: Scope, want: Element) -> Made:
+    def expression(self, text: Any, scope: Scope, want: Element) -> Compiled:
         """Compile an expression for an element of the type wanted."""
         if not isinstance(text, str):
             return self.problem(scope, f"found {kind_of(text)}", "expected an expression such as PID-7 | date")
@@ -95,12 +95,12 @@ class Compiler:
         except ExpressionError as error:
             return self.problem(scope, error.found, error.expected)
 
-    def _first(self, texts: Any, scope: Scope, want: Element) -> Made:
+    def _first(self, texts: Any, scope: Scope, want: Element) -> Compiled:
         if not isinstance(texts, list) or not texts:
             return self.problem(scope, f"found {kind_of(texts)}", "expected a list of expressions")
         if any(isinstance(one, dict) for one in texts):
             made = tuple(self.value(one, scope.at(number), want) for number, one in enumerate(texts))
-            return Made(first_of(made, held=scope.held), mask=any_mask(made))
+            return Compiled(first_of(made, held=scope.held), mask=any_mask(made))
         alternatives: list[tuple[Alternative, Scope]] = []
         for number, text in enumerate(texts):
             try:
@@ -109,15 +109,17 @@ class Compiler:
                 self.problem(scope.at(number), error.found, error.expected)
         return self._alternatives(alternatives, want, held=scope.held)
 
-    def _alternatives(self, alternatives: Sequence[tuple[Alternative, Scope]], want: Element, *, held: bool) -> Made:
+    def _alternatives(
+        self, alternatives: Sequence[tuple[Alternative, Scope]], want: Element, *, held: bool
+    ) -> Compiled:
         made = tuple(self._alternative(one, scope, want) for one, scope in alternatives)
         self._checks.reached(alternatives)
         if len(made) == 1:
             return made[0]
         fixed, always = any(one.fixed for one in made), any(one.always for one in made)
-        return Made(first_of(made, held=held), fixed, any_mask(made), always=always)
+        return Compiled(first_of(made, held=held), fixed, any_mask(made), always=always)
 
-    def _alternative(self, one: Alternative, scope: Scope, want: Element) -> Made:
+    def _alternative(self, one: Alternative, scope: Scope, want: Element) -> Compiled:
         one = self._checks.typed(one, want, scope)
         calls = [stage for stage in one.stages if isinstance(stage, Call)]
         functions = [self._function(call, scope) for call in calls]
@@ -138,7 +140,7 @@ class Compiler:
         gives, arguments = (known[-1].gives, calls[-1].arguments) if known else ("string", ())
         self._checks.type_(one, arguments, gives, want, scope)
         fixed = isinstance(one.head, Constant)
-        return Made(node, fixed, masked(one, scope.at_hand), always=fixed)
+        return Compiled(node, fixed, masked(one, scope.at_hand), always=fixed)
 
     def _function(self, call: Call, scope: Scope) -> Function | None:
         name, arguments = call.name, call.arguments
@@ -173,7 +175,7 @@ class Compiler:
 
     # Objects and lists
 
-    def value(self, value: Any, scope: Scope, want: Element) -> Made:
+    def value(self, value: Any, scope: Scope, want: Element) -> Compiled:
         """Compile whatever stands for one item of an element."""
         if isinstance(value, dict):
             if list(value) == ["first"]:
@@ -181,29 +183,29 @@ class Compiler:
             return self.object(value, scope, want.type_)
         return self.expression(value, scope, want)
 
-    def object(self, value: Any, scope: Scope, type_: str) -> Made:
+    def object(self, value: Any, scope: Scope, type_: str) -> Compiled:
         """Compile a template of an object of a FHIR type."""
         known = elements().get(type_)
         if known is None or not isinstance(value, dict):
             return self.problem(scope, f"found {kind_of(value)} for {type_}", "give an expression instead")
         if type_ == EXTENSION and not {"default", "fill"}.intersection(scope.path[-1:]):
             self._checks.extension(value, scope)
-        made: list[tuple[str, Made]] = []
+        made: list[tuple[str, Compiled]] = []
         for key, part in value.items():
             if key in RESERVED or part is None:
                 continue
             name, _, rest = key.partition(".")
             made.append((name, self._element(name, rest, part, scope.at(key), type_)))
-        told = f"not-whole {scope.at_hand}" if scope.at_hand and scope.at_hand == str(value.get("each")) else ""
-        node = object_of(made, self._needs(value, scope, known), told, held=scope.held)
+        warning = f"not-whole {scope.at_hand}" if scope.at_hand and scope.at_hand == str(value.get("each")) else ""
+        node = object_of(made, self._needs(value, scope, known), warning, held=scope.held)
         content = [one for _, one in made if not one.fixed]
         names, always = frozenset(name for name, _ in made), not content or any(one.always for one in content)
         if type_ == PERIOD:
             node = forward(node)
         node = guarded(node, self.guards(value, scope))
-        return Made(node, not content, any_mask(content), names=names, always=always)
+        return Compiled(node, not content, any_mask(content), names=names, always=always)
 
-    def _element(self, name: str, rest: str, part: Any, scope: Scope, type_: str) -> Made:
+    def _element(self, name: str, rest: str, part: Any, scope: Scope, type_: str) -> Compiled:
         known = elements()[type_]
         element = known.get(name)
         if element is None and name.startswith("_") and name[1:] in known:
@@ -214,28 +216,28 @@ class Compiler:
             return self.object({rest: part}, scope, element.type_)
         return self.many(part, scope, element) if element.many else self.value(part, scope, element)
 
-    def many(self, part: Any, scope: Scope, element: Element) -> Made:
+    def many(self, part: Any, scope: Scope, element: Element) -> Compiled:
         """Compile what stands for a list: entries, each of which makes one item or, with `each`, several."""
         if isinstance(part, list):
             made = tuple(self.items(entry, scope.at(number), element) for number, entry in enumerate(part))
         else:
             made = (self.items(part, scope, element),)
         node, always = joined(made, held=scope.held), any(one.always for one in made)
-        return Made(node, all(one.fixed for one in made), any_mask(made), always=always)
+        return Compiled(node, all(one.fixed for one in made), any_mask(made), always=always)
 
-    def items(self, entry: Any, scope: Scope, element: Element) -> Made:
+    def items(self, entry: Any, scope: Scope, element: Element) -> Compiled:
         """Compile one entry of a list; its step returns a list, NULL or None."""
         if not isinstance(entry, dict) or "each" not in entry:
             one = self.value(entry, scope, Element(element.type_, many=False, codes=element.codes))
-            return Made(Item(one.node), one.fixed, one.mask, always=one.always)
+            return Compiled(Item(one.node), one.fixed, one.mask, always=one.always)
         sources = entry["each"] if isinstance(entry["each"], list) else [entry["each"]]
-        lists = tuple(Made(self._each(str(source), entry, scope, element)) for source in sources)
+        lists = tuple(Compiled(self._each(str(source), entry, scope, element)) for source in sources)
         node = joined(lists, held=False)
         if "fill" in entry:
             node = Filled(node, self.object(entry["fill"], scope.at("fill"), element.type_).node)
         head = parse_path(str(sources[0]))
         alone = isinstance(head, Field) and len(sources) == 1
-        return Made(node, mask=mask_in(head, scope.at_hand) if alone and head else EVERYTHING, always=False)
+        return Compiled(node, mask=mask_in(head, scope.at_hand) if alone and head else EVERYTHING, always=False)
 
     def _each(self, source: str, entry: dict[str, Any], scope: Scope, element: Element) -> Node:
         if source in segments() or (len(source) == 3 and source[0] == "Z"):
@@ -248,8 +250,8 @@ class Compiler:
         also: tuple[Node, ...] = ()
         if "as" in entry:
             made = self._as(str(entry["as"]), scope.at("as"), element)
-            item = guarded(Asked(made.step), self.guards(entry, inner))
-            also = tuple(Asked(one) for one in made.also)
+            item = guarded(Called(made.step), self.guards(entry, inner))
+            also = tuple(Called(one) for one in made.also)
         else:
             self._checks.made_of(entry, element, scope)
             item = self.object(entry, inner, element.type_).node

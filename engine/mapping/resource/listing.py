@@ -20,8 +20,8 @@ from engine.hl7.message import Segment
 from engine.mapping.language.bounded_cache import BoundedCache
 from engine.mapping.language.dependence import Dependence
 from engine.mapping.language.node import Step
-from engine.mapping.language.pointing import Refers, names_in, pointed, referring, resolved
 from engine.mapping.language.reading import Reading
+from engine.mapping.language.references import Refers, names_in, pointed, referring, resolved
 from engine.mapping.resource.slice_cache import MAX_KEPT, Shapes, SliceCache
 from engine.mapping.resource.slice_writer import IdentifierList, SliceWriter
 
@@ -51,7 +51,7 @@ class Member(NamedTuple):
     identifiers: tuple[Any, ...]
     changes: tuple[ElementChange, ...]
     warnings: tuple[str, ...]
-    made: dict[str, Keep]
+    referred: dict[str, Keep]
     action: str = ""
     nothing: bool = False
     refers: Refers = ()
@@ -173,7 +173,7 @@ class Listing:
                 kept[identity] = self._keep(identity, member.identifiers, changes, local, patient)
                 firsts[identity] = member
                 earlier[local] = local
-                needed.update(member.made)
+                needed.update(member.referred)
                 if member.visit is not None:
                     named += self._named(member, (resolved(member.visit, place, suffix, earlier),))
         if rules.segment in SINGLE and not (kept or deleted or nothing):
@@ -273,13 +273,13 @@ class Listing:
         visit = visit if isinstance(visit, dict) else None
         mark = _digest(NOBODY, key)
         warnings = tuple(reading.warnings)
-        return Member(key, numbers, changes, warnings, reading.made, action, refers=refers, visit=visit, mark=mark)
+        return Member(key, numbers, changes, warnings, reading.referred, action, refers=refers, visit=visit, mark=mark)
 
     def _changes(self, reading: Reading) -> tuple[tuple[ElementChange, ...], Refers]:
         """Return what the segment at hand says, and which of that has names that only a plan can resolve."""
         changes: list[ElementChange] = []
         refers: list[tuple[int, tuple[str, ...]]] = []
-        for place in self._shapes.asked(reading):
+        for place in self._shapes.to_read(reading):
             writer, count = self._writers[place], len(changes)
             writer.add(reading, changes)
             if writer.depends.refers:

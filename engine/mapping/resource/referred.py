@@ -65,7 +65,7 @@ class Referred:
                 change = ElementChange(self.part, self.part, ({"reference": f"#{above}"},), many=False)
                 record = record._replace(changes=(*record.changes, change))
             above = record.local
-            reading.made[above] = Keep(record, overwrite=False)
+            reading.referred[above] = Keep(record, overwrite=False)
             below = {"reference": f"#{above}", **({"display": display} if display else {})}
         if below is not None:
             return below

@@ -103,8 +103,8 @@ class ResourceMapping:
             changes += one.changes
             if one.warnings:
                 reading.warnings += one.warnings
-            if one.made:
-                made.update(one.made)
+            if one.referred:
+                made.update(one.referred)
         kept, turned = without_reversed(changes)
         reading.warnings += [f"{REVERSED} {self.type_}.{name}" for name in turned]
         return kept, made

@@ -10,14 +10,14 @@ from engine.mapping.files.table import Table
 from engine.mapping.language.check_path import path_fault
 from engine.mapping.language.expression import Field
 from engine.mapping.language.identifier import Identifiers
-from engine.mapping.language.pointing import SAME, WHOLE
+from engine.mapping.language.references import SAME, WHOLE
 from engine.mapping.language.scope import Scope
 from engine.mapping.language.template import Compiler
-from engine.mapping.resource.asking import VISIT, Resource, Words
-from engine.mapping.resource.attest import TARGET
 from engine.mapping.resource.lists import SEGMENTS
+from engine.mapping.resource.provenance import TARGET
 from engine.mapping.resource.referred import FROM, makers
 from engine.mapping.resource.resource import NUMBER_TYPE, Number, Numbers, ResourceMapping
+from engine.mapping.resource.resource_file import VISIT, Resource, ResourceRules
 from engine.mapping.resource.slice_cache import Memo, SliceReader
 from engine.mapping.resource.slice_writer import Body, SliceWriter
 from engine.mapping.resource.slices import Slices
@@ -103,12 +103,12 @@ def _resource(
         compiler.problem(scope.at("along"), f"found {value['along']!r}", "expected yes or no")
     tests = compiler.guards({"when": value["when"]}, scope) if "when" in value else []
     when = tests[0][0].test if tests else None
-    words = replace(_words(compiler, scope, value, name), parts=slices.parts())
+    rules = replace(_rules(compiler, scope, value, name), parts=slices.parts())
     refers = any(mark in repr(value["elements"]) for mark in (SAME, *WHOLE))
-    return Resource(mapping, Memo(new.depends, new.read), words, when, along=value.get("along") == "yes", refers=refers)
+    return Resource(mapping, Memo(new.depends, new.read), rules, when, along=value.get("along") == "yes", refers=refers)
 
 
-def _words(compiler: Compiler, scope: Scope, value: dict[str, Any], name: str) -> Words:
+def _rules(compiler: Compiler, scope: Scope, value: dict[str, Any], name: str) -> ResourceRules:
     missing, merged = value.get("missing") or {}, value.get("merge") or {}
     if isinstance(missing, str):
         missing = {"flag": missing}
@@ -123,7 +123,7 @@ def _words(compiler: Compiler, scope: Scope, value: dict[str, Any], name: str) -
     visit = str(value.get("visit") or "")
     if visit:
         compiler.has(VISIT, visit, scope.at("visit"), many=True)
-    return Words(flag, tests, late, to, part, visit=visit)
+    return ResourceRules(flag, tests, late, to, part, visit=visit)
 
 
 def _numbers(compiler: Compiler, scope: Scope, value: Any, tables: Mapping[str, Table]) -> Numbers:

@@ -68,7 +68,7 @@ class SliceReader:
         """Return the changes of each slice of which a message holds something, in the order of the file."""
         caches = self._cache.of(reading)
         found = []
-        for place in self._shapes.asked(reading):
+        for place in self._shapes.to_read(reading):
             writer, cache = self._writers[place], caches[place]
             key = writer.depends.key(reading)
             one = cache.get(key)
@@ -85,13 +85,13 @@ class Shapes:
         for name, number in (source for one in self._sources for source in one):
             reads[name] = reads.get(name, 0) | BITS[number]
         self._reads = tuple(reads.items())
-        self._asked: BoundedCache[tuple[int, ...], tuple[int, ...]] = BoundedCache(MAX_SHAPES)
+        self._known: BoundedCache[tuple[int, ...], tuple[int, ...]] = BoundedCache(MAX_SHAPES)
 
-    def asked(self, reading: Reading) -> tuple[int, ...]:
+    def to_read(self, reading: Reading) -> tuple[int, ...]:
         """Return the places of the writers that have something to read, and of those that read nothing."""
         shape = reading.shape(self._reads)
-        asked = self._asked.get(shape)
-        return self._asked.keep(shape, self._to_ask(shape)) if asked is None else asked
+        asked = self._known.get(shape)
+        return self._known.keep(shape, self._to_ask(shape)) if asked is None else asked
 
     def _to_ask(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         filled = {name: bits for (name, _), bits in zip(self._reads, shape, strict=True)}

@@ -20,7 +20,7 @@ class SliceChanges(NamedTuple):
 
     changes: tuple[ElementChange, ...]
     warnings: tuple[str, ...]
-    made: dict[str, Keep]
+    referred: dict[str, Keep]
     stand_in: bool = False
 
 
@@ -124,7 +124,7 @@ class SliceWriter(NamedTuple):
         own = reading.apart()
         changes: list[ElementChange] = []
         self.add(own, changes)
-        return SliceChanges(tuple(changes), tuple(own.warnings), own.made)
+        return SliceChanges(tuple(changes), tuple(own.warnings), own.referred)
 
     def add(self, reading: Reading, changes: list[ElementChange]) -> None:
         """Add the changes, and what is to be noted to a reading that several slices share."""

@@ -5,9 +5,9 @@ from typing import Any, Final, NamedTuple
 
 from engine.fhir.plan import StatusMove, Trail
 from engine.mapping.files.reference import Element, elements, listed, nearest
+from engine.mapping.language.compiled import is_sure
 from engine.mapping.language.dependence import Dependence
 from engine.mapping.language.expression import ExpressionError, parse_expression
-from engine.mapping.language.made import is_sure
 from engine.mapping.language.node import Step, Test
 from engine.mapping.language.reading import Reading
 from engine.mapping.language.scope import Scope

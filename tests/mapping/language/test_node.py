@@ -25,7 +25,7 @@ from engine.mapping.language.composite import (
     Term,
 )
 from engine.mapping.language.expression import EVENT
-from engine.mapping.language.node import Asked, Cell, Chosen, Every, Node, Text, Word, function_of
+from engine.mapping.language.node import Called, Cell, Chosen, Every, Node, Text, Word, function_of
 from engine.mapping.language.reading import EVERYTHING, Reading
 
 MESSAGE = parse(b'MSH|^~\\&|HIS|RVB|||20250701093000||ADT^A01|M1|P|2.5.1\rEVN||20250701092900| x ^ |""')
@@ -44,7 +44,7 @@ def _plain(node: Node, cells: Cells) -> Any:  # noqa: PLR0911 -- one line for ea
             found = READING.first.get(segment)
             leaf = found.leaf(field, component, subcomponent, repetition) if found else None
             return (leaf.strip() or None) if isinstance(leaf, str) else leaf
-        case Asked(step):
+        case Called(step):
             return step(cells, READING)
         case Staged(inner, apply):
             value = _plain(inner, cells)
@@ -113,7 +113,7 @@ TEXTS = (("EVN", 2, 1), ("EVN", 3, 1), ("EVN", 3, 2), ("EVN", 4, 1), ("EVN", 9, 
 LEAVES = (
     *map(Cell, range(1, PARTS + 1)),
     *(Text(name, False, f"{name}-{field}", field, component, 1, 1) for name, field, component in TEXTS),  # noqa: FBT003
-    *map(Asked, STEPS),
+    *map(Called, STEPS),
     Word("word"),
 )
 TERMS = (

@@ -34,7 +34,7 @@ def test_what_asks_for_the_event_is_kept_by_event(mapping: Mapping, message: Mak
 
 
 def _asked(shapes: Shapes, message: Message) -> tuple[int, ...]:
-    return shapes.asked(Reading(message, message.groups, None, ""))
+    return shapes.to_read(Reading(message, message.groups, None, ""))
 
 
 def test_writers_without_anything_to_read_are_not_asked(message: Make) -> None:
@@ -51,4 +51,4 @@ def test_shapes_are_bounded(message: Make) -> None:
     for number in range(2 * MAX_SHAPES):
         fields = "|".join("X" if number >> bit & 1 else "" for bit in range(10))
         assert _asked(shapes, message("A01", f"PID|{fields}")) == tuple(b for b in range(10) if number >> b & 1)
-    assert len(shapes._asked) <= MAX_SHAPES
+    assert len(shapes._known) <= MAX_SHAPES

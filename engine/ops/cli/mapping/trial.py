@@ -131,7 +131,7 @@ def _print_failed(failed: Sequence[Result]) -> None:
 
 def _failure(result: Result) -> dict[str, object]:
     case = result.case
-    return {"file": case.source.file, "line": case.line, "case": case.name, "differences": list(result.told)}
+    return {"file": case.source.file, "line": case.line, "case": case.name, "differences": list(result.differences)}
 
 
 def _made(mapping: CompiledMapping, channel: Channel, file: Path, raw: bytes) -> Made:
@@ -194,8 +194,8 @@ def _line(value: Json) -> str:
 
 def _failed(cases: Sequence[Case], mapping: MappingSource) -> list[Result]:
     """Return the cases that come out otherwise than expected, or as a resource that is not valid."""
-    results = (one._replace(told=(*one.told, *_invalid(one.found))) for one in run_cases(cases, mapping))
-    return [one for one in results if one.told]
+    results = (one._replace(differences=(*one.differences, *_invalid(one.found))) for one in run_cases(cases, mapping))
+    return [one for one in results if one.differences]
 
 
 def _invalid(made: Made) -> list[str]:

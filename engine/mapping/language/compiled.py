@@ -9,11 +9,11 @@ from engine.hl7.cells import BITS, NESTED
 from engine.mapping.language.composite import Check, First, Guarded, Joined, Masked, Object, Staged
 from engine.mapping.language.expression import Alternative, Constant, Field, Guard, Head, Part, Term
 from engine.mapping.language.kit import Takes
-from engine.mapping.language.node import Apply, Asked, Cell, Node, Step, Word, function_of
+from engine.mapping.language.node import Apply, Called, Cell, Node, Step, Word, function_of
 from engine.mapping.language.reading import EVERYTHING, Reading
 
 
-class Made(NamedTuple):
+class Compiled(NamedTuple):
     """A compiled value: its node, whether it can come out without anything in the message (`fixed`), and its mask.
 
     `names`: the elements of an object. `always`: to be asked even where nothing of what it reads is there, for it may
@@ -32,10 +32,10 @@ class Made(NamedTuple):
         return function_of(self.node)
 
 
-NOTHING: Final = Made(Word(None), mask=0)
+NOTHING: Final = Compiled(Word(None), mask=0)
 
 
-def first_of(made: tuple[Made, ...], *, held: bool) -> Node:
+def first_of(made: tuple[Compiled, ...], *, held: bool) -> Node:
     """Return a node for the first of several that has a value."""
     return First(tuple(_masked(one, held=held) for one in made))
 
@@ -47,19 +47,19 @@ def guarded(node: Node, checks: list[tuple[Check, bool]]) -> Node:
     return node
 
 
-def object_of(made: list[tuple[str, Made]], needs: frozenset[str], told: str, *, held: bool) -> Node:
-    """Return a node for an object; words come last in it. `told`: the warning where it lacks what it needs."""
+def object_of(made: list[tuple[str, Compiled]], needs: frozenset[str], warning: str, *, held: bool) -> Node:
+    """Return a node for an object; words come last in it. `warning`: the warning where it lacks what it needs."""
     content = tuple((name, _masked(one, held=held)) for name, one in made if not one.fixed)
     fixed = [(name, one.node) for name, one in made if one.fixed]
-    return Object(content, tuple(sorted(fixed, key=lambda one: isinstance(one[1], Word))), needs, told)
+    return Object(content, tuple(sorted(fixed, key=lambda one: isinstance(one[1], Word))), needs, warning)
 
 
-def joined(made: tuple[Made, ...], *, held: bool) -> Node:
+def joined(made: tuple[Compiled, ...], *, held: bool) -> Node:
     """Return a node that joins the lists of others."""
     return made[0].node if len(made) == 1 else Joined(tuple(_masked(one, held=held) for one in made))
 
 
-def _masked(one: Made, *, held: bool) -> Masked:
+def _masked(one: Compiled, *, held: bool) -> Masked:
     return Masked(one.node, one.mask if held else EVERYTHING)
 
 
@@ -109,13 +109,13 @@ def applied(node: Node, head: Head, takes: Takes, apply: Apply) -> Node:
     """Return the first function's node, without a detour where it reads what is at hand."""
     if isinstance(head, Part) and head.subcomponent <= 1:
         if takes is Takes.CELLS and not head.component:
-            return Asked(apply)
+            return Called(apply)
         if takes is Takes.TEXT:
             return Staged(Cell(head.component or 1), apply)
     return Staged(node, apply)
 
 
-def any_mask(made: Iterable[Made]) -> int:
+def any_mask(made: Iterable[Compiled]) -> int:
     """Return the mask of what can make something of any of several masks; everything, where there is none."""
     masks = [one.mask for one in made]
     return reduce(int.__or__, masks) if masks else EVERYTHING

@@ -55,7 +55,7 @@ class Attestation:
         mark = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=ID_BYTES).hexdigest()
         identity = Identity(self.system, mark)
         record = ResourceRecord(self.type_, self.type_.lower(), (identity,), (), tuple(changes))
-        return [*own.made.values(), Attest(record, mark, self.target)]
+        return [*own.referred.values(), Attest(record, mark, self.target)]
 
 
 def compile_attestations(compiler: Compiler, documents: Mapping[str, Document], base: str) -> dict[str, Attestation]:

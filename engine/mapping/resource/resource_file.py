@@ -6,8 +6,8 @@ from typing import Final
 
 from engine.fhir.plan import ElementChange, Follow, Interaction, Json, Keep, ResourceRecord, StatusMove
 from engine.mapping.language.node import Test
-from engine.mapping.language.pointing import pointed, referring
 from engine.mapping.language.reading import Reading
+from engine.mapping.language.references import pointed, referring
 from engine.mapping.resource.resource import ResourceMapping
 from engine.mapping.resource.slice_cache import Memo
 from engine.mapping.resource.slice_writer import SliceChanges
@@ -18,7 +18,7 @@ VISIT: Final = "Encounter"
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class ResourceRules:
     """What a resource file says beside elements: flags, and what becomes of a resource that is merged into another.
 
     `missing`: the warning where nothing identifies the resource, `unless` one of these holds. `late`: the flag of one
@@ -46,7 +46,7 @@ class Resource:
 
     mapping: ResourceMapping
     new: Memo[SliceChanges]
-    words: Words
+    rules: ResourceRules
     when: Test | None = None
     along: bool = False
     refers: bool = False
@@ -54,7 +54,7 @@ class Resource:
     @property
     def parts(self) -> frozenset[str]:
         """What an event may clear of it: elements, and slices of lists."""
-        return self.words.parts
+        return self.rules.parts
 
     def keeps(
         self,
@@ -75,10 +75,10 @@ class Resource:
             return []
         found = self.mapping.record(reading, act.type_.lower() + suffix, patient)
         if found is None:
-            words = self.words
-            excused = any(test(None, reading) for test in words.unless)
-            if words.missing and self.mapping.speaks_of(reading) and not excused:
-                reading.warnings.append(words.missing)
+            rules = self.rules
+            excused = any(test(None, reading) for test in rules.unless)
+            if rules.missing and self.mapping.speaks_of(reading) and not excused:
+                reading.warnings.append(rules.missing)
             return []
         record, made = found
         if act.verb in {Verb.MERGE, Verb.RENUMBER} and not self.mapping.merged(reading):
@@ -91,18 +91,18 @@ class Resource:
         keep = self._keep(act.verb, _cleared(record, clears, act.verb), new, reading)
         if clears:
             keep = keep._replace(clears=tuple(one for one in clears if "(" not in one))
-        return [*(made | new.made).values(), *self._merged(act.verb, keep, reading), *self._moved(keep)]
+        return [*(made | new.referred).values(), *self._merged(act.verb, keep, reading), *self._moved(keep)]
 
     def on_visit(self, before: Sequence[Interaction], suffix: str) -> list[Keep]:
         """Return what the visit says of the resource, where both stand in the plan as far as it goes."""
-        words, type_ = self.words, self.mapping.type_
-        if not words.visit:
+        rules, type_ = self.rules, self.mapping.type_
+        if not rules.visit:
             return []
         kept = {one.record.local: one.record for one in before if isinstance(one, Keep)}
         own, visit = kept.get(type_.lower() + suffix), kept.get(VISIT.lower() + suffix)
         if own is None or visit is None:
             return []
-        change = ElementChange(words.visit, type_, ({"reference": f"#{own.local}"},), many=True)
+        change = ElementChange(rules.visit, type_, ({"reference": f"#{own.local}"},), many=True)
         local = f"{visit.local}.{type_}"
         record = visit._replace(local=local, identifiers=(), changes=(change,), retired=())
         return [Keep(record, create=False, more=True, absent="unchanged")]
@@ -113,7 +113,7 @@ class Resource:
             create=verb is not Verb.CANCEL,
             status=self.mapping.status(reading),
             also_of=f"{SOURCE}{record.local.partition('-')[2]}" if verb is Verb.MERGE else "",
-            late="" if verb is Verb.UPSERT else self.words.late,
+            late="" if verb is Verb.UPSERT else self.rules.late,
             defaults=new.changes,
         )
         if verb in {Verb.RENUMBER, Verb.MOVE, Verb.MERGE}:
@@ -129,32 +129,32 @@ class Resource:
 
     def _moved(self, keep: Keep) -> tuple[Follow, ...]:
         """Return what takes the visits along with what they refer to."""
-        if not keep.moved_from or not self.words.visit:
+        if not keep.moved_from or not self.rules.visit:
             return ()
-        return (Follow(keep.record, self.words.visit, moved_from=keep.moved_from),)
+        return (Follow(keep.record, self.rules.visit, moved_from=keep.moved_from),)
 
     def _merged(self, verb: Verb, keep: Keep, reading: Reading) -> tuple[Keep | Follow, ...]:
         """Return the resource, and in a merge the one that goes: its numbers stay on the other as old ones."""
         if verb is not Verb.MERGE:
             return (keep,)
-        words, record = self.words, keep.record
+        rules, record = self.rules, keep.record
         gone = [(one, number) for one, number in self.mapping.merged(reading) if one not in record.identities]
         if not gone:
             return (keep,)
-        change = ElementChange(words.part, words.part, ({"reference": f"#{record.local}"},), many=False)
+        change = ElementChange(rules.part, rules.part, ({"reference": f"#{record.local}"},), many=False)
         source = ResourceRecord(
             record.type,
             f"{SOURCE}-{record.local}",
             tuple(one for one, _ in gone),
             (),
-            (change,) if words.part else (),
+            (change,) if rules.part else (),
             record.holder,
             record.patient,
         )
         numbers: tuple[Json, ...] = tuple(number | {"use": "old"} for _, number in gone)
-        move = (keep.status or StatusMove("", ""))._replace(to=words.merged_to, only=frozenset(), never=frozenset())
+        move = (keep.status or StatusMove("", ""))._replace(to=rules.merged_to, only=frozenset(), never=frozenset())
         kept = keep._replace(record=record._replace(identifiers=(*record.identifiers, *numbers)), merges=True)
-        follows = (Follow(kept.record, words.visit, gone=source),) if words.visit else ()
+        follows = (Follow(kept.record, rules.visit, gone=source),) if rules.visit else ()
         gone_keep = Keep(source, create=False, status=move, absent="source-absent", also_of=keep.also_of)
         return kept, *follows, gone_keep
 

@@ -15,7 +15,7 @@ DUPLICATE: Final = "duplicate"
 
 
 @dataclass(frozen=True, slots=True)
-class Telling:
+class Event:
     """One event as one system tells it.
 
     `authority` says whose number names the patient, `number` which one where it is not the current one; `also` the
@@ -36,10 +36,10 @@ class Telling:
     note: str = ""
     merged_of: str = ""
     account: str = ""
-    beside: "Telling | None" = None
+    beside: "Event | None" = None
 
 
-Way = Generator["timedelta | Telling | Way", datetime, None]
+Way = Generator["timedelta | Event | Way", datetime, None]
 """A course of events: it yields how long nothing happens, what is told then, and other courses that begin beside it.
 
 After each time that passes it is told what time it is.

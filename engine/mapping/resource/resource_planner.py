@@ -4,14 +4,14 @@ from collections.abc import Mapping, Sequence
 
 from engine.fhir.plan import Follow, Interaction, Keep, PatientRecord
 from engine.mapping.language.reading import Reading
-from engine.mapping.resource.asking import Resource
-from engine.mapping.resource.attest import Attestation
 from engine.mapping.resource.lists import Lists
+from engine.mapping.resource.provenance import Attestation
+from engine.mapping.resource.resource_file import Resource
 from engine.mapping.subject.act import OF_IDENTITY, Act, Verb
 from engine.mapping.subject.events import BARE, Doing, Rule
 
 
-class Beside:
+class ResourcePlanner:
     """The compiled files of resources beside the Patient; `sent`: the types that go out."""
 
     def __init__(
