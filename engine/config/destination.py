@@ -10,10 +10,9 @@ from pydantic import AfterValidator, Field
 from engine.config import pem
 from engine.config.criteria import check_criteria, unknown_parameters
 from engine.config.frozen import Frozen
-from engine.config.name import check_name
 from engine.config.network import is_loopback
 from engine.config.secret import Secret
-from engine.config.text import Line, Url, UrlOrEmpty, Word
+from engine.config.text import Line, Name, Url, UrlOrEmpty, Word
 from engine.config.wording import Placed, nearest
 
 _OPERATION: Final = re.compile(r"[A-Za-z][A-Za-z0-9._-]{0,99}")
@@ -54,9 +53,6 @@ def _operation(text: str) -> str:
     if text and not _OPERATION.fullmatch(name):
         raise ValueError("write an operation's name, such as merge or hapi.fhir.merge")
     return name
-
-
-Name = Annotated[str, AfterValidator(check_name)]
 
 
 def in_the_clear(key: str, url: str) -> Iterator[Placed]:

@@ -2,14 +2,13 @@
 
 import re
 from collections.abc import Iterator
-from typing import Annotated, Final
+from typing import Final
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from engine.config import pem
 from engine.config.frozen import Frozen
-from engine.config.name import check_name
-from engine.config.text import Host, Word
+from engine.config.text import Host, Name, Word
 from engine.config.wording import Placed
 
 _FINGERPRINT: Final = re.compile(r"sha256:[0-9a-f]{64}")
@@ -59,9 +58,7 @@ class Mllp(Frozen):
 class Http(Frozen):
     """The HTTP door of a channel: `POST /hl7/v2/<path>` on the address of the operators' pages, for API tokens."""
 
-    path: Annotated[str, AfterValidator(check_name)] = Field(
-        description="the last part of the URL", examples=["unnamed"]
-    )
+    path: Name = Field(description="the last part of the URL", examples=["unnamed"])
 
 
 class Listen(Frozen):

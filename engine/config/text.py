@@ -27,6 +27,12 @@ def is_host(text: str) -> bool:
     return True
 
 
+def _name(text: str) -> str:
+    if not (0 < len(text) <= 64 and text.isascii() and text.replace("-", "").replace("_", "x").isalnum()):
+        raise ValueError("a name is 1 to 64 letters, digits, - and _")
+    return text
+
+
 def _word(text: str) -> str:
     if not text or not text.isprintable() or text != text.strip():
         raise ValueError("a word or a text, without blanks around it")
@@ -68,6 +74,8 @@ def _url_or_empty(text: str) -> str:
     return _url(text) if text else text
 
 
+# Of channels, destinations and listeners: names stand in metrics, URLs and commands.
+Name = Annotated[str, AfterValidator(_name)]
 Word = Annotated[str, AfterValidator(_word)]
 Line = Annotated[str, AfterValidator(_line)]
 Host = Annotated[str, AfterValidator(_host)]

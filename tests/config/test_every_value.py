@@ -187,6 +187,7 @@ SERVICE_ROWS: Final = (
     ("tenants.NAME.duplicate_patient_limit", 0, "found '0'", "at least 1"),
     ("tenants.NAME.scope_enforcement", "of", "found 'of'", "did you mean off?"),
     ("tenants.NAME.rest_api_version", "2025-06", "found '2025-06'", "did you mean 2025-06-01?"),
+    ("tenants.NAME.history.keep", "al", "found 'al'", "all"),
     ("tenants.NAME.network_mode", "mock", "found 'mock'", "did you mean mocked?"),
     ("tenants.NAME.leading_indicator", "perhaps", "found 'perhaps'", "true or false"),
     ("tenants.NAME.clinical_alerts", "all", "found a plain value", "a block of keys"),

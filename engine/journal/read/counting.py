@@ -11,7 +11,7 @@ from engine.journal.moment import from_micros, optional_from_micros, to_micros
 from engine.journal.read.filtering import NOTED, codes
 from engine.journal.read.spans import span
 from engine.journal.read.streams import Stream, walk
-from engine.journal.read.views import Count, Noted, Queue, Stats
+from engine.journal.read.views import Count, Noted, Queue, Stats, Traffic
 from engine.journal.state.counters import DAY, MINUTE
 from engine.sqlite import Connection, Row, by_name, json_list
 
@@ -81,27 +81,20 @@ def _queue(connection: Connection, destination: str) -> Queue:
     return Queue(states, optional_from_micros(row[0]) if row else None)
 
 
-def arrived(connection: Connection, since: datetime, until: datetime, bucket_seconds: int) -> Iterator[Count]:
-    """Yield how many entries each channel had, by their state at the door; buckets are whole minutes or days."""
-    yield from _counts(connection, ARRIVED, since, until, bucket_seconds)
+def traffic(connection: Connection, since: datetime, until: datetime, bucket_seconds: int) -> Traffic:
+    """Return what came, ended and was answered in a time, in buckets of whole minutes or days.
 
-
-def ended(connection: Connection, since: datetime, until: datetime, bucket_seconds: int) -> Iterator[Count]:
-    """Yield how many settlements each destination had, by the state they led to; `received` is tried again."""
-    yield from _counts(connection, ENDED, since, until, bucket_seconds)
-
-
-def answered(connection: Connection, since: datetime, until: datetime, bucket_seconds: int) -> Iterator[Count]:
-    """Yield how many acknowledgements each channel wrote within so many milliseconds, shortest first in a bucket."""
-    values = (bucket_seconds * 1_000_000, to_micros(since), to_micros(until))
-    yield from map(_count, by_name(connection, ANSWERED, values))
-
-
-def _counts(connection: Connection, sql: str, since: datetime, until: datetime, bucket_seconds: int) -> Iterator[Count]:
-    micros = bucket_seconds * 1_000_000
-    unit = "day" if micros % DAY == 0 else "minute"
-    least = to_micros(since) // (DAY if unit == "day" else MINUTE) * (DAY if unit == "day" else MINUTE)
-    yield from map(_count, by_name(connection, sql, (micros, unit, least, to_micros(until))))
+    Entries by channel and their state at the door; settlements by destination and the state they led to (`received` is
+    tried again); acknowledgements by channel and within how many milliseconds they were written, shortest first.
+    """
+    micros, begin, end = bucket_seconds * 1_000_000, to_micros(since), to_micros(until)
+    unit, size = ("day", DAY) if micros % DAY == 0 else ("minute", MINUTE)
+    counted = (micros, unit, begin // size * size, end)
+    return Traffic(
+        tuple(map(_count, by_name(connection, ARRIVED, counted))),
+        tuple(map(_count, by_name(connection, ENDED, counted))),
+        tuple(map(_count, by_name(connection, ANSWERED, (micros, begin, end)))),
+    )
 
 
 def _count(row: Row) -> Count:

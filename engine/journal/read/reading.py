@@ -161,11 +161,8 @@ class Reader:
 
     def traffic(self, since: datetime, until: datetime, bucket_seconds: int) -> Traffic:
         """Return what came, ended and was answered in a time, in buckets of whole minutes or days."""
-        given = (self._connection, since, until, bucket_seconds)
         with self._moment():
-            return Traffic(
-                tuple(counting.arrived(*given)), tuple(counting.ended(*given)), tuple(counting.answered(*given))
-            )
+            return counting.traffic(self._connection, since, until, bucket_seconds)
 
     def noted(self, code: str, since: datetime | None, until: datetime | None) -> tuple[Noted, ...]:
         """Return each note that is a code or goes on from it, by channel, with how many entries bear it."""

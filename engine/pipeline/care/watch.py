@@ -1,4 +1,4 @@
-"""The watch: looks at a running engine now and then, and settles the book of alerts and the gauges by what it sees."""
+"""The watch: looks at a running engine now and then, and settles the book of alerts by what it sees."""
 
 import asyncio
 import os
@@ -29,6 +29,7 @@ from engine.pipeline.alerts.rules import (
     Share,
     conditions,
 )
+from engine.pipeline.care.gauges import Gauges, size_of
 from engine.pipeline.engine import Engine
 from engine.pipeline.inbound.counters import Counters
 from engine.receive.tls import ends_of
@@ -93,8 +94,7 @@ class Watch:
         self._destinations: dict[str, Window] = {}
         self._hours: dict[str, dict[int, int]] = {}
         self._began = False
-        self._commits = self._operations = 0
-        self._gauged: set[str] = set()
+        self._gauges = Gauges(engine)
 
     async def run(self) -> None:
         """Look every ten seconds; a look that fails is logged, and the next one comes all the same."""
@@ -118,7 +118,7 @@ class Watch:
         await engine.alerts.settle([*await self._sights(now), *await self._clock(now)], now)
         settled = list(conditions(facts, engine.alerting, engine.alerts.is_open))
         await engine.alerts.settle([*settled, *self._gone(settled)], now)
-        self._gauge(facts)
+        self._gauges.set(facts)
 
     async def _begin(self, now: datetime) -> None:
         """Take up what is known of the weeks before, and who was seen on which channel."""
@@ -184,7 +184,7 @@ class Watch:
             },
             self._unanchored(),
             engine.damage,
-            _size(engine.files.data / f"{FILE}-wal"),
+            size_of(engine.files.data / f"{FILE}-wal"),
         )
 
     def _channel(self, name: str, channel: Channel, now: datetime) -> ChannelFacts:
@@ -231,29 +231,3 @@ class Watch:
         for alert in engine.alerts.open():
             if alert.subject not in known:
                 yield Condition(AlertKind(alert.kind), alert.subject, wrong=False)
-
-    def _gauge(self, facts: Facts) -> None:
-        for name in self._gauged - facts.destinations.keys():
-            for gauge in (telemetry.QUEUE_DEPTH, telemetry.QUEUE_AGE, telemetry.HELD_LANES, telemetry.PAUSED):
-                gauge.remove(name)
-        self._gauged = set(facts.destinations)
-        for name, destination in facts.destinations.items():
-            backlog = destination.backlog
-            age = (facts.now - backlog.oldest_at).total_seconds() if backlog.oldest_at else 0.0
-            telemetry.QUEUE_DEPTH.labels(name).set(backlog.depth)
-            telemetry.QUEUE_AGE.labels(name).set(max(age, 0.0))
-            telemetry.HELD_LANES.labels(name).set(backlog.held)
-            telemetry.PAUSED.labels(name).set(destination.pause is not None)
-        for name, channel in facts.channels.items():
-            telemetry.CONNECTIONS.labels(name).set(channel.connections)
-        commits, operations = self._engine.journal.counts
-        telemetry.COMMITS.inc(commits - self._commits)
-        telemetry.COMMITTED.inc(operations - self._operations)
-        self._commits, self._operations = commits, operations
-        telemetry.ALERTS_OPEN.set(len(self._engine.alerts.open()))
-        telemetry.DISK_FREE.set(facts.free_bytes)
-        telemetry.JOURNAL_BYTES.set(_size(self._engine.files.data / FILE) + facts.log_bytes)
-
-
-def _size(path: Path) -> int:
-    return path.stat().st_size if path.exists() else 0
