@@ -64,8 +64,8 @@ def _root(
     pass
 
 
-# What helps against what the system says of a file.
-MENDS: Final[Mapping[int | None, str]] = {
+# What to do about what the system says of a file.
+FIXES: Final[Mapping[int | None, str]] = {
     errno.EACCES: "run this as the user who may, usually the engine's, or name another place",
     errno.EPERM: "run this as the user who may, usually the engine's, or name another place",
     errno.ENOSPC: "free space on that disk, then try again",
@@ -84,15 +84,15 @@ def main() -> None:
         _end(str(error), 1)
     except OSError as error:
         what = f"{error.filename} cannot be used" if error.filename else "the system refused it"
-        _end(f"{what} ({error.strerror}): {MENDS.get(error.errno, 'mend that, then try again')}", 1)
+        _end(f"{what} ({error.strerror}): {FIXES.get(error.errno, 'fix that, then try again')}", 1)
     except SqliteError as error:
         _end(f"the journal cannot be read ({failure_of(error)}): see `adt-engine journal verify`", 1)
     except Exception as error:  # noqa: BLE001 - the last resort: its text may hold anything, a patient's data as well
         _end(f"a fault of adt-engine ({type(error).__name__} at {place_of(error)}): report this line", 1)
 
 
-def _end(said: str, code: int) -> NoReturn:
-    Console(stderr=True, highlight=False, soft_wrap=True).print(said, style="red", markup=False)
+def _end(text: str, code: int) -> NoReturn:
+    Console(stderr=True, highlight=False, soft_wrap=True).print(text, style="red", markup=False)
     sys.exit(code)
 
 

@@ -41,14 +41,14 @@ async def test_the_shipped_service_has_nothing_to_mend(rig: Rig) -> None:
     """Tried with the first update and never again, over a restart; whoever asks offline hears what came of it."""
     before = await asyncio.to_thread(doctor, rig)
     assert before["standing"] == "ok", before
-    assert "If-Match is tried with the first update" in before["found"]
+    assert "If-Match is tested with the first update" in before["found"]
     await up(rig)
     await rig.sender([person(1), again("U1", b"1 Elm St"), again("U2", b"2 Elm St")], 1).run()
     await rig.drained()
     assert trials(rig) == 1
     assert (await the(rig, "destinations.list"))["lacks"] == []
     assert await rig.engine.stop() == 0
-    assert "honours If-Match, as was tried" in (await asyncio.to_thread(doctor, rig))["found"]
+    assert "honours If-Match, as tested" in (await asyncio.to_thread(doctor, rig))["found"]
     await up(rig)
     await rig.sender([again("U3", b"3 Elm St")], 1).run()
     await rig.drained()

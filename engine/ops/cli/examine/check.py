@@ -5,11 +5,11 @@ from enum import StrEnum
 
 
 class Standing(StrEnum):
-    """How it stands: `look` is for a person to judge, `mend` would keep the engine from running well."""
+    """How it stands: `look` is for a person to judge, `mend` (to be fixed) would keep the engine from running well."""
 
     GOOD = "ok"
     LOOK = "look"
-    MEND = "mend"
+    FIX = "mend"
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +22,6 @@ class Check:
     do: str = ""
 
 
-def check(what: str, found: str, *, good: bool, do: str, otherwise: Standing = Standing.MEND) -> Check:
+def check(what: str, found: str, *, good: bool, do: str, otherwise: Standing = Standing.FIX) -> Check:
     """Return a check that is good, or else stands as said with the next step."""
     return Check(what, Standing.GOOD, found) if good else Check(what, otherwise, found, do)

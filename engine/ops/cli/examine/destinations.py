@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from pydantic import BaseModel
 
@@ -15,7 +15,7 @@ from engine.ops.cli.examine.check import Check, Standing
 from engine.pipeline.configuration import Configuration
 from engine.pipeline.engine import destination_of
 
-GRAVEST: Final = (Standing.MEND, Standing.LOOK, Standing.GOOD)
+GRAVEST: Final = (Standing.FIX, Standing.LOOK, Standing.GOOD)
 
 Finding = tuple[Standing, str, str]
 
@@ -32,10 +32,10 @@ def secrets(configuration: Configuration) -> Iterator[Check]:
             try:
                 secret.read()
             except LookupError as error:
-                yield Check(f"{place} of {name}", Standing.MEND, str(error), "set it, or mend the reference")
+                yield Check(f"{place} of {name}", Standing.FIX, str(error), "set it, or correct the reference")
 
 
-def _secrets(value: Any, place: str) -> Iterator[tuple[str, Secret]]:
+def _secrets(value: object, place: str) -> Iterator[tuple[str, Secret]]:
     if isinstance(value, Secret):
         yield place, value
     elif isinstance(value, BaseModel):
@@ -48,26 +48,26 @@ def _secrets(value: Any, place: str) -> Iterator[tuple[str, Secret]]:
 
 async def destinations(configuration: Configuration, data: Path) -> list[Check]:
     """Ask each destination what it can do; nothing is written there."""
-    return [await _asked(settings, configuration, data) for settings in configuration.destinations.values()]
+    return [await _check(settings, configuration, data) for settings in configuration.destinations.values()]
 
 
-async def _asked(settings: Settings, configuration: Configuration, data: Path) -> Check:
+async def _check(settings: Settings, configuration: Configuration, data: Path) -> Check:
     name = f"destination {settings.name}"
     try:
         destination = destination_of(settings, configuration)
     except AdtEngineError as error:
-        return Check(name, Standing.MEND, str(error), "mend the file, or ca_file")
+        return Check(name, Standing.FIX, str(error), "fix the file, or ca_file")
     try:
         destination.proofs.known |= proofs_in(data, settings.name)
         abilities = await destination.check()
     except AdtEngineError as error:
-        return Check(name, Standing.MEND, f"{settings.base_url}: {error}", "start it, or mend base_url and auth")
+        return Check(name, Standing.FIX, f"{settings.base_url}: {error}", "start it, or correct base_url and auth")
     finally:
         await destination.close()
-    return told(name, settings, abilities)
+    return check_of(name, settings, abilities)
 
 
-def told(name: str, settings: Settings, abilities: Abilities) -> Check:
+def check_of(name: str, settings: Settings, abilities: Abilities) -> Check:
     """Return what a destination's abilities mean for its settings."""
     server = f"{abilities.server} at {settings.base_url}" if abilities.server else settings.base_url
     findings = [_merging(settings, abilities), _versions(abilities)]
@@ -77,7 +77,7 @@ def told(name: str, settings: Settings, abilities: Abilities) -> Check:
 
 
 def _merging(settings: Settings, abilities: Abilities) -> Finding:
-    """Tell how records are merged there; `merge_operation` names what a server has and does not list."""
+    """Say how records are merged there; `merge_operation` names what a server has and does not list."""
     named, listed = settings.merge_operation, abilities.operation
     if settings.merge_strategy in {"link", "notify-only"}:
         return Standing.GOOD, f"merges by {settings.merge_strategy}", ""
@@ -88,15 +88,15 @@ def _merging(settings: Settings, abilities: Abilities) -> Finding:
         return Standing.GOOD, f"merges by ${listed}, as it lists", ""
     do = "set merge_operation if it has a merge that it does not list, else merge_strategy to link or notify-only"
     if settings.merge_strategy == "merge" or not abilities.stated:
-        return Standing.MEND, "lists no $merge", do
+        return Standing.FIX, "lists no $merge", do
     return Standing.LOOK, "lists no $merge: records are linked", do
 
 
 def _versions(abilities: Abilities) -> Finding:
-    """Tell whether If-Match is honoured, as far as it was tried or may be."""
+    """Say whether If-Match is honoured, as far as it was tried or may be."""
     if abilities.if_match:
-        return Standing.GOOD, "honours If-Match, as was tried", ""
+        return Standing.GOOD, "honours If-Match, as tested", ""
     if abilities.provable:
-        return Standing.GOOD, "If-Match is tried with the first update", ""
-    do = "every update reads first, and what others write in between is lost: ask whoever runs the server"
+        return Standing.GOOD, "If-Match is tested with the first update", ""
+    do = "every update reads first, and what others write in between is lost: ask the server's administrator"
     return Standing.LOOK, "ignores If-Match" if abilities.versioned else "keeps no versions for If-Match", do

@@ -1,27 +1,24 @@
 """`adt-engine doctor`: what would keep the engine from running well here, each with the next step."""
 
 import asyncio
-import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Final
 
-import orjson
 import typer
 
-from engine.config.channel import Channel
 from engine.errors import AdtEngineError, ConfigurationError
-from engine.ops.cli.examine.certificates import certificates
 from engine.ops.cli.examine.check import Check, Standing
 from engine.ops.cli.examine.destinations import destinations, secrets
+from engine.ops.cli.examine.listeners import listeners
 from engine.ops.cli.examine.machine import machine
 from engine.ops.operations.channels import ShowAlive
 from engine.ops.socket import admin
 from engine.ops.terminal.options import CHANNELS, DATA, Channels, Data, Json, Mappings
-from engine.ops.terminal.table import NEGATIVE, POSITIVE, cell, output, table
+from engine.ops.terminal.table import NEGATIVE, POSITIVE, cell, output, print_json, table
 from engine.pipeline.configuration import Files, configure
 
-STYLES: Final = {Standing.GOOD: POSITIVE, Standing.LOOK: "yellow", Standing.MEND: NEGATIVE}
+STYLES: Final = {Standing.GOOD: POSITIVE, Standing.LOOK: "yellow", Standing.FIX: NEGATIVE}
 
 
 def doctor(
@@ -46,15 +43,15 @@ def doctor(
     checks = list(_checks(Files(channels, mappings, data.resolve())))
     if as_json:
         rows = [{"what": one.what, "standing": str(one.standing), "found": one.found, "do": one.do} for one in checks]
-        typer.echo(orjson.dumps(rows, option=orjson.OPT_INDENT_2))
+        print_json(rows)
     else:
         output().print(table(("", "What", "Found", "Next step"), (_row(one) for one in checks)))
-    if any(one.standing is Standing.MEND for one in checks):
+    if any(one.standing is Standing.FIX for one in checks):
         raise typer.Exit(1)
 
 
 def _row(one: Check) -> tuple[object, ...]:
-    word = one.standing.upper() if one.standing is Standing.MEND else str(one.standing)
+    word = "FIX" if one.standing is Standing.FIX else str(one.standing)
     return cell(word, STYLES[one.standing]), one.what, one.found, one.do
 
 
@@ -65,7 +62,7 @@ def _checks(files: Files) -> Iterator[Check]:
     except ConfigurationError as error:
         yield from machine(files.data, 0)
         for problem in error.problems:
-            yield Check("files", Standing.MEND, str(problem), "mend the file")
+            yield Check("files", Standing.FIX, str(problem), "fix the file")
         return
     channels = configuration.channels.values()
     yield from machine(files.data, sum(channel.limits.connections for channel in channels))
@@ -73,7 +70,7 @@ def _checks(files: Files) -> Iterator[Check]:
     yield Check("engine", Standing.GOOD, "running" if running else "not running")
     yield Check("files", Standing.GOOD, f"mappings compiled, channels: {len(configuration.channels)}")
     for channel in channels:
-        yield from _doors(channel, running=running)
+        yield from listeners(channel, running=running)
     yield from secrets(configuration)
     yield from asyncio.run(destinations(configuration, files.data))
 
@@ -84,24 +81,3 @@ def _running(data: Path) -> bool:
     except (ConnectionError, AdtEngineError):
         return False
     return True
-
-
-def _doors(channel: Channel, *, running: bool) -> Iterator[Check]:
-    mllp = channel.listen.mllp
-    if mllp is None:
-        return
-    if mllp.tls is not None:
-        yield from certificates(channel.channel, mllp.tls)
-    if running:
-        return
-    name = f"port of {channel.channel}"
-    family = socket.AF_INET6 if ":" in mllp.host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((mllp.host, mllp.port))
-        except OSError as error:
-            found = f"{mllp.host}:{mllp.port} {error.strerror}"
-            yield Check(name, Standing.MEND, found, "choose another port, or end what holds it")
-            return
-    yield Check(name, Standing.GOOD, f"{mllp.host}:{mllp.port} free")

@@ -39,16 +39,16 @@ def _nearest(data: Path) -> Path:
 
 def _sqlite() -> Check:
     if fault := library_fault():
-        return Check("SQLite", Standing.MEND, fault, "install a newer pysqlite3")
+        return Check("SQLite", Standing.FIX, fault, "install a newer pysqlite3")
     return Check("SQLite", Standing.GOOD, "new enough for a journal")
 
 
 def _folder(data: Path) -> Check:
     place = _nearest(data)
     if not os.access(place, os.W_OK | os.X_OK):
-        return Check("data folder", Standing.MEND, f"{place} is not writable", "mend its owner, or use --data")
+        return Check("data folder", Standing.FIX, f"{place} is not writable", "correct its owner, or use --data")
     if data.exists() and data.stat().st_mode & 0o077:
-        return Check("data folder", Standing.MEND, f"{data} is open to others", f"chmod 700 {data}")
+        return Check("data folder", Standing.FIX, f"{data} is open to others", f"chmod 700 {data}")
     return Check("data folder", Standing.GOOD, str(data.absolute()))
 
 
@@ -63,8 +63,8 @@ def _disk(place: Path) -> Check:
 def _file_system(place: Path, mount: Mount) -> Check:
     found = f"{mount.kind or 'unknown'} under {place}"
     if mount.remote:
-        return Check("file system", Standing.MEND, found, "put the data folder on a local ext4 or xfs disk")
-    return check("file system", found, good=mount.kind in LOCAL, do="ext4 and xfs are tried", otherwise=Standing.LOOK)
+        return Check("file system", Standing.FIX, found, "put the data folder on a local ext4 or xfs disk")
+    return check("file system", found, good=mount.kind in LOCAL, do="ext4 and xfs are tested", otherwise=Standing.LOOK)
 
 
 def _encryption(device: str) -> Check:

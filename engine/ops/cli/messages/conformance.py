@@ -3,9 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
-import orjson
 import typer
 
 from engine.errors import MessageError, UsageError
@@ -18,7 +17,7 @@ from engine.journal.read.reading import Reader
 from engine.ops.operations.fields import entry_of
 from engine.ops.sender.feed import files_of, messages_of
 from engine.ops.terminal.options import DATA, Data, Json
-from engine.ops.terminal.table import NEGATIVE, cell, output, table
+from engine.ops.terminal.table import NEGATIVE, cell, output, print_json, print_line, table
 from engine.receive.batch import unpack
 
 COLUMNS: Final = ("Place", "Name", "Rule", "Expected", "Found", "Code")
@@ -73,7 +72,7 @@ def check(
         for source, raw in (*_filed(files or []), *_journaled(data, ids or []))
     ]
     if as_json:
-        typer.echo(orjson.dumps([_as_json(one) for one in found], option=orjson.OPT_INDENT_2))
+        print_json([_as_json(one) for one in found])
     else:
         _show(found)
     if strict and any(one.bad for one in found):
@@ -104,7 +103,7 @@ def _unpacked(block: bytes) -> tuple[bytes, ...]:
 def _checked(source: str, raw: bytes, version: str, charset: str, *, errors_only: bool) -> Checked:
     header = read_header(raw)
     if header is None:
-        return Checked(source, "", "", "", unreadable="no MSH begins it")
+        return Checked(source, "", "", "", unreadable="it does not begin with MSH")
     control_id = header.control_id.decode("ascii", "backslashreplace")
     event = "^".join(filter(None, (header.message_type, header.trigger)))
     try:
@@ -116,7 +115,7 @@ def _checked(source: str, raw: bytes, version: str, charset: str, *, errors_only
     return Checked(source, control_id, event, header.version or version, kept)
 
 
-def _as_json(one: Checked) -> dict[str, Any]:
+def _as_json(one: Checked) -> dict[str, object]:
     return {
         "source": one.source,
         "control_id": one.control_id,
@@ -140,22 +139,18 @@ def _as_json(one: Checked) -> dict[str, Any]:
 
 
 def _show(found: list[Checked]) -> None:
-    console = output()
     for one in found:
         if not one.deviations and not one.unreadable:
             continue
-        said = one.unreadable or f"{one.errors} errors, {len(one.deviations) - one.errors} warnings"
-        console.print(
-            cell(f"{one.source}: {one.event} {one.control_id} ({one.version}): {said}", "bold"), soft_wrap=True
-        )
+        result = one.unreadable or f"{one.errors} errors, {len(one.deviations) - one.errors} warnings"
+        print_line(f"{one.source}: {one.event} {one.control_id} ({one.version}): {result}", "bold")
         if one.deviations:
-            console.print(table(COLUMNS, map(_row, one.deviations)))
-        console.print()
+            output().print(table(COLUMNS, map(_row, one.deviations)))
+        print_line("")
     bad = sum(one.bad for one in found)
     warned = sum(bool(one.deviations) and not one.bad for one in found)
-    console.print(
-        f"{len(found)} messages: {bad} break a rule, {warned} have warnings, {len(found) - bad - warned} neither"
-    )
+    neither = len(found) - bad - warned
+    print_line(f"{len(found)} messages: {bad} break a rule, {warned} have warnings, {neither} neither")
 
 
 def _row(one: Deviation) -> tuple[object, ...]:

@@ -1,4 +1,4 @@
-"""`adt-engine messages edit`, `resolve` and `retry`: entries mended by hand, each step shown before it is done."""
+"""`adt-engine messages edit`, `resolve` and `retry`: entries repaired by hand, each step shown before it is done."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -34,7 +34,7 @@ def edit(
 
     Example: adt-engine messages edit 37 --set PID-7=19840229 --set PID-5.1=Quintero --data /var/lib/adt-engine
 
-    Example: adt-engine messages edit 37 --file mended.hl7 --discard-original --reason "typo" --data /var/lib/adt-engine
+    Example: adt-engine messages edit 37 --file edited.hl7 --discard-original --reason "typo" --data /var/lib/adt-engine
     """
     edited = _edited(file, set_ or [])
     plan = ask(data, DryRunMessage.parse({**edited, "entry": request.entry}))

@@ -1,4 +1,4 @@
-"""`adt-engine journal`: size and counts, proof of soundness, backup, restore, and what retention takes away."""
+"""`adt-engine journal`: size and counts, verification, backup, restore, and what retention deletes."""
 
 import contextlib
 import os
@@ -9,11 +9,10 @@ from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, Any
+from typing import Annotated
 
-import orjson
 import typer
-from rich.progress import Progress, TaskID
+from rich.progress import TaskID
 
 from engine.config.channels import load_channels
 from engine.errors import UsageError
@@ -28,7 +27,7 @@ from engine.journal.read.reading import Reader
 from engine.ops.operations.care import AnnounceBackup, PruneJournal
 from engine.ops.terminal.command import ask, ask_if_running
 from engine.ops.terminal.options import CHANNELS, DATA, Channels, Data, Json
-from engine.ops.terminal.table import POSITIVE, cell, errors, output, progress, table
+from engine.ops.terminal.table import POSITIVE, note, output, print_json, print_line, progress, table
 from engine.pipeline.care.care import rules_of
 from engine.sqlite import SqliteError
 
@@ -43,20 +42,24 @@ def stats(data: Data = DATA, as_json: Json = False) -> None:
 
     Example: adt-engine journal stats --data /var/lib/adt-engine
     """
-    found = _counts(data) | _sizes(data)
+    with Reader(data) as reader:
+        found = reader.stats()
+    sizes, oldest = _sizes(data), found.oldest_unfinished_at
+    since = oldest.isoformat(timespec="seconds") if oldest else None
     if as_json:
-        typer.echo(orjson.dumps(found, option=orjson.OPT_INDENT_2))
+        counts = {"entries": found.entries, "last": found.last_seq, "at_door": found.at_door}
+        print_json({**counts, "deliveries": found.deliveries, "oldest_unfinished_at": since, **sizes})
         return
-    rows: list[tuple[str, object]] = [("entries", found["entries"]), ("newest entry", found["last"])]
-    rows += [(f"{state} at the door", count) for state, count in sorted(found["at_door"].items())]
-    for destination, states in sorted(found["deliveries"].items()):
+    rows: list[tuple[str, object]] = [("entries", found.entries), ("newest entry", found.last_seq)]
+    rows += [(f"{state} on arrival", count) for state, count in sorted(found.at_door.items())]
+    for destination, states in sorted(found.deliveries.items()):
         rows += [(f"{destination}: {state}", count) for state, count in sorted(states.items())]
     rows += [
-        ("oldest unfinished", found["oldest_unfinished_at"] or "–"),
-        ("journal", _mib(found["journal_bytes"])),
-        ("write-ahead log", _mib(found["log_bytes"])),
-        ("free on the disk", _mib(found["free_bytes"])),
-        ("kept free for outcomes", _mib(found["reserve_bytes"])),
+        ("oldest unfinished", since or "–"),
+        ("journal", _mib(sizes["journal_bytes"])),
+        ("write-ahead log", _mib(sizes["log_bytes"])),
+        ("free on the disk", _mib(sizes["free_bytes"])),
+        ("kept free for outcomes", _mib(sizes["reserve_bytes"])),
     ]
     output().print(table(("", "#"), rows))
 
@@ -76,26 +79,22 @@ def verify(
     if backup is not None:
         with _steps(shown=not as_json) as watch:
             proven = prove(backup, watch)
-        _say_proven(proven, "sound", as_json=as_json)
+        _print_proven(proven, "sound", as_json=as_json)
         return
     total = _total(data)
-    with _bar("messages", total, shown=not as_json) as (bar, task), closing(open_reader(data)) as connection:
+    with progress(shown=not as_json) as bar, closing(open_reader(data)) as connection:
+        task = bar.add_task("messages", total=total)
         sealing = opened(connection, configured())
         found = list(faults(connection, lambda count: bar.advance(task, count), sealing))
     if as_json:
         rows = [{"rule": one.rule, "entry": one.entry, "meaning": one.meaning} for one in found]
-        typer.echo(orjson.dumps({"sound": not found, "entries": total, "faults": rows}, option=orjson.OPT_INDENT_2))
+        print_json({"sound": not found, "entries": total, "faults": rows})
     elif found:
-        output().print(
-            table(("Entry #", "Rule", "What is wrong"), ((o.entry or "–", o.rule, o.meaning) for o in found))
-        )
-        errors().print(
-            cell(
-                "Not sound: keep a copy of the folder as it is, restore the last good backup beside it, compare.", "red"
-            )
-        )
+        places = ((one.entry or "–", one.rule, one.meaning) for one in found)
+        output().print(table(("Entry #", "Rule", "What is wrong"), places))
+        note("Not sound: keep a copy of the folder as it is, restore the last good backup beside it, compare.", "red")
     else:
-        output().print(cell(f"sound: {total} entries, every digest as it was", POSITIVE))
+        print_line(f"sound: {total} entries, every digest as it was", POSITIVE)
     if found:
         raise typer.Exit(1)
 
@@ -117,7 +116,7 @@ def backup(
     signal.signal(signal.SIGTERM, _end)
     with _steps(shown=not as_json) as watch:
         proven = back_up(data, to, watch)
-    _say_proven(proven, "saved and proven", as_json=as_json)
+    _print_proven(proven, "saved and verified", as_json=as_json)
 
 
 @app.command(name="restore")
@@ -136,12 +135,11 @@ def restore_(
     """
     with _steps(shown=not as_json) as watch:
         proven = restore(file, data, now=datetime.now(UTC), replace=replace, watch=watch)
-    _say_proven(proven, f"restored into {data}", as_json=as_json)
+    _print_proven(proven, f"restored into {data}", as_json=as_json)
     if not as_json:
-        errors().print(
+        note(
             f"Every destination is paused. Start the engine, look at the {proven.unfinished} unfinished entries "
-            "(`messages list --state received`), then `adt-engine destinations resume NAME`.",
-            soft_wrap=True,
+            "(`messages list --state received`), then `adt-engine destinations resume NAME`."
         )
 
 
@@ -162,18 +160,17 @@ def prune(
     rules = rules_of({channel.channel: channel for channel in load_channels(channels)})
     with closing(open_reader(data)) as connection:
         bodies, entries = due(connection, rules, datetime.now(UTC))
-    found: dict[str, Any] = {"bodies": bodies, "entries": entries, "dry_run": dry_run}
     if not dry_run:
-        if not yes and not as_json:
-            typer.confirm(f"Take away {bodies} bodies and {entries} whole entries for good?", abort=True, err=True)
-        elif not yes:
+        if not yes and as_json:
             raise UsageError("add --yes: --json asks for no confirmation")
-        found |= ask(data, PruneJournal()).model_dump()
+        if not yes:
+            typer.confirm(f"Delete {bodies} bodies and {entries} whole entries for good?", abort=True, err=True)
+        done = ask(data, PruneJournal())
+        bodies, entries = done.bodies, done.entries
     if as_json:
-        typer.echo(orjson.dumps(found, option=orjson.OPT_INDENT_2))
-        return
-    done = "would leave" if dry_run else "left"
-    output().print(f"{found['bodies']} bodies and {found['entries']} whole entries {done} the journal")
+        print_json({"bodies": bodies, "entries": entries, "dry_run": dry_run})
+    else:
+        print_line(f"{bodies} bodies and {entries} whole entries {'would be' if dry_run else 'were'} deleted")
 
 
 @app.command()
@@ -191,7 +188,7 @@ def key(out: Annotated[Path, typer.Option("--out", metavar="FILE", help="A new f
         raise UsageError(f"{out} cannot be created ({error.strerror}): name a new file") from error
     with os.fdopen(descriptor, "w", encoding="ascii") as file:
         file.write(f"{new_key()}\n")
-    output().print(f"{out}: name it in {KEY_FILE_VARIABLE}; keep a copy apart from the backups", soft_wrap=True)
+    print_line(f"{out}: name it in {KEY_FILE_VARIABLE}; keep a copy apart from the backups")
 
 
 @app.command()
@@ -219,28 +216,16 @@ def reseal(
             connection.execute("COMMIT")
     finally:
         lock.release()
-    output().print(f"{count} keys are wrapped by {new} now: name it in {KEY_FILE_VARIABLE}", soft_wrap=True)
+    print_line(f"{count} keys are wrapped by {new} now: name it in {KEY_FILE_VARIABLE}")
 
 
 def _total(data: Path) -> int | None:
     """Return how many entries there are; None where the file is too damaged to say."""
     try:
-        return int(_counts(data)["entries"])
+        with Reader(data) as reader:
+            return reader.stats().entries
     except SqliteError:
         return None
-
-
-def _counts(data: Path) -> dict[str, Any]:
-    with Reader(data) as reader:
-        stats = reader.stats()
-    oldest = stats.oldest_unfinished_at
-    return {
-        "entries": stats.entries,
-        "last": stats.last_seq,
-        "at_door": stats.at_door,
-        "deliveries": stats.deliveries,
-        "oldest_unfinished_at": oldest.isoformat(timespec="seconds") if oldest else None,
-    }
 
 
 def _sizes(data: Path) -> dict[str, int]:
@@ -257,7 +242,7 @@ def _mib(size: int) -> str:
     return f"{size / 2**20:,.1f} MiB"
 
 
-def _say_proven(proven: Proven, done: str, *, as_json: bool) -> None:
+def _print_proven(proven: Proven, done: str, *, as_json: bool) -> None:
     if as_json:
         row = {
             "file": str(proven.path),
@@ -267,11 +252,11 @@ def _say_proven(proven: Proven, done: str, *, as_json: bool) -> None:
             "bytes": proven.size_bytes,
             "sha256": proven.sha256,
         }
-        typer.echo(orjson.dumps(row, option=orjson.OPT_INDENT_2))
+        print_json(row)
         return
-    said = f"{proven.path}: {done}; {proven.entries} entries, {proven.unfinished} unfinished, {_mib(proven.size_bytes)}"
-    output().print(cell(said, POSITIVE), soft_wrap=True)
-    output().print(cell(f"SHA-256 {proven.sha256}"), soft_wrap=True)
+    counts = f"{proven.entries} entries, {proven.unfinished} unfinished, {_mib(proven.size_bytes)}"
+    print_line(f"{proven.path}: {done}; {counts}", POSITIVE)
+    print_line(f"SHA-256 {proven.sha256}")
 
 
 @contextlib.contextmanager
@@ -291,9 +276,3 @@ def _steps(*, shown: bool) -> Iterator[Watch]:
 def _end(number: int, _frame: FrameType | None) -> None:
     """End as after Ctrl-C, so that nothing half done is left."""
     raise SystemExit(128 + number)
-
-
-@contextlib.contextmanager
-def _bar(what: str, total: int | None, *, shown: bool) -> Iterator[tuple[Progress, TaskID]]:
-    with progress(shown=shown) as bar:
-        yield bar, bar.add_task(what, total=total)

@@ -5,9 +5,8 @@ import ssl
 import time
 from collections import Counter
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
-import orjson
 import typer
 
 from engine.errors import UsageError
@@ -15,24 +14,25 @@ from engine.ops.sender.answer import Answer
 from engine.ops.sender.feed import read_placed
 from engine.ops.sender.line import send_messages
 from engine.ops.terminal.options import Json
-from engine.ops.terminal.table import NEGATIVE, POSITIVE, cell, output, progress, table
-
-__all__ = ["COLUMNS", "Answer", "far_end", "row_of", "send", "send_messages", "trusted"]
+from engine.ops.terminal.table import NEGATIVE, POSITIVE, cell, output, print_json, print_line, progress, table
 
 COLUMNS: Final = ("#", "Control ID", "Event", "ACK", "Error", "Text", "Time ms")
 _ROWS_SHOWN: Final = 60
+
+Connections = Annotated[int, typer.Option(min=1, max=1024, help="Connections; each patient stays on one.")]
+Timeout = Annotated[float, typer.Option(min=0.1, help="Seconds to wait for an answer.")]
+Authority = Annotated[Path | None, typer.Option(help="PEM file of the certificate authority to trust; enables TLS.")]
+Certificate = Annotated[Path | None, typer.Option(help="PEM file of our certificate and key, for mTLS.")]
 
 
 def send(
     files: Annotated[list[Path], typer.Argument(help="Files, batch files, or folders of *.hl7 files.")],
     to: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where the engine listens.")] = "127.0.0.1:2575",
     rate: Annotated[float, typer.Option(min=0, help="Messages per second in total; 0 for no limit.")] = 0,
-    connections: Annotated[int, typer.Option(min=1, max=1024, help="Connections; each patient stays on one.")] = 1,
-    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds to wait for an answer.")] = 30,
-    tls_ca: Annotated[
-        Path | None, typer.Option(help="PEM file of the certificate authority to trust; enables TLS.")
-    ] = None,
-    tls_certificate: Annotated[Path | None, typer.Option(help="PEM file of our certificate and key, for mTLS.")] = None,
+    connections: Connections = 1,
+    timeout: Timeout = 30,
+    tls_ca: Authority = None,
+    tls_certificate: Certificate = None,
     as_json: Json = False,
 ) -> None:
     """Send HL7 messages over MLLP and show their acknowledgements.
@@ -62,7 +62,7 @@ def send(
         )
     seconds = time.perf_counter() - started
     if as_json:
-        typer.echo(orjson.dumps(_report(answers, [file for file, _ in placed], seconds), option=orjson.OPT_INDENT_2))
+        print_json(_report(answers, [file for file, _ in placed], seconds))
     else:
         _show(answers, seconds)
     if not all(answer.positive for answer in answers):
@@ -96,7 +96,7 @@ def _totals(answers: list[Answer]) -> dict[str, int]:
     return dict(sorted(codes.items())) | ({"no answer": missing} if missing else {})
 
 
-def _report(answers: list[Answer], files: list[Path], seconds: float) -> dict[str, Any]:
+def _report(answers: list[Answer], files: list[Path], seconds: float) -> dict[str, object]:
     return {
         "messages": [
             {
@@ -119,14 +119,13 @@ def _report(answers: list[Answer], files: list[Path], seconds: float) -> dict[st
 
 
 def _show(answers: list[Answer], seconds: float) -> None:
-    console = output()
-    telling = answers if len(answers) <= _ROWS_SHOWN else [answer for answer in answers if not answer.positive]
-    if telling:
-        console.print(table(COLUMNS, (row_of(answer) for answer in telling[:_ROWS_SHOWN])))
-    if len(telling) > _ROWS_SHOWN:
-        console.print(f"… and {len(telling) - _ROWS_SHOWN} more that were not accepted")
+    listed = answers if len(answers) <= _ROWS_SHOWN else [answer for answer in answers if not answer.positive]
+    if listed:
+        output().print(table(COLUMNS, (row_of(answer) for answer in listed[:_ROWS_SHOWN])))
+    if len(listed) > _ROWS_SHOWN:
+        print_line(f"… and {len(listed) - _ROWS_SHOWN} more that were not accepted")
     totals = ", ".join(f"{count} {code}" for code, count in _totals(answers).items()) or "no answers asked for"
-    console.print(f"{len(answers)} sent in {seconds:.1f} s ({len(answers) / max(seconds, 1e-9):.0f}/s): {totals}")
+    print_line(f"{len(answers)} sent in {seconds:.1f} s ({len(answers) / max(seconds, 1e-9):.0f}/s): {totals}")
 
 
 def row_of(answer: Answer) -> tuple[object, ...]:

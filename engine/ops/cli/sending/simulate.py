@@ -9,17 +9,16 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import islice, takewhile
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
-import orjson
 import typer
 
 from engine.errors import UsageError
-from engine.ops.cli.sending.send import COLUMNS, far_end, row_of, trusted
+from engine.ops.cli.sending.send import COLUMNS, Authority, Certificate, Connections, Timeout, far_end, row_of, trusted
 from engine.ops.sender.answer import Answer
 from engine.ops.sender.line import send_stream
 from engine.ops.terminal.options import Json
-from engine.ops.terminal.table import output, progress, table
+from engine.ops.terminal.table import output, print_json, print_line, progress, table
 from engine.simulation.world import START, Simulated
 from engine.simulation.world import simulate as stream
 
@@ -28,7 +27,7 @@ _REFUSED_KEPT: Final = 60
 
 
 @dataclass(slots=True)
-class _Tally:
+class _Counters:
     """What was made and, where it was sent, what was answered."""
 
     events: Counter[str] = field(default_factory=Counter)
@@ -37,7 +36,7 @@ class _Tally:
     refused: list[Answer] = field(default_factory=list)
     written_bytes: int = 0
 
-    def made(self, message: Simulated) -> Simulated:
+    def count(self, message: Simulated) -> Simulated:
         """Count one message and hand it on."""
         self.events[message.trigger] += 1
         self.written_bytes += len(message.raw)
@@ -45,7 +44,7 @@ class _Tally:
             self.notes[message.note] += 1
         return message
 
-    def heard(self, answer: Answer) -> None:
+    def count_answer(self, answer: Answer) -> None:
         """Count what was answered; of the refusals the first are kept."""
         self.answers.update([ack.code for ack in answer.acks] or ["no answer"])
         if not answer.positive and len(self.refused) < _REFUSED_KEPT:
@@ -65,12 +64,10 @@ def simulate(
     from_: Annotated[str, typer.Option("--from", metavar="DATE", help="The first day.")] = f"{START:%Y-%m-%d}",
     days: Annotated[float, typer.Option(min=0, help="Stop after this many simulated days; 0 for no limit.")] = 0,
     rate: Annotated[float, typer.Option(min=0, help="With --to: messages per second in total; 0 for no limit.")] = 0,
-    connections: Annotated[int, typer.Option(min=1, max=1024, help="With --to: each patient stays on one.")] = 1,
-    timeout: Annotated[float, typer.Option(min=0.1, help="With --to: seconds to wait for an answer.")] = 30,
-    tls_ca: Annotated[
-        Path | None, typer.Option(help="PEM file of the certificate authority to trust; enables TLS.")
-    ] = None,
-    tls_certificate: Annotated[Path | None, typer.Option(help="PEM file of our certificate and key, for mTLS.")] = None,
+    connections: Connections = 1,
+    timeout: Timeout = 30,
+    tls_ca: Authority = None,
+    tls_certificate: Certificate = None,
     as_json: Json = False,
 ) -> None:
     """Simulate hospital days: admissions, transfers, discharges, cancels, corrections, merges, births, resends.
@@ -82,9 +79,9 @@ def simulate(
     """
     if bool(to) == (out is not None):
         raise UsageError("say where the messages go: --to HOST:PORT, or --out DIR")
-    tally = _Tally()
+    counters = _Counters()
     count = events or (0 if days else _EVENTS)
-    messages = map(tally.made, _bounded(stream(seed, patients, _start(from_)), _start(from_), count, days))
+    messages = map(counters.count, _bounded(stream(seed, patients, _start(from_)), _start(from_), count, days))
     started = time.perf_counter()
     with progress(shown=not as_json) as bar:
         task = bar.add_task("simulating", total=count or None)
@@ -95,7 +92,7 @@ def simulate(
             far, context = far_end(to), trusted(tls_ca, tls_certificate)
 
             def heard(answer: Answer) -> None:
-                tally.heard(answer)
+                counters.count_answer(answer)
                 advance()
 
             feed = ((message.family, message.raw) for message in messages)
@@ -105,10 +102,10 @@ def simulate(
             asyncio.run(sending)
     seconds = time.perf_counter() - started
     if as_json:
-        typer.echo(orjson.dumps(_report(tally, seconds), option=orjson.OPT_INDENT_2))
+        print_json(_report(counters, seconds))
     else:
-        _show(tally, seconds, to or str(out))
-    if tally.refused:
+        _show(counters, seconds, to or str(out))
+    if counters.refused:
         raise typer.Exit(1)
 
 
@@ -147,33 +144,27 @@ def _write(messages: Iterator[Simulated], out: Path, advance: Callable[[], None]
         raise UsageError(f"{out} cannot be written ({error.strerror})") from error
 
 
-def _report(tally: _Tally, seconds: float) -> dict[str, Any]:
+def _report(counters: _Counters, seconds: float) -> dict[str, object]:
     return {
-        "messages": tally.events.total(),
-        "bytes": tally.written_bytes,
-        "events": dict(sorted(tally.events.items())),
-        "notes": dict(sorted(tally.notes.items())),
-        "totals": dict(sorted(tally.answers.items())),
+        "messages": counters.events.total(),
+        "bytes": counters.written_bytes,
+        "events": dict(sorted(counters.events.items())),
+        "notes": dict(sorted(counters.notes.items())),
+        "totals": dict(sorted(counters.answers.items())),
         "refused": [
-            {
-                "control_id": one.control_id,
-                "event": one.event,
-                "code": one.code,
-                "errors": [list(e) for e in one.errors],
-            }
-            for one in tally.refused
+            {"control_id": one.control_id, "event": one.event, "code": one.code, "errors": list(map(list, one.errors))}
+            for one in counters.refused
         ],
         "seconds": round(seconds, 3),
     }
 
 
-def _show(tally: _Tally, seconds: float, where: str) -> None:
-    console = output()
-    if tally.refused:
-        console.print(table(COLUMNS, map(row_of, tally.refused)))
-    console.print(table(("Event", "Messages #"), sorted(tally.events.items())))
-    total = tally.events.total()
-    notes = "".join(f", {count} {note}" for note, count in sorted(tally.notes.items()))
-    console.print(f"{total} messages to {where} in {seconds:.1f} s ({total / max(seconds, 1e-9):.0f}/s){notes}")
-    if tally.answers:
-        console.print(", ".join(f"{count} {code}" for code, count in sorted(tally.answers.items())))
+def _show(counters: _Counters, seconds: float, where: str) -> None:
+    if counters.refused:
+        output().print(table(COLUMNS, map(row_of, counters.refused)))
+    output().print(table(("Event", "Messages #"), sorted(counters.events.items())))
+    total = counters.events.total()
+    notes = "".join(f", {count} {note}" for note, count in sorted(counters.notes.items()))
+    print_line(f"{total} messages to {where} in {seconds:.1f} s ({total / max(seconds, 1e-9):.0f}/s){notes}")
+    if counters.answers:
+        print_line(", ".join(f"{count} {code}" for code, count in sorted(counters.answers.items())))

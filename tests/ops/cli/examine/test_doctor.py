@@ -12,7 +12,7 @@ import trustme
 from engine.config.destination import Destination as Settings
 from engine.deliver.wire.abilities import Abilities
 from engine.ops.cli.examine.check import Standing
-from engine.ops.cli.examine.destinations import told
+from engine.ops.cli.examine.destinations import check_of
 
 CHANNEL = """\
 channel: a
@@ -36,7 +36,7 @@ def doctor(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_what_is_to_be_mended_ends_with_exit_1(tmp_path: Path) -> None:
+def test_what_is_to_be_fixed_ends_with_exit_1(tmp_path: Path) -> None:
     """A destination that does not answer is named with its address and the next step."""
     done = doctor(tmp_path, "--json")
     assert done.returncode == 1
@@ -86,12 +86,12 @@ TOLD = Abilities(stated=True, server="HAPI FHIR Server 8.8.0", operation="hapi.f
 @pytest.mark.parametrize(
     ("abilities", "settings", "standing", "words"),
     [
-        (replace(TOLD, provable=True), {}, Standing.GOOD, "If-Match is tried with the first update"),
+        (replace(TOLD, provable=True), {}, Standing.GOOD, "If-Match is tested with the first update"),
         (replace(TOLD, if_match=True), {}, Standing.GOOD, "honours If-Match"),
         (TOLD, {}, Standing.LOOK, "8.8.0 at http://x/R4; merges by $hapi.fhir.merge, as it lists; ignores"),
         (replace(TOLD, versioned=False), {}, Standing.LOOK, "keeps no versions for If-Match"),
         (replace(TOLD, operation=""), {}, Standing.LOOK, "lists no $merge: records are linked"),
-        (replace(TOLD, operation=""), {"merge_strategy": "merge"}, Standing.MEND, "lists no $merge"),
+        (replace(TOLD, operation=""), {"merge_strategy": "merge"}, Standing.FIX, "lists no $merge"),
         (replace(TOLD, operation=""), {"merge_strategy": "link"}, Standing.LOOK, "merges by link"),
         (
             replace(TOLD, if_match=True), {"merge_operation": "merge"}, Standing.GOOD,
@@ -103,7 +103,7 @@ def test_what_a_destination_is_told_to_do(
     abilities: Abilities, settings: dict[str, str], standing: Standing, words: str
 ) -> None:
     """Both names of a merge are told, and a server that ignores If-Match is named; neither keeps the engine down."""
-    found = told("destination x", Settings(name="x", base_url="http://x/R4", **settings), abilities)
+    found = check_of("destination x", Settings(name="x", base_url="http://x/R4", **settings), abilities)
     assert found.standing is standing
     assert words in found.found
     assert bool(found.do) is (standing is not Standing.GOOD)

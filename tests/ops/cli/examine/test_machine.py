@@ -15,15 +15,15 @@ def test_this_machine_is_looked_at_whole(tmp_path: Path) -> None:
     assert all(one.do for one in checks.values() if one.standing is not Standing.GOOD)
 
 
-def test_a_folder_that_others_may_read_is_to_be_mended(tmp_path: Path) -> None:
-    """The command that mends it stands beside it."""
+def test_a_folder_that_others_may_read_is_to_be_fixed(tmp_path: Path) -> None:
+    """The command that fixes it stands beside it."""
     tmp_path.chmod(0o755)
     (found,) = (one for one in machine(tmp_path, 0) if one.what == "data folder")
-    assert (found.standing, found.do) == (Standing.MEND, f"chmod 700 {tmp_path}")
+    assert (found.standing, found.do) == (Standing.FIX, f"chmod 700 {tmp_path}")
 
 
 def test_too_few_open_files_are_told_with_the_number_that_is_needed(tmp_path: Path) -> None:
     """Ten million connections are more than any machine allows."""
     (found,) = (one for one in machine(tmp_path, 10_000_000) if one.what == "open files")
-    assert found.standing is Standing.MEND
+    assert found.standing is Standing.FIX
     assert "LimitNOFILE=10000256" in found.do

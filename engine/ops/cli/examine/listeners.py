@@ -1,5 +1,6 @@
-"""Certificates that the engine shows or trusts: readable, fitting, and not about to end."""
+"""Listeners: whether their ports are free, and their certificates readable, fitting, and not about to expire."""
 
+import socket
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import Final
 
 from cryptography import x509
 
+from engine.config.channel import Channel
 from engine.config.door import Tls
 from engine.errors import StartError
 from engine.ops.cli.examine.check import Check, Standing, check
@@ -15,13 +17,34 @@ from engine.receive.tls import Certificates
 SOON: Final = timedelta(days=30)
 
 
+def listeners(channel: Channel, *, running: bool) -> Iterator[Check]:
+    """Yield how a channel's certificates are and, where no engine is `running`, whether its port is free."""
+    mllp = channel.listen.mllp
+    if mllp is None:
+        return
+    if mllp.tls is not None:
+        yield from certificates(channel.channel, mllp.tls)
+    if running:
+        return
+    name, address = f"port of {channel.channel}", f"{mllp.host}:{mllp.port}"
+    family = socket.AF_INET6 if ":" in mllp.host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((mllp.host, mllp.port))
+        except OSError as error:
+            yield Check(name, Standing.FIX, f"{address} {error.strerror}", "choose another port, or stop what uses it")
+        else:
+            yield Check(name, Standing.GOOD, f"{address} free")
+
+
 def certificates(channel: str, tls: Tls) -> Iterator[Check]:
     """Yield what is wrong or right with a listener's certificate, key and client authority."""
     name = f"certificate of {channel}"
     try:
         Certificates(tls, _unheard)
     except StartError as error:
-        yield Check(name, Standing.MEND, str(error), "mend the files; the channel cannot listen with them")
+        yield Check(name, Standing.FIX, str(error), "fix the files; the channel cannot listen with them")
         return
     yield _ends(name, Path(tls.certificate))
     if tls.client_ca:
@@ -39,5 +62,7 @@ def _ends(name: str, path: Path) -> Check:
     left = end - datetime.now(UTC)
     found = f"{path}, until {end:%Y-%m-%d}"
     if left < timedelta(0):
-        return Check(name, Standing.MEND, found, "it has ended: renew it; running engines take it up by themselves")
+        return Check(
+            name, Standing.FIX, found, "it has expired: renew it; a running engine picks up the new one by itself"
+        )
     return check(name, found, good=left > SOON, do=f"renew it: {left.days} days left", otherwise=Standing.LOOK)
