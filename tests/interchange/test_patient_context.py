@@ -322,3 +322,35 @@ def test_a_sandbox_that_signs_in_by_itself(tmp_path: Path) -> None:
         assert "Choose a patient" in page.answer.text
         code = sent_back(chosen(browser, page, made).answer)["code"]
         assert exchange(service, code).json()["patient"] == made
+
+
+def test_what_comes_along_is_nobody_elses(service: Running, base: str) -> None:
+    """N-234: a user/ scope for one type brings of other types only what user/ scopes open, whatever is linked."""
+    mine, other, kept = charts(service, base)
+    app = App(service, mine, "wider", "launch/patient patient/*.read user/Observation.rs user/Organization.rs")
+    path = f"{base}/Observation?patient={mine},{other}"
+    assert app.ask("GET", path).json()["total"] == 2
+    entries = app.ask("GET", f"{path}&_include=Observation:patient&_revinclude=Provenance:target").json()["entry"]
+    assert {one["search"]["mode"] for one in entries} == {"match"}
+    for link in ("patient.name=q", "encounter.status=finished", "_has:Provenance:target:_id=x"):
+        issue(app.ask("GET", f"{path}&{link}"), 403, "forbidden")
+    assert {one["resource"]["id"] for one in entries} == set(kept["Observation"].values())
+
+
+def test_a_page_of_somebody_elses_search(service: Running, base: str) -> None:
+    """N-234: the sealed link to a page brings nothing along that the token's own search might not."""
+    mine, _, _ = charts(service, base)
+    for number in range(2):
+        made = service.ask("POST", f"{base}/Organization", json=least("Organization", "", name=f"O{number}"))
+        assert made.status_code == 201
+    form = {"content-type": "application/x-www-form-urlencoded"}
+    for path, text in (
+        ("Organization", "_count=1&_revinclude=Patient:organization"),
+        ("Observation", f"patient={mine}&_count=0"),
+        ("Patient", f"_id={mine}&_revinclude=Observation:patient&_count=1"),
+    ):
+        bundle = service.ask("POST", f"{base}/{path}/_search", content=text, headers=form).json()
+        following = [one["url"] for one in bundle["link"] if one["relation"] == "next"]
+        for url in following:
+            issue(App(service, mine).ask("GET", url.removeprefix(service.url)), 403, "forbidden")
+    assert App(service, mine).ask("GET", f"{base}/Organization?_count=1").status_code == 200

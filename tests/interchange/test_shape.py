@@ -90,6 +90,18 @@ def test_choices_are_known_by_their_base() -> None:
     assert base_of("statusReason", "Procedure", FhirVersion.R4) == "statusReason"
 
 
+def test_a_part_is_not_written_back(service: Running, base: str) -> None:
+    """N-225: what was read in part replaces nothing: what the client did not read would be lost."""
+    made = service.create(base, **WHOLE)
+    path = f"{base}/Patient/{made['id']}"
+    part = service.ask("GET", f"{path}?_summary=data").json()
+    told = issue(service.ask("PUT", path, json=part), 422, "business-rule")
+    assert told["location"] == ["Patient.meta.tag"]
+    issue(service.ask("POST", f"{base}/Patient", json=part, headers={"prefer": "create-always"}), 422, "business-rule")
+    assert service.ask("GET", path).json() == made
+    assert service.ask("PUT", path, json=made).status_code == 200
+
+
 REFUSED = ["_elements=", "_elements=foo", "_elements=name.family", "_elements=name,,id", "_summary=", "_summary=yes"]
 REFUSED += ["_summary=true&_elements=id", "_elements=id&_elements=name", "_elements=deceasedBoolean.x"]
 

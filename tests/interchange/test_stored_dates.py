@@ -31,7 +31,7 @@ ENDS = (
 
 @pytest.mark.parametrize("moment", ENDS)
 def test_a_date_at_an_end(service: Running, base: str, moment: str) -> None:
-    """C-195: it is found by itself, by its day or year, from before and from after; $everything bounds it."""
+    """C-195, N-250: it is found by itself, by its day or year, from before and from after; $everything bounds it."""
     patient_id = service.create()["id"]
     body = least("Observation", patient_id, version_of(base), effectiveDateTime=moment)
     made = service.ask("POST", f"{base}/Observation", json=body)
@@ -47,6 +47,18 @@ def test_a_date_at_an_end(service: Running, base: str, moment: str) -> None:
     assert total("le9999") + total("gt9999") == 1
     everything = f"{base}/Patient/{patient_id}/$everything?_type=Observation&"
     assert service.ask("GET", f"{everything}start=2100-01-01").json()["total"] == int(moment.startswith("9999"))
+
+
+@pytest.mark.parametrize("moment", ENDS)
+def test_a_death_at_an_end(service: Running, base: str, moment: str) -> None:
+    """N-250: so is the moment of a death, and it has its place in an order."""
+    made = service.create(base, deceasedDateTime=moment)["id"]
+    later = service.create(base, deceasedDateTime="2020-01-01")["id"]
+    for prefix, total in (("", 1), ("ge", 1), ("le", 1), ("gt", 0), ("lt", 0)):
+        answer = service.ask("GET", f"{base}/Patient?_id={made}&death-date={prefix}{quote(moment)}")
+        assert answer.json()["total"] == total
+    ordered = service.ask("GET", f"{base}/Patient?_id={made},{later}&_sort=death-date").json()["entry"]
+    assert [one["resource"]["id"] for one in ordered] == ([made, later] if moment < "2020" else [later, made])
 
 
 def test_a_birth_at_an_end(service: Running, base: str) -> None:
@@ -80,7 +92,7 @@ def test_a_period_the_wrong_way(service: Running, base: str) -> None:
     )
 )
 def test_every_date_that_is_valid_has_a_place(moment: str) -> None:
-    """C-195: what the validator lets pass can be searched."""
+    """C-195, N-250: what the validator lets pass can be searched."""
     body = {"resourceType": "Observation", "status": "final", "code": {"text": "x"}, "effectiveDateTime": moment}
     if moment.isascii() and not defects(body, FhirVersion.R4):
         found = span(moment)

@@ -1,12 +1,18 @@
 """What a token may read beside the type that it asks for: scopes and role together."""
 
-from engine.config.service import Tenant
+from engine.config.service import ServiceConfiguration
 from engine.interchange.oauth.role import Action, permits
-from engine.interchange.oauth.scope import allows
+from engine.interchange.oauth.scope import allows, wide
 from engine.interchange.oauth.vault import Principal
 
 
-def may(tenant: Tenant, principal: Principal, type_name: str, access: str, action: Action) -> bool:
-    """Say whether a token may do with a type what letters of `cruds` name; `action` is what its role must permit."""
-    granted = tenant.scope_enforcement != "strict" or allows(principal.scopes, type_name, access)
-    return granted and permits(principal.role, action)
+def may(configuration: ServiceConfiguration, principal: Principal, type_name: str, access: str, action: Action) -> bool:
+    """Say whether a token may do with a type what letters of `cruds` name; `action` is what its role must permit.
+
+    What comes along or is linked may be anybody's, so that scopes for one patient's record (`patient/`) open nothing
+    of it to a token that is for one patient, or whose client must have one.
+    """
+    confined = bool(principal.patient) or configuration.clients[principal.client].patient_context == "required"
+    scopes = tuple(filter(wide, principal.scopes)) if confined else principal.scopes
+    lax = configuration.tenants[principal.tenant].scope_enforcement != "strict"
+    return ((lax and not confined) or allows(scopes, type_name, access)) and permits(principal.role, action)

@@ -14,21 +14,16 @@ from engine.interchange.search.criterion import Criterion, Kind, Linked, Paramet
 from engine.interchange.search.page import Pairs
 from engine.interchange.search.parse import parse_search
 
-HAS: Final = "_has"
+HAS: Final = "_has:"
 # A criterion on the ids of the resources themselves, for which what refers to them decides.
-REFERRED: Final = Parameter(HAS, Kind.ID, "", Rank.MOST)
+REFERRED: Final = Parameter("_has", Kind.ID, "", Rank.MOST)
 
 May = Callable[[str, str], bool]
 
 
-def is_linked(name: str) -> bool:
-    """Say whether a parameter of a query is a chain or `_has`."""
-    return "." in name or name.startswith(f"{HAS}:")
-
-
 def is_known(name: str, parameters: Mapping[str, Parameter]) -> bool:
     """Say whether a parameter of a query is one of a type's, or begins as a chain of one; `_has` is."""
-    return name.startswith(f"{HAS}:") or name.partition(".")[0].partition(":")[0] in parameters
+    return name.startswith(HAS) or name.partition(".")[0].partition(":")[0] in parameters
 
 
 def linked_criteria(
@@ -42,7 +37,7 @@ def linked_criteria(
     chains: set[str] = set()
     criteria: list[Criterion] = []
     for name, value in pairs:
-        if name.startswith(f"{HAS}:"):
+        if name.startswith(HAS):
             criteria.append(_has(name, value, base_url, version, may))
             continue
         if name in chains:

@@ -139,8 +139,10 @@ def _searched(service: Service, request: Request, definition: Definition, known:
     return request if given else replace(request, query=(*query, (name, known.ids[-1])))
 
 
-def _searched_freely(_service: Service, request: Request, _definition: Definition, _known: Known) -> Request:
-    if any("." in key or key.partition(":")[0] in BEYOND for key, _ in request.query):
+def _searched_freely(service: Service, request: Request, _definition: Definition, _known: Known) -> Request:
+    # Also of a link to a page: whoever made it may have been allowed more.
+    query = read_asked(service, request).query
+    if any("." in key or key.partition(":")[0] in BEYOND for key, _ in query):
         raise _beyond()
     return request
 

@@ -11,6 +11,7 @@ from engine.interchange.exchange import Request
 from engine.interchange.outcome import Category, RefusedError, refuse
 from engine.interchange.references import Reference, check_references, normalise_references
 from engine.interchange.resource.definition import Definition
+from engine.interchange.resource.projection import SUBSETTED, TAG_SYSTEMS
 from engine.interchange.resource.targets import Stray, check_strays, find_strays
 from engine.interchange.service import Service
 from engine.interchange.store.transaction import Stored, Transaction
@@ -54,8 +55,18 @@ def make_draft(service: Service, request: Request, check: Check) -> Draft:
         references = normalise_references(body, service.configuration.base_url)
     except RefusedError as refusal:
         invalid = invalid or refusal
+    invalid = invalid or _of_a_part(body)
     strays = find_strays(body, references, request.version)
     return Draft(kept(body, request.version), invalid, references, strays, request.version)
+
+
+def _of_a_part(body: dict[str, Json]) -> RefusedError | None:
+    """Return the refusal of what a client has read in part (`_elements`, `_summary`): it would lose all the rest."""
+    tags = body.get("meta", {}).get("tag", [])
+    if not any(one.get("code") == SUBSETTED and one.get("system") in TAG_SYSTEMS.values() for one in tags):
+        return None
+    text = "This is a part of a resource (SUBSETTED): read the whole, and write that."
+    return refuse(Category.RULE, text, location=f"{body['resourceType']}.meta.tag")
 
 
 def check_chart(definition: Definition, resource: dict[str, Json], version: FhirVersion) -> None:

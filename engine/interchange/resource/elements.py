@@ -34,6 +34,13 @@ def values(resource: dict[str, Json], path: str) -> list[Json]:
     return found
 
 
+@cache
+def start(path: str) -> str:
+    """Return the element of a resource without which nothing stands at a path; '' where a choice begins it."""
+    first = steps(path)[0]
+    return "" if first.choice else first.name
+
+
 def _step(part: str) -> Step:
     match = EXTENSION.fullmatch(part)
     if match:

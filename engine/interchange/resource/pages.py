@@ -5,10 +5,9 @@ service while its pages are followed, and the link to the next one only says whi
 """
 
 import zlib
-from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
-from typing import Final
+from typing import Final, NamedTuple
 
 import orjson
 
@@ -25,8 +24,7 @@ PAGE: Final = "_page"
 LOCATION: Final = f"http.{PAGE}"
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(NamedTuple):
     """What a request asks for: its parameters, and whether its pages are linked by sealed continuations."""
 
     query: Pairs

@@ -32,6 +32,7 @@ MODIFIERS: Final = frozenset(
 # Names of elements with a choice of types, of the kept types and of what is in them.
 BASES: Final = (*CHOICES, "quantity")
 SUMMARIES: Final = ("true", "text", "data", "count", "false")
+SUBSETTED: Final = "SUBSETTED"
 TAG_SYSTEMS: Final = {
     FhirVersion.R4: "http://terminology.hl7.org/CodeSystem/v3-ObservationValue",
     FhirVersion.STU3: "http://hl7.org/fhir/v3/ObservationValue",
@@ -55,7 +56,7 @@ class Projection:
         keeps = self._keeps(type_name, version)
         part = {name: value for name, value in resource.items() if keeps(name)}
         meta = part.get("meta", {})
-        tag = {"system": TAG_SYSTEMS[version], "code": "SUBSETTED"}
+        tag = {"system": TAG_SYSTEMS[version], "code": SUBSETTED}
         part["meta"] = {**meta, "tag": [*(one for one in meta.get("tag", []) if one != tag), tag]}
         return write_json(part)
 

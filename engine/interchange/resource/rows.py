@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from engine.interchange.references import local_target, references_in
 from engine.interchange.resource.definition import CARE, Definition
-from engine.interchange.resource.elements import values
+from engine.interchange.resource.elements import start, values
 from engine.interchange.search.criterion import Kind, Parameter
 from engine.interchange.search.date import EVER, NEVER, Span, span
 from engine.interchange.search.text import LONGEST, contact, fold, short
@@ -21,6 +21,8 @@ def index_resource(definition: Definition, resource: dict[str, Json]) -> Index:
         rows = ROWS.get(parameter.kind)
         if rows is not None:
             for path in parameter.elements:
+                if (first := start(path)) and first not in resource:
+                    continue
                 for value in values(resource, path):
                     made[parameter.kind].update(rows(parameter, value))
             if parameter.default and not any(row[0] == parameter.rows for row in made[parameter.kind]):

@@ -1,7 +1,7 @@
 """Search of any type."""
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -12,7 +12,7 @@ from engine.interchange.exchange import Answer, Request
 from engine.interchange.oauth.rights import may
 from engine.interchange.outcome import Category, Issue, left_out, refuse, repeatable
 from engine.interchange.resource.catalogue import KEPT
-from engine.interchange.resource.chain import is_known, is_linked, linked_criteria, names_a_patient
+from engine.interchange.resource.chain import HAS, is_known, linked_criteria, names_a_patient
 from engine.interchange.resource.definition import Definition
 from engine.interchange.resource.includes import included
 from engine.interchange.resource.pages import links, read_asked
@@ -49,7 +49,7 @@ async def search(service: Service, request: Request) -> Answer:
     place = f"{request.base}/Patient/{request.id}/{name}" if request.id else f"{request.base}/{name}"
     relations = await links(service, request, place, criteria, pages, sealed=asked.sealed)
     told = left_out(unknown, request.version) if unknown else None
-    entries = (_entries(request, shape, found.records), _entries(request, shape, along))
+    entries = (_entries(request, shape, found.records), _entries(request, shape, along) if along else ())
     total = found.total if shape.counted else None
     return Answer(200, write_searchset(service.new_id(), relations, total, *entries, told))
 
@@ -57,10 +57,10 @@ async def search(service: Service, request: Request) -> Answer:
 def _wanted(service: Service, request: Request, parameters: Mapping[str, Parameter], pairs: Pairs) -> Search:
     """Return the search that parameters ask for, of the type's own resources and of those linked to them."""
     base_url = service.configuration.base_url
-    linked = tuple(pair for pair in pairs if is_linked(pair[0]))
+    linked = [pair for pair in pairs if "." in pair[0] or pair[0].startswith(HAS)]
     if not linked:
         return parse_search(request.type, parameters, pairs, base_url, request.version)
-    own = tuple(pair for pair in pairs if not is_linked(pair[0]))
+    own = [pair for pair in pairs if pair not in linked]
     wanted = parse_search(request.type, parameters, own, base_url, request.version)
     readable = partial(_may, service, request)
     criteria = linked_criteria(linked, parameters, base_url, request.version, readable)
@@ -96,18 +96,16 @@ async def _found(
     return work() if wanted.selective and not shape.includes else await asyncio.to_thread(work)
 
 
-def _entries(request: Request, shape: Shape, records: Iterable[Stored]) -> list[tuple[str, bytes]]:
+def _entries(request: Request, shape: Shape, records: Sequence[Stored]) -> list[tuple[str, bytes]]:
     """Return addresses and bodies of some resources, as the client's version shows them."""
     show = shape.part.shown if shape.part is not None else shown
     version = request.version
-    return [
-        (f"{request.base}/{name_in(version, one.type)}/{one.id}", show(one.body, one.type, version)) for one in records
-    ]
+    addresses = {name: f"{request.base}/{name_in(version, name)}/" for name in {one.type for one in records}}
+    return [(addresses[one.type] + one.id, show(one.body, one.type, version)) for one in records]
 
 
 def _may(service: Service, request: Request, type_name: str, access: str) -> bool:
-    principal = request.principal
-    return may(service.tenant(principal.tenant), principal, type_name, access, KEPT[type_name].reading)
+    return may(service.configuration, request.principal, type_name, access, KEPT[type_name].reading)
 
 
 def _known(criteria: Pairs, parameters: Mapping[str, Parameter]) -> tuple[Pairs, tuple[Issue, ...]]:

@@ -160,9 +160,9 @@ def _where(tenant: int, search: Search, after: int) -> Clause:
 
 def _ranked(tenant: int, search: Search) -> tuple[Criterion | None, list[Criterion]]:
     """Return the criterion that drives, None where none can, and all others."""
-    criteria = (
+    criteria = [
         one if one.linked is None else _resolved(tenant, search.type, one, one.linked) for one in search.criteria
-    )
+    ]
     ranked = sorted(criteria, key=lambda criterion: criterion.rank)
     if ranked and ranked[0].rank < Rank.PROBE:
         return ranked[0], ranked[1:]
