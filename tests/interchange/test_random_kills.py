@@ -33,6 +33,7 @@ class Sender:
     kept: dict[str, Any] = field(default_factory=dict)
     merged: dict[str, str] = field(default_factory=dict)
     removed: set[str] = field(default_factory=set)
+    pairs: dict[str, bool] = field(default_factory=dict)
     shared: dict[int, str] = field(default_factory=dict)
     doubtful: tuple[str, ...] = ()
     made: int = 0
@@ -40,7 +41,7 @@ class Sender:
 
     def send(self, url: str, headers: dict[str, str]) -> None:
         """Send one request after the other until nobody answers any more."""
-        acts = (self.create, self.create, self.update, self.update, self.merge, self.share, self.remove)
+        acts = (self.create, self.create, self.update, self.update, self.merge, self.share, self.remove, self.pair)
         with httpx.Client(base_url=url, headers=headers, trust_env=False, timeout=60) as http:
             try:
                 while True:
@@ -92,6 +93,17 @@ class Sender:
             self.removed.add(one)
             del self.kept[one]
 
+    def pair(self, http: httpx.Client) -> None:
+        """Register two patients of one name in a transaction."""
+        name = f"Pair{self.number}x{len(self.pairs):04d}"
+        self.pairs[name] = False
+        body = patient(name=[{"family": name, "given": ["P"]}])
+        one = {"request": {"method": "POST", "url": "Patient"}, "resource": body}
+        bundle = {"resourceType": "Bundle", "type": "transaction", "entry": [one, one]}
+        answer = http.post("/fhir/R4", content=orjson.dumps(bundle))
+        assert answer.status_code == 200, answer.text
+        self.pairs[name] = True
+
     def share(self, http: httpx.Client) -> None:
         """Register a patient whom the others register too, unless there is one."""
         number = self.chance.randrange(SHARED)
@@ -111,6 +123,8 @@ class Sender:
                 entry = http.get(f"{PATIENTS}/{one}/_history?_count=100").json()["entry"]
                 told = [each["resource"]["meta"]["versionId"] for each in entry]
                 assert told == [str(number) for number in range(version, 0, -1)]
+        for name, answered in self.pairs.items():
+            assert http.get(f"{PATIENTS}?family:exact={name}").json()["total"] in ({2} if answered else {0, 2})
         for one in self.removed:
             assert http.get(f"{PATIENTS}/{one}").status_code == 410
             assert http.get(f"{PATIENTS}?_id={one}").json()["total"] == 0
@@ -140,7 +154,7 @@ class Sender:
 
 
 def test_random_kills_lose_nothing_and_leave_nothing_half_done(tmp_path: Path) -> None:
-    """C-562: eight clients create, also conditionally, update, merge, delete; SIGKILL at any moment, three times over.
+    """C-562: eight clients create, update, merge, delete, transact; SIGKILL at any moment, three times over (N-152).
 
     Every answer holds after the new start, an unanswered write is whole or absent, nobody is registered twice, and
     every index row is the one that the bodies ask for.

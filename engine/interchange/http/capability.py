@@ -70,6 +70,7 @@ def _statement(version: FhirVersion, base_url: str, token_url: str, flag: str, f
         "mode": "server",
         "documentation": BESIDE,
         "security": _security(token_url, version),
+        "interaction": [{"code": "transaction"}, {"code": "batch"}],
         "compartment": [COMPARTMENT],
         "resource": [_resource(name, served, version) for name in sorted({one.type for one in served})],
     }

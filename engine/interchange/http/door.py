@@ -8,8 +8,12 @@ from typing import Any, Final
 from urllib.parse import parse_qsl
 
 from engine.fhir.schema import FhirVersion
+from engine.interchange.bundles.operation import answer_bundle
+from engine.interchange.bundles.plan import Sender
+from engine.interchange.bundles.step import Kind
 from engine.interchange.exact import NO_JSON, read_strictly, write_json
-from engine.interchange.exchange import Answer, Interaction, Level, Request
+from engine.interchange.exchange import Access, Answer, Interaction, Level, Request
+from engine.interchange.http.access import authorise, check_plain, needed, queried, read_query
 from engine.interchange.http.capability import capability_statement
 from engine.interchange.http.gzip import BombError, expand
 from engine.interchange.http.negotiation import (
@@ -25,33 +29,25 @@ from engine.interchange.http.negotiation import (
 from engine.interchange.http.route import Address, find_route, read_address, wrong_method
 from engine.interchange.http.wire import LARGE_BYTES, Body
 from engine.interchange.oauth.account import principal_of
-from engine.interchange.oauth.role import demand
-from engine.interchange.oauth.scope import ANY, allows
+from engine.interchange.oauth.role import Action
 from engine.interchange.oauth.vault import Principal, TokenKind
-from engine.interchange.outcome import Category, Issue, RefusedError, outcome, refuse, repeatable
+from engine.interchange.outcome import Category, Issue, RefusedError, outcome, refuse
 from engine.interchange.resource.context import confine
 from engine.interchange.service import Service
 
 Json = Any
 
-MAX_PARAMETERS: Final = 100
-# Interactions that read their parameters themselves, and the parameters that every other one takes.
-QUERIED: Final = frozenset(
-    {"read", "search-type", "create", "delete", "everything", "history-instance", "history-type"}
-)
-PLAIN: Final = frozenset({"_format", "_pretty"})
 WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})
-# What of `cruds` an interaction needs where that is less than all that its access stands for.
-LETTERS: Final = {
-    "read": "r",
-    "vread": "r",
-    "history-instance": "r",
-    "history-type": "s",
-    "search-type": "s",
-    "create": "c",
-    "update": "cu",
-    "patch": "u",
-    "delete": "d",
+
+
+async def _by_bundle(_service: Service, _request: Request) -> Answer:
+    """Never run: a Bundle's entries are interactions of their own, and each is judged for itself."""
+    return Answer(404)
+
+
+# What metrics and logs call a Bundle of requests.
+BUNDLES: Final = {
+    kind: Interaction("Bundle", kind, Level.TYPE, "POST", Access.WRITE, Action.PATIENT, _by_bundle) for kind in Kind
 }
 
 
@@ -79,6 +75,8 @@ async def answer_call(service: Service, call: Call) -> Answer:
     try:
         if address.segments == ("metadata",):
             return _metadata(service, address.version, call)
+        if address.segments == ("",) and call.method == "POST":
+            return await _bundle(service, address.version, call)
         return await _interact(service, address, call)
     except RefusedError as refusal:
         call.refusal = refusal.category
@@ -97,13 +95,13 @@ async def _interact(service: Service, address: Address, call: Call) -> Answer:
     route = find_route(address, call.method, service.configuration.features)
     call.interaction = route.interaction
     _negotiate(call, _kinds(route.interaction))
-    _authorise(service, principal, route.interaction)
-    query = _query(call.query)
-    if query and not _queried(route.interaction):
-        _check_plain(query)
+    authorise(service, principal, route.interaction)
+    query = read_query(call.query)
+    if query and not queried(route.interaction):
+        check_plain(query)
     text = await _body(service, call)
     if route.interaction.form:
-        query, text = _query("&".join(filter(None, (call.query, _form(text))))), b""
+        query, text = read_query("&".join(filter(None, (call.query, _form(text))))), b""
     request = Request(
         version=address.version,
         base=service.base(address.version),
@@ -118,13 +116,8 @@ async def _interact(service: Service, address: Address, call: Call) -> Answer:
         vid=route.vid,
         form=route.interaction.form,
     )
-    request = confine(service, request, route.interaction, _needed(route.interaction))
+    request = confine(service, request, route.interaction, needed(route.interaction))
     return await route.interaction.run(service, request)
-
-
-def _queried(interaction: Interaction) -> bool:
-    """Say whether an interaction reads its parameters itself."""
-    return interaction.code in QUERIED or (interaction.code == "update" and interaction.level is Level.TYPE)
 
 
 def _kinds(interaction: Interaction) -> tuple[str, ...]:
@@ -132,6 +125,20 @@ def _kinds(interaction: Interaction) -> tuple[str, ...]:
     if interaction.form:
         return FORM
     return PATCH if interaction.code == "patch" else WRITABLE
+
+
+async def _bundle(service: Service, version: FhirVersion, call: Call) -> Answer:
+    """Answer a batch or a transaction."""
+    principal = call.principal = authenticate(service, call.headers.get("authorization", ""))
+    _throttle(service, principal)
+    call.interaction = BUNDLES[Kind.BATCH]
+    _negotiate(call)
+    check_plain(read_query(call.query))
+    text = await _body(service, call)
+    sender = Sender(principal, version, service.base(version), prefer(call.headers.get("prefer", "")))
+    kind, answer = await answer_bundle(service, sender, await _read(text), large=len(text) > LARGE_BYTES)
+    call.interaction = BUNDLES[kind]
+    return answer
 
 
 def authenticate(service: Service, authorization: str) -> Principal:
@@ -167,27 +174,6 @@ def _form(text: bytes) -> str:
         raise refuse(Category.BAD_VALUE, told, location="http.body") from error
 
 
-def _query(text: str) -> list[tuple[str, str]]:
-    if not text:
-        return []
-    try:
-        query = parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=MAX_PARAMETERS)
-    except ValueError as error:
-        raise refuse(Category.BAD_VALUE, "The query cannot be read.", location="http.query") from error
-    if "%00" in text or "\0" in text:
-        raise refuse(Category.BAD_VALUE, "The query holds a NUL.", location="http.query")
-    return query
-
-
-def _check_plain(query: list[tuple[str, str]]) -> None:
-    """Refuse parameters of an interaction that takes none: to leave one out may answer another question."""
-    unknown = next((name for name, _ in query if name not in PLAIN), None)
-    if unknown is not None:
-        name = repeatable(unknown)
-        text = f"The parameter {name} is not supported here."
-        raise refuse(Category.UNSUPPORTED, text, location=f"http.{name}")
-
-
 def _negotiate(call: Call, kinds: tuple[str, ...] = WRITABLE) -> None:
     # A query that cannot be read is told later, to those who may ask.
     query = parse_qsl(call.query, keep_blank_values=True) if "_format" in call.query else []
@@ -199,21 +185,6 @@ def _negotiate(call: Call, kinds: tuple[str, ...] = WRITABLE) -> None:
         raise RefusedError(Category.MEDIA_TYPE, (issue,), (("accept-encoding", "gzip"),))
     if any(value not in FORMATS for value in asked) or not (asked or acceptable(call.headers.get("accept", ""))):
         raise refuse(Category.ACCEPT, "Only application/fhir+json is served.", location="http.Accept")
-
-
-def _authorise(service: Service, principal: Principal, interaction: Interaction) -> None:
-    strict = service.tenant(principal.tenant).scope_enforcement == "strict"
-    of = ANY if interaction.flags or interaction.tenant_wide else interaction.type
-    granted = allows(principal.scopes, of, _needed(interaction)) or not interaction.flags.isdisjoint(principal.scopes)
-    if strict and not granted:
-        issue = Issue(f"No scope of the token allows to {interaction.access} {interaction.type}.", "http.Authorization")
-        raise RefusedError(Category.FORBIDDEN, (issue,), (("www-authenticate", 'Bearer error="insufficient_scope"'),))
-    demand(principal.role, interaction.action)
-
-
-def _needed(interaction: Interaction) -> str:
-    """Return the access, or the letters of `cruds`, that a scope must grant for an interaction."""
-    return LETTERS.get(interaction.code, interaction.access)
 
 
 async def _body(service: Service, call: Call) -> bytes:
@@ -248,5 +219,5 @@ def _metadata(service: Service, version: FhirVersion, call: Call) -> Answer:
     if call.method != "GET":
         raise wrong_method({"GET"})
     _negotiate(call)
-    _query(call.query)
+    read_query(call.query)
     return Answer(200, capability_statement(version, service.configuration))

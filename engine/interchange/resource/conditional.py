@@ -61,8 +61,8 @@ def _target(transaction: Transaction, request: Request, match: Stored | None) ->
         raise refuse(Category.BAD_VALUE, f"The condition matches another resource, {match.id}.", location=location)
     if match is not None:
         return match.id
-    standing = transaction.standing(request.type, given) if given is not None else None
-    if standing is not None and standing.survivor is None:
+    stored = transaction.get(request.type, given) if given is not None else None
+    if stored is not None and stored.survivor is None:
         text = "The resource of the body's id does not meet the condition."
         raise refuse(Category.CONFLICT, text, location="http.query")
     return given or ""

@@ -116,12 +116,16 @@ class Standing(NamedTuple):
 
 
 class Transaction:
-    """One tenant's view within one transaction; `at` is the moment that its writes bear."""
+    """One tenant's view within one transaction; `at` is the moment that its writes bear.
+
+    `promised` are type and id of what is not there yet, and will be before its end: references may name it.
+    """
 
     def __init__(self, connection: Connection, tenant: int, at: datetime, indexers: Mapping[str, Indexer]) -> None:
         self.connection = connection
         self.tenant = tenant
         self.at = at
+        self.promised: frozenset[tuple[str, str]] = frozenset()
         self._indexers = indexers
 
     def get(self, type_name: str, resource_id: str) -> Stored | None:
@@ -132,6 +136,8 @@ class Transaction:
     def standing(self, type_name: str, resource_id: str) -> Standing | None:
         """Return whether a resource is live, merged away or deleted, without its body; None where there was none."""
         row = self.connection.execute(SURVIVOR, (self.tenant, type_name, resource_id)).fetchone()
+        if (row is None or row[0] == DELETED) and (type_name, resource_id) in self.promised:
+            return Standing(resource_id, None)
         return Standing(resource_id, row[0]) if row else None
 
     def by_key(self, key: int) -> Stored:

@@ -1,0 +1,80 @@
+"""What a step of a Bundle comes to: an interaction, judged by scope and role, and the request that it carries out."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from engine.fhir.schema import FhirVersion
+from engine.interchange.bundles.step import Step, placed
+from engine.interchange.exchange import Answer, Interaction, Prefer, Request
+from engine.interchange.http.access import authorise, check_plain, needed, queried, read_query
+from engine.interchange.http.route import Address, find_route
+from engine.interchange.oauth.vault import Principal
+from engine.interchange.outcome import Category, RefusedError, refuse
+from engine.interchange.resource.context import confine
+from engine.interchange.service import Service
+
+# The order in which a Bundle is carried out (FHIR, "Transaction Processing Rules").
+PHASES: Final = {"DELETE": 0, "POST": 1, "PUT": 2, "PATCH": 2}
+READING: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One step, the interaction that it asks for, and the request for that."""
+
+    step: Step
+    interaction: Interaction
+    request: Request
+
+    @property
+    def phase(self) -> int:
+        """When its turn comes: deletes first, reads last."""
+        return PHASES.get(self.step.method, READING)
+
+
+@dataclass(frozen=True, slots=True)
+class Sender:
+    """Who sends a Bundle, to which base, and what he prefers."""
+
+    principal: Principal
+    version: FhirVersion
+    base: str
+    prefer: Prefer
+
+
+def planned(service: Service, sender: Sender, step: Step) -> Plan:
+    """Return the plan of a step; RefusedError for what is not served, not allowed, or no part of a Bundle."""
+    try:
+        method = "GET" if step.method == "HEAD" else step.method
+        address = Address(sender.version, tuple(step.path.split("/")))
+        interaction, resource_id, vid = find_route(address, method, service.configuration.features)
+        if interaction.operation.startswith("$") or interaction.form:
+            raise refuse(Category.UNSUPPORTED, "An operation is no part of a Bundle; call it by itself.")
+        authorise(service, sender.principal, interaction)
+        query = read_query(step.query)
+        if query and not queried(interaction):
+            check_plain(query)
+    except RefusedError as refusal:
+        raise placed(refusal, step.number) from refusal
+    request = Request(
+        version=sender.version,
+        base=sender.base,
+        type=interaction.type,
+        id=resource_id,
+        query=tuple(query),
+        headers=step.headers,
+        prefer=sender.prefer,
+        principal=sender.principal,
+        body=step.body,
+        vid=vid,
+    )
+    return Plan(step, interaction, request)
+
+
+async def carried_out(service: Service, plan: Plan) -> Answer:
+    """Carry out one step and return its answer; RefusedError says in which entry it is refused."""
+    try:
+        request = confine(service, plan.request, plan.interaction, needed(plan.interaction))
+        return await plan.interaction.run(service, request)
+    except RefusedError as refusal:
+        raise placed(refusal, plan.step.number) from refusal

@@ -1,0 +1,124 @@
+"""A transaction: all entries of a Bundle in one commit, or none of them."""
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import partial
+from typing import Final
+
+from engine.fhir.versions.names import name_in
+from engine.interchange.bundles.plan import READING, Plan, Sender, carried_out
+from engine.interchange.bundles.resolve import resolved, target_of
+from engine.interchange.bundles.within import Within, driven
+from engine.interchange.exchange import Answer
+from engine.interchange.outcome import Category, RefusedError, refuse
+from engine.interchange.references import references_in
+from engine.interchange.resource.links import ORDERS, RESULTS
+from engine.interchange.service import Service
+from engine.interchange.store.transaction import Transaction
+
+Answers = dict[int, Answer]
+
+# Within a phase patients come first, then orders; results come last, for they are judged by what they name.
+FIRST: Final = ("Patient",)
+
+
+async def carry_out(service: Service, sender: Sender, plans: tuple[Plan, ...]) -> Answers:
+    """Return the answers by the entries' places; RefusedError, and nothing is written, where one is refused."""
+    return await service.store.write(sender.principal.tenant, partial(_carry_out, service, sender, plans))
+
+
+def _carry_out(service: Service, sender: Sender, plans: tuple[Plan, ...], transaction: Transaction) -> Answers:
+    inner = replace(service, store=Within(transaction))
+    answers = _deleted(inner, [one for one in plans if one.phase == 0])
+    writes = [one for one in plans if 0 < one.phase < READING]
+    ids = {one.step.number: target_of(inner, transaction, one) for one in writes}
+    _check_once(plans, ids)
+    targets = {
+        one.step.full_url: f"{name_in(sender.version, one.request.type)}/{ids[one.step.number]}"
+        for one in writes
+        if one.step.full_url
+    }
+    transaction.promised = frozenset((one.request.type, ids[one.step.number]) for one in writes)
+    for plan in sorted(writes, key=partial(_turn, later=_later(writes, targets))):
+        target = ids[plan.step.number]
+        body = resolved(inner, transaction, sender, plan, targets)
+        meant = replace(plan, request=replace(plan.request, body=body))
+        answer = driven(carried_out(replace(inner, new_id=partial(str, target)), meant))
+        _check_target(plan, answer, target)
+        answers[plan.step.number] = answer
+    transaction.promised = frozenset()
+    return answers | _read(inner, [one for one in plans if one.phase == READING])
+
+
+def _deleted(service: Service, plans: list[Plan]) -> Answers:
+    """Carry out the deletes; one that others still refer to waits for the deletes of these."""
+    answers: Answers = {}
+    while plans:
+        waiting: list[Plan] = []
+        for plan in plans:
+            try:
+                answers[plan.step.number] = driven(carried_out(service, plan))
+            except RefusedError as refusal:
+                last = refusal
+                if refusal.category is not Category.CONFLICT:
+                    raise
+                waiting.append(plan)
+        if len(waiting) == len(plans):
+            raise last
+        plans = waiting
+    return answers
+
+
+def _read(service: Service, plans: list[Plan]) -> Answers:
+    async def each() -> Answers:
+        return {one.step.number: await carried_out(service, one) for one in plans}
+
+    # Reads may wait for threads of their own; the writer, whose thread this is, has no loop.
+    return asyncio.run(each()) if plans else {}
+
+
+def _check_once(plans: Iterable[Plan], ids: dict[int, str]) -> None:
+    """Refuse (400) entries of one fullUrl, and those that write one resource: their order would decide about it."""
+    seen: set[tuple[str, str]] = set()
+    named: set[str] = set()
+    for plan in plans:
+        if plan.step.full_url in named:
+            where = f"Bundle.entry[{plan.step.number}].fullUrl"
+            raise refuse(Category.BAD_VALUE, "Another entry has this fullUrl.", location=where)
+        named |= {plan.step.full_url} - {""}
+        target = (plan.request.type, ids.get(plan.step.number, plan.request.id))
+        if plan.phase == READING or not target[1] or plan.interaction.code == "create":
+            continue
+        if target in seen:
+            text = "Another entry writes the same resource."
+            raise refuse(Category.BAD_VALUE, text, location=f"Bundle.entry[{plan.step.number}].request")
+        seen.add(target)
+
+
+def _later(writes: list[Plan], targets: dict[str, str]) -> frozenset[int]:
+    """Return the results that name what an entry puts: they are judged once that is there."""
+    put = {targets.get(one.step.full_url, "") for one in writes if one.phase > 1}
+    put |= {f"{one.step.path}" for one in writes if one.phase > 1}
+    return frozenset(
+        one.step.number
+        for one in writes
+        if one.request.type in RESULTS and isinstance(one.request.body, dict) and "resourceType" in one.request.body
+        if not put.isdisjoint(targets.get(name, name) for name in references_in(one.request.body))
+    )
+
+
+def _turn(plan: Plan, *, later: frozenset[int]) -> tuple[bool, int, int, int]:
+    name = plan.request.type
+    rank = 0 if name in FIRST else 1 if name in ORDERS else 3 if name in RESULTS else 2
+    return plan.step.number in later, plan.phase, rank, plan.step.number
+
+
+def _check_target(plan: Plan, answer: Answer, target: str) -> None:
+    """Refuse (412) an entry whose condition an entry before it has met: what refers to it would lead nowhere."""
+    headers = dict(answer.headers)
+    place = headers.get("location") or headers.get("content-location", "")
+    if place.rpartition("/")[2] != target:
+        text = "Another entry of the transaction meets the same condition."
+        where = f"Bundle.entry[{plan.step.number}].request"
+        raise refuse(Category.SEVERAL_MATCHES, text, location=where)

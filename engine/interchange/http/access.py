@@ -1,0 +1,73 @@
+"""What every interaction asks before it runs, alone or in a Bundle: scope, role, and parameters that it knows."""
+
+from typing import Final
+from urllib.parse import parse_qsl
+
+from engine.interchange.exchange import Interaction, Level
+from engine.interchange.oauth.role import demand
+from engine.interchange.oauth.scope import ANY, allows
+from engine.interchange.oauth.vault import Principal
+from engine.interchange.outcome import Category, Issue, RefusedError, refuse, repeatable
+from engine.interchange.service import Service
+
+MAX_PARAMETERS: Final = 100
+# Interactions that read their parameters themselves, and the parameters that every other one takes.
+QUERIED: Final = frozenset(
+    {"read", "search-type", "create", "delete", "everything", "history-instance", "history-type"}
+)
+PLAIN: Final = frozenset({"_format", "_pretty"})
+# What of `cruds` an interaction needs where that is less than all that its access stands for.
+LETTERS: Final = {
+    "read": "r",
+    "vread": "r",
+    "history-instance": "r",
+    "history-type": "s",
+    "search-type": "s",
+    "create": "c",
+    "update": "cu",
+    "patch": "u",
+    "delete": "d",
+}
+
+
+def authorise(service: Service, principal: Principal, interaction: Interaction) -> None:
+    """Refuse (403) an interaction that the token's scopes or the account's role do not allow."""
+    strict = service.tenant(principal.tenant).scope_enforcement == "strict"
+    of = ANY if interaction.flags or interaction.tenant_wide else interaction.type
+    granted = allows(principal.scopes, of, needed(interaction)) or not interaction.flags.isdisjoint(principal.scopes)
+    if strict and not granted:
+        issue = Issue(f"No scope of the token allows to {interaction.access} {interaction.type}.", "http.Authorization")
+        raise RefusedError(Category.FORBIDDEN, (issue,), (("www-authenticate", 'Bearer error="insufficient_scope"'),))
+    demand(principal.role, interaction.action)
+
+
+def needed(interaction: Interaction) -> str:
+    """Return the access, or the letters of `cruds`, that a scope must grant for an interaction."""
+    return LETTERS.get(interaction.code, interaction.access)
+
+
+def read_query(text: str) -> list[tuple[str, str]]:
+    """Return the parameters of a query; RefusedError (400) for one that cannot be read."""
+    if not text:
+        return []
+    try:
+        query = parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=MAX_PARAMETERS)
+    except ValueError as error:
+        raise refuse(Category.BAD_VALUE, "The query cannot be read.", location="http.query") from error
+    if "%00" in text or "\0" in text:
+        raise refuse(Category.BAD_VALUE, "The query holds a NUL.", location="http.query")
+    return query
+
+
+def check_plain(query: list[tuple[str, str]]) -> None:
+    """Refuse parameters of an interaction that takes none: to leave one out may answer another question."""
+    unknown = next((name for name, _ in query if name not in PLAIN), None)
+    if unknown is not None:
+        name = repeatable(unknown)
+        text = f"The parameter {name} is not supported here."
+        raise refuse(Category.UNSUPPORTED, text, location=f"http.{name}")
+
+
+def queried(interaction: Interaction) -> bool:
+    """Say whether an interaction reads its parameters itself."""
+    return interaction.code in QUERIED or (interaction.code == "update" and interaction.level is Level.TYPE)
