@@ -120,11 +120,3 @@ def unknown_channels(looked: Looked[Alerting], names: frozenset[str]) -> Iterato
     for name in looked.value.channels if looked.value else ():
         if name not in names:
             yield looked.source.problem(("channels", name), f"no channel {name!r}", nearest(name, names))
-
-
-def load_alerting(folder: Path) -> Alerting:
-    """Read a folder's `alerts.yaml`; without one, the defaults. ConfigurationError holds every problem in it."""
-    looked = look_at_alerting(folder)
-    if looked.problems or looked.value is None:
-        raise ConfigurationError(looked.problems)
-    return looked.value

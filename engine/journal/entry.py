@@ -11,7 +11,11 @@ from engine.http.request import Request
 
 
 class State(StrEnum):
-    """Where a delivery stands; an entry stands where the least finished of its deliveries does."""
+    """Where a delivery stands; an entry stands where the least finished of its deliveries does.
+
+    WAITING: behind something older of its patient. HELD: a dead letter that keeps its place until a person has looked.
+    RECEIVED with a time that is due later: a retry.
+    """
 
     RECEIVED = "received"
     CLAIMED = "claimed"

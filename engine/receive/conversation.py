@@ -44,7 +44,7 @@ class _Turn:
 class Conversation:
     """Answers the blocks of one connection."""
 
-    def __init__(self, line: Line, terms: Terms, peer: Peer, *, paused: bool = False) -> None:
+    def __init__(self, line: Line, terms: Terms, peer: Peer) -> None:
         self._line = line
         self._terms = terms
         self._limits = terms.limits
@@ -55,15 +55,12 @@ class Conversation:
         self._backlog: deque[Block | Event] = deque()
         self._turns: deque[_Turn] = deque()
         self._awaited = 0
-        self._paused = paused
         self._reading = True
         self._held_at = 0.0
         self._silent = True
         self._closing = self._finished = self._muted = self._gone = False
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._active_at = self._loop.time()
-        if paused:
-            self._regulate()
         if terms.limits.idle_seconds:
             self._arm("idle", terms.limits.idle_seconds)
 
@@ -106,11 +103,6 @@ class Conversation:
         self._outbox.lost()
 
     # -- what the door asks
-
-    def hold(self, *, paused: bool) -> None:
-        """Stop reading, or read again."""
-        self._paused = paused
-        self._regulate()
 
     def drain(self) -> None:
         """Start no further answer, finish those under way, then close."""
@@ -227,7 +219,7 @@ class Conversation:
         if self._finished or self._gone:
             return
         full = len(self._turns) >= self._limits.in_flight or self._outbox.unread_bytes > self._limits.unread_reply_bytes
-        wanted = not (full or self._paused or self._backlog or self._closing)
+        wanted = not (full or self._backlog or self._closing)
         if wanted is self._reading:
             return
         self._reading = wanted
@@ -294,7 +286,7 @@ class Conversation:
             self._advance()
 
     def _stall_time(self, now: float) -> None:
-        if self._finished or (self._reading and not self._closing) or (self._paused and not self._closing):
+        if self._finished or (self._reading and not self._closing):
             return
         left = max(self._active_at, self._held_at) + self._terms.stall_seconds - now
         if left > 0:

@@ -4,19 +4,22 @@ from pathlib import Path
 
 import pytest
 
-from engine.config.alerting import Alerting, load_alerting
+from engine.config.alerting import Alerting, look_at_alerting
 from engine.errors import ConfigurationError
 
 
 def load(folder: Path, text: str) -> Alerting:
     """Write and read an alerts.yaml."""
     (folder / "alerts.yaml").write_text(text)
-    return load_alerting(folder)
+    looked = look_at_alerting(folder)
+    if looked.problems or looked.value is None:
+        raise ConfigurationError(looked.problems)
+    return looked.value
 
 
 def test_without_a_file_the_defaults_hold(tmp_path: Path) -> None:
     """Nothing has to be written."""
-    assert load_alerting(tmp_path) == Alerting()
+    assert look_at_alerting(tmp_path).value == Alerting()
 
 
 def test_one_channel_may_be_otherwise(tmp_path: Path) -> None:

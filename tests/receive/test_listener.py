@@ -343,23 +343,6 @@ async def test_a_place_is_free_again(open_door: Any, dial: Any, eventually: Even
     assert heard.events == {"connected": 3}
 
 
-async def test_pause_and_resume(open_door: Any, dial: Any, eventually: Eventually) -> None:
-    """A paused door reads nothing, from old connections or new ones; resumed, it reads everything."""
-    heard = await open_door()
-    old = await dial(heard)
-    await old.play(("send", enclose(b"A")), ("expect", ACK_A))
-    await heard.listening.pause()
-    new = await dial(heard)
-    await eventually(lambda: heard.listening.connections == 2)
-    await old.send(enclose(b"A"))
-    await new.send(enclose(b"B"))
-    await asyncio.sleep(0.05)
-    assert len(heard.blocks) == 1
-    await heard.listening.resume()
-    await old.expect(ACK_A)
-    await new.expect(ACK_B)
-
-
 async def test_drain_finishes_what_is_under_way(open_door: Any, dial: Any, eventually: Eventually) -> None:
     """Draining answers what was begun, refuses new connections, and closes."""
     gate = asyncio.Event()

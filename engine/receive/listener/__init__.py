@@ -54,14 +54,6 @@ class OpenListener:
         """How many answers are under way, on all connections together."""
         return len(self._factory.terms.tasks)
 
-    async def pause(self) -> None:
-        """Stop reading on every connection, and on those that come; answers under way go on."""
-        self._factory.pause(paused=True)
-
-    async def resume(self) -> None:
-        """Read again."""
-        self._factory.pause(paused=False)
-
     async def drain(self, seconds: float) -> bool:
         """Accept nothing more, finish what is under way within `seconds`, close; return whether it was finished."""
         await self._stop_accepting()

@@ -27,7 +27,6 @@ class Conversations(Factory):
 
     def __init__(self, terms: Terms, allow: Sequence[Network], client_names: Mapping[str, str]) -> None:
         self.terms = terms
-        self.paused = False
         self.open: set[Connection] = set()
         self.client_names = client_names
         self._allow: Sequence[Network] = allow
@@ -73,12 +72,6 @@ class Conversations(Factory):
             del self._addresses[host]
         if self._emptied is not None and not self.open:
             self._emptied.set()
-
-    def pause(self, *, paused: bool) -> None:
-        """Stop reading everywhere, or read again."""
-        self.paused = paused
-        for connection in self.open:
-            connection.hold(paused=paused)
 
     async def emptied(self, seconds: float) -> bool:
         """Wait until no connection stands, at most `seconds`."""

@@ -27,7 +27,6 @@ class House(Interface):
     """What a connection needs of the door that it came in by."""
 
     terms: Terms
-    paused: bool
     client_names: Mapping[str, str]
 
     def enter(self, connection: "Connection") -> None:
@@ -180,11 +179,6 @@ class Connection(Protocol):
         if self._conversation is not None:
             self._conversation.flushed()
 
-    def hold(self, *, paused: bool) -> None:
-        """Stop reading, or read again."""
-        if self._conversation is not None:
-            self._conversation.hold(paused=paused)
-
     def drain(self) -> None:
         """Finish what is under way, then close."""
         if self._conversation is not None:
@@ -222,7 +216,7 @@ class Connection(Protocol):
 
     def _converse(self, peer: Peer) -> None:
         self._house.terms.observe("connected")
-        self._conversation = Conversation(self, self._house.terms, peer, paused=self._house.paused)
+        self._conversation = Conversation(self, self._house.terms, peer)
 
 
 def _tune(connection: Any) -> None:
