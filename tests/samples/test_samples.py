@@ -6,7 +6,7 @@ from engine.config.channels import load_channels
 from engine.config.samples import EXPECTED, Sample, load_samples
 from engine.config.shipped import shipped
 from engine.errors import ConfigurationError
-from engine.ops.demo.facts import facts_of
+from engine.ops.demo.chart import facts_of
 from engine.ops.sender.feed import fields, split_messages
 
 FOLDER = shipped("samples")

@@ -8,8 +8,7 @@ from typing import Final
 
 from engine.config.samples import Chart, Expectation, Sample, load_samples
 from engine.config.shipped import shipped
-from engine.ops.demo.chart import Charts
-from engine.ops.demo.facts import Resource, facts_of
+from engine.ops.demo.chart import Charts, Resource, facts_of
 from engine.ops.operations.messages import ListMessages, ShowMessage, Stats
 from engine.ops.sender.answer import Ack, Answer
 from engine.ops.sender.line import send_messages

@@ -1,4 +1,4 @@
-from engine.ops.demo.facts import facts_of
+from engine.ops.demo.chart import facts_of
 
 
 def test_facts_of_a_patient() -> None:
