@@ -21,11 +21,7 @@ from engine.deliver.wire.oauth import Tokens
 from engine.deliver.wire.server import Server
 from engine.errors import DeliveryError, HeldDeliveryError, RejectedDeliveryError
 from engine.fhir.outcome import codes
-from engine.fhir.plan import (
-    Keep,
-    Merge,
-    Plan,
-)
+from engine.fhir.plan import Keep, Merge, Plan
 from engine.http.request import Request
 
 
@@ -49,13 +45,7 @@ class Destination:
         self._channel = channel
         self._checked = False
         self._token_client = Client(request_seconds=settings.timeout_seconds, ca_file=settings.ca_file, journaled=False)
-        tokens = Tokens(
-            settings.auth,
-            self._token_client,
-            clock=clock,
-            ticks=ticks or _ticks,
-            new_id=new_id,
-        )
+        tokens = Tokens(settings.auth, self._token_client, clock=clock, ticks=ticks or _ticks, new_id=new_id)
         client = Client(request_seconds=settings.timeout_seconds, ca_file=settings.ca_file)
         self._server = Server(settings, client, tokens, Cache(cache_patients))
         self.proofs = self._server.proofs
@@ -98,14 +88,9 @@ class Destination:
         `attempts_made` is the number of the last attempt journaled; `channel` gives the policies of another channel.
         Errors of the journal pass through.
         """
+        channel = channel or self._channel
         exchange = Exchange(
-            self._server,
-            channel or self._channel,
-            memory,
-            journal_intent,
-            at=at,
-            source=plan.source,
-            attempts_made=attempts_made,
+            self._server, channel, memory, journal_intent, at=at, source=plan.source, attempts_made=attempts_made
         )
         exchange.again = exchange.tried and not replay
         try:
@@ -125,14 +110,9 @@ class Destination:
         Starts from what the server says, as a replay does, and leaves nothing behind. Arguments as of `deliver`.
         """
         server = DryRunServer(self._server)
+        channel = channel or self._channel
         exchange = Exchange(
-            server,
-            channel or self._channel,
-            memory,
-            _unjournaled,
-            at=at,
-            source=plan.source,
-            attempts_made=attempts_made,
+            server, channel, memory, _unjournaled, at=at, source=plan.source, attempts_made=attempts_made
         )
         verdict = await self._outcome(exchange, plan, remembered=False)
         return DryRun(unremembered(verdict), tuple(server.calls), server.differences())

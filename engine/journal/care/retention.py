@@ -8,6 +8,7 @@ Identities, aliases and ownership are not of any entry and are left alone.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from operator import attrgetter
 from typing import Final
 
 from engine import fault
@@ -89,6 +90,10 @@ class Kept:
     entries: timedelta
 
 
+# What of an entry is of an age: its body, or all of it.
+BODIES: Final = attrgetter("bodies")
+ENTRIES_WHOLE: Final = attrgetter("entries")
+
 _Ages = Mapping[str, Mapping[State, timedelta]]
 Rules = Mapping[str, Mapping[State, Kept]]
 """What is kept, by channel and state at the end; "" speaks for channels not named. Without a rule all stays."""
@@ -125,10 +130,10 @@ def prune(connection: Connection, rules: Rules, now: datetime, after_body: int =
     """
     bodies = entries = _NOTHING
     if after_body >= 0:
-        bodies = _old(connection, WITH_BODY, after_body, _ages(rules, _bodies), now)
+        bodies = _old(connection, WITH_BODY, after_body, _ages(rules, BODIES), now)
         _take(connection, bodies.seqs, BODY, now)
     if after_entry >= 0:
-        entries = _old(connection, ENTRIES, after_entry, _ages(rules, _entries), now)
+        entries = _old(connection, ENTRIES, after_entry, _ages(rules, ENTRIES_WHOLE), now)
         _take(connection, entries.seqs, WHOLE, None)
     if bodies.seqs or entries.seqs:
         shred(connection)
@@ -139,21 +144,13 @@ def prune(connection: Connection, rules: Rules, now: datetime, after_body: int =
 def due(connection: Connection, rules: Rules, now: datetime) -> tuple[int, int]:
     """Return how many bodies and entries a whole walk would take away now; for any connection."""
     counts = []
-    for query, age in ((WITH_BODY, _bodies), (ENTRIES, _entries)):
+    for query, age in ((WITH_BODY, BODIES), (ENTRIES, ENTRIES_WHOLE)):
         count, page = 0, _Old((), 0, ended=False)
         while not page.ended:
             page = _old(connection, query, page.last, _ages(rules, age), now)
             count += len(page.seqs)
         counts.append(count)
     return counts[0], counts[1]
-
-
-def _bodies(kept: Kept) -> timedelta:
-    return kept.bodies
-
-
-def _entries(kept: Kept) -> timedelta:
-    return kept.entries
 
 
 def _next(page: _Old) -> int:

@@ -1,7 +1,6 @@
 """What is held and what waits behind it, read for people on a connection that can never write."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -86,7 +85,8 @@ class Held:
 
 def held(folder: Path, *, reason: str = "", channel: str = "", destination: str = "", limit: int = 200) -> list[Held]:
     """Return what is held, the oldest first; empty filters filter nothing."""
-    with _reading(folder) as connection:
+    with closing(open_reader(folder)) as connection:
+        connection.execute("BEGIN")  # one moment for all of it
         rows = by_name(connection, HELD, (destination, reason, channel, limit)).fetchall()
         return [_held(connection, row) for row in rows]
 
@@ -96,7 +96,8 @@ def held_at(folder: Path, seq: int, destination: str = "", limit: int = 200) -> 
 
     UnknownEntryError where there is no such entry, or it has nothing unfinished there.
     """
-    with _reading(folder) as connection:
+    with closing(open_reader(folder)) as connection:
+        connection.execute("BEGIN")  # one moment for all of it
         rows = by_name(connection, HELD_HERE, (seq,)).fetchall()
         here = next((row for row in rows if row["destination"] == (destination or row["destination"])), None)
         if here is None:
@@ -128,13 +129,3 @@ def _held(connection: Connection, row: Row) -> Held:
 def _behind(connection: Connection, row: Row, most: int) -> list[int]:
     values = (row["lanes"], row["destination"], row["seq"], most)
     return [one for (one,) in connection.execute(BEHIND, values).fetchall()]
-
-
-@contextmanager
-def _reading(folder: Path) -> Iterator[Connection]:
-    connection = open_reader(folder)
-    try:
-        connection.execute("BEGIN")
-        yield connection
-    finally:
-        connection.close()

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -111,8 +112,7 @@ def select(folder: Path, selection: Selection) -> Selected:
 
     UsageError for more than a million, UnknownEntryError for a number that is no entry's.
     """
-    connection = open_reader(folder)
-    try:
+    with closing(open_reader(folder)) as connection:
         connection.execute("BEGIN")
         if absent := connection.execute(_ABSENT, (json_list(selection.entries),)).fetchone():
             raise UnknownEntryError(f"there is no entry {absent[0]}")
@@ -128,8 +128,6 @@ def select(folder: Path, selection: Selection) -> Selected:
         seqs = [seq for seq, _event in rows]
         events = Counter(event or "none" for _seq, event in rows)
         return Selected(tuple(seqs), dict(events.most_common()), *_weighed(connection, seqs, selection.destination))
-    finally:
-        connection.close()
 
 
 def _weighed(connection: Connection, seqs: Sequence[int], destination: str) -> tuple[dict[str, int], int]:

@@ -7,6 +7,7 @@ all of them. Taking up is one transaction with what it does to the entries: kill
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -286,11 +287,8 @@ def end(connection: Connection, run: int, at: datetime) -> None:
 
 def look(folder: Path, work: Callable[[Connection], _T]) -> _T:
     """Call work on a connection of its own that only reads: counting a large run takes its time."""
-    connection = open_reader(folder)
-    try:
+    with closing(open_reader(folder)) as connection:
         return work(connection)
-    finally:
-        connection.close()
 
 
 def show(connection: Connection, run: int) -> Run:
