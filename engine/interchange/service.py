@@ -6,6 +6,7 @@ from datetime import datetime
 
 from engine.config.service import ServiceConfiguration, Tenant
 from engine.fhir.schema import FhirVersion
+from engine.interchange.audit.recorder import Recorder
 from engine.interchange.http.throttle import Throttle
 from engine.interchange.oauth.code import Codes
 from engine.interchange.oauth.identity import Signer
@@ -28,10 +29,12 @@ class Service:
     new_id: Callable[[], str]
     seal_secret: bytes = field(repr=False)
     signer: Signer = field(init=False)
+    recorder: Recorder = field(init=False)
     throttle: Throttle = field(default_factory=Throttle)
 
     def __post_init__(self) -> None:
         self.signer = Signer(self.store)
+        self.recorder = Recorder(self.store)
 
     def tenant(self, name: str) -> Tenant:
         """Return a tenant's settings."""

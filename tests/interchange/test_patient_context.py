@@ -1,6 +1,7 @@
 """SMART `launch/patient`: a person chooses a patient at the sign-in, and the tokens reach that patient alone."""
 
 import re
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -104,6 +105,10 @@ def test_a_patient_is_chosen(service: Running) -> None:
     for entered in ({"family": "chosen"}, {"identifier": number}, {"family": "Chosen", "birthdate": "1984-02-29"}):
         shown = found(browser, page, **entered)
         assert f'value="{made["id"]}">Chosen, One · 1984-02-29 · female · {number}</button>' in shown.answer.text
+    log = sqlite3.connect(service.database)
+    asked = log.execute("SELECT client, login, interaction, patients FROM access ORDER BY seq DESC LIMIT 1").fetchone()
+    log.close()
+    assert asked == ("portal", "dr.osei", "search-type", made["id"])
     told = exchange(service, sent_back(chosen(browser, shown, made["id"]).answer)["code"]).json()
     assert (told["patient"], told["scope"]) == (made["id"], SCOPE)
     fields = {"client_id": "portal", "client_secret": SECRET, "token": told["access_token"]}

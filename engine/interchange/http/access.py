@@ -4,7 +4,7 @@ from typing import Final
 from urllib.parse import parse_qsl
 
 from engine.interchange.exchange import Interaction, Level
-from engine.interchange.oauth.role import demand
+from engine.interchange.oauth.role import Action, demand
 from engine.interchange.oauth.scope import ANY, allows
 from engine.interchange.oauth.vault import Principal
 from engine.interchange.outcome import Category, Issue, RefusedError, refuse, repeatable
@@ -32,7 +32,8 @@ LETTERS: Final = {
 
 def authorise(service: Service, principal: Principal, interaction: Interaction) -> None:
     """Refuse (403) an interaction that the token's scopes or the account's role do not allow."""
-    strict = service.tenant(principal.tenant).scope_enforcement == "strict"
+    enforced = service.tenant(principal.tenant).scope_enforcement == "strict"
+    strict = enforced or interaction.action is Action.AUDIT
     of = ANY if interaction.flags or interaction.tenant_wide else interaction.type
     granted = allows(principal.scopes, of, needed(interaction)) or not interaction.flags.isdisjoint(principal.scopes)
     if strict and not granted:

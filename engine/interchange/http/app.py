@@ -12,7 +12,7 @@ from engine.config.service import ServiceConfiguration
 from engine.fhir.schema import FhirVersion, defects
 from engine.interchange.clock import Clock
 from engine.interchange.exchange import Answer
-from engine.interchange.http.calls import Calls
+from engine.interchange.http.calls import Calls, loggable
 from engine.interchange.http.cors import Headers, let_in, preflight
 from engine.interchange.http.door import Call
 from engine.interchange.http.gzip import takes_gzip
@@ -87,7 +87,9 @@ class App:
             elif (path.startswith("/fhir/") or path == "/fhir") and path not in self._pages.discovery:
                 # HEAD is GET without a body, and the server below leaves that out.
                 method = "GET" if scope["method"] == "HEAD" else scope["method"]
-                call = Call(method, path[6:], scope["query_string"].decode("latin-1"), headers, Body(receive))
+                origin = (self._address(scope, headers), loggable(request_id))
+                query = scope["query_string"].decode("latin-1")
+                call = Call(method, path[6:], query, headers, Body(receive), origin)
                 answer = self._shared(await self._calls.answer(call, request_id), call)
                 gzip = takes_gzip(headers.get("accept-encoding", ""))
                 await send_answer(send, answer, FHIR_JSON, request_id, gzip=gzip)
@@ -96,6 +98,12 @@ class App:
                 await self._pages({**scope, "path": path}, receive, send, request_id, shared)
         except ConnectionError:
             return
+
+    def _address(self, scope: Scope, headers: Mapping[str, str]) -> str:
+        """Return where a request came from; a proxy in front says it last in X-Forwarded-For."""
+        if self.service.configuration.behind_proxy and "x-forwarded-for" in headers:
+            return headers["x-forwarded-for"].rpartition(",")[2].strip()[:64]
+        return scope["client"][0] if scope["client"] else ""
 
     def _shared(self, answer: Answer, call: Call) -> Answer:
         """Return an answer with what lets a browser of another origin read it."""

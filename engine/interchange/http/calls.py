@@ -9,13 +9,15 @@ from typing import Final
 
 from engine.errors import place_of
 from engine.fhir.schema import FhirVersion
+from engine.interchange.bundles.step import Kind
 from engine.interchange.exchange import Answer
-from engine.interchange.http.door import WITH_BODY, Call, answer_call, refused
+from engine.interchange.http.door import WITH_BODY, Call, access_of, answer_call, refused
 from engine.interchange.http.hooks import Hooks
 from engine.interchange.http.meter import Meter
 from engine.interchange.outcome import Category, refuse
 from engine.interchange.service import Service
-from engine.interchange.store.deadline import set_deadline
+from engine.interchange.store.access import PENDING
+from engine.interchange.store.deadline import seconds_left, set_deadline
 from engine.interchange.store.writer import StoreFailedError
 from engine.telemetry import logger
 
@@ -41,9 +43,10 @@ class Calls:
         """Return the answer to a call, whatever happens; ConnectionError only for a client that has gone."""
         version = FhirVersion.R4 if call.path.startswith("R4/") else FhirVersion.STU3
         started = perf_counter()
+        PENDING.set(None)
         self._meter.in_flight.inc()
         try:
-            answer = await self._in_time(call, version)
+            answer = await self._recorded(call, await self._in_time(call, version), version)
         finally:
             self._meter.in_flight.dec()
         # A client that waits for '100 Continue' may still send its body, or not: only a new connection is sure.
@@ -52,6 +55,31 @@ class Calls:
         if answer.status >= 500:
             self._tell(call, answer.status, request_id)
         self._meter.count(call, version, answer.status, perf_counter() - started)
+        return answer
+
+    async def _recorded(self, call: Call, answer: Answer, version: FhirVersion) -> Answer:
+        """Return the answer once its row of the access log is on disk; without that nothing is answered but 500.
+
+        A write has its row in its own commit. Who is not known, and who calls too often, has had access to nothing.
+        An answer of 500 or more shows nothing, and does not wait: the store may be what it failed of.
+        """
+        pending = PENDING.get()
+        # A Bundle has a second row, with whom its answer shows.
+        alone = call.interaction is None or call.interaction.code not in list(Kind)
+        kept = pending is not None and pending.kept and alone and answer.status < Category.STRUCTURE.status
+        if call.principal is None or call.interaction is None or call.refusal is Category.THROTTLED or kept:
+            return answer
+        row = access_of(self._service, call, call.principal, call.interaction, answer)
+        if answer.status >= Category.FAULT.status:
+            self._service.recorder.note(row)
+            return answer
+        try:
+            async with asyncio.timeout(seconds_left()):
+                await self._service.recorder.record(row)
+        except TimeoutError as error:
+            return self._failed(call, Category.TIMEOUT, version, error)
+        except Exception as error:  # noqa: BLE001 - whatever it is, nothing is shown that nobody could account for
+            return self._failed(call, Category.FAULT, version, error)
         return answer
 
     async def _in_time(self, call: Call, version: FhirVersion) -> Answer:

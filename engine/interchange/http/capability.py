@@ -1,5 +1,6 @@
 """What the service says of itself: CapabilityStatements of both versions."""
 
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Final
 
@@ -7,6 +8,7 @@ from engine import __version__
 from engine.config.service import Feature, ServiceConfiguration
 from engine.fhir.schema import FhirVersion
 from engine.fhir.versions.names import name_in
+from engine.interchange.audit import reading as audit
 from engine.interchange.exact import write_json
 from engine.interchange.exchange import Interaction
 from engine.interchange.http.definitions import definition_of
@@ -112,11 +114,11 @@ def _resource(name: str, served: list[Interaction], version: FhirVersion) -> dic
         "conditionalUpdate": "update" in codes,
         "conditionalDelete": "single" if "delete" in codes else "not-supported",
         "searchParam": [
-            _search_parameter(name, parameter_name, parameter.kind, version)
-            for parameter_name, parameter in KEPT[name].search_parameters(version).items()
+            _search_parameter(name, parameter, kind, version) for parameter, kind in _kinds(name, version).items()
         ],
     }
-    made |= {key: names for key, names in _includes(name, version).items() if names}
+    if name in KEPT:
+        made |= {key: names for key, names in _includes(name, version).items() if names}
     operations = [
         {"name": code, "definition": OPERATIONS[code]}
         for code in dict.fromkeys(one.code for one in mine if one.operation.startswith("$"))
@@ -137,6 +139,12 @@ def _includes(type_name: str, version: FhirVersion) -> dict[str, list[str]]:
                 # What a Provenance is about may be of any type.
                 found["searchRevInclude"] += [include] if {type_name, "target"} & {*parameter.targets, name} else []
     return found
+
+
+def _kinds(name: str, version: FhirVersion) -> Mapping[str, Kind]:
+    if name == audit.NAME:
+        return audit.PARAMETERS
+    return {known: parameter.kind for known, parameter in KEPT[name].search_parameters(version).items()}
 
 
 def _search_parameter(type_name: str, name: str, kind: Kind, version: FhirVersion) -> Json:

@@ -11,6 +11,8 @@ from engine.interchange.oauth.vault import Principal
 from engine.interchange.outcome import RefusedError
 from engine.interchange.resource.search import search
 from engine.interchange.service import Service
+from engine.interchange.store.access import Access, joined
+from engine.interchange.store.transaction import milliseconds
 
 Json = Any
 
@@ -24,9 +26,12 @@ MANY: Final = f"More than {MOST} patients fit; the first {MOST} are shown. Enter
 
 
 async def find_people(
-    service: Service, principal: Principal, fields: Mapping[str, str]
+    service: Service, principal: Principal, fields: Mapping[str, str], address: str
 ) -> tuple[tuple[Person, ...], str]:
-    """Return the patients that the fields of the page find, 20 at most, and what to say of it, '' for nothing."""
+    """Return the patients that the fields of the page find, 20 at most, and what to say of it, '' for nothing.
+
+    The search is in the access log before they are shown.
+    """
     query = tuple((name, fields[name].strip()) for name in FIELDS if fields.get(name, "").strip())
     if not query:
         return (), NOTHING
@@ -39,6 +44,11 @@ async def find_people(
         return (), UNREADABLE
     bundle = read_json(answer.body)
     people = tuple(_person(entry["resource"]) for entry in bundle.get("entry", ()))
+    ids = joined(one.id for one in people)
+    at_ms = milliseconds(service.clock())
+    who = (principal.tenant, principal.client, principal.user, principal.role, address)
+    row = Access(at_ms, *who, "", version.value, "search-type", "Patient", "", ids, "done", answer.status)
+    await service.recorder.record(row)
     return people, MANY if bundle["total"] > len(people) else "" if people else NOBODY
 
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 from urllib.parse import parse_qsl
 
 from engine.fhir.schema import FhirVersion
+from engine.interchange.audit.entry import entry, named_in
 from engine.interchange.bundles.operation import answer_bundle
 from engine.interchange.bundles.plan import Sender
 from engine.interchange.bundles.step import Kind
@@ -34,6 +35,9 @@ from engine.interchange.oauth.vault import Principal, TokenKind
 from engine.interchange.outcome import Category, Issue, RefusedError, outcome, refuse
 from engine.interchange.resource.context import confine
 from engine.interchange.service import Service
+from engine.interchange.store.access import PENDING, Pending, patients_in
+from engine.interchange.store.access import Access as Row
+from engine.interchange.store.transaction import milliseconds
 
 Json = Any
 
@@ -55,7 +59,8 @@ BUNDLES: Final = {
 class Call:
     """One HTTP request to the FHIR door: method, path below /fhir/, query, headers, body.
 
-    `principal`, `interaction`, `refusal` and `error` are what has been found out of it; metrics and logs tell them.
+    `origin` is where it came from, and its request id as it may be told. `principal`, `interaction`, `id`, `named`
+    (patients), `refusal` and `error` are what has been found out of it; metrics, logs and the access log tell them.
     """
 
     method: str
@@ -63,8 +68,11 @@ class Call:
     query: str
     headers: Mapping[str, str]
     body: Body
+    origin: tuple[str, str] = ("", "")
     principal: Principal | None = None
     interaction: Interaction | None = None
+    id: str = ""
+    named: tuple[str, ...] = ()
     refusal: Category | None = None
     error: BaseException | None = None
 
@@ -93,7 +101,7 @@ async def _interact(service: Service, address: Address, call: Call) -> Answer:
     principal = call.principal = authenticate(service, call.headers.get("authorization", ""))
     _throttle(service, principal)
     route = find_route(address, call.method, service.configuration.features)
-    call.interaction = route.interaction
+    call.interaction, call.id = route.interaction, route.id
     _negotiate(call, _kinds(route.interaction))
     authorise(service, principal, route.interaction)
     query = read_query(call.query)
@@ -116,8 +124,19 @@ async def _interact(service: Service, address: Address, call: Call) -> Answer:
         vid=route.vid,
         form=route.interaction.form,
     )
+    call.named = named_in(request, route.interaction, text)
     request = confine(service, request, route.interaction, needed(route.interaction))
+    if route.interaction.access is Access.WRITE:
+        PENDING.set(Pending(access_of(service, call, principal, route.interaction, None)))
     return await route.interaction.run(service, request)
+
+
+def access_of(
+    service: Service, call: Call, principal: Principal, interaction: Interaction, answer: Answer | None
+) -> Row:
+    """Return the row of the access log for a call, and its answer if there is one yet."""
+    at_ms, base = milliseconds(service.clock()), "R4" if call.path.partition("/")[0] == "R4" else "STU3"
+    return entry(at_ms, base, principal, interaction, call.id, call.named, answer, call.origin)
 
 
 def _kinds(interaction: Interaction) -> tuple[str, ...]:
@@ -135,6 +154,8 @@ async def _bundle(service: Service, version: FhirVersion, call: Call) -> Answer:
     _negotiate(call)
     check_plain(read_query(call.query))
     text = await _body(service, call)
+    call.named = tuple(patients_in(text))
+    PENDING.set(Pending(access_of(service, call, principal, call.interaction, None)))
     sender = Sender(principal, version, service.base(version), prefer(call.headers.get("prefer", "")))
     kind, answer = await answer_bundle(service, sender, await _read(text), large=len(text) > LARGE_BYTES)
     call.interaction = BUNDLES[kind]

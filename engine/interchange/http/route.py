@@ -7,6 +7,7 @@ from engine.config.service import Feature
 from engine.fhir.primitives import ID
 from engine.fhir.schema import FhirVersion
 from engine.fhir.versions.names import name_in
+from engine.interchange.audit import reading as audit
 from engine.interchange.everything import operation as everything
 from engine.interchange.exchange import Interaction, Level
 from engine.interchange.merge import operation
@@ -19,6 +20,7 @@ INTERACTIONS: Final[tuple[Interaction, ...]] = (
     *interactions(),
     operation.INTERACTION,
     *everything.INTERACTIONS,
+    *audit.INTERACTIONS,
 )
 
 # What a client or a proxy would read as a step in a path.
@@ -38,7 +40,10 @@ SEARCH: Final = "_search"
 COMPARTMENT: Final = {
     (version, name_in(version, one.type)): one
     for one in INTERACTIONS
-    if one.code == "search-type" and not one.form and "patient" in KEPT[one.type].search_parameters(FhirVersion.R4)
+    if one.code == "search-type"
+    and not one.form
+    and one.type in KEPT
+    and "patient" in KEPT[one.type].search_parameters(FhirVersion.R4)
     for version in one.versions
 }
 

@@ -112,7 +112,8 @@ class SignIn:
         if patient and is_patient(self._service, user.tenant, patient):
             return await self._allow(asked, login, patient)
         principal = Principal(asked.client_id, login, user.tenant, user.role, (), "")
-        people, alarm = await find_people(self._service, principal, fields)
+        address = request.client.host if request.client else ""
+        people, alarm = await find_people(self._service, principal, fields, address)
         return self._choice(request, asked, login, fields, people, alarm)
 
     def _asked(self, pairs: Pairs) -> Asked:

@@ -3,6 +3,7 @@
 from typing import Final
 
 from engine.config.service import ServiceConfiguration
+from engine.interchange.audit.reading import NAME as AUDIT_EVENT
 from engine.interchange.exact import write_json
 from engine.interchange.oauth.assertion import ALGORITHMS, SECRET_ALGORITHM
 from engine.interchange.oauth.grants import GRANTS
@@ -33,7 +34,7 @@ CAPABILITIES: Final = (
     "permission-v1",
     "permission-v2",
 )
-KEPT_TYPES: Final = frozenset(name.lower() for name in KEPT) | {ANY}
+KEPT_TYPES: Final = frozenset(name.lower() for name in KEPT) | {ANY, AUDIT_EVENT.lower()}
 # Flags that nothing obeys yet.
 IDLE: Final = frozenset({"place_orders"})
 

@@ -17,6 +17,7 @@ class Action(StrEnum):
     DELETE = "deleting resources"
     PRESCRIBE = "creating a MedicationRequest"
     BILLING = "writing Coverage, Account and RelatedPerson"
+    AUDIT = "reading the access log"
     DIRECTORY = "reading Organization, Location, Practitioner and what billing needs"
 
 
@@ -31,6 +32,7 @@ ALLOWED: Final = {
     Action.DELETE: frozenset({Role.PHYSICIAN, Role.SYSTEM_INTEGRATION}),
     Action.PRESCRIBE: CLINICIANS - {Role.NURSE},
     Action.BILLING: EVERYONE,
+    Action.AUDIT: frozenset({Role.SYSTEM_INTEGRATION}),
     Action.DIRECTORY: EVERYONE,
 }
 

@@ -18,6 +18,8 @@ SMART: Final = re.compile(r"(?:user|patient|system)/([A-Z][A-Za-z]*|\*)\.(read|w
 FLAT: Final = re.compile(r"([a-z]+)\.(read|write)")
 ANY: Final = "*"
 BOTH: Final = frozenset("cruds")
+# What no wildcard includes: only a scope that names it.
+NAMED_ONLY: Final = frozenset({"auditevent"})
 GROUPS: Final = {"read": frozenset("rs"), "write": frozenset("cud"), "*": BOTH}
 # A type that the versions call differently may be named either way, on both bases.
 R4_TYPES: Final = {stu3.lower(): r4.lower() for stu3, r4 in R4_NAMES.items()}
@@ -55,7 +57,7 @@ def covers(registered: str, requested: str) -> bool:
         return False
     if registered == requested:
         return True
-    return bool(asked.access) and asked.access <= given.access and given.type in {ANY, asked.type}
+    return bool(asked.access) and asked.access <= given.access and given.type in _including(asked.type)
 
 
 def wide(scope: str) -> bool:
@@ -101,9 +103,15 @@ def _opens(scope: str) -> bool:
     return found is not None and (bool(found.access) or scope == PATIENT360)
 
 
+def _including(type_name: str) -> frozenset[str]:
+    """Return the types of scopes that include a type."""
+    return frozenset({type_name} if type_name in NAMED_ONLY else {ANY, type_name})
+
+
 @lru_cache(maxsize=4096)
 def allows(scopes: tuple[str, ...], type_name: str, access: str) -> bool:
     """Say whether the scopes let a type be read or written, or all that letters of `cruds` name be done with it."""
     rights = [one for one in map(right, scopes) if one is not None]
-    held = [one.access for one in rights if one.type in {ANY, type_name.lower()}]
+    including = _including(type_name.lower())
+    held = [one.access for one in rights if one.type in including]
     return letters(access) <= frozenset().union(*held)

@@ -51,6 +51,8 @@ def confine(service: Service, request: Request, interaction: Interaction, access
         return request
     if not principal.patient:
         raise refuse(Category.FORBIDDEN, "The token names no patient.", location="http.Authorization")
+    if request.type not in KEPT:
+        raise _beyond()
     known = service.store.read(principal.tenant, lambda transaction: _look_up(transaction, request))
     definition = KEPT[request.type]
     step = _step(interaction, definition)

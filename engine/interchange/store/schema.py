@@ -176,6 +176,34 @@ ALTER TABLE authorization_code ADD COLUMN patient TEXT NOT NULL DEFAULT '';
 ALTER TABLE authorization_code ADD COLUMN nonce TEXT NOT NULL DEFAULT '';
 """
 
+# `store/access.py` says what stands in a row. A tenant stands by its name: rows outlive what is configured.
+ACCESS: Final = """
+CREATE TABLE access (
+    seq INTEGER PRIMARY KEY,
+    at_ms INTEGER NOT NULL,
+    tenant TEXT NOT NULL,
+    client TEXT NOT NULL,
+    login TEXT NOT NULL,
+    role TEXT NOT NULL,
+    address TEXT NOT NULL,
+    request TEXT NOT NULL,
+    base TEXT NOT NULL,
+    interaction TEXT NOT NULL,
+    type TEXT NOT NULL,
+    id TEXT NOT NULL,
+    patients TEXT NOT NULL,
+    outcome TEXT NOT NULL,
+    status INTEGER NOT NULL,
+    hash BLOB NOT NULL
+) STRICT;
+CREATE INDEX access_by_time ON access (tenant, at_ms);
+
+CREATE TABLE access_patient (
+    tenant TEXT NOT NULL, patient TEXT NOT NULL, seq INTEGER NOT NULL,
+    PRIMARY KEY (tenant, patient, seq)
+) STRICT, WITHOUT ROWID;
+"""
+
 # Each step by the name that a database remembers it by: new ones come last, and none is changed.
 STEPS: Final = {
     "resources": RESOURCES,
@@ -189,6 +217,7 @@ STEPS: Final = {
     "indexing": INDEXING,
     "versions": VERSIONS,
     "patient_context": PATIENT_CONTEXT,
+    "access": ACCESS,
 }
 
 

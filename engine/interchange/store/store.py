@@ -6,6 +6,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final, TypeVar
 
+from engine.interchange.store.access import PENDING
 from engine.interchange.store.connection import Lock, connect, prepare
 from engine.interchange.store.deadline import DEADLINE, NEVER, STEPS, passed
 from engine.interchange.store.dialect import SQLITE
@@ -84,8 +85,20 @@ class Store:
             connection.execute("COMMIT")
 
     async def write(self, tenant: str, work: Callable[[Transaction], T]) -> T:
-        """Run `work` alone and atomically; its result comes back once it is on disk, its error undoes it."""
-        return await self._writer.write(lambda connection: work(self._transaction(connection, tenant)))
+        """Run `work` alone and atomically; its result comes back once it is on disk, its error undoes it.
+
+        The first one of a request that is recorded carries its row of the access log.
+        """
+        pending = PENDING.get()
+
+        def recorded(connection: Connection) -> T:
+            transaction = self._transaction(connection, tenant)
+            result = work(transaction)
+            if pending is not None:
+                pending.keep(connection, transaction.touched)
+            return result
+
+        return await self._writer.write(recorded)
 
     async def write_raw(self, work: Callable[[Connection], T]) -> T:
         """As `write`, for tables that belong to no tenant."""

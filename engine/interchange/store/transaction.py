@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from engine.interchange.exact import read_json, write_json
 from engine.interchange.search.text import short
+from engine.interchange.store.access import MOST_PATIENTS, patients_in
 from engine.interchange.store.index import NOTHING, Index, write_index
 from engine.sqlite import Connection
 
@@ -127,6 +128,8 @@ class Transaction:
         self.at = at
         self.promised: frozenset[tuple[str, str]] = frozenset()
         self._indexers = indexers
+        # Whose records were written, for the access log: also those whom a resource named before.
+        self.touched: set[str] = set()
 
     def get(self, type_name: str, resource_id: str) -> Stored | None:
         """Return a resource by its id, merged-away and deleted ones too; None where the tenant never had it."""
@@ -153,6 +156,7 @@ class Transaction:
         new = (self.tenant, type_name, resource_id, 1, at_ms, body, change)
         key = int(self.connection.execute(INSERT, new).fetchone()[0])
         write_index(self.connection, self.tenant, key, NOTHING, self._indexers[type_name](resource))
+        self._touch(body)
         return Stored(key, type_name, resource_id, 1, at_ms, None, body, change)
 
     def update(self, stored: Stored, resource: dict[str, Json], change: Change = Change.PUT) -> Stored:
@@ -232,9 +236,14 @@ class Transaction:
 
     def _succeed(self, stored: Stored, new: Stored) -> Stored:
         """Keep a version among the former ones, and the new one in its place."""
+        self._touch(stored.body)
         self.connection.execute(KEEP, (new.updated_ms, stored.key))
         self.connection.execute(UPDATE, (new.version, new.updated_ms, new.survivor, new.body, new.change, stored.key))
         return new
+
+    def _touch(self, body: bytes) -> None:
+        if len(self.touched) < MOST_PATIENTS:
+            self.touched.update(patients_in(body))
 
 
 def milliseconds(at: datetime) -> int:

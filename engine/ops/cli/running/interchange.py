@@ -25,6 +25,7 @@ from engine.interchange.oauth.scope import FLAGS, WILDCARDS, right
 from engine.interchange.resource.catalogue import INDEXERS
 from engine.interchange.store.connection import database_path
 from engine.interchange.store.verify import verify
+from engine.ops.cli.running import accesses
 from engine.ops.terminal.options import Offline, Strict, conclude
 from engine.telemetry import configure
 
@@ -36,6 +37,7 @@ Config = Annotated[Path | None, typer.Option("--config", help="The service's con
 Database = Annotated[str, typer.Option("--database", help="Where patients and tokens are kept: sqlite:///PATH.")]
 
 app = typer.Typer(invoke_without_command=True)
+app.add_typer(accesses.app, name="audit")
 
 
 @app.callback()

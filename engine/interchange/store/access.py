@@ -1,0 +1,157 @@
+"""The access log: who did what to whose record, in rows that are only ever added, each bound to the one before.
+
+A row's hash is SHA-256(hash of the row before, then the row as a JSON array); the first row follows 32 zero bytes.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from contextvars import ContextVar
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+from engine.sqlite import Connection
+
+FIRST: Final = bytes(32)
+# Patients of one row: an answer names no more than a page holds.
+MOST_PATIENTS: Final = 500
+
+# The newest row and its hash, which the next one follows.
+HEAD: Final = "SELECT seq, hash FROM access ORDER BY seq DESC LIMIT 1"
+ADD: Final = (
+    "INSERT INTO access (seq, at_ms, tenant, client, login, role, address, request, base, interaction, type, id,"
+    " patients, outcome, status, hash) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+ADD_PATIENT: Final = "INSERT INTO access_patient (tenant, patient, seq) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
+ROWS: Final = (
+    "SELECT at_ms, tenant, client, login, role, address, request, base, interaction, type, id, patients, outcome,"
+    " status, seq, hash FROM access WHERE seq > ? ORDER BY seq LIMIT ?"
+)
+BY_SEQ: Final = (
+    "SELECT at_ms, tenant, client, login, role, address, request, base, interaction, type, id, patients, outcome,"
+    " status, seq, hash FROM access WHERE tenant=? AND seq=?"
+)
+CHUNK: Final = 1000
+# A reference to a patient, and a patient, as the service writes them.
+REFERENCE: Final = re.compile(rb'"Patient/([A-Za-z0-9.-]{1,64})["/]')
+PATIENT: Final = re.compile(rb'"resourceType":"Patient","id":"([A-Za-z0-9.-]{1,64})"')
+# Longer texts are read up to here.
+READ_BYTES: Final = 4 * 1024 * 1024
+
+
+class Access(NamedTuple):
+    """One row to add. `outcome`: done, refused or failed; `status` is that of the answer, 0 where none was made yet.
+
+    `base` is the FHIR version that was called, `patients` are the ids of those whose data were touched, with spaces
+    between them. Nothing of a patient but the ids.
+    """
+
+    at_ms: int
+    tenant: str
+    client: str
+    login: str
+    role: str
+    address: str
+    request: str
+    base: str
+    interaction: str
+    type: str
+    id: str
+    patients: str
+    outcome: str
+    status: int
+
+
+class Logged(NamedTuple):
+    """A row as it is kept, with its number and hash."""
+
+    access: Access
+    seq: int
+    hash: bytes
+
+
+class Fault(NamedTuple):
+    """A row that is not as it was written, and what is wrong with it."""
+
+    seq: int
+    text: str
+
+
+@dataclass(slots=True)
+class Pending:
+    """What a request is going to write, so that its row is in the same commit; `kept` once that was so."""
+
+    access: Access
+    kept: bool = False
+
+    def keep(self, connection: Connection, touched: Iterable[str]) -> None:
+        """Add the row within the first write of the request, with those whose records that has touched."""
+        if not self.kept:
+            patients = joined((*self.access.patients.split(), *sorted(touched)))
+            append(connection, (self.access._replace(patients=patients),))
+            self.kept = True
+
+
+# What the request at hand writes; None where it only reads.
+PENDING: Final[ContextVar[Pending | None]] = ContextVar("pending", default=None)
+
+
+def patients_in(text: bytes) -> Iterator[str]:
+    """Yield the ids of the patients whom a JSON text names."""
+    part = text[:READ_BYTES]
+    for pattern in (PATIENT, REFERENCE):
+        for found in pattern.findall(part):
+            yield found.decode()
+
+
+def joined(ids: Iterable[str]) -> str:
+    """Return ids of patients as a row has them: each once, and not too many."""
+    return " ".join(tuple(dict.fromkeys(ids))[:MOST_PATIENTS])
+
+
+def append(connection: Connection, rows: Iterable[Access]) -> None:
+    """Add rows within a write."""
+    seq, before = last(connection)
+    for row in rows:
+        seq, before = seq + 1, digest(before, seq + 1, row)
+        connection.execute(ADD, (seq, *row, before))
+        for patient in row.patients.split():
+            connection.execute(ADD_PATIENT, (row.tenant, patient, seq))
+
+
+def last(connection: Connection) -> tuple[int, bytes]:
+    """Return number and hash of the last row; 0 and 32 zero bytes where there is none."""
+    found = connection.execute(HEAD).fetchone()
+    return (found[0], bytes(found[1])) if found is not None else (0, FIRST)
+
+
+def digest(before: bytes, seq: int, row: Access) -> bytes:
+    """Return the hash of a row that follows one with the hash `before`."""
+    return sha256(before + orjson.dumps((seq, *row))).digest()
+
+
+def logged(connection: Connection, after: int = 0) -> Iterator[Logged]:
+    """Yield the rows after a number, oldest first, a part at a time: the log is of any length."""
+    while part := connection.execute(ROWS, (after, CHUNK)).fetchall():
+        for row in part:
+            yield read_row(row)
+        after = part[-1][-2]
+
+
+def read_row(row: tuple[Any, ...]) -> Logged:
+    """Return a row of the database as a value."""
+    *columns, seq, kept = row
+    return Logged(Access(*columns), seq, bytes(kept))
+
+
+def faults(connection: Connection) -> Iterator[Fault]:
+    """Yield each row that was changed, and each place where one was taken out; what was cut off the end is not seen."""
+    before, expected = FIRST, 1
+    for one in logged(connection):
+        if one.seq != expected:
+            yield Fault(one.seq, f"the rows from {expected} to {one.seq - 1} are gone")
+        elif digest(before, one.seq, one.access) != one.hash:
+            yield Fault(one.seq, "the row, or the one before it, was changed")
+        before, expected = one.hash, one.seq + 1
