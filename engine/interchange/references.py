@@ -32,7 +32,7 @@ def normalise_references(resource: dict[str, Json], base_url: str) -> tuple[Refe
     for path, holder in _holders(resource, resource["resourceType"], []):
         reference = relative(holder["reference"], base_url)
         if reference is None:
-            wrong.append(Issue("The reference is not to a resource of this service.", f"{path}.reference"))
+            wrong.append(Issue("The reference must be to a resource on this service.", f"{path}.reference"))
         elif reference.startswith("#") and reference != "#" and reference[1:] not in contained:
             wrong.append(Issue("The resource contains nothing of this id.", f"{path}.reference"))
         else:

@@ -49,7 +49,7 @@ def planned(service: Service, sender: Sender, step: Step) -> Plan:
         address = Address(sender.version, tuple(step.path.split("/")))
         interaction, resource_id, vid = find_route(address, method, service.configuration.features)
         if interaction.operation.startswith("$") or interaction.form:
-            raise refuse(Category.UNSUPPORTED, "An operation is no part of a Bundle; call it by itself.")
+            raise refuse(Category.UNSUPPORTED, "An operation cannot be part of a Bundle; call it by itself.")
         authorise(service, sender.principal, interaction)
         query = read_query(step.query)
         if query and not queried(interaction):

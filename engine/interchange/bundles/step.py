@@ -47,12 +47,12 @@ class Step:
 def read_bundle(body: Json, version: FhirVersion, base: str) -> tuple[Kind, tuple[Step, ...]]:
     """Return what a Bundle asks for; RefusedError (400) for one that is malformed, no batch, or too long."""
     if not isinstance(body, dict) or body.get("resourceType") != "Bundle":
-        raise refuse(Category.STRUCTURE, "The body is no Bundle.", location="Bundle")
+        raise refuse(Category.STRUCTURE, "The body must be a Bundle.", location="Bundle")
     if body.get("type") not in list(Kind):
-        raise refuse(Category.BAD_VALUE, "The Bundle is no batch and no transaction.", location="Bundle.type")
+        raise refuse(Category.BAD_VALUE, "The Bundle must be a batch or a transaction.", location="Bundle.type")
     entries = body.get("entry", [])
     if not isinstance(entries, list):
-        raise refuse(Category.STRUCTURE, "entry is no list.", location="Bundle.entry")
+        raise refuse(Category.STRUCTURE, "entry must be a list.", location="Bundle.entry")
     if len(entries) > MOST:
         raise refuse(Category.TOO_COSTLY, f"A Bundle may have at most {MOST} entries.", location="Bundle.entry")
     return Kind(body["type"]), tuple(_step(number, entry, version, base) for number, entry in enumerate(entries))
@@ -84,7 +84,7 @@ def _step(number: int, entry: Json, version: FhirVersion, base: str) -> Step:
             raise refuse(Category.REQUIRED, f"The request has no {name}.", location=f"{where}.request.{name}")
     texts = {name: asked[name] for name in HEADERS if name in asked}
     if not all(isinstance(text, str) for text in (*texts.values(), entry.get("fullUrl", ""))):
-        raise refuse(Category.STRUCTURE, "A condition or address is no text.", location=where)
+        raise refuse(Category.STRUCTURE, "A condition or address must be a string.", location=where)
     method = asked["method"]
     if method == "PATCH" and version is FhirVersion.STU3:
         raise refuse(Category.UNSUPPORTED, "STU3 has no PATCH in a Bundle.", location=f"{where}.request.method")
@@ -104,4 +104,4 @@ def _patch(binary: Json, where: str) -> Json:
     try:
         return read_strictly(base64.b64decode(binary.get("data", ""), validate=True))
     except (*NO_JSON, binascii.Error, TypeError) as error:
-        raise refuse(Category.STRUCTURE, "The data are no JSON Patch in base64.", location=f"{where}.data") from error
+        raise refuse(Category.STRUCTURE, "data must be a JSON Patch in base64.", location=f"{where}.data") from error

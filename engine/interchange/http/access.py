@@ -37,7 +37,9 @@ def authorise(service: Service, principal: Principal, interaction: Interaction) 
     of = ANY if interaction.flags or interaction.tenant_wide else interaction.type
     granted = allows(principal.scopes, of, needed(interaction)) or not interaction.flags.isdisjoint(principal.scopes)
     if strict and not granted:
-        issue = Issue(f"No scope of the token allows to {interaction.access} {interaction.type}.", "http.Authorization")
+        issue = Issue(
+            f"The token has no scope for {interaction.access} access to {interaction.type}.", "http.Authorization"
+        )
         raise RefusedError(Category.FORBIDDEN, (issue,), (("www-authenticate", 'Bearer error="insufficient_scope"'),))
     demand(principal.role, interaction.action)
 
@@ -56,7 +58,7 @@ def read_query(text: str) -> list[tuple[str, str]]:
     except ValueError as error:
         raise refuse(Category.BAD_VALUE, "The query cannot be read.", location="http.query") from error
     if "%00" in text or "\0" in text:
-        raise refuse(Category.BAD_VALUE, "The query holds a NUL.", location="http.query")
+        raise refuse(Category.BAD_VALUE, "The query contains a NUL character.", location="http.query")
     return query
 
 

@@ -24,8 +24,8 @@ from engine.telemetry import logger
 # Request ids that cannot be anything of a patient: those made here, and UUIDs.
 OPAQUE: Final = re.compile(r"[0-9a-f]{16}|[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 TEXTS: Final = {
-    Category.FAULT: "The service met an internal error.",
-    Category.SLOW_BODY: "The body did not come in time.",
+    Category.FAULT: "The service had an internal error.",
+    Category.SLOW_BODY: "The body did not arrive in time.",
     Category.TIMEOUT: "The request took too long; whether it was carried out is not known.",
 }
 

@@ -202,7 +202,7 @@ def _negotiate(call: Call, kinds: tuple[str, ...] = WRITABLE) -> None:
     if call.method in WITH_BODY and not writable(call.headers.get("content-type", ""), kinds):
         raise refuse(Category.MEDIA_TYPE, f"Send {kinds[0]}.", location="http.Content-Type")
     if call.method in WITH_BODY and encoding(call.headers.get("content-encoding", "")) == "?":
-        issue = Issue("Send the body as it is, or compressed by gzip.", "http.Content-Encoding")
+        issue = Issue("Send the body uncompressed, or compressed with gzip.", "http.Content-Encoding")
         raise RefusedError(Category.MEDIA_TYPE, (issue,), (("accept-encoding", "gzip"),))
     if any(value not in FORMATS for value in asked) or not (asked or acceptable(call.headers.get("accept", ""))):
         raise refuse(Category.ACCEPT, "Only application/fhir+json is served.", location="http.Accept")
@@ -232,7 +232,7 @@ async def _read(text: bytes) -> Json:
         return await asyncio.to_thread(read_strictly, text) if len(text) > LARGE_BYTES else read_strictly(text)
     except NO_JSON as error:
         place = f" (line {error.lineno}, column {error.colno})" if isinstance(error, JSONDecodeError) else ""
-        told = f"The body is no JSON that can be read{place}."
+        told = f"The body is not valid JSON{place}."
         raise refuse(Category.STRUCTURE, told, location="http.body") from error
 
 

@@ -11,8 +11,8 @@ from engine.interchange.http.wire import SAFE
 from engine.interchange.outcome import Category, outcome, refuse
 
 REFUSALS: Final = {
-    HTTPStatus.BAD_REQUEST: (Category.STRUCTURE, "The request is no HTTP/1.1 that can be read."),
-    HTTPStatus.REQUEST_TIMEOUT: (Category.SLOW_BODY, "The request did not come in time."),
+    HTTPStatus.BAD_REQUEST: (Category.STRUCTURE, "The request is not valid HTTP/1.1."),
+    HTTPStatus.REQUEST_TIMEOUT: (Category.SLOW_BODY, "The request did not arrive in time."),
     HTTPStatus.REQUEST_URI_TOO_LONG: (
         Category.LONG_ADDRESS,
         f"The address is longer than {MAX_ADDRESS_BYTES} bytes.",

@@ -92,7 +92,7 @@ def find_route(address: Address, method: str, features: tuple[Feature, ...] = ()
         raise wrong_method(set(methods))
     resource_id = rest[0] if rest else ""
     if rest and (resource_id in DOTS or (method != "PUT" and ID.fullmatch(resource_id) is None)):
-        raise refuse(Category.NOT_FOUND, "No resource has such an id.", location="http.id")
+        raise refuse(Category.NOT_FOUND, "This is not a valid resource id.", location="http.id")
     return Route(methods[method], resource_id, vid)
 
 
@@ -111,7 +111,7 @@ def _compartment(address: Address, method: str) -> Route:
     if method != "GET":
         raise wrong_method({"GET"})
     if patient_id in DOTS or ID.fullmatch(patient_id) is None:
-        raise refuse(Category.NOT_FOUND, "No resource has such an id.", location="http.id")
+        raise refuse(Category.NOT_FOUND, "This is not a valid resource id.", location="http.id")
     return Route(COMPARTMENT[address.version, type_name], patient_id)
 
 

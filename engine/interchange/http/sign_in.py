@@ -79,7 +79,7 @@ class SignIn:
         if not self._sealed(self._browser(request), asked, fields.get("seal", ""), login if chooses else ""):
             return self._form(request, asked, 400, login, STALE)
         if decision == "cancel":
-            return _redirect(asked.refusal("access_denied", "The user has cancelled."))
+            return _redirect(asked.refusal("access_denied", "The user cancelled."))
         chosen = self._chosen if chooses else self._proven
         return await chosen(request, asked, login, fields)
 

@@ -36,7 +36,7 @@ class MergeOrder:
 def parse_order(body: Json, base_url: str) -> MergeOrder:
     """Return the order in a Parameters resource; RefusedError for everything that the operation does not define."""
     if not isinstance(body, dict) or body.get("resourceType") != "Parameters":
-        raise refuse(Category.STRUCTURE, "The body is no Parameters resource.", location="Parameters")
+        raise refuse(Category.STRUCTURE, "The body must be a Parameters resource.", location="Parameters")
     given = _by_name(body.get("parameter", []))
     missing = [
         Issue(

@@ -53,7 +53,7 @@ def named(service: Service, fields: Fields) -> Caller:
         raise OAuthError("invalid_request", "client_id is missing.")
     client = service.configuration.clients.get(name)
     if client is None:
-        raise OAuthError("invalid_client", "There is no such client.")
+        raise OAuthError("invalid_client", "No client is registered under this client_id.")
     return Caller(name, client)
 
 
@@ -83,7 +83,9 @@ async def _by_assertion(service: Service, fields: Fields) -> Caller:
         forged = isinstance(error, ForgedAssertionError)
         raise OAuthError("invalid_client", f"The client assertion is refused: {error}.", unproven=forged) from error
     if read.subject != name or not read.id:
-        raise OAuthError("invalid_client", "The client assertion is refused: sub is the client, and jti is needed.")
+        raise OAuthError(
+            "invalid_client", "The client assertion is refused: sub must be the client_id, and jti is required."
+        )
     if not await assertion.spend(service.store, service.clock, name, read):
         raise OAuthError("invalid_client", "The client assertion has been used before.")
     return Caller(name, client)

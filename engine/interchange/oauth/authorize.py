@@ -129,4 +129,4 @@ def _check_challenge(client: Client, fields: dict[str, str]) -> None:
     if method != "S256":
         raise OAuthError("invalid_request", "Use code_challenge_method=S256.")
     if challenge is None or not CHALLENGE.fullmatch(challenge):
-        raise OAuthError("invalid_request", "code_challenge is no SHA-256 in base64url.")
+        raise OAuthError("invalid_request", "code_challenge must be a SHA-256 hash in base64url.")

@@ -52,7 +52,7 @@ def once(pairs: list[tuple[str, str]]) -> dict[str, str]:
 def _json(body: bytes) -> dict[str, str]:
     value = json.loads(body, object_pairs_hook=once)
     if not isinstance(value, dict) or not all(isinstance(item, str) for item in value.values()):
-        raise OAuthError("invalid_request", "A JSON body must be an object of strings.")
+        raise OAuthError("invalid_request", "A JSON body must be an object whose values are strings.")
     # UnicodeEncodeError, a ValueError: half a surrogate pair is no text that anything could be compared with.
     "".join(value.values()).encode()
     if value.get("grant_type") not in {None, "client_credentials"}:
@@ -102,7 +102,7 @@ def user_info(service: Service, authorization: str) -> dict[str, str]:
     if found is None:
         raise OAuthError("invalid_token", "Send a valid access token as 'Authorization: Bearer'.", bearer=True)
     if not found.user:
-        raise OAuthError("insufficient_scope", "The token speaks for no user.", bearer=True)
+        raise OAuthError("insufficient_scope", "The token was not issued to a user.", bearer=True)
     user = service.configuration.users[found.user]
     person = {"fhirUser": f"{service.base(FhirVersion.R4)}/{user.fhir_user}"} if user.fhir_user else {}
     return {

@@ -105,7 +105,7 @@ async def _jwt_bearer(service: Service, fields: Fields, authorization: str) -> G
         raise OAuthError("invalid_grant", f"The assertion is refused: {error}.", unproven=forged) from error
     user = service.configuration.users.get(read.subject)
     if user is None or user.tenant != caller.client.tenant:
-        raise OAuthError("invalid_grant", "The assertion is refused: sub is no user of the client's tenant.")
+        raise OAuthError("invalid_grant", "The assertion is refused: sub is not a user of the client's tenant.")
     scope = requested_scope(caller.client, fields.get("scope", ""))
     version = api_version(service, caller.client, fields)
     if not await assertion.spend(service.store, service.clock, caller.name, read):

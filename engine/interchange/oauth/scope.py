@@ -85,7 +85,7 @@ def requested_scope(client: Client, scope: str, *, chooses: bool = False) -> str
     asked = tuple(dict.fromkeys(scope.split()))
     if not asked:
         if client.role is Role.SYSTEM_INTEGRATION or not client.scopes:
-            raise OAuthError("invalid_scope", "Name the scopes; this client has no default.")
+            raise OAuthError("invalid_scope", "Name the scopes; this client has no default scopes.")
         asked = client.scopes
     given = tuple(one for one in granted(client.scopes, asked) if chooses or one != LAUNCH)
     required = client.patient_context == "required"
@@ -94,7 +94,7 @@ def requested_scope(client: Client, scope: str, *, chooses: bool = False) -> str
     if required and LAUNCH not in given:
         given = tuple(one for one in given if wide(one) or not _opens(one))
     if not given:
-        raise OAuthError("invalid_scope", "The client may have none of the scopes that it asks for.")
+        raise OAuthError("invalid_scope", "The client is registered for none of the scopes it asks for.")
     return " ".join(given)
 
 

@@ -104,7 +104,7 @@ def _check_rights(request: Request, types: set[str]) -> None:
     denied = sorted(name for name in types if not allows(request.principal.scopes, name, "d"))
     if denied:
         names = ", ".join(name_in(request.version, name) for name in denied)
-        text = f"No scope of the token allows to write {names}, which are the patient's."
+        text = f"The token has no scope for write access to {names}, which belong to the patient."
         raise refuse(Category.FORBIDDEN, text, location="http.Authorization")
 
 

@@ -37,7 +37,7 @@ def _check_result(transaction: Transaction, type_name: str, result: dict[str, Js
     patient = _patient(result)
     known = {target for _, target in _targets(before)} if _patient(before) == patient else set()
     wrong = tuple(
-        Issue("The order is another patient's.", f"{type_name}.basedOn[{index}].reference", DETAIL)
+        Issue("The order belongs to another patient.", f"{type_name}.basedOn[{index}].reference", DETAIL)
         for index, target in _targets(result)
         if target not in known or target.startswith("#")
         if _patient(_order(transaction, result, target)) not in {"", patient}
@@ -51,7 +51,7 @@ def _check_order(transaction: Transaction, request: Request, order: Stored, pati
     for referrer in transaction.referrers(name):
         result = referrer.resource() if referrer.type in RESULTS else {}
         if any(target == name for _, target in _targets(result)) and _patient(result) != patient:
-            text = f"{referrer.type}/{referrer.id} is linked to it, and another patient's."
+            text = f"{referrer.type}/{referrer.id} is linked to it and belongs to another patient."
             location = f"{name_in(request.version, request.type)}.subject.reference"
             raise refuse(Category.RULE, text, location=location, detail=DETAIL)
 

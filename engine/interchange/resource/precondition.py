@@ -28,7 +28,7 @@ ANY: Final = "*"
 def check_id(resource_id: str) -> None:
     """Refuse an id in the address that no resource may have."""
     if ID.fullmatch(resource_id) is None:
-        text = "The id in the address is not one that a resource may have."
+        text = "The id in the address is not a valid resource id."
         raise refuse(Category.BAD_VALUE, text, location="http.id")
 
 
@@ -126,7 +126,7 @@ def parse_condition(request: Request, parameters: Mapping[str, Parameter], base_
     if header is not None:
         pairs = _pairs(header, request)
     if not pairs:
-        raise refuse(Category.BAD_VALUE, "If-None-Exist names no criterion.", location="http.If-None-Exist")
+        raise refuse(Category.BAD_VALUE, "If-None-Exist names no search parameter.", location="http.If-None-Exist")
     return _search(request, pairs, parameters, base_url, "http.If-None-Exist")
 
 
@@ -168,7 +168,7 @@ def _pairs(header: str, request: Request) -> tuple[tuple[str, str], ...]:
     elif address:
         name = name_in(request.version, request.type)
         if address not in {name, f"/{name}", f"{request.base}/{name}"}:
-            text = f"The criteria of If-None-Exist are not of {name}."
+            text = f"If-None-Exist must be a search of {name}."
             raise refuse(Category.BAD_VALUE, text, location="http.If-None-Exist")
     try:
         return tuple(parse_qsl(query, keep_blank_values=True, errors="strict"))

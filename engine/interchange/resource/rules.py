@@ -18,9 +18,11 @@ def check_shape(body: Json, name: str, version: FhirVersion) -> tuple[tuple[Defe
     `name` is the type in the version. RefusedError (400): no object, another type, elements of another shape.
     """
     if not isinstance(body, dict):
-        raise refuse(Category.STRUCTURE, "The body is no JSON object.", location=name)
+        raise refuse(Category.STRUCTURE, "The body must be a JSON object.", location=name)
     if body.get("resourceType") != name:
-        raise refuse(Category.STRUCTURE, f"The body is no {name}.", location=f"{name}.resourceType")
+        raise refuse(
+            Category.STRUCTURE, f"The body must be a resource of type {name}.", location=f"{name}.resourceType"
+        )
     found = defects(body, version)
     misshapen = [defect for defect in found if defect.kind is Kind.STRUCTURE]
     if misshapen:

@@ -110,7 +110,7 @@ def _string(parameter: Parameter, modifier: str, value: str) -> Test:
 def _reference(parameter: Parameter, value: str, base_url: str) -> Test:
     target = relative(unescape(value), base_url)
     if target is None or TARGET.fullmatch(target) is None:
-        text = f"The value of {parameter.name} is no id and no address of a resource of this service."
+        text = f"The value of {parameter.name} is neither an id nor the address of a resource on this service."
         raise _refuse(Category.BAD_VALUE, parameter.name, text)
     targets = (target,) if "/" in target else tuple(f"{one}/{target}" for one in parameter.targets)
     return f"target IN ({', '.join('?' * len(targets))})", targets
