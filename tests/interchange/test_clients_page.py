@@ -27,6 +27,7 @@ def test_the_python_of_the_page_runs(
         assert names["chart"]["entry"][1]["search"]["mode"] == "include"
         assert {one["resource"]["resourceType"] for one in names["everything"]["entry"]} == {"Patient", "Observation"}
         assert [one.id for one in names["found"]] == [names["marisol"].id]
+        assert "gender" not in names["names"][0]
     else:
         assert [one.id for one in names["people"]] == [names["made"]["id"]]
 

@@ -30,6 +30,7 @@ PARTS = {
     "_elements=name": {"name"},
     "_elements=birthDate,deceased,multipleBirth": {"birthDate", "multipleBirthInteger"},
     "_elements=Patient.gender": {"gender"},
+    "_elements=id,resourceType,name": {"name"},
     "_summary=true": {"identifier", "name", "telecom", "gender", "birthDate"},
     "_summary=text": {"text"},
 }

@@ -86,7 +86,8 @@ def read_projection(pairs: Pairs, type_name: str, version: FhirVersion) -> Proje
 
 def _named(text: str, type_name: str, version: FhirVersion) -> frozenset[str]:
     own = name_in(version, type_name)
-    known = {base_of(name, type_name, version) for name in definitions(version)[own]}
+    # fhirpy asks for `resourceType` by name, which is no element and always there.
+    known = ALWAYS | {base_of(name, type_name, version) for name in definitions(version)[own]}
     names = frozenset(name.removeprefix(f"{own}.") for name in text.split(","))
     if not names <= known:
         raise _bad("_elements", f"_elements is a list of names of elements of {own}.")
