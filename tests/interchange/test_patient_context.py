@@ -359,3 +359,38 @@ def test_a_page_of_somebody_elses_search(service: Running, base: str) -> None:
         for url in following:
             issue(App(service, mine).ask("GET", url.removeprefix(service.url)), 403, "forbidden")
     assert App(service, mine).ask("GET", f"{base}/Organization?_count=1").status_code == 200
+
+
+@pytest.mark.parametrize("kind", ["batch", "transaction"])
+def test_a_bundle_stays_with_the_patient(service: Running, kind: str) -> None:
+    """N-154: each entry of a Bundle is held to the token's patient, by id, condition and reference."""
+    mine, other = service.create(), service.create(identifier=[record_number(f"RB-bundled-{kind}")])
+    app = App(service, mine["id"])
+    number = f"identifier={MRN}%7CRB-bundled-{kind}"
+    own = least("Condition", mine["id"])
+    foreign: list[dict[str, Any]] = [
+        {"request": {"method": "GET", "url": f"Patient/{other['id']}"}},
+        {"request": {"method": "GET", "url": f"Patient/{other['id']}/_history"}},
+        {"request": {"method": "GET", "url": "Patient/_history"}},
+        {"request": {"method": "GET", "url": f"Condition?patient={other['id']}"}},
+        {"request": {"method": "POST", "url": "Condition"}, "resource": least("Condition", other["id"])},
+        {"request": {"method": "POST", "url": "Condition"}, "resource": least("Condition", "x?y")},
+        {"request": {"method": "PUT", "url": f"Patient?{number}"}, "resource": patient()},
+        {"request": {"method": "DELETE", "url": f"Patient?{number}"}},
+        {"request": {"method": "DELETE", "url": f"Patient/{other['id']}"}},
+        {"request": {"method": "POST", "url": "Patient", "ifNoneExist": "family=Quintero"}, "resource": patient()},
+    ]
+    about = {**own, "subject": {"reference": f"Patient?{number}"}}
+    foreign.append({"request": {"method": "POST", "url": "Condition"}, "resource": about})
+    for one in foreign:
+        body = {"resourceType": "Bundle", "type": kind, "entry": [one]}
+        answer = app.ask("POST", "/fhir/R4", body)
+        if kind == "transaction":
+            assert answer.status_code in {403, 422}, (one, answer.text)
+        else:
+            assert answer.json()["entry"][0]["response"]["status"][:3] in {"403", "422"}, (one, answer.text)
+        assert other["id"] not in answer.text or other["id"] in str(one)
+    entry = {"request": {"method": "POST", "url": "Condition"}, "resource": own}
+    answer = app.ask("POST", "/fhir/R4", {"resourceType": "Bundle", "type": kind, "entry": [entry]})
+    assert answer.json()["entry"][0]["response"]["status"] == "201 Created", answer.text
+    assert service.ask("GET", f"/fhir/R4/Patient/{other['id']}").headers["etag"] == 'W/"1"'

@@ -27,6 +27,22 @@ SUNG = patient(
     address=[{"text": STREET}],
 )
 JSON = {"content-type": "application/fhir+json", "x-request-id": HEADER, "user-agent": HEADER}
+PATCH = {"content-type": "application/json-patch+json"}
+PATCHES = (
+    [{"op": FAMILY, "path": f"/{FAMILY}"}],
+    [{"op": "remove", "path": f"/{FAMILY}/{NUMBER}"}],
+    [{"op": "test", "path": "/name/0/family", "value": f"{FAMILY}{FAMILY}"}],
+    [{"op": "add", "path": "/gender", "value": FAMILY}],
+)
+ENTRIES = (
+    {"request": {"method": "POST", "url": f"Patient?family={QUERY}"}, "resource": {**SUNG, "gender": FAMILY}},
+    {"request": {"method": FAMILY, "url": f"{FAMILY}/{NUMBER}"}},
+    {"request": {"method": "PUT", "url": f"Patient?identifier={NUMBER}"}, "resource": {"id": FAMILY}},
+    {
+        "request": {"method": "POST", "url": "Condition"},
+        "resource": {"resourceType": "Condition", "subject": {"reference": f"Patient?identifier={NUMBER}x"}},
+    },
+)
 
 
 def leaks(said: str) -> list[str]:
@@ -53,7 +69,17 @@ def every_failure(service: Running) -> list[httpx.Response]:
         service.ask("GET", f"/fhir/R4/Patient/{FAMILY}%20{GIVEN}", headers=JSON),
         service.ask("GET", f"/fhir/R4/{FAMILY}/{NUMBER}", headers=JSON),
         service.ask("GET", at, headers={**JSON, "accept": f"text/{QUERY}"}),
-        service.ask("DELETE", f"/fhir/R4/Patient/{FAMILY}", headers=JSON),
+        service.ask("DELETE", f"/fhir/R4/Patient/{FAMILY}?_cascade={QUERY}", headers=JSON),
+        service.ask("DELETE", f"/fhir/R4/Patient?phone={QUERY}", headers=JSON),
+        service.ask("PUT", f"/fhir/R4/Patient?identifier={NUMBER}|{NUMBER}|{NUMBER}", json=SUNG, headers=JSON),
+        service.ask("GET", f"{at}/_history/{NUMBER}", headers=JSON),
+        service.ask("GET", f"{at}/_history?_since={QUERY}", headers=JSON),
+        *(service.ask("PATCH", at, json=steps, headers={**JSON, **PATCH}) for steps in PATCHES),
+        *(
+            service.ask("POST", "/fhir/R4", json={"resourceType": "Bundle", "type": kind, "entry": [one]}, headers=JSON)
+            for kind in ("transaction", FAMILY)
+            for one in ENTRIES
+        ),
         service.http.get(f"{service.url}/fhir/R4/Patient?family={QUERY}", headers={"authorization": f"Bearer {TOKEN}"}),
         service.http.get(f"{service.url}/oauth/info?access_token={TOKEN}"),
         service.http.get(f"{service.url}/{FAMILY}/{NUMBER}?{QUERY}={QUERY}"),
