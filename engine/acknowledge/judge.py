@@ -36,9 +36,7 @@ def judge_parts(message: Message) -> tuple[Finding, ...]:
     if not place:
         return ()
     return (
-        Finding(
-            ErrorCode.UNSUPPORTED_MESSAGE, "continuation", (place,), "Continued messages are not put together here"
-        ),
+        Finding(ErrorCode.UNSUPPORTED_MESSAGE, "continuation", (place,), "Continuation messages are not supported"),
     )
 
 
@@ -49,27 +47,27 @@ def _kind(header: Header, channel: Channel, known_trigger: Callable[[str], bool]
         if channel.unhandled_messages == "filter":
             return
         yield Finding(
-            ErrorCode.UNSUPPORTED_MESSAGE, "unsupported-message", ("MSH-9.1",), "Only ADT messages are taken here"
+            ErrorCode.UNSUPPORTED_MESSAGE, "unsupported-message", ("MSH-9.1",), "Only ADT messages are accepted"
         )
     elif not header.trigger:
         yield Finding(ErrorCode.REQUIRED_MISSING, "no-trigger-event", ("MSH-9.2",), "The trigger event is missing")
     elif not known_trigger(header.trigger):
         yield Finding(
-            ErrorCode.UNSUPPORTED_EVENT, "unsupported-event", ("MSH-9.2",), "No version has this ADT trigger event"
+            ErrorCode.UNSUPPORTED_EVENT, "unsupported-event", ("MSH-9.2",), "No HL7 version has this ADT trigger event"
         )
 
 
 def _processing(header: Header, channel: Channel) -> Iterator[Finding]:
     if (header.processing_id or "P") not in channel.processing_ids:
         yield Finding(
-            ErrorCode.UNSUPPORTED_PROCESSING, "processing-id", ("MSH-11.1",), "This processing ID is not taken here"
+            ErrorCode.UNSUPPORTED_PROCESSING, "processing-id", ("MSH-11.1",), "This processing ID is not accepted"
         )
 
 
 def _version(header: Header) -> Iterator[Finding]:
     if header.version and header.version not in VERSIONS:
         yield Finding(
-            ErrorCode.UNSUPPORTED_VERSION, "unsupported-version", ("MSH-12.1",), "Versions 2.1 to 2.9 are taken here"
+            ErrorCode.UNSUPPORTED_VERSION, "unsupported-version", ("MSH-12.1",), "Only versions 2.1 to 2.9 are accepted"
         )
 
 

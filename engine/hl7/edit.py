@@ -72,7 +72,7 @@ def _path(name: str) -> Path:
     try:
         path = parse_path(name)
     except PathError as error:
-        raise EditError(f"{name} is no place in a message: write it as PID-5.1 or PID-3(2).1") from error
+        raise EditError(f"{name} is not a path in a message: write it as PID-5.1 or PID-3(2).1") from error
     if path.segment in HEADERS and path.field <= 2:
         raise EditError(f"{name} holds the delimiters of the message: give the whole message with --file")
     return path
@@ -138,10 +138,10 @@ def _repetition(segment: Segment, path: Path, count: int) -> int:
         repetitions = segment.repetitions(path.field)
         met = [at for at, one in enumerate(repetitions) if path.predicate.holds(one)]
         if len(met) != 1:
-            raise EditError(f"{path} means {len(met)} repetitions: name one by its number, as PID-3(2)")
+            raise EditError(f"{path} matches {len(met)} repetitions: choose one by number, as PID-3(2)")
         return met[0]
     if path.repetition is None and count > 1:
-        raise EditError(f"{path} has {count} repetitions: name one by its number, as PID-3(2)")
+        raise EditError(f"{path} has {count} repetitions: choose one by number, as PID-3(2)")
     return (path.repetition or 1) - 1
 
 

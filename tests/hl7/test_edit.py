@@ -42,7 +42,7 @@ def test_plain_text_is_escaped_and_a_whole_field_is_not() -> None:
         ({"PID-3[CX.4=NONE].1": "x"}, "0 repetitions"),
         ({"NK1-2": "x"}, "2 segments NK1"),
         ({"PV1-2": "x"}, "no segment PV1"),
-        ({"PID": "x"}, "no place"),
+        ({"PID": "x"}, "not a path"),
         ({"MSH-2": "x"}, "delimiters"),
     ],
 )

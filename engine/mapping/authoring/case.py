@@ -235,7 +235,7 @@ def _unusable(source: Source, value: dict[str, Any], path: tuple[str | int, ...]
     if text is not None and "|" not in text:
         yield source.problem((*path, "message"), f"found {text[:60]!r}", "expected segments, one a line; or file: NAME")
     if text is None and not _beside(source, value).is_file():
-        yield source.problem((*path, "file"), f"found {value['file']!r}", "expected a file, as seen from this one")
+        yield source.problem((*path, "file"), f"found {value['file']!r}", "expected a file, relative to this one")
     if event and not TRIGGER.fullmatch(str(event)):
         yield source.problem((*path, "event"), f"unknown event {event!r}", nearest(str(event)[-3:].upper(), EVENTS))
     try:

@@ -163,7 +163,7 @@ def _group(folders: Sequence[Path], kind: str, problems: Problems) -> dict[str, 
         own = document.value[KEYS[kind]]
         _shape(document, problems)
         if own in group:
-            problems.add(document, (KEYS[kind],), f"{own!r} a second time", "one file for each")
+            problems.add(document, (KEYS[kind],), f"{own!r} is defined twice", "one file for each")
         group[own] = document
     return group
 
@@ -185,7 +185,7 @@ def _shape(document: Document, problems: Problems) -> None:
     for section in SECTIONS:
         lines = document.value.get(section) or {}
         if not isinstance(lines, dict):
-            found = f"found {lines[:60]!r}, which is no map" if isinstance(lines, str) else "found no map"
+            found = f"found {lines[:60]!r}, not a map" if isinstance(lines, str) else "not a map"
             problems.add(document, (section,), found, f"expected lines such as {SECTIONS[section]}")
             document.value[section] = {}
     if document.value.get("resource") == "Patient":
@@ -198,7 +198,7 @@ def _unread(folder: Path, problems: Problems) -> None:
     for file in sorted(folder.glob("**/*.y*ml")):
         kind = file.relative_to(folder).parts[:-1]
         if file.suffix != ".yaml" and (not kind or kind[0] in known):
-            problems.found.append(Problem(str(file), 1, 1, "", f"the ending {file.suffix!r}", "name it .yaml"))
+            problems.found.append(Problem(str(file), 1, 1, "", f"the extension {file.suffix!r}", "name it .yaml"))
         elif kind and kind[0] not in known and get_close_matches(kind[0], known, n=1):
             found = f"the folder {kind[0]!r}"
             problems.found.append(Problem(str(file), 1, 1, "", found, nearest(kind[0], known)))

@@ -70,10 +70,10 @@ class Checks:
         before: list[Alternative] = []
         for one, scope in alternatives:
             if any(is_sure(other) for other in before):
-                self._add(scope, "an alternative after a constant", "it is never reached; remove it")
+                self._add(scope, "an alternative after a constant", "it is unreachable; remove it")
                 return
             if one in before:
-                self._add(scope, "the same alternative a second time", "it is never reached; remove it")
+                self._add(scope, "the same alternative twice", "it is unreachable; remove it")
             before.append(one)
 
     def path(self, head: Field | Part, scope: Scope) -> None:
@@ -94,7 +94,7 @@ class Checks:
         if not entry.keys() - SAYS_NOTHING:
             names = sorted(name for name, one in self._types.items() if one.value.get("to") == element.type_)
             expected = f"add as: {' or '.join(names)}" if names else "add the elements that it makes"
-            self._add(scope, "nothing that is made of each repetition", expected)
+            self._add(scope, "nothing to make of each repetition", expected)
 
     def typed(self, one: Alternative, want: Element, scope: Scope) -> Alternative:
         """Return an alternative whose constant is a value of the element's type; note one that cannot be such."""
@@ -111,7 +111,11 @@ class Checks:
     def type_(self, one: Alternative, arguments: tuple[str, ...], gives: str, want: Element, scope: Scope) -> None:
         """Note a value that is not of the element's type, one that never comes, and codes its binding does not have."""
         if never(one):
-            self._add(scope, "a condition that its own path be empty", "it never has a value; remove one of the two")
+            self._add(
+                scope,
+                "a condition that requires its own path to be empty",
+                "it never has a value; remove one of the two",
+            )
         if isinstance(one.head, Constant) and gives == "string":
             if want.codes and one.head.value not in want.codes:
                 self._add(scope, f"the code {one.head.value!r}", nearest(one.head.value, want.codes))

@@ -95,7 +95,7 @@ class ExpressionCompiler(ABC):
         node = self._head(one, known[0].takes if known else Takes.TEXT, scope)
         for number, (call, function) in enumerate(zip(calls, known, strict=True)):
             if number and function.takes is not Takes.TEXT:
-                self.problem(scope, f"{call.name} after another function", "it must stand first")
+                self.problem(scope, f"{call.name} after another function", "it must come first")
             apply = function.make(self._kit, call.arguments)
             node = Staged(node, apply) if number else applied(node, one.head, function.takes, apply)
         for stage in one.stages:

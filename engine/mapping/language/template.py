@@ -146,11 +146,11 @@ class Compiler(ExpressionCompiler):
     # Data types
 
     def datatype(self, name: str, scope: Scope) -> DataType | None:
-        """Return a compiled data type; None, and a problem, where there is none or it needs itself."""
+        """Return a compiled data type; None, and a problem, where there is none or it refers to itself."""
         if name in self._compiled:
             if self._compiled[name] is None:
                 circle = [*self._under_way[self._under_way.index(name) :], name]
-                self.problem(scope, f"{name} needs itself ({' -> '.join(circle)})", "break the circle")
+                self.problem(scope, f"{name} refers to itself ({' -> '.join(circle)})", "break the cycle")
             return self._compiled[name]
         own = self._documents.get(name)
         if own is None:

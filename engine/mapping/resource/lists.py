@@ -125,7 +125,7 @@ class _File:
         retired, writes = self._retired()
         keys = [self._text(text, scope.at("key", at)) for at, text in enumerate(listed(value.get("key")))]
         if not keys:
-            self._compiler.problem(scope, "no key", "say what makes it this one, such as key: [AL1-3.1 | else AL1-3.2]")
+            self._compiler.problem(scope, "no key", "say what identifies it, such as key: [AL1-3.1 | else AL1-3.2]")
         guards = self._compiler.guards({"when": value["when"]}, scope) if "when" in value else []
         rules = ListingRules(
             self._type,

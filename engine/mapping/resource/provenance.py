@@ -83,6 +83,6 @@ def _attestation(compiler: Compiler, document: Document, type_: str, base: str) 
     text, names = Element("string", many=False), listed(value.get("key"))
     steps = tuple(compiler.expression(one, scope.at("key", number), text).step for number, one in enumerate(names))
     if not steps:
-        compiler.problem(scope, "no key", "say what makes the message this one, such as key: [MSH-10, MSH-7]")
+        compiler.problem(scope, "no key", "say what identifies the message, such as key: [MSH-10, MSH-7]")
     writers = Slices(compiler, document, type_).writers()
     return Attestation(type_, target, steps, frozenset(needs), writers, f"{base}{type_}")

@@ -116,7 +116,7 @@ def makers(
     for kind, part in kinds.items() if isinstance(kinds, dict) else ():
         at = scope.at(KINDS, kind)
         if not RESOURCE.fullmatch(kind) or kind in elements():
-            compiler.problem(at, f"found {kind!r}", "a kind is a word such as Payor, and no FHIR type")
+            compiler.problem(at, f"found {kind!r}", "a kind is a word such as Payor, and not a FHIR type")
         elif isinstance(part, dict):
             yield kind, part, referred(compiler, at, part, identifiers, KIND_KEYS)
 

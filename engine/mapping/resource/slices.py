@@ -124,7 +124,7 @@ class Slices:
             self._compiler.problem(self._scope.at(*path), "no source field", "name the part with 'slice'")
         if slice_ in self._names:
             line = self._scope.document.place((*self._scope.path, *self._names[slice_]))[1]
-            found = f"{slice_} a second time (first in line {line})"
+            found = f"{slice_} defined twice (first in line {line})"
             self._compiler.problem(self._scope.at(*path), found, "join the two, or name one with 'slice'")
         self._names[slice_] = path
         return slice_

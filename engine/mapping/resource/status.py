@@ -101,7 +101,7 @@ def _trail(compiler: Compiler, value: Any, scope: Scope, type_: str) -> tuple[Tr
     if value is None:
         return None, {}
     if not isinstance(value, dict) or not all(value.get(name) for name in ("list", "here", "prior")):
-        compiler.problem(scope, "not whole", "write {list: location, here: PV1-3, prior: PV1-6, arrives: event = A02}")
+        compiler.problem(scope, "incomplete", "write {list: location, here: PV1-3, prior: PV1-6, arrives: event = A02}")
         return None, {}
     compiler.keys(value, TRAIL_KEYS, scope)
     name = str(value["list"])
@@ -121,7 +121,7 @@ def _reached(compiler: Compiler, moves: list[Any], at: Scope) -> None:
         before = next((taken[one] for one in (None, condition) if one in taken), None)
         if before is not None:
             line = place.document.place((*at.path, "moves", before))[1]
-            compiler.problem(place, "a line that is never reached", f"line {line} takes all of it; reorder them")
+            compiler.problem(place, "an unreachable line", f"line {line} always matches first; reorder them")
         if _surely(move.get("to")):
             taken.setdefault(condition, number)
 

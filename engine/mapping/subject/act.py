@@ -66,7 +66,7 @@ def read_acts(
             problems.add(document, path, f"found {text!r}", nearest(name, set(types)))
         elif sum(one.rpartition(" ")[2] == name for one in texts) > 1:
             expected = f"say once what is done with the {name}"
-            problems.add(document, path, f"{name} a second time", expected)
+            problems.add(document, path, f"{name} twice", expected)
         elif not sent or types[name] in sent:
             acts.append(Act(Verb(verb), types[name]))
     return tuple(acts)

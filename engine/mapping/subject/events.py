@@ -151,7 +151,7 @@ def _undone(given: list[Any], others: list[str], doings: set[Doing]) -> tuple[st
     doubtful = next((one for one in others if get_close_matches(one, doings, n=1, cutoff=0.8)), "")
     if doubtful:
         return f"found {doubtful!r}", nearest(doubtful, doings)
-    return f"found {others[0]!r} alone", "say what is done with the patient, too: [update patient, ...]"
+    return f"found {others[0]!r} alone", "say what is done with the patient as well: [update patient, ...]"
 
 
 def _covers(earlier: Preference, later: Preference) -> bool:
@@ -206,10 +206,10 @@ class _EventFile:
             self._add((*path, "do"), *_undone(given, others, doings))
             return None
         if others and do in ALONE:
-            self._add((*path, "do"), f"{others[0]!r} beside {do!r}", "nothing else is done by such an event")
+            self._add((*path, "do"), f"{others[0]!r} beside {do!r}", "such an event can do nothing else")
         if value.get("clears") and not others:
-            expected = "say what it is cleared from, as in do: [update patient, update encounter]"
-            self._add((*path, "clears"), "nothing that could be cleared", expected)
+            expected = "name the resource to clear it from, as in do: [update patient, update encounter]"
+            self._add((*path, "clears"), "nothing to clear", expected)
         absent, reactivate = value.get("if_absent") or "create", value.get("reactivate") or "no"
         if absent not in {"create", "hold", "ignore"}:
             self._add((*path, "if_absent"), f"found {absent!r}", "expected create, hold or ignore")
@@ -243,7 +243,7 @@ class _EventFile:
         self._keys(("historic",), HISTORIC_KEYS, value)
         field = FIELD.fullmatch(str(value.get("field") or ""))
         if field is None or not value.get("value") or not value.get("rule"):
-            self._add(("historic",), "not whole", "write {field: ZBE-5, value: Y, rule: historic-movement}")
+            self._add(("historic",), "incomplete", "write {field: ZBE-5, value: Y, rule: historic-movement}")
             return None
         return Historic(field[1], int(field[2]), str(value["value"]), Rule(str(value["rule"]), Doing.UPDATE))
 
@@ -264,7 +264,7 @@ class _EventFile:
             self._keys(path, {"authority", "type"}, wish)
             line = Preference(wish.get("authority") or "", wish.get("type") or "")
             if any(_covers(earlier, line) for earlier in prefer):
-                self._add(path, "a line that is never reached", "an earlier one takes all of it; reorder them")
+                self._add(path, "an unreachable line", "an earlier one always matches first; reorder them")
             prefer.append(line)
         return IdentityRules(
             fields=fields,

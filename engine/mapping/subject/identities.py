@@ -137,7 +137,7 @@ class IdentityReader:
         strangers = tuple(
             f"PID({number})" for number, one in enumerate(others, 2) if not same_person(side.found, one.found)
         )
-        text = "the event speaks of one patient, and a further PID does not name the same"
+        text = "the event is about one patient, but another PID identifies someone else"
         several = (Finding(ErrorCode.SEGMENT_SEQUENCE, SEVERAL_PATIENTS, strangers, text),) if strangers else ()
         flags = tuple(f"{PATIENT_REPEATED} PID({number})" for number in range(2, len(pids) + 1))
         return side._replace(findings=(*side.findings, *_unidentified(side), *several), flags=flags)
@@ -174,7 +174,7 @@ class IdentityReader:
         places = tuple(f"{one.location}.4" for one in found if not one.system.known)
         if not places:
             return ()
-        text = "the assigning authority is not known here"
+        text = "the channel does not know the assigning authority"
         return (Finding(ErrorCode.UNKNOWN_KEY, UNKNOWN_AUTHORITY, places, text),)
 
 
@@ -199,4 +199,4 @@ def _unidentified(side: Identities, place: str = "PID-3") -> tuple[Finding, ...]
     if side.placeholders:
         text = "the only identifiers are placeholders"
         return (Finding(ErrorCode.UNKNOWN_KEY, "placeholder-identity", (place,), text),)
-    return (Finding(ErrorCode.REQUIRED_MISSING, "no-identity", (place,), "no identifier of the patient"),)
+    return (Finding(ErrorCode.REQUIRED_MISSING, "no-identity", (place,), "no patient identifier"),)

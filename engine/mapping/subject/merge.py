@@ -44,7 +44,7 @@ def judge(found: Pair) -> Finding | None:
         return Finding(ErrorCode.DUPLICATE_KEY, "self-merge", places, "surviving and merged identifier are the same")
     unnamed = tuple(f"{one.location}.4" for one in (found.target, found.source) if not one.system.configured)
     if unnamed:
-        text = "a merge needs assigning authorities that the channel names"
+        text = "a merge needs assigning authorities that the channel configures"
         return Finding(ErrorCode.UNKNOWN_KEY, "unknown-authority", unnamed, text)
     return None
 

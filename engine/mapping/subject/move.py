@@ -36,11 +36,11 @@ def sides(pid: Sequence[Found], mrg: Sequence[Found]) -> Sides:
 def judge(found: Sides, pid: Sequence[Found]) -> tuple[Finding, ...]:
     """Return what forbids a move: nobody to get the numbers, or an authority that the channel does not name."""
     if pid and not found.target:
-        text = "the PID names nobody but by the numbers that move"
+        text = "the PID has no identifier but the numbers being moved"
         return (Finding(ErrorCode.DUPLICATE_KEY, "self-move", (f"{pid[0].location}.1",), text),)
     unnamed = tuple(f"{one.location}.4" for one in (*found.target, *found.moving) if not one.system.configured)
     if unnamed:
-        text = "a move of numbers needs assigning authorities that the channel names"
+        text = "a move of identifiers needs assigning authorities that the channel configures"
         return (Finding(ErrorCode.UNKNOWN_KEY, "unknown-authority", unnamed, text),)
     return ()
 

@@ -51,14 +51,14 @@ def _problems(folder: Path) -> list[str]:
         pytest.param("gender: femal", "the code 'femal'; did you mean 'female'?", id="constant code"),
         pytest.param("birthDate: PID-7", "a string for an element of type date; use date", id="type"),
         pytest.param("gender: PID-8 | code", "code with 0 argument(s)", id="arguments"),
-        pytest.param("gender: male | else PID-8 | code(administrative-sex)", "it is never reached", id="unreachable"),
-        pytest.param("birthDate: PID-7 | date | else PID-7 | date", "the same alternative a second time", id="twice"),
+        pytest.param("gender: male | else PID-8 | code(administrative-sex)", "it is unreachable", id="unreachable"),
+        pytest.param("birthDate: PID-7 | date | else PID-7 | date", "the same alternative twice", id="twice"),
         pytest.param("birthDate: PID7 | date", "expected a path such as PID-3.1", id="path"),
         pytest.param("birthDate: {first: PID-7}", "expected a list of expressions", id="first"),
         pytest.param("name: {each: PID-5, as: XAD}", "XAD makes Address; expected HumanName here", id="data type"),
         pytest.param("name: {each: PID-5, as: XPM}", "unknown data type 'XPM'; did you mean 'XPN'?", id="unknown type"),
         pytest.param("name: {each: PID-5.1, as: XPN}", "expected a field such as PID-5", id="each"),
-        pytest.param("name: [{each: PID-5, as: XPN}, {each: PID-5, as: XPN}]", "PID-5 a second time", id="slice"),
+        pytest.param("name: [{each: PID-5, as: XPN}, {each: PID-5, as: XPN}]", "PID-5 defined twice", id="slice"),
         pytest.param("birthDate: PID-7 | date | when PID-30 is Y", "expected PATH, PATH = value", id="condition"),
         pytest.param("name: {each: PID-5, as: XPN, when: XAD.1}", "here a XPN is at hand", id="foreign part"),
         pytest.param("birthDate: CX.1 | date", "CX has no repetition at hand", id="no repetition"),
@@ -93,7 +93,7 @@ def test_each_line_of_a_list_of_alternatives_has_its_own_place(author: Author) -
         pytest.param("events: {A01: }", "no rule", id="nothing"),
         pytest.param("event: {}", "unknown key 'event'; did you mean 'events'?", id="key"),
         pytest.param("identity: {from: PID-5}", "expected PID-3, PID-2 or PID-4", id="identity"),
-        pytest.param("identity: {prefer: [{type: MR}, {authority: RVB, type: MR}]}", "never reached", id="prefer"),
+        pytest.param("identity: {prefer: [{type: MR}, {authority: RVB, type: MR}]}", "unreachable", id="prefer"),
         pytest.param("events: {A12: {do: [update patient, updat encounter]}}", "did you mean 'update'?", id="verb"),
         pytest.param("events: {A12: {do: [update patient, update visit]}}", "expected one of", id="resource"),
         pytest.param(
@@ -216,7 +216,7 @@ def test_a_fault_in_a_resource_file(author: Author, text: str, told: str) -> Non
         pytest.param(
             "datatypes__xpn",
             "datatype: XPN\nto: HumanName\nelements: {period.start: XPN | XPN}\n",
-            "datatypes/xpn.yaml:3:12: elements.period.start.start: XPN needs itself (XPN -> XPN); break the circle",
+            "datatypes/xpn.yaml:3:12: elements.period.start.start: XPN refers to itself (XPN -> XPN); break the cycle",
             id="a circle of data types",
         ),
         pytest.param(
@@ -234,7 +234,7 @@ def test_a_fault_in_a_resource_file(author: Author, text: str, told: str) -> Non
         pytest.param(
             "resources__patient",
             "resource: Patient\nextends: shipped/patient\nelements: [birthDate]\n",
-            "resources/patient.yaml:3:1: elements: found no map; expected lines such as birthDate: PID-7 | date",
+            "resources/patient.yaml:3:1: elements: not a map; expected lines such as birthDate: PID-7 | date",
             id="a list for a map",
         ),
         pytest.param(
@@ -266,7 +266,7 @@ def test_a_file_that_ends_in_yml_is_told(author: Author) -> None:
     """A file that nobody would read is no silent one."""
     folder = author(resources__patient=HEAD + "  gender:\n")
     (folder / "resources" / "patient.yaml").rename(folder / "resources" / "patient.yml")
-    assert _problems(folder) == ["resources/patient.yml:1:1: the ending '.yml'; name it .yaml"]
+    assert _problems(folder) == ["resources/patient.yml:1:1: the extension '.yml'; name it .yaml"]
 
 
 def test_codes_are_texts(author: Author, message: Make) -> None:
@@ -290,9 +290,9 @@ ENCOUNTER = "resource: Encounter\nextends: shipped/encounter\nstatus:\n  moves:\
     ],
 )
 def test_a_status_line_that_is_never_reached(author: Author, lines: str, place: str) -> None:
-    """A line behind one that takes all of it is told with the line that does."""
+    """A line behind one that always matches first is reported with that line."""
     (told,) = _problems(author(resources__encounter=ENCOUNTER + lines))
-    assert told.startswith(f"resources/encounter.yaml:{place}: status.moves.1: a line that is never reached; line 5")
+    assert told.startswith(f"resources/encounter.yaml:{place}: status.moves.1: an unreachable line; line 5")
 
 
 def test_a_status_line_that_may_pass_on_is_reached(author: Author) -> None:

@@ -143,7 +143,10 @@ def test_case_files_are_checked_too(author: Author, text: str, told: str) -> Non
             "datatypes__own", "datatype: OWN\nto: Nothing\nelements: {}\n", "unknown FHIR type 'Nothing'", id="type"
         ),
         pytest.param(
-            "datatypes__own", "datatype: CWE\nto: CodeableConcept\nvalue: CWE | CWE\n", "CWE needs itself", id="circle"
+            "datatypes__own",
+            "datatype: CWE\nto: CodeableConcept\nvalue: CWE | CWE\n",
+            "CWE refers to itself",
+            id="circle",
         ),
         pytest.param(
             "datatypes__xad",
@@ -159,7 +162,7 @@ def test_case_files_are_checked_too(author: Author, text: str, told: str) -> Non
             id="extends",
         ),
         pytest.param(
-            "tables__own", "table: religion\nsource: x\nlicence: x\ncodes: {A: b}\n", "a second time", id="twice"
+            "tables__own", "table: religion\nsource: x\nlicence: x\ncodes: {A: b}\n", "is defined twice", id="twice"
         ),
         pytest.param(
             "resources__patient",

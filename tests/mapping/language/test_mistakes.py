@@ -92,7 +92,7 @@ EVENTS = "mapping: adt\nextends: shipped/adt\n"
             "resources__patient",
             ELEMENTS + "  name: {each: PID-5}\n",
             "4:3",
-            "nothing that is made of each repetition; add as: XPN",
+            "nothing to make of each repetition; add as: XPN",
             id="an each of nothing",
         ),
         pytest.param(
@@ -183,21 +183,21 @@ EVENTS = "mapping: adt\nextends: shipped/adt\n"
             "adt",
             EVENTS + "events: {A01: {do: [upsert encounter]}}\n",
             "3:16",
-            "say what is done with the patient, too: [update patient, ...]",
+            "say what is done with the patient as well: [update patient, ...]",
             id="no act with the patient",
         ),
         pytest.param(
             "adt",
             EVENTS + "events: {A01: {do: [upsert patient, upsert encounter, cancel encounter]}}\n",
             "3:16",
-            "encounter a second time; say once what is done with the encounter",
+            "encounter twice; say once what is done with the encounter",
             id="two acts with a resource",
         ),
         pytest.param(
             "adt",
             EVENTS + "events: {A40: {do: [merge patient, merge encounter]}}\n",
             "3:16",
-            "nothing else is done by such an event",
+            "such an event can do nothing else",
             id="an act beside a merge",
         ),
         pytest.param(
@@ -225,7 +225,7 @@ EVENTS = "mapping: adt\nextends: shipped/adt\n"
             "adt",
             EVENTS + "events: {A13: {do: [update patient], clears: [period.end]}}\n",
             "3:38",
-            "say what it is cleared from, as in do: [update patient, update encounter]",
+            "name the resource to clear it from, as in do: [update patient, update encounter]",
             id="nothing to clear",
         ),
         pytest.param(
