@@ -26,6 +26,7 @@ SUNG = patient(
     identifier=[record_number(NUMBER)],
     address=[{"text": STREET}],
 )
+FORM = {"content-type": "application/x-www-form-urlencoded"}
 JSON = {"content-type": "application/fhir+json", "x-request-id": HEADER, "user-agent": HEADER}
 PATCH = {"content-type": "application/json-patch+json"}
 PATCHES = (
@@ -80,6 +81,17 @@ def every_failure(service: Running) -> list[httpx.Response]:
             for kind in ("transaction", FAMILY)
             for one in ENTRIES
         ),
+        service.ask("GET", f"/fhir/R4/Patient?_sort={QUERY}", headers=JSON),
+        service.ask("GET", f"/fhir/R4/Patient?_elements={QUERY}", headers=JSON),
+        service.ask("GET", f"{at}?_summary={QUERY}", headers=JSON),
+        service.ask("GET", f"/fhir/R4/Patient?_include=Patient:{QUERY}", headers=JSON),
+        service.ask("GET", f"/fhir/R4/Patient?_total={QUERY}&family={FAMILY}", headers=JSON),
+        service.ask("GET", f"/fhir/R4/Patient?phone=a|{QUERY}|{NUMBER}", headers=JSON),
+        service.ask("GET", f"/fhir/R4/Patient?_page={TOKEN}", headers=JSON),
+        service.ask("GET", f"/fhir/R4/Observation?patient.birthdate={QUERY}", headers=JSON),
+        service.ask("GET", f"/fhir/R4/Patient?_has:Observation:patient:date={QUERY}", headers=JSON),
+        service.ask("POST", "/fhir/R4/Patient/_search", content=f"birthdate={FAMILY}", headers=FORM),
+        service.ask("POST", "/fhir/R4/Patient/_search", content=f"{FAMILY}", headers=JSON),
         service.http.get(f"{service.url}/fhir/R4/Patient?family={QUERY}", headers={"authorization": f"Bearer {TOKEN}"}),
         service.http.get(f"{service.url}/oauth/info?access_token={TOKEN}"),
         service.http.get(f"{service.url}/{FAMILY}/{NUMBER}?{QUERY}={QUERY}"),

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from engine.interchange.outcome import Category, RefusedError, refuse, repeatable
+from engine.interchange.outcome import Category, RefusedError, refuse
 from engine.interchange.search.criterion import Kind, Parameter
 
 # Kinds whose values have an order that means something to people.
@@ -29,10 +29,10 @@ def parse_sort(text: str, parameters: Mapping[str, Parameter]) -> tuple[SortKey,
 
 
 def _key(item: str, parameters: Mapping[str, Parameter]) -> SortKey:
-    name = item.removeprefix("-")
-    parameter = parameters.get(name)
+    parameter = parameters.get(item.removeprefix("-"))
     if parameter is None or parameter.kind not in ORDERED:
-        raise _refuse(Category.UNSUPPORTED, f"Sorting by {repeatable(name)} is not supported.")
+        text = "_sort names search parameters of the type that are texts, dates or codes, _id or _lastUpdated."
+        raise _refuse(Category.UNSUPPORTED, text)
     return SortKey(parameter, item.startswith("-"))
 
 
