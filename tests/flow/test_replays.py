@@ -149,7 +149,7 @@ async def test_what_is_held_is_released_in_bulk(rig: Rig) -> None:
     assert [(row["entry"], row["waiting"]) for row in rows] == [(at, {"entries": 0, "patients": 1}) for at in (1, 2, 3)]
     run = await finished(rig, (await done(rig, "lanes.release", reason="missing-required"))["run"])
     assert (run["kind"], run["counts"]) == ("release", {"held": 3})
-    assert "no entry" in await refused(rig, "lanes.release", reason="http-422")
+    assert "no entries match" in await refused(rig, "lanes.release", reason="http-422")
     await sent(rig, message("L1", "RB-1"))
     await rig.until(ended("held", "delivered", "held", "delivered"))
 
