@@ -114,6 +114,23 @@ def test_whom_a_merge_by_number_touched(own_service: Running) -> None:
     assert set(rows(own_service)[-1][7].split()) == {source["id"], target["id"]}
 
 
+@pytest.mark.parametrize("kind", ["batch", "transaction"])
+def test_bundles(own_service: Running, base: str, kind: str) -> None:
+    """What a Bundle writes is in the log with its own commit; whom its answer shows, and how it ended, before that."""
+    shown = own_service.create(base)["id"]
+    before = len(rows(own_service))
+    entries = [
+        {"resource": patient(), "request": {"method": "POST", "url": "Patient"}},
+        {"request": {"method": "GET", "url": f"Patient/{shown}"}},
+    ]
+    answer = own_service.ask("POST", base, json={"resourceType": "Bundle", "type": kind, "entry": entries})
+    assert answer.status_code == 200, answer.text
+    made = answer.json()["entry"][0]["response"]["location"].rpartition("/")[2]
+    written, told = rows(own_service)[before:]
+    assert (set(written[7].split()), written[8:]) == ({made, shown}, ("done", 0))
+    assert (told[4], set(told[7].split()), told[8:]) == (kind, {made, shown}, ("done", 200))
+
+
 def test_refusals(own_service: Running, base: str) -> None:
     """Who may not, and what cannot be, is recorded too; who is not known, or asks for nothing there is, is not."""
     service = own_service
