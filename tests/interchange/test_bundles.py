@@ -288,6 +288,23 @@ def test_entries_that_collide(service: Running, base: str) -> None:
     assert service.ask("GET", f"{base}/{path}").headers["etag"] == 'W/"1"'
 
 
+def test_searches_beside_writes(service: Running, base: str) -> None:
+    """N-151: searches and histories see what was committed; one that is refused says so, and the writes stand."""
+    tag = f"beside-{next(FRESH)}"
+    marked = {**least("Location", ""), "meta": {"tag": [{"system": "urn:b", "code": tag}]}}
+    entries = done(
+        service,
+        base,
+        entry("GET", f"Location?_tag=urn:b%7C{tag}"),
+        entry("GET", "Location?foo=1"),
+        entry("GET", "Location/_history?_count=1"),
+        entry("POST", "Location", marked),
+    )
+    assert told(entries) == ["200 OK", "400 Bad Request", "200 OK", "201 Created"]
+    assert entries[0]["resource"]["total"] == 1
+    assert entries[1]["response"]["outcome"]["issue"][0]["code"] == "not-supported"
+
+
 def test_a_patient_and_the_chart_deleted_together(service: Running, base: str) -> None:
     """N-159: a delete waits for the deletes of what refers to it; others that refer to it refuse all."""
     version = version_of(base)

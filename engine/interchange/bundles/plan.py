@@ -29,7 +29,12 @@ class Plan:
     @property
     def phase(self) -> int:
         """When its turn comes: deletes first, reads last."""
-        return PHASES.get(self.step.method, READING)
+        return phase_of(self.step.method)
+
+
+def phase_of(method: str) -> int:
+    """Return when the turn of a method comes."""
+    return PHASES.get(method, READING)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,5 @@
 """A transaction: all entries of a Bundle in one commit, or none of them."""
 
-import asyncio
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
@@ -21,10 +20,15 @@ Answers = dict[int, Answer]
 
 # Within a phase patients come first, then orders; results come last, for they are judged by what they name.
 FIRST: Final = ("Patient",)
+# Reads of one query, whose refusal refuses all.
+QUICK: Final = frozenset({"read", "vread"})
 
 
 async def carry_out(service: Service, sender: Sender, plans: tuple[Plan, ...]) -> Answers:
-    """Return the answers by the entries' places; RefusedError, and nothing is written, where one is refused."""
+    """Return the answers by the entries' places; RefusedError, and nothing is written, where one is refused.
+
+    Searches and histories are left out: all other writes would wait for them.
+    """
     return await service.store.write(sender.principal.tenant, partial(_carry_out, service, sender, plans))
 
 
@@ -48,7 +52,8 @@ def _carry_out(service: Service, sender: Sender, plans: tuple[Plan, ...], transa
         _check_target(plan, answer, target)
         answers[plan.step.number] = answer
     transaction.promised = frozenset()
-    return answers | _read(inner, [one for one in plans if one.phase == READING])
+    reads = [one for one in plans if one.phase == READING and one.interaction.code in QUICK]
+    return answers | {one.step.number: driven(carried_out(inner, one)) for one in reads}
 
 
 def _deleted(service: Service, plans: list[Plan]) -> Answers:
@@ -68,14 +73,6 @@ def _deleted(service: Service, plans: list[Plan]) -> Answers:
             raise last
         plans = waiting
     return answers
-
-
-def _read(service: Service, plans: list[Plan]) -> Answers:
-    async def each() -> Answers:
-        return {one.step.number: await carried_out(service, one) for one in plans}
-
-    # Reads may wait for threads of their own; the writer, whose thread this is, has no loop.
-    return asyncio.run(each()) if plans else {}
 
 
 def _check_once(plans: Iterable[Plan], ids: dict[int, str]) -> None:
