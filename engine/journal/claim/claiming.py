@@ -61,13 +61,7 @@ WHERE destination = ? AND state = 'claimed' AND state <> 'delivered'
 # The destinations that hold something not delivered.
 DESTINATIONS: Final = with_unfinished("SELECT destination FROM name WHERE destination IS NOT NULL")
 # What was claimed ahead and never begun goes back to where it was.
-GIVE_SOME_BACK: Final = """
-UPDATE delivery SET state = CASE WHEN EXISTS (
-    SELECT 1 FROM json_each(delivery.lanes) AS mine CROSS JOIN queue AS q
-    WHERE q.destination = delivery.destination AND q.lane = mine.value AND q.seq < delivery.seq)
-  THEN 'waiting' ELSE 'received' END
-WHERE destination = ? AND seq IN (SELECT value FROM json_each(?)) AND state = 'claimed'
-"""
+GIVE_SOME_BACK: Final = f"{GIVE_BACK}AND seq IN (SELECT value FROM json_each(?))"  # noqa: S608 - constants
 # The newest request of a delivery whose answer is not known: it may have been applied.
 OPEN_INTENT: Final = """
 SELECT number, method, url, query, headers, body, at FROM attempt AS a WHERE seq = ? AND destination = ?

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 import orjson
 
 from engine.journal.file.sealing import Sealing
+from engine.journal.state.memory import NEWEST_APPLIED
 from engine.sqlite import Connection, json_list
 
 CROWDED: Final = 50
@@ -53,14 +54,11 @@ AND seq IN (SELECT seq FROM queue WHERE destination = ? AND lane = ?)
 """
 
 # What was applied in the united lanes counts in the one: the newest event time of each source.
-MOVE_APPLIED: Final = """
+MOVE_APPLIED: Final = f"""
 INSERT INTO applied (destination, lane, source, event_at, seq)
 SELECT destination, ?, source, event_at, seq FROM applied WHERE lane IN (SELECT value FROM json_each(?)) AND true
-ON CONFLICT (destination, lane, source) DO UPDATE SET
-  event_at = CASE WHEN applied.event_at IS NULL OR excluded.event_at > applied.event_at
-             THEN COALESCE(excluded.event_at, applied.event_at) ELSE applied.event_at END,
-  seq = CASE WHEN excluded.seq > applied.seq THEN excluded.seq ELSE applied.seq END
-"""
+{NEWEST_APPLIED}
+"""  # noqa: S608 - constants
 # Drop what was applied in lanes that are gone.
 FORGET_APPLIED: Final = "DELETE FROM applied WHERE lane IN (SELECT value FROM json_each(?))"
 

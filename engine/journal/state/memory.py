@@ -56,14 +56,18 @@ INSERT INTO merged (destination, source_key, survivor_key, seq) VALUES (?, ?, ?,
 """
 # Whether a merge was carried out.
 MERGED: Final = "SELECT 1 FROM merged WHERE destination = ? AND source_key = ? AND survivor_key = ?"
-# Remember the newest event time that was applied in a lane, and the newest entry.
-APPLY: Final = """
-INSERT INTO applied (destination, lane, source, event_at, seq) VALUES (?, ?, ?, ?, ?)
+# Of what was applied in a lane the newest event time counts, and the newest entry.
+NEWEST_APPLIED: Final = """
 ON CONFLICT (destination, lane, source) DO UPDATE SET
   event_at = CASE WHEN applied.event_at IS NULL OR excluded.event_at > applied.event_at
              THEN COALESCE(excluded.event_at, applied.event_at) ELSE applied.event_at END,
   seq = CASE WHEN excluded.seq > applied.seq THEN excluded.seq ELSE applied.seq END
 """
+# Remember the newest event time that was applied in a lane, and the newest entry.
+APPLY: Final = f"""
+INSERT INTO applied (destination, lane, source, event_at, seq) VALUES (?, ?, ?, ?, ?)
+{NEWEST_APPLIED}
+"""  # noqa: S608 - constants
 # The newest event time of a source in a lane.
 LAST_APPLIED: Final = "SELECT event_at FROM applied WHERE destination = ? AND lane = ? AND source = ?"
 
