@@ -35,7 +35,7 @@ class Whole(Console):
 
 
 def output() -> Console:
-    """Return a console on standard output, for what the command is asked for."""
+    """Return a console on standard output, for the result of a command."""
     return Whole()
 
 
@@ -79,14 +79,14 @@ def utc(moment: str | None) -> str:
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: str = "") -> Table:
     """Return a table of rows; a cell that is no rich Text is made one."""
     made = Table(title=title or None, title_justify="left", box=None, pad_edge=False, header_style="bold")
-    told = [[part if isinstance(part, Text) else cell(part) for part in row] for row in rows]
+    cells = [[part if isinstance(part, Text) else cell(part) for part in row] for row in rows]
     for number, column in enumerate(columns):
-        texts = [column, *(row[number].plain for row in told)]
+        texts = [column, *(row[number].plain for row in cells)]
         whole = all(len(text.split()) < 2 for text in texts[1:])
         longest = max(len(part) for text in texts for part in ([text] if whole else [*text.split(), ""]))
         justify: JustifyMethod = "right" if column.endswith((" ms", "#")) else "left"
         made.add_column(column, justify=justify, overflow="fold", no_wrap=whole, min_width=longest)
-    for parts in told:
+    for parts in cells:
         made.add_row(*parts)
     return made
 

@@ -23,5 +23,5 @@ class Check:
 
 
 def check(what: str, found: str, *, good: bool, do: str, otherwise: Standing = Standing.FIX) -> Check:
-    """Return a check that is good, or else stands as said with the next step."""
+    """Return a check that is good, or else stands as `otherwise` says, with the next step."""
     return Check(what, Standing.GOOD, found) if good else Check(what, otherwise, found, do)

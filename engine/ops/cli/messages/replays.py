@@ -37,7 +37,7 @@ POLL_SECONDS: Final = 0.3
 MOST_DRY_RUNS: Final = 1_000
 SHOWN: Final = 10
 FILTERS: Final = frozenset({*EntryFilter.model_fields, "patient"})
-# What a dry run cannot know, said where one reads it.
+# What a dry run cannot know, printed beside it.
 LEFT_OPEN: Final = (
     "Each entry is taken by itself, against the server as it is now. Whether the server accepts a write only the "
     "server can say: a number that is taken, or too many patients of the same demographics (409), is not foreseen."
@@ -59,7 +59,7 @@ def replay(
     """Replay entries: deliver them again in journal order, each in its original place among its patient's messages.
 
     Named entries are replayed at once; messages that were refused on arrival are judged anew. A filter makes a bulk
-    run, which the engine carries out: shown first, then asked for, resumed after a restart, and left to itself with
+    run, which the engine carries out: shown and confirmed first, resumed after a restart, and left to itself with
     Ctrl-C. What is already true on the server changes nothing; what was overtaken by newer data is refused without
     --force.
 

@@ -91,13 +91,13 @@ def simulate(
         else:
             far, context = far_end(to), trusted(tls_ca, tls_certificate)
 
-            def heard(answer: Answer) -> None:
+            def on_answer(answer: Answer) -> None:
                 counters.count_answer(answer)
                 advance()
 
             feed = ((message.family, message.raw) for message in messages)
             sending = send_stream(
-                *far, feed, heard, connections=connections, rate=rate, timeout_seconds=timeout, tls=context
+                *far, feed, on_answer, connections=connections, rate=rate, timeout_seconds=timeout, tls=context
             )
             asyncio.run(sending)
     seconds = time.perf_counter() - started
