@@ -70,6 +70,8 @@ def test_no_part_is_invalid(service: Running, base: str, type_name: str) -> None
         answer = service.ask("GET", f"{base}/{body['resourceType']}/{made['id']}?{query}")
         assert answer.status_code == 200, answer.text
         assert answer.json()["meta"]["tag"][-1]["code"] == "SUBSETTED"
+        whose = KEPT[type_name].patient
+        assert answer.json().get(whose) == made.get(whose)
 
 
 def test_the_summaries_name_elements() -> None:

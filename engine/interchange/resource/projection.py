@@ -1,7 +1,7 @@
 """A part of a resource where a client asks for no more: `_elements` and `_summary`, on searches and on reads.
 
-What is required, and what changes the meaning of the rest (a status, `doNotPerform`), is never left out. The part says
-that it is one (`SUBSETTED`), so that nobody takes it for the whole.
+What is required, whose record it is, and what changes the meaning of the rest (a status, `doNotPerform`) is never left
+out. The part says that it is one (`SUBSETTED`), so that nobody takes it for the whole.
 """
 
 from collections.abc import Callable
@@ -14,6 +14,7 @@ from engine.fhir.schema import REQUIRED_CHOICES, FhirVersion, definitions
 from engine.fhir.versions.names import name_in
 from engine.interchange.exact import read_json, write_json
 from engine.interchange.outcome import Category, RefusedError, refuse
+from engine.interchange.resource.catalogue import KEPT
 from engine.interchange.resource.summary import SUMMARY
 from engine.interchange.search.page import Pairs
 from engine.interchange.view import shown
@@ -107,7 +108,8 @@ def base_of(name: str, type_name: str, version: FhirVersion) -> str:
 def _required(type_name: str, version: FhirVersion) -> frozenset[str]:
     own = name_in(version, type_name)
     required = {name for name, element in definitions(version)[own].items() if element.required}
-    return frozenset(required | set(REQUIRED_CHOICES[version].get(own, ())))
+    # Whose record it is, is never left out either: neither for people, nor for the access log.
+    return frozenset(required | set(REQUIRED_CHOICES[version].get(own, ())) | {KEPT[type_name].patient})
 
 
 def _bad(name: str, text: str) -> RefusedError:
