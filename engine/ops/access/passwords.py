@@ -78,7 +78,7 @@ def weakness(password: str, account: str, *, totp: bool) -> str:
     folded = plain.casefold()
     words = {word for word in _LETTERS.findall(folded) if len(word) > 1}
     if len(set(folded)) < _DISTINCT or _is_run(folded):
-        return "This password is a repetition or a sequence: choose one that nobody would try first."
+        return "This password repeats itself, or counts up or down: choose one that nobody would try first."
     if words <= _STEMS | _repeated(words) | {account.casefold()} and not _is_random(folded):
         return "This password is made of words that are tried first: choose others."
     return ""

@@ -82,7 +82,7 @@ def test_a_name_that_is_no_field_is_refused() -> None:
     """A mistyped filter would mean everything; what is taken is said."""
     with pytest.raises(UsageError, match=r"chan is not taken here; what is: .*channel"):
         PlanReplay.parse({"chan": "riverbend-adt"})
-    with pytest.raises(UsageError, match="of a patient"):
+    with pytest.raises(UsageError, match="about a patient"):
         ListMessages.parse({"patient": "4711"})
 
 
