@@ -61,7 +61,7 @@ class Calls:
         """Return the answer once its row of the access log is on disk; without that nothing is answered but 500.
 
         A write has its row in its own commit. Who is not known, and who calls too often, has had access to nothing.
-        An answer of 500 or more shows nothing, and does not wait: the store may be what it failed of.
+        An answer of 500 or more shows nothing, nor does one to a body that came too slowly: neither waits.
         """
         pending = PENDING.get()
         # A Bundle has a second row, with whom its answer shows.
@@ -70,7 +70,7 @@ class Calls:
         if call.principal is None or call.interaction is None or call.refusal is Category.THROTTLED or kept:
             return answer
         row = access_of(self._service, call, call.principal, call.interaction, answer)
-        if answer.status >= Category.FAULT.status:
+        if answer.status >= Category.FAULT.status or call.refusal is Category.SLOW_BODY:
             self._service.recorder.note(row)
             return answer
         try:

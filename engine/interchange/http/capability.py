@@ -117,6 +117,8 @@ def _resource(name: str, served: list[Interaction], version: FhirVersion) -> dic
             _search_parameter(name, parameter, kind, version) for parameter, kind in _kinds(name, version).items()
         ],
     }
+    if name == audit.NAME:
+        made |= {"versioning": "no-version", "conditionalRead": "not-supported"}
     if name in KEPT:
         made |= {key: names for key, names in _includes(name, version).items() if names}
     operations = [
