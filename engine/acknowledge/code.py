@@ -23,8 +23,9 @@ class AckCode(StrEnum):
         return self in {AckCode.AA, AckCode.CA}
 
 
-# What a finding is answered with: at application level, at accept level. A refusal (R) says that the same message will
-# never be taken, an error (E) that its content or we are at fault; 207 at accept level is ours and may pass.
+# What a finding is answered with: at application level, at accept level. A refusal (R) says that the message cannot be
+# processed whatever it contains, an error (E) that its content is at fault. 207 is our own fault and may pass: AR, as
+# the standard has it for reasons unrelated to the content, and at accept level CE, which invites a resend.
 ANSWERS: Final = {
     ErrorCode.SEGMENT_SEQUENCE: (AckCode.AE, AckCode.CE),
     ErrorCode.REQUIRED_MISSING: (AckCode.AE, AckCode.CE),

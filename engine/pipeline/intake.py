@@ -2,7 +2,8 @@
 
     block -> batch? -> header -> judge -> acknowledgement -> journal.record -> reply
 
-Whatever comes in gets a row, even what cannot be parsed; an acknowledgement leaves only after the commit.
+Whatever comes in gets a row, even what cannot be parsed; a positive acknowledgement leaves only after the commit, and
+what could not be stored is refused.
 """
 
 import asyncio

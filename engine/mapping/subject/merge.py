@@ -50,7 +50,11 @@ def judge(found: Pair) -> Finding | None:
 
 
 def _side(chosen: Found, side: Sequence[Found], shared: set[Identity]) -> tuple[Found, ...]:
-    """Return the chosen number and what names its side, too; of its kind all, where it stands on both sides itself."""
+    """Return the chosen number, then the others that identify its side alone.
+
+    A number that stands on both sides identifies neither, and is left out; but where the chosen one stands on both
+    sides itself, those of its kind (system and type) stay.
+    """
     known = shared - {one.identity for one in side if chosen.identity in shared and _kind(one) == _kind(chosen)}
     others = (one for one in side if one.identity != chosen.identity and one.identity not in known)
     return (chosen, *others)

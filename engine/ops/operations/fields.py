@@ -1,7 +1,8 @@
 """The fields of requests: numbers, times, words and switches, each read in one way wherever a request comes from.
 
 A text of the terminal or of an address is a number in plain digits only; from JSON a number is one without a fraction,
-and no truth. Each type also says what the audit trail keeps of it; a field of a type that says nothing leaves its name.
+and not true or false. Each type also says what the audit trail keeps of it; a field of a type that says nothing leaves
+its name.
 """
 
 import re
@@ -53,7 +54,7 @@ def digits_of(text: object) -> int | None:
 def moment_of(text: str, name: str = "since", clock: Callable[[], datetime] = now) -> datetime | None:
     """Return the moment that a text writes, None for none; without an offset it is the local time of this machine.
 
-    `12h` is 12 hours ago. UsageError for what is no time; it names the field.
+    `12h` is 12 hours ago. UsageError for what is not a time; it names the field.
     """
     if not text.strip():
         return None
@@ -62,7 +63,7 @@ def moment_of(text: str, name: str = "since", clock: Callable[[], datetime] = no
             return clock() - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
         return datetime.fromisoformat(text.strip()).astimezone(UTC)
     except (ValueError, OverflowError) as error:
-        raise UsageError(f"--{name} is no time: write {TIMES}") from error
+        raise UsageError(f"--{name} is not a time: write {TIMES}") from error
 
 
 def _text(value: object, info: ValidationInfo) -> str:
@@ -111,7 +112,7 @@ def _rate(value: object) -> float:
 def _number(value: object, info: ValidationInfo, *, least: int, most: int) -> int:
     found = digits_of(value) if _is_written(info) else value
     if found is None:
-        raise MalformedRequestError(f"{_name(info)} is no number")
+        raise MalformedRequestError(f"{_name(info)} is not a number")
     if not isinstance(found, int) or isinstance(found, bool):
         raise MalformedRequestError(f"--{_name(info)} is a number from {least} to {most}")
     if not least <= found <= most:
@@ -129,9 +130,9 @@ def _named(value: object, what: str, typed: object = None) -> int:
 
 
 def _but(value: object) -> str:
-    """Say what was found instead, where that is a number or a truth, or what was typed at the terminal."""
+    """Say what was found instead, where that is a number, true or false, or what was typed at the terminal."""
     text = str(value).lower() if isinstance(value, bool) else str(value)
-    return f": {text} is none" if isinstance(value, str | int | float) and len(text) <= _SHOWN else ""
+    return f": {text} is not one" if isinstance(value, str | int | float) and len(text) <= _SHOWN else ""
 
 
 def _entries(value: object) -> tuple[int, ...]:

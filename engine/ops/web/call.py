@@ -117,7 +117,7 @@ class Call:
             return None
         found = digits_of(text)
         if found is None:
-            raise RefusedRequestError(400, f"{name} is no number")
+            raise RefusedRequestError(400, f"{name} is not a number")
         return found
 
     async def perform(self, operation: type[Operation[A]], /, **given: object) -> A:

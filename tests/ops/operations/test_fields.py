@@ -31,7 +31,7 @@ def test_what_is_no_number_of_an_entry_is_refused(value: Any) -> None:
 def test_a_text_names_an_entry_in_plain_digits_only(text: str) -> None:
     """What is typed at the terminal or stands in an address; what else was typed is said again."""
     for read in (entry_of, run_of, alert_of):
-        with pytest.raises(UsageError, match=re.escape(f"{text} is none") if len(text) <= 24 else "by its number"):
+        with pytest.raises(UsageError, match=re.escape(f"{text} is not one") if len(text) <= 24 else "by its number"):
             read(text)
 
 
@@ -58,7 +58,7 @@ def test_other_numbers_have_bounds_and_a_usual_value() -> None:
         with pytest.raises(UsageError, match="--limit is a number from 1 to 1000"):
             ListHeld.parse({"limit": value})
     for value in ("true", "1.0", "+7", ""):
-        with pytest.raises(UsageError, match="limit is no number"):
+        with pytest.raises(UsageError, match="limit is not a number"):
             ListHeld.parse({"limit": value}, written=True)
 
 

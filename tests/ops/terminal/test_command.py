@@ -44,8 +44,8 @@ def test_an_option_is_a_field() -> None:
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        pytest.param(["--since", "noon"], "--since is no time", id="a time"),
-        pytest.param(["--until", "noon"], "--until is no time", id="another time"),
+        pytest.param(["--since", "noon"], "--since is not a time", id="a time"),
+        pytest.param(["--until", "noon"], "--until is not a time", id="another time"),
         pytest.param(["--state", "gone"], "--state gone is none of", id="a state"),
     ],
 )

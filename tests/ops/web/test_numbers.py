@@ -81,7 +81,7 @@ def test_what_is_no_number_is_wrong_use_of_every_command(text: str) -> None:
     more = (("messages", "replays", "--stop"), ("messages", "replay", "--resume"), ("audit", "list", "--entry"))
     for words in (*COMMANDS, *more, ("alerts", "acknowledge")):
         code, said = typed(*words, text)
-        assert (code, f"{text} is none" in said) == (2, True), (words, said)
+        assert (code, f"{text} is not one" in said) == (2, True), (words, said)
         assert f"by its number, as `{'alerts' if words[0] == 'alerts' else 'messages'} " in said, words
 
 
@@ -105,7 +105,7 @@ async def test_what_is_no_number_is_on_no_page_and_at_no_address(site: Site) -> 
     person = await site.person("operator")
     for text in ("true", "0", "-1", "1.0", str(2**63), "Quintero"):
         told = (await person.http.get(f"/api/v1/messages/{text}", headers=headers)).json()
-        but = ": 0 is none" if text == "0" else ""
+        but = ": 0 is not one" if text == "0" else ""
         said = f"name an entry by its number, as `messages list` shows it{but}"
         assert (told["status"], told["detail"]) == (404, said)
         for path in (*(f"/messages/{text}{one}" for one in PAGES), f"/runs/{text}"):
@@ -131,7 +131,7 @@ async def test_what_is_no_time_is_told_alike_everywhere(site: Site) -> None:
     for act in ("messages.list", "messages.counts", "codes.unmapped", "audit.list", "replays.plan"):
         answer = await site.rig.ask(act, since="yesterday")
         assert answer["exit"] == 2, act
-        assert answer["error"] == "--since is no time: write 2025-07-01, 2025-07-01T09:30, or 12h for 12 h ago", act
+        assert answer["error"] == "--since is not a time: write 2025-07-01, 2025-07-01T09:30, or 12h for 12 h ago", act
 
 
 async def test_a_bulk_run_of_the_last_hours_is_planned_at_the_terminal_and_on_the_page(site: Site) -> None:

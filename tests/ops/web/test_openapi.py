@@ -159,7 +159,7 @@ def test_the_description_is_valid() -> None:
 
 
 async def test_every_answer_is_the_one_that_is_described(api: Api) -> None:
-    """Each act once at least, by a role that may: what comes back has every field that is declared, and no other."""
+    """Each operation, by a role that may: what comes back has every field that is declared, and no other."""
     await _alerted(api)
     for role, act, given in CALLS:
         await api.done(role, act, given)

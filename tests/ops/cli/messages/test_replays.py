@@ -125,7 +125,7 @@ async def test_an_edit_is_shown_and_done(rig: Rig, tmp_path: Path) -> None:
 WRONG = {
     ("messages", "replay"): "a filter such as --since",
     ("messages", "replay", "1", "--state", "held"): "not both",
-    ("messages", "replay", "--since", "yesterday"): "is no time",
+    ("messages", "replay", "--since", "yesterday"): "is not a time",
     ("messages", "replay", "--state", "lost"): "delivered",
     ("messages", "edit", "1"): "--set PID-5.1=TEXT",
     ("messages", "edit", "1", "--set", "PID-5.1"): "says no value",
