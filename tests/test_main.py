@@ -32,7 +32,7 @@ def ended(*arguments: str) -> tuple[int, str]:
             "/data/x cannot be used (Permission denied): run this as",
         ),
         ("OSError(28, 'No space left on device', '/b/y')", "/b/y cannot be used (No space left on device): free space"),
-        ("OSError(5, 'Input/output error')", "the system refused it (Input/output error): mend that"),
+        ("OSError(5, 'Input/output error')", "the system refused it (Input/output error): fix that"),
     ],
 )
 def test_what_nobody_foresaw_is_one_line(error: str, said: str) -> None:
@@ -82,4 +82,4 @@ def test_help_is_wrapped_by_the_terminal_alone() -> None:
         check=True,
         env=dict(os.environ, COLUMNS="300"),
     )
-    assert "A filter makes a bulk run, which the engine carries out: shown first" in done.stdout
+    assert "A filter makes a bulk run, which the engine carries out: shown and confirmed first" in done.stdout

@@ -241,9 +241,8 @@ def test_refused(kept: Kept, base: str, query: str) -> None:
     assert kept[0].ask("GET", f"{base}/Patient?{query}").status_code == 400
 
 
-def test_links(kept: Kept, base: str) -> None:
+def test_links(service: Running, base: str) -> None:
     """N-204: `link` finds the survivor by the record whose place it took."""
-    service, _ = kept
     source, target = service.create()["id"], service.create()["id"]
     assert service.ask("POST", "/fhir/R4/Patient/$merge", json=merge_body(source, target)).status_code == 200
     for value in (source, f"Patient/{source}"):

@@ -87,7 +87,7 @@ async def test_what_left_the_journal_leaves_the_file(desk: Desk) -> None:
     await filled(desk)
     with indexing(desk.folder) as steps:
         steps.add()
-        await desk.journal._act(lambda rooms: rooms.connection.execute("DELETE FROM payload WHERE seq = 2"))
+        await desk.journal.act(lambda rooms: rooms.connection.execute("DELETE FROM payload WHERE seq = 2"))
         assert steps.forget() == 1
         assert steps.forget() == 0
         steps._index.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
@@ -185,7 +185,7 @@ async def test_sealed_messages_have_no_index(desk: Desk) -> None:
     await filled(desk)
     with indexing(desk.folder) as steps:
         steps.add()
-    await desk.journal._act(
+    await desk.journal.act(
         lambda rooms: rooms.connection.execute("INSERT INTO seal_key (day, wrapped) VALUES (1, x'00')")
     )
     texts = Texts(desk.folder, pytest.fail)
