@@ -1,4 +1,4 @@
-"""Dates of searches against a naive model that counts hours (C-235)."""
+"""Dates of searches against a naive model that counts half hours (C-235)."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from engine.fhir.schema import FhirVersion
@@ -16,23 +16,25 @@ from engine.interchange.store.query import find
 from engine.interchange.store.store import Store
 from engine.interchange.store.transaction import Transaction
 
-# The model's whole time, in hours; whatever it holds is far enough inside for every zone.
+# The model's whole time, in half hours, so that a minute is shorter than its hour; whatever it holds is far enough
+# inside for every zone.
 FIRST = datetime(2024, 12, 1, tzinfo=UTC)
 HOUR = timedelta(hours=1)
-HOURS = range(24 * 150)
+HALF = HOUR / 2
+HALVES = range(2 * 24 * 150)
 ZONES = ("Z", "+02:00", "-05:00", "+13:00", "-09:00", "+05:00")
 
 
 class Told(NamedTuple):
-    """A date as it is written, and the hours that it covers."""
+    """A date as it is written, and the half hours that it covers."""
 
     text: str
-    hours: frozenset[int]
+    halves: frozenset[int]
 
 
-def hours_from(first: datetime, after: datetime) -> frozenset[int]:
-    """Return the hours of the model from one moment to before another."""
-    return frozenset(range((first - FIRST) // HOUR, (after - FIRST) // HOUR))
+def halves_from(first: datetime, after: datetime) -> frozenset[int]:
+    """Return the half hours of the model from one moment to before another."""
+    return frozenset(range((first - FIRST) // HALF, (after - FIRST) // HALF))
 
 
 def month_of(month: int) -> Told:
@@ -40,20 +42,20 @@ def month_of(month: int) -> Told:
     year, within = divmod(month - 1, 12)
     first = datetime(2025 + year, within + 1, 1, tzinfo=UTC)
     after = (first + timedelta(days=31)).replace(day=1)
-    return Told(f"{first:%Y-%m}", hours_from(first, after))
+    return Told(f"{first:%Y-%m}", halves_from(first, after))
 
 
 def day_of(day: int) -> Told:
     """Return the nth day of the model."""
     first = FIRST + timedelta(days=day)
-    return Told(f"{first:%Y-%m-%d}", hours_from(first, first + timedelta(days=1)))
+    return Told(f"{first:%Y-%m-%d}", halves_from(first, first + timedelta(days=1)))
 
 
 def hour_of(hour: int, zone: str) -> Told:
     """Return one hour of the model, as the first minute of it in a time zone."""
     away = timedelta() if zone == "Z" else timedelta(hours=int(zone[:3]))
     local = FIRST + timedelta(hours=hour) + away
-    return Told(f"{local:%Y-%m-%dT%H:00}{zone}", frozenset({hour}))
+    return Told(f"{local:%Y-%m-%dT%H:00}{zone}", frozenset({2 * hour}))
 
 
 dates = (
@@ -64,25 +66,25 @@ dates = (
 
 
 class Dated(NamedTuple):
-    """A resource with a date, and the hours that it covers."""
+    """A resource with a date, and the half hours that it covers."""
 
     resource: dict[str, Any]
-    hours: frozenset[int]
+    halves: frozenset[int]
 
 
 def _moment(told: Told) -> Dated:
-    return Dated({"effectiveDateTime": told.text}, told.hours)
+    return Dated({"effectiveDateTime": told.text}, told.halves)
 
 
 def _period(start: Told | None, end: Told | None) -> Dated:
-    low = min(start.hours) if start else HOURS.start
-    high = max(end.hours) if end else HOURS.stop - 1
+    low = min(start.halves) if start else HALVES.start
+    high = max(end.halves) if end else HALVES.stop - 1
     period = {name: told.text for name, told in (("start", start), ("end", end)) if told}
     return Dated({"effectivePeriod": period}, frozenset(range(low, high + 1)))
 
 
 def _ordered(one: Told, other: Told) -> Dated:
-    start, end = sorted((one, other), key=lambda told: (min(told.hours), max(told.hours)))
+    start, end = sorted((one, other), key=lambda told: (min(told.halves), max(told.halves)))
     return _period(start, end)
 
 
@@ -93,14 +95,14 @@ dated = (
     | st.builds(_period, st.none(), dates)
 )
 
-# What each prefix means, said in hours: `asked` and `has` are the hours of the search and of the resource.
+# What each prefix means, said in half hours: `asked` and `has` are those of the search and of the resource.
 MEANS: dict[str, Callable[[frozenset[int], frozenset[int]], bool]] = {
     "": lambda asked, has: has <= asked,
     "eq": lambda asked, has: has <= asked,
-    "ge": lambda asked, has: any(hour >= min(asked) for hour in has),
-    "gt": lambda asked, has: any(hour > max(asked) for hour in has),
-    "le": lambda asked, has: any(hour <= max(asked) for hour in has),
-    "lt": lambda asked, has: any(hour < min(asked) for hour in has),
+    "ge": lambda asked, has: any(half >= min(asked) for half in has),
+    "gt": lambda asked, has: any(half > max(asked) for half in has),
+    "le": lambda asked, has: any(half <= max(asked) for half in has),
+    "lt": lambda asked, has: any(half < min(asked) for half in has),
 }
 
 
@@ -139,19 +141,22 @@ def matches(store: Store, resources: list[Dated], values: list[str]) -> dict[str
 
 
 @settings(max_examples=60, deadline=None)
+@example(resources=[_moment(month_of(2))], asked=hour_of(2159, "Z"), other=month_of(1))
 @given(resources=st.lists(dated, min_size=1, max_size=12), asked=dates, other=dates)
 def test_dates_mean_what_the_model_says(store: Store, resources: list[Dated], asked: Told, other: Told) -> None:
-    """C-235: prefixes, partial dates, time zones and periods, open ones too, find what hours counted one by one do."""
+    """C-235: prefixes, partial dates, time zones and periods, open ones too, find what counted half hours do."""
     values = [prefix + asked.text for prefix in MEANS]
     either = f"gt{asked.text},lt{other.text}"
     found = matches(store, resources, [*values, either])
     expected = {
-        prefix + asked.text: {f"o{n}" for n, one in enumerate(resources) if means(asked.hours, one.hours)}
+        prefix + asked.text: {f"o{n}" for n, one in enumerate(resources) if means(asked.halves, one.halves)}
         for prefix, means in MEANS.items()
     }
     later, earlier = MEANS["gt"], MEANS["lt"]
     expected[either] = {
-        f"o{n}" for n, one in enumerate(resources) if later(asked.hours, one.hours) or earlier(other.hours, one.hours)
+        f"o{n}"
+        for n, one in enumerate(resources)
+        if later(asked.halves, one.halves) or earlier(other.halves, one.halves)
     }
     assert found == expected
 
