@@ -32,6 +32,11 @@ POINTS: Final = {
     "F19": "operations: the audit row is durable, before the operation; and before each batch of a bulk replay",
     "F23": "retention: a page of old bodies and entries is taken out, before the commit",
     "F24": "backup: between two chunks of the copy",
+    "F27": "service: a version is written, before its index rows and the rest of its transaction",
+    "F28": "service: the writes that share a commit are done, before it",
+    "F29": "service: a commit is on disk, before any of its writes is answered",
+    "F30": "service: rows of accesses are added that write nothing, before their commit",
+    "F31": "service: those rows are on disk, before the answers leave",
 }
 ACTIONS: Final = frozenset({"kill", "raise", "hang", "eio", "enospc", "slow"})
 SLOW_SECONDS: Final = 0.2

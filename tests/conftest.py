@@ -14,6 +14,15 @@ settings.register_profile("tests", settings(), deadline=None, suppress_health_ch
 # What a planted bug breaks need not be found in its smallest form.
 settings.register_profile("seeded", settings.get_profile("tests"), phases=(Phase.explicit, Phase.generate))
 settings.load_profile("tests")
+# Files with tests of half a minute or more, the longest first; they begin a run.
+LONGEST = (
+    "tests/crash/test_random_kills.py",
+    "tests/flow/test_simulated.py",
+    "tests/ops/web/test_browser.py",
+    "tests/flow/test_drain.py",
+    "tests/ops/cli/mapping/test_mappings.py",
+    "tests/crash/test_fault_points.py",
+)
 # Else every process that a test starts would compile all modules anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
@@ -34,6 +43,18 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """
     files = any(Path(argument.partition("::")[0]).is_file() for argument in config.args)
     return 0 if files or config.getoption("--full-sweep") else 2
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin each of two processes with one half of the longest files, so that none of them runs alone at the end."""
+    ways: tuple[list[pytest.Item], ...] = ([], [], [])
+    for item in items:
+        file = item.nodeid.partition("::")[0]
+        ways[LONGEST.index(file) % 2 if file in LONGEST else 2].append(item)
+    first, second, others = ways
+    half = max(0, len(items) // 2 - len(first))
+    items[:] = [*first, *others[:half], *second, *others[half:]]
 
 
 def pytest_collection_finish() -> None:

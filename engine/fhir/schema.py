@@ -143,6 +143,7 @@ def _any_of(definition: dict[str, Json], choice: str) -> dict[str, Json]:
     return {"anyOf": [{"required": [name]} for name in definition["properties"] if name.lstrip("_").startswith(choice)]}
 
 
+@cache
 def _definitions(version: FhirVersion) -> dict[str, Json]:
     return corrected(_schema(version)["definitions"], _schema(FhirVersion.R4)["definitions"])
 

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 import httptools
 from uvicorn import Config
@@ -55,6 +55,43 @@ class HeadError(Exception):
     """The head of a request is refused."""
 
 
+class JoiningTransport:
+    """A transport that sends at once what is written in one turn of the loop: the head of an answer and its body.
+
+    uvicorn writes them one after the other, each a call of the system and a packet of its own.
+    """
+
+    def __init__(self, inner: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._inner = inner
+        self._loop = loop
+        self._held: list[bytes] = []
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what else a transport has."""
+        return getattr(self._inner, name)
+
+    def write(self, data: bytes) -> None:
+        """Send `data` in this turn of the loop."""
+        self._held.append(data)
+        if len(self._held) == 1:
+            self._loop.call_soon(self._send)
+
+    def write_eof(self) -> None:
+        """Send what is held, and the end."""
+        self._send()
+        self._inner.write_eof()
+
+    def close(self) -> None:
+        """Send what is held, and close."""
+        self._send()
+        self._inner.close()
+
+    def _send(self) -> None:
+        held, self._held = self._held, []
+        if held and not self._inner.is_closing():
+            self._inner.writelines(held)
+
+
 class BoundedProtocol(HttpToolsProtocol):
     """uvicorn's protocol over httptools with bounds; what `refuse` returns is said to whoever breaks one.
 
@@ -86,7 +123,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         """Take a connection; beyond the limit its first request is refused, far beyond it is cut."""
-        super().connection_made(transport)
+        super().connection_made(cast("asyncio.Transport", JoiningTransport(transport, self.loop)))
         # Who was refused takes no place: clients that ask again at once would else keep each other out.
         inside = [one for one in self.connections if isinstance(one, BoundedProtocol) and not one.busy]
         most = self._bounds.of_address

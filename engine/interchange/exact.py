@@ -34,7 +34,7 @@ def read_strictly(text: bytes) -> Json:
     lone surrogates and numbers beyond a double are no JSON here.
     """
     value = orjson.loads(text)
-    if text.count(b"[") + text.count(b"{") > MAX_DEPTH and _deep(value):
+    if text.count(b"[") + text.count(b"{") > MAX_DEPTH and too_deep(value):
         raise ValueError("too many levels")
     if b"\\u0000" in text and NUL.search(text):
         raise ValueError("NUL in a string")
@@ -49,8 +49,9 @@ def write_json(value: Json) -> bytes:
     return orjson.dumps(value, default=_written)
 
 
-def _deep(value: Json) -> bool:
-    level = [value]
+def too_deep(value: Json) -> bool:
+    """Say whether a value has more levels than a body may have."""
+    level = [value] if isinstance(value, dict | list) else []
     for _ in range(MAX_DEPTH):
         level = [
             part

@@ -39,6 +39,7 @@ class Request:
 
     The work on a `large` body is not done on the loop, where it would hold up all other requests. Of one that came as a
     `form` the fields are among `query`; a search of a type within a patient's compartment has the patient's `id`.
+    Where the token is for one patient, former versions are shown only where they belong to one of these ids, `within`.
     """
 
     version: FhirVersion
@@ -53,6 +54,7 @@ class Request:
     large: bool = False
     vid: str = ""
     form: bool = False
+    within: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,6 +94,12 @@ def repeatable(name: str) -> str:
     return "".join(character for character in name[:40] if character.isalnum() or character in "-_.:$")
 
 
+def unsupported(name: str, hint: str = "") -> RefusedError:
+    """Return the refusal (400) of a parameter that an interaction does not take; `hint` says what it takes."""
+    known = repeatable(name)
+    return refuse(Category.UNSUPPORTED, f"The parameter {known} is not supported here{hint}.", location=f"http.{known}")
+
+
 def outcome(refusal: RefusedError, version: FhirVersion, system: str) -> dict[str, Json]:
     """Return the OperationOutcome of a refusal; `system` is the service's identifier system.
 

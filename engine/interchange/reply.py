@@ -1,7 +1,7 @@
 """Answers that carry one resource: status, ETag, Last-Modified, Location and what `Prefer` asks for."""
 
 from collections.abc import Callable
-from email.utils import format_datetime
+from wsgiref.handlers import format_date_time
 
 from engine.fhir.schema import FhirVersion
 from engine.fhir.versions.names import name_in
@@ -19,22 +19,23 @@ def resource_answer(stored: Stored, request: Request, show: Show = shown) -> Ans
     return Answer(200, show(stored.body, stored.type, request.version), version_headers(stored))
 
 
-def written_answer(status: int, stored: Stored, request: Request, *, location: bool) -> Answer:
+def written_answer(status: int, stored: Stored, request: Request, *, location: bool, seen: bool = True) -> Answer:
     """Return the answer to a write: the resource, nothing, or an outcome, as the client prefers.
 
-    `location`: where the resource is, is new to the client; else the address only says whose content it is.
+    `location`: where the resource is, is new to the client; else the address only says whose content it is. `seen`:
+    the client may see what stands there beside what it wrote.
     """
     name = name_in(request.version, stored.type)
     place = "location" if location else "content-location"
     headers = ((place, f"{request.base}/{name}/{stored.id}"), *version_headers(stored))
-    if request.prefer.returns is Return.MINIMAL:
-        return Answer(status, b"", headers)
     if request.prefer.returns is Return.OUTCOME:
         told = success(f"{name}/{stored.id} is kept as version {stored.version}.")
         return Answer(status, write_json(told), headers)
+    if request.prefer.returns is Return.MINIMAL or not seen:
+        return Answer(status, b"", headers)
     return Answer(status, shown(stored.body, stored.type, request.version), headers)
 
 
 def version_headers(stored: Stored) -> tuple[tuple[str, str], ...]:
     """Return ETag and Last-Modified."""
-    return ("etag", f'W/"{stored.version}"'), ("last-modified", format_datetime(stored.updated_at, usegmt=True))
+    return ("etag", f'W/"{stored.version}"'), ("last-modified", format_date_time(stored.updated_ms // 1000))

@@ -81,7 +81,11 @@ class Browser:
         """Open the sign-in as the portal asks for it; a parameter given as '-' is left out, as a list is repeated."""
         asked = {"response_type": "code", "client_id": "portal", "redirect_uri": BACK, "state": "st", "scope": "user/."}
         query = {name: value for name, value in {**asked, **parameters}.items() if value != "-"}
-        return self._ask("GET", f"{self.service.url}/oauth/authorize", params=query)
+        return self.visit(f"{self.service.url}/oauth/authorize", params=query)
+
+    def visit(self, url: str, **more: Any) -> Page:
+        """Open a URL, such as one that an app sends its user to."""
+        return self._ask("GET", url, **more)
 
     def send(self, page: Page, **fields: str) -> Page:
         """Send the form of a page, filled in; fields that are given take the place of its own."""

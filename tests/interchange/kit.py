@@ -26,7 +26,7 @@ from engine.interchange.http.app import App, create_app, new_token
 from engine.interchange.http.process import at_port, bind, uvicorn_server
 from engine.interchange.oauth.local import issue_locally
 from engine.interchange.oauth.vault import Issued
-from tests.interchange.process import DATABASE, FORKED, Process, started
+from tests.interchange.process import DATABASE, FORKED, TRUST, Process, started
 
 SECRET = "a secret of the tests"
 SYSTEM = "https://cdis.example"
@@ -208,11 +208,15 @@ def secret_file(folder: Path) -> Path:
     return file
 
 
+def _client() -> httpx.Client:
+    return httpx.Client(timeout=60, trust_env=False, verify=TRUST)
+
+
 @contextlib.contextmanager
 def running(folder: Path, *, command: tuple[str, ...] = FORKED, **changes: Any) -> Iterator[Outside]:
     """Run the service as a process until the block ends; it must then stop in order."""
     settings = configuration(secret_file(folder), **changes)
-    with started(folder, settings, command) as process, httpx.Client(timeout=60, trust_env=False) as http:
+    with started(folder, settings, command) as process, _client() as http:
         yield Outside(settings, process.url, process.port, folder / DATABASE, http, process=process)
 
 
@@ -228,7 +232,7 @@ def running_inside(folder: Path, **changes: Any) -> Iterator[Inside]:
     thread = threading.Thread(target=lambda: loop.run_until_complete(server.serve([listening])))
     thread.start()
     try:
-        with httpx.Client(timeout=60, trust_env=False) as http:
+        with _client() as http:
             yield Inside(settings, settings.base_url, port, folder / DATABASE, http, app=app, loop=loop)
     finally:
         server.should_exit = True

@@ -1,7 +1,7 @@
 """Processes that start in a tenth of the time: forked from one that has imported everything already.
 
 A child runs the same command as `adt-engine`, in a process of its own with signals of its own; what it spares is the
-import, half a second of processor time at each start of the service and a whole one at each of the engine.
+import, half a second of processor time at each start of the service and a whole one at each of any other command.
 """
 
 import asyncio
@@ -13,18 +13,22 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import traceback
 from collections.abc import Mapping
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import orjson
 
 from engine import __main__
+from engine.config.shipped import shipped
+from engine.deliver.wire.client import Client
 from engine.fhir.schema import FhirVersion, defects
-from engine.ops.cli.running import interchange, run
+from engine.mapping.compile import load
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -70,14 +74,16 @@ class Nursery:
         clean = {name: value for name, value in os.environ.items() if not name.startswith(("ENGINE_", "PYTEST_"))}
         self._run = subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=clean, cwd=ROOT)
         atexit.register(self._run.communicate)
+        self._turn = threading.Lock()
 
     def ask(self, question: dict[str, object]) -> int | None:
-        """Send a line, and return what is answered."""
+        """Send a line, and return what is answered; threads take turns."""
         assert self._run.stdin is not None
         assert self._run.stdout is not None
-        self._run.stdin.write(orjson.dumps(question) + b"\n")
-        self._run.stdin.flush()
-        answer: int | None = orjson.loads(self._run.stdout.readline())
+        with self._turn:
+            self._run.stdin.write(orjson.dumps(question) + b"\n")
+            self._run.stdin.flush()
+            answer: int | None = orjson.loads(self._run.stdout.readline())
         return answer
 
 
@@ -94,6 +100,20 @@ def fork(arguments: list[str], folder: Path, environment: Mapping[str, str], out
     pid = of.ask({**told, "out": str(out), "log": str(log)})
     assert pid is not None
     return Child(of, pid)
+
+
+def ran(
+    *arguments: str, folder: Path | None = None, environment: Mapping[str, str] | None = None, timeout: float = 60
+) -> "subprocess.CompletedProcess[str]":
+    """Run `adt-engine` to its end in a folder, by default this one; `environment` is added to that of the tests."""
+    with tempfile.TemporaryDirectory() as place:
+        out, log = Path(place) / "out", Path(place) / "log"
+        child = fork([*arguments], folder or Path.cwd(), environment or {}, out, log)
+        try:
+            code = child.wait(timeout)
+        finally:
+            child.kill()
+        return subprocess.CompletedProcess(["adt-engine", *arguments], code, out.read_text(), log.read_text())
 
 
 class Process:
@@ -130,7 +150,10 @@ async def fork_process(arguments: list[str], folder: Path, environment: Mapping[
 
 def tend() -> None:
     """Fork children as asked for, line by line, and tell how they ended, until there are no more lines."""
-    assert interchange, run  # the commands that children are asked for
+    for place in __main__.Commands.where.values():
+        import_module(place.partition(":")[0])
+    load([shipped("mappings")], "adt")
+    Client(request_seconds=1)
     for version in FhirVersion:
         defects({"resourceType": "Patient"}, version)
     gc.freeze()

@@ -1,10 +1,12 @@
 """Who may do what: tokens, scopes, roles, tenants (points C)."""
 
+from typing import Any
+
 import pytest
 
 from engine.config.account import Role
 from tests.interchange.kit import Inside, Running, issue, merge_body, patient
-from tests.interchange.test_resource import least
+from tests.interchange.least import least, version_of
 
 
 def test_no_token(service: Running, base: str) -> None:
@@ -63,6 +65,28 @@ def test_who_may_write(service: Running, base: str) -> None:
     for client in ("physician", "nurse", "administrative", "system"):
         put = service.ask("PUT", f"{base}/Patient/{made['id']}", client=client, json=patient(id=made["id"]))
         assert put.status_code == 200
+
+
+def test_writing_shows_nothing_that_may_not_be_read(service: Running, base: str) -> None:
+    """N-132, N-156: what is there is not shown by a match or a patch to a token that may write and not read."""
+    made = service.create(base, name=[{"family": f"Unread{version_of(base)}", "given": ["A"]}])
+    condition = {"if-none-exist": f"family=Unread{version_of(base)}"}
+    patch = {"content-type": "application/json-patch+json"}
+    asked: list[tuple[str, str, Any, dict[str, str]]] = [
+        ("POST", f"{base}/Patient", patient(), condition),
+        ("PATCH", f"{base}/Patient/{made['id']}", [{"op": "add", "path": "/language", "value": "en"}], patch),
+    ]
+    for method, path, body, headers in asked:
+        for client, shown in (("pwrite", False), ("physician", True)):
+            answer = service.ask(method, path, client=client, json=body, headers=headers)
+            assert (answer.status_code, bool(answer.content)) == (200, shown), (method, client)
+            assert answer.headers["etag"]
+    entry = {"request": {"method": "POST", "url": "Patient", "ifNoneExist": condition["if-none-exist"]}}
+    steps = {"resourceType": "Bundle", "type": "transaction", "entry": [{**entry, "resource": patient()}]}
+    told = service.ask("POST", base, client="pwrite", json=steps).json()["entry"][0]
+    assert (told["response"]["status"], "resource" in told) == ("200 OK", False)
+    new = service.ask("POST", f"{base}/Patient", client="pwrite", json=patient(), headers={"prefer": "create-always"})
+    assert new.json()["birthDate"] == patient()["birthDate"]
 
 
 def test_administrative_users_do_not_merge(service: Running, base: str) -> None:

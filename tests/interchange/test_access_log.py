@@ -32,7 +32,7 @@ from tests.interchange.kit import (
     secret_file,
 )
 from tests.interchange.least import least, version_of
-from tests.interchange.process import ENVIRONMENT, PROGRAM
+from tests.interchange.nursery import ran
 
 ROWS = "SELECT tenant, client, login, role, interaction, type, id, patients, outcome, status FROM access ORDER BY seq"
 
@@ -72,7 +72,10 @@ def audit(service: Running, query: str = "", client: str = "auditor", **more: st
 
 
 def test_every_kind_of_access(own_service: Running, base: str) -> None:
-    """Reads, searches, writes and operations have one row each, with who, what, which patient, and how it ended."""
+    """Reads, searches, writes and operations have one row each, with who, what, which patient, and how it ended.
+
+    N-320.
+    """
     service = own_service
     made = service.create(base)["id"]
     other = service.create(base)["id"]
@@ -107,7 +110,7 @@ def test_every_kind_of_access(own_service: Running, base: str) -> None:
 
 
 def test_whom_a_merge_by_number_touched(own_service: Running) -> None:
-    """A request that names patients by their numbers has the patients themselves in its row."""
+    """N-320: a request that names patients by their numbers has the patients themselves in its row."""
     source, target = (own_service.create(identifier=[record_number(text)]) for text in ("A", "B"))
     numbers = [("https://mrn.riverbend.example", text) for text in ("A", "B")]
     assert own_service.ask("POST", "/fhir/R4/Patient/$merge", json=merge_body(*numbers)).status_code == 200
@@ -116,7 +119,10 @@ def test_whom_a_merge_by_number_touched(own_service: Running) -> None:
 
 @pytest.mark.parametrize("kind", ["batch", "transaction"])
 def test_bundles(own_service: Running, base: str, kind: str) -> None:
-    """What a Bundle writes is in the log with its own commit; whom its answer shows, and how it ended, before that."""
+    """What a Bundle writes is in the log with its own commit; whom its answer shows, and how it ended, before that.
+
+    N-320, N-321.
+    """
     shown = own_service.create(base)["id"]
     before = len(rows(own_service))
     entries = [
@@ -132,7 +138,10 @@ def test_bundles(own_service: Running, base: str, kind: str) -> None:
 
 
 def test_refusals(own_service: Running, base: str) -> None:
-    """Who may not, and what cannot be, is recorded too; who is not known, or asks for nothing there is, is not."""
+    """Who may not, and what cannot be, is recorded too; who is not known, or asks for nothing there is, is not.
+
+    N-320.
+    """
     service = own_service
     made = service.create()["id"]
     before = len(rows(service))
@@ -153,7 +162,7 @@ def test_refusals(own_service: Running, base: str) -> None:
 
 
 def test_nothing_but_ids(own_service: Running) -> None:
-    """A name, a number or a birth date that a search or a body holds stands nowhere in the log."""
+    """N-323: a name, a number or a birth date that a search or a body holds stands nowhere in the log."""
     service = own_service
     made = service.create(name=[{"family": "Wintergreen", "given": ["Zelda"]}], identifier=[record_number("RB-9")])
     service.ask("GET", "/fhir/R4/Patient?family=Wintergreen&birthdate=1984-02-29&identifier=RB-9")
@@ -165,7 +174,7 @@ def test_nothing_but_ids(own_service: Running) -> None:
 
 
 def test_many_at_once(own_service: Running) -> None:
-    """Accesses at one moment share commits, and each has its row in an unbroken chain."""
+    """N-321, N-322: accesses at one moment share commits, and each has its row in an unbroken chain."""
     made = own_service.create()["id"]
     own_service.token("physician")
     before = len(rows(own_service))
@@ -179,14 +188,14 @@ def test_many_at_once(own_service: Running) -> None:
 
 
 def test_nothing_is_shown_that_cannot_be_recorded(inside: Inside) -> None:
-    """Once the log cannot be written, reads are refused as well."""
+    """N-321: once the log cannot be written, reads are refused as well."""
     made = inside.create()["id"]
     inside.app.service.store._writer.failed = True
     issue(inside.ask("GET", f"/fhir/R4/Patient/{made}"), 500, "exception")
 
 
 def test_the_chain(own_service: Running) -> None:
-    """A row that was changed, one that was taken out, and one moved in time are found."""
+    """N-322: a row that was changed, one that was taken out, and one moved in time are found."""
     for _ in range(5):
         own_service.create()
     path = own_service.database
@@ -205,7 +214,7 @@ def test_the_chain(own_service: Running) -> None:
 
 
 def test_as_audit_events(logged: Outside) -> None:
-    """A row is an AuditEvent of R4: who, from where, what, whose, when, how it ended; and it is found."""
+    """N-324: a row is an AuditEvent of R4: who, from where, what, whose, when, how it ended; and it is found."""
     made = logged.create()["id"]
     logged.ask("GET", f"/fhir/R4/Patient/{made}")
     issue(logged.ask("GET", f"/fhir/R4/Patient/{made}", client="observation"), 403, "forbidden")
@@ -235,7 +244,7 @@ def test_as_audit_events(logged: Outside) -> None:
 
 
 def test_pages_of_audit_events(logged: Outside) -> None:
-    """Pages are oldest first; reading the log is in the log."""
+    """N-324: pages are oldest first; reading the log is in the log."""
     for _ in range(3):
         logged.create()
     first = audit(logged, "?subtype=create&_count=2").json()
@@ -251,7 +260,7 @@ def test_pages_of_audit_events(logged: Outside) -> None:
 
 
 def test_who_reads_the_log(logged: Outside) -> None:
-    """Only a system's token whose scope names AuditEvent; no wildcard, no other role, no other tenant."""
+    """N-325: only a system's token whose scope names AuditEvent; no wildcard, no other role, no other tenant."""
     made = logged.create()["id"]
     seq = len(rows(logged))
     issue(logged.ask("GET", "/fhir/R4/AuditEvent", client="system"), 403, "forbidden")
@@ -261,7 +270,10 @@ def test_who_reads_the_log(logged: Outside) -> None:
     assert audit(logged, f"?patient={made}", client="other-auditor").json()["total"] == 0
     issue(audit(logged, f"/{seq}", client="other-auditor"), 404, "not-found")
     issue(audit(logged, "/0"), 404, "not-found")
-    issue(audit(logged, "?agent=x"), 400, "not-supported")
+    for query in ("?agent=x", "?_sort=date", "?_elements=id", "?_include=AuditEvent:patient", f"/{seq}?_summary=true"):
+        issue(audit(logged, query), 400, "not-supported")
+    issue(audit(logged, "?_total=x"), 400, "invalid")
+    assert audit(logged, "?_total=accurate&_format=json").status_code == 200
     issue(audit(logged, "?date=ne2020"), 400, "invalid")
     issue(audit(logged, "?subtype=read&subtype=read"), 400, "invalid")
     headers = {"authorization": f"Bearer {logged.token('auditor', 'system/AuditEvent.read')}"}
@@ -270,7 +282,7 @@ def test_who_reads_the_log(logged: Outside) -> None:
 
 @pytest.mark.parametrize("wildcard", ["user/.", "system/*.*", "system/*.read", "system/*.cruds"])
 def test_no_wildcard_includes_it(wildcard: str) -> None:
-    """The scope is explicit, in each spelling."""
+    """N-325: the scope is explicit, in each spelling."""
     assert not covers(wildcard, "system/AuditEvent.read")
     assert not allows((wildcard,), "AuditEvent", "read")
     for scope in ("system/AuditEvent.read", "auditevent.read", "system/AuditEvent.rs"):
@@ -278,7 +290,7 @@ def test_no_wildcard_includes_it(wildcard: str) -> None:
 
 
 def test_the_statement_names_it(service: Running) -> None:
-    """R4's CapabilityStatement has AuditEvent with its search parameters, STU3's has not."""
+    """N-324: R4's CapabilityStatement has AuditEvent with its search parameters, STU3's has not."""
     told = {}
     for base in ("/fhir/R4", "/fhir"):
         rest = service.http.get(f"{service.url}{base}/metadata").json()["rest"][0]
@@ -291,12 +303,14 @@ def test_the_statement_names_it(service: Running) -> None:
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     """Run `adt-engine interchange audit` and return what it said."""
-    command = [*PROGRAM, "audit", *arguments]
-    return subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=60, check=False)
+    return ran("interchange", "audit", *arguments)
 
 
 def test_export_and_verify(own_service: Outside, tmp_path: Path) -> None:
-    """The commands work beside the running service: what is exported is what was done, and the chain is whole."""
+    """The commands work beside the running service: what is exported is what was done, and the chain is whole.
+
+    N-326.
+    """
     made = own_service.create()["id"]
     database = f"sqlite:///{own_service.database}"
     proof = run("verify", "--database", database)
@@ -318,7 +332,7 @@ def test_export_and_verify(own_service: Outside, tmp_path: Path) -> None:
 
 
 def test_verify_finds_what_was_done_to_it(own_service: Outside) -> None:
-    """A change, and rows cut off the end where an anchor was kept elsewhere, end with exit 1."""
+    """N-326: a change, and rows cut off the end where an anchor was kept elsewhere, end with exit 1."""
     for _ in range(3):
         own_service.create()
     database = f"sqlite:///{own_service.database}"

@@ -10,7 +10,7 @@ import pytest
 from engine.fhir.versions.names import name_in
 from engine.interchange.resource.catalogue import INDEXERS
 from engine.interchange.store.verify import verify
-from tests.interchange.kit import MRN, Running, issue, patient, record_number
+from tests.interchange.kit import MRN, Running, issue, merge_body, patient, record_number
 from tests.interchange.least import least, version_of
 from tests.interchange.parallel import at_once, statuses
 
@@ -206,6 +206,27 @@ def test_a_batch(service: Running, base: str) -> None:
     assert send(service, base, "batch").json().get("entry") is None
 
 
+@pytest.mark.parametrize("kind", ["batch", "transaction"])
+def test_what_is_returned_has_its_address(service: Running, base: str, kind: str) -> None:
+    """N-155: each resource in the answer has its fullUrl, read or written; a Bundle that was searched for has none."""
+    owner, family = service.create(base)["id"], f"Bundled{next(FRESH):05}x"
+    named = patient(name=[{"family": family, "given": ["A"]}])
+    steps = [
+        entry("GET", f"Patient/{owner}"),
+        entry("GET", f"{service.url}{base}/Patient/{owner}/_history/1"),
+        entry("GET", f"Patient?family={family}"),
+        entry("GET", f"Patient/{owner}/_history"),
+        entry("GET", f"Patient/{owner}/Condition"),
+        entry("GET", f"Patient/{owner}", ifNoneMatch='W/"1"'),
+        entry("POST", "Patient", named),
+    ]
+    found = send(service, base, kind, *steps).json()["entry"]
+    address = f"{service.url}{base}/Patient"
+    assert told(found)[5] == "304 Not Modified"
+    assert [one.get("fullUrl") for one in found[:6]] == [f"{address}/{owner}"] * 2 + [None] * 4
+    assert found[6]["fullUrl"] == f"{address}/{found[6]['resource']['id']}"
+
+
 def test_conditions(service: Running, base: str) -> None:
     """N-156: ifNoneExist, conditional updates and deletes; what they match is what other entries refer to."""
     version, family = version_of(base), f"Bundled{next(FRESH):05}x"
@@ -286,6 +307,21 @@ def test_entries_that_collide(service: Running, base: str) -> None:
         assert send(service, base, "transaction", *steps).status_code == status
     assert service.ask("GET", f"{base}/Patient?family={family}").json()["total"] == 0
     assert service.ask("GET", f"{base}/{path}").headers["etag"] == 'W/"1"'
+
+
+@pytest.mark.parametrize("beside", [True, False], ids=["which an entry writes", "alone"])
+def test_references_to_who_was_merged_away(service: Running, base: str, beside: bool) -> None:
+    """Nothing is written that names a merged-away patient, although an entry of the same transaction writes it."""
+    gone, stays = service.create(base)["id"], service.create(base)["id"]
+    merge = service.ask("POST", f"{base}/Patient/$merge", json=merge_body(gone, stays))
+    assert merge.status_code == 200
+    seen = {**least("Observation", version_of(base)), "subject": {"reference": f"Patient/{gone}"}}
+    writes = [entry("PUT", f"Patient/{gone}", patient(id=gone))] if beside else []
+    answer = send(service, base, "transaction", *writes, entry("POST", "Observation", seen))
+    assert answer.status_code == 422, answer.text
+    assert "was merged into" in answer.json()["issue"][0]["diagnostics"]
+    for one in (gone, stays):
+        assert service.ask("GET", f"{base}/Observation?patient={one}&_summary=count").json()["total"] == 0
 
 
 def test_searches_beside_writes(service: Running, base: str) -> None:

@@ -43,7 +43,7 @@ def asked_first(service: Running, path: str, origin: str, method: str = "PUT") -
 @pytest.mark.parametrize("origin", [APP, OTHER])
 @pytest.mark.parametrize("path", ["/fhir/R4/Patient/1", "/fhir/Patient", "/oauth/token", "/oauth/userinfo"])
 def test_what_browsers_ask_first(service: Running, path: str, origin: str) -> None:
-    """An origin of any client may send what clients send; nothing is done and no token asked for."""
+    """N-311: an origin of any client may send what clients send; nothing is done and no token asked for."""
     answer = asked_first(service, path, origin)
     told = cors(answer)
     assert (answer.status_code, answer.content, told["allow-origin"]) == (204, b"", origin)
@@ -55,7 +55,7 @@ def test_what_browsers_ask_first(service: Running, path: str, origin: str) -> No
 
 
 def test_strangers_are_not_let_in(service: Running, base: str) -> None:
-    """An origin of no client hears nothing of CORS, before a call or at one."""
+    """N-311: an origin of no client hears nothing of CORS, before a call or at one."""
     first = asked_first(service, f"{base}/Patient", STRANGER)
     issue(first, 401, "login")
     answer = service.ask("GET", f"{base}/Patient", headers={"origin": STRANGER})
@@ -65,7 +65,7 @@ def test_strangers_are_not_let_in(service: Running, base: str) -> None:
 
 
 def test_each_client_has_its_own(service: Running, base: str) -> None:
-    """An answer to a token of one client is not read by the origin of another."""
+    """N-311: an answer to a token of one client is not read by the origin of another."""
     path = f"{base}/Patient/{service.create(base)['id']}"
     told = cors(service.ask("GET", path, headers={"origin": APP}))
     assert told["allow-origin"] == APP
@@ -76,7 +76,7 @@ def test_each_client_has_its_own(service: Running, base: str) -> None:
 
 
 def test_refusals_are_read(service: Running, base: str) -> None:
-    """A script of a known origin sees why it was refused."""
+    """N-311: a script of a known origin sees why it was refused."""
     answer = service.http.get(f"{service.url}{base}/Patient", headers={"origin": APP})
     assert (answer.status_code, cors(answer)["allow-origin"]) == (401, APP)
     missing = service.ask("GET", f"{base}/Patient/nobody", headers={"origin": APP})
@@ -84,7 +84,7 @@ def test_refusals_are_read(service: Running, base: str) -> None:
 
 
 def test_tokens_for_scripts(service: Running) -> None:
-    """The token endpoint is read by the origins of clients, and by no others."""
+    """N-311: the token endpoint is read by the origins of clients, and by no others."""
     fields = {"grant_type": "client_credentials", "client_id": "physician", "client_secret": SECRET, "scope": "user/."}
     for origin, told in ((APP, {APP}), (STRANGER, set())):
         answer = service.http.post(f"{service.url}/oauth/token", data=fields, headers={"origin": origin})
@@ -94,7 +94,7 @@ def test_tokens_for_scripts(service: Running) -> None:
 
 @pytest.mark.parametrize("path", ["/metadata", "/.well-known/smart-configuration"])
 def test_discovery_is_for_everybody(service: Running, base: str, path: str) -> None:
-    """SMART App Launch: any origin reads what says how to sign in."""
+    """N-311: SMART App Launch: any origin reads what says how to sign in."""
     answer = service.http.get(service.url + base + path, headers={"origin": STRANGER})
     assert (answer.status_code, cors(answer)) == (200, {"allow-origin": "*"})
 

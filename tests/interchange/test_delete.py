@@ -7,7 +7,7 @@ import pytest
 from engine.fhir.versions.names import name_in
 from engine.interchange.resource.catalogue import INDEXERS, KEPT
 from engine.interchange.store.verify import verify
-from tests.interchange.kit import MRN, Running, issue, merge_body, patient, record_number
+from tests.interchange.kit import MRN, SYSTEM, Running, issue, merge_body, patient, record_number
 from tests.interchange.least import least, version_of
 from tests.interchange.parallel import at_once, statuses
 
@@ -134,6 +134,14 @@ def test_a_cascade(service: Running, base: str) -> None:
         assert again.status_code == 200, again.text
     new = service.ask("PUT", f"{base}/Patient/new-link", json=patient(id="new-link", link=link), headers=ALWAYS)
     issue(new, 422, "not-found")
+
+
+def test_a_cascade_is_stated(service: Running, base: str) -> None:
+    """The CapabilityStatement says of Patient alone that it goes with the chart, by an extension of ours."""
+    resources = service.ask("GET", f"{base}/metadata").json()["rest"][0]["resource"]
+    said = {one["type"]: one["extension"] for one in resources if "extension" in one}
+    url = f"{SYSTEM}/fhir/StructureDefinition/cascade-delete"
+    assert said == {"Patient": [{"url": url, "valueBoolean": True}]}
 
 
 def test_a_cascade_stops_at_what_is_not_the_patients(service: Running, base: str) -> None:

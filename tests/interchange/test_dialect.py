@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from engine import interchange
 from engine.fhir.schema import FhirVersion
+from engine.interchange.audit.reading import page_statement, total_statement
 from engine.interchange.everything.chart import chart_keys, records
 from engine.interchange.everything.parameters import Wanted
 from engine.interchange.resource.catalogue import INDEXERS, KEPT
@@ -24,6 +25,7 @@ from engine.interchange.search.criterion import Kind, Parameter, Search
 from engine.interchange.search.parse import parse_search
 from engine.interchange.search.sort import ORDERED, parse_sort
 from engine.interchange.store import query
+from engine.interchange.store.access import append
 from engine.interchange.store.connection import connect, prepare
 from engine.interchange.store.dialect import POSTGRESQL, SQLITE
 from engine.interchange.store.index import ADD_STRING
@@ -31,6 +33,7 @@ from engine.interchange.store.schema import STEPS, statements
 from engine.interchange.store.transaction import Transaction, milliseconds
 from tests.interchange.kit import MRN, patient, record_number
 from tests.interchange.postgres import Connection, made_tables, running_postgres
+from tests.interchange.test_access_search import accesses, searches
 from tests.interchange.test_resource import LEAST, least
 
 BASE = "http://x/fhir"
@@ -342,4 +345,22 @@ def test_any_text_is_found_in_both(tables: Connection, lite: Any, kept: list[str
             sql = BY_FAMILY.format(test=test)
             answers = [[key for (key,) in one.execute(sql, arguments).fetchall()] for one in (lite, tables)]
             assert answers[0] == answers[1]
+    lite.execute("ROLLBACK")
+
+
+def test_every_search_of_the_log_is_the_same(postgres: str, lite: Any) -> None:
+    """N-327: searches of the access log find the same rows in the same order, and PostgreSQL scans no log either."""
+    lite.execute(SQLITE.writing)
+    append(lite, accesses())
+    with made_tables(postgres) as tables:
+        append(tables, accesses())
+        tables.execute("SET LOCAL enable_seqscan = off")
+        for pairs in searches():
+            page, values = page_statement("riverbend", pairs)
+            total, counted = total_statement("riverbend", pairs)
+            found = [one.execute(page, (*values, 20, 5)).fetchall() for one in (lite, tables)]
+            assert [tuple(row) for row in found[0]] == [tuple(row) for row in found[1]], pairs
+            assert lite.execute(total, counted).fetchone() == tables.execute(total, counted).fetchone(), pairs
+            plan = [row[0] for row in tables.execute(f"EXPLAIN {page}", (*values, 20, 5)).fetchall()]
+            assert not [step for step in plan if "Seq Scan" in step], (pairs, plan)
     lite.execute("ROLLBACK")

@@ -1,14 +1,14 @@
 """Sandbox and production: two configurations, two addresses, two stores, and what only a sandbox has (points Z)."""
 
 import sqlite3
-import subprocess
 from pathlib import Path
 from typing import Any
 
 from engine.config.service import Environment
 from tests.interchange.chart import put
 from tests.interchange.kit import Running, configuration, conforms, issue, patient, running, secret_file
-from tests.interchange.process import COMMAND, DATABASE, ENVIRONMENT, write_configuration
+from tests.interchange.nursery import ran
+from tests.interchange.process import DATABASE, ENGINE_SECRET, write_configuration
 
 JSON = {"content-type": "application/fhir+json"}
 PRODUCTION: dict[str, Any] = {"environment": Environment.PRODUCTION, "test_hooks": False}
@@ -17,9 +17,9 @@ PRODUCTION: dict[str, Any] = {"environment": Environment.PRODUCTION, "test_hooks
 def refused(folder: Path, settings: Any) -> str:
     """Start the command over a folder that it must refuse; return what it says."""
     file = write_configuration(folder, settings)
-    arguments = ["--config", str(file), "--port", "0", "--database", f"sqlite:///{folder}/{DATABASE}"]
-    program = [*COMMAND[:2], "from engine.__main__ import main; main()", "interchange", *arguments]
-    done = subprocess.run(program, env=ENVIRONMENT, capture_output=True, text=True, timeout=60, check=False)
+    database = f"sqlite:///{folder}/{DATABASE}"
+    secret = {"ENGINE_SECRET": ENGINE_SECRET}
+    done = ran("interchange", "--config", str(file), "--port", "0", "--database", database, environment=secret)
     assert done.returncode in {1, 2}
     assert done.stdout == ""
     return done.stderr
@@ -147,7 +147,7 @@ def test_validate_writes_nothing(tmp_path: Path, base: str) -> None:
 
 
 def test_validate_takes_parameters(tmp_path: Path, base: str) -> None:
-    """`$validate` judges the resource that Parameters carry as it judges the bare one; they must carry one."""
+    """N-236: `$validate` judges the resource that Parameters carry as it judges the bare one; they must carry one."""
     with running(tmp_path, feature_flags=("validate",)) as sandbox:
 
         def ask(*parameters: Any) -> Any:

@@ -27,7 +27,7 @@ def chart(service: Running) -> tuple[str, set[str]]:
 
 
 def test_the_whole_chart(service: Running, base: str, chart: tuple[str, set[str]]) -> None:
-    """C-300, C-301, C-302, C-303: Patient, every type of the chart, and exactly the directory that these name."""
+    """C-300, C-301, C-302, C-303: patient, every type of the chart, and exactly the directory that these name."""
     patient_id, members = chart
     for query, headers in (("", {"accept": "application/fhir+json"}), ("?_format=json", {"accept": "text/html"})):
         answer = service.ask("GET", f"{base}/Patient/{patient_id}/$everything{query}", headers=headers)
@@ -74,7 +74,10 @@ def test_types(service: Running, base: str, chart: tuple[str, set[str]], query: 
 
 
 def test_by_post(service: Running, base: str, chart: tuple[str, set[str]]) -> None:
-    """Parameters in a body, of any simple type, are those of the address; both together count as one question."""
+    """Parameters in a body, of any simple type, are those of the address; both together count as one question.
+
+    N-236.
+    """
     address = f"{base}/Patient/{chart[0]}/$everything"
 
     def ask(*parameters: Any, query: str = "", client: str = "physician") -> Any:
@@ -100,7 +103,7 @@ def test_by_post(service: Running, base: str, chart: tuple[str, set[str]]) -> No
 
 
 def test_types_have_the_names_of_their_version(service: Running, chart: tuple[str, set[str]]) -> None:
-    """C-302, C-306, C-319: STU3 says ProcedureRequest, and takes the name that the specification lists for both too."""
+    """C-302, C-306, C-319: sTU3 says ProcedureRequest, and takes the name that the specification lists for both too."""
     orders = {one for one in chart[1] if one.startswith("ServiceRequest/")}
     for base, name in (("/fhir/R4", "ServiceRequest"), ("/fhir", "ProcedureRequest"), ("/fhir", "ServiceRequest")):
         assert set(everything(service, base, chart[0], f"_type={name}")) == orders

@@ -25,7 +25,7 @@ def raw(service: Running, path: str, accept: str, method: str = "GET") -> tuple[
 
 
 def test_large_answers(service: Running, base: str) -> None:
-    """More than 1 kB comes compressed to who takes it, the same resource; HEAD tells the same length."""
+    """N-312: more than 1 kB comes compressed to who takes it, the same resource; HEAD tells the same length."""
     path = f"{base}/Patient/{service.create(base, extension=NOTE)['id']}"
     plain, body = raw(service, path, "identity")
     packed, small = raw(service, path, "gzip, deflate")
@@ -38,7 +38,7 @@ def test_large_answers(service: Running, base: str) -> None:
 
 
 def test_small_answers(service: Running, base: str) -> None:
-    """What is 1 kB or less is sent as it is, and so is nothing at all."""
+    """N-312: what is 1 kB or less is sent as it is, and so is nothing at all."""
     path = f"{base}/Patient/{service.create(base)['id']}"
     assert "content-encoding" not in raw(service, path, "gzip")[0].headers
     spared = service.ask("GET", path, headers={"if-none-match": 'W/"1"'})
@@ -46,7 +46,7 @@ def test_small_answers(service: Running, base: str) -> None:
 
 
 def test_a_very_large_answer(service: Running) -> None:
-    """What is compressed in a thread is whole, too."""
+    """N-312: what is compressed in a thread is whole, too."""
     made = service.create(extension=[{"url": "http://x.example", "valueString": "abc" * 200_000}])
     answer, small = raw(service, f"/fhir/R4/Patient/{made['id']}", "gzip")
     assert answer.headers["content-encoding"] == "gzip"
@@ -70,13 +70,13 @@ def test_a_very_large_answer(service: Running) -> None:
     ],
 )
 def test_who_takes_it(header: str, taken: bool) -> None:
-    """RFC 9110 section 12.5.3: the name, a weight, and the star for all that is not named."""
+    """N-312: RFC 9110 section 12.5.3: the name, a weight, and the star for all that is not named."""
     assert takes_gzip(header) is taken
 
 
 @pytest.mark.parametrize("name", ["gzip", "GZIP", "x-gzip"])
 def test_compressed_bodies(service: Running, base: str, name: str) -> None:
-    """A body compressed by gzip is written as it would be plain."""
+    """N-313: a body compressed by gzip is written as it would be plain."""
     content = gzip.compress(json.dumps(patient(extension=NOTE)).encode())
     made = service.ask("POST", f"{base}/Patient", content=content, headers={**JSON, "content-encoding": name})
     assert made.status_code == 201, made.text
@@ -95,12 +95,12 @@ def test_compressed_bodies(service: Running, base: str, name: str) -> None:
     ],
 )
 def test_what_is_no_gzip(service: Running, base: str, content: bytes) -> None:
-    """A body that is not what it says is 400."""
+    """N-313: a body that is not what it says is 400."""
     issue(service.ask("POST", f"{base}/Patient", content=content, headers=GZIPPED), 400, "structure")
 
 
 def test_a_bomb_is_refused(tmp_path: Path) -> None:
-    """A small body that expands beyond the limit is 413, and so is a compressed one that is itself too large."""
+    """N-313: a small body that expands beyond the limit is 413, and so is a compressed one that is itself too large."""
     bomb = gzip.compress(b" " * 50_000_000)
     with running(tmp_path, max_body_bytes=100_000) as service:
         assert len(bomb) < 100_000
@@ -112,7 +112,7 @@ def test_a_bomb_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_bomb_takes_no_memory() -> None:
-    """No more is made of a body than the limit."""
+    """N-313: no more is made of a body than the limit."""
     bomb = gzip.compress(b" " * 50_000_000)
     tracemalloc.start()
     try:

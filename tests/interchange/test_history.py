@@ -1,7 +1,9 @@
 """Every version kept: vread, history of one and of a type, retention, and databases of before."""
 
 import asyncio
+import itertools
 import sqlite3
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,17 @@ from engine.config.service import History, Tenant
 from engine.fhir.versions.names import name_in
 from engine.interchange.history.retention import kept_since, take_old
 from engine.interchange.resource.catalogue import INDEXERS, KEPT
-from engine.interchange.store.history import ended_versions, first_kept, former_version, last_unknown, take_versions
+from engine.interchange.search.date import NEVER
+from engine.interchange.store.connection import connect, prepare
+from engine.interchange.store.history import (
+    Span,
+    ended_versions,
+    first_kept,
+    former_version,
+    last_unknown,
+    take_versions,
+    versions_of_one,
+)
 from engine.interchange.store.store import Store
 from engine.interchange.store.transaction import Change, Stored, Transaction, milliseconds
 from engine.interchange.store.verify import verify
@@ -196,8 +208,8 @@ def test_a_merge_is_in_the_history(service: Running, base: str) -> None:
     before = service.ask("GET", f"{base}/Condition/{chart}/_history/1").json()
     element = "patient" if "patient" in before else "subject"
     assert before[element]["reference"] == f"Patient/{source}"
-    told = [one["resource"]["id"] for one in service.ask("GET", f"{base}/Patient/_history?_count=20").json()["entry"]]
-    assert told.count(source) == told.count(target) == 2
+    told = [one["fullUrl"] for one in service.ask("GET", f"{base}/Patient/_history?_count=20").json()["entry"]]
+    assert [told.count(f"{service.url}{base}/Patient/{one}") for one in (source, target)] == [2, 2]
 
 
 def test_tenants_do_not_see_each_other(service: Running, base: str) -> None:
@@ -206,7 +218,7 @@ def test_tenants_do_not_see_each_other(service: Running, base: str) -> None:
     for path in (f"Patient/{made}/_history", f"Patient/{made}/_history/1"):
         issue(service.ask("GET", f"{base}/{path}", client="other"), 404, "not-found")
     told = service.ask("GET", f"{base}/Patient/_history?_count=100", client="other").json().get("entry", [])
-    assert made not in {one["resource"]["id"] for one in told}
+    assert not [one for one in told if made in one["fullUrl"]]
 
 
 def test_retention(tmp_path: Path) -> None:
@@ -276,6 +288,56 @@ def test_versions_in_a_store(tmp_path: Path) -> None:
     assert store.read("t", look) == ([3, 4], "PATCH", 3, 0)
     store.close()
     assert verify(tmp_path / "s.db", INDEXERS).faults == {}
+
+
+# A hundred thousand former versions of one resource: 1 to 100,000, a second apart.
+FORMER = 100_000
+MANY = (
+    "WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < {former})"
+    " INSERT INTO version (tenant, type, key, version, updated_ms, ended_ms, change, body)"
+    " SELECT tenant, type, key, n, updated_ms + n * 1000, updated_ms + (n + 1) * 1000, 'PUT', body FROM n, resource"
+)
+NEWEST = "UPDATE resource SET version = {former} + 1, updated_ms = updated_ms + ({former} + 1) * 1000"
+
+
+def test_a_hundred_thousand_versions(tmp_path: Path) -> None:
+    """N-109: reading the newest, any former one, and the first page of a history costs what it did with one version."""
+    prepare(tmp_path / "s.db")
+    connection = connect(tmp_path / "s.db")
+    connection.execute("BEGIN")
+    inner = Transaction(connection, 1, START, INDEXERS)
+    inner.create("Patient", "p", patient())
+
+    def steps(work: Callable[[Stored], Any]) -> int:
+        """Return how many instructions SQLite carries out, ten at a time."""
+        stored, count = inner.get("Patient", "p"), itertools.count()
+        assert stored is not None
+        connection.set_progress_handler(lambda: next(count) < 0, 10)
+        work(stored)
+        connection.set_progress_handler(None, 0)
+        return next(count) * 10
+
+    def cost() -> list[int]:
+        return [
+            steps(lambda _: inner.get("Patient", "p")),
+            steps(lambda stored: former_version(inner, stored, 1, NEVER)),
+            steps(lambda stored: former_version(inner, stored, FORMER, NEVER)),
+            steps(lambda stored: versions_of_one(inner, stored, Span(0, NEVER), 1, None)),
+        ]
+
+    before = cost()
+    for sql in (MANY, NEWEST):
+        connection.execute(sql.format(former=FORMER))
+    after = cost()
+    assert after[0] == before[0]
+    assert all(many <= one + 50 for one, many in zip(before, after, strict=True)), (before, after)
+    newest = inner.get("Patient", "p")
+    assert newest is not None
+    found = versions_of_one(inner, newest, Span(milliseconds(START) + 99_999_000, NEVER), 3, None)
+    assert ([one.version for one in found.page], found.total) == ([100_001, 100_000, 99_999], 3)
+    assert versions_of_one(inner, newest, Span(0, NEVER), 0, None).total == FORMER + 1
+    connection.execute("ROLLBACK")
+    connection.close()
 
 
 def test_a_database_of_before(tmp_path: Path) -> None:

@@ -52,7 +52,10 @@ def claims(service: Running, token: str) -> dict[str, Any]:
 
 
 def test_an_id_token(service: Running) -> None:
-    """`openid fhirUser profile`: issuer, subject, audience, nonce, name and the person's resource, signed RS256."""
+    """`openid fhirUser profile`: issuer, subject, audience, nonce, name and the person's resource, signed RS256.
+
+    N-309.
+    """
     answer = exchange(service, Browser(service).code(scope=SCOPE, nonce="n-0S6")).json()
     told = claims(service, answer["id_token"])
     assert told["iss"] == discovered(service)["issuer"] == service.url
@@ -65,14 +68,17 @@ def test_an_id_token(service: Running) -> None:
 
 
 def test_a_forged_id_token(service: Running) -> None:
-    """A token that another key signed does not pass for one of ours."""
+    """N-309: a token that another key signed does not pass for one of ours."""
     forged = jwt.encode({"alg": "RS256"}, {"sub": "dr.osei"}, RSAKey.generate_key(2048))
     with pytest.raises(BadSignatureError):
         claims(service, forged)
 
 
 def test_only_what_was_asked_for(service: Running) -> None:
-    """Without `openid` there is no id_token; without `profile` and `fhirUser` it tells neither; programs get none."""
+    """Without `openid` there is no id_token; without `profile` and `fhirUser` it tells neither; programs get none.
+
+    N-309.
+    """
     assert "id_token" not in exchange(service, Browser(service).code(scope="fhirUser user/*.read")).json()
     bare = exchange(service, Browser(service).code(scope="openid user/*.read")).json()
     assert not {"name", "fhirUser", "nonce"} & claims(service, bare["id_token"]).keys()
@@ -81,13 +87,13 @@ def test_only_what_was_asked_for(service: Running) -> None:
 
 
 def test_a_user_without_a_resource(service: Running) -> None:
-    """Nobody's address is made up."""
+    """N-309: nobody's address is made up."""
     answer = exchange(service, Browser(service, "nurse.lind").code(scope=SCOPE)).json()
     assert "fhirUser" not in claims(service, answer["id_token"])
 
 
 def test_a_refresh(service: Running) -> None:
-    """A refresh gives an id_token of the same person, without a nonce (OpenID Connect Core section 12.2)."""
+    """N-309: a refresh gives an id_token of the same person, without a nonce (OpenID Connect Core section 12.2)."""
     first = exchange(service, Browser(service).code(scope=SCOPE, nonce="once")).json()
     fields = {"grant_type": "refresh_token", "client_id": "portal", "client_secret": SECRET}
     again = service.http.post(f"{service.url}/oauth/token", data={**fields, "refresh_token": first["refresh_token"]})
@@ -96,7 +102,7 @@ def test_a_refresh(service: Running) -> None:
 
 
 def test_the_key_stays(tmp_path: Path) -> None:
-    """After a restart the same key is told of, and the private part of it nowhere."""
+    """N-309: after a restart the same key is told of, and the private part of it nowhere."""
     with running(tmp_path, clients=clients(tmp_path), users=PEOPLE) as first:
         before = first.http.get(f"{first.url}/oauth/jwks").json()
     with running(tmp_path, clients=clients(tmp_path), users=PEOPLE) as second:

@@ -106,13 +106,13 @@ def _with(part: Any, control: str) -> Any:
     ],
 )
 def test_where_json_ends(service: Running, base: str, content: bytes, text: str) -> None:
-    """A body that is no JSON is refused with line and column."""
+    """N-261: a body that is no JSON is refused with line and column."""
     refused = issue(service.ask("POST", f"{base}/Patient", content=content, headers=JSON), 400, "structure")
     assert text in refused["diagnostics"]
 
 
 def test_elements_that_there_are_not(service: Running, base: str) -> None:
-    """Each element that a type does not have is named, by location and expression."""
+    """N-261: each element that a type does not have is named, by location and expression."""
     body = least(
         "Observation", service.create(base)["id"], version_of(base), colour="red", component=[{"code": {"txt": "x"}}]
     )

@@ -172,7 +172,7 @@ def test_expect_is_heeded(service: Running) -> None:
 
 @pytest.mark.parametrize("encoding", ["deflate", "br", "deflate, gzip", "gzip, gzip"])
 def test_compressed_bodies_are_refused(service: Running, encoding: str) -> None:
-    """A body that is compressed otherwise than by gzip is 415; one that is said to be as it is, is taken."""
+    """N-313: a body that is compressed otherwise than by gzip is 415; one that is said to be as it is, is taken."""
     headers = {**JSON, "content-encoding": encoding}
     answer = service.ask("POST", "/fhir/R4/Patient", content=b"\x1f\x8b", headers=headers)
     issue(answer, 415, "not-supported")

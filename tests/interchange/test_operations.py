@@ -3,7 +3,6 @@
 import signal
 import socket
 import ssl
-import subprocess
 import time
 from pathlib import Path
 
@@ -16,7 +15,8 @@ from engine.errors import StartError
 from engine.interchange.http.tls import check_open_line
 from engine.sqlite import SqliteError
 from tests.interchange.kit import Inside, Running, configuration, issue, patient, running
-from tests.interchange.process import ENVIRONMENT, PROGRAM, write_configuration
+from tests.interchange.nursery import ran
+from tests.interchange.process import ENGINE_SECRET, write_configuration
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -180,7 +180,7 @@ def test_a_service_without_its_certificate_is_never_ready(tmp_path: Path) -> Non
     settings = configuration(tmp_path / "secret", tls=tls, base_url="https://127.0.0.1:0")
     arguments = ["--config", str(write_configuration(tmp_path, settings)), "--port", "0"]
     arguments += ["--database", f"sqlite:///{tmp_path}/s.db"]
-    done = subprocess.run([*PROGRAM, *arguments], capture_output=True, text=True, env=ENVIRONMENT, check=False)
+    done = ran("interchange", *arguments, environment={"ENGINE_SECRET": ENGINE_SECRET})
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("tls.certificate: ")
 

@@ -1,16 +1,18 @@
 """PATCH by JSON Patch: RFC 6902 on what is kept, written as an update would be."""
 
+import contextlib
 from decimal import Decimal
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from jsonpatch import JsonPatch
 
 from engine.fhir.versions.names import name_in
 from engine.interchange.outcome import RefusedError
 from engine.interchange.resource.catalogue import KEPT
-from engine.interchange.resource.json_patch import patched, same
+from engine.interchange.resource.json_patch import MOST_COPIED, patched
 from tests.interchange.kit import Running, issue, patient, record_number
 from tests.interchange.least import least, version_of
 from tests.interchange.parallel import at_once, statuses
@@ -20,7 +22,7 @@ Step = dict[str, Any]
 
 # Document, patch and result: the examples of RFC 6902, appendix A, and what lies beside them.
 WORKS = {
-    "A.1": ({"foo": "bar"}, [{"op": "add", "path": "/baz", "value": "qux"}], {"baz": "qux", "foo": "bar"}),
+    "A.1": ({"foo": "bar"}, [{"op": "add", "path": "/baz", "value": "qux"}], {"foo": "bar", "baz": "qux"}),
     "A.2": (
         {"foo": ["bar", "baz"]},
         [{"op": "add", "path": "/foo/1", "value": "qux"}],
@@ -68,6 +70,7 @@ WORKS = {
         [{"op": "test", "path": "/a", "value": Decimal("1.5")}],
         {"a": Decimal("1.50")},
     ),
+    "no resource": ({"a": 1}, [{"op": "replace", "path": "", "value": 5}], 5),
     "same place": ({"a": 1}, [{"op": "move", "from": "/a", "path": "/a"}], {"a": 1}),
     "nothing": ({"a": 1}, [], {"a": 1}),
 }
@@ -82,8 +85,8 @@ FAILS: dict[str, tuple[Any, Any, int]] = {
     "no pointer": ({"a": 1}, [{"op": "remove", "path": "a"}], 400),
     "no text": ({"a": 1}, [{"op": "remove", "path": 1}], 400),
     "no escape": ({"~2": 1}, [{"op": "remove", "path": "/~2"}], 400),
-    "into itself": ({"a": {"b": 1}}, [{"op": "move", "from": "/a", "path": "/a/c"}], 400),
-    "everything": ({"a": 1}, [{"op": "remove", "path": ""}], 400),
+    "into itself": ({"a": {"b": 1}}, [{"op": "move", "from": "/a", "path": "/a/c"}], 422),
+    "everything": ({"a": 1}, [{"op": "remove", "path": ""}], 422),
     "A.9": ({"baz": "qux"}, [{"op": "test", "path": "/baz", "value": "bar"}], 409),
     "A.12": ({"foo": "bar"}, [{"op": "add", "path": "/baz/bat", "value": "qux"}], 422),
     "A.15": ({"/": 9, "~1": 10}, [{"op": "test", "path": "/~01", "value": "10"}], 409),
@@ -94,6 +97,15 @@ FAILS: dict[str, tuple[Any, Any, int]] = {
     "end of none": ({"a": [1]}, [{"op": "remove", "path": "/a/-"}], 422),
     "absent": ({"a": 1}, [{"op": "replace", "path": "/b", "value": 1}], 422),
     "below a text": ({"a": "x"}, [{"op": "add", "path": "/a/b", "value": 1}], 422),
+    "replaced at the end": ({"a": [1]}, [{"op": "replace", "path": "/a/-", "value": 1}], 422),
+    "not of RFC 6902": ({"a": "x"}, [{"op": "append", "path": "/a", "value": "y"}], 400),
+    "op is no text": ({}, [{"op": ["add"], "path": "/a", "value": 1}], 400),
+    "from is no text": ({}, [{"op": "copy", "from": None, "path": "/a"}], 400),
+    "a number of many digits": ({"a": [1]}, [{"op": "test", "path": f"/a/{'9' * 5000}", "value": 1}], 409),
+    "no patch behind what fails": ({}, [{"op": "test", "path": "/a", "value": 1}, {"op": "spam"}], 400),
+    "doubled again and again": ({}, [{"op": "copy", "from": "", "path": f"/{n}"} for n in range(99)], 400),
+    "copied into the depth": ({}, [{"op": "copy", "from": "", "path": "/a" * 2**n} for n in range(10)], 400),
+    "ever deeper": ({}, [{"op": "add", "path": "/a" * n, "value": {}} for n in range(1, 110)], 400),
     "very many": ({}, [{"op": "add", "path": "/a", "value": 1}] * 1001, 400),
 }
 
@@ -103,7 +115,7 @@ def test_what_a_patch_makes(name: str) -> None:
     """N-130: the six operations, on a copy: the document itself stays."""
     document, patch, result = WORKS[name]
     before = repr(document)
-    assert same(patched(document, patch), result)
+    assert repr(patched(document, patch)) == repr(result)
     assert repr(document) == before
 
 
@@ -129,8 +141,46 @@ def test_any_value_can_be_put_and_tested(before: Any, after: Any) -> None:
     """N-130: whatever is put at a place is found by a test there, and removed again leaves what was."""
     patch = [{"op": "add", "path": "/x~1y~0", "value": after}, {"op": "test", "path": "/x~1y~0", "value": after}]
     made = patched({"z": before}, patch)
-    assert same(made, {"z": before, "x/y~": after})
-    assert same(patched(made, [{"op": "remove", "path": "/x~1y~0"}]), {"z": before})
+    assert made == {"z": before, "x/y~": after}
+    assert patched(made, [{"op": "remove", "path": "/x~1y~0"}]) == {"z": before}
+
+
+PATHS = st.text("ab/~01-", max_size=6)
+STEPS = st.fixed_dictionaries(
+    {"op": st.sampled_from([*JsonPatch.operations, "spam", None]), "path": PATHS},
+    optional={"from": PATHS, "value": JSON_VALUES},
+)
+
+
+@given(document=JSON_VALUES, patch=st.lists(STEPS | JSON_VALUES, max_size=4) | JSON_VALUES)
+def test_whatever_is_sent_is_done_or_refused(document: Any, patch: Any) -> None:
+    """N-131: any patch of any document has a result, or is refused where it stands; the document stays."""
+    before = repr(document)
+    with contextlib.suppress(RefusedError):
+        patched(document, patch)
+    assert repr(document) == before
+
+
+def test_what_a_refusal_says() -> None:
+    """N-131: a refusal names operation and place, and nothing that could be a patient's."""
+    with pytest.raises(RefusedError) as refused:
+        patched({}, [{"op": "test", "path": "/", "value": 1}])
+    assert refused.value.issues[0].diagnostics == "test: the value tested for is not there."
+    with pytest.raises(RefusedError) as refused:
+        patched(
+            {"name": []}, [{"op": "add", "path": "/a", "value": 1}, {"op": "replace", "path": "/name/0", "value": 1}]
+        )
+    assert refused.value.issues[0].diagnostics.startswith("replace /name: ")
+    assert refused.value.issues[0].location == "http.body[1]"
+
+
+def test_copies_have_an_end() -> None:
+    """N-131: copies are bounded by what they hold, not by their number."""
+    document = {"a": [*range(MOST_COPIED // 2 - 1)]}
+    copy = {"op": "copy", "from": "/a", "path": "/b"}
+    assert patched(document, [copy, copy])["b"] == document["a"]
+    with pytest.raises(RefusedError):
+        patched(document, [copy, copy, copy])
 
 
 def sent(service: Running, path: str, *steps: Step, **more: Any) -> Any:
@@ -161,7 +211,7 @@ def test_every_type(service: Running, base: str, type_name: str) -> None:
     ("step", "status", "code", "location"),
     [
         ({"op": "test", "path": "/gender", "value": "male"}, 409, "conflict", "http.body[0].path"),
-        ({"op": "remove", "path": "/photo"}, 422, "invalid", "http.body[0].path"),
+        ({"op": "remove", "path": "/photo"}, 422, "invalid", "http.body[0]"),
         ({"op": "spam", "path": "/photo"}, 400, "invalid", "http.body[0].op"),
         ({"op": "remove", "path": "/gender"}, 400, "required", "Patient.gender"),
         ({"op": "replace", "path": "/gender", "value": "f"}, 422, "invalid", "Patient.gender"),
@@ -206,9 +256,26 @@ def test_media_types(service: Running, base: str) -> None:
     path = f"{base}/Patient/{service.create(base)['id']}"
     for kind in ("application/fhir+json", "application/json", "application/merge-patch+json", "text/plain"):
         issue(service.ask("PATCH", path, json=[], headers={"content-type": kind}), 415, "not-supported")
+    assert "accept-patch" not in service.ask("PUT", path, json={}, headers=PATCH).headers
     issue(service.ask("PUT", path, json={}, headers=PATCH), 415, "not-supported")
     assert service.ask("GET", f"{base}/metadata").json()["patchFormat"] == ["application/json-patch+json"]
     issue(service.ask("PATCH", f"{path}?_x=1", json=[], headers=PATCH), 400, "not-supported")
+
+
+def test_fhirpath_patch_is_not_taken(service: Running, base: str) -> None:
+    """N-134: a FHIRPath Patch is refused by what names the patch that is taken, alone and in a Bundle."""
+    path = f"Patient/{service.create(base)['id']}"
+    parts = [{"name": "type", "valueCode": "delete"}, {"name": "path", "valueString": "Patient.birthDate"}]
+    body = {"resourceType": "Parameters", "parameter": [{"name": "operation", "part": parts}]}
+    answer = service.ask("PATCH", f"{base}/{path}", json=body)
+    told = issue(answer, 415, "not-supported")
+    assert (told["location"], answer.headers["accept-patch"]) == (["http.Content-Type"], "application/json-patch+json")
+    assert "application/json-patch+json" in told["diagnostics"]
+    assert "FHIRPath Patch" in told["diagnostics"]
+    entry = {"resource": body, "request": {"method": "PATCH", "url": path}}
+    bundle = {"resourceType": "Bundle", "type": "transaction", "entry": [entry]}
+    issue(service.ask("POST", base, json=bundle), 400, "structure" if base == "/fhir/R4" else "not-supported")
+    assert service.ask("GET", f"{base}/{path}").headers["etag"] == 'W/"1"'
 
 
 @pytest.mark.parametrize(

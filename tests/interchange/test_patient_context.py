@@ -95,7 +95,10 @@ def _name(type_name: str, base: str) -> str:
 
 
 def test_a_patient_is_chosen(service: Running) -> None:
-    """After the password comes a page that finds patients of the tenant; the token answer names the one chosen."""
+    """After the password comes a page that finds patients of the tenant; the token answer names the one chosen.
+
+    N-306.
+    """
     number = f"RB-{service.create()['id'][:8]}"
     made = service.create(identifier=[record_number(number)], name=[{"family": "Chosen", "given": ["One"]}])
     browser = Browser(service)
@@ -118,7 +121,7 @@ def test_a_patient_is_chosen(service: Running) -> None:
 
 
 def test_what_the_page_says(service: Running) -> None:
-    """Nothing entered, nobody found and a date that is none are told; nobody of another tenant is shown."""
+    """N-306: nothing entered, nobody found and a date that is none are told; nobody of another tenant is shown."""
     browser = Browser(service)
     page = browser.send(browser.open(scope=SCOPE))
     texts = {
@@ -137,7 +140,7 @@ def test_what_the_page_says(service: Running) -> None:
 
 
 def test_the_page_needs_a_sign_in(service: Running) -> None:
-    """No patient is shown or chosen to who has not signed in: the seal names person and browser."""
+    """N-306: no patient is shown or chosen to who has not signed in: the seal names person and browser."""
     browser = Browser(service)
     form = browser.open(scope=SCOPE)
     for fields in ({"decision": "find", "family": "Quintero"}, {"patient": service.create()["id"]}, {"chooses": "1"}):
@@ -153,7 +156,7 @@ def test_the_page_needs_a_sign_in(service: Running) -> None:
 
 
 def test_reads_and_searches(service: Running, base: str) -> None:
-    """The patient, and every type of the chart, is read and searched; what is another's is 403, named or not."""
+    """N-307: the patient, and every type of the chart, is read and searched; what is another's is 403, named or not."""
     mine, other, kept = charts(service, base)
     app = App(service, mine)
     assert app.ask("GET", f"{base}/Patient/{mine}").status_code == 200
@@ -178,7 +181,7 @@ def test_reads_and_searches(service: Running, base: str) -> None:
 
 
 def test_writes(service: Running, base: str) -> None:
-    """What is the patient's is written; nothing is made for another, moved to another, or taken from one."""
+    """N-307: what is the patient's is written; nothing is made for another, moved to another, or taken from one."""
     mine, other, kept = charts(service, base)
     app = App(service, mine)
     for name, ids in kept.items():
@@ -205,7 +208,7 @@ def test_writes(service: Running, base: str) -> None:
 
 
 def test_operations(service: Running, base: str) -> None:
-    """$everything of the patient is read, of another it is not; a merge is none of this token's business."""
+    """N-307: $everything of the patient is read, of another it is not; a merge is none of this token's business."""
     mine, other, _ = charts(service, base)
     app = App(service, mine)
     whole = app.ask("GET", f"{base}/Patient/{mine}/$everything?_count=500")
@@ -215,7 +218,7 @@ def test_operations(service: Running, base: str) -> None:
 
 
 def test_pages(service: Running, base: str) -> None:
-    """The next links of a search lead on, by offset and by cursor, within the patient."""
+    """N-307: the next links of a search lead on, by offset and by cursor, within the patient."""
     mine = service.create()["id"]
     for _ in range(3):
         service.ask("POST", f"{base}/Observation", json=least("Observation", mine, version_of(base)))
@@ -226,7 +229,10 @@ def test_pages(service: Running, base: str) -> None:
 
 
 def test_history(service: Running, base: str) -> None:
-    """Former versions are the patient's, too; those of another, and all changes of a type, are nobody's business."""
+    """Former versions are the patient's, too; those of another, and all changes of a type, are nobody's business.
+
+    N-307.
+    """
     mine, other, kept = charts(service, base)
     app = App(service, mine)
     for path, status in (
@@ -243,8 +249,34 @@ def test_history(service: Running, base: str) -> None:
         assert app.ask("GET", f"{base}/{path}").status_code == status, path
 
 
+def test_versions_of_somebody_else(service: Running, base: str) -> None:
+    """N-307: a version that named another patient is not shown; those of the patient are, of merged records too."""
+    version, path = version_of(base), f"{base}/Observation"
+    mine, other, merged = (service.create()["id"] for _ in range(3))
+    made = service.ask("POST", path, json=least("Observation", other, version)).json()["id"]
+    for who in (merged, mine):
+        body = least("Observation", who, version, id=made)
+        assert service.ask("PUT", f"{path}/{made}", json=body).status_code == 200
+    assert service.ask("POST", f"{base}/Patient/$merge", json=merge_body(merged, mine)).status_code == 200
+    app = App(service, mine)
+    assert [app.ask("GET", f"{path}/{made}/_history/{one}").status_code for one in "123"] == [403, 200, 200]
+    issue(app.ask("GET", f"{path}/{made}/_history/1", **{"if-none-match": 'W/"1"'}), 403, "forbidden")
+    told = app.ask("GET", f"{path}/{made}/_history").json()
+    assert ([one["resource"]["meta"]["versionId"] for one in told["entry"]], "total" in told) == (["3", "2"], False)
+    entries, following = [], f"{path}/{made}/_history?_count=1"
+    while following:
+        page = app.ask("GET", following.removeprefix(service.url)).json()
+        entries += page.get("entry", [])
+        following = next((one["url"] for one in page["link"] if one["relation"] == "next"), "")
+    assert [one["resource"]["meta"]["versionId"] for one in entries] == ["3", "2"]
+    step = {"request": {"method": "GET", "url": f"Observation/{made}/_history/1"}}
+    batch = app.ask("POST", base, {"resourceType": "Bundle", "type": "batch", "entry": [step]})
+    assert batch.json()["entry"][0]["response"]["status"] == "403 Forbidden"
+    assert len(service.ask("GET", f"{path}/{made}/_history").json()["entry"]) == 3
+
+
 def test_searches_by_form_and_compartment(service: Running, base: str) -> None:
-    """`_search` and a compartment stay with the patient; a link that another token was given leads nowhere."""
+    """N-307: `_search` and a compartment stay with the patient; a link that another token was given leads nowhere."""
     mine, other = service.create()["id"], service.create()["id"]
     for who in (mine, other) * 3:
         service.ask("POST", f"{base}/Observation", json=least("Observation", who, version_of(base)))
@@ -270,7 +302,7 @@ def test_searches_by_form_and_compartment(service: Running, base: str) -> None:
 
 
 def test_after_a_merge(service: Running, base: str) -> None:
-    """Where the patient was merged, the survivor is the same person: the chart stays in reach."""
+    """N-307: where the patient was merged, the survivor is the same person: the chart stays in reach."""
     mine, survivor = service.create()["id"], service.create()["id"]
     made = service.ask("POST", f"{base}/Observation", json=least("Observation", mine, version_of(base))).json()
     app = App(service, mine)
@@ -308,7 +340,7 @@ def test_a_required_context(service: Running, base: str) -> None:
 
 
 def test_without_a_choice(service: Running, base: str) -> None:
-    """Without `launch/patient`, `patient/*` means what the specification says: the tenant's patients."""
+    """N-308: without `launch/patient`, `patient/*` means what the specification says: the tenant's patients."""
     fields = {"grant_type": "client_credentials", "client_id": "portal", "client_secret": SECRET}
     answer = service.http.post(f"{service.url}/oauth/token", data={**fields, "scope": SCOPE}).json()
     assert ("patient" in answer, answer["scope"]) == (False, "patient/*.read patient/*.write offline_access")
@@ -363,7 +395,7 @@ def test_a_page_of_somebody_elses_search(service: Running, base: str) -> None:
 
 @pytest.mark.parametrize("kind", ["batch", "transaction"])
 def test_a_bundle_stays_with_the_patient(service: Running, kind: str) -> None:
-    """N-154: each entry of a Bundle is held to the token's patient, by id, condition and reference."""
+    """N-307, N-154: each entry of a Bundle is held to the token's patient, by id, condition and reference."""
     mine, other = service.create(), service.create(identifier=[record_number(f"RB-bundled-{kind}")])
     app = App(service, mine["id"])
     number = f"identifier={MRN}%7CRB-bundled-{kind}"

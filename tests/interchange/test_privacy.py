@@ -158,21 +158,22 @@ def test_logs_metrics_and_refusals_say_nothing(tmp_path: Path) -> None:
     assert leaks(said) == []
 
 
-@pytest.mark.parametrize("where", ["read", "write", "vault"])
+@pytest.mark.parametrize(
+    ("where", "name"), [("store", "find"), ("store", "read"), ("store", "write"), ("vault", "find")]
+)
 def test_an_error_that_nobody_foresaw_says_nothing(
-    inside: Inside, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], where: str
+    inside: Inside, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], where: str, name: str
 ) -> None:
     """C-551: an error's text stays inside, wherever it is raised: 500 for the client, kind and place in the log."""
     inside.token("physician")
-    store, vault = inside.app.service.store, inside.app.service.vault
 
     def fail(*_given: Any, **_more: Any) -> Any:
         raise RuntimeError(f"{FAMILY} {GIVEN} of {STREET} has {NUMBER}")
 
-    owner = vault if where == "vault" else store
-    monkeypatch.setattr(owner, {"vault": "find"}.get(where, where), fail)
+    monkeypatch.setattr(getattr(inside.app.service, where), name, fail)
     answers = [
         inside.ask("GET", f"/fhir/R4/Patient/{NUMBER}"),
+        inside.ask("GET", f"/fhir/R4/Patient?family={FAMILY}"),
         inside.ask("POST", "/fhir/R4/Patient", json=SUNG),
         inside.http.get(f"{inside.url}/oauth/info?access_token={TOKEN}"),
         inside.http.get(f"{inside.url}/oauth/cancel?token={TOKEN}"),

@@ -3,7 +3,6 @@
 import contextlib
 import re
 import signal
-import subprocess
 import threading
 import time
 from functools import partial
@@ -18,7 +17,8 @@ from engine.config.service import ServiceConfiguration
 from engine.config.source import parse, validate
 from engine.errors import ConfigurationError
 from tests.interchange.kit import SECRET, patient, running, running_inside
-from tests.interchange.process import COMMAND, DATABASE, ENVIRONMENT, PROGRAM, started
+from tests.interchange.nursery import ran
+from tests.interchange.process import DATABASE, PROGRAM, started
 
 CONFIGURATION = """
 environment: sandbox
@@ -142,7 +142,7 @@ def test_the_process_and_the_app_answer_alike(tmp_path: Path) -> None:
 
 def test_sigterm_stops_in_order(tmp_path: Path) -> None:
     """SIGTERM ends the process with exit 0; nothing of a patient was written to its output."""
-    with started(tmp_path, CONFIGURATION) as process, client(process.url) as http:
+    with started(tmp_path, CONFIGURATION, PROGRAM) as process, client(process.url) as http:
         http.post("/fhir/R4/Patient", content=orjson.dumps(patient()))
         http.get("/fhir/R4/Patient?family=Quintero")
         http.put("/fhir/R4/Patient/x", content=b'{"resourceType":"Patient","name":"Quintero"}')
@@ -157,15 +157,11 @@ def test_token_command(tmp_path: Path) -> None:
         url = process.url
         arguments = ["token", "--config", str(tmp_path / "interchange.yaml")]
         arguments += ["--database", f"sqlite:///{tmp_path}/{DATABASE}"]
-        done = subprocess.run(
-            [*COMMAND, *arguments, "--client", "engine"], capture_output=True, text=True, env=ENVIRONMENT, check=True
-        )
+        done = ran("interchange", *arguments, "--client", "engine")
         headers = {"authorization": f"Bearer {done.stdout.strip()}"}
         assert httpx.get(f"{url}/fhir/Patient", headers=headers, trust_env=False).status_code == 200
         more = ["--client", "engine", "--scope", "patient.read offline_access", "--json"]
-        told = subprocess.run(
-            [*COMMAND, *arguments, *more], capture_output=True, text=True, env=ENVIRONMENT, check=True
-        )
+        told = ran("interchange", *arguments, *more)
         fields = {"grant_type": "refresh_token", "client_id": "engine", "client_secret": "of the process"}
         fields["refresh_token"] = orjson.loads(told.stdout)["refresh_token"]
         assert (

@@ -1,9 +1,10 @@
-"""A service killed again and again under load: what was answered is there, whole, once, and found."""
+"""A service killed again and again under load: what was answered is there, whole, once, found, and in the log."""
 
 import random
 import signal
 import threading
 import time
+import uuid
 from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,12 +14,14 @@ import httpx
 import orjson
 
 from engine.interchange.resource.catalogue import INDEXERS
+from engine.interchange.store.access import faults
+from engine.interchange.store.connection import open_known
 from engine.interchange.store.verify import verify
 from tests.interchange.kit import merge_body, patient, record_number
 from tests.interchange.process import DATABASE, started
 from tests.interchange.test_process import CONFIGURATION, client
 
-LIVES = 3
+LIVES, MORE_LIVES = 3, 100
 CLIENTS = 8
 SHARED = 40
 PATIENTS = "/fhir/R4/Patient"
@@ -36,13 +39,16 @@ class Sender:
     pairs: dict[str, bool] = field(default_factory=dict)
     shared: dict[int, str] = field(default_factory=dict)
     doubtful: tuple[str, ...] = ()
+    requests: set[str] = field(default_factory=set)
     made: int = 0
     answered: int = 0
 
     def send(self, url: str, headers: dict[str, str]) -> None:
         """Send one request after the other until nobody answers any more."""
         acts = (self.create, self.create, self.update, self.update, self.merge, self.share, self.remove, self.pair)
-        with httpx.Client(base_url=url, headers=headers, trust_env=False, timeout=60) as http:
+        acts += (self.look, self.look, self.find)
+        hooks = {"request": [name_request], "response": [self.note]}
+        with httpx.Client(base_url=url, headers=headers, trust_env=False, timeout=60, event_hooks=hooks) as http:
             try:
                 while True:
                     self.chance.choice(acts)(http)
@@ -50,6 +56,21 @@ class Sender:
                     self.answered += 1
             except httpx.HTTPError:
                 return
+
+    def note(self, answer: httpx.Response) -> None:
+        """Remember that a request was answered."""
+        self.requests.add(answer.request.headers["x-request-id"])
+
+    def look(self, http: httpx.Client) -> None:
+        """Read a patient."""
+        if self.kept:
+            one = self.chance.choice(sorted(self.kept))
+            assert http.get(f"{PATIENTS}/{one}").json() == self.kept[one]
+
+    def find(self, http: httpx.Client) -> None:
+        """Search for somebody whom others may register just now."""
+        answer = http.get(f"{PATIENTS}?family:exact=Shared{self.chance.randrange(SHARED):03d}")
+        assert answer.json()["total"] < 2
 
     def create(self, http: httpx.Client) -> None:
         """Register a patient with a record number of its own."""
@@ -153,16 +174,23 @@ class Sender:
         self.doubtful = ()
 
 
-def test_random_kills_lose_nothing_and_leave_nothing_half_done(tmp_path: Path) -> None:
-    """C-562: eight clients create, update, merge, delete, transact; SIGKILL at any moment, three times over (N-152).
+def name_request(request: httpx.Request) -> None:
+    """Give a request an id, by which the access log tells of it."""
+    request.headers["x-request-id"] = str(uuid.uuid4())
+
+
+def test_random_kills_lose_nothing_and_leave_nothing_half_done(tmp_path: Path, *, full_sweep: bool) -> None:
+    """C-562: eight clients read, write, merge, delete, transact; SIGKILL at any moment, again and again (N-152, N-321).
 
     Every answer holds after the new start, an unanswered write is whole or absent, nobody is registered twice, and
-    every index row is the one that the bodies ask for.
+    every index row is the one that the bodies ask for. Every request that was answered is in the access log, whose
+    chain is whole.
     """
+    lives = MORE_LIVES if full_sweep else LIVES
     chance = random.Random()
     senders = [Sender(number, random.Random(chance.random())) for number in range(CLIENTS)]
     headers: dict[str, str] = {}
-    for life in range(LIVES + 1):
+    for life in range(lives + 1):
         with started(tmp_path, CONFIGURATION) as process, httpx.Client(base_url=process.url, trust_env=False) as http:
             if not headers:
                 with client(process.url) as first:
@@ -173,7 +201,8 @@ def test_random_kills_lose_nothing_and_leave_nothing_half_done(tmp_path: Path) -
                 sender.check(http)
                 sender.look_again(http)
             held_once(senders, http)
-            if life < LIVES:
+            check_log(tmp_path, senders)
+            if life < lives:
                 threads = [threading.Thread(target=one.send, args=(process.url, headers)) for one in senders]
                 before = answered(senders)
                 for thread in threads:
@@ -185,13 +214,22 @@ def test_random_kills_lose_nothing_and_leave_nothing_half_done(tmp_path: Path) -
                 assert process.run.wait(60) == -signal.SIGKILL
                 for thread in threads:
                     thread.join(60)
-    assert answered(senders) >= LIVES * 60
+    assert answered(senders) >= lives * 60
     assert sum(len(sender.merged) for sender in senders) > 0
 
 
 def answered(senders: list[Sender]) -> int:
     """Return how many acts of all clients were answered."""
     return sum(sender.answered for sender in senders)
+
+
+def check_log(folder: Path, senders: list[Sender]) -> None:
+    """Hold that all requests which were answered are in the access log, and that nothing was taken out of it."""
+    connection = open_known(folder / DATABASE)
+    logged = {request for (request,) in connection.execute("SELECT request FROM access")}
+    assert list(faults(connection)) == []
+    connection.close()
+    assert set().union(*(one.requests for one in senders)) <= logged
 
 
 def held_once(senders: list[Sender], http: httpx.Client) -> None:

@@ -5,16 +5,23 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Final
 
 import pytest
 
-from tests.interchange.process import ENVIRONMENT, started
+from tests.interchange.browser import HASH, PASSWORD
+from tests.interchange.process import DATABASE, ENVIRONMENT, PROGRAM, started
 
 README: Final = (Path(__file__).parents[2] / "engine/interchange/README.md").read_text()
 SHOWN_AT: Final = "http://127.0.0.1:8080"
-SECRETS: Final = {"ENGINE_SECRET": "of-the-engine", "VIEWER_SECRET": "of-the-viewer"}
+SECRETS: Final = {
+    "ENGINE_SECRET": "of-the-engine",
+    "VIEWER_SECRET": "of-the-viewer",
+    "AUDITOR_SECRET": "of-the-auditor",
+    "PASSWORD": PASSWORD,
+}
 NEXT_BLOCK: Final = "-- next block --"
 
 
@@ -35,11 +42,13 @@ def test_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, secret in SECRETS.items():
         monkeypatch.setitem(ENVIRONMENT, name, secret)
     configuration = re.findall(r"```yaml\n(.*?)```", between("interchange.yaml"), re.DOTALL)[0]
-    with started(tmp_path, configuration.replace(":8080", ":0")) as service:
+    configuration = configuration.replace(":8080", ":0").replace('password_hash: "!"', f'password_hash: "{HASH}"')
+    beside = {"NO_PROXY": "*", "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    with started(tmp_path, configuration, PROGRAM) as service:
         script = f"echo '{NEXT_BLOCK}'\n".join(commands for commands, _ in steps())
         done = subprocess.run(
             ["bash", "-c", script.replace(SHOWN_AT, service.url)],
-            env={**os.environ, **SECRETS, "NO_PROXY": "*"},
+            env={**os.environ, **SECRETS, **beside, "DATABASE": f"sqlite:///{tmp_path / DATABASE}"},
             capture_output=True,
             text=True,
             timeout=60,

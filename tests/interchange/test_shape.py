@@ -1,6 +1,7 @@
 """What of a search is answered and in which order: `_elements`, `_summary`, `_total`, `_sort`, lenient handling."""
 
 from typing import Any
+from uuid import UUID
 
 import pytest
 from hypothesis import given, settings
@@ -38,11 +39,12 @@ PARTS = {
 
 @pytest.mark.parametrize("query", PARTS)
 def test_parts(service: Running, base: str, query: str) -> None:
-    """N-220: a read and a search show the part that is asked for, what changes its meaning, and that it is a part."""
+    """N-220: a read, a search and a history show the part that is asked for, what changes its meaning, and say so."""
     made = service.create(base, **WHOLE)
     system = f"http://{'terminology.hl7.org/CodeSystem/v3-' if base.endswith('R4') else 'hl7.org/fhir/v3/'}"
-    for path in (f"Patient/{made['id']}?{query}", f"Patient?_id={made['id']}&{query}"):
-        told = service.ask("GET", f"{base}/{path}").json()
+    one = f"Patient/{made['id']}"
+    for path in (one, f"{one}/_history/1", f"{one}/_history", f"Patient?_id={made['id']}"):
+        told = service.ask("GET", f"{base}/{path}{'&' if '?' in path else '?'}{query}").json()
         part = told if "entry" not in told else told["entry"][0]["resource"]
         assert set(part) == ALWAYS | MODIFIERS | PARTS[query]
         assert {key: part[key] for key in PARTS[query]} == {key: made[key] for key in PARTS[query]}
@@ -112,15 +114,54 @@ REFUSED += ["_summary=true&_elements=id", "_elements=id&_elements=name", "_eleme
 @pytest.mark.parametrize("query", REFUSED)
 def test_refused_parts(service: Running, base: str, query: str) -> None:
     """N-220: what is no part is refused, on reads as on searches."""
-    made = service.create()
-    issue(service.ask("GET", f"{base}/Patient/{made['id']}?{query}"), 400, "invalid")
-    issue(service.ask("GET", f"{base}/Patient?{query}"), 400, "invalid")
+    one = f"Patient/{service.create()['id']}"
+    for path in (one, f"{one}/_history/1", f"{one}/_history", "Patient/_history", "Patient"):
+        issue(service.ask("GET", f"{base}/{path}?{query}"), 400, "invalid")
 
 
 @pytest.mark.parametrize("query", ["_summary=count", "_sort=family", "_total=none", "foo=1", "_include=Patient:link"])
 def test_what_a_read_does_not_take(service: Running, base: str, query: str) -> None:
-    """N-220: what belongs to searches only is refused on a read."""
-    issue(service.ask("GET", f"{base}/Patient/{service.create()['id']}?{query}"), 400, "not-supported")
+    """N-220: what belongs to searches only is refused on a read, of a version too."""
+    one = f"{base}/Patient/{service.create()['id']}"
+    for path in (one, f"{one}/_history/1"):
+        issue(service.ask("GET", f"{path}?{query}"), 400, "not-supported")
+    if query != "_summary=count":
+        issue(service.ask("GET", f"{one}/_history?{query}"), 400, "not-supported")
+
+
+def test_parts_of_a_history(service: Running, base: str) -> None:
+    """N-220: each page of a history shows the part that was asked for; a count is all that `_summary=count` tells."""
+    made = service.create(base, **WHOLE)
+    path = f"{base}/Patient/{made['id']}"
+    assert service.ask("PUT", path, json={**made, "birthDate": "1984"}).status_code == 200
+    assert service.ask("DELETE", path).status_code == 204
+    pages = [service.ask("GET", f"{path}/_history?_elements=birthDate&_count=1").json()]
+    while following := [one["url"] for one in pages[-1]["link"] if one["relation"] == "next"]:
+        pages.append(service.ask("GET", following[0].removeprefix(service.url)).json())
+    entries = [entry for page in pages for entry in page["entry"]]
+    parts = [entry.get("resource") for entry in entries]
+    assert [part and part["birthDate"] for part in parts] == [None, "1984", made["birthDate"]]
+    assert all(part is None or set(part) == ALWAYS | MODIFIERS | {"birthDate"} for part in parts)
+    issue(service.ask("GET", f"{path}/_history?_elements=birthDate&_elements=name"), 400, "invalid")
+    for of in (path, f"{base}/Patient"):
+        told = service.ask("GET", f"{of}/_history?_summary=count").json()
+        assert told["total"] >= 3
+        assert ("entry" in told, [one["relation"] for one in told["link"]]) == (False, ["self"])
+
+
+def test_parts_within_a_bundle(service: Running, base: str) -> None:
+    """N-220, N-155: reads of a batch and of a transaction show the part that their address asks for."""
+    made = service.create(base, **WHOLE)
+    one = f"Patient/{made['id']}"
+    paths = (f"{one}?_elements=gender", f"{one}/_history/1?_elements=gender", f"Patient?_id={made['id']}&_summary=text")
+    requests = [{"request": {"method": "GET", "url": path}} for path in (*paths, f"{one}?_elements=foo")]
+    for kind, wanted in (("batch", requests), ("transaction", requests[:3])):
+        answer = service.ask("POST", base, json={"resourceType": "Bundle", "type": kind, "entry": wanted})
+        assert answer.status_code == 200, answer.text
+        read, version, found, *refused = answer.json()["entry"]
+        assert set(read["resource"]) == set(version["resource"]) == ALWAYS | MODIFIERS | {"gender"}
+        assert set(found["resource"]["entry"][0]["resource"]) == ALWAYS | MODIFIERS | {"text"}
+        assert [one["response"]["status"] for one in refused] == ["400 Bad Request"] * len(refused)
 
 
 @pytest.fixture(scope="module")
@@ -233,6 +274,7 @@ def test_lenient(crowd: Any, base: str) -> None:
     *matches, told = bundle["entry"]
     assert ([one["search"]["mode"] for one in matches], bundle["total"]) == (["match", "match"], 2)
     assert told["search"] == {"mode": "outcome"}
+    assert UUID(told["fullUrl"].removeprefix("urn:uuid:")).version == 4
     assert [(one["severity"], one["code"]) for one in told["resource"]["issue"]] == [("warning", "not-supported")] * 2
     assert [one["location"] for one in told["resource"]["issue"]] == [["http.foo"], ["http.bar:exact"]]
     assert "foo" not in bundle["link"][0]["url"]

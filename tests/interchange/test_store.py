@@ -53,7 +53,7 @@ def plan(connection: Connection, sql: str, arguments: tuple[Any, ...]) -> list[s
         (transaction.KEEP, (1, 1)),
         (history.VERSION, (1, 1, 0)),
         (history.OF_ONE, (1, 5, 0, 0, 20)),
-        (history.COUNT_ONE, (1, 0, 0)),
+        (history.FIRST_OF_ONE, (1, 0, 0)),
         (history.UNKNOWN, (1,)),
         (history.FIRST, (1, 0)),
         (history.OF_TYPE, (*(1, "Patient", 0, 9, 9, 9) * 3, 0, 20)),

@@ -50,7 +50,7 @@ def post(service: Running, base: str, body: dict[str, Any], operation: str = "",
 
 @pytest.mark.parametrize("type_name", sorted({*LEAST, "Patient"}))
 def test_every_reference_of_every_kept_type(service: Running, base: str, known: dict[str, str], type_name: str) -> None:
-    """Each element that says which types it takes refuses another one, created or updated, at its place."""
+    """N-260: each element that says which types it takes refuses another one, created or updated, at its place."""
     version = version_of(base)
     name = name_in(version, type_name)
     made = post(service, base, body_of(known, base, type_name)).json()
@@ -126,7 +126,10 @@ def filled(part: Any, known: dict[str, str], name: str = "") -> Any:
 def test_wherever_the_reference_stands(
     service: Running, base: str, known: dict[str, str], type_name: str, elements: dict[str, Any], place: str
 ) -> None:
-    """Deep in the resource, to what is contained and from it: only the wrong one is named, with what is allowed."""
+    """Deep in the resource, to what is contained and from it: only the wrong one is named, with what is allowed.
+
+    N-260.
+    """
     body = body_of(known, base, type_name, **filled(elements, known))
     found = post(service, base, body)
     told = issue(found, 422, "invalid")
@@ -136,7 +139,7 @@ def test_wherever_the_reference_stands(
 
 
 def test_a_base_judges_by_its_version(service: Running, known: dict[str, str]) -> None:
-    """R4 knows roles of practitioners where STU3 does not; an order has the name of the version."""
+    """N-260: R4 knows roles of practitioners where STU3 does not; an order has the name of the version."""
     body = {"participant": [{"individual": to(known["PractitionerRole"])}]}
     assert post(service, "/fhir/R4", body_of(known, "/fhir/R4", "Encounter", **body)).status_code == 201
     issue(post(service, "/fhir", body_of(known, "/fhir", "Encounter", **body)), 422, "invalid")
@@ -150,7 +153,7 @@ def test_a_base_judges_by_its_version(service: Running, known: dict[str, str]) -
 
 
 def test_what_is_allowed_stays_allowed(service: Running, base: str, known: dict[str, str]) -> None:
-    """Any type where the element takes any; an address with a version; a reference without an address."""
+    """N-260: any type where the element takes any; an address with a version; a reference without an address."""
     link = {"url": "https://x.example", "valueReference": to(known["Account"])}
     assert post(service, base, body_of(known, base, "Patient", extension=[link])).status_code == 201
     everything = [to(reference) for reference in known.values()]
@@ -163,7 +166,7 @@ def test_what_is_allowed_stays_allowed(service: Running, base: str, known: dict[
 
 
 def test_conditional_writes(service: Running, base: str, known: dict[str, str]) -> None:
-    """A conditional create judges what it would write; one that finds a match writes nothing."""
+    """N-260: a conditional create judges what it would write; one that finds a match writes nothing."""
     number = {"system": "urn:x:conditional", "value": version_of(base).value}
     wrong = body_of(known, base, "Location", identifier=[number], managingOrganization=to(known["Patient"]))
     condition = {"if-none-exist": f"identifier={number['system']}|{number['value']}"}
@@ -173,7 +176,10 @@ def test_conditional_writes(service: Running, base: str, known: dict[str, str]) 
 
 
 def test_what_stands_already_is_no_fault_of_an_update(service: Running, known: dict[str, str]) -> None:
-    """What R4 allowed is written back in STU3 beside other changes, at another place of the list too; no more of it."""
+    """What R4 allowed is written back in STU3 beside other changes, at another place of the list too; no more of it.
+
+    N-260.
+    """
     role = {"individual": to(known["PractitionerRole"])}
     kept = post(service, "/fhir/R4", body_of(known, "/fhir/R4", "Encounter", participant=[role])).json()
     address = f"/fhir/Encounter/{kept['id']}"

@@ -3,6 +3,9 @@
 import asyncio
 import subprocess
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +14,12 @@ import pytest
 from engine.errors import StartError
 from engine.interchange.resource.catalogue import INDEXERS
 from engine.interchange.store.connection import connect
+from engine.interchange.store.store import Store
 from engine.interchange.store.transaction import Transaction
 from engine.interchange.store.verify import verify
 from tests.interchange.kit import patient, record_number
 from tests.interchange.lives import opened
-from tests.interchange.process import COMMAND, ENVIRONMENT
+from tests.interchange.nursery import ran
 
 
 @pytest.fixture
@@ -43,8 +47,7 @@ def path(tmp_path: Path) -> Iterator[Path]:
 
 def command(path: Path) -> "subprocess.CompletedProcess[str]":
     """Run the command over a database."""
-    arguments = ["verify", "--database", f"sqlite:///{path}"]
-    return subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, env=ENVIRONMENT, check=False)
+    return ran("interchange", "verify", "--database", f"sqlite:///{path}")
 
 
 def test_a_whole_database(path: Path) -> None:
@@ -67,6 +70,7 @@ DAMAGE = {
     "body cut": ("UPDATE resource SET body=substr(body, 1, 40) WHERE id='p3'", {"bodies": 1}),
     "body of another version": ("UPDATE resource SET version=version+1 WHERE id='p3'", {"bodies": 1}),
     "body of another": ("UPDATE resource SET id='p9' WHERE id='p3'", {"bodies": 1}),
+    "numbers of the merged": ("DELETE FROM identifier_index WHERE origin IN (2, 3)", {"identifiers": 2}),
     "survivor": ("UPDATE resource SET survivor='gone' WHERE id='p1'", {"survivors": 1, "identifiers": 1}),
 }
 
@@ -81,6 +85,64 @@ def test_each_kind_of_damage_is_counted(path: Path, name: str) -> None:
     assert dict(verify(path, INDEXERS).faults) == faults
 
 
+def lived(folder: Path, *deeds: str) -> Path:
+    """Return a database in which `a`, `b` and `c` were merged, deleted and brought back, each a second later."""
+    moments = (datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=number) for number in count())
+    store = Store(folder / "s.db", ["t"], lambda: next(moments), INDEXERS)
+
+    def work(inner: Transaction, deed: str) -> None:
+        if deed == "made":
+            for number, name in enumerate("abc"):
+                inner.create("Patient", name, patient(identifier=[record_number(str(number))]))
+            return
+        what, of, *into = deed.split()
+        stored = inner.get("Patient", of)
+        assert stored is not None
+        if what == "merge":
+            survivor = inner.get("Patient", into[0])
+            assert survivor is not None
+            inner.retire(stored, stored.resource(), survivor)
+        elif what == "delete":
+            inner.delete(stored)
+        else:
+            inner.bring_back(stored, patient())
+
+    for deed in ("made", *deeds):
+        asyncio.run(store.write("t", partial(work, deed=deed)))
+    store.close()
+    return folder / "s.db"
+
+
+FREED = {
+    "deleted": ("merge a b", "delete b"),
+    "deleted and brought back": ("merge a b", "delete b", "restore b"),
+    "brought back and merged": ("merge a b", "delete b", "restore b", "merge b c"),
+    "kept": ("delete b", "restore b", "merge a b", "merge b c"),
+}
+
+
+@pytest.mark.parametrize("name", FREED)
+def test_numbers_of_a_deleted_survivor_are_free(tmp_path: Path, name: str) -> None:
+    """A survivor that was deleted, and maybe brought back or merged away since, leaves no number and no fault."""
+    path = lived(tmp_path, *FREED[name])
+    assert verify(path, INDEXERS).faults == {}
+    connection = connect(path)
+    held = connection.execute("SELECT count(*) FROM identifier_index WHERE origin=1").fetchone()[0]
+    assert (held > 0) is (name == "kept")
+    connection.execute("DELETE FROM identifier_index WHERE origin=1")
+    connection.close()
+    assert verify(path, INDEXERS).faults == ({"identifiers": 1} if name == "kept" else {})
+
+
+def test_where_versions_are_forgotten_nothing_is_damage(tmp_path: Path) -> None:
+    """A deletion may be among the versions that are kept no longer: missing numbers are no fault then."""
+    path = lived(tmp_path, "merge a b", "delete b", "restore b")
+    connection = connect(path)
+    connection.execute("DELETE FROM version")
+    connection.close()
+    assert verify(path, INDEXERS).faults == {}
+
+
 def test_damage_is_told_without_patients(path: Path) -> None:
     """The command ends with 1, tells kinds and counts, and nothing of a patient."""
     connection = connect(path)
@@ -93,9 +155,12 @@ def test_damage_is_told_without_patients(path: Path) -> None:
 
 def test_broken_pages_are_counted(path: Path) -> None:
     """Pages that SQLite cannot read are a fault, not a crash."""
+    connection = connect(path)
+    pages = [page for (page,) in connection.execute("SELECT rootpage FROM sqlite_master WHERE tbl_name LIKE '%_index'")]
+    connection.close()
     broken = bytearray(path.read_bytes())
-    for page in range(4, len(broken) // 4096, 3):
-        broken[page * 4096 : page * 4096 + 200] = b"\xff" * 200
+    for page in pages:
+        broken[(page - 1) * 4096 : (page - 1) * 4096 + 200] = b"\xff" * 200
     path.write_bytes(broken)
     assert verify(path, INDEXERS).faults["pages"] > 0
 

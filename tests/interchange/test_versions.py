@@ -66,6 +66,93 @@ def test_no_element_is_lost(version: FhirVersion, data: st.DataObject) -> None:
     assert turned(other, BACK[version]) == resource
 
 
+BESIDE = {"extension": [{"url": "http://example.org/beside", "valueString": "b"}]}
+PARKED = [
+    pytest.param({"_profile": [BESIDE]}, id="alone"),
+    pytest.param({"_profile": [BESIDE, BESIDE]}, id="twice"),
+    pytest.param({"profile": [None, "http://example.org/p"], "_profile": [BESIDE, None]}, id="before a value"),
+    pytest.param({"profile": ["http://example.org/p", None], "_profile": [None, BESIDE]}, id="behind a value"),
+    pytest.param({"profile": ["http://example.org/p"], "_profile": [BESIDE]}, id="at a value"),
+]
+
+
+@pytest.mark.parametrize("profile", PARKED)
+def test_lists_that_only_extensions_stand_in(profile: dict[str, Any]) -> None:
+    """C-112: an extension that stands for an item of a list, or beside it, comes back in its place."""
+    meta = {"resourceType": "Account", "extension": [{"url": "http://example.org/a", "valueMeta": profile}]}
+    renamed = {name.replace("profile", "instantiatesUri"): value for name, value in profile.items()}
+    plan = {"resourceType": "CarePlan", "status": "active", "intent": "plan", "subject": {"display": "x"}, **renamed}
+    for resource, version in ((meta, FhirVersion.STU3), (plan, FhirVersion.R4)):
+        assert defects(resource, version) == ()
+        other = turned(resource, THERE[version])
+        assert defects(other, THERE[version].target) == ()
+        assert turned(other, BACK[version]) == resource
+
+
+def test_an_extension_that_holds_nothing_stays() -> None:
+    """What names a type and holds no value of it is no element of the other version, and is not lost."""
+    held = {
+        "url": "http://hl7.org/fhir/4.0/StructureDefinition/extension-CarePlan.instantiatesUri",
+        "extension": [{"url": "http://hl7.org/fhir/StructureDefinition/_datatype", "valueString": "uri"}],
+    }
+    plan = {"resourceType": "CarePlan", "status": "active", "intent": "plan", "subject": {"display": "x"}}
+    assert turned({**plan, "extension": [held]}, Direction.TO_R4) == {**plan, "extension": [held]}
+
+
+NOT_GIVEN = {
+    "resourceType": "Immunization",
+    "status": "entered-in-error",
+    "notGiven": True,
+    "patient": {"display": "x"},
+    "primarySource": True,
+    "vaccineCode": {"text": "x"},
+    "explanation": {**BESIDE, "reason": [{"text": "x"}]},
+}
+IN_ERROR = NOT_GIVEN | {"explanation": {"reason": [{"text": "x"}]}}
+NOT_TAKEN = {
+    "resourceType": "MedicationStatement",
+    "_status": BESIDE,
+    "taken": "n",
+    "medicationCodeableConcept": {"text": "x"},
+    "subject": {"display": "x"},
+    "reasonNotTaken": [{"text": "x"}],
+}
+
+
+@pytest.mark.parametrize(
+    "resource", [NOT_GIVEN, IN_ERROR, NOT_TAKEN], ids=["beside", "Immunization", "MedicationStatement"]
+)
+def test_reasons_whose_status_r4_does_not_have(resource: dict[str, Any]) -> None:
+    """C-112: a reason of what was not done comes back though R4's status, of an entry in error, does not say so."""
+    other = turned(resource, Direction.TO_R4)
+    assert defects(resource, FhirVersion.STU3) == defects(other, FhirVersion.R4) == ()
+    assert turned(other, Direction.TO_STU3) == resource
+
+
+CANONICAL = {"url": "http://example.org/a", "valueCanonical": "http://example.org/c"}
+PERSON = {"resourceType": "Patient", "gender": "female"}
+
+
+@pytest.mark.parametrize(
+    ("resource", "version"),
+    [
+        pytest.param(NOT_GIVEN | {"_notGiven": {"id": "n"}}, FhirVersion.STU3, id="id"),
+        pytest.param(NOT_GIVEN | {"_notGiven": {"id": "n", **BESIDE}}, FhirVersion.STU3, id="id and extension"),
+        pytest.param(
+            PERSON | {"extension": [CANONICAL | {"_valueCanonical": {"id": "c"}}]},
+            FhirVersion.R4,
+            id="id of a canonical",
+        ),
+    ],
+)
+def test_ids_beside_values_that_the_other_version_has_not(resource: dict[str, Any], version: FhirVersion) -> None:
+    """C-112: the id of a primitive, which JSON keeps beside it, comes back with the value and its extensions."""
+    assert defects(resource, version) == ()
+    other = turned(resource, THERE[version])
+    assert defects(other, THERE[version].target) == ()
+    assert turned(other, BACK[version]) == resource
+
+
 def turned_name(type_name: str) -> str:
     """Return the name that a kept type has in STU3."""
     return str(turned({"resourceType": type_name}, Direction.TO_STU3)["resourceType"])

@@ -174,6 +174,53 @@ def test_every_scope(service: Running, type_name: str, version: str) -> None:
             assert 'error="insufficient_scope"' in answer.headers["www-authenticate"]
 
 
+def entries(type_name: str, version: str) -> list[tuple[Interaction, dict[str, Any]]]:
+    """Return the interactions of a type that a Bundle may hold, each as its entry."""
+    found = []
+    for one, path in of(type_name, version):
+        if one.operation.startswith("$") or one.form or (one.method == "PATCH" and version == "STU3"):
+            continue
+        binary = {"resourceType": "Binary", "contentType": PATCH["content-type"], "data": "e30="}
+        body = binary if one.method == "PATCH" else {}
+        resource = {"resource": body} if one.method in {"POST", "PUT", "PATCH"} else {}
+        found.append((one, {"request": {"method": one.method, "url": path[len(BASES[version]) + 1 :]}, **resource}))
+    return found
+
+
+def in_bundles(service: Running, version: str, steps: list[dict[str, Any]], token: str) -> tuple[list[int], int]:
+    """Return the statuses of the entries of a batch, and that of a transaction of the same."""
+    answers = [
+        service.http.post(
+            service.url + BASES[version],
+            json={"resourceType": "Bundle", "type": kind, "entry": steps},
+            headers={**JSON, "authorization": f"Bearer {token}"},
+        )
+        for kind in ("batch", "transaction")
+    ]
+    told = [int(entry["response"]["status"][:3]) for entry in answers[0].json()["entry"]]
+    return told, answers[1].status_code
+
+
+@pytest.mark.parametrize("version", BASES)
+@pytest.mark.parametrize("type_name", TYPES)
+def test_every_role_and_scope_in_a_bundle(service: Running, type_name: str, version: str) -> None:
+    """N-154: in a batch and in a transaction each interaction needs the role and the scope that it needs alone."""
+    codes = [one for one, _ in entries(type_name, version)]
+    steps = [step for _, step in entries(type_name, version)]
+    for role in sorted(ALL):
+        told, whole = in_bundles(service, version, steps, service.token(role))
+        denied = [role not in ALLOWED[type_name, one.code] for one in codes]
+        assert [status == 403 for status in told] == denied, (role, told)
+        # The first that is refused refuses all; without one it is the empty bodies that do.
+        assert whole == 403 if any(denied) else whole in {400, 404}, (role, whole)
+    for scope, access in ((f"user/{type_name}.read", "read"), (f"{type_name.lower()}.write", "write")):
+        told, whole = in_bundles(service, version, steps, scoped(service, scope))
+        beyond = BEYOND.get((type_name, "history-type"), set())
+        denied = [one.access != access or (one.code == "history-type" and scope in beyond) for one in codes]
+        assert [status == 403 for status in told] == denied, (scope, told)
+        assert whole == 403
+
+
 class Foreign:
     """A resource of one tenant, and what another tenant gets when it reaches for it; one method for each code."""
 

@@ -32,13 +32,13 @@ class Lens:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What a resource must say for a lens to turn as it does: an element and its value, as STU3 and as R4 have it.
+    """What a resource must say for a lens to turn as it does: elements and their values, as STU3 and as R4 have them.
 
     It is asked once the lenses before have made the target's element of it. Else the turns are `to_r4` and `to_stu3`.
     """
 
-    stu3: tuple[str, Json]
-    r4: tuple[str, Json]
+    stu3: Part
+    r4: Part
     to_r4: Turn
     to_stu3: Turn
 
@@ -46,18 +46,18 @@ class Case:
 class Side:
     """A lens as one direction uses it."""
 
-    __slots__ = ("_back", "_case", "_forth", "_others", "_source", "_target", "touched")
+    __slots__ = ("_case", "_source", "_target", "_ways", "touched")
 
     def __init__(self, lens: Lens, direction: Direction) -> None:
         turned, case = (lens.stu3, lens.r4, lens.to_r4, lens.to_stu3), lens.case
         self._case = case.r4 if case else None
-        self._others = (case.to_r4, case.to_stu3) if case else (nothing, nothing)
+        others = (case.to_r4, case.to_stu3) if case else None
         if direction is Direction.TO_STU3:
             turned = (lens.r4, lens.stu3, lens.to_stu3, lens.to_r4)
             self._case = case.stu3 if case else None
-            self._others = self._others[::-1]
+            others = others[::-1] if others else None
         self._source, self._target = _with_companions(turned[0]), _with_companions(turned[1])
-        self._forth, self._back = turned[2:]
+        self._ways = (turned[2:], others) if others else (turned[2:],)
         self.touched = frozenset((*self._source, *self._target))
 
     def turn(self, part: Part, home: Part) -> Part:
@@ -69,10 +69,16 @@ class Side:
         original = {name: home.pop(name) for name in self._target if name in home}
         if not given and not original:
             return {}
-        forth, back = self._forth, self._back
-        if self._case is not None and part.get(self._case[0]) != self._case[1]:
-            forth, back = self._others
-        made = original if original and back(original) == given else forth(given)
+        ways = self._ways
+        if self._case is not None and not self._case.items() <= part.items():
+            ways = ways[::-1]
+        # Each version judges the case by what it has itself: the original may come from the other one.
+        for _, back in ways if original else ():
+            if back(original) == given:
+                part.update(original)
+                return {}
+        forth, back = ways[0]
+        made = forth(given)
         part.update(made)
         return {} if back(made) == given else given
 

@@ -63,11 +63,12 @@ def put(part: dict[str, Json], value: Value, element: Element) -> None:
     if not element.many:
         part.update(_pair(value.name, value.value, value.companion))
         return
-    items = part.setdefault(value.name, [])
-    companions = part.get(f"_{value.name}", [None] * len(items) if value.companion is not None else None)
-    items.append(value.value)
-    if companions is not None:
-        part[f"_{value.name}"] = [*companions, value.companion]
+    names = (value.name, f"_{value.name}")
+    count = max(len(part.get(name, ())) for name in names)
+    for name, one in zip(names, value[1:], strict=True):
+        # A list of which nothing is there is none: nulls only pad one that has something.
+        if name in part or one is not None:
+            part[name] = [*part.get(name, [None] * count), one]
 
 
 def park(url: str, element: Element, value: Value, version: FhirVersion) -> dict[str, Json]:
@@ -127,7 +128,9 @@ def held(type_name: str, value: Json, companion: Json, real: str | None = None) 
     """Return what an extension holds a value by: alone, or as a part of it where there is more to say of the value."""
     if companion is None and real is None:
         return {value_key(type_name): value}
-    parts = [] if value is None else [{"url": VALUE, value_key(type_name): value}]
+    key, name = value_key(type_name), (companion or {}).get("id")
+    inner = _pair(key, value, {"id": name} if name is not None else None)
+    parts = [{"url": VALUE, **inner}] if inner else []
     mark = {"url": REAL_TYPE, "valueString": real or type_name}
     return {"extension": [*parts, mark, *(companion or {}).get("extension", [])]}
 
@@ -145,7 +148,12 @@ def held_value(extension: dict[str, Json]) -> Value | None:
     if len(marks) != 1 or not marks[0] or len(inner) > 1 or any(":" not in part.get("url", "") for part in rest):
         return None
     found = held_value(inner[0]) if inner else None
-    return Value(value_key(marks[0]), found.value if found else None, {"extension": rest} if rest else None)
+    # What JSON keeps beside the value: its id stands there too, its extensions beside the mark.
+    names = [one for key, one in inner[0].items() if key.startswith(f"_{VALUE}")] if inner else []
+    companion = {**(names[0] if names else {}), **({"extension": rest} if rest else {})}
+    if found is None and not companion:
+        return None
+    return Value(value_key(marks[0]), found.value if found else None, companion or None)
 
 
 def marked(value: dict[str, Json], real: str) -> dict[str, Json]:

@@ -112,9 +112,9 @@ def _reason_given(part: Part) -> Part:
 
 # Where STU3 lets a reason stand why something was not done (its rules mst-1, imm-1 and imm-2, and the element's own
 # words): elsewhere R4's reason of a status says something else.
-NOT_TAKING: Final = Case(("taken", "n"), ("status", NOT_TAKEN), nothing, nothing)
-NOT_DOING: Final = Case(("notDone", True), ("status", NOT_DONE), nothing, nothing)
-NOT_GIVING: Final = Case(("notGiven", True), ("status", NOT_DONE), _why_given, _reason_given)
+NOT_TAKING: Final = Case({"taken": "n"}, {"status": NOT_TAKEN}, nothing, nothing)
+NOT_DOING: Final = Case({"notDone": True}, {"status": NOT_DONE}, nothing, nothing)
+NOT_GIVING: Final = Case({"notGiven": True, "status": "completed"}, {"status": NOT_DONE}, _why_given, _reason_given)
 
 
 def _applied(part: Part) -> Part:

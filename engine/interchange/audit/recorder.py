@@ -3,8 +3,13 @@
 import asyncio
 from functools import partial
 
+from engine import fault
 from engine.interchange.store.access import Access, append
 from engine.interchange.store.store import Store
+from engine.interchange.store.writer import StoreFailedError
+from engine.sqlite import Connection
+
+Waiting = list[tuple[Access, "asyncio.Future[None]"]]
 
 
 class Recorder:
@@ -12,8 +17,8 @@ class Recorder:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._waiting: list[tuple[Access, asyncio.Future[None]]] = []
-        self._flushing: asyncio.Task[None] | None = None
+        self._waiting: Waiting = []
+        self._writing = False
 
     async def record(self, access: Access) -> None:
         """Return once the row is on disk; StoreFailedError where it cannot be, and then nothing may be answered."""
@@ -25,27 +30,37 @@ class Recorder:
         self._begin(access).add_done_callback(lambda done: done.cancelled() or done.exception())
 
     def _begin(self, access: Access) -> "asyncio.Future[None]":
-        future = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        future = loop.create_future()
         self._waiting.append((access, future))
-        if self._flushing is None:
-            self._flushing = asyncio.create_task(self._flush())
+        if not self._writing:
+            self._writing = True
+            # Not at once: requests that came in together come here one after the other, in this turn of the loop.
+            loop.call_soon(self._write)
         return future
 
-    async def _flush(self) -> None:
-        """Write what waits, and what comes meanwhile, until nothing does."""
+    def _write(self) -> None:
+        taken, self._waiting = self._waiting, []
         try:
-            while self._waiting:
-                taken, self._waiting = self._waiting, []
-                await self._write(taken)
-        finally:
-            self._flushing = None
+            written = self._store.hand_over(partial(_add, rows=[access for access, _ in taken]))
+        except Exception as error:  # noqa: BLE001 - whatever it is, each request that waits is told of it
+            self._end(taken, error)
+        else:
+            written.add_done_callback(partial(self._written, taken))
 
-    async def _write(self, taken: list[tuple[Access, "asyncio.Future[None]"]]) -> None:
-        error: Exception | None = None
+    def _written(self, taken: Waiting, written: "asyncio.Future[None]") -> None:
         try:
-            await self._store.write_raw(partial(append, rows=[access for access, _ in taken]))
-        except Exception as failure:  # noqa: BLE001 - whatever it is, each request that waits is told of it
-            error = failure
+            written.result()
+            fault.point("F31")
+        except asyncio.CancelledError:
+            self._end(taken, StoreFailedError())
+        except Exception as error:  # noqa: BLE001 - as above
+            self._end(taken, error)
+        else:
+            self._end(taken, None)
+
+    def _end(self, taken: Waiting, error: Exception | None) -> None:
+        """Tell the requests how their rows ended, and write what has come meanwhile."""
         for _, future in taken:
             if future.done():
                 continue
@@ -53,3 +68,11 @@ class Recorder:
                 future.set_result(None)
             else:
                 future.set_exception(error)
+        self._writing = bool(self._waiting)
+        if self._writing:
+            asyncio.get_running_loop().call_soon(self._write)
+
+
+def _add(connection: Connection, rows: list[Access]) -> None:
+    append(connection, rows)
+    fault.point("F30")

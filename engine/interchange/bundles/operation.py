@@ -27,8 +27,8 @@ async def answer_bundle(service: Service, sender: Sender, body: Json, *, large: 
     left = [step for step in steps if step.number not in found]
     for step in sorted(left, key=lambda one: phase_of(one.method)):
         found[step.number] = await _alone(service, sender, step)
-    answers = [found[number] for number in range(len(steps))]
-    return kind, Answer(200, write_answers(service.new_id(), kind, answers))
+    answered = [(step, found[step.number]) for step in steps]
+    return kind, Answer(200, write_answers(service.new_id(), kind, sender.base, answered))
 
 
 async def _alone(service: Service, sender: Sender, step: Step) -> Answer:

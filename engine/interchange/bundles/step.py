@@ -99,7 +99,7 @@ def _step(number: int, entry: Json, version: FhirVersion, base: str) -> Step:
 def _patch(binary: Json, where: str) -> Json:
     """Return the JSON Patch in a Binary."""
     if not isinstance(binary, dict) or binary.get("contentType") != "application/json-patch+json":
-        text = "A patch is a Binary of contentType application/json-patch+json."
+        text = "A patch is a Binary of contentType application/json-patch+json; FHIRPath Patch is not taken."
         raise refuse(Category.STRUCTURE, text, location=where)
     try:
         return read_strictly(base64.b64decode(binary.get("data", ""), validate=True))

@@ -4,7 +4,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from engine.interchange.store.store import Store
-from engine.interchange.store.transaction import Transaction
+from engine.interchange.store.transaction import Stored, Transaction
 
 T = TypeVar("T")
 
@@ -18,6 +18,10 @@ class Within(Store):
     def read(self, tenant: str, work: Callable[[Transaction], T]) -> T:  # noqa: ARG002 - of the one tenant
         """Run `work` on the transaction."""
         return work(self._inner)
+
+    def find(self, tenant: str, type_name: str, resource_id: str) -> Stored | None:  # noqa: ARG002 - of the one tenant
+        """Return a resource by its id, as the transaction has it."""
+        return self._inner.get(type_name, resource_id)
 
     async def write(self, tenant: str, work: Callable[[Transaction], T]) -> T:  # noqa: ARG002 - of the one tenant
         """Run `work` on the transaction; nothing is on disk before the whole is."""

@@ -9,20 +9,16 @@ from engine.fhir.schema import FhirVersion, resource_types
 from engine.fhir.versions.names import r4_name
 from engine.interchange.outcome import Category, RefusedError, refuse
 from engine.interchange.resource.catalogue import CHART, SUPPORTING
-from engine.interchange.search.date import EVER, NEVER, Span, span
-from engine.interchange.search.page import Paging, Pairs, take_page
+from engine.interchange.search.date import EVER, NEVER, Span, read_since, span
+from engine.interchange.search.page import FORMAT, Paging, Pairs, take_page
 
 PAGES: Final = Paging(most=500, usual=100)
-# Parameters of the answer's form, which every link keeps.
-FORM: Final = ("_format", "_pretty")
 FILTERS: Final = ("_type", "start", "end", "_since", "_count")
 CURSOR: Final = "_cursor"
-REPEATABLE: Final = frozenset({"_type", *FORM})
+REPEATABLE: Final = frozenset({"_type", *FORMAT})
 
 RETURNED: Final = ("Patient", *(one.name for one in (*CHART, *SUPPORTING)))
 DAY: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
-# A time without a zone is no moment.
-MOMENT: Final = re.compile(r"[^T]+(?:T.+(?:Z|[+-][0-9]{2}:[0-9]{2}))?")
 
 Given = Mapping[str, list[str]]
 
@@ -63,19 +59,20 @@ def read_question(query: Pairs, version: FhirVersion) -> Question:
     _, last_ms = _day(given, "end")
     if first_ms > last_ms:
         raise _bad("start", "start is after end.")
-    wanted = Wanted(_types(given.get("_type"), version), first_ms, last_ms, _moment(given))
-    form = tuple(pair for pair in query if pair[0] in FORM)
+    since = given["_since"][0] if "_since" in given else None
+    wanted = Wanted(_types(given.get("_type"), version), first_ms, last_ms, read_since(since))
+    form = tuple(pair for pair in query if pair[0] in FORMAT)
     return Question(wanted, page.count, given[CURSOR][0] if CURSOR in given else None, form)
 
 
 def _check_names(given: Given) -> None:
-    if not given.keys() <= {*FILTERS, CURSOR, *FORM}:
+    if not given.keys() <= {*FILTERS, CURSOR, *FORMAT}:
         text = f"$everything takes the parameters {', '.join(FILTERS)} and _format."
         raise refuse(Category.UNSUPPORTED, text, location="http.query")
     for name, values in given.items():
         if len(values) > 1 and name not in REPEATABLE:
             raise _bad(name, f"{name} is given more than once.")
-    if CURSOR in given and not given.keys() <= {CURSOR, *FORM}:
+    if CURSOR in given and not given.keys() <= {CURSOR, *FORMAT}:
         raise _bad(CURSOR, "The link to the next page takes no further parameters; follow it as it was given.")
 
 
@@ -98,16 +95,6 @@ def _day(given: Given, name: str) -> Span:
     if at is None:
         raise _bad(name, f"{name} must be a day, YYYY-MM-DD.")
     return at
-
-
-def _moment(given: Given) -> int:
-    if "_since" not in given:
-        return NEVER
-    text = given["_since"][0]
-    at = span(text) if MOMENT.fullmatch(text) else None
-    if at is None:
-        raise _bad("_since", "_since must be a moment, YYYY-MM-DDThh:mm:ssZ.")
-    return at[0]
 
 
 def _bad(name: str, text: str) -> RefusedError:

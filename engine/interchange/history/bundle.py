@@ -30,16 +30,19 @@ class Entry(NamedTuple):
 
 
 def history_bundle(
-    bundle_id: str, links: list[tuple[str, str]], total: int, entries: list[Entry], first: int, system: str
+    bundle_id: str, links: list[tuple[str, str]], total: int | None, entries: list[Entry], first: int, system: str
 ) -> bytes:
-    """Return a Bundle of versions; where the history begins with a `first` other than 1, its meta says so."""
+    """Return a Bundle of versions, with a `total` where one is told.
+
+    Where the history begins with a `first` other than 1, its meta says so.
+    """
     bundle: dict[str, Json] = {"resourceType": "Bundle", "id": bundle_id}
     if first > 1:
         told = f"Versions before {first} are not kept."
         bundle["meta"] = {"tag": [{"system": f"{system}/outcome", "code": INCOMPLETE, "display": told}]}
     bundle |= {
         "type": "history",
-        "total": total,
+        **({"total": total} if total is not None else {}),
         "link": [{"relation": relation, "url": url} for relation, url in links],
     }
     if entries:

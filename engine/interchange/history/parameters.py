@@ -3,16 +3,16 @@
 from dataclasses import dataclass
 from typing import Final
 
-from engine.interchange.everything.parameters import MOMENT
-from engine.interchange.outcome import Category, RefusedError, refuse, repeatable
-from engine.interchange.search.date import NEVER, span
-from engine.interchange.search.page import Paging, Pairs, take_page
+from engine.interchange.outcome import Category, RefusedError, refuse, unsupported
+from engine.interchange.search.date import read_since
+from engine.interchange.search.page import FORMAT, PART, Paging, Pairs, take_page
 
 PAGES: Final = Paging()
-FORM: Final = frozenset({"_format", "_pretty"})
 SINCE: Final = "_since"
 COUNT: Final = "_count"
 CURSOR: Final = "_cursor"
+# How an answer is written, and what of each version: what the link to the next page keeps.
+FORM: Final = FORMAT | PART
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,26 +33,16 @@ def read_question(query: Pairs) -> Question:
     given: dict[str, str] = {}
     for name, value in query:
         if name not in {SINCE, COUNT, CURSOR, *FORM}:
-            told = repeatable(name)
-            text = f"The parameter {told} is not supported here; a history takes _since and _count."
-            raise refuse(Category.UNSUPPORTED, text, location=f"http.{told}")
-        if name in given and name not in FORM:
+            raise unsupported(name, "; a history takes _since, _count, _elements and _summary")
+        if name in given and name not in FORMAT:
             raise _bad(name, f"{name} is given more than once.")
         given[name] = value
     if CURSOR in given and not given.keys() <= {CURSOR, *FORM}:
         raise _bad(CURSOR, "The link to the next page takes no further parameters; follow it as it was given.")
     page, _ = take_page(tuple(pair for pair in query if pair[0] == COUNT), PAGES)
+    count = 0 if given.get("_summary") == "count" else page.count
     form = tuple(pair for pair in query if pair[0] in FORM)
-    return Question(_moment(given.get(SINCE)), page.count, given.get(CURSOR), form)
-
-
-def _moment(text: str | None) -> int:
-    if text is None:
-        return NEVER
-    at = span(text) if MOMENT.fullmatch(text) else None
-    if at is None:
-        raise _bad(SINCE, "_since must be a moment, YYYY-MM-DDThh:mm:ssZ.")
-    return at[0]
+    return Question(read_since(given.get(SINCE)), count, given.get(CURSOR), form)
 
 
 def _bad(name: str, text: str) -> RefusedError:

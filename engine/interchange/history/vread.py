@@ -8,17 +8,20 @@ from engine.interchange.exchange import Answer, Request
 from engine.interchange.history.retention import kept_since
 from engine.interchange.outcome import Category, refuse
 from engine.interchange.reply import resource_answer, version_headers
+from engine.interchange.resource.context import belongs, beyond
 from engine.interchange.resource.precondition import is_known
-from engine.interchange.resource.read import absent
+from engine.interchange.resource.read import absent, asked_part
 from engine.interchange.service import Service
 from engine.interchange.store.history import former_version, last_unknown
 from engine.interchange.store.transaction import Change, Stored, Transaction
+from engine.interchange.view import shown
 
 NUMBER: Final = re.compile(r"[1-9][0-9]{0,17}")
 
 
 async def vread(service: Service, request: Request) -> Answer:
     """Answer GET /{type}/{id}/_history/{vid}: 200, 304, 404, and 410 for a deletion and for what is kept no longer."""
+    part = asked_part(request)
     kept_ms = kept_since(service.tenant(request.principal.tenant), service.clock())
     stored = service.store.read(request.principal.tenant, lambda inner: _find(inner, request, kept_ms))
     if stored.change == Change.DELETE:
@@ -26,7 +29,7 @@ async def vread(service: Service, request: Request) -> Answer:
         raise refuse(Category.DELETED, text, location="http.vid")
     if is_known(request, stored):
         return Answer(304, b"", version_headers(stored))
-    return resource_answer(stored, request)
+    return resource_answer(stored, request, part.shown if part is not None else shown)
 
 
 def _find(transaction: Transaction, request: Request, kept_ms: int) -> Stored:
@@ -38,7 +41,10 @@ def _find(transaction: Transaction, request: Request, kept_ms: int) -> Stored:
     number = int(request.vid) if NUMBER.fullmatch(request.vid) else 0
     if not 0 < number < present.version:
         raise refuse(Category.NOT_FOUND, f"{_name(request)} has no such version.", location="http.vid")
-    return former_version(transaction, present, number, kept_ms) or _missing(transaction, request, present, number)
+    former = former_version(transaction, present, number, kept_ms) or _missing(transaction, request, present, number)
+    if not belongs(transaction, request, former):
+        raise beyond()
+    return former
 
 
 def _missing(transaction: Transaction, request: Request, present: Stored, number: int) -> NoReturn:

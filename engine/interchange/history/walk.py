@@ -9,6 +9,8 @@ from engine.interchange.exchange import Answer, Request
 from engine.interchange.history.bundle import Entry, history_bundle
 from engine.interchange.history.parameters import CURSOR, Question, read_question
 from engine.interchange.history.retention import kept_since
+from engine.interchange.resource.context import belongs
+from engine.interchange.resource.projection import read_projection
 from engine.interchange.resource.read import absent
 from engine.interchange.search.bundle import address_with
 from engine.interchange.search.date import EVER
@@ -66,16 +68,17 @@ async def history_of_one(service: Service, request: Request) -> Answer:
     walk = _walk(service, request)
     question, after = walk.asked()
 
-    def look(transaction: Transaction) -> tuple[Versions, int]:
+    def look(transaction: Transaction) -> tuple[Versions, list[Stored], int]:
         present = transaction.get(request.type, request.id)
         if present is None:
             raise absent(request)
         span = Span(question.since_ms, walk.kept_ms)
         found = versions_of_one(transaction, present, span, question.count, after)
-        return found, first_kept(transaction, present, walk.kept_ms)
+        left = [one for one in found.page if belongs(transaction, request, one)]
+        return found, left, first_kept(transaction, present, walk.kept_ms)
 
-    found, first = await asyncio.to_thread(service.store.read, request.principal.tenant, look)
-    return _answer(walk, question, found, f"/{request.id}", first)
+    found, left, first = await asyncio.to_thread(service.store.read, request.principal.tenant, look)
+    return _answer(walk, question, found, left, f"/{request.id}", first)
 
 
 async def history_of_type(service: Service, request: Request) -> Answer:
@@ -88,23 +91,26 @@ async def history_of_type(service: Service, request: Request) -> Answer:
         return versions_of_type(transaction, request.type, span, question.count, after or START)
 
     found = await asyncio.to_thread(service.store.read, request.principal.tenant, look)
-    return _answer(walk, question, found, "", 1)
+    return _answer(walk, question, found, list(found.page), "", 1)
 
 
 def _walk(service: Service, request: Request) -> Walk:
     return Walk(service, request, kept_since(service.tenant(request.principal.tenant), service.clock()))
 
 
-def _answer(walk: Walk, question: Question, found: Versions, of: str, first: int) -> Answer:
+def _answer(walk: Walk, question: Question, found: Versions, shows: list[Stored], of: str, first: int) -> Answer:
+    """Return a page of history with those of its versions that the token `shows`; others are not counted either."""
     request, service = walk.request, walk.service
     name = name_in(request.version, request.type)
     address = f"{request.base}/{name}{of}/_history"
     links = [("self", address_with(address, request.query))]
     if found.more:
         links.append(("next", address_with(address, walk.link(question, found.page[-1]))))
+    part = read_projection(question.form, request.type, request.version)
+    show = part.shown if part is not None else shown
     entries = [
-        Entry(request.base, name, one, b"" if not one.body else shown(one.body, one.type, request.version))
-        for one in found.page
+        Entry(request.base, name, one, show(one.body, one.type, request.version) if one.body else b"") for one in shows
     ]
+    total = found.total if not request.within else None
     system = service.configuration.service_identifier_system
-    return Answer(200, history_bundle(service.new_id(), links, found.total, entries, first, system))
+    return Answer(200, history_bundle(service.new_id(), links, total, entries, first, system))

@@ -7,15 +7,15 @@ from engine.interchange.exchange import Interaction, Level
 from engine.interchange.oauth.role import Action, demand
 from engine.interchange.oauth.scope import ANY, allows
 from engine.interchange.oauth.vault import Principal
-from engine.interchange.outcome import Category, Issue, RefusedError, refuse, repeatable
+from engine.interchange.outcome import Category, Issue, RefusedError, refuse, unsupported
+from engine.interchange.search.page import FORMAT
 from engine.interchange.service import Service
 
 MAX_PARAMETERS: Final = 100
-# Interactions that read their parameters themselves, and the parameters that every other one takes.
+# Interactions that read their parameters themselves; every other one takes FORMAT only.
 QUERIED: Final = frozenset(
-    {"read", "search-type", "create", "delete", "everything", "history-instance", "history-type"}
+    {"read", "vread", "search-type", "create", "delete", "everything", "history-instance", "history-type"}
 )
-PLAIN: Final = frozenset({"_format", "_pretty"})
 # What of `cruds` an interaction needs where that is less than all that its access stands for.
 LETTERS: Final = {
     "read": "r",
@@ -64,11 +64,9 @@ def read_query(text: str) -> list[tuple[str, str]]:
 
 def check_plain(query: list[tuple[str, str]]) -> None:
     """Refuse parameters of an interaction that takes none: to leave one out may answer another question."""
-    unknown = next((name for name, _ in query if name not in PLAIN), None)
+    unknown = next((name for name, _ in query if name not in FORMAT), None)
     if unknown is not None:
-        name = repeatable(unknown)
-        text = f"The parameter {name} is not supported here."
-        raise refuse(Category.UNSUPPORTED, text, location=f"http.{name}")
+        raise unsupported(unknown)
 
 
 def queried(interaction: Interaction) -> bool:

@@ -9,15 +9,14 @@ from typing import Final
 
 from engine.errors import place_of
 from engine.fhir.schema import FhirVersion
-from engine.interchange.bundles.step import Kind
 from engine.interchange.exchange import Answer
-from engine.interchange.http.door import WITH_BODY, Call, access_of, answer_call, refused
+from engine.interchange.http.door import BUNDLES, WITH_BODY, Call, access_of, answer_call, refused
 from engine.interchange.http.hooks import Hooks
 from engine.interchange.http.meter import Meter
 from engine.interchange.outcome import Category, refuse
 from engine.interchange.service import Service
 from engine.interchange.store.access import PENDING
-from engine.interchange.store.deadline import seconds_left, set_deadline
+from engine.interchange.store.deadline import set_deadline
 from engine.interchange.store.writer import StoreFailedError
 from engine.telemetry import logger
 
@@ -44,11 +43,11 @@ class Calls:
         version = FhirVersion.R4 if call.path.startswith("R4/") else FhirVersion.STU3
         started = perf_counter()
         PENDING.set(None)
-        self._meter.in_flight.inc()
+        self._meter.in_flight += 1
         try:
-            answer = await self._recorded(call, await self._in_time(call, version), version)
+            answer = await self._in_time(call, version)
         finally:
-            self._meter.in_flight.dec()
+            self._meter.in_flight -= 1
         # A client that waits for '100 Continue' may still send its body, or not: only a new connection is sure.
         if not call.body.whole and (answer.status == Category.SLOW_BODY.status or "expect" in call.headers):
             answer = replace(answer, headers=(*answer.headers, ("connection", "close")))
@@ -57,44 +56,44 @@ class Calls:
         self._meter.count(call, version, answer.status, perf_counter() - started)
         return answer
 
-    async def _recorded(self, call: Call, answer: Answer, version: FhirVersion) -> Answer:
-        """Return the answer once its row of the access log is on disk; without that nothing is answered but 500.
+    async def _in_time(self, call: Call, version: FhirVersion) -> Answer:
+        """Return the answer once its row of the access log is on disk; without that nothing is answered but 500."""
+        limit = self._service.configuration.request_timeout_s
+        set_deadline(limit)
+        answer: Answer | None = None
+        try:
+            async with asyncio.timeout(limit):
+                answer = await self._carry_out(call)
+                await self._record(call, answer)
+                return answer
+        except ConnectionError:
+            raise
+        except (TimeoutError, asyncio.CancelledError) as error:
+            waits_for_body = call.method in WITH_BODY and call.interaction is not None and not call.body.whole
+            failed = self._failed(call, Category.SLOW_BODY if waits_for_body else Category.TIMEOUT, version, error)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the client gets an OperationOutcome without its text
+            failed = self._failed(call, Category.FAULT, version, error)
+        if answer is None:
+            await self._record(call, failed)
+        return failed
+
+    async def _record(self, call: Call, answer: Answer) -> None:
+        """Wait until the row of a call is on disk, where it still needs one.
 
         A write has its row in its own commit. Who is not known, and who calls too often, has had access to nothing.
         An answer of 500 or more shows nothing, nor does one to a body that came too slowly: neither waits.
         """
         pending = PENDING.get()
         # A Bundle has a second row, with whom its answer shows.
-        alone = call.interaction is None or call.interaction.code not in list(Kind)
+        alone = call.interaction is None or call.interaction.code not in BUNDLES
         kept = pending is not None and pending.kept and alone and answer.status < Category.STRUCTURE.status
         if call.principal is None or call.interaction is None or call.refusal is Category.THROTTLED or kept:
-            return answer
+            return
         row = access_of(self._service, call, call.principal, call.interaction, answer)
         if answer.status >= Category.FAULT.status or call.refusal is Category.SLOW_BODY:
             self._service.recorder.note(row)
-            return answer
-        try:
-            async with asyncio.timeout(seconds_left()):
-                await self._service.recorder.record(row)
-        except TimeoutError as error:
-            return self._failed(call, Category.TIMEOUT, version, error)
-        except Exception as error:  # noqa: BLE001 - whatever it is, nothing is shown that nobody could account for
-            return self._failed(call, Category.FAULT, version, error)
-        return answer
-
-    async def _in_time(self, call: Call, version: FhirVersion) -> Answer:
-        limit = self._service.configuration.request_timeout_s
-        set_deadline(limit)
-        try:
-            async with asyncio.timeout(limit):
-                return await self._carry_out(call)
-        except ConnectionError:
-            raise
-        except (TimeoutError, asyncio.CancelledError) as error:
-            waits_for_body = call.method in WITH_BODY and call.interaction is not None and not call.body.whole
-            return self._failed(call, Category.SLOW_BODY if waits_for_body else Category.TIMEOUT, version, error)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the client gets an OperationOutcome without its text
-            return self._failed(call, Category.FAULT, version, error)
+        else:
+            await self._service.recorder.record(row)
 
     async def _carry_out(self, call: Call) -> Answer:
         trouble = self._hooks.strike(call.method, f"/fhir/{call.path}") if self._hooks is not None else None

@@ -39,9 +39,11 @@ OPERATIONS: Final = {
 BESIDE: Final = (
     "Searches, by GET and by POST to _search, take beside the parameters of their type: _sort (with paging by "
     "_offset), _include and _revinclude (may be repeated; not :iterate), _elements, _summary, _total, _count, _format. "
-    "Chains of one link (patient.birthdate) and _has go with all parameters. Reads take _elements and "
-    "_summary. What is unknown is refused, but for 'Prefer: handling=lenient' on a search."
+    "Chains of one link (patient.birthdate) and _has go with all parameters. Reads and histories take _elements and "
+    "_summary, histories _since and _count. What is unknown is refused, but for 'Prefer: handling=lenient' on a search."
 )
+# References are to what is kept here and checked (422), or say by an identifier what they mean.
+REFERENCES: Final = ("literal", "logical", "enforced", "local")
 COMPARTMENT: Final = "http://hl7.org/fhir/CompartmentDefinition/patient"
 RESTFUL: Final = (
     "read",
@@ -58,12 +60,12 @@ RESTFUL: Final = (
 
 def capability_statement(version: FhirVersion, configuration: ServiceConfiguration) -> bytes:
     """Return the CapabilityStatement of a version; it names what is served, features on trial too, and nothing else."""
-    flag = f"{configuration.service_identifier_system}/fhir/StructureDefinition/feature-flag"
-    return _statement(version, configuration.base_url, configuration.token_url, flag, configuration.features)
+    own = f"{configuration.service_identifier_system}/fhir/StructureDefinition"
+    return _statement(version, configuration.base_url, configuration.token_url, own, configuration.features)
 
 
 @lru_cache(maxsize=8)
-def _statement(version: FhirVersion, base_url: str, token_url: str, flag: str, features: tuple[Feature, ...]) -> bytes:
+def _statement(version: FhirVersion, base_url: str, token_url: str, own: str, features: tuple[Feature, ...]) -> bytes:
     base = f"{base_url}/fhir/R4" if version is FhirVersion.R4 else f"{base_url}/fhir"
     served = [
         one for one in INTERACTIONS if version in one.versions and (one.feature is None or one.feature in features)
@@ -74,7 +76,7 @@ def _statement(version: FhirVersion, base_url: str, token_url: str, flag: str, f
         "security": _security(token_url, version),
         "interaction": [{"code": "transaction"}, {"code": "batch"}],
         "compartment": [COMPARTMENT],
-        "resource": [_resource(name, served, version) for name in sorted({one.type for one in served})],
+        "resource": [_resource(name, served, version, own) for name in sorted({one.type for one in served})],
     }
     if version is FhirVersion.STU3:
         rest["operation"] = [
@@ -96,11 +98,11 @@ def _statement(version: FhirVersion, base_url: str, token_url: str, flag: str, f
     if version is FhirVersion.STU3:
         statement["acceptUnknown"] = "no"
     if features:
-        statement["extension"] = [{"url": flag, "valueCode": feature} for feature in features]
+        statement["extension"] = [{"url": f"{own}/feature-flag", "valueCode": feature} for feature in features]
     return write_json(statement)
 
 
-def _resource(name: str, served: list[Interaction], version: FhirVersion) -> dict[str, Json]:
+def _resource(name: str, served: list[Interaction], version: FhirVersion, own: str) -> dict[str, Json]:
     mine = [one for one in served if one.type == name]
     codes = [one.code for one in mine]
     made: dict[str, Json] = {
@@ -117,9 +119,12 @@ def _resource(name: str, served: list[Interaction], version: FhirVersion) -> dic
             _search_parameter(name, parameter, kind, version) for parameter, kind in _kinds(name, version).items()
         ],
     }
+    if name == "Patient" and "delete" in codes:
+        made["extension"] = [{"url": f"{own}/cascade-delete", "valueBoolean": True}]
     if name == audit.NAME:
         made |= {"versioning": "no-version", "conditionalRead": "not-supported"}
     if name in KEPT:
+        made |= {"referencePolicy": list(REFERENCES)}
         made |= {key: names for key, names in _includes(name, version).items() if names}
     operations = [
         {"name": code, "definition": OPERATIONS[code]}

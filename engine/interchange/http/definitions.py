@@ -6,11 +6,12 @@ from engine.fhir.schema import FhirVersion
 from engine.fhir.versions.names import name_in
 
 HL7: Final = "http://hl7.org/fhir/SearchParameter/"
+US_CORE: Final = "http://hl7.org/fhir/us/core/SearchParameter/us-core-"
 # Parameters that HL7 defines once for several types, by the start of the definition's name.
 _INDIVIDUAL: Final = frozenset(
     {
         *("birthdate", "family", "given", "gender", "telecom", "phone", "email"),
-        *("address", "address-city", "address-state", "address-postalcode", "address-country"),
+        *("address", "address-city", "address-state", "address-postalcode", "address-country", "address-use"),
     }
 )
 _CLINICAL: Final = frozenset({"patient", "identifier", "date", "type", "code", "encounter"})
@@ -22,24 +23,46 @@ _CHARTED: Final = frozenset(
     }
 )
 _OWN: Final = frozenset({("Condition", "encounter"), ("DocumentReference", "date"), ("Goal", "date")})
-_MEDICATIONS: Final = frozenset({("MedicationRequest", "status"), ("MedicationRequest", "encounter")})
-# Ours, and a date that STU3 has under other names.
+_MEDICATIONS: Final = {
+    FhirVersion.R4: frozenset({("MedicationRequest", "status"), ("MedicationRequest", "encounter")}),
+    FhirVersion.STU3: frozenset(
+        {
+            *(("MedicationRequest", name) for name in ("status", "patient", "identifier")),
+            *(("MedicationStatement", name) for name in ("patient", "identifier")),
+        }
+    ),
+}
+_GUIDE: Final = frozenset({("Encounter", "discharge-disposition"), ("Goal", "description")})
+# Ours, and what STU3 has not, or under other names.
 _NONE: Final = frozenset({("MedicationStatement", "encounter"), ("Organization", "ordering-enabled")})
-_NONE_IN_STU3: Final = frozenset({("DocumentReference", "date")})
+_NONE_IN_STU3: Final = frozenset(
+    {
+        ("Coverage", "patient"),
+        ("DocumentReference", "date"),
+        ("MedicationRequest", "encounter"),
+        ("ServiceRequest", "category"),
+        *_GUIDE,
+    }
+)
 
 
 def definition_of(type_name: str, parameter: str, version: FhirVersion) -> str:
-    """Return the address of the definition of a type's search parameter; '' for one that HL7 does not define."""
+    """Return the address of the definition of a type's search parameter; '' for one that HL7 does not define.
+
+    For R4 that may be US Core's, where the standard itself has none.
+    """
     pair = (type_name, parameter)
     if pair in _NONE or (version is FhirVersion.STU3 and pair in _NONE_IN_STU3):
         return ""
     if parameter.startswith("_"):
         return f"{HL7}Resource-{parameter.removeprefix('_')}"
-    return f"{HL7}{_group(type_name, parameter) or name_in(version, type_name)}-{parameter}"
+    if pair in _GUIDE:
+        return f"{US_CORE}{type_name.lower()}-{parameter}"
+    return f"{HL7}{_group(type_name, parameter, version) or name_in(version, type_name)}-{parameter}"
 
 
-def _group(type_name: str, parameter: str) -> str:
-    if (type_name, parameter) in _MEDICATIONS:
+def _group(type_name: str, parameter: str, version: FhirVersion) -> str:
+    if (type_name, parameter) in _MEDICATIONS[version]:
         return "medications"
     if type_name in _CHARTED and parameter in _CLINICAL and (type_name, parameter) not in _OWN:
         return "clinical"

@@ -200,12 +200,21 @@ def _negotiate(call: Call, kinds: tuple[str, ...] = WRITABLE) -> None:
     query = parse_qsl(call.query, keep_blank_values=True) if "_format" in call.query else []
     asked = [value for name, value in query if name == "_format"]
     if call.method in WITH_BODY and not writable(call.headers.get("content-type", ""), kinds):
-        raise refuse(Category.MEDIA_TYPE, f"Send {kinds[0]}.", location="http.Content-Type")
+        raise _media_type(kinds)
     if call.method in WITH_BODY and encoding(call.headers.get("content-encoding", "")) == "?":
         issue = Issue("Send the body uncompressed, or compressed with gzip.", "http.Content-Encoding")
         raise RefusedError(Category.MEDIA_TYPE, (issue,), (("accept-encoding", "gzip"),))
     if any(value not in FORMATS for value in asked) or not (asked or acceptable(call.headers.get("accept", ""))):
         raise refuse(Category.ACCEPT, "Only application/fhir+json is served.", location="http.Accept")
+
+
+def _media_type(kinds: tuple[str, ...]) -> RefusedError:
+    told = f"Send {kinds[0]}."
+    # RFC 5789, 2.2: who sends another kind of patch is told which one is taken.
+    headers = (("accept-patch", ", ".join(PATCH)),) if kinds == PATCH else ()
+    if headers:
+        told = f"Send a JSON Patch (RFC 6902) as {PATCH[0]}; FHIRPath Patch and others are not taken."
+    return RefusedError(Category.MEDIA_TYPE, (Issue(told, "http.Content-Type"),), headers)
 
 
 async def _body(service: Service, call: Call) -> bytes:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -16,14 +16,17 @@ MEDIA_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 Labels = tuple[str, str, str, str]
 
 
-class _StoreCollector(Collector):
-    """What the store counts by itself, read when asked for."""
+class _Numbers(Collector):
+    """What store and meter have as plain numbers, read when asked for."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, meter: "Meter") -> None:
         self._store = store
+        self._meter = meter
 
     def collect(self) -> Iterator[Metric]:
-        """Return the store's numbers of this moment."""
+        """Return the numbers of this moment."""
+        in_flight = "FHIR requests that are being answered"
+        yield GaugeMetricFamily("adt_interchange_in_flight", in_flight, self._meter.in_flight)
         commits, writes = self._store.commits
         yield CounterMetricFamily("adt_interchange_commits", "Commits of the store", commits)
         yield CounterMetricFamily("adt_interchange_writes", "Writes within these commits", writes)
@@ -35,10 +38,8 @@ class Meter:
 
     def __init__(self, store: Store) -> None:
         self.registry = CollectorRegistry()
-        self.registry.register(_StoreCollector(store))
-        self.in_flight = Gauge(
-            "adt_interchange_in_flight", "FHIR requests that are being answered", registry=self.registry
-        )
+        self.in_flight = 0
+        self.registry.register(_Numbers(store, self))
         self._requests = Counter(
             "adt_interchange_requests_total",
             "FHIR requests, by interaction, resource type, FHIR version and class of status",

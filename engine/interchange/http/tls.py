@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from engine import fault
 from engine.config.network import is_loopback
 from engine.config.service import Environment, ServiceConfiguration, Tls
 from engine.errors import StartError
@@ -9,7 +10,12 @@ from engine.http.tls import Pair
 
 
 def check_open_line(configuration: ServiceConfiguration, host: str) -> None:
-    """Refuse to let a production service speak plain HTTP beyond this machine; StartError says what would do."""
+    """Refuse to let a production service speak plain HTTP, or a service with a fault armed speak, beyond this machine.
+
+    StartError says what would do.
+    """
+    if fault.armed() and not is_loopback(host):
+        raise StartError("with ENGINE_FAULT set the service listens on loopback only: unset it, or name another --host")
     safe = configuration.tls is not None or configuration.behind_proxy or is_loopback(host)
     if configuration.environment is Environment.PRODUCTION and not safe:
         raise StartError(

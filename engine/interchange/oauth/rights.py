@@ -1,4 +1,4 @@
-"""What a token may read beside the type that it asks for: scopes and role together."""
+"""What a token may read beside what it asks for: scopes and role together."""
 
 from engine.config.service import ServiceConfiguration
 from engine.interchange.oauth.role import Action, permits
@@ -16,3 +16,9 @@ def may(configuration: ServiceConfiguration, principal: Principal, type_name: st
     scopes = tuple(filter(wide, principal.scopes)) if confined else principal.scopes
     lax = configuration.tenants[principal.tenant].scope_enforcement != "strict"
     return ((lax and not confined) or allows(scopes, type_name, access)) and permits(principal.role, action)
+
+
+def may_see(configuration: ServiceConfiguration, principal: Principal, type_name: str) -> bool:
+    """Say whether a token that may write to a resource may read it, too; what a role may write it may read."""
+    lax = configuration.tenants[principal.tenant].scope_enforcement != "strict"
+    return lax or allows(principal.scopes, type_name, "r")

@@ -77,6 +77,32 @@ def granted(registered: tuple[str, ...], requested: tuple[str, ...], *, confined
     return tuple(filter(may, requested))
 
 
+def narrowed(registered: tuple[str, ...], requested: tuple[str, ...], *, confined: bool = False) -> tuple[str, ...]:
+    """Return what is granted of the requested scopes: of one that is covered in part, that part (RFC 6749, 3.3).
+
+    A part is fewer interactions with what it names. What stands for everything (`user/.`, `system/*.*`) has no parts,
+    and a scope of all types is not cut down to some of them.
+    """
+    found: list[str] = []
+    for scope in requested:
+        whole = granted(registered, (scope,), confined=confined)
+        able = (own for own in registered if wide(own) or not (confined and wide(scope)))
+        found += whole or (part for own in able if (part := _common(own, scope)))
+    return tuple(dict.fromkeys(found))
+
+
+def _common(registered: str, requested: str) -> str:
+    """Return the part of a requested scope that a registered one covers, in its own spelling; '' for none."""
+    given, asked = right(registered), right(requested)
+    match = SMART.fullmatch(requested) if requested not in WILDCARDS else None
+    if given is None or asked is None or match is None or given.type not in _including(asked.type):
+        return ""
+    access = given.access & asked.access
+    words = {group: name for name, group in GROUPS.items()} if match[2] in GROUPS else {}
+    spelling = words.get(access) or "".join(letter for letter in "cruds" if letter in access)
+    return f"{requested.removesuffix(match[2])}{spelling}" if access else ""
+
+
 def requested_scope(client: Client, scope: str, *, chooses: bool = False) -> str:
     """Return the scopes a client is given of those it asks for; OAuthError where none is left.
 
@@ -87,10 +113,10 @@ def requested_scope(client: Client, scope: str, *, chooses: bool = False) -> str
         if client.role is Role.SYSTEM_INTEGRATION or not client.scopes:
             raise OAuthError("invalid_scope", "Name the scopes; this client has no default scopes.")
         asked = client.scopes
-    given = tuple(one for one in granted(client.scopes, asked) if chooses or one != LAUNCH)
+    given = tuple(one for one in narrowed(client.scopes, asked) if chooses or one != LAUNCH)
     required = client.patient_context == "required"
     if LAUNCH in given or required:
-        given = granted(client.scopes, given, confined=True)
+        given = narrowed(client.scopes, given, confined=True)
     if required and LAUNCH not in given:
         given = tuple(one for one in given if wide(one) or not _opens(one))
     if not given:

@@ -1,6 +1,7 @@
 """Patient create, and conditional create: look-up and insert are one step that no other write comes between."""
 
 from engine.interchange.exchange import Answer, Request
+from engine.interchange.oauth.rights import may_see
 from engine.interchange.patient.index import CONDITIONAL
 from engine.interchange.patient.rules import check_patient
 from engine.interchange.patient.write import creator
@@ -22,4 +23,6 @@ async def create(service: Service, request: Request) -> Answer:
         return (200, match) if match else (201, insert(transaction, None))
 
     status, stored = await service.store.write(request.principal.tenant, work)
-    return written_answer(status, stored, request, location=True)
+    # Whom a condition matches is shown to those only who may read.
+    seen = status == 201 or may_see(service.configuration, request.principal, request.type)
+    return written_answer(status, stored, request, location=True, seen=seen)

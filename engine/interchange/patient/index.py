@@ -9,7 +9,7 @@ import orjson
 
 from engine.interchange.oauth.role import Action
 from engine.interchange.resource.definition import DIRECTORY_PAGES, Definition, every_type
-from engine.interchange.resource.rows import index_resource
+from engine.interchange.resource.rows import indexer
 from engine.interchange.search.criterion import Kind, Parameter, Rank
 from engine.interchange.search.text import short
 from engine.interchange.store.index import IdentifierRow, Index, TokenRow
@@ -61,6 +61,14 @@ PATIENT: Final = Definition(
             )
             for name, elements, also in TEXTS
         ),
+        Parameter(
+            "address-use",
+            Kind.TOKEN,
+            "Patient.address-use",
+            Rank.MOST,
+            ("address.use",),
+            implied="http://hl7.org/fhir/",
+        ),
         Parameter("telecom", Kind.CONTACT, TELECOM, Rank.FEW, ("telecom",)),
         *(Parameter(name, Kind.CONTACT, TELECOM, Rank.FEW, system=name) for name in ("phone", "email")),
         *(
@@ -81,6 +89,7 @@ PATIENT: Final = Definition(
     creating=Action.PATIENT,
     paging=DIRECTORY_PAGES,
 )
+BY_PARAMETERS: Final = indexer(PATIENT)
 CONDITIONAL: Final = {
     one.name: one for one in PATIENT.parameters if one.name in {"given", "family", "gender", "birthdate"}
 }
@@ -88,7 +97,7 @@ CONDITIONAL: Final = {
 
 def index_patient(patient: dict[str, Json]) -> Index:
     """Return the index rows of a valid Patient (R4)."""
-    made = index_resource(PATIENT, patient)
+    made = BY_PARAMETERS(patient)
     demographic = TokenRow(DEMOGRAPHICS, short(demographics(patient)), "")
     dead = "deceasedDateTime" in patient or patient.get("deceasedBoolean") is True
     deceased = TokenRow(DECEASED, "true" if dead else "false", "")

@@ -1,13 +1,12 @@
 """Every type that is kept, one line of facts each: search parameters, chart, care dates, roles."""
 
 from dataclasses import replace
-from functools import partial
 from typing import Final
 
 from engine.interchange.oauth.role import Action
 from engine.interchange.patient.index import PATIENT, index_patient
 from engine.interchange.resource.definition import CHART_PAGES, DIRECTORY_PAGES, Definition, every_type, rows_of
-from engine.interchange.resource.rows import index_resource
+from engine.interchange.resource.rows import indexer
 from engine.interchange.search.criterion import Kind, Parameter, Rank
 from engine.interchange.search.page import Paging
 from engine.interchange.store.indexing import digest
@@ -21,6 +20,9 @@ ENCOUNTER: Final = Parameter("encounter", Kind.REFERENCE, "", Rank.ONE, ("encoun
 IDENTIFIER: Final = Parameter("identifier", Kind.IDENTIFIER, "", Rank.ONE, ("identifier",))
 SUBJECT: Final = Parameter("subject", Kind.REFERENCE, "patient", Rank.ONE, targets=("Patient",))
 CLINICAL_STATUS: Final = Parameter("clinical-status", Kind.TOKEN, "", Rank.MOST, ("clinicalStatus",))
+ADDRESS_USE: Final = Parameter(
+    "address-use", Kind.TOKEN, "", Rank.MOST, ("address.use",), implied="http://hl7.org/fhir/"
+)
 PERFORMERS: Final = ("Practitioner", "PractitionerRole", "Organization", "Patient", "RelatedPerson")
 # Prefixes that DocumentReference takes although it does not tell them apart (specification, generic search rule 4).
 LENIENT: Final = (("ne", "eq"), ("sa", "ge"), ("eb", "le"))
@@ -43,11 +45,11 @@ def _code(name: str, element: str, rank: Rank = Rank.MANY) -> Parameter:
 
 
 def _address() -> tuple[Parameter, ...]:
-    """Return the parameters of an address: each part, and any of them."""
+    """Return the parameters of an address: each part, any of them, and what it is for."""
     elements = {"city": "city", "state": "state", "postalcode": "postalCode", "country": "country"}
     parts = tuple(_text(f"address-{name}", f"address.{element}") for name, element in elements.items())
     rest = ("address.line", "address.district", "address.text")
-    return (*parts, replace(_text("address", *rest), also=tuple(one.name for one in parts)))
+    return (*parts, replace(_text("address", *rest), also=tuple(one.name for one in parts)), ADDRESS_USE)
 
 
 def _named(type_name: str, parameters: tuple[Parameter, ...]) -> tuple[Parameter, ...]:
@@ -128,12 +130,24 @@ CHART: Final = (
         TYPE,
         STATUS,
         _code("class", "class"),
+        _code("discharge-disposition", "hospitalization.dischargeDisposition"),
         _to("location", "Location", element="location.location", rank=Rank.SOME),
         _to("participant", *PERFORMERS, element="participant.individual", rank=Rank.SOME),
         _to("service-provider", "Organization", element="serviceProvider", rank=Rank.MANY),
         _to("part-of", "Encounter", element="partOf"),
     ),
-    _chart("Condition", "subject", ("onset[x]", "recordedDate"), CODE, ENCOUNTER, CATEGORY, CLINICAL_STATUS),
+    _chart(
+        "Condition",
+        "subject",
+        ("onset[x]", "recordedDate"),
+        CODE,
+        ENCOUNTER,
+        CATEGORY,
+        CLINICAL_STATUS,
+        _date("onset[x]", name="onset-date"),
+        _date("abatement[x]", name="abatement-date"),
+        replace(_date("recordedDate", name="recorded-date"), stu3="asserted-date"),
+    ),
     _chart(
         "Observation",
         "subject",
@@ -185,6 +199,7 @@ CHART: Final = (
         ("start[x]", "statusDate"),
         replace(_code("lifecycle-status", "lifecycleStatus", Rank.MOST), stu3="status"),
         _date("target.due[x]", name="target-date"),
+        _code("description", "description", Rank.SOME),
     ),
     _chart(
         "ServiceRequest",
@@ -270,7 +285,7 @@ OTHERS: Final = (
 )
 KEPT: Final = {one.name: one for one in (PATIENT, *CHART, *SUPPORTING, *OTHERS)}
 INDEXERS: Final[dict[str, Indexer]] = {
-    **{name: partial(index_resource, definition) for name, definition in KEPT.items()},
+    **{name: indexer(definition) for name, definition in KEPT.items()},
     "Patient": index_patient,
 }
 

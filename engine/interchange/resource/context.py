@@ -52,7 +52,7 @@ def confine(service: Service, request: Request, interaction: Interaction, access
     if not principal.patient:
         raise refuse(Category.FORBIDDEN, "The token names no patient.", location="http.Authorization")
     if request.type not in KEPT:
-        raise _beyond()
+        raise beyond()
     known = service.store.read(principal.tenant, lambda transaction: _look_up(transaction, request))
     definition = KEPT[request.type]
     step = _step(interaction, definition)
@@ -76,7 +76,7 @@ def _step(interaction: Interaction, definition: Definition) -> Step:
         return _changed
     if code == "create" and level is Level.TYPE and definition.name != "Patient" and not directory:
         return _created
-    raise _beyond()
+    raise beyond()
 
 
 def _free(_service: Service, request: Request, _definition: Definition, _known: Known) -> Request:
@@ -88,8 +88,22 @@ def _kept(_service: Service, request: Request, definition: Definition, known: Kn
     stored = known.stored
     # What was deleted has no body any more that could say whose it was.
     if stored is not None and not (stored.body and _owns(known, definition, request.id, stored.resource())):
-        raise _beyond()
-    return request
+        raise beyond()
+    return replace(request, within=known.ids)
+
+
+def belongs(transaction: Transaction, request: Request, version: Stored) -> bool:
+    """Say whether a version may be shown: to a token for one patient, only what was that patient's.
+
+    A record that was merged into the patient's is that patient's too; a deletion has nothing to show.
+    """
+    if not request.within or request.type == "Patient" or not version.body:
+        return True
+    named = {local_target(one) for one in _named(version.resource(), KEPT[request.type])}
+    patients = {one.removeprefix("Patient/") for one in named if one.startswith("Patient/")}
+    standing = {one: transaction.standing("Patient", one) for one in patients}
+    survivors = {found.survivor or one if (found := standing[one]) else one for one in patients}
+    return bool(survivors) and survivors <= {*request.within}
 
 
 def _changed(service: Service, request: Request, definition: Definition, known: Known) -> Request:
@@ -98,7 +112,7 @@ def _changed(service: Service, request: Request, definition: Definition, known: 
     if isinstance(request.body, list):
         # The steps of a JSON Patch: none may move the resource to another record, or replace it whole.
         if any(_first(step) in {element, ""} for step in request.body):
-            raise _beyond()
+            raise beyond()
     elif request.body is not None:
         _created(service, request, definition, known)
     return request
@@ -108,14 +122,14 @@ def _created(service: Service, request: Request, definition: Definition, known: 
     """Let a body in that is of the patient; what it lacks or misshapes is told by the interaction itself."""
     body = request.body
     if "if-none-exist" in request.headers or not isinstance(body, dict) or body.get("resourceType") == "Parameters":
-        raise _beyond()
+        raise beyond()
     base_url = service.configuration.base_url
     if definition.name != "Patient":
         named = {relative(one, base_url) or one for one in _named(body, definition)}
         if not _only(known, named):
-            raise _beyond()
+            raise beyond()
     elif request.id not in known.ids:
-        raise _beyond()
+        raise beyond()
     return request
 
 
@@ -129,15 +143,15 @@ def _searched(service: Service, request: Request, definition: Definition, known:
     for key, value in given:
         target = (relative(value, base_url) or value).removeprefix("Patient/")
         if key not in owners or target not in known.ids:
-            raise _beyond()
+            raise beyond()
     if request.id:
         # The compartment of a patient, whose id stands in the address.
         given = [(name, request.id)]
         if request.id not in known.ids:
-            raise _beyond()
+            raise beyond()
     if not given and query != request.query:
         # A link to a page of a search that was not this token's.
-        raise _beyond()
+        raise beyond()
     return request if given else replace(request, query=(*query, (name, known.ids[-1])))
 
 
@@ -145,7 +159,7 @@ def _searched_freely(service: Service, request: Request, _definition: Definition
     # Also of a link to a page: whoever made it may have been allowed more.
     query = read_asked(service, request).query
     if any("." in key or key.partition(":")[0] in BEYOND for key, _ in query):
-        raise _beyond()
+        raise beyond()
     return request
 
 
@@ -185,6 +199,7 @@ def _first(step: Json) -> str:
     return path.strip("/").partition("/")[0] if isinstance(path, str) else ""
 
 
-def _beyond() -> RefusedError:
+def beyond() -> RefusedError:
+    """Return the refusal (403) of what is not of the patient whom a token is for."""
     text = "The token is for one patient, and this is beyond that patient's record."
     return refuse(Category.FORBIDDEN, text, location="http.Authorization")

@@ -3,6 +3,7 @@
 from functools import partial
 
 from engine.interchange.exchange import Answer, Request
+from engine.interchange.oauth.rights import may_see
 from engine.interchange.reply import written_answer
 from engine.interchange.resource.catalogue import KEPT
 from engine.interchange.resource.draft import check_chart, check_status, read_draft
@@ -32,4 +33,6 @@ async def create(service: Service, request: Request) -> Answer:
         return 201, transaction.create(request.type, new_id, draft.resource)
 
     status, stored = await service.store.write(request.principal.tenant, work)
-    return written_answer(status, stored, request, location=True)
+    # Whom a condition matches is shown to those only who may read.
+    seen = status == 201 or may_see(service.configuration, request.principal, request.type)
+    return written_answer(status, stored, request, location=True, seen=seen)

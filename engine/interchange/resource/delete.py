@@ -5,15 +5,15 @@ from typing import Final
 from engine.fhir.versions.names import name_in
 from engine.interchange.exchange import Answer, Request
 from engine.interchange.oauth.scope import allows
-from engine.interchange.outcome import Category, refuse, repeatable
+from engine.interchange.outcome import Category, refuse, unsupported
 from engine.interchange.resource.catalogue import KEPT
 from engine.interchange.resource.conditional import conditional
 from engine.interchange.resource.precondition import match_condition, parse_criteria, parse_expected
+from engine.interchange.search.page import FORMAT
 from engine.interchange.service import Service
 from engine.interchange.store.transaction import Stored, Transaction
 
 CASCADE: Final = "_cascade"
-PLAIN: Final = frozenset({"_format", "_pretty"})
 # What stays when a patient goes, although it tells of what has gone: who did what, and other patients.
 STAYING: Final = frozenset({"AuditEvent", "Patient", "Provenance"})
 # The rows that say whose a resource is.
@@ -76,10 +76,9 @@ async def delete_matching(service: Service, request: Request) -> Answer:
 
 
 def _check_query(request: Request) -> None:
-    unknown = next((name for name, _ in request.query if name not in {CASCADE, *PLAIN}), None)
+    unknown = next((name for name, _ in request.query if name not in {CASCADE, *FORMAT}), None)
     if unknown is not None:
-        told = repeatable(unknown)
-        raise refuse(Category.UNSUPPORTED, f"The parameter {told} is not supported here.", location=f"http.{told}")
+        raise unsupported(unknown)
 
 
 def _cascading(request: Request) -> bool:

@@ -1,7 +1,6 @@
 """Elements of a resource by path: `name.family`, `effective[x]`, `extension(orderingEnabled).value[x]`."""
 
 import re
-from collections.abc import Iterator
 from functools import cache
 from typing import Any, Final, NamedTuple
 
@@ -28,9 +27,13 @@ def values(resource: dict[str, Json], path: str) -> list[Json]:
     """Return what stands at a path, lists taken apart; empty where nothing does."""
     found: list[Json] = [resource]
     for step in steps(path):
-        found = [value for part in found if isinstance(part, dict) for value in _down(part, step)]
-        if not found:
-            break
+        below: list[Json] = []
+        for part in found:
+            if isinstance(part, dict):
+                _down(part, step, below)
+        if not below:
+            return below
+        found = below
     return found
 
 
@@ -48,13 +51,13 @@ def _step(part: str) -> Step:
     return Step(part.removesuffix("[x]"), part.endswith("[x]"))
 
 
-def _down(part: dict[str, Json], step: Step) -> Iterator[Json]:
-    if step.choice:
-        at = len(step.name)
-        given = [value for key, value in part.items() if key.startswith(step.name) and key[at : at + 1].isupper()]
-    else:
-        given = [part[step.name]] if step.name in part else []
-    for value in given:
-        for item in value if isinstance(value, list) else (value,):
-            if not step.extension or str(item.get("url", "")).endswith(step.extension):
-                yield item
+def _down(part: dict[str, Json], step: Step, below: list[Json]) -> None:
+    """Append what stands one step below an object."""
+    for value in _choices(part, step.name) if step.choice else (part[step.name],) if step.name in part else ():
+        items = value if isinstance(value, list) else (value,)
+        below += [one for one in items if str(one.get("url", "")).endswith(step.extension)] if step.extension else items
+
+
+def _choices(part: dict[str, Json], name: str) -> list[Json]:
+    at = len(name)
+    return [value for key, value in part.items() if key.startswith(name) and key[at : at + 1].isupper()]

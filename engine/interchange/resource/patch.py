@@ -7,9 +7,10 @@ from typing import Any, Final
 from engine.fhir.versions.names import name_in
 from engine.interchange.exact import read_json
 from engine.interchange.exchange import Answer, Request
+from engine.interchange.oauth.rights import may_see
 from engine.interchange.outcome import Category, refuse
 from engine.interchange.reply import written_answer
-from engine.interchange.resource.json_patch import patched, same
+from engine.interchange.resource.json_patch import patched
 from engine.interchange.resource.precondition import parse_expected
 from engine.interchange.resource.read import absent, deleted
 from engine.interchange.resource.update import Replacement
@@ -41,7 +42,8 @@ def patching(replacement: Replacement) -> Callable[[Service, Request], Awaitable
             return replacement(service, replace(request, body=body), Change.PATCH)(transaction)
 
         status, stored = await service.store.write(request.principal.tenant, work)
-        return written_answer(status, stored, request, location=False)
+        seen = may_see(service.configuration, request.principal, request.type)
+        return written_answer(status, stored, request, location=False, seen=seen)
 
     return patch
 
@@ -53,7 +55,7 @@ def _result(request: Request, stored: Stored) -> Json:
     if not isinstance(after, dict):
         raise refuse(Category.STRUCTURE, "The patch leaves no resource.", location="http.body")
     for way in IMMUTABLE:
-        if not same(_at(before, way), _at(after, way)):
+        if _at(before, way) != _at(after, way):
             text = f"{'.'.join(way)} cannot be changed by a patch."
             raise refuse(Category.RULE, text, location=f"{name_in(request.version, stored.type)}.{'.'.join(way)}")
     return after

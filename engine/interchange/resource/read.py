@@ -4,21 +4,22 @@ from typing import Final
 
 from engine.fhir.versions.names import name_in
 from engine.interchange.exchange import Answer, Request
-from engine.interchange.outcome import Category, RefusedError, refuse, repeatable
+from engine.interchange.outcome import Category, RefusedError, refuse, unsupported
 from engine.interchange.reply import resource_answer, version_headers
 from engine.interchange.resource.precondition import is_known
 from engine.interchange.resource.projection import Projection, read_projection
+from engine.interchange.search.page import FORMAT, PART
 from engine.interchange.service import Service
 from engine.interchange.store.transaction import Stored
 from engine.interchange.view import shown
 
-TAKEN: Final = frozenset({"_format", "_pretty", "_elements", "_summary"})
+TAKEN: Final = FORMAT | PART
 
 
 async def read(service: Service, request: Request) -> Answer:
     """Answer GET /{type}/{id}: 200, 304 where the client has the version, 404, 410 once it was deleted."""
-    part = _part(request) if request.query else None
-    stored = service.store.read(request.principal.tenant, lambda transaction: transaction.get(request.type, request.id))
+    part = asked_part(request)
+    stored = service.store.find(request.principal.tenant, request.type, request.id)
     if stored is None:
         raise absent(request)
     if stored.deleted:
@@ -28,13 +29,13 @@ async def read(service: Service, request: Request) -> Answer:
     return resource_answer(stored, request, part.shown if part is not None else shown)
 
 
-def _part(request: Request) -> Projection | None:
-    """Return the part of the resource that is asked for; RefusedError for a parameter that a read does not take."""
+def asked_part(request: Request) -> Projection | None:
+    """Return the part of one resource that is asked for, None for the whole; RefusedError for any other parameter."""
+    if not request.query:
+        return None
     for name, value in request.query:
         if name not in TAKEN or (name, value) == ("_summary", "count"):
-            known = repeatable(name)
-            text = f"The parameter {known} is not supported here."
-            raise refuse(Category.UNSUPPORTED, text, location=f"http.{known}")
+            raise unsupported(name)
     if len({name for name, _ in request.query}) < len(request.query):
         raise refuse(Category.BAD_VALUE, "A parameter is given more than once.", location="http.query")
     return read_projection(request.query, request.type, request.version)

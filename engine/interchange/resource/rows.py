@@ -1,7 +1,8 @@
 """Index rows of a resource, made from its type's search parameters."""
 
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, NamedTuple
 
 from engine.interchange.references import local_target, references_in
 from engine.interchange.resource.definition import CARE, Definition
@@ -14,19 +15,40 @@ from engine.interchange.store.index import DateRow, IdentifierRow, Index, Refere
 Json = Any
 
 
-def index_resource(definition: Definition, resource: dict[str, Json]) -> Index:
-    """Return the index rows of a valid resource (R4)."""
+class Source(NamedTuple):
+    """A search parameter, what makes its rows of a value, and its paths, each behind the element that begins it."""
+
+    parameter: Parameter
+    rows: Callable[[Parameter, Json], Iterator[Any]]
+    paths: tuple[tuple[str, str], ...]
+
+
+def indexer(definition: Definition) -> Callable[[dict[str, Json]], Index]:
+    """Return what makes the index rows of a valid resource (R4) of a type."""
+    sources = tuple(
+        Source(one, ROWS[one.kind], tuple((start(path), path) for path in one.elements))
+        for one in definition.parameters
+        if one.kind in ROWS
+    )
+    return partial(_index, definition, sources)
+
+
+def _index(definition: Definition, sources: tuple[Source, ...], resource: dict[str, Json]) -> Index:
     made: dict[Kind, set[Any]] = {kind: set() for kind in ROWS}
-    for parameter in definition.parameters:
-        rows = ROWS.get(parameter.kind)
-        if rows is not None:
-            for path in parameter.elements:
-                if (first := start(path)) and first not in resource:
-                    continue
-                for value in values(resource, path):
-                    made[parameter.kind].update(rows(parameter, value))
-            if parameter.default and not any(row[0] == parameter.rows for row in made[parameter.kind]):
-                made[parameter.kind].update(rows(parameter, parameter.default))
+    # Several parameters read the same elements.
+    seen: dict[str, list[Json]] = {}
+    for parameter, rows, paths in sources:
+        own = made[parameter.kind]
+        for first, path in paths:
+            if first and first not in resource:
+                continue
+            found = seen.get(path)
+            if found is None:
+                found = seen[path] = values(resource, path)
+            for value in found:
+                own.update(rows(parameter, value))
+        if parameter.default and not any(row[0] == parameter.rows for row in own):
+            own.update(rows(parameter, parameter.default))
     made[Kind.DATE].update(DateRow(CARE, *period) for period in care_dates(definition, resource))
     named = {row.target for row in made[Kind.REFERENCE]}
     others = {local_target(reference) for reference in references_in(resource)} - named

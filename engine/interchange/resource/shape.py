@@ -8,10 +8,8 @@ from engine.interchange.outcome import Category, refuse
 from engine.interchange.resource.catalogue import KEPT
 from engine.interchange.resource.includes import Include, read_includes
 from engine.interchange.resource.projection import Projection, read_projection
-from engine.interchange.search.page import Page
+from engine.interchange.search.page import TOTALS, Page
 from engine.interchange.search.sort import SortKey, parse_sort
-
-TOTALS: Final = ("none", "estimate", "accurate")
 
 
 @dataclass(frozen=True, slots=True)

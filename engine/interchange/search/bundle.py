@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable
 from typing import Any, Final
+from uuid import uuid4
 
 import orjson
 
@@ -34,7 +35,7 @@ def write_searchset(
         {"fullUrl": url, "resource": orjson.Fragment(body), "search": {"mode": "include"}} for url, body in included
     ]
     if told is not None:
-        entries.append({"resource": told, "search": {"mode": "outcome"}})
+        entries.append({"fullUrl": uuid4().urn, "resource": told, "search": {"mode": "outcome"}})
     bundle = {
         "resourceType": "Bundle",
         "id": bundle_id,

@@ -5,12 +5,16 @@ from calendar import isleap, monthrange
 from datetime import date
 from typing import Final
 
+from engine.interchange.outcome import Category, refuse
+
 EPOCH_DAY: Final = date(1970, 1, 1).toordinal()
 DATE: Final = re.compile(
     r"(\d{4})(?:-(\d\d)(?:-(\d\d)"
     r"(?:T([01]\d|2[0-3]):([0-5]\d)(?::([0-5]\d|60)(?:\.(\d+))?)?(?:Z|([+-]\d\d):(\d\d))?)?)?)?",
     re.ASCII,
 )
+# A time without a zone is no moment.
+MOMENT: Final = re.compile(r"[^T]+(?:T.+(?:Z|[+-][0-9]{2}:[0-9]{2}))?")
 # In milliseconds.
 SECOND: Final = 1_000
 MINUTE: Final = 60_000
@@ -49,3 +53,14 @@ def span(text: str) -> Span | None:
         low += int(fraction[:3].ljust(3, "0"))
         return low, low
     return low, low + (SECOND if second else MINUTE) - 1
+
+
+def read_since(text: str | None) -> int:
+    """Return the first millisecond of `_since`, NEVER for none; RefusedError (400) for what is no moment."""
+    if text is None:
+        return NEVER
+    at = span(text) if MOMENT.fullmatch(text) else None
+    if at is None:
+        text = "_since must be a moment, YYYY-MM-DDThh:mm:ssZ."
+        raise refuse(Category.BAD_VALUE, text, location="http._since")
+    return at[0]

@@ -6,12 +6,16 @@ from typing import Final
 
 from engine.interchange.outcome import Category, refuse
 
-# Parameters of the answer's form, not of the search: links keep them as they were given. A total is always exact,
-# where any is asked for.
-FORM: Final = frozenset({"_format", "_pretty", "_total", "_totalMethod"})
+# How an answer is written, which every interaction takes; links keep it as it was given.
+FORMAT: Final = frozenset({"_format", "_pretty"})
+# Parameters of the answer's form, not of the search. A total is always exact, where any is asked for.
+FORM: Final = FORMAT | {"_total", "_totalMethod"}
+TOTALS: Final = ("none", "estimate", "accurate")
+# The part of a resource that is shown: of a match, a version, or what is read.
+PART: Final = frozenset({"_elements", "_summary"})
 # Those that say what of the matches is shown, in which order, and with what; the last may be given several times.
 INCLUDES: Final = frozenset({"_include", "_revinclude"})
-SHAPE: Final = FORM | {"_elements", "_summary", "_sort"} | INCLUDES
+SHAPE: Final = FORM | PART | {"_sort"} | INCLUDES
 NO_CRITERIA: Final = SHAPE | {"_count", "_offset", "_paging", "_cursor"}
 
 Pairs = tuple[tuple[str, str], ...]

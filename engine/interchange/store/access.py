@@ -20,19 +20,7 @@ MOST_PATIENTS: Final = 500
 
 # The newest row and its hash, which the next one follows.
 HEAD: Final = "SELECT seq, hash FROM access ORDER BY seq DESC LIMIT 1"
-ADD: Final = (
-    "INSERT INTO access (seq, at_ms, tenant, client, login, role, address, request, base, interaction, type, id,"
-    " patients, outcome, status, hash) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-)
 ADD_PATIENT: Final = "INSERT INTO access_patient (tenant, patient, seq) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
-ROWS: Final = (
-    "SELECT at_ms, tenant, client, login, role, address, request, base, interaction, type, id, patients, outcome,"
-    " status, seq, hash FROM access WHERE seq > ? ORDER BY seq LIMIT ?"
-)
-BY_SEQ: Final = (
-    "SELECT at_ms, tenant, client, login, role, address, request, base, interaction, type, id, patients, outcome,"
-    " status, seq, hash FROM access WHERE tenant=? AND seq=?"
-)
 CHUNK: Final = 1000
 # A reference to a patient, and a patient, as the service writes them.
 REFERENCE: Final = re.compile(rb'"Patient/([A-Za-z0-9.-]{1,64})["/]')
@@ -62,6 +50,16 @@ class Access(NamedTuple):
     patients: str
     outcome: str
     status: int
+
+
+# What is selected of a row, in the order in which `read_row` takes it.
+COLUMNS: Final = ", ".join((*Access._fields, "seq", "hash"))
+ADD: Final = (
+    f"INSERT INTO access (seq, {', '.join(Access._fields)}, hash)"  # noqa: S608 - names of columns, no value
+    f" VALUES ({', '.join('?' * (len(Access._fields) + 2))})"
+)
+ROWS: Final = f"SELECT {COLUMNS} FROM access WHERE seq > ? ORDER BY seq LIMIT ?"  # noqa: S608 - names of columns, no value
+BY_SEQ: Final = f"SELECT {COLUMNS} FROM access WHERE tenant=? AND seq=?"  # noqa: S608 - names of columns, no value
 
 
 class Logged(NamedTuple):

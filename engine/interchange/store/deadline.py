@@ -17,11 +17,6 @@ def set_deadline(seconds: float) -> None:
     DEADLINE.set(time.monotonic() + seconds)
 
 
-def seconds_left() -> float:
-    """Return how long the request at hand may still take, 0 or more."""
-    return max(0.0, DEADLINE.get() - time.monotonic())
-
-
 def passed(deadline: float) -> bool:
     """Say whether a deadline has passed."""
     return time.monotonic() > deadline

@@ -17,7 +17,10 @@ OF_ONE: Final = (
     "SELECT key, type, '', version, updated_ms, NULL, body, change FROM version"
     " WHERE key=? AND version<? AND updated_ms>=? AND ended_ms>=? ORDER BY version DESC LIMIT ?"
 )
-COUNT_ONE: Final = "SELECT count(*) FROM version WHERE key=? AND updated_ms>=? AND ended_ms>=?"
+# Numbers follow each other, and moments do too: the first of a span says how many there are.
+FIRST_OF_ONE: Final = (
+    "SELECT version FROM version WHERE key=? AND updated_ms>=? AND ended_ms>=? ORDER BY version LIMIT 1"
+)
 UNKNOWN: Final = "SELECT version FROM unknown_version WHERE key=?"
 FIRST: Final = "SELECT version FROM version WHERE key=? AND ended_ms>=? ORDER BY version LIMIT 1"
 # Three walks along an index each, merged: live resources, those that are gone, and former versions.
@@ -92,7 +95,8 @@ def versions_of_one(transaction: Transaction, present: Stored, span: Span, count
     before = after.version if after is not None else present.version
     with closing(execute(OF_ONE, (present.key, before, *span, count + 1))) as rows:
         page, more = fitting(chain(lead, (_former(present, Stored(*row)) for row in rows)), count)
-    total = int(execute(COUNT_ONE, (present.key, *span)).fetchone()[0])
+    first = execute(FIRST_OF_ONE, (present.key, *span)).fetchone()
+    total = present.version - first[0] if first else 0
     return Versions(page, total + (present.updated_ms >= span.since_ms), more and bool(page))
 
 

@@ -1,9 +1,11 @@
 """Index rows of a resource: what searches, uniqueness and re-pointing read; written as the difference to the last."""
 
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from engine.sqlite import Connection
+
+T = TypeVar("T", bound=tuple[Any, ...])
 
 
 class StringRow(NamedTuple):
@@ -75,22 +77,47 @@ DROP_IDENTIFIER: Final = (
 ADD_REFERENCE: Final = "INSERT INTO reference_index (tenant, key, parameter, target) VALUES (?, ?, ?, ?)"
 DROP_REFERENCE: Final = "DELETE FROM reference_index WHERE key=? AND parameter=? AND target=?"
 
+STRINGS: Final = "SELECT parameter, folded, exact FROM string_index WHERE key=?"
+TOKENS: Final = "SELECT parameter, code, system FROM token_index WHERE key=?"
+DATES: Final = "SELECT parameter, low, high FROM date_index WHERE key=?"
+IDENTIFIERS: Final = "SELECT parameter, value, system, record_number FROM identifier_index WHERE origin=?"
+ROWS_OF_REFERENCES: Final = "SELECT parameter, target FROM reference_index WHERE key=?"
+
+
+def index_rows(connection: Connection, key: int) -> Index:
+    """Return the rows that a live resource has."""
+    execute = connection.execute
+    return Index(
+        strings=frozenset(StringRow(*row) for row in execute(STRINGS, (key,))),
+        tokens=frozenset(TokenRow(*row) for row in execute(TOKENS, (key,))),
+        dates=frozenset(DateRow(*row) for row in execute(DATES, (key,))),
+        identifiers=frozenset(IdentifierRow(*row) for row in execute(IDENTIFIERS, (key,))),
+        references=frozenset(ReferenceRow(*row) for row in execute(ROWS_OF_REFERENCES, (key,))),
+    )
+
 
 def write_index(connection: Connection, tenant: int, key: int, before: Index, after: Index) -> None:
     """Bring the index rows of `key` from `before` to `after`; identifiers belong to the resource itself."""
-    many = connection.executemany
-    if after.strings != before.strings:
-        many(DROP_STRING, [(key, *row) for row in before.strings - after.strings])
-        many(ADD_STRING, [(tenant, key, *row) for row in after.strings - before.strings])
-    if after.tokens != before.tokens:
-        many(DROP_CODE, [(key, *row) for row in before.tokens - after.tokens])
-        many(ADD_CODE, [(tenant, key, *row) for row in after.tokens - before.tokens])
-    if after.dates != before.dates:
-        many(DROP_DATE, [(key, *row) for row in before.dates - after.dates])
-        many(ADD_DATE, [(tenant, key, *row) for row in after.dates - before.dates])
-    if after.identifiers != before.identifiers:
-        many(DROP_IDENTIFIER, [(key, *row) for row in before.identifiers - after.identifiers])
-        many(ADD_IDENTIFIER, [(tenant, key, key, *row) for row in after.identifiers - before.identifiers])
-    if after.references != before.references:
-        many(DROP_REFERENCE, [(key, *row) for row in before.references - after.references])
-        many(ADD_REFERENCE, [(tenant, key, *row) for row in after.references - before.references])
+    own = ((tenant, key), (key,))
+    _write(connection, ADD_STRING, DROP_STRING, before.strings, after.strings, *own)
+    _write(connection, ADD_CODE, DROP_CODE, before.tokens, after.tokens, *own)
+    _write(connection, ADD_DATE, DROP_DATE, before.dates, after.dates, *own)
+    _write(connection, ADD_REFERENCE, DROP_REFERENCE, before.references, after.references, *own)
+    carried = ((tenant, key, key), (key,))
+    _write(connection, ADD_IDENTIFIER, DROP_IDENTIFIER, before.identifiers, after.identifiers, *carried)
+
+
+def _write(
+    connection: Connection,
+    add: str,
+    drop: str,
+    before: frozenset[T],
+    after: frozenset[T],
+    added: tuple[int, ...],
+    dropped: tuple[int, ...],
+) -> None:
+    """Add and drop the rows of one table that are others, each behind the columns that say whose it is."""
+    if gone := before - after:
+        connection.executemany(drop, [(*dropped, *row) for row in gone])
+    if new := after - before:
+        connection.executemany(add, [(*added, *row) for row in new])

@@ -9,15 +9,7 @@ from hashlib import sha256
 from typing import Final
 
 from engine.interchange.store.dialect import SQLITE
-from engine.interchange.store.index import (
-    DateRow,
-    IdentifierRow,
-    Index,
-    ReferenceRow,
-    StringRow,
-    TokenRow,
-    write_index,
-)
+from engine.interchange.store.index import index_rows, write_index
 from engine.interchange.store.transaction import Indexer, Stored
 from engine.sqlite import Connection
 from engine.telemetry import logger
@@ -36,11 +28,6 @@ NEXT: Final = (
     "SELECT tenant, key, type, id, version, updated_ms, survivor, body FROM resource"
     " WHERE key > ? AND survivor IS NULL ORDER BY key LIMIT ?"
 )
-STRINGS: Final = "SELECT parameter, folded, exact FROM string_index WHERE key=?"
-TOKENS: Final = "SELECT parameter, code, system FROM token_index WHERE key=?"
-DATES: Final = "SELECT parameter, low, high FROM date_index WHERE key=?"
-IDENTIFIERS: Final = "SELECT parameter, value, system, record_number FROM identifier_index WHERE origin=?"
-ROWS_OF_REFERENCES: Final = "SELECT parameter, target FROM reference_index WHERE key=?"
 
 
 def digest(texts: Iterable[str]) -> str:
@@ -91,16 +78,4 @@ def _index(connection: Connection, tenant: int, stored: Stored, indexers: Mappin
     except (ValueError, KeyError, TypeError, AttributeError, IndexError):
         # A body that nobody can read: `interchange verify` tells of it, and all others are served.
         return
-    write_index(connection, tenant, stored.key, _rows(connection, stored.key), after)
-
-
-def _rows(connection: Connection, key: int) -> Index:
-    """Return the rows that a live resource has."""
-    execute = connection.execute
-    return Index(
-        strings=frozenset(StringRow(*row) for row in execute(STRINGS, (key,))),
-        tokens=frozenset(TokenRow(*row) for row in execute(TOKENS, (key,))),
-        dates=frozenset(DateRow(*row) for row in execute(DATES, (key,))),
-        identifiers=frozenset(IdentifierRow(*row) for row in execute(IDENTIFIERS, (key,))),
-        references=frozenset(ReferenceRow(*row) for row in execute(ROWS_OF_REFERENCES, (key,))),
-    )
+    write_index(connection, tenant, stored.key, index_rows(connection, stored.key), after)

@@ -204,6 +204,13 @@ CREATE TABLE access_patient (
 ) STRICT, WITHOUT ROWID;
 """
 
+# What auditors ask for beside a patient and a time: a client, a person, what was refused or failed.
+ACCESS_SEARCH: Final = """
+CREATE INDEX access_by_client ON access (tenant, client, at_ms);
+CREATE INDEX access_by_login ON access (tenant, login, at_ms) WHERE login <> '';
+CREATE INDEX access_by_outcome ON access (tenant, outcome, at_ms) WHERE outcome <> 'done';
+"""
+
 # Each step by the name that a database remembers it by: new ones come last, and none is changed.
 STEPS: Final = {
     "resources": RESOURCES,
@@ -218,6 +225,7 @@ STEPS: Final = {
     "versions": VERSIONS,
     "patient_context": PATIENT_CONTEXT,
     "access": ACCESS,
+    "access_search": ACCESS_SEARCH,
 }
 
 

@@ -1,5 +1,6 @@
 """The store: many readers, one writer, one SQLite file."""
 
+import asyncio
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
@@ -11,7 +12,7 @@ from engine.interchange.store.connection import Lock, connect, prepare
 from engine.interchange.store.deadline import DEADLINE, NEVER, STEPS, passed
 from engine.interchange.store.dialect import SQLITE
 from engine.interchange.store.indexing import bring_up_to
-from engine.interchange.store.transaction import Indexer, Transaction
+from engine.interchange.store.transaction import Indexer, Stored, Transaction
 from engine.interchange.store.writer import Writer
 from engine.sqlite import Connection, SqliteError
 
@@ -84,6 +85,10 @@ class Store:
             self._local.until = NEVER
             connection.execute("COMMIT")
 
+    def find(self, tenant: str, type_name: str, resource_id: str) -> Stored | None:
+        """Return a resource by its id, as `Transaction.get` does: one statement, which is a snapshot by itself."""
+        return self._transaction(self.reader(), tenant).get(type_name, resource_id)
+
     async def write(self, tenant: str, work: Callable[[Transaction], T]) -> T:
         """Run `work` alone and atomically; its result comes back once it is on disk, its error undoes it.
 
@@ -103,6 +108,10 @@ class Store:
     async def write_raw(self, work: Callable[[Connection], T]) -> T:
         """As `write`, for tables that belong to no tenant."""
         return await self._writer.write(work)
+
+    def hand_over(self, work: Callable[[Connection], T]) -> "asyncio.Future[T]":
+        """Begin what `write_raw` waits for."""
+        return self._writer.write(work)
 
     def reader(self) -> Connection:
         """Return the calling thread's connection for reading."""

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
+from engine import fault
 from engine.interchange.exact import read_json, write_json
 from engine.interchange.search.text import short
 from engine.interchange.store.access import MOST_PATIENTS, patients_in
@@ -138,9 +139,9 @@ class Transaction:
 
     def standing(self, type_name: str, resource_id: str) -> Standing | None:
         """Return whether a resource is live, merged away or deleted, without its body; None where there was none."""
-        row = self.connection.execute(SURVIVOR, (self.tenant, type_name, resource_id)).fetchone()
-        if (row is None or row[0] == DELETED) and (type_name, resource_id) in self.promised:
+        if (type_name, resource_id) in self.promised:
             return Standing(resource_id, None)
+        row = self.connection.execute(SURVIVOR, (self.tenant, type_name, resource_id)).fetchone()
         return Standing(resource_id, row[0]) if row else None
 
     def by_key(self, key: int) -> Stored:
@@ -155,6 +156,7 @@ class Transaction:
         body = stamped(resource, resource_id, 1, self.at)
         new = (self.tenant, type_name, resource_id, 1, at_ms, body, change)
         key = int(self.connection.execute(INSERT, new).fetchone()[0])
+        fault.point("F27")
         write_index(self.connection, self.tenant, key, NOTHING, self._indexers[type_name](resource))
         self._touch(body)
         return Stored(key, type_name, resource_id, 1, at_ms, None, body, change)
@@ -239,6 +241,7 @@ class Transaction:
         self._touch(stored.body)
         self.connection.execute(KEEP, (new.updated_ms, stored.key))
         self.connection.execute(UPDATE, (new.version, new.updated_ms, new.survivor, new.body, new.change, stored.key))
+        fault.point("F27")
         return new
 
     def _touch(self, body: bytes) -> None:

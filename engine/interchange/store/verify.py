@@ -1,7 +1,7 @@
 """Whether a database is whole: its pages, its bodies, and the index rows that its bodies should have.
 
-A merged-away resource has no rows but its identifiers, which name the survivor and go when that is deleted; a deleted
-one has none. Former versions have no rows.
+A merged-away resource has no rows but its identifiers, which name the survivor and go when that is deleted, for good; a
+deleted one has none. Former versions have no rows.
 """
 
 from collections import Counter
@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from engine.interchange.search.date import EVER, NEVER
 from engine.interchange.store.connection import open_known
 from engine.interchange.store.dialect import SQLITE
 from engine.interchange.store.index import NOTHING, Index
-from engine.interchange.store.transaction import Change, Indexer, Stored
+from engine.interchange.store.transaction import DELETED, Change, Indexer, Stored
 from engine.sqlite import Connection, SqliteError
 
 EVERY: Final = "SELECT tenant, key, type, id, version, updated_ms, survivor, body FROM resource ORDER BY key"
@@ -21,6 +22,17 @@ SURVIVOR: Final = "SELECT key, survivor FROM resource WHERE tenant=? AND type=? 
 FORMER: Final = (
     "SELECT v.key, v.type, resource.id, v.version, v.updated_ms, NULL, v.body, v.change, resource.version"
     " FROM version AS v LEFT JOIN resource ON resource.key=v.key AND resource.tenant=v.tenant ORDER BY v.number"
+)
+# When those who are one by merges were last deleted; who took whose place is known by the last survivor's id.
+FREED: Final = (
+    "SELECT r.tenant, r.type, coalesce(nullif(r.survivor, ''), r.id), max(v.updated_ms)"
+    " FROM version AS v JOIN resource AS r ON r.key=v.key WHERE v.change='DELETE' GROUP BY 1, 2, 3"
+)
+# Of whom versions are kept no longer: a deletion may be among these.
+FORGOTTEN: Final = (
+    "SELECT DISTINCT r.tenant, r.type, coalesce(nullif(r.survivor, ''), r.id) FROM resource AS r"
+    " WHERE r.type IN (SELECT type FROM resource WHERE survivor<>'')"
+    " AND r.version-1>(SELECT count(*) FROM version AS v WHERE v.key=r.key)"
 )
 STRINGS: Final = "SELECT tenant, parameter, folded, exact FROM string_index WHERE key=?"
 TOKENS: Final = "SELECT tenant, parameter, code, system FROM token_index WHERE key=?"
@@ -57,11 +69,14 @@ def verify(path: Path, indexers: Mapping[str, Indexer]) -> Findings:
     resources = 0
     try:
         connection.execute(SQLITE.reading)
+        freed = _freed(connection)
         found = [text for (text,) in connection.execute("PRAGMA integrity_check")]
         faults["pages"] = len(found) if found != ["ok"] else 0
         for tenant, *columns in connection.execute(EVERY):
             resources += 1
-            faults.update(_faults(connection, tenant, Stored(*columns), indexers))
+            stored = Stored(*columns)
+            since_ms = freed.get((tenant, stored.type, stored.survivor or stored.id), NEVER)
+            faults.update(_faults(connection, tenant, stored, indexers, since_ms))
         for *columns, present in connection.execute(FORMER):
             faults["versions"] += present is None or not _is_version(Stored(*columns), present)
         faults["strays"] = sum(connection.execute(sql).fetchone()[0] for sql in STRAYS)
@@ -70,6 +85,12 @@ def verify(path: Path, indexers: Mapping[str, Indexer]) -> Findings:
     finally:
         connection.close()
     return Findings(resources, {kind: number for kind, number in sorted(faults.items()) if number})
+
+
+def _freed(connection: Connection) -> dict[tuple[int, str, str], int]:
+    """Return when numbers of merged-away records may last have become free, by the record that stands for them."""
+    found = {(tenant, kind, one): at_ms for tenant, kind, one, at_ms in connection.execute(FREED)}
+    return found | dict.fromkeys(connection.execute(FORGOTTEN), EVER)
 
 
 def _is_version(former: Stored, present: int) -> bool:
@@ -88,7 +109,9 @@ def _told(stored: Stored) -> bool:
     return said == (stored.type, stored.id, str(stored.version), moment)
 
 
-def _faults(connection: Connection, tenant: int, stored: Stored, indexers: Mapping[str, Indexer]) -> Iterator[str]:
+def _faults(
+    connection: Connection, tenant: int, stored: Stored, indexers: Mapping[str, Indexer], freed_ms: int
+) -> Iterator[str]:
     try:
         expected = NOTHING if stored.deleted else indexers[stored.type](stored.resource())
     except (ValueError, KeyError, TypeError, AttributeError, IndexError):
@@ -101,10 +124,12 @@ def _faults(connection: Connection, tenant: int, stored: Stored, indexers: Mappi
         wanted = getattr(expected, kind) if stored.survivor is None else ()
         if found != {(tenant, *row) for row in wanted}:
             yield kind
-    yield from _identifier_faults(connection, tenant, stored, expected)
+    yield from _identifier_faults(connection, tenant, stored, expected, freed_ms)
 
 
-def _identifier_faults(connection: Connection, tenant: int, stored: Stored, expected: Index) -> Iterator[str]:
+def _identifier_faults(
+    connection: Connection, tenant: int, stored: Stored, expected: Index, freed_ms: int
+) -> Iterator[str]:
     holder: int | None = stored.key
     found = set(connection.execute(IDENTIFIERS, (stored.key,)))
     if stored.survivor:
@@ -112,7 +137,7 @@ def _identifier_faults(connection: Connection, tenant: int, stored: Stored, expe
         if holder is None or gone:
             yield "survivors"
         # Once a survivor is deleted, the numbers of those merged into it are free, also when it is brought back.
-        if not found and holder is not None:
+        if not found and holder is not None and (gone == DELETED or freed_ms >= stored.updated_ms):
             return
     if found != {(tenant, holder, *row) for row in expected.identifiers}:
         yield "identifiers"

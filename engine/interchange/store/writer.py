@@ -2,12 +2,13 @@
 
 import asyncio
 import threading
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from typing import Any, Final, TypeVar
 
+from engine import fault
 from engine.errors import ServiceError
 from engine.interchange.store.connection import connect, shrink
 from engine.interchange.store.dialect import SQLITE
@@ -46,8 +47,8 @@ class Writer:
         self.failed = False
         self.commits = 0
         self.writes = 0
-        self._waiting: deque[_Job] = deque()
-        self._wake = threading.Semaphore(0)
+        # None wakes the thread when it is to end.
+        self._waiting: SimpleQueue[_Job | None] = SimpleQueue()
         self._closing = False
         self._connection = connect(path)
         self._log = Path(f"{path}-wal")
@@ -57,8 +58,8 @@ class Writer:
         self._thread = threading.Thread(target=self._run, name="interchange-writer", daemon=True)
         self._thread.start()
 
-    async def write(self, work: Callable[[Connection], T]) -> T:
-        """Run `work` in a transaction and return its result once on disk; its error undoes only its own writes.
+    def write(self, work: Callable[[Connection], T]) -> "asyncio.Future[T]":
+        """Run `work` in a transaction; its result comes once it is on disk, its error undoes only its own writes.
 
         StoreFailedError: the disk has failed before, or the store is closing.
         """
@@ -66,36 +67,38 @@ class Writer:
             raise StoreFailedError
         loop = asyncio.get_running_loop()
         job = _Job(work, loop, loop.create_future())
-        self._waiting.append(job)
-        self._wake.release()
-        result: T = await job.future
-        return result
+        self._waiting.put(job)
+        return job.future
 
     def close(self) -> None:
         """Finish what waits, then end the thread and its connection."""
         self._closing = True
-        self._wake.release()
+        self._waiting.put(None)
         self._thread.join()
         self._connection.close()
 
     def _run(self) -> None:
-        while True:
-            self._wake.acquire()
-            batch = self._take()
-            if batch:
-                self._commit(batch)
-                size = self._log_size(batch)
-                _tell(batch)
-                self._bound_log(size)
-            elif self._closing:
-                return
+        while batch := self._take():
+            self._commit(batch)
+            size = self._log_size(batch)
+            _tell(batch)
+            self._bound_log(size)
 
     def _take(self) -> list[_Job]:
+        """Wait for a job and return it with those behind it; nothing once the writer is closed, and all is done."""
         batch: list[_Job] = []
-        while self._waiting and len(batch) < BATCH:
-            batch.append(self._waiting.popleft())
-        for _ in batch[1:]:
-            self._wake.acquire(blocking=False)
+        job = self._waiting.get()
+        while job is not None:
+            batch.append(job)
+            if len(batch) == BATCH:
+                return batch
+            try:
+                job = self._waiting.get_nowait()
+            except Empty:
+                return batch
+        # What wakes the thread to its end comes last: it is for the next turn, if this one has work.
+        if batch:
+            self._waiting.put(None)
         return batch
 
     def _commit(self, batch: list[_Job]) -> None:
@@ -104,10 +107,12 @@ class Writer:
             self._connection.execute(SQLITE.writing)
             for job in batch:
                 self._do(job)
+            fault.point("F28")
             self._connection.execute("COMMIT")
             self.commits += 1
             self.writes += len(batch)
-        except (SqliteError, OSError, StoreFailedError) as error:
+            fault.point("F29")
+        except Exception as error:  # noqa: BLE001 - whatever it is, nobody knows what is on the disk, nor is told it is
             # A lock is waited for before anything is written.
             self.failed = self.failed or not is_busy(error)
             _blame(batch, StoreFailedError if self.failed else StoreBusyError, error)

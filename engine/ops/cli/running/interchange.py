@@ -26,6 +26,7 @@ from engine.interchange.resource.catalogue import INDEXERS
 from engine.interchange.store.connection import database_path
 from engine.interchange.store.verify import verify
 from engine.ops.cli.running import accesses
+from engine.ops.terminal.faults import arm_as_asked
 from engine.ops.terminal.options import Offline, Strict, conclude
 from engine.telemetry import configure
 
@@ -62,6 +63,7 @@ def interchange(
         return
     configuration = load(config)
     configure()
+    arm_as_asked()
     address = urlsplit(configuration.base_url)
     serve(
         configuration,

@@ -11,10 +11,9 @@ from typing import Final
 import typer
 import uvloop
 
-from engine import fault, telemetry
+from engine import telemetry
 from engine.clock import now
-from engine.config.settings import FAULT_VARIABLE, environment
-from engine.errors import AdtEngineError, ConfigurationError, JournalFailedError, UsageError, place_of
+from engine.errors import AdtEngineError, ConfigurationError, JournalFailedError, place_of
 from engine.ops.access.access import Access
 from engine.ops.access.keys import Keys
 from engine.ops.audit.anchoring import Anchoring, watched
@@ -25,6 +24,7 @@ from engine.ops.background.watching import watching
 from engine.ops.operations.runner import Operations
 from engine.ops.operations.table import ALL
 from engine.ops.socket.admin import serving
+from engine.ops.terminal.faults import arm_as_asked
 from engine.ops.terminal.options import (
     ADMIN,
     CHANNELS,
@@ -72,11 +72,7 @@ def run(
     telemetry.configure()
     telemetry.hush()
     os.umask(0o077)
-    if specification := environment(FAULT_VARIABLE):
-        try:
-            fault.arm(specification)
-        except ValueError as error:
-            raise UsageError(str(error)) from error
+    arm_as_asked()
     where = pages_listener(admin, admin_certificate, admin_key, admin_allow)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         try:
