@@ -200,7 +200,8 @@ class Channel(Frozen):
     )
     deleted_person: Literal["inactive", "delete"] = Field(
         "inactive",
-        description="what becomes of a person's record that is deleted (A29); delete where the server allows it",
+        description="what becomes of a person's record that is deleted (A29); delete where the server allows it, "
+        "with the whole chart where the server says it can",
     )
     demographics: Literal["replace", "fill"] = Field(
         "replace", description="fill writes only what is empty, of patient and visit"

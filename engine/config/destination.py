@@ -149,6 +149,11 @@ class Destination(Frozen):
         "", description="the merge's name, such as hapi.fhir.merge; empty: as the CapabilityStatement lists it"
     )
 
+    bundle: Literal["auto", "off"] = Field(
+        "auto",
+        description="whether what goes beside the patient is sent as one transaction where the server takes any",
+    )
+
     def warnings(self) -> Iterator[Placed]:
         """Yield an address without TLS, and criteria that a server may ignore or, as the shipped service, refuse."""
         yield from in_the_clear("base_url", self.base_url)

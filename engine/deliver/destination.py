@@ -67,6 +67,7 @@ class Destination:
             raise error_of(failure, f"http-{answer.status}", answer.status, codes(answer.json))
         abilities = abilities_of(answer.json if failure is Failure.NONE else None)
         self._server.abilities = abilities.proven(self.proofs.known.get(abilities.server))
+        self._server.transactions_failed = self._server.creates_watched = 0
         self._checked = True
         return self._server.abilities
 
@@ -93,6 +94,8 @@ class Destination:
             self._server, channel, memory, journal_intent, at=at, source=plan.source, attempts_made=attempts_made
         )
         exchange.again = exchange.tried and not replay
+        alone = exchange.again or ambiguous or self.settings.bundle == "off"
+        exchange.bundles = self._server.abilities.transaction and not alone
         try:
             verdict = await self._outcome(exchange, plan, remembered=not (ambiguous or replay))
         except BaseException:

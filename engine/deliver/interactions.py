@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import datetime
+from itertools import groupby
 from typing import Any, Final, NamedTuple
 
 from engine.deliver.merge.link import link
@@ -13,6 +14,7 @@ from engine.deliver.resources.attest import attest
 from engine.deliver.resources.follow import follow
 from engine.deliver.resources.resource_upsert import upsert_resource
 from engine.deliver.resources.retire import retire
+from engine.deliver.resources.together import together
 from engine.deliver.verdict import Failure
 from engine.deliver.wire.exchange import Exchange
 from engine.deliver.wire.failure import class_of
@@ -126,16 +128,26 @@ async def carry_out(exchange: Exchange, plan: Plan, *, remembered: bool) -> list
     """
     endings: list[str] = []
     refused: list[DeliveryError] = []
-    for one in plan.interactions:
-        if refused and not isinstance(one, Merge):
+
+    async def each(exchange: Exchange, steps: Iterable[Interaction], *, remembered: bool) -> list[str]:
+        return [await _one(exchange, step, plan.event_at, remembered=remembered) for step in steps]
+
+    for beside, steps in groupby(plan.interactions, lambda one: isinstance(one, Keep | Retire)):
+        if beside and refused:
             break
-        try:
-            endings.append(await _one(exchange, one, plan.event_at, remembered=remembered))
-        except DeliveryError as error:
-            if not isinstance(one, Merge) or class_of(error) is not Failure.PERMANENT:
-                raise
-            exchange.note(*error.codes)
-            refused.append(error)
+        if beside:
+            endings += await together(exchange, tuple(steps), each, remembered=remembered)
+            continue
+        for one in steps:
+            if refused and not isinstance(one, Merge):
+                break
+            try:
+                endings += await each(exchange, (one,), remembered=remembered)
+            except DeliveryError as error:
+                if not isinstance(one, Merge) or class_of(error) is not Failure.PERMANENT:
+                    raise
+                exchange.note(*error.codes)
+                refused.append(error)
     if refused:
         raise next((error for error in refused if not isinstance(error, RejectedDeliveryError)), refused[0])
     return endings

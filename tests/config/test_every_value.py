@@ -118,6 +118,7 @@ CHANNEL_ROWS: Final = (
     ("destinations[].carry_over", ["telcom"], "found 'telcom'", "did you mean telecom?"),
     ("destinations[].merge_strategy", "links", "found 'links'", "did you mean link?"),
     ("destinations[].merge_operation", "$merge it", "found '$merge it'", "an operation's name"),
+    ("destinations[].bundle", "of", "found 'of'", "did you mean off?"),
     ("mode", "lvie", "found 'lvie'", "did you mean live?"),
     ("sources", ["|RVB"], "found '|RVB'", "MSH-3|MSH-4"),
     ("version", "2.10", "found '2.10'", "did you mean 2.1?"),

@@ -74,6 +74,7 @@ class Site:
 
     def open(self, **settings: Any) -> "Site":
         """Open a destination; keywords are settings of the destination or policies of the channel."""
+        self.settings = dict(settings)
         policies = {key: settings.pop(key) for key in list(settings) if key in Channel.model_fields}
         channel = Channel.model_validate(
             {
@@ -110,6 +111,16 @@ class Site:
         assert not any(word in repr(verdict) for word in ("SENTINEL", MRN, "Quintero"))
         self.memory.learn(verdict)
         return verdict
+
+    async def again(self, **settings: Any) -> "Site":
+        """Close the destination and open it with more settings, its abilities read; what is remembered stays."""
+        assert self.destination is not None
+        proofs = self.destination.proofs.known
+        await self.close()
+        self.open(**self.settings | settings)
+        self.destination.proofs.known |= proofs
+        await self.destination.check()
+        return self
 
     async def close(self) -> None:
         """Close the destination, as a restart would."""

@@ -41,6 +41,7 @@ class FakeFhir:
         self.script: deque[Step] = deque()
         self.merges = True
         self.deletes = False
+        self.cascades = False
         self.gone: set[str] = set()
         self.survivor_for_old_numbers = True
         self.unique_mrn = True
@@ -180,6 +181,9 @@ class FakeFhir:
             "conditionalCreate": True,
             "operation": operations if self.merges else [],
         }
+        if self.cascades:
+            url = "https://site.example/fhir/StructureDefinition/cascade-delete"
+            patient["extension"] = [{"url": url, "valueBoolean": True}]
         return {
             "resourceType": "CapabilityStatement",
             "software": self.software,

@@ -29,7 +29,7 @@ class Program:
     """
 
     def __init__(
-        self, folder: Path, *arguments: str, environment: Mapping[str, str] | None = None, forked: bool = False
+        self, folder: Path, *arguments: str, environment: Mapping[str, str] | None = None, forked: bool = True
     ) -> None:
         self.arguments = (
             (*arguments, *ANY_PORT) if arguments[:1] == ("run",) and "--admin" not in arguments else arguments

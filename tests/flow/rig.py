@@ -77,10 +77,9 @@ class Rig:
             *("interchange", "--config", "service.yaml", "--host", "127.0.0.1", "--port", str(self.service_port)),
             *("--database", f"sqlite:///{folder}/service.db"),
             environment={"ENGINE_SECRET": SECRET},
-            forked=True,
         )
         arguments = ("run", "--channels", "channels", "--data", "data")
-        self.engine = Program(folder, *arguments, environment={"ENGINE_SECRET": SECRET}, forked=True)
+        self.engine = Program(folder, *arguments, environment={"ENGINE_SECRET": SECRET})
         self._token = ""
         self._session: aiohttp.ClientSession | None = None
 

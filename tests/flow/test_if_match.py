@@ -1,15 +1,13 @@
 """Whether the service honours If-Match is tried once, kept in the journal, and told offline."""
 
 import asyncio
-import os
-import subprocess
-import sys
 
 import orjson
 
 from tests.flow.feed import FeedMessage
 from tests.flow.rig import SECRET, Rig
 from tests.flow.test_brakes import person, the, up
+from tests.interchange.nursery import ran
 
 
 def again(name: str, street: bytes) -> FeedMessage:
@@ -20,14 +18,8 @@ def again(name: str, street: bytes) -> FeedMessage:
 
 def doctor(rig: Rig) -> dict[str, str]:
     """Return what the doctor says of the service."""
-    done = subprocess.run(
-        [sys.executable, "-m", "engine", "doctor", "--json", "--channels", "channels", "--data", "data"],
-        cwd=rig.folder,
-        env=dict(os.environ) | {"ENGINE_SECRET": SECRET},
-        capture_output=True,
-        timeout=60,
-        check=False,
-    )
+    arguments = ("doctor", "--json", "--channels", "channels", "--data", "data")
+    done = ran(*arguments, folder=rig.folder, environment={"ENGINE_SECRET": SECRET})
     found: dict[str, str] = {one["what"]: one for one in orjson.loads(done.stdout)}["destination interchange"]
     return found
 

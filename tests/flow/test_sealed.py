@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import subprocess
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, Final
@@ -11,11 +10,11 @@ from typing import Any, Final
 import orjson
 import pytest
 
-from engine.config.settings import child_environment
 from engine.journal.file.database import FILE, sqlite3
 from engine.journal.file.sealing import KEY_FILE_VARIABLE, new_key
 from engine.ops.sender.line import send_messages
 from tests.flow.rig import SECRET, SYSTEM, Rig, running
+from tests.interchange.nursery import ran
 from tests.ops.command import command
 
 FAMILY: Final = "Kanarivogel"
@@ -72,7 +71,7 @@ async def rig(tmp_path: Path, key: Path) -> AsyncIterator[Rig]:
 
 async def cli(rig: Rig, *arguments: str, key: Path | None) -> subprocess.CompletedProcess[str]:
     """Run a command on the rig's data, with the key or without."""
-    environment = child_environment(ENGINE_SECRET=SECRET, **({KEY_FILE_VARIABLE: str(key)} if key else {}))
+    environment = {"ENGINE_SECRET": SECRET, **({KEY_FILE_VARIABLE: str(key)} if key else {})}
     return await command(*arguments, data=rig.folder / "data", environment=environment)
 
 
@@ -154,8 +153,7 @@ async def test_without_the_key_nothing_is_read_and_the_engine_does_not_start(rig
 async def test_a_new_key_file_takes_over(rig: Rig, key: Path, tmp_path: Path) -> None:
     """After `journal reseal` the new file opens everything and the old one nothing."""
     fresh = tmp_path / "fresh.key"
-    command = [sys.executable, "-m", "engine", "journal", "key", "--out", str(fresh)]
-    made = await asyncio.to_thread(subprocess.run, command, capture_output=True, check=False)
+    made = await asyncio.to_thread(ran, "journal", "key", "--out", str(fresh))
     assert made.returncode == 0
     assert fresh.stat().st_mode & 0o777 == 0o600
     running_still = await cli(rig, "journal", "reseal", "--new-key", str(fresh), key=key)

@@ -1,7 +1,6 @@
 """Simulated hospital days through the whole engine: the service ends as the fold says; told again, nothing changes."""
 
 import asyncio
-import sys
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -14,6 +13,7 @@ import pytest
 from tests.flow.rig import Rig, Row, running
 from tests.flow.simulated_fold import Fold
 from tests.flow.simulated_service import AUTHORITIES, Snapshot, snapshot
+from tests.interchange.nursery import ran
 
 EVENTS: Final = 2_000
 SWEEP: Final = 10_000
@@ -34,13 +34,10 @@ NEWER: Final = "something newer was applied"
 async def simulated(rig: Rig, events: int, seed: int) -> dict[str, Any]:
     """Let the command send a simulation to the engine and return what it tells."""
     host, port = await rig.address()
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "engine", "simulate", "--to", f"{host}:{port}", "--events", str(events), "--json"),
-        *("--patients", str(max(20, events // 25)), "--seed", str(seed), "--connections", "8"),
-        stdout=asyncio.subprocess.PIPE,
-    )
-    said, _ = await process.communicate()
-    report: dict[str, Any] = orjson.loads(said)
+    arguments = ("simulate", "--to", f"{host}:{port}", "--events", str(events), "--json")
+    more = ("--patients", str(max(20, events // 25)), "--seed", str(seed), "--connections", "8")
+    done = await asyncio.to_thread(ran, *arguments, *more, timeout=SECONDS)
+    report: dict[str, Any] = orjson.loads(done.stdout)
     assert report["totals"] == {"AA": events}
     return report
 

@@ -2,23 +2,20 @@
 
 import asyncio
 import subprocess
-import sys
 from pathlib import Path
 
 import typer
 from typer.testing import CliRunner
 
 from engine.errors import AdtEngineError
+from tests.interchange.nursery import ran
 
 
 async def command(
     *arguments: str, data: Path, environment: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command on a data folder to its end, by default in this process's environment."""
-    line = [sys.executable, "-m", "engine", *arguments, "--data", str(data)]
-    return await asyncio.to_thread(
-        subprocess.run, line, capture_output=True, text=True, timeout=60, check=False, env=environment
-    )
+    """Run a command on a data folder to its end; `environment` is added to that of the tests."""
+    return await asyncio.to_thread(ran, *arguments, "--data", str(data), environment=environment)
 
 
 def invoked(app: typer.Typer, *arguments: str) -> tuple[int, str]:

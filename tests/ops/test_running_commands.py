@@ -1,8 +1,6 @@
 """Channels, destinations and alerts from the command line, through the admin socket of a running engine."""
 
 import asyncio
-import subprocess
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -84,7 +82,6 @@ async def test_messages_say_what_their_reason_means(rig: Rig) -> None:
 
 async def test_without_an_engine_the_next_step_is_named(tmp_path: Path) -> None:
     """Nothing runs: how to start it."""
-    command = [sys.executable, "-m", "engine", "destinations", "list", "--data", str(tmp_path)]
-    done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=60, check=False)
+    done = await command("destinations", "list", data=tmp_path)
     assert done.returncode == 1
     assert "adt-engine run --data" in done.stderr

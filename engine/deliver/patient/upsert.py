@@ -107,7 +107,7 @@ async def _deleted(exchange: Exchange, record: PatientRecord, found: Resolution)
         return "nothing-to-delete"
     if exchange.channel.deleted_person != "delete" or found.patient.body.get("active") is False:
         return ""
-    return "deleted" if await delete(exchange, found.patient) else ""
+    return "deleted" if await delete(exchange, found.patient, cascade=True) else ""
 
 
 async def _again(exchange: Exchange, interaction: Upsert, patient: Stored) -> Resolution | None:

@@ -97,6 +97,12 @@ async def distrust(exchange: Exchange, changes: Iterable[ElementChange]) -> None
     await refer(exchange, changes, remembered=False)
 
 
+def _deletes(exchange: Exchange) -> bool:
+    """Say whether this channel deletes what is beside a patient, by itself or with the patient."""
+    with_patient = exchange.channel.deleted_person == "delete" and exchange.server.abilities.cascade
+    return exchange.channel.retire == "delete" or with_patient
+
+
 class _ResourceUpsert:
     """One create-or-update under way; each step says how it ended, or with which stored resource to go on."""
 
@@ -109,7 +115,7 @@ class _ResourceUpsert:
 
     async def make(self) -> tuple[str, Stored | None]:
         exchange, record, interaction = self.exchange, self.record, self.interaction
-        if exchange.deleted and interaction.overwrite and exchange.channel.retire != "delete":
+        if exchange.deleted and interaction.overwrite and not _deletes(exchange):
             raise HeldDeliveryError("deleted-at-server", status=410)
         condition = search_kept(record.identities[:1])
         await refer(exchange, interaction.defaults)
@@ -150,7 +156,7 @@ class _ResourceUpsert:
                 raise
             return "", await self._again(found)  # what holds is the resource as it is now
         if body == found.body:
-            if not found.fresh:
+            if not found.fresh and found.reference not in exchange.written():
                 return "", await self._again(found)
             exchange.note(*flags)
             self._remember(found, owned)

@@ -9,6 +9,7 @@ NAMES: Final = frozenset({"merge", "$merge"})
 ENDING: Final = ".merge"
 CANONICALS: Final = frozenset({"patient-merge", "patient-i-merge"})
 VERSIONED: Final = frozenset({"versioned", "versioned-update"})
+CASCADE: Final = "cascade-delete"
 _OPERATION: Final = re.compile(r"[A-Za-z][A-Za-z0-9._-]{0,99}")
 
 
@@ -19,7 +20,8 @@ class Abilities:
     `server`: its name and version, empty where it does not say. `operation`: how its merge is called, without the `$`,
     empty where it has none. `versioned`: the server keeps versions; whether it honours If-Match is tried once, as none
     tells that for certain: `provable` until then, `if_match` where the trial has shown it. `types`: the resource types
-    that it lists.
+    that it lists. `transaction`: it takes Bundles of requests, all or nothing; `unfit` names what it was found to do
+    wrong with them, after which they are sent to it no more. `cascade`: a patient that is deleted goes with the chart.
     """
 
     stated: bool = False
@@ -30,6 +32,9 @@ class Abilities:
     provable: bool = False
     conditional_create: bool = True
     types: frozenset[str] = frozenset()
+    transaction: bool = False
+    unfit: str = ""
+    cascade: bool = False
 
     @property
     def merge(self) -> bool:
@@ -51,6 +56,7 @@ class Abilities:
             "no-merge": self.stated and not self.merge,
             "no-if-match": not (self.if_match or self.provable),
             "no-conditional-create": not self.conditional_create,
+            self.unfit: bool(self.unfit),
         }
         return tuple(code for code, lacking in lacks.items() if lacking)
 
@@ -94,6 +100,8 @@ def abilities_of(statement: Any) -> Abilities:
         provable=versioned,
         conditional_create=patient.get("conditionalCreate") is True,
         types=frozenset(str(item["type"]) for item in listed if "type" in item),
+        transaction=any(item.get("code") == "transaction" for item in _dicts(rest.get("interaction"))),
+        cascade=any(_says_cascade(item) for item in _dicts(patient.get("extension"))),
     )
 
 
@@ -124,6 +132,11 @@ def _is_defined_so(operation: dict[str, Any]) -> bool:
     if isinstance(definition, dict):
         definition = definition.get("reference")
     return isinstance(definition, str) and definition.rsplit("/", 1)[-1].lower() in CANONICALS
+
+
+def _says_cascade(extension: dict[str, Any]) -> bool:
+    """Say whether an extension of Patient promises `?_cascade=delete`: FHIR has no element for it."""
+    return str(extension.get("url", "")).rsplit("/", 1)[-1] == CASCADE and extension.get("valueBoolean") is True
 
 
 def _dicts(value: Any) -> list[dict[str, Any]]:

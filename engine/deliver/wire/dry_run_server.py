@@ -58,8 +58,9 @@ class DryRunServer(Server):
         if method == "PUT":
             return await self._put(path, content)
         if method == "DELETE":
-            await self._know(path)
-            self._pretended[path] = None
+            reference = path.partition("?")[0]
+            await self._know(reference)
+            self._pretended[reference] = None
             return _answer(204, None)
         if "/$" in path:
             return await self._merge(content)
@@ -124,7 +125,7 @@ class DryRunServer(Server):
         answer = await self._search(f"{type_}?{condition}")
         if answer.status not in _REFUSED:
             return answer
-        holder = next(iter(_holders(body)), "")
+        holder = next(iter(holders_of(body)), "")
         return await self._search(f"{type_}?{condition}&patient={quote(holder, safe='')}") if holder else answer
 
     async def _put(self, reference: str, body: Body) -> Answer:
@@ -184,7 +185,7 @@ def _answers(body: Body, asked: dict[str, list[str]]) -> bool:
     """Say whether a resource that would be written is found by a search for identifiers, and for its patient."""
     tokens = {token for text in asked.get("identifier", ()) for token in _tokens(text)}
     carried = {(one.get("system"), one.get("value")) for one in body.get("identifier") or () if isinstance(one, dict)}
-    return bool(tokens & carried) and ("patient" not in asked or bool(_holders(body) & set(asked["patient"])))
+    return bool(tokens & carried) and ("patient" not in asked or bool(holders_of(body) & set(asked["patient"])))
 
 
 def _tokens(text: str) -> Iterator[tuple[str, str]]:
@@ -193,7 +194,8 @@ def _tokens(text: str) -> Iterator[tuple[str, str]]:
         yield _ESCAPE.sub(r"\1", system), _ESCAPE.sub(r"\1", value)
 
 
-def _holders(body: Body) -> set[str]:
+def holders_of(body: Body) -> set[str]:
+    """Return the references of a resource to the patients whose it is."""
     held = [body[name] for name in _HOLDERS if name in body]
     several = [one for part in held for one in (part if isinstance(part, list) else [part])]
     return {str(one.get("reference")) for one in several if isinstance(one, dict)}

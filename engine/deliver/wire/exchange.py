@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import datetime
-from typing import Final
+from typing import Final, TypeVar
 from urllib.parse import quote
 
 import orjson
@@ -16,6 +16,7 @@ from engine.deliver.wire.client import Answer
 from engine.deliver.wire.failure import class_of, error_of, failure_of
 from engine.deliver.wire.outgoing import INVALID, faults
 from engine.deliver.wire.server import MEDIA_TYPE, Server
+from engine.deliver.wire.transcript import Transcript, name_of
 from engine.errors import DeliveryError, HeldDeliveryError
 from engine.fhir import outcome
 from engine.fhir.plan import Identity, Keep
@@ -25,6 +26,8 @@ GONE: Final = frozenset({404, 410})
 TOO_LARGE: Final = "answer-too-large"
 _ESCAPED: Final = str.maketrans({"\\": "\\\\", "|": "\\|", ",": "\\,", "$": "\\$"})
 
+K = TypeVar("K")
+V = TypeVar("V")
 Intend = Callable[[Request], Awaitable[None]]
 
 
@@ -34,7 +37,8 @@ class Exchange:
     `tried`: an earlier try of this delivery wrote, or was about to. `references`: the resources of the plan that are
     resolved, by local name; `waiting` those that are resolved once something refers to them; `trusted` those of them
     about which the server was not asked. `again`: this is a further try, and no replay, of a delivery. `heard`: the
-    server has answered something.
+    server has answered something. `bundles`: several writes may go in one transaction; `transcript` has what was
+    answered already.
     """
 
     def __init__(
@@ -65,11 +69,48 @@ class Exchange:
         self.waiting: dict[str, Keep] = {}
         self.trusted: set[str] = set()
         self.again = False
+        self.bundles = False
+        self.transcript = Transcript()
         self._written: list[tuple[str, str, Answer | None]] = []
         self._intend = intend
         self._at = at
         self.tried = attempts_made > 0
         self._number = attempts_made
+
+    def draft(self, server: Server) -> "Exchange":
+        """Return an exchange that stands where this one does, with another server, and leaves this one as it is."""
+        other = Exchange(
+            server, self.channel, self.memory, _unjournaled, at=self._at, source=self.source, attempts_made=self._number
+        )
+        other.tried, other.again = self.tried, self.again
+        other.adopt(self)
+        return other
+
+    def adopt(self, other: "Exchange") -> None:
+        """Take over what another one has come to know; not what it sent."""
+        self.notes, self.known, self.owned = dict(other.notes), dict(other.known), dict(other.owned)
+        self.references, self.waiting = dict(other.references), dict(other.waiting)
+        self.formerly, self.trusted = dict(other.formerly), set(other.trusted)
+        self.deleted, self.heard = other.deleted, self.heard or other.heard
+
+    def learn(self, other: "Exchange", since: "Exchange") -> None:
+        """Add what another one has come to know since it stood where `since` stands."""
+        self.notes |= _changed(other.notes, since.notes)
+        self.known |= _changed(other.known, since.known)
+        self.owned |= _changed(other.owned, since.owned)
+        self.references |= _changed(other.references, since.references)
+        self.waiting |= _changed(other.waiting, since.waiting)
+        self.formerly |= _changed(other.formerly, since.formerly)
+        self.trusted |= other.trusted - since.trusted
+
+    def mentions(self, reference: str, since: "Exchange") -> bool:
+        """Say whether anything that was learned since then is about a resource, or a list within it."""
+        logical_id = reference.partition("/")[2]
+        return (
+            reference in _changed(self.references, since.references).values()
+            or any(one.logical_id == logical_id for one in _changed(self.known, since.known).values())
+            or any(place.partition(" ")[0] == reference for place in _changed(self.owned, since.owned))
+        )
 
     def note(self, *codes: str) -> None:
         """Add codes to what is told of this delivery, each once."""
@@ -87,11 +128,15 @@ class Exchange:
 
     async def read(self, logical_id: str, type_: str = PATIENT) -> Stored | None:
         """Read a resource; None where there is none (any more); `deleted` then says whether it was deleted."""
-        answer = await self._get(f"{self.server.base}/{type_}/{logical_id}", GONE)
+        answer = await self.look(logical_id, type_)
         self.deleted = self.deleted or answer.status == 410
         if answer.status in GONE:
             return None
         return self._resource(answer, type_, write=False)
+
+    async def look(self, logical_id: str, type_: str) -> Answer:
+        """Return the answer to a read, in the server's FHIR version; one with 404 or 410, too."""
+        return await self._get(f"{self.server.base}/{type_}/{logical_id}", GONE)
 
     async def search(self, query: str, type_: str = PATIENT) -> tuple[Stored, ...]:
         """Return the resources of a type that a query finds, each once; at most the first page."""
@@ -140,12 +185,18 @@ class Exchange:
         *,
         changes: bool = True,
     ) -> Answer:
-        """Journal the intent, send a write and account for it.
+        """Journal the intent, send a write and account for it; what was answered already is sent no more.
 
-        `spoken`: refusals that the caller deals with. `changes` False: a preview, as safe to repeat as a read.
+        `spoken`: refusals that the caller deals with. `changes` False: a preview, as safe to repeat as a read. Without
+        a path it is a Bundle, which goes to the base.
         """
+        url = f"{self.server.base}/{path}" if path else self.server.base
+        told = self.transcript.take(name_of(method, url, headers))
+        if told is not None:
+            self._written.append((method, path, told))
+            return told
         names = (("Content-Type", MEDIA_TYPE), *headers)
-        request = self._request(method, f"{self.server.base}/{path}", names, content)
+        request = self._request(method, url, names, content)
         await self._intend(request)
         try:
             answer = await self.server.ask(method, request.url, names, content)
@@ -180,7 +231,7 @@ class Exchange:
 
     async def _get(self, url: str, spoken: frozenset[int] = frozenset()) -> Answer:
         try:
-            answer = await self.server.ask("GET", url, ())
+            answer = self.transcript.take(name_of("GET", url)) or await self.server.ask("GET", url, ())
         except DeliveryError as error:
             request = await self._after_the_fact(url)
             self._account(request, error, changes=False)
@@ -238,6 +289,15 @@ def _written(method: str, path: str, answer: Answer | None) -> str:
     own = body.get("id") if isinstance(body, dict) and body.get("resourceType") == path else ""
     logical_id = own or id_of(answer.headers.get("location", ""), path)
     return f"{path}/{logical_id}" if logical_id else ""
+
+
+def _changed(now: Mapping[K, V], before: Mapping[K, V]) -> dict[K, V]:
+    """Return what is new in a table, or has another value."""
+    return {key: value for key, value in now.items() if key not in before or before[key] is not value}
+
+
+async def _unjournaled(_request: Request) -> None:
+    """Stand in for the journal where nothing is sent."""
 
 
 def escaped(text: str) -> str:

@@ -9,6 +9,7 @@ from engine.deliver.wire.exchange import GONE, Exchange
 from engine.errors import DeliveryError, HeldDeliveryError
 
 MOST_ROUNDS: Final = 4
+CASCADE: Final = "_cascade=delete"
 NEVER_A_VERSION: Final = 'W/"0"'
 # Not understood, forbidden, not there, not allowed, still referred to, changed meanwhile, gone, refused by a rule.
 NOT_DELETED: Final = frozenset({400, 403, 404, 405, 409, 410, 412, 422})
@@ -44,10 +45,14 @@ async def revise(
     raise HeldDeliveryError("version-conflict")
 
 
-async def delete(exchange: Exchange, found: Stored) -> bool:
-    """Delete a resource; False, noted `delete-refused`, where the server does not do it."""
+async def delete(exchange: Exchange, found: Stored, *, cascade: bool = False) -> bool:
+    """Delete a resource; False, noted `delete-refused`, where the server does not do it.
+
+    `cascade`: a patient goes with all that the server has of the chart, where it says that it takes that.
+    """
     headers = found.if_match if found.fresh else ()
-    answer = await exchange.write("DELETE", found.reference, b"", headers, NOT_DELETED)
+    path = f"{found.reference}?{CASCADE}" if cascade and exchange.server.abilities.cascade else found.reference
+    answer = await exchange.write("DELETE", path, b"", headers, NOT_DELETED)
     exchange.server.cache_of(found.type_).drop(found.logical_id)
     if answer.status >= 300 and answer.status not in GONE:
         exchange.note("delete-refused")

@@ -1,5 +1,6 @@
 """One FHIR server as the engine speaks to it: address, authorization and version; one request, one answer."""
 
+from dataclasses import replace
 from typing import Any, Final
 
 from engine.config.destination import Destination as Settings
@@ -13,6 +14,8 @@ from engine.fhir.versions.turn import turned
 MEDIA_TYPE = "application/fhir+json"
 # Some servers answer a search as they answered it a minute ago, which hides what was written since.
 FRESH: Final = ("Cache-Control", "no-cache")
+# Transactions in a row that failed and were not the fault of what was in them, until they are sent no more.
+MOST_FAILURES: Final = 3
 
 
 class Server:
@@ -27,6 +30,8 @@ class Server:
         self.client = client
         self.tokens = tokens
         self.proofs = Proofs()
+        self.transactions_failed = 0
+        self.creates_watched = 0
         self._stu3 = settings.fhir == "STU3"
 
     async def ask(self, method: str, url: str, headers: tuple[tuple[str, str], ...], body: bytes = b"") -> Answer:
@@ -41,6 +46,16 @@ class Server:
         """Note what a trial of If-Match has shown, for this version of the server."""
         self.abilities = self.abilities.proven(if_match)
         self.proofs.add(self.abilities.server, if_match)
+
+    def transaction_failed(self) -> None:
+        """Count a transaction that failed by itself; after too many in a row none is sent any more."""
+        self.transactions_failed += 1
+        if self.transactions_failed >= MOST_FAILURES:
+            self.refrain("transactions-fail")
+
+    def refrain(self, reason: str) -> None:
+        """Send no transactions any more until the server is asked anew what it can do."""
+        self.abilities = replace(self.abilities, transaction=False, unfit=reason)
 
     def cache_of(self, type_: str) -> Cache:
         """Return the cache of the resources of a type."""

@@ -5,10 +5,11 @@ What a template makes is kept by that. A data type or a resource file that it na
 
 import re
 from collections.abc import Hashable, Mapping
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from engine.mapping.files.document import FIELD
-from engine.mapping.language.expression import EVENT, SEGMENT
+from engine.mapping.language.expression import EVENT, MAX_TEXTS, SEGMENT
 from engine.mapping.language.functions import FUNCTIONS
 from engine.mapping.language.reading import Reading, Sources
 
@@ -79,5 +80,9 @@ def _sources(authored: Any) -> tuple[tuple[str, int], ...]:
         return tuple(found)
     if isinstance(authored, list):
         return tuple([source for part in authored for source in _sources(part)])
-    matches = FIELD.finditer(authored) if isinstance(authored, str) else ()
-    return tuple([(match[1], int(match[2])) for match in matches])
+    return _fields(authored) if isinstance(authored, str) else ()
+
+
+@lru_cache(maxsize=MAX_TEXTS)
+def _fields(text: str) -> tuple[tuple[str, int], ...]:
+    return tuple([(match[1], int(match[2])) for match in FIELD.finditer(text)])

@@ -13,6 +13,7 @@ What was parsed is written again by `str`, as an author would write it.
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from engine.mapping.files.document import FIELD
@@ -27,6 +28,8 @@ TERM: Final = re.compile(
 )
 EVENT: Final = "event"
 MAX_LENGTH: Final = 1000
+# Every channel and every case compiles the same files.
+MAX_TEXTS: Final = 4096
 
 
 class ExpressionError(ValueError):
@@ -140,6 +143,7 @@ class Alternative:
 Expression = tuple[Alternative, ...]
 
 
+@lru_cache(maxsize=MAX_TEXTS)
 def parse_expression(text: str) -> Expression:
     """Return the alternatives of an expression, in order; ExpressionError where it is none."""
     if len(text) > MAX_LENGTH:

@@ -126,12 +126,13 @@ class AttemptFacts(Answer, facts=True):
 
 
 class Attempt(AttemptFacts):
-    """One request to a destination, with its URL, headers and bodies."""
+    """One request to a destination, with its URL, headers and bodies; `requests` are those of a transaction."""
 
     url: str
     headers: Headers
     body: Body
     answer: Body
+    requests: tuple[str, ...] = ()
 
 
 class DeliveryFacts(Answer, facts=True):

@@ -6,6 +6,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
+import orjson
+
 from engine.errors import JournalError
 from engine.journal.entry import Outcome, State
 from engine.journal.read.lineage import Replayed, lineage
@@ -31,6 +33,7 @@ from engine.ops.views.entry import (
 from engine.ops.views.segments import read, segments_of
 
 NEIGHBOURS: Final = 5
+BUNDLE: Final = b'{"resourceType":"Bundle"'
 UNDER_WAY: Final = frozenset({State.RECEIVED, State.CLAIMED, State.WAITING})
 
 
@@ -136,4 +139,13 @@ def _attempt(view: AttemptView) -> Attempt:
         failure=outcome.failure,
         milliseconds=round(outcome.milliseconds, 1),
         answer=outcome.body,
+        requests=tuple(_requests(view.intent.body)),
     )
+
+
+def _requests(content: bytes) -> Iterator[str]:
+    """Yield the requests of a Bundle that was sent, as `POST Encounter`; none for any other body."""
+    if not content.startswith(BUNDLE):
+        return
+    for entry in orjson.loads(content)["entry"]:
+        yield f"{entry['request']['method']} {entry['request']['url']}"

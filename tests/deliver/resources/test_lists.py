@@ -230,6 +230,23 @@ async def deleting(request, service_site, interchange):
     await opened.close()
 
 
+async def test_a_person_who_is_deleted_goes_with_the_chart(request, service_site, interchange):
+    """A29 with `deleted_person: delete`: the service takes all of it at once; who comes back begins anew."""
+    await service_site.again(deleted_person="delete")
+    assert service_site.destination.abilities.cascade
+    feed = Feed(service_site, interchange, "".join(letter for letter in request.node.name if letter.isalnum()))
+    await feed.say(*ALL)
+    patient, visit = feed.patient(), feed.listed("Encounter")[0]["id"]
+    assert (await feed.say(event="A29")).reason == "deleted"
+    assert [one.url.rpartition("/")[2] for one in feed.writes] == [f"{patient}?_cascade=delete"]
+    for gone in (f"Patient/{patient}", f"Encounter/{visit}"):
+        assert interchange.ask("GET", f"/fhir/R4/{gone}").status_code == 410
+    assert (await feed.say(*ALL)).reason == "created"
+    assert feed.patient() != patient
+    assert len(feed.listed("Condition")) == 2
+    assert [one["id"] for one in feed.listed("Encounter")] != [visit]
+
+
 async def test_deleting_where_the_server_does_not_allow_it(deleting):
     """With `retire: delete` a server that answers 405 is told by status instead."""
     await deleting.say("DG1|1||I20.9^Angina^I10", "DG1|2||E11.9^Diabetes^I10")

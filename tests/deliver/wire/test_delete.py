@@ -3,7 +3,8 @@
 import pytest
 
 from engine.deliver.verdict import VerdictKind
-from engine.fhir.plan import Upsert
+from engine.fhir.plan import Plan, Upsert
+from tests.deliver.conftest import AT
 
 PERSON = {"name": [{"family": "Quintero", "given": ["Marisol"]}], "gender": "female", "birthDate": "1984-02-29"}
 
@@ -25,6 +26,25 @@ async def test_a_server_that_deletes(deleting, server, patient):
     assert server.headers[-1]["If-Match"] == 'W/"1"'
     again = await deleting.send(Upsert(patient("1"), inactivate=True))
     assert (again.reason, again.attempts) == ("nothing-to-delete", ())
+
+
+async def test_a_server_that_takes_the_chart_along(deleting, server, patient):
+    """Where the statement says so, one DELETE takes all of it; to any other server no such thing is said."""
+    server.deletes = server.cascades = True
+    await deleting.destination.check()
+    assert (await deleting.send(Upsert(patient("1"), inactivate=True))).reason == "deleted"
+    assert server.requests[-1] == "DELETE Patient/a?_cascade=delete"
+
+
+async def test_a_cascade_is_told_by_a_dry_run(deleting, server, patient):
+    """The call with its parameter, and the record that would be gone."""
+    server.deletes = server.cascades = True
+    await deleting.destination.check()
+    plan = Plan("A29", "ADT|RVB", AT, 14, (Upsert(patient("1"), inactivate=True),))
+    told = await deleting.destination.dry_run(plan, deleting.memory, at=AT)
+    assert [(one.method, one.path) for one in told.calls] == [("DELETE", "Patient/a?_cascade=delete")]
+    assert {one.resource for one in told.differences} == {"Patient/a"}
+    assert server.effects == []
 
 
 async def test_who_comes_back_after_a_deletion_is_made_anew(deleting, server, patient):

@@ -43,7 +43,7 @@ def test_every_sample_ends_as_expected(tmp_path: Path) -> None:
 async def test_the_way_to_the_pages_is_shown(tmp_path: Path) -> None:
     """While the demo stays up it shows a link that makes an operator, who then sees what was sent."""
     arguments = ("demo", "--events", "0", "--rate", "0", "--data", str(tmp_path / "demo"))
-    demo = Program(tmp_path, *arguments)
+    demo = Program(tmp_path, *arguments, forked=False)
     await demo.spawn()
     try:
         async with asyncio.timeout(280):

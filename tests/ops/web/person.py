@@ -8,6 +8,8 @@ from typing import Any, Final
 
 import httpx
 
+from tests.interchange.process import TRUST
+
 PASSWORD: Final = "a long word of Ann's, and another"
 _TOKEN: Final = re.compile(r'name="csrf" value="([^"]*)"')
 OURS: Final = {"sec-fetch-site": "same-origin", "sec-fetch-mode": "navigate"}
@@ -21,7 +23,7 @@ class Person:
         self.port = port
         self.base = f"{'https' if context else 'http'}://127.0.0.1:{port}"
         self.cookie = "__Host-sid" if context else f"sid-{port}"
-        self.http = httpx.AsyncClient(base_url=self.base, timeout=60, trust_env=False, verify=context or True)
+        self.http = httpx.AsyncClient(base_url=self.base, timeout=60, trust_env=False, verify=context or TRUST)
         self.page = ""
 
     async def close(self) -> None:

@@ -148,7 +148,8 @@ EVERYWHERE = "0.0.0.0:0"  # reached by 127.0.0.1 alone in here
 
 async def test_off_loopback_the_engine_does_not_start_without_tls(tmp_path: Path) -> None:
     """The refusal names the options that are missing, before anything listens."""
-    program = Program(tmp_path, "run", "--channels", "channels", "--data", "data", "--admin", EVERYWHERE)
+    arguments = ("run", "--channels", "channels", "--data", "data", "--admin", EVERYWHERE)
+    program = Program(tmp_path, *arguments)
     (tmp_path / "channels").mkdir()
     await program.spawn()
     assert program.process is not None

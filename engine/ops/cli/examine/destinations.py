@@ -70,7 +70,7 @@ async def _check(settings: Settings, configuration: Configuration, data: Path) -
 def check_of(name: str, settings: Settings, abilities: Abilities) -> Check:
     """Return what a destination's abilities mean for its settings."""
     server = f"{abilities.server} at {settings.base_url}" if abilities.server else settings.base_url
-    findings = [_merging(settings, abilities), _versions(abilities)]
+    findings = [_merging(settings, abilities), _versions(abilities), _bundles(settings, abilities)]
     standing = next(one for one in GRAVEST if one in {each for each, _, _ in findings})
     found = "; ".join((server, *(words for _, words, _ in findings)))
     return Check(name, standing, found, "; ".join(do for _, _, do in findings if do))
@@ -100,3 +100,12 @@ def _versions(abilities: Abilities) -> Finding:
         return Standing.GOOD, "If-Match is tested with the first update", ""
     do = "every update reads first, and what others write in between is lost: ask the server's administrator"
     return Standing.LOOK, "ignores If-Match" if abilities.versioned else "keeps no versions for If-Match", do
+
+
+def _bundles(settings: Settings, abilities: Abilities) -> Finding:
+    """Say whether what goes beside a patient is sent as one transaction."""
+    if not abilities.transaction:
+        return Standing.GOOD, "offers no transactions: one request a resource", ""
+    if settings.bundle == "off":
+        return Standing.GOOD, "one request a resource (bundle: off)", ""
+    return Standing.GOOD, "takes a visit and what it names as one transaction", ""

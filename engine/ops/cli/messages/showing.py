@@ -112,6 +112,8 @@ def _attempt(attempt: Attempt) -> None:
     codes = " ".join(attempt.codes)
     ended = f"{status} {codes} {attempt.failure} {attempt.milliseconds:g} ms".split()
     print_line(f"  {attempt.number}. {attempt.method} {attempt.url}  {' '.join(ended)}  at {attempt.at[11:23]}")
+    if attempt.requests:
+        print_line(f"     one transaction: {', '.join(attempt.requests)}")
     if attempt.body:
         print_line(f"     sent {_short(attempt.body)}")
     answer = attempt.answer

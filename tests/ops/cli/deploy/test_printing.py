@@ -3,13 +3,13 @@
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from engine import __version__
 from engine.config.settings import child_environment
+from tests.interchange.nursery import ran
 
 # What keeps a service in its place.
 HARDENED = {
@@ -28,8 +28,7 @@ HARDENED = {
 
 def printed(*arguments: str) -> subprocess.CompletedProcess[str]:
     """Run `adt-engine deploy`."""
-    command = [sys.executable, "-m", "engine", "deploy", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return ran("deploy", *arguments)
 
 
 def settings_of(text: str) -> dict[str, list[str]]:

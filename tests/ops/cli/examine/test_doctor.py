@@ -1,7 +1,6 @@
 """`adt-engine doctor` as a command."""
 
 import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from engine.config.destination import Destination as Settings
 from engine.deliver.wire.abilities import Abilities
 from engine.ops.cli.examine.check import Standing
 from engine.ops.cli.examine.destinations import check_of
+from tests.interchange.nursery import ran
 
 CHANNEL = """\
 channel: a
@@ -26,14 +26,7 @@ def doctor(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run the doctor on a folder."""
     (folder / "channels").mkdir(exist_ok=True)
     (folder / "channels" / "a.yaml").write_text(CHANNEL)
-    return subprocess.run(
-        [sys.executable, "-m", "engine", "doctor", "--channels", "channels", "--data", "data", *arguments],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    return ran("doctor", "--channels", "channels", "--data", "data", *arguments, folder=folder)
 
 
 def test_what_is_to_be_fixed_ends_with_exit_1(tmp_path: Path) -> None:
@@ -51,14 +44,7 @@ def checks_of(folder: Path, channel: str, *arguments: str) -> dict[str, dict[str
     """Run the doctor on a channel; return what it found by what it looked at."""
     (folder / "channels").mkdir(exist_ok=True)
     (folder / "channels" / "a.yaml").write_text(channel)
-    done = subprocess.run(
-        [sys.executable, "-m", "engine", "doctor", "--json", "--channels", "channels", *arguments],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = ran("doctor", "--json", "--channels", "channels", *arguments, folder=folder)
     return {one["what"]: one for one in orjson.loads(done.stdout)}
 
 
@@ -88,6 +74,9 @@ TOLD = Abilities(stated=True, server="HAPI FHIR Server 8.8.0", operation="hapi.f
     [
         (replace(TOLD, provable=True), {}, Standing.GOOD, "If-Match is tested with the first update"),
         (replace(TOLD, if_match=True), {}, Standing.GOOD, "honours If-Match"),
+        (replace(TOLD, if_match=True), {}, Standing.GOOD, "offers no transactions: one request a resource"),
+        (replace(TOLD, if_match=True, transaction=True), {}, Standing.GOOD, "takes a visit and what it names as one"),
+        (replace(TOLD, if_match=True, transaction=True), {"bundle": "off"}, Standing.GOOD, "(bundle: off)"),
         (TOLD, {}, Standing.LOOK, "8.8.0 at http://x/R4; merges by $hapi.fhir.merge, as it lists; ignores"),
         (replace(TOLD, versioned=False), {}, Standing.LOOK, "keeps no versions for If-Match"),
         (replace(TOLD, operation=""), {}, Standing.LOOK, "lists no $merge: records are linked"),

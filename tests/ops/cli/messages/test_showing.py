@@ -45,6 +45,18 @@ def printed(desk: Desk, *options: str) -> str:
     return done.output
 
 
+async def test_a_transaction_is_told_by_its_requests(tmp_path: Path) -> None:
+    """What went in one Bundle is listed, so that nobody has to read the Bundle."""
+    asked = [{"request": {"method": "POST", "url": "Location"}}, {"request": {"method": "PUT", "url": "Encounter/1"}}]
+    async with open_desk(tmp_path) as desk:
+        await desk.record("c1", ("s|1",), raw=HOSTILE.encode())
+        await desk.claim()
+        body = orjson.dumps({"resourceType": "Bundle", "type": "transaction", "entry": asked})
+        await desk.journal.intend(1, "d", Request(1, "POST", "http://x", (), body, NOW))
+        await desk.journal.settle(settlement(1, State.DELIVERED, outcomes=(Outcome(1, 200, (), "", 12.5),)))
+    assert "one transaction: POST Location, PUT Encounter/1" in printed(desk)
+
+
 async def test_an_entry_is_printed_in_sections(desk: Desk) -> None:
     """State, times, requests with what the server said, plan, and the patient's messages around it."""
     said = printed(desk)

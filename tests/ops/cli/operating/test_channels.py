@@ -115,7 +115,8 @@ async def test_a_start_and_a_reload_tell_what_the_check_tells(tmp_path: Path) ->
         refused = _refused(engine)
     prefix = f"{tmp_path}/"
     assert refused == {str(problem).replace(prefix, "") for problem in expected}
-    started = Program(tmp_path, "run", "--channels", "channels", "--mappings", "mine", "--data", "other")
+    arguments = ("run", "--channels", "channels", "--mappings", "mine", "--data", "other")
+    started = Program(tmp_path, *arguments)
     await started.spawn()
     assert await started.ended() == 2
     said = b"".join(started.said).decode()

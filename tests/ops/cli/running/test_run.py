@@ -7,7 +7,6 @@ import socket
 import sqlite3
 import stat
 import subprocess
-import sys
 from collections.abc import AsyncIterator
 from contextlib import closing
 from pathlib import Path
@@ -19,19 +18,13 @@ from engine.config.shipped import shipped
 from engine.ops.operations.channels import ShowAlive
 from engine.ops.socket import admin
 from tests.flow.program import Program
+from tests.interchange.nursery import ran
 from tests.ops.alone import CHANNEL, alone, write_channel
 
 
 def _run(tmp_path: Path, *more: str) -> subprocess.CompletedProcess[str]:
     arguments = ["run", "--channels", "channels", "--data", "data", "--admin", "127.0.0.1:0", *more]
-    return subprocess.run(
-        [sys.executable, "-m", "engine", *arguments],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    return ran(*arguments, folder=tmp_path)
 
 
 @pytest.fixture

@@ -1,0 +1,150 @@
+"""Writes that go as one `transaction` Bundle, all or nothing (FHIR, http.html#transaction), and what came of each.
+
+What the answer does not show is not believed: each entry has to be answered in its place, as done, with the resource
+that was written, or one that is read back.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+from engine.deliver.stored import Body, id_of
+from engine.deliver.wire.client import Answer
+from engine.deliver.wire.draft_server import DraftWrite
+from engine.deliver.wire.dry_run_server import holders_of
+from engine.deliver.wire.exchange import Exchange
+from engine.errors import AmbiguousDeliveryError, DestinationError, HeldDeliveryError, PermanentDeliveryError
+from engine.fhir.patient import number_of
+
+IGNORED: Final = "if-none-exist-ignored"
+UNBELIEVED: Final = "transaction-unclear"
+# Creates on condition after which a search is made, until the server was seen to honour a condition.
+WATCHED: Final = 10
+_WHOLE: Final = (("Prefer", "return=representation"),)
+_NAMES: Final = {"If-None-Exist": "ifNoneExist", "If-Match": "ifMatch"}
+_DONE: Final = frozenset({"200", "201"})
+# Somebody else has written in between: this says nothing of the server.
+_STALE: Final = frozenset({409, 412})
+
+Writes = Mapping[str, DraftWrite]
+
+
+class Refusal(NamedTuple):
+    """A transaction of which nothing can be relied on; `odd`: it failed though nobody else wrote in between."""
+
+    odd: bool
+
+
+async def transact(exchange: Exchange, writes: Writes) -> Sequence[Answer] | Refusal:
+    """Send writes as one transaction and return what came of each, in their order, or that it was refused.
+
+    Raises the errors of a delivery, AmbiguousDeliveryError where nobody knows whether it was applied, and
+    HeldDeliveryError `duplicate-after-create`.
+    """
+    try:
+        answer = await exchange.write("POST", "", bundle_of(exchange.server.base, writes), _WHOLE)
+    except (PermanentDeliveryError, DestinationError) as error:
+        if not error.status:
+            raise
+        return Refusal(odd=error.status not in _STALE)
+    except AmbiguousDeliveryError as error:
+        if error.status:
+            exchange.server.transaction_failed()
+        raise
+    answers = await _believed(exchange, list(writes.values()), answer.json)
+    if answers is None:
+        exchange.note(UNBELIEVED)
+        return Refusal(odd=True)
+    exchange.server.transactions_failed = 0
+    for write, told in zip(writes.values(), answers, strict=True):
+        await _watch(exchange, write, told)
+    return answers
+
+
+def bundle_of(base: str, writes: Writes) -> bytes:
+    """Return the Bundle of some writes; what is created in it is referred to by `urn:uuid:`."""
+    entries = [_entry(base, reference, write) for reference, write in writes.items()]
+    content = orjson.dumps({"resourceType": "Bundle", "type": "transaction", "entry": entries})
+    for reference, write in writes.items():
+        if write.method == "POST":
+            content = content.replace(f'"{reference}"'.encode(), f'"{_urn(reference)}"'.encode())
+    return content
+
+
+def _urn(reference: str) -> str:
+    return f"urn:uuid:{reference.partition('/')[2]}"
+
+
+def _entry(base: str, reference: str, write: DraftWrite) -> Body:
+    conditions = {_NAMES[name]: value for name, value in write.headers if name in _NAMES}
+    return {
+        "fullUrl": _urn(reference) if write.method == "POST" else f"{base}/{reference}",
+        "resource": write.body,
+        "request": {"method": write.method, "url": write.path, **conditions},
+    }
+
+
+async def _believed(exchange: Exchange, writes: Sequence[DraftWrite], bundle: Any) -> list[Answer] | None:
+    """Return what came of each write; None where the Bundle does not show that all were done."""
+    entries = bundle.get("entry") if isinstance(bundle, dict) and bundle.get("type") == "transaction-response" else None
+    if not isinstance(entries, list) or len(entries) != len(writes):
+        return None
+    answers = []
+    for write, entry in zip(writes, entries, strict=True):
+        answer = await _shown(exchange, write, entry)
+        if answer is None:
+            return None
+        answers.append(answer)
+    return answers
+
+
+async def _shown(exchange: Exchange, write: DraftWrite, entry: Any) -> Answer | None:
+    """Return what came of one write; None where it is not shown to be done, and to this resource."""
+    response = entry.get("response") if isinstance(entry, dict) else None
+    status = str(response.get("status"))[:3] if isinstance(response, dict) else ""
+    if not isinstance(response, dict) or status not in _DONE:
+        return None
+    place = str(response.get("location") or "")
+    body = entry.get("resource")
+    if not isinstance(body, dict) or body.get("resourceType") == "OperationOutcome":
+        logical_id = id_of(f"/{place}", write.type_) or write.path.partition("/")[2]
+        body = (await exchange.look(logical_id, write.type_)).json if logical_id else None
+    if not isinstance(body, dict) or body.get("resourceType") != write.type_ or not _is_meant(write, body):
+        return None
+    headers = {"etag": str(response.get("etag") or ""), "location": place}
+    return Answer(int(status), headers, b"", body, 0.0)
+
+
+def _is_meant(write: DraftWrite, body: Body) -> bool:
+    """Say whether a resource is the one that was updated, or carries a number of the one that was created."""
+    if write.method == "PUT":
+        return f"{write.type_}/{body.get('id')}" == write.path
+    return not _numbers(write.body).isdisjoint(_numbers(body))
+
+
+def _numbers(body: Body) -> set[Any]:
+    return {number_of(item) for item in body.get("identifier") or () if isinstance(item, dict)}
+
+
+async def _watch(exchange: Exchange, write: DraftWrite, answer: Answer) -> None:
+    """Search for what was created on condition, as long as it is not known whether the server honours that.
+
+    A server that does not is sent no transactions any more. Of places and people one may stand twice; what is a
+    patient's may not: HeldDeliveryError.
+    """
+    server = exchange.server
+    if write.method != "POST" or server.creates_watched >= WATCHED:
+        return
+    if answer.status == 200:
+        server.creates_watched = WATCHED
+        return
+    server.creates_watched += 1
+    holders = [f"patient={one.replace('/', '%2F')}&" for one in sorted(holders_of(write.body))]
+    found = await exchange.search(f"{''.join(holders[:1])}{dict(write.headers)['If-None-Exist']}", write.type_)
+    if all(one.logical_id == answer.json.get("id") for one in found):
+        return
+    server.refrain(IGNORED)
+    exchange.note(IGNORED)
+    if holders:
+        raise HeldDeliveryError("duplicate-after-create")

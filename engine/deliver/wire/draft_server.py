@@ -1,0 +1,171 @@
+"""The server of a draft: reads are real and kept, writes are put down to be sent together, and answered for now.
+
+Delivery runs on it as on the server itself, then once more with the true answers; nothing that was answered for now
+outlives the draft, and no other delivery sees it.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+from uuid import NAMESPACE_URL, uuid5
+
+import orjson
+
+from engine.deliver.stored import PATIENT, Body, Cache, Slices, Stored
+from engine.deliver.wire.client import Answer
+from engine.deliver.wire.dry_run_server import DryRunServer
+from engine.deliver.wire.server import Server
+from engine.deliver.wire.transcript import Headers, Transcript, name_of
+from engine.errors import DeliveryError, PermanentDeliveryError
+from engine.fhir.plan import Identity
+
+# Why a draft is given up: the requests are sent one by one then, and this is never told.
+NOT_DRAFTED: Final = "not-drafted"
+
+
+@dataclass(slots=True)
+class DraftWrite:
+    """A create or update that is to be sent; `path` is `Encounter` or `Encounter/1`, `headers` hold its condition."""
+
+    method: str
+    path: str
+    headers: Headers
+    body: Body
+
+    @property
+    def type_(self) -> str:
+        """The type of the resource."""
+        return self.path.partition("/")[0]
+
+
+class DraftServer(DryRunServer):
+    """A destination's server in one draft: `writes` by reference, in their order, and a `transcript` of the reads.
+
+    A resource that is created has an id made of its condition for now, the same each time. What is written twice is put
+    down once, as it is in the end; `count` tells how often anything was. Raises PermanentDeliveryError for what is
+    neither a conditional create nor an update.
+    """
+
+    def __init__(self, real: Server) -> None:
+        super().__init__(real)
+        self.abilities = real.abilities
+        self.transcript = Transcript()
+        self.writes: dict[str, DraftWrite] = {}
+        self.count = 0
+        self._layers: dict[str, Layer] = {}
+        self.cache = self.cache_of(PATIENT)
+
+    def cache_of(self, type_: str) -> Cache:
+        """Return the cache of the resources of a type, as it would be."""
+        if type_ not in self._layers:
+            self._layers[type_] = Layer(self._real.cache_of(type_))
+        return self._layers[type_]
+
+    def keep_caches(self) -> None:
+        """Let the caches be as they would be, but for what was put down to be written."""
+        written = {reference.partition("/")[2] for reference in self.writes}
+        for layer in self._layers.values():
+            layer.keep(written)
+
+    async def ask(self, method: str, url: str, headers: Headers, body: bytes = b"") -> Answer:
+        """Read from the server, or put down a write and answer it for now."""
+        if method == "GET":
+            return await super().ask(method, url, headers)
+        path, names = url.removeprefix(f"{self.base}/"), dict(headers)
+        if method == "POST" and "If-None-Exist" in names:
+            return self._draft_create(path, body, headers, names["If-None-Exist"])
+        if method == "PUT" and "If-None-Match" not in names:
+            return self._draft_update(path, body, headers)
+        raise PermanentDeliveryError(NOT_DRAFTED, codes=(NOT_DRAFTED,))
+
+    def _draft_create(self, type_: str, content: bytes, headers: Headers, condition: str) -> Answer:
+        logical_id = str(uuid5(NAMESPACE_URL, f"{self.base}/{type_}?{condition}"))
+        reference = f"{type_}/{logical_id}"
+        body = _read(content)
+        self.count += 1
+        self.writes[reference] = DraftWrite("POST", type_, headers, body)
+        return self._wrote(reference, {**body, "id": logical_id}, 201)
+
+    def _draft_update(self, reference: str, content: bytes, headers: Headers) -> Answer:
+        body, held = _read(content), self.writes.get(reference)
+        self.count += 1
+        if held is None:
+            self.writes[reference] = DraftWrite("PUT", reference, headers, body)
+        else:
+            own = {"id", "meta"}
+            held.body = {name: held.body[name] for name in own if name in held.body} | {
+                name: value for name, value in body.items() if name not in own
+            }
+        return self._wrote(reference, body, 200)
+
+    async def _search(self, path: str) -> Answer:
+        answer = await super()._search(path)
+        entries = (answer.json or {}).get("entry") or () if answer.status == 200 else ()
+        shown = (one["resource"] for one in entries)
+        if any(f"{one.get('resourceType')}/{one.get('id')}" in self._pretended for one in shown):
+            self.transcript.drop(name_of("GET", f"{self.base}/{path}"))  # it was answered with what is not there yet
+        return answer
+
+    async def _really(self, path: str) -> Answer:
+        url = f"{self.base}/{path}"
+        try:
+            answer = await self._real.ask("GET", url, ())
+        except DeliveryError as error:
+            self.transcript.keep(name_of("GET", url), error)
+            raise
+        self.transcript.keep(name_of("GET", url), answer)
+        return answer
+
+
+class Layer(Cache):
+    """A cache above another one, which stays as it is until `keep`."""
+
+    def __init__(self, below: Cache) -> None:
+        super().__init__(below.most)
+        self._below = below
+        self._own = Cache(below.most)
+        self._dropped: set[str] = set()
+        self._done: list[tuple[str, Callable[[], None]]] = []
+
+    def find(self, identities: Sequence[Identity]) -> Stored | None:
+        """Return the one resource that all the identifiers are known to stand for, else None."""
+        found = self._own.find(identities) or self._below.find(identities)
+        return None if found is None or found.logical_id in self._dropped else found
+
+    def owned(self, logical_id: str, source: str) -> Slices | None:
+        """Return what a source owns of a resource, None where neither cache knows."""
+        own = self._own.owned(logical_id, source)
+        return own if own is not None or logical_id in self._dropped else self._below.owned(logical_id, source)
+
+    def put(self, patient: Stored, identities: Iterable[Identity], source: str, owned: Slices) -> None:
+        """Remember a resource here."""
+        keys = tuple(identities)
+        self._dropped.discard(patient.logical_id)
+        self._own.put(patient, keys, source, owned)
+        self._done.append((patient.logical_id, partial(self._below.put, patient, keys, source, owned)))
+
+    def drop(self, logical_id: str) -> None:
+        """Forget a resource here."""
+        self._dropped.add(logical_id)
+        self._own.drop(logical_id)
+        self._done.append((logical_id, partial(self._below.drop, logical_id)))
+
+    def forget(self, identities: Iterable[Identity]) -> None:
+        """Forget here the resources that stand behind identifiers."""
+        for identity in identities:
+            found = self.find((identity,))
+            if found is not None:
+                self.drop(found.logical_id)
+
+    def keep(self, but: AbstractSet[str]) -> None:
+        """Do to the cache below what was done here, but for the resources of some ids."""
+        for logical_id, one in self._done:
+            if logical_id not in but:
+                one()
+
+
+def _read(content: bytes) -> Body:
+    body: Body = orjson.loads(content)
+    return body
