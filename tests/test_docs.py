@@ -4,8 +4,6 @@ import ast
 import re
 import shlex
 import struct
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -23,6 +21,7 @@ from engine.config.reference import setting_rows, settings_table
 from engine.config.service import ServiceConfiguration
 from engine.fault import POINTS
 from engine.ops.views.reasons import REASONS
+from tests.interchange.nursery import ran
 
 ROOT: Final = Path(__file__).parent.parent
 HELP: Final = ROOT / "engine/ops/docs"
@@ -202,10 +201,8 @@ def test_the_shown_commands_work() -> None:
     offline = {line for line in offline if line.startswith(OFFLINE) and "my-" not in line}
     assert len(offline) > 2
     for line in sorted(offline):
-        done = subprocess.run(
-            [sys.executable, "-m", "engine", *shlex.split(line)], cwd=ROOT, capture_output=True, check=False
-        )
-        assert done.returncode == 0, (line, done.stderr.decode())
+        done = ran(*shlex.split(line), folder=ROOT)
+        assert done.returncode == 0, (line, done.stderr)
 
 
 def test_the_shown_mistake_is_told_as_shown(tmp_path: Path) -> None:
@@ -213,10 +210,7 @@ def test_the_shown_mistake_is_told_as_shown(tmp_path: Path) -> None:
     file, text, command, shown = MISTAKE.findall(TEXTS[FIRST])[0]
     (tmp_path / file).parent.mkdir(parents=True)
     (tmp_path / file).write_text(text)
-    done = subprocess.run(
-        [sys.executable, "-m", "engine", *shlex.split(command)],
-        cwd=tmp_path, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    done = ran(*shlex.split(command), folder=tmp_path)
     assert done.returncode == 1
     assert done.stderr == shown
 
