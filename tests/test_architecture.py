@@ -35,6 +35,7 @@ HOMES = {
     "sqlite3": ("sqlite.py", "journal/", "interchange/store/"),
     "pysqlite3": ("journal/", "interchange/store/"),
     "sqlite_utils": ("sqlite.py", "journal/", "interchange/store/"),
+    "lxml": ("interchange/ccda/",),
     "yaml": ("config/source.py",),
     "markdown_it": ("ops/web/markdown.py",),
     "hl7": ("ops/sender/line.py",),
