@@ -1,0 +1,1 @@
+"""Patient360: what other organizations know of a patient, read, standardised and kept."""

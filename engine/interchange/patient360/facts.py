@@ -1,0 +1,98 @@
+"""What a document of another organization says: whose it is, and its facts as R4 resources."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+Json = Any
+
+# How facts refer to the patient elsewhere than in their own `subject`, `patient` or `beneficiary`.
+PATIENT: Final = "urn:uuid:00000000-0000-0000-0000-000000000000"
+
+
+class Reason(StrEnum):
+    """Why a document cannot be read; these are shown to clients and counted."""
+
+    TOO_LARGE = "too-large"
+    TOO_DEEP = "too-deep"
+    BAD_ENCODING = "bad-encoding"
+    ENTITY_DECLARED = "entity-declared"
+    NOT_XML = "not-xml"
+    NOT_JSON = "not-json"
+    NOT_A_DOCUMENT = "not-a-document"
+    NO_PATIENT = "no-patient"
+    TWO_PATIENTS = "two-patients"
+
+
+TEXTS: Final = {
+    Reason.TOO_LARGE: "The document has more bytes or parts than are read.",
+    Reason.TOO_DEEP: "The document has more levels than are read.",
+    Reason.BAD_ENCODING: "The document's bytes are not text in the encoding that it names.",
+    Reason.ENTITY_DECLARED: "The document has a DOCTYPE: entities are not read.",
+    Reason.NOT_XML: "The document is not well-formed XML.",
+    Reason.NOT_JSON: "The document is not JSON, or has a key twice.",
+    Reason.NOT_A_DOCUMENT: "The document is neither a ClinicalDocument nor a Bundle of resources.",
+    Reason.NO_PATIENT: "The document does not say whose it is.",
+    Reason.TWO_PATIENTS: "The document speaks of more than one patient.",
+}
+
+
+class UnreadableDocumentError(ValueError):
+    """A document cannot be read; the text says why, and shows nothing of what the document has."""
+
+    def __init__(self, reason: Reason) -> None:
+        super().__init__(TEXTS[reason])
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Whose document it is, as the document says; '' and () for what it does not say.
+
+    `birth_date`: YYYY, YYYY-MM or YYYY-MM-DD. `gender`: a code of FHIR (`male`, `female`, `other`, `unknown`).
+    `identifiers`: pairs of system and value, as FHIR writes them; the system may be ''.
+    """
+
+    given: tuple[str, ...] = ()
+    family: str = ""
+    birth_date: str = ""
+    gender: str = ""
+    identifiers: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """What people read in one section of a document: its LOINC code ('' for none), its title, and its plain text."""
+
+    code: str
+    title: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What one document says of one patient.
+
+    `document_id`: the same each time the document is read, `urn:uuid:…` or `urn:oid:…` where the document has one of
+    its own; '' for none. `title`: '' for none. `type`: a CodeableConcept, {} for none. `at`: the instant that the
+    document was made, '' where it does not say. `author`: the name of the organization it is from, '' for none.
+
+    `resources`: valid R4 but for the element that names whose chart they are in (`subject`, `patient`, `beneficiary`),
+    which is absent. Each has an `id`, a UUID, the same whenever the same document is read; a reference to another of
+    them is `urn:uuid:{id}`, one to the patient PATIENT. Every such reference has its target here. Practitioners,
+    organizations and locations that facts name are among them, before what names them. An `identifier` is one that
+    the document gives, which stays the same in its later versions.
+
+    `narrative`: what people read, in the order of the document; empty for a Bundle. `unread`: how many entries of the
+    document became no resource, as they say that there is nothing to say, or are of a kind that is not read.
+    """
+
+    identity: Identity
+    document_id: str
+    title: str
+    type: dict[str, Json]
+    at: str
+    author: str
+    resources: tuple[dict[str, Json], ...]
+    narrative: tuple[Section, ...] = ()
+    unread: int = 0
