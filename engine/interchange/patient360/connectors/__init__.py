@@ -1,0 +1,1 @@
+"""Connectors: where the record of a patient is asked for outside of this service."""

@@ -1,0 +1,74 @@
+"""The seam to other sources of a patient's record: whom they are asked about, and what they hand over."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+from engine.fhir.schema import FhirVersion
+
+Json = Any
+
+FHIR: Final = "application/fhir+json"
+CCDA: Final = "text/xml"
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """The patient whom a source is asked about; `identifiers` are pairs of system and value.
+
+    `patient` is the resource as it is kept (R4), for a source that matches patients itself.
+    """
+
+    id: str
+    tenant: str
+    given: tuple[str, ...]
+    family: str
+    birth_date: str
+    gender: str
+    identifiers: tuple[tuple[str, str], ...]
+    patient: dict[str, Json] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One document of an organization: a C-CDA (`text/xml`), or a FHIR Bundle (`application/fhir+json`) of a version.
+
+    `id` is the same whenever the same document is handed over; `at` is its instant, '' where the source tells none.
+    """
+
+    organization: str
+    id: str
+    at: str
+    media_type: str
+    body: bytes = field(repr=False)
+    version: FhirVersion = FhirVersion.R4
+
+
+class SourceError(Exception):
+    """A source failed; its text names the source and the next step, and nothing of the patient."""
+
+
+class Connector(Protocol):
+    """One source. `organizations` is how many it asks, for the counters of a retrieval."""
+
+    name: str
+    organizations: int
+
+    def retrieve(self, subject: Subject) -> AsyncIterator[Document]:
+        """Yield the documents of a patient, none where the source does not know them; SourceError where it failed."""
+
+
+def subject_of(tenant: str, patient: dict[str, Json]) -> Subject:
+    """Return a kept Patient as the one whom sources are asked about; its first name counts."""
+    name: dict[str, Json] = next(iter(patient.get("name", ())), {})
+    numbers = ((one.get("system", ""), one.get("value", "")) for one in patient.get("identifier", ()))
+    return Subject(
+        id=patient["id"],
+        tenant=tenant,
+        given=tuple(name.get("given", ())),
+        family=name.get("family", ""),
+        birth_date=patient.get("birthDate", ""),
+        gender=patient.get("gender", ""),
+        identifiers=tuple((system, value) for system, value in numbers if value),
+        patient=patient,
+    )
