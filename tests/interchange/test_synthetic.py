@@ -4,22 +4,27 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
+from typer.testing import CliRunner
 
+from engine.__main__ import app
+from engine.errors import UsageError
 from engine.fhir.schema import FhirVersion, defects
 from engine.interchange.resource.catalogue import CHART
 from engine.interchange.synthetic.chart import END, synthetic_chart, transaction
 from engine.interchange.synthetic.person import birth_of
-from tests.interchange.chart import references
+from tests.interchange.chart import everything, references
+from tests.interchange.kit import Running
 
 Json = Any
 
 CARE = {"Patient", "Organization", "Location", "Practitioner"}
 # Of a seed's chart, as it is written: a change of the generator changes what a seed means, and is told in CHANGELOG.
-DIGEST = "44f5912493eef7b4e74f4f24d6f10d5dada8320bfa0f49b22e88f5214d269407"
+DIGEST = "0d45ec103b41a2151384fbf67dcc3e86a180a4179ea32134a64955be90142233"
 # When something is due, and when the patient was born.
 PLANNED = {"dueDate", "birthDate", "occurrenceDateTime"}
 
@@ -135,3 +140,21 @@ def test_a_transaction_holds_its_references() -> None:
     addresses = {entry["fullUrl"] for entry in bundle["entry"]}
     assert set(references(bundle["entry"])) <= addresses
     assert not any("id" in entry["resource"] for entry in bundle["entry"])
+
+
+def test_simulated_charts_are_accepted(service: Running, tmp_path: Path) -> None:
+    """What `interchange simulate` writes, the service takes as it is, and shows whole; nothing is written over."""
+    folder = tmp_path / "charts"
+    command = ["interchange", "simulate", "--patients", "3", "--facts", "100", "--seed", "5", "--folder", str(folder)]
+    assert CliRunner().invoke(app, command).stdout == f"3 charts of 100 facts in {folder}\n"
+    files = sorted(folder.iterdir())
+    assert [file.name for file in files] == ["000001.json", "000002.json", "000003.json"]
+    for file in files:
+        answer = service.ask("POST", "/fhir/R4", json=orjson.loads(file.read_bytes()))
+        assert answer.status_code == 200, answer.text
+        statuses = {entry["response"]["status"] for entry in answer.json()["entry"]}
+        assert statuses == {"201 Created"}
+        patient_id = answer.json()["entry"][0]["response"]["location"].split("/Patient/")[1].split("/")[0]
+        assert len(everything(service, "/fhir/R4", patient_id, "_count=200")) == 107
+        assert len(everything(service, "/fhir", patient_id, "_count=200")) == 107
+    assert isinstance(CliRunner().invoke(app, command).exception, UsageError)

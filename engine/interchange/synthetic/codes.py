@@ -112,10 +112,12 @@ ALLERGIES: Final = (
     (SNOMED, "256277009", "Grass pollen", "environment", "267036007", "Dyspnea"),
 )
 NO_ALLERGY: Final = (SNOMED, "716186003", "No known allergy")
-# SNOMED CT and ICD-10-PCS code, the latter empty where there is none.
-PROCEDURES: Final = (
+# SNOMED CT and ICD-10-PCS code, the latter empty where there is none; what is taken out is so once.
+SURGERY: Final = (
     ("80146002", "0DTJ4ZZ", "Excision of appendix"),
     ("38102005", "0FT44ZZ", "Cholecystectomy"),
+)
+EXAMINATIONS: Final = (
     ("73761001", "0DJD8ZZ", "Colonoscopy"),
     ("29303009", "4A02X4Z", "Electrocardiographic procedure"),
     ("399208008", "BW03ZZZ", "Plain X-ray of chest"),
@@ -184,17 +186,17 @@ DIASTOLIC: Final = Measure("8462-4", "Diastolic blood pressure", "mm[Hg]", 60, 8
 HEIGHT: Final = ("8302-2", "Body height", "cm")
 WEIGHT: Final = ("29463-7", "Body weight", "kg")
 BODY_MASS_INDEX: Final = ("39156-5", "Body mass index (BMI) [Ratio]", "kg/m2")
-# CVX code and text, and from which age in years it is given.
+# CVX code and text, and from which to below which age in years it is given.
 VACCINES: Final = (
-    ("08", "Hep B, adolescent or pediatric", 0),
-    ("20", "DTaP", 0),
-    ("10", "IPV", 0),
-    ("03", "MMR", 1),
-    ("21", "varicella", 1),
-    ("140", "Influenza, seasonal, injectable, preservative free", 1),
-    ("115", "Tdap", 11),
-    ("33", "pneumococcal polysaccharide PPV23", 65),
-    ("187", "zoster recombinant", 50),
+    ("08", "Hep B, adolescent or pediatric", 0, 20),
+    ("20", "DTaP", 0, 7),
+    ("10", "IPV", 0, 18),
+    ("03", "MMR", 1, 60),
+    ("21", "varicella", 1, 60),
+    ("140", "Influenza, seasonal, injectable, preservative free", 1, 150),
+    ("115", "Tdap", 11, 150),
+    ("33", "pneumococcal polysaccharide PPV23", 65, 150),
+    ("187", "zoster recombinant", 50, 150),
 )
 SMOKING: Final = (
     ("266919005", "Never smoked tobacco"),
@@ -206,11 +208,8 @@ ETHNICITIES: Final = (("2186-5", "Not Hispanic or Latino"), ("2135-2", "Hispanic
 LANGUAGES: Final = (("en", "English"), ("en", "English"), ("es", "Spanish"), ("zh", "Chinese"))
 # Code of v3-RoleCode, its text, and sex.
 RELATIVES: Final = (("MTH", "mother", "female"), ("FTH", "father", "male"), ("SIS", "sister", "female"))
-NOTES: Final = (
-    ("11506-3", "Progress note"),
-    ("34117-2", "History and physical note"),
-    ("18842-5", "Discharge summary"),
-)
+NOTES: Final = (("11506-3", "Progress note"), ("34117-2", "History and physical note"))
+DISCHARGE_NOTE: Final = ("18842-5", "Discharge summary")
 # Class, its text, SNOMED CT type and text, and the longest stay in hours.
 ENCOUNTERS: Final = (
     ("AMB", "ambulatory", "185349003", "Encounter for check up", 1),

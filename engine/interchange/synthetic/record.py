@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Final
 
 from engine.interchange.synthetic.draw import Draw
 from engine.interchange.synthetic.elements import to
@@ -10,12 +10,15 @@ from engine.interchange.synthetic.person import Directory
 
 Json = Any
 
-YEAR_DAYS = 365.25
+YEAR_DAYS: Final = 365.25
 
 
 @dataclass(slots=True)
 class Record:
-    """A chart while it is written: `born` to `end` is the time it may speak of; problems by what they are called."""
+    """A chart while it is written: `born` to `end` is the time it may speak of.
+
+    `problems` are the lasting ones, by SNOMED CT code; `operated` what surgery took out.
+    """
 
     draw: Draw
     patient: Json
@@ -23,6 +26,7 @@ class Record:
     born: datetime
     end: datetime
     problems: dict[str, Json] = field(default_factory=dict)
+    operated: set[tuple[str, str, str]] = field(default_factory=set)
 
     @property
     def grown(self) -> bool:

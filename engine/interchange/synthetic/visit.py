@@ -11,15 +11,17 @@ from engine.interchange.synthetic.codes import (
     ACUTE,
     CHRONIC,
     CVX,
+    DISCHARGE_NOTE,
     ENCOUNTERS,
+    EXAMINATIONS,
     ICD_10_CM,
     ICD_10_PCS,
     MEDICATIONS,
     NOTES,
     PANELS,
-    PROCEDURES,
     RXNORM,
     SNOMED,
+    SURGERY,
     TERMINOLOGY,
     VACCINES,
     Problem,
@@ -42,6 +44,11 @@ class Visit:
     encounter: Json
     start: datetime
     end: datetime
+
+    @property
+    def stay(self) -> bool:
+        """Whether the patient was admitted."""
+        return bool(self.encounter["class"]["code"] == "IMP")
 
 
 def visits(record: Record, first: datetime, number: int) -> Iterator[Json]:
@@ -76,9 +83,9 @@ def _visit(record: Record, earliest: datetime, within: timedelta, *, whole: bool
         location=[{"location": to(record.directory.ward)}],
         serviceProvider=to(record.directory.hospital),
     )
-    if code == "IMP":
-        encounter["hospitalization"] = {"dischargeDisposition": term("discharge-disposition", "home", "Home")}
     visit = Visit(encounter, start, end)
+    if visit.stay:
+        encounter["hospitalization"] = {"dischargeDisposition": term("discharge-disposition", "home", "Home")}
     yield encounter
     yield from vital_signs(record, encounter, start)
     yield from _problem(record, visit, problem, chronic=chronic)
@@ -178,7 +185,10 @@ def _report(record: Record, visit: Visit) -> Iterator[Json]:
 
 
 def _procedure(record: Record, visit: Visit) -> Json:
-    code, icd, text = record.draw.pick(PROCEDURES)
+    left = [one for one in SURGERY if one not in record.operated]
+    operated = bool(left) and visit.stay and record.draw.chance(0.5)
+    code, icd, text = done = record.draw.pick(left if operated else EXAMINATIONS)
+    record.operated |= {done} & {*left}
     more = (coding(ICD_10_PCS, icd, text),) if icd else ()
     return record.make(
         "Procedure",
@@ -192,7 +202,7 @@ def _procedure(record: Record, visit: Visit) -> Json:
 
 def _vaccination(record: Record, visit: Visit) -> Json:
     draw, age = record.draw, record.years(visit.start)
-    code, text, _ = draw.pick([one for one in VACCINES if one[2] <= age])
+    code, text, *_ = draw.pick([one for one in VACCINES if one[2] <= age < one[3]])
     given = not draw.chance(0.05)
     elements = {
         "lotNumber": f"LOT{draw.below(10**5):05d}",
@@ -215,7 +225,7 @@ def _vaccination(record: Record, visit: Visit) -> Json:
 
 
 def _note(record: Record, visit: Visit) -> Json:
-    code, title = record.draw.pick(NOTES)
+    code, title = DISCHARGE_NOTE if visit.stay else record.draw.pick(NOTES)
     reason = visit.encounter["reasonCode"][0]["text"]
     text = f"{title}\n\n{name_of(record.patient)} was seen for: {reason}.\nVitals were taken. Follow-up as planned.\n"
     data = text.encode()
