@@ -37,6 +37,9 @@ POINTS: Final = {
     "F29": "service: a commit is on disk, before any of its writes is answered",
     "F30": "service: rows of accesses are added that write nothing, before their commit",
     "F31": "service: those rows are on disk, before the answers leave",
+    "F32": "service: a job that is asked for is written, before the commit and the 202",
+    "F33": "service: a job is taken up, before its work",
+    "F34": "service: a job's result is written with all that goes with it, before the commit that ends it",
 }
 ACTIONS: Final = frozenset({"kill", "raise", "hang", "eio", "enospc", "slow"})
 SLOW_SECONDS: Final = 0.2

@@ -53,6 +53,7 @@ ALLOWED_FIELDS: Final = frozenset(
         "client",
         "request",
         "digest",
+        "job",
     }
 )
 

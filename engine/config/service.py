@@ -115,6 +115,14 @@ class RateLimit(Frozen):
     burst: int | None = Field(None, ge=1, le=_MANY, description="calls at once; by default a minute's worth")
 
 
+class Jobs(Frozen):
+    """How many asynchronous jobs are worked on at a time, and how many may wait."""
+
+    at_once: int = Field(4, ge=1, le=100, description="jobs worked on at a time, of all tenants")
+    at_once_per_tenant: int = Field(2, ge=1, le=100, description="of them, of one tenant")
+    waiting_per_tenant: int = Field(1000, ge=1, le=_MANY, description="jobs of one tenant that wait, else 429")
+
+
 class Tls(Frozen):
     """The PEM files by which the service itself speaks TLS, 1.2 or newer."""
 
@@ -157,6 +165,7 @@ class ServiceConfiguration(Frozen):
     test_hooks: bool = Field(default=False, description="POST /_test/...: clock, slow, fail; in a sandbox only")
     cursor_validity_s: int = Field(300, ge=1, le=_TEN_YEARS, description="how long a next link holds")
     rate_limit: RateLimit | None = None
+    jobs: Jobs = Jobs()
     max_connections: int = Field(512, ge=1, le=_MANY, description="connections at once, beyond them 503")
     drain_s: float = Field(
         0, ge=0, le=86_400, description="after SIGTERM: how long /readyz says 503 before the listener closes"

@@ -29,6 +29,7 @@ class Prefer:
     returns: Return = Return.REPRESENTATION
     create_always: bool = False
     lenient: bool = False
+    respond_async: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,7 @@ class Interaction:
     `code` is its name in a CapabilityStatement; `operation` the `$name`, `_history` or `_search` in the address, '' for
     none. Its body is a `form`, if not FHIR. One with a `feature` is there only while that is in force. Where `flags`
     are given, each of these scopes suffices. Where they are, or for one that is `tenant_wide`, a scope of the type
-    alone does not: only one of all types.
+    alone does not: only one of all types. One with `own_rights` says itself who may.
     """
 
     type: str
@@ -103,3 +104,4 @@ class Interaction:
     flags: frozenset[str] = frozenset()
     tenant_wide: bool = False
     form: bool = False
+    own_rights: bool = False

@@ -40,6 +40,7 @@ class Category(Enum):
     UNRESOLVED = (422, "not-found")
     AMBIGUOUS = (422, "multiple-matches")
     RULE = (422, "business-rule")
+    FAILED_JOB = (422, "processing")
     THROTTLED = (429, "throttled")
     LONG_HEADERS = (431, "too-long")
     FAULT = (500, "exception")

@@ -8,6 +8,7 @@ from engine.config.service import ServiceConfiguration, Tenant
 from engine.fhir.schema import FhirVersion
 from engine.interchange.audit.recorder import Recorder
 from engine.interchange.http.throttle import Throttle
+from engine.interchange.jobs.board import Board
 from engine.interchange.oauth.code import Codes
 from engine.interchange.oauth.identity import Signer
 from engine.interchange.oauth.vault import Vault
@@ -31,6 +32,7 @@ class Service:
     signer: Signer = field(init=False)
     recorder: Recorder = field(init=False)
     throttle: Throttle = field(default_factory=Throttle)
+    board: Board = field(default_factory=Board)
 
     def __post_init__(self) -> None:
         self.signer = Signer(self.store)

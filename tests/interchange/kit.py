@@ -7,9 +7,10 @@ import asyncio
 import contextlib
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import httpx
@@ -23,7 +24,9 @@ from engine.config.account import Client, Role
 from engine.config.secret import Secret
 from engine.config.service import Environment, ServiceConfiguration, Tenant
 from engine.interchange.http.app import App, create_app, new_token
-from engine.interchange.http.process import at_port, bind, uvicorn_server
+from engine.interchange.http.process import at_port, bind, serve_with_jobs, uvicorn_server
+from engine.interchange.jobs.job import Work
+from engine.interchange.jobs.kinds import WORK
 from engine.interchange.oauth.local import issue_locally
 from engine.interchange.oauth.vault import Issued
 from tests.interchange.process import DATABASE, FORKED, TRUST, Process, started
@@ -221,15 +224,15 @@ def running(folder: Path, *, command: tuple[str, ...] = FORKED, **changes: Any) 
 
 
 @contextlib.contextmanager
-def running_inside(folder: Path, **changes: Any) -> Iterator[Inside]:
-    """Run the service in a thread until the block ends."""
+def running_inside(folder: Path, works: Mapping[str, Work] = MappingProxyType({}), **changes: Any) -> Iterator[Inside]:
+    """Run the service in a thread until the block ends; `works` are kinds of jobs of the tests."""
     listening = bind("127.0.0.1", 0)
     port = listening.getsockname()[1]
     settings = at_port(configuration(secret_file(folder), **changes), port)
-    app = create_app(settings, folder / DATABASE)
+    app = create_app(settings, folder / DATABASE, works={**WORK, **works})
     server = uvicorn_server(app)
     loop = uvloop.new_event_loop()
-    thread = threading.Thread(target=lambda: loop.run_until_complete(server.serve([listening])))
+    thread = threading.Thread(target=lambda: loop.run_until_complete(serve_with_jobs(server, app, listening)))
     thread.start()
     try:
         with _client() as http:

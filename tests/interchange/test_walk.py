@@ -78,8 +78,9 @@ OPEN_PAGES = {
     "/fhir/R4/.well-known/smart-configuration",
     "/_test/{name}",
 }
-# The access log has its own test of who reads it (test_access_log.py): no wildcard, one role.
-WALKED = [one for one in INTERACTIONS if one.type != "AuditEvent"]
+# The access log and handles have their own tests of who reads them: test_access_log.py (no wildcard, one role), and
+# test_job_rights.py (who may carry out the operation).
+WALKED = [one for one in INTERACTIONS if one.type != "AuditEvent" and not one.own_rights]
 TYPES = sorted({one.type for one in WALKED})
 FORM = {"content-type": "application/x-www-form-urlencoded"}
 JSON = {"content-type": "application/fhir+json", "prefer": "create-always"}

@@ -53,7 +53,7 @@ def planned(service: Service, sender: Sender, step: Step) -> Plan:
         method = "GET" if step.method == "HEAD" else step.method
         address = Address(sender.version, tuple(step.path.split("/")))
         interaction, resource_id, vid = find_route(address, method, service.configuration.features)
-        if interaction.operation.startswith("$") or interaction.form:
+        if interaction.operation.startswith("$") or interaction.form or interaction.own_rights:
             raise refuse(Category.UNSUPPORTED, "An operation cannot be part of a Bundle; call it by itself.")
         authorise(service, sender.principal, interaction)
         query = read_query(step.query)

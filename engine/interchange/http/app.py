@@ -21,6 +21,9 @@ from engine.interchange.http.meter import Meter
 from engine.interchange.http.pages import Pages
 from engine.interchange.http.sign_in import SignIn
 from engine.interchange.http.wire import Body, Receive, Scope, Send, read_headers, send_answer
+from engine.interchange.jobs.job import Work
+from engine.interchange.jobs.kinds import WORK
+from engine.interchange.jobs.runner import Runner
 from engine.interchange.oauth.code import Codes
 from engine.interchange.oauth.vault import Vault
 from engine.interchange.resource.catalogue import EDITION, INDEXERS
@@ -48,8 +51,12 @@ def create_app(
     clock: Callable[[], datetime] = now,
     ids: Callable[[], str] = new_id,
     tokens: Callable[[], str] = new_token,
+    works: Mapping[str, Work] = WORK,
 ) -> "App":
-    """Return the service over a database file; close it when done. StartError: the file cannot be used."""
+    """Return the service over a database file; close it when done. StartError: the file cannot be used.
+
+    `works` are the kinds of jobs; they are worked on while the app's `runner` runs.
+    """
     own_clock = Clock(clock)
     environment = configuration.environment
     store = Store(database, configuration.tenants, own_clock, INDEXERS, environment=environment, edition=EDITION)
@@ -59,14 +66,16 @@ def create_app(
         defects(MINIMAL, version)
     codes = Codes(store, vault, own_clock, tokens)
     service = Service(configuration, store, vault, codes, own_clock, ids, store.secret("seal", tokens().encode()))
-    return App(service, Hooks(own_clock) if configuration.test_hooks else None, SignIn(service, tokens))
+    hooks = Hooks(own_clock) if configuration.test_hooks else None
+    return App(service, hooks, SignIn(service, tokens), Runner(service, works))
 
 
 class App:
-    """The ASGI application; `service` is what its interactions work with."""
+    """The ASGI application; `service` is what its interactions work with, `runner` does its jobs."""
 
-    def __init__(self, service: Service, hooks: Hooks | None, sign_in: SignIn) -> None:
+    def __init__(self, service: Service, hooks: Hooks | None, sign_in: SignIn, runner: Runner) -> None:
         self.service = service
+        self.runner = runner
         meter = Meter(service.store)
         self.refused = meter.refused
         self._calls = Calls(service, hooks, meter)

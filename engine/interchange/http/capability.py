@@ -67,9 +67,9 @@ def capability_statement(version: FhirVersion, configuration: ServiceConfigurati
 @lru_cache(maxsize=8)
 def _statement(version: FhirVersion, base_url: str, token_url: str, own: str, features: tuple[Feature, ...]) -> bytes:
     base = f"{base_url}/fhir/R4" if version is FhirVersion.R4 else f"{base_url}/fhir"
-    served = [
-        one for one in INTERACTIONS if version in one.versions and (one.feature is None or one.feature in features)
-    ]
+    # What has rights of its own is no resource of FHIR.
+    offered = (one for one in INTERACTIONS if version in one.versions and not one.own_rights)
+    served = [one for one in offered if one.feature is None or one.feature in features]
     rest: dict[str, Json] = {
         "mode": "server",
         "documentation": BESIDE,

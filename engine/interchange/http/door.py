@@ -29,6 +29,7 @@ from engine.interchange.http.negotiation import (
 )
 from engine.interchange.http.route import Address, find_route, read_address, wrong_method
 from engine.interchange.http.wire import LARGE_BYTES, Body
+from engine.interchange.jobs import handle
 from engine.interchange.oauth.account import principal_of
 from engine.interchange.oauth.role import Action
 from engine.interchange.oauth.vault import Principal, TokenKind
@@ -125,6 +126,8 @@ async def _interact(service: Service, address: Address, call: Call) -> Answer:
         form=route.interaction.form,
     )
     call.named = named_in(request, route.interaction, text)
+    if route.interaction.type == handle.NAME:
+        call.named = handle.patient_of(service, request)
     request = confine(service, request, route.interaction, needed(route.interaction))
     if route.interaction.access is Access.WRITE:
         PENDING.set(Pending(access_of(service, call, principal, route.interaction, None)))

@@ -48,7 +48,7 @@ def prefer(header: str) -> Prefer:
             returns = next((one for one in Return if one.lower() == wanted.lower()), returns)
         elif name.lower() == "handling":
             lenient = value.strip('" ').lower() == "lenient"
-    return Prefer(returns, "create-always" in names, lenient)
+    return Prefer(returns, "create-always" in names, lenient, "respond-async" in names)
 
 
 def _plain(options: str) -> set[str]:

@@ -132,8 +132,15 @@ async def _serve(
         loop.add_signal_handler(number, stop)
     loop.add_signal_handler(signal.SIGHUP, reload)
     loop.call_soon(announce)
-    tidy = loop.create_task(retain(app.service))
+    await serve_with_jobs(serving, app, listening)
+
+
+async def serve_with_jobs(serving: uvicorn.Server, app: App, listening: socket.socket) -> None:
+    """Serve, do the jobs and tidy up until the server is told to exit; jobs go on until the last answer has left."""
+    beside = [asyncio.create_task(one) for one in (app.runner.run(), retain(app.service))]
     try:
         await serving.serve([listening])
     finally:
-        tidy.cancel()
+        for task in beside:
+            task.cancel()
+        await asyncio.wait(beside)

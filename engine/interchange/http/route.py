@@ -10,18 +10,20 @@ from engine.fhir.versions.names import name_in
 from engine.interchange.audit import reading as audit
 from engine.interchange.everything import operation as everything
 from engine.interchange.exchange import Interaction, Level
+from engine.interchange.jobs import handle
 from engine.interchange.merge import operation
 from engine.interchange.outcome import Category, Issue, RefusedError, refuse
 from engine.interchange.resource.catalogue import KEPT
 from engine.interchange.resource.interactions import interactions
 
 # Every interaction of the service: a new room adds its line here.
-INTERACTIONS: Final[tuple[Interaction, ...]] = (
+OFFERED: Final[tuple[Interaction, ...]] = (
     *interactions(),
     operation.INTERACTION,
     *everything.INTERACTIONS,
     *audit.INTERACTIONS,
 )
+INTERACTIONS: Final[tuple[Interaction, ...]] = (*OFFERED, *handle.interactions(OFFERED))
 
 # What a client or a proxy would read as a step in a path.
 DOTS: Final = frozenset({".", ".."})

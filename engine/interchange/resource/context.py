@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 from engine.interchange.exchange import Interaction, Level, Request
 from engine.interchange.oauth.role import Action
 from engine.interchange.oauth.scope import allows, wide
+from engine.interchange.oauth.vault import Principal
 from engine.interchange.outcome import Category, RefusedError, refuse
 from engine.interchange.references import local_target, relative
 from engine.interchange.resource.catalogue import KEPT
@@ -43,6 +44,8 @@ def confine(service: Service, request: Request, interaction: Interaction, access
     A token without a patient, and one whose scopes reach further by themselves (`user/`, `system/`), is let through,
     unless its client must have a patient.
     """
+    if interaction.own_rights:
+        return request
     principal = request.principal
     required = service.configuration.clients[principal.client].patient_context == REQUIRED
     if not principal.patient and not required:
@@ -57,6 +60,18 @@ def confine(service: Service, request: Request, interaction: Interaction, access
     definition = KEPT[request.type]
     step = _step(interaction, definition)
     return step(service, request, definition, known)
+
+
+def confine_to(service: Service, principal: Principal, patient_id: str, type_name: str, access: str) -> None:
+    """Refuse (403) what concerns this patient, '' for none or all, to a token that is for another one."""
+    required = service.configuration.clients[principal.client].patient_context == REQUIRED
+    if not principal.patient and not required:
+        return
+    if allows(tuple(filter(wide, principal.scopes)), type_name, access):
+        return
+    ids = service.store.read(principal.tenant, lambda transaction: _ids(transaction, principal.patient))
+    if not principal.patient or patient_id not in ids:
+        raise beyond()
 
 
 Step = Callable[[Service, Request, Definition, Known], Request]
@@ -164,11 +179,15 @@ def _searched_freely(service: Service, request: Request, _definition: Definition
 
 
 def _look_up(transaction: Transaction, request: Request) -> Known:
-    patient = request.principal.patient
-    standing = transaction.standing("Patient", patient)
-    survivor = standing.survivor if standing is not None else None
     stored = transaction.get(request.type, request.id) if request.id else None
-    return Known((patient, survivor) if survivor else (patient,), stored)
+    return Known(_ids(transaction, request.principal.patient), stored)
+
+
+def _ids(transaction: Transaction, patient_id: str) -> tuple[str, ...]:
+    """Return the ids of a patient's record: its own, and that of its survivor once it was merged."""
+    standing = transaction.standing("Patient", patient_id)
+    survivor = standing.survivor if standing is not None else None
+    return (patient_id, survivor) if survivor else (patient_id,)
 
 
 def _owns(known: Known, definition: Definition, resource_id: str, resource: dict[str, Json]) -> bool:

@@ -211,6 +211,35 @@ CREATE INDEX access_by_login ON access (tenant, login, at_ms) WHERE login <> '';
 CREATE INDEX access_by_outcome ON access (tenant, outcome, at_ms) WHERE outcome <> 'done';
 """
 
+# One row for each asynchronous answer that was promised; `store/job.py` says how it moves. `ended_ms` is null until it
+# has ended, `body` then its result or why it failed; `attempts` is how often it was taken up, `crashes` how often the
+# process ended meanwhile.
+JOBS: Final = """
+CREATE TABLE job (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    tenant INTEGER NOT NULL,
+    id TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    patient TEXT NOT NULL,
+    version TEXT NOT NULL,
+    asked TEXT NOT NULL,
+    client TEXT NOT NULL,
+    login TEXT NOT NULL,
+    asked_ms INTEGER NOT NULL,
+    state TEXT NOT NULL,
+    attempts INTEGER NOT NULL,
+    crashes INTEGER NOT NULL,
+    started_ms INTEGER,
+    ended_ms INTEGER,
+    progress TEXT NOT NULL,
+    body BLOB NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX job_by_id ON job (tenant, id);
+CREATE UNIQUE INDEX job_one_at_a_time ON job (tenant, kind, patient) WHERE ended_ms IS NULL AND patient<>'';
+CREATE INDEX job_unfinished ON job (state, tenant, number) WHERE ended_ms IS NULL;
+CREATE INDEX job_ended ON job (ended_ms) WHERE ended_ms IS NOT NULL;
+"""
+
 # Each step by the name that a database remembers it by: new ones come last, and none is changed.
 STEPS: Final = {
     "resources": RESOURCES,
@@ -226,6 +255,7 @@ STEPS: Final = {
     "patient_context": PATIENT_CONTEXT,
     "access": ACCESS,
     "access_search": ACCESS_SEARCH,
+    "jobs": JOBS,
 }
 
 

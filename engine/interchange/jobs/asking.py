@@ -1,0 +1,64 @@
+"""A request that is answered later: the job is on disk before the 202 that promises its result."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from engine import fault
+from engine.interchange.exchange import Answer, Request
+from engine.interchange.outcome import Category, Issue, RefusedError, refuse
+from engine.interchange.service import Service
+from engine.interchange.store.job import Job, add_job, count_waiting, find_unfinished
+from engine.interchange.store.transaction import Transaction
+
+Json = Any
+
+# When to ask again how far a job is, and when to ask for another where too many wait.
+RETRY_SECONDS: Final = 2
+FULL_SECONDS: Final = 30
+
+
+async def ask(service: Service, request: Request, kind: str, patient_id: str, asked: Mapping[str, Json]) -> Answer:
+    """Answer 202 with the handle of a job of this kind; while one of the patient is unfinished, with that one's.
+
+    `patient_id` is '' for what concerns no single patient, and is then never joined to another. `asked` is what the
+    work needs of the request, as JSON. RefusedError: 409 where the unfinished one was asked for otherwise, 429 where
+    too many of the tenant wait.
+    """
+    principal = request.principal
+    new = Job(
+        id=service.new_id(),
+        tenant=principal.tenant,
+        kind=kind,
+        patient=patient_id,
+        version=request.version,
+        asked=asked,
+        client=principal.client,
+        user=principal.user,
+        asked_at=service.clock(),
+    )
+    most = service.configuration.jobs.waiting_per_tenant
+    job = await service.store.write(principal.tenant, lambda transaction: _joined(transaction, new, most))
+    service.board.bell.set()
+    return accepted(service, job)
+
+
+def accepted(service: Service, job: Job) -> Answer:
+    """Return the 202 that names a job's handle."""
+    handle = f"{service.base(job.version)}/RequestResult/{job.id}"
+    return Answer(202, b"", (("location", handle), ("content-location", handle), ("retry-after", str(RETRY_SECONDS))))
+
+
+def _joined(transaction: Transaction, new: Job, most: int) -> Job:
+    """Return the unfinished job that was asked for the same, or the new one, which is kept."""
+    found = find_unfinished(transaction, new.kind, new.patient)
+    if found is not None:
+        if (found.job.version, found.job.asked) != (new.version, new.asked):
+            text = f"A job ({new.kind}) of this patient that was asked for otherwise is under way; wait for its end."
+            raise refuse(Category.CONFLICT, text, location="http.path")
+        return found.job
+    if count_waiting(transaction) >= most:
+        issue = Issue(f"{most} jobs wait already; ask again in {FULL_SECONDS} seconds.", "http.path")
+        raise RefusedError(Category.THROTTLED, (issue,), (("retry-after", str(FULL_SECONDS)),))
+    add_job(transaction, new)
+    fault.point("F32")
+    return new

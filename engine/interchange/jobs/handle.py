@@ -1,0 +1,125 @@
+"""RequestResult/{id}: how far a job is, its result, and its end before the time."""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import Final
+
+import orjson
+
+from engine.interchange.exchange import Access, Answer, Interaction, Level, Request
+from engine.interchange.http.access import authorise, check_plain, needed
+from engine.interchange.jobs.asking import RETRY_SECONDS
+from engine.interchange.oauth.role import Action
+from engine.interchange.outcome import Category, Issue, RefusedError, refuse
+from engine.interchange.resource.context import confine_to
+from engine.interchange.service import Service
+from engine.interchange.store.job import Kept, State, cancel, find_job
+from engine.interchange.store.transaction import Transaction, milliseconds
+
+NAME: Final = "RequestResult"
+# How long a result is kept after the end of its job.
+KEPT_MS: Final = 86_400_000
+# FHIR, "Asynchronous Request Pattern": X-Progress has less than 100 characters.
+LONGEST_PROGRESS: Final = 99
+WORDS: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
+
+Operations = Mapping[str, tuple[Interaction, ...]]
+
+
+def interactions(operations: Iterable[Interaction]) -> tuple[Interaction, ...]:
+    """Return the interactions with the handles of jobs; a job's kind is the code of one of these operations.
+
+    Who may carry out the operation with the job's patient, by scope, role and patient context, may read and cancel it.
+    """
+    by_code: dict[str, tuple[Interaction, ...]] = defaultdict(tuple)
+    for one in operations:
+        by_code[one.code] += (one,)
+
+    async def read(service: Service, request: Request) -> Answer:
+        """Answer GET /RequestResult/{id}: 202 until it has ended, then its result, or why there is none."""
+        check_plain(list(request.query))
+        kept = service.store.read(request.principal.tenant, partial(_find, service, request))
+        _demand(service, request, by_code, kept)
+        return _answer(kept)
+
+    async def delete(service: Service, request: Request) -> Answer:
+        """Answer DELETE /RequestResult/{id}: 202, and the job is cancelled."""
+        check_plain(list(request.query))
+
+        def work(transaction: Transaction) -> Kept:
+            found = _find(service, request, transaction)
+            cancel(transaction.connection, found, transaction.at)
+            return found
+
+        tenant = request.principal.tenant
+        _demand(service, request, by_code, service.store.read(tenant, partial(_find, service, request)))
+        kept = await service.store.write(tenant, work)
+        if kept.state is State.WAITING:
+            service.board.ended(kept.job.kind, State.CANCELLED, 0)
+        service.board.bell.set()
+        return Answer(202)
+
+    return tuple(
+        Interaction(NAME, code, Level.INSTANCE, method, access, Action.PATIENT, run, own_rights=True)
+        for code, method, access, run in (
+            ("read", "GET", Access.READ, read),
+            ("delete", "DELETE", Access.WRITE, delete),
+        )
+    )
+
+
+def patient_of(service: Service, request: Request) -> tuple[str, ...]:
+    """Return whose data a handle leads to, for the access log; nobody for one that leads nowhere."""
+    kept = service.store.read(request.principal.tenant, lambda one: find_job(one, request.id))
+    return (kept.job.patient,) if kept is not None and kept.job.patient else ()
+
+
+def _find(service: Service, request: Request, transaction: Transaction) -> Kept:
+    """Return the job of a handle; RefusedError (404) where there is none, or none any more, or not at this base."""
+    kept = find_job(transaction, request.id)
+    now_ms = milliseconds(service.clock())
+    if (
+        kept is None
+        or kept.job.version is not request.version
+        or kept.state is State.CANCELLED
+        or (kept.ended_ms is not None and kept.ended_ms + KEPT_MS <= now_ms)
+    ):
+        raise refuse(Category.NOT_FOUND, f"{NAME}/{request.id[:64]} does not exist, or no longer.", location="http.id")
+    return kept
+
+
+def _demand(service: Service, request: Request, operations: Operations, kept: Kept) -> None:
+    """Refuse (403) who may not carry out the operation itself, in any of the ways in which it is offered."""
+    refusal = refuse(Category.NOT_FOUND, "The operation of this handle is no longer offered.", location="http.id")
+    for one in operations.get(kept.job.kind, ()):
+        try:
+            authorise(service, request.principal, one)
+            confine_to(service, request.principal, kept.job.patient, one.type, needed(one))
+        except RefusedError as error:
+            refusal = error
+        else:
+            return
+    raise refusal
+
+
+def _answer(kept: Kept) -> Answer:
+    if kept.state is State.DONE:
+        return Answer(200, kept.body)
+    if kept.state is State.FAILED:
+        raise RefusedError(Category.FAILED_JOB, tuple(Issue(*one) for one in orjson.loads(kept.body)))
+    return Answer(202, b"", (("x-progress", progress_text(kept)), ("retry-after", str(RETRY_SECONDS))))
+
+
+def progress_text(kept: Kept) -> str:
+    """Return how far a job is, in words: as many of them as go into a header."""
+    if kept.state is State.WAITING:
+        return "waiting"
+    text = "in progress"
+    for number, (name, value) in enumerate(kept.progress.items()):
+        more = f"{text}{', ' if number else ': '}{WORDS.sub(' ', name).lower()} {value}"
+        if len(more) > LONGEST_PROGRESS:
+            break
+        text = more
+    return text

@@ -1,0 +1,234 @@
+"""The one who does the jobs: takes up what waits, turn by turn, and ends what is done, failed or cancelled."""
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from time import monotonic
+from typing import Final
+
+import orjson
+
+from engine import fault
+from engine.errors import place_of
+from engine.interchange.jobs.job import CancelledJobError, Job, JobFailedError, Result, State, Work
+from engine.interchange.jobs.turns import Taken, next_job
+from engine.interchange.outcome import Issue, RefusedError
+from engine.interchange.service import Service
+from engine.interchange.store import job as rows
+from engine.interchange.store.job import Kept
+from engine.interchange.store.transaction import Transaction
+from engine.interchange.store.writer import StoreBusyError, StoreFailedError
+from engine.telemetry import logger
+
+# How often it looks for what other processes ask and cancel; what this one asks for rings its bell.
+LOOK_SECONDS: Final = 1.0
+REPORT_SECONDS: Final = 1.0
+# How long the works have to end when the service stops.
+LEAVE_SECONDS: Final = 5.0
+# Ends of the process that a job may see before it is given up.
+MOST_CRASHES: Final = 3
+FAULT: Final = (Issue("The service had an internal error while it did this.", "http"),)
+CRASHED: Final = (Issue("The service ended several times while it did this, and has given it up.", "http"),)
+
+
+def _written(issues: tuple[Issue, ...]) -> bytes:
+    return orjson.dumps([list(one) for one in issues])
+
+
+@dataclass(slots=True, eq=False)
+class _Run:
+    """One attempt at a job."""
+
+    kept: Kept
+    service: Service
+    began: float = field(default_factory=monotonic)
+    told: float = 0.0
+    untold: Mapping[str, int | str] | None = None
+    over: bool = False
+    ending: bool = False
+
+    @property
+    def job(self) -> Job:
+        """The job."""
+        return self.kept.job
+
+    async def report(self, progress: Mapping[str, int | str]) -> None:
+        """Keep how far it is, once a second; CancelledJobError where this attempt is over."""
+        self.untold = dict(progress)
+        if monotonic() - self.told >= REPORT_SECONDS:
+            await self.tell()
+        await asyncio.sleep(0)
+        if self.over:
+            raise CancelledJobError
+
+    async def tell(self) -> None:
+        """Keep what was last reported, if that is not kept yet; a store that is busy is asked again later."""
+        progress, self.untold, self.told = self.untold, None, monotonic()
+        if progress is None:
+            return
+        with suppress(StoreBusyError):
+            told = partial(rows.report, number=self.kept.number, attempt=self.job.attempts, progress=progress)
+            self.over = self.over or not await self.service.store.write_raw(told)
+
+
+class Runner:
+    """Works on the jobs of a service, by kind; `run` does so until it is cancelled or the store fails for good."""
+
+    def __init__(self, service: Service, works: Mapping[str, Work]) -> None:
+        self._service = service
+        self._works = works
+        self._runs: dict[asyncio.Task[None], _Run] = {}
+        self._last = ""
+
+    async def run(self) -> None:
+        """Take up what waits, and what another process left behind, until cancelled; then leave the rest in order."""
+        bell = self._service.board.bell
+        begun = False
+        try:
+            while not self._service.store.failed:
+                bell.clear()
+                try:
+                    if not begun:
+                        await self._take_over()
+                        begun = True
+                    await self._look()
+                except Exception as error:  # noqa: BLE001 - jobs wait for as long as nobody looks: look again
+                    logger().error("jobs not looked for", error=type(error).__name__, file=place_of(error))
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(bell.wait(), LOOK_SECONDS)
+        finally:
+            await self._leave()
+
+    async def _take_over(self) -> None:
+        now = self._service.clock()
+        crashed = _written(CRASHED)
+        found, given_up = await self._service.store.write_raw(
+            lambda connection: rows.take_over(connection, now, MOST_CRASHES, crashed)
+        )
+        if found or given_up:
+            logger().warning("jobs were interrupted", count=found, attempt=given_up)
+
+    async def _look(self) -> None:
+        """Stop what was cancelled, keep what was reported, and take up what may be."""
+        connection = self._service.store.reader()
+        if self._runs:
+            running = rows.running_numbers(connection)
+            for task, run in self._runs.items():
+                if run.kept.number not in running and not (run.over or run.ending):
+                    run.over = True
+                    task.cancel()
+            for run in tuple(self._runs.values()):
+                if run.untold is not None and monotonic() - run.told >= REPORT_SECONDS:
+                    await run.tell()
+        while (kept := await self._take_up()) is not None:
+            run = _Run(kept, self._service)
+            task = asyncio.create_task(self._carry_out(run))
+            self._runs[task] = run
+            task.add_done_callback(self._forget)
+
+    async def _take_up(self) -> Kept | None:
+        """Take up the job whose turn it is; None where there is none."""
+        service = self._service
+        while True:
+            known = service.configuration.tenants
+            first = [one for one in rows.first_waiting(service.store.reader()) if one.tenant in known]
+            taken = [Taken(one.job.tenant, one.kept.crashes > 0) for one in self._runs.values()]
+            chosen = next_job(first, taken, service.configuration.jobs, self._last)
+            if chosen is None:
+                return None
+            self._last = chosen.tenant
+            kept = await service.store.write_raw(partial(rows.take_up, number=chosen.number, at=service.clock()))
+            if kept is not None:
+                return kept
+
+    def _forget(self, task: "asyncio.Task[None]") -> None:
+        del self._runs[task]
+        self._service.board.bell.set()
+
+    async def _carry_out(self, run: _Run) -> None:
+        job = run.job
+        try:
+            fault.point("F33")
+            result = await self._work(run)
+            run.ending = True
+            await self._end(run, result)
+        except (JobFailedError, RefusedError) as error:
+            await self._fail(run, error.issues)
+        except CancelledJobError:
+            self._ended(run, State.CANCELLED)
+        except asyncio.CancelledError:
+            # Of its own, or because the service stops, which puts it back.
+            if run.over:
+                self._ended(run, State.CANCELLED)
+        except StoreFailedError:
+            await self._put_back([run])
+        except Exception as error:  # noqa: BLE001 - whatever it is, it ends this job and no other
+            logger().error("job failed", job=job.id, code=job.kind, error=type(error).__name__, file=place_of(error))
+            await self._fail(run, FAULT)
+
+    async def _work(self, run: _Run) -> Result:
+        work = self._works.get(run.job.kind)
+        if work is None:
+            raise JobFailedError(Issue(f"The service no longer does this ({run.job.kind}).", "http"))
+        return await work(self._service, run.job, run.report)
+
+    async def _end(self, run: _Run, result: Result) -> None:
+        """End a job with its result and what goes with it, in one commit, unless it was cancelled meanwhile."""
+
+        def work(transaction: Transaction) -> bool:
+            number, attempt = run.kept.number, run.job.attempts
+            if not rows.end(transaction.connection, number, attempt, State.DONE, transaction.at, result.body):
+                return False
+            if result.keep is not None:
+                result.keep(transaction)
+            fault.point("F34")
+            return True
+
+        done = await self._service.store.write(run.job.tenant, work)
+        self._ended(run, State.DONE if done else State.CANCELLED)
+
+    async def _fail(self, run: _Run, issues: tuple[Issue, ...]) -> None:
+        run.ending = True
+        now, body = self._service.clock(), _written(issues)
+        failed = partial(
+            rows.end, number=run.kept.number, attempt=run.job.attempts, state=State.FAILED, at=now, body=body
+        )
+        try:
+            done = await self._service.store.write_raw(failed)
+        except StoreFailedError:
+            await self._put_back([run])
+        else:
+            self._ended(run, State.FAILED if done else State.CANCELLED)
+
+    async def _put_back(self, runs: list[_Run]) -> None:
+        """Let jobs wait again; what a store that has failed does not take is found by the next process."""
+        for one in runs:
+            one.ending = True
+        taken = [(one.kept.number, one.job.attempts) for one in runs]
+        with suppress(StoreFailedError):
+            await self._service.store.write_raw(partial(rows.put_back, taken=taken))
+
+    def _ended(self, run: _Run, state: State) -> None:
+        seconds = monotonic() - run.began
+        job = run.job
+        self._service.board.ended(job.kind, state, seconds)
+        logger().info(
+            "job ended",
+            job=job.id,
+            code=job.kind,
+            tenant=job.tenant,
+            state=str(state),
+            attempt=job.attempts,
+            seconds=round(seconds, 3),
+        )
+
+    async def _leave(self) -> None:
+        """Stop all works, and let their jobs wait for the next process."""
+        left = dict(self._runs)
+        for task in left:
+            task.cancel()
+        if left:
+            await asyncio.wait(left, timeout=LEAVE_SECONDS)
+            await self._put_back(list(left.values()))
