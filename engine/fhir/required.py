@@ -9,6 +9,7 @@ from typing import Final
 
 _BOTH: Final[Mapping[str, tuple[str, ...]]] = {
     "Annotation": ("text",),
+    "Binary": ("contentType",),
     "CarePlan": ("status", "intent"),
     "CarePlan_Detail": ("status",),
     "Contributor": ("type", "name"),
@@ -50,6 +51,7 @@ R4_PRIMITIVES: Final[Mapping[str, tuple[str, ...]]] = {
 STU3_PRIMITIVES: Final[Mapping[str, tuple[str, ...]]] = {
     **_BOTH,
     "AllergyIntolerance": ("verificationStatus",),
+    "Binary": ("contentType", "content"),
     "DataRequirement_CodeFilter": ("path",),
     "DataRequirement_DateFilter": ("path",),
     "DocumentReference": ("status", "indexed"),

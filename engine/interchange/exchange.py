@@ -40,7 +40,8 @@ class Request:
 
     The work on a `large` body is not done on the loop, where it would hold up all other requests. Of one that came as a
     `form` the fields are among `query`; a search of a type within a patient's compartment has the patient's `id`.
-    Where the token is for one patient, former versions are shown only where they belong to one of these ids, `within`.
+    Where the token is for one patient, former versions are shown, and Binaries attached, only where they belong to one
+    of these ids, `within`.
     """
 
     version: FhirVersion
@@ -60,11 +61,17 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An HTTP answer; no body where `body` is empty."""
+    """An HTTP answer; no body where `body` is empty.
+
+    `media_type` is that of the body, FHIR in JSON where it is ''. `patients` are those (ids) whose data the body shows,
+    where FHIR in JSON does not say so itself.
+    """
 
     status: int
     body: bytes = b""
     headers: tuple[tuple[str, str], ...] = ()
+    media_type: str = ""
+    patients: tuple[str, ...] = ()
 
 
 class Level(StrEnum):
@@ -88,7 +95,8 @@ class Interaction:
     `code` is its name in a CapabilityStatement; `operation` the `$name`, `_history` or `_search` in the address, '' for
     none. Its body is a `form`, if not FHIR. One with a `feature` is there only while that is in force. Where `flags`
     are given, each of these scopes suffices. Where they are, or for one that is `tenant_wide`, a scope of the type
-    alone does not: only one of all types. One with `own_rights` says itself who may.
+    alone does not: only one of all types. One with `own_rights` says itself who may. A `raw` one takes a body of any
+    media type, or answers with one.
     """
 
     type: str
@@ -105,3 +113,4 @@ class Interaction:
     tenant_wide: bool = False
     form: bool = False
     own_rights: bool = False
+    raw: bool = False

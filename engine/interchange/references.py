@@ -1,4 +1,7 @@
-"""Literal references in resources: our own addresses made relative, other hosts refused, targets looked up."""
+"""Literal references in resources: our own addresses made relative, other hosts refused, targets looked up.
+
+The address of an attachment (`url`) that leads to a Binary of this service is one too; any other one is let be.
+"""
 
 from typing import Any, Final, NamedTuple
 
@@ -7,7 +10,11 @@ from engine.interchange.outcome import Category, Issue, RefusedError
 from engine.interchange.store.transaction import DELETED, Standing, Stored, Transaction
 
 Json = Any
+# Where it stands, the object that holds it, and under which key.
+Holder = tuple[str, dict[str, Json], str]
 
+# What attachments refer to.
+BINARY: Final = "Binary/"
 # Where a survivor names the records whose place it took.
 LINK: Final = "Patient.link["
 NESTED: Final = (dict, list)
@@ -29,9 +36,13 @@ def normalise_references(resource: dict[str, Json], base_url: str) -> tuple[Refe
     wrong: list[Issue] = []
     found: list[Reference] = []
     contained = {part.get("id") for part in resource.get("contained", [])}
-    for path, holder in _holders(resource, resource["resourceType"], []):
-        reference = relative(holder["reference"], base_url)
-        if reference is None:
+    for path, holder, key in _holders(resource, resource["resourceType"], []):
+        reference = relative(holder[key], base_url)
+        if key == "url":
+            if reference is not None and reference.startswith(BINARY):
+                holder[key] = reference
+                found.append(Reference(f"{path}.{key}", reference))
+        elif reference is None:
             wrong.append(Issue("The reference must be to a resource on this service.", f"{path}.reference"))
         elif reference.startswith("#") and reference != "#" and reference[1:] not in contained:
             wrong.append(Issue("The resource contains nothing of this id.", f"{path}.reference"))
@@ -102,13 +113,15 @@ def relative(reference: str, base_url: str) -> str | None:
 
 def references_in(resource: dict[str, Json]) -> set[str]:
     """Return every literal reference in a resource, however deep."""
-    return {holder["reference"] for _, holder in _holders(resource, "", [])}
+    return {holder[key] for _, holder, key in _holders(resource, "", []) if key != "url" or _ours(holder[key])}
 
 
 def placed_references(resource: dict[str, Json]) -> tuple[Reference, ...]:
     """Return every literal reference in a resource with its place, as it stands there."""
     holders = _holders(resource, resource["resourceType"], [])
-    return tuple(Reference(f"{path}.reference", holder["reference"]) for path, holder in holders)
+    return tuple(
+        Reference(f"{path}.{key}", holder[key]) for path, holder, key in holders if key != "url" or _ours(holder[key])
+    )
 
 
 def local_target(reference: str) -> str:
@@ -121,7 +134,16 @@ def _look_up(transaction: Transaction, reference: str) -> Standing | None:
     return transaction.standing(type_name, resource_id)
 
 
-def _holders(part: Json, path: str, found: list[tuple[str, dict[str, Json]]]) -> list[tuple[str, dict[str, Json]]]:
+def attachments_in(resource: dict[str, Json]) -> set[str]:
+    """Return every `Binary/id` that a kept resource has attached."""
+    return {holder[key] for _, holder, key in _holders(resource, "", []) if key == "url" and _ours(holder[key])}
+
+
+def _ours(url: str) -> bool:
+    return url.startswith(BINARY)
+
+
+def _holders(part: Json, path: str, found: list[Holder]) -> list[Holder]:
     """Append what holds a reference in an object or a list, with its place, and return all that was found."""
     if isinstance(part, list):
         for index, item in enumerate(part):
@@ -129,7 +151,9 @@ def _holders(part: Json, path: str, found: list[tuple[str, dict[str, Json]]]) ->
                 _holders(item, f"{path}[{index}]", found)
         return found
     if isinstance(part.get("reference"), str):
-        found.append((path, part))
+        found.append((path, part, "reference"))
+    elif isinstance(part.get("url"), str) and BINARY in part["url"]:
+        found.append((path, part, "url"))
     for key, value in part.items():
         if isinstance(value, NESTED):
             _holders(value, f"{path}.{key}", found)

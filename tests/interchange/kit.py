@@ -89,6 +89,9 @@ class Running:
     def ask(self, method: str, path: str, *, client: str = "physician", scope: str = "", **more: Any) -> httpx.Response:
         """Send a request as a client, with all its scopes or the one given; `json` becomes the body."""
         headers = {"authorization": f"Bearer {self.token(client, scope)}", **more.pop("headers", {})}
+        if "/Binary" in path:
+            # Whoever does not ask for the resource gets what it contains.
+            headers.setdefault("accept", "application/fhir+json")
         if "json" in more:
             more["content"] = orjson.dumps(more.pop("json"))
             headers.setdefault("content-type", "application/fhir+json")

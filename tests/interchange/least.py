@@ -30,6 +30,7 @@ LEAST: dict[str, dict[str, Any]] = {
     "PractitionerRole": {},
     "RelatedPerson": {},
     "Account": {"status": "active"},
+    "Binary": {"contentType": "text/plain", "data": "eA=="},
     "Provenance": {"recorded": "2025-07-01T10:00:00Z", "agent": [{"who": {"display": "x"}}]},
 }
 # The types that need something else in STU3.
@@ -46,6 +47,7 @@ STU3: dict[str, dict[str, Any]] = {
         "indexed": "2025-07-01T10:00:00Z",
         "content": [{"attachment": {"title": "x"}}],
     },
+    "Binary": {"contentType": "text/plain", "content": "eA=="},
     "Provenance": {"recorded": "2025-07-01T10:00:00Z", "agent": [{"whoReference": {"display": "x"}}]},
 }
 

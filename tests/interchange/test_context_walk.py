@@ -53,6 +53,10 @@ REACH: dict[tuple[str, str, str], tuple[bool, bool]] = {
 }
 
 
+# An operation must have made a temporary Binary first: `test_temporary_binary.py`.
+WALKED = [one for one in INTERACTIONS if one.code != "read-temporary"]
+
+
 class Kept(NamedTuple):
     """A base of a service with two charts, an app whose token is for the first, and ids by type and owner."""
 

@@ -47,9 +47,9 @@ def test_official_examples(version: FhirVersion, file: Path) -> None:
 
 
 def test_every_kept_type_has_examples() -> None:
-    """The examples are of all types that the service keeps."""
+    """The examples are of all types that the service keeps, but for Binary, whose content is all that it has."""
     files = [*EXAMPLES.glob("*/*.json")]
-    assert {r4_name(read_json(file.read_bytes())["resourceType"]) for file in files} >= {*KEPT, "Patient"}
+    assert {r4_name(read_json(file.read_bytes())["resourceType"]) for file in files} >= {*KEPT, "Patient"} - {"Binary"}
 
 
 @pytest.mark.parametrize("version", FhirVersion)

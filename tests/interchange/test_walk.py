@@ -26,6 +26,7 @@ READING = ("read", "vread", "history-instance", "history-type", "search-type")
 WRITING = ("create", "update", "patch")
 CLINICAL = [
     "AllergyIntolerance",
+    "Binary",
     "CarePlan",
     "Condition",
     "DiagnosticReport",
@@ -55,12 +56,14 @@ ALLOWED: dict[tuple[str, str], set[str]] = {
     ("MedicationRequest", "create"): PRESCRIBERS,
     ("Patient", "merge"): CLINICIANS,
     ("Patient", "everything"): CLINICIANS,
+    ("Binary", "read-temporary"): CLINICIANS,
 }
 ALLOWED |= {(name, "validate"): ALLOWED[name, "create"] for name, code in ALLOWED if code == "create"}
 # What reaches beyond its type: a scope of the type is not enough in these spellings.
 BEYOND = {
     **{(name, code): {f"user/{name}.read", f"{name.lower()}.read"} for name, code in ALLOWED if code == "history-type"},
     ("Patient", "everything"): {"user/Patient.read"},
+    ("Binary", "read-temporary"): {"user/Binary.read", "binary.read"},
 }
 OPEN_PAGES = {
     "/livez",
@@ -101,6 +104,8 @@ def of(type_name: str, version: str) -> Iterator[tuple[Interaction, str]]:
             parts = [BASES[version], name_in(FhirVersion(version), type_name)]
             parts += ["x"] * (one.level is Level.INSTANCE) + [one.operation] * bool(one.operation)
             parts[-1] += "1" * one.operation.endswith("/")
+            if one.operation == "tmp-":
+                parts[-2:] = ["tmp-x"]
             yield one, "/".join(parts)
 
 
@@ -217,7 +222,8 @@ def test_every_role_and_scope_in_a_bundle(service: Running, type_name: str, vers
     for scope, access in ((f"user/{type_name}.read", "read"), (f"{type_name.lower()}.write", "write")):
         told, whole = in_bundles(service, version, steps, scoped(service, scope))
         beyond = BEYOND.get((type_name, "history-type"), set())
-        denied = [one.access != access or (one.code == "history-type" and scope in beyond) for one in codes]
+        wide = {"history-type", "read-temporary"}
+        denied = [one.access != access or (one.code in wide and scope in beyond) for one in codes]
         assert [status == 403 for status in told] == denied, (scope, told)
         assert whole == 403
 
@@ -252,6 +258,10 @@ class Foreign:
         reaching(one, path.replace("/x", f"/{self.mine['id']}"))
         still = self.service.ask("GET", f"/fhir/R4/{self.type}/{self.mine['id']}")
         assert still.json() == self.mine
+
+    def read_temporary(self, one: Interaction, path: str) -> None:
+        """A temporary Binary that is not there is told so; `test_temporary_binary.py` tries one that is."""
+        issue(call(self.service, one, path, self.service.token("other")), 404, "not-found")
 
     def read(self, one: Interaction, path: str) -> None:
         """A read finds nothing."""

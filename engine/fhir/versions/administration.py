@@ -117,6 +117,7 @@ def _what_stu3(part: Part) -> Part:
 
 LENSES: Final = {
     "Account": (renamed("period", "servicePeriod"),),
+    "Binary": (renamed("content", "data"),),
     "Coverage": (Lens(("grouping", SEQUENCE), ("class",), _classes, _grouping),),
     "DocumentReference": (first_of("class", "category"), renamed("indexed", "date")),
     "DocumentReference_Context": (Lens(("related",), ("related",), _related_references, _related_items),),

@@ -43,7 +43,10 @@ def entry(
     `origin`: the address it came from, and its request id.
     """
     status = answer.status if answer is not None else 0
-    shown = patients_in(answer.body) if answer is not None and status < REFUSED else ()
+    shown: tuple[str, ...] = ()
+    if answer is not None and status < REFUSED:
+        # What is no FHIR may name patients of others.
+        shown = (*answer.patients, *(() if answer.media_type else patients_in(answer.body)))
     return Access(
         at_ms,
         principal.tenant,

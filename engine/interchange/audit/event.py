@@ -24,6 +24,7 @@ OBJECT: Final = {"system": ENTITY_ROLES, "code": "3", "display": "Report"}
 # By interaction; all others are executed.
 ACTIONS: Final = {
     "read": "R",
+    "read-temporary": "R",
     "vread": "R",
     "history-instance": "R",
     "history-type": "R",

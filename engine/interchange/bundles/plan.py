@@ -16,6 +16,8 @@ from engine.interchange.service import Service
 # The order in which a Bundle is carried out (FHIR, "Transaction Processing Rules").
 PHASES: Final = {"DELETE": 0, "POST": 1, "PUT": 2, "PATCH": 2}
 READING: Final = 3
+# Whatever is read comes as a resource: a Bundle holds nothing else.
+ACCEPT: Final = {"accept": "application/fhir+json"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,7 @@ def planned(service: Service, sender: Sender, step: Step) -> Plan:
         type=interaction.type,
         id=resource_id,
         query=tuple(query),
-        headers=step.headers,
+        headers={**step.headers, **ACCEPT},
         prefer=sender.prefer,
         principal=sender.principal,
         body=step.body,

@@ -71,6 +71,9 @@ def _resolved(
     reference = part.get("reference")
     if isinstance(reference, str):
         made["reference"] = targets.get(reference) or _one(service, transaction, sender, reference)
+    url = part.get("url")
+    if isinstance(url, str) and url in targets:
+        made["url"] = targets[url]
     return made
 
 

@@ -14,11 +14,22 @@ from engine.interchange.service import Service
 MAX_PARAMETERS: Final = 100
 # Interactions that read their parameters themselves; every other one takes FORMAT only.
 QUERIED: Final = frozenset(
-    {"read", "vread", "search-type", "create", "delete", "everything", "history-instance", "history-type"}
+    {
+        "read",
+        "read-temporary",
+        "vread",
+        "search-type",
+        "create",
+        "delete",
+        "everything",
+        "history-instance",
+        "history-type",
+    }
 )
 # What of `cruds` an interaction needs where that is less than all that its access stands for.
 LETTERS: Final = {
     "read": "r",
+    "read-temporary": "r",
     "vread": "r",
     "history-instance": "r",
     "history-type": "s",

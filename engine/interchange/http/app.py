@@ -101,7 +101,7 @@ class App:
                 call = Call(method, path[6:], query, headers, Body(receive), origin)
                 answer = self._shared(await self._calls.answer(call, request_id), call)
                 gzip = takes_gzip(headers.get("accept-encoding", ""))
-                await send_answer(send, answer, FHIR_JSON, request_id, gzip=gzip)
+                await send_answer(send, answer, answer.media_type or FHIR_JSON, request_id, gzip=gzip)
             else:
                 shared = self._let_in(headers, "", public=path in self._pages.discovery)
                 await self._pages({**scope, "path": path}, receive, send, request_id, shared)

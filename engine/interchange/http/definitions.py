@@ -34,7 +34,9 @@ _MEDICATIONS: Final = {
 }
 _GUIDE: Final = frozenset({("Encounter", "discharge-disposition"), ("Goal", "description")})
 # Ours, and what STU3 has not, or under other names.
-_NONE: Final = frozenset({("MedicationStatement", "encounter"), ("Organization", "ordering-enabled")})
+_NONE: Final = frozenset(
+    {("Binary", "patient"), ("MedicationStatement", "encounter"), ("Organization", "ordering-enabled")}
+)
 _NONE_IN_STU3: Final = frozenset(
     {
         ("Coverage", "patient"),

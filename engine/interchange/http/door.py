@@ -3,12 +3,14 @@
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from json import JSONDecodeError
 from typing import Any, Final
 from urllib.parse import parse_qsl
 
 from engine.fhir.schema import FhirVersion
 from engine.interchange.audit.entry import entry, named_in
+from engine.interchange.binary.content import as_resource
 from engine.interchange.bundles.operation import answer_bundle
 from engine.interchange.bundles.plan import Sender
 from engine.interchange.bundles.step import Kind
@@ -103,7 +105,7 @@ async def _interact(service: Service, address: Address, call: Call) -> Answer:
     _throttle(service, principal)
     route = find_route(address, call.method, service.configuration.features)
     call.interaction, call.id = route.interaction, route.id
-    _negotiate(call, _kinds(route.interaction))
+    _negotiate(call, _kinds(route.interaction), raw=route.interaction.raw)
     authorise(service, principal, route.interaction)
     query = read_query(call.query)
     if query and not queried(route.interaction):
@@ -120,12 +122,13 @@ async def _interact(service: Service, address: Address, call: Call) -> Answer:
         headers=call.headers,
         prefer=prefer(call.headers.get("prefer", "")),
         principal=principal,
-        body=await _read(text) if call.method in WITH_BODY and not route.interaction.form else None,
+        body=await _resource(call, route.interaction, address.version, text),
         large=len(text) > LARGE_BYTES,
         vid=route.vid,
         form=route.interaction.form,
     )
-    call.named = named_in(request, route.interaction, text)
+    told = write_json(request.body.get("securityContext")) if route.interaction.raw and request.body else text
+    call.named = named_in(request, route.interaction, told)
     if route.interaction.type == handle.NAME:
         call.named = handle.patient_of(service, request)
     request = confine(service, request, route.interaction, needed(route.interaction))
@@ -198,16 +201,28 @@ def _form(text: bytes) -> str:
         raise refuse(Category.BAD_VALUE, told, location="http.body") from error
 
 
-def _negotiate(call: Call, kinds: tuple[str, ...] = WRITABLE) -> None:
+async def _resource(call: Call, interaction: Interaction, version: FhirVersion, text: bytes) -> Json:
+    """Return the body of a call as a value, None where it has none; what is raw becomes a Binary."""
+    if call.method not in WITH_BODY or interaction.form:
+        return None
+    if not interaction.raw:
+        return await _read(text)
+    work = partial(as_resource, call.headers, text, version, call.id)
+    return await asyncio.to_thread(work) if len(text) > LARGE_BYTES else work()
+
+
+def _negotiate(call: Call, kinds: tuple[str, ...] = WRITABLE, *, raw: bool = False) -> None:
     # A query that cannot be read is told later, to those who may ask.
     query = parse_qsl(call.query, keep_blank_values=True) if "_format" in call.query else []
     asked = [value for name, value in query if name == "_format"]
-    if call.method in WITH_BODY and not writable(call.headers.get("content-type", ""), kinds):
+    if call.method in WITH_BODY and not raw and not writable(call.headers.get("content-type", ""), kinds):
         raise _media_type(kinds)
     if call.method in WITH_BODY and encoding(call.headers.get("content-encoding", "")) == "?":
         issue = Issue("Send the body uncompressed, or compressed with gzip.", "http.Content-Encoding")
         raise RefusedError(Category.MEDIA_TYPE, (issue,), (("accept-encoding", "gzip"),))
-    if any(value not in FORMATS for value in asked) or not (asked or acceptable(call.headers.get("accept", ""))):
+    if any(value not in FORMATS for value in asked) or not (
+        asked or acceptable(call.headers.get("accept", ""), raw=raw)
+    ):
         raise refuse(Category.ACCEPT, "Only application/fhir+json is served.", location="http.Accept")
 
 

@@ -6,6 +6,7 @@ from typing import Final
 from engine.interchange.exchange import Prefer, Return
 
 READABLE: Final = frozenset({"application/fhir+json", "application/json", "application/*", "*/*"})
+FHIR_XML: Final = "application/fhir+xml"
 # What a body may be: a resource, the form of a search, a patch; the first of each is what is told to others.
 WRITABLE: Final = ("application/fhir+json", "application/json")
 FORM: Final = ("application/x-www-form-urlencoded",)
@@ -16,10 +17,12 @@ FORMATS: Final = frozenset({"json", "application/json", "application/fhir+json",
 
 
 @lru_cache(maxsize=256)
-def acceptable(accept: str) -> bool:
-    """Say whether JSON may answer an Accept header; '' stands for none."""
+def acceptable(accept: str, *, raw: bool = False) -> bool:
+    """Say whether JSON, or `raw` content of any media type, may answer an Accept header; '' stands for none."""
     if not accept.strip():
         return True
+    if raw:
+        return any(part.partition(";")[0].strip().lower() != FHIR_XML for part in accept.split(","))
     kinds = [part.partition(";") for part in accept.lower().split(",")]
     return any(kind.strip() in READABLE and "q=0" not in _plain(options) for kind, _, options in kinds)
 

@@ -8,6 +8,7 @@ from engine.fhir.primitives import ID
 from engine.fhir.schema import FhirVersion
 from engine.fhir.versions.names import name_in
 from engine.interchange.audit import reading as audit
+from engine.interchange.binary import temporary
 from engine.interchange.everything import operation as everything
 from engine.interchange.exchange import Interaction, Level
 from engine.interchange.jobs import handle
@@ -22,6 +23,7 @@ OFFERED: Final[tuple[Interaction, ...]] = (
     operation.INTERACTION,
     *everything.INTERACTIONS,
     *audit.INTERACTIONS,
+    temporary.INTERACTION,
 )
 INTERACTIONS: Final[tuple[Interaction, ...]] = (*OFFERED, *handle.interactions(OFFERED))
 
@@ -86,6 +88,8 @@ def find_route(address: Address, method: str, features: tuple[Feature, ...] = ()
     rest, operation_name, vid = _steps(segments[1:])
     if len(rest) > 1 or rest == ("",) or (operation_name == VERSION and not vid):
         raise refuse(Category.UNKNOWN_ROUTE, "There is nothing at this address.", location="http.path")
+    if type_name == "Binary" and rest and rest[0].startswith(temporary.PREFIX) and not operation_name:
+        operation_name = temporary.PREFIX
     level = Level.INSTANCE if rest else Level.TYPE
     methods = _places(features).get((address.version, type_name, level, operation_name))
     if methods is None:

@@ -273,6 +273,14 @@ OTHERS: Final = (
     _billing("RelatedPerson", "patient", _text("name", "name.family", "name.given", "name.text")),
     _billing("Account", "subject"),
     Definition(
+        "Binary",
+        _named("Binary", (_patient("securityContext"),)),
+        reading=Action.CHART,
+        writing=Action.CLINICAL,
+        creating=Action.CLINICAL,
+        patient="securityContext",
+    ),
+    Definition(
         "Provenance",
         _named(
             "Provenance",

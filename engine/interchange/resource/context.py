@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
+from engine.interchange.binary.owner import owners
 from engine.interchange.exchange import Interaction, Level, Request
 from engine.interchange.oauth.role import Action
 from engine.interchange.oauth.scope import allows, wide
@@ -22,7 +23,7 @@ from engine.interchange.store.transaction import Stored, Transaction
 
 Json = Any
 
-READS: Final = frozenset({"read", "vread", "history-instance"})
+READS: Final = frozenset({"read", "read-temporary", "vread", "history-instance"})
 CHANGES: Final = frozenset({"update", "patch", "delete"})
 # Search parameters that name whose record is searched.
 OWNERS: Final = frozenset({"patient", "subject", "beneficiary", "target"})
@@ -32,10 +33,14 @@ REQUIRED: Final = "required"
 
 
 class Known(NamedTuple):
-    """Whose record it is, by id, under the survivor's too once that was merged; and what the address names."""
+    """Whose record it is, by id, under the survivor's too once that was merged; and what the address names.
+
+    `owners` are the patients whose it is, of what says so in other resources: a Binary.
+    """
 
     ids: tuple[str, ...]
     stored: Stored | None
+    owners: frozenset[str] = frozenset()
 
 
 def confine(service: Service, request: Request, interaction: Interaction, access: str) -> Request:
@@ -114,6 +119,9 @@ def belongs(transaction: Transaction, request: Request, version: Stored) -> bool
     """
     if not request.within or request.type == "Patient" or not version.body:
         return True
+    if request.type == "Binary":
+        whose = owners(transaction, version.id, version.resource())
+        return bool(whose) and whose <= {*request.within}
     named = {local_target(one) for one in _named(version.resource(), KEPT[request.type])}
     patients = {one.removeprefix("Patient/") for one in named if one.startswith("Patient/")}
     standing = {one: transaction.standing("Patient", one) for one in patients}
@@ -130,7 +138,7 @@ def _changed(service: Service, request: Request, definition: Definition, known: 
             raise beyond()
     elif request.body is not None:
         _created(service, request, definition, known)
-    return request
+    return replace(request, within=known.ids)
 
 
 def _created(service: Service, request: Request, definition: Definition, known: Known) -> Request:
@@ -145,7 +153,7 @@ def _created(service: Service, request: Request, definition: Definition, known: 
             raise beyond()
     elif request.id not in known.ids:
         raise beyond()
-    return request
+    return replace(request, within=known.ids)
 
 
 def _searched(service: Service, request: Request, definition: Definition, known: Known) -> Request:
@@ -180,7 +188,8 @@ def _searched_freely(service: Service, request: Request, _definition: Definition
 
 def _look_up(transaction: Transaction, request: Request) -> Known:
     stored = transaction.get(request.type, request.id) if request.id else None
-    return Known(_ids(transaction, request.principal.patient), stored)
+    whose = owners(transaction, stored.id, stored.resource()) if stored is not None and _lives_in(stored) else ()
+    return Known(_ids(transaction, request.principal.patient), stored, frozenset(whose))
 
 
 def _ids(transaction: Transaction, patient_id: str) -> tuple[str, ...]:
@@ -190,9 +199,16 @@ def _ids(transaction: Transaction, patient_id: str) -> tuple[str, ...]:
     return (patient_id, survivor) if survivor else (patient_id,)
 
 
+def _lives_in(stored: Stored) -> bool:
+    """Say whether other resources say whose a resource is."""
+    return stored.type == "Binary" and not stored.deleted
+
+
 def _owns(known: Known, definition: Definition, resource_id: str, resource: dict[str, Json]) -> bool:
     if definition.name == "Patient":
         return resource_id in known.ids
+    if definition.name == "Binary":
+        return bool(known.owners) and known.owners <= {*known.ids}
     return _only(known, set(_named(resource, definition)))
 
 

@@ -7,9 +7,17 @@ from typing import Any
 
 from engine.fhir.schema import FhirVersion
 from engine.fhir.versions.names import name_in
+from engine.interchange.binary.owner import owners
 from engine.interchange.exchange import Request
 from engine.interchange.outcome import Category, RefusedError, refuse
-from engine.interchange.references import Reference, check_references, normalise_references
+from engine.interchange.references import (
+    Reference,
+    attachments_in,
+    check_references,
+    local_target,
+    normalise_references,
+)
+from engine.interchange.resource.context import beyond
 from engine.interchange.resource.definition import Definition
 from engine.interchange.resource.projection import SUBSETTED, TAG_SYSTEMS
 from engine.interchange.resource.targets import Stray, check_strays, find_strays
@@ -30,6 +38,7 @@ class Draft:
     references: tuple[Reference, ...]
     strays: tuple[Stray, ...]
     version: FhirVersion
+    within: tuple[str, ...] = ()
 
     def judge(self, transaction: Transaction, stored: Stored | None = None) -> None:
         """Raise what makes the body unprocessable (422); `stored` is the resource that it replaces or brings back."""
@@ -37,6 +46,19 @@ class Draft:
             raise self.invalid
         check_references(transaction, self.references, stored)
         check_strays(self.strays, None if stored is None or stored.deleted else stored, self.version)
+        if self.within:
+            self._check_attached(transaction, stored)
+
+    def _check_attached(self, transaction: Transaction, stored: Stored | None) -> None:
+        """Refuse (403) to attach content of others, to which the token for one patient would so come."""
+        before = attachments_in(stored.resource()) if stored is not None and not stored.deleted else set()
+        for one in attachments_in(self.resource) - before:
+            binary = transaction.get("Binary", local_target(one).removeprefix("Binary/"))
+            if binary is None or binary.deleted:
+                continue
+            whose = owners(transaction, binary.id, binary.resource())
+            if not whose or not whose <= {*self.within}:
+                raise beyond()
 
 
 async def read_draft(service: Service, request: Request, check: Check) -> Draft:
@@ -57,7 +79,7 @@ def make_draft(service: Service, request: Request, check: Check) -> Draft:
         invalid = invalid or refusal
     invalid = invalid or _of_a_part(body)
     strays = find_strays(body, references, request.version)
-    return Draft(kept(body, request.version), invalid, references, strays, request.version)
+    return Draft(kept(body, request.version), invalid, references, strays, request.version, request.within)
 
 
 def _of_a_part(body: dict[str, Json]) -> RefusedError | None:

@@ -3,6 +3,7 @@
 from typing import Final
 
 from engine.config.service import Feature
+from engine.interchange.binary.read import raw
 from engine.interchange.exchange import Access, Interaction, Level
 from engine.interchange.history.vread import vread
 from engine.interchange.history.walk import history_of_one, history_of_type
@@ -32,20 +33,23 @@ def interactions() -> tuple[Interaction, ...]:
 
 def _interactions(of: Definition) -> tuple[Interaction, ...]:
     name = of.name
+    # Content of any media type goes in and out.
+    binary = name == "Binary"
+    reading, former = (raw(read), raw(vread)) if binary else (read, vread)
     making, replacement = OWN_CREATE.get(name, create), OWN_REPLACEMENT.get(name, replacing)
     return (
-        Interaction(name, "read", Level.INSTANCE, "GET", Access.READ, of.reading, read),
+        Interaction(name, "read", Level.INSTANCE, "GET", Access.READ, of.reading, reading, raw=binary),
         Interaction(name, "search-type", Level.TYPE, "GET", Access.READ, of.reading, search),
         Interaction(
             name, "search-type", Level.TYPE, "POST", Access.READ, of.reading, search, operation="_search", form=True
         ),
-        Interaction(name, "create", Level.TYPE, "POST", Access.WRITE, of.creating, making),
-        Interaction(name, "update", Level.INSTANCE, "PUT", Access.WRITE, of.writing, updating(replacement)),
+        Interaction(name, "create", Level.TYPE, "POST", Access.WRITE, of.creating, making, raw=binary),
+        Interaction(name, "update", Level.INSTANCE, "PUT", Access.WRITE, of.writing, updating(replacement), raw=binary),
         Interaction(name, "update", Level.TYPE, "PUT", Access.WRITE, of.writing, updating_matching(replacement)),
         Interaction(name, "delete", Level.TYPE, "DELETE", Access.WRITE, Action.DELETE, delete_matching),
         Interaction(name, "patch", Level.INSTANCE, "PATCH", Access.WRITE, of.writing, patching(replacement)),
         Interaction(name, "delete", Level.INSTANCE, "DELETE", Access.WRITE, Action.DELETE, delete),
-        Interaction(name, "vread", Level.INSTANCE, "GET", Access.READ, of.reading, vread, "_history/"),
+        Interaction(name, "vread", Level.INSTANCE, "GET", Access.READ, of.reading, former, "_history/", raw=binary),
         Interaction(
             name, "history-instance", Level.INSTANCE, "GET", Access.READ, of.reading, history_of_one, "_history"
         ),

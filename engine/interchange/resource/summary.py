@@ -12,6 +12,7 @@ SUMMARY: Final[Mapping[str, str]] = {
     "AllergyIntolerance": (
         "identifier clinicalStatus verificationStatus type category criticality code patient asserter"
     ),
+    "Binary": "contentType securityContext",
     "CarePlan": (
         "identifier instantiatesCanonical instantiatesUri basedOn replaces partOf status intent category "
         "title description subject encounter period created author addresses definition context"

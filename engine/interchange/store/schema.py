@@ -240,6 +240,20 @@ CREATE INDEX job_unfinished ON job (state, tenant, number) WHERE ended_ms IS NUL
 CREATE INDEX job_ended ON job (ended_ms) WHERE ended_ms IS NOT NULL;
 """
 
+# What operations made, to be fetched until it expires; `patient` is the id of the one whose it is.
+TEMPORARY_BINARIES: Final = """
+CREATE TABLE temporary_binary (
+    tenant INTEGER NOT NULL,
+    id TEXT NOT NULL,
+    patient TEXT NOT NULL,
+    content_type TEXT NOT NULL,
+    body BLOB NOT NULL,
+    expires_ms INTEGER NOT NULL,
+    PRIMARY KEY (tenant, id)
+) STRICT;
+CREATE INDEX temporary_binary_by_expiry ON temporary_binary (expires_ms);
+"""
+
 # Each step by the name that a database remembers it by: new ones come last, and none is changed.
 STEPS: Final = {
     "resources": RESOURCES,
@@ -256,6 +270,7 @@ STEPS: Final = {
     "access": ACCESS,
     "access_search": ACCESS_SEARCH,
     "jobs": JOBS,
+    "temporary_binaries": TEMPORARY_BINARIES,
 }
 
 
