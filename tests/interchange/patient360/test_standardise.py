@@ -1,7 +1,7 @@
 from decimal import Decimal
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.fhir.schema import FhirVersion, defects
@@ -174,6 +174,7 @@ def test_what_goes_without_saying_is_said() -> None:
     assert made["clinicalStatus"]["coding"][0]["system"].endswith("/condition-clinical")
 
 
+@settings(max_examples=40)
 @given(st.data(), st.sampled_from([one.name for one in CHART]))
 def test_any_resource(data: st.DataObject, type_name: str) -> None:
     """Any valid resource stays valid, loses no code, and is as it is after a second time."""
