@@ -2,7 +2,8 @@
 
 import asyncio
 import threading
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,9 +38,11 @@ def ask_for(
     kind: str = KIND,
     client: str = "physician",
     version: FhirVersion = FhirVersion.R4,
+    wait_seconds: float = 0,
 ) -> Answer:
     """Ask for a job as an interaction does."""
-    answer: Answer = inside.run(ask(inside.app.service, asked_by(client, version), kind, patient_id, asked or {}))
+    request = asked_by(client, version)
+    answer: Answer = inside.run(ask(inside.app.service, request, kind, patient_id, asked or {}, wait_seconds))
     return answer
 
 
@@ -61,22 +64,42 @@ def ended(service: Running, handle: str, **who: str) -> httpx.Response:
     return answer
 
 
+def until(met: Callable[[], bool]) -> None:
+    """Wait until something is so; AssertionError after ten seconds."""
+    end = time.monotonic() + 10
+    while not met():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
 @dataclass
 class Bench:
-    """A work that tells when it began, and goes on once it is let; `done` counts how often it came to its end."""
+    """A work that tells when it began and is over, and goes on once it is let; `done` counts how often it was done."""
 
     begun: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
+    over: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
     jobs: list[Job] = field(default_factory=list)
     go: threading.Event = field(default_factory=threading.Event)
-    done: int = 0
+    say: threading.Event = field(default_factory=threading.Event)
+    progress: tuple[Mapping[str, int | str], Mapping[str, int | str]] = (
+        {"organizationsTotal": 4, "documentsFound": 1},
+        {"organizationsTotal": 4, "documentsFound": 2},
+    )
     result: Result = field(default_factory=lambda: Result(write_json(DONE)))
+    done: int = 0
 
     async def work(self, _service: Service, job: Job, report: Report) -> Result:
         """Wait for the test, telling how far it is."""
         self.jobs.append(job)
         self.begun.release()
-        await report({"organizationsTotal": 4, "documentsFound": 1})
-        while not self.go.is_set():  # noqa: ASYNC110 - set by another thread
-            await asyncio.sleep(0.001)
+        try:
+            await report(self.progress[0])
+            while not self.go.is_set():
+                # Of these all but one come within the second.
+                if self.say.is_set():
+                    await report(self.progress[1])
+                await asyncio.sleep(0.001)
+        finally:
+            self.over.release()
         self.done += 1
         return self.result

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from engine.interchange.binary.retention import take_expired
 from engine.interchange.binary.temporary import LIFE, keep_temporary
-from engine.interchange.history.retention import sweep_temporary
 from engine.interchange.store.temporary import DUE, EMPTY, FORGET, GET, KNOWN_MS, due, sweep
 from engine.interchange.store.transaction import milliseconds
 from tests.interchange.browser import USERS
@@ -123,7 +123,7 @@ def test_it_expires(inside: Inside, base: str) -> None:
     now_ms = milliseconds(service.clock())
     newer = keep(inside, "x")
     assert due(service.store.reader(), now_ms)
-    inside.run(sweep_temporary(service))
+    inside.run(take_expired(service))
     assert not due(service.store.reader(), now_ms)
     count = "SELECT count(*), sum(length(body)) FROM temporary_binary"
     assert service.store.reader().execute(count).fetchone() == (2, len(BODY))

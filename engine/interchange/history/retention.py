@@ -1,7 +1,6 @@
-"""How long former versions are kept: from when on, for each tenant; taking what is older, and what has expired."""
+"""How long former versions are kept: from when on, for each tenant, and taking what is older."""
 
 import asyncio
-from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
@@ -11,36 +10,16 @@ from engine.interchange.resource.catalogue import KEPT
 from engine.interchange.search.date import NEVER
 from engine.interchange.service import Service
 from engine.interchange.store.history import ended_versions, take_versions
-from engine.interchange.store.temporary import due, sweep
 from engine.interchange.store.transaction import milliseconds
-from engine.interchange.store.writer import StoreFailedError
 
 # Versions that one write takes: others wait for no longer than a few milliseconds.
 MOST: Final = 200
-EVERY_SECONDS: Final = 3600
 
 
 def kept_since(tenant: Tenant, now: datetime) -> int:
     """Return the moment (milliseconds) since when a version must have been the present one to be kept."""
     keep = tenant.history.keep
     return NEVER if keep == "all" else milliseconds(now - timedelta(days=keep))
-
-
-async def retain(service: Service) -> None:
-    """Take what is no longer kept or has expired, now and every hour, until cancelled or the store fails for good."""
-    while not service.store.failed:
-        # A store that another process keeps busy is asked again in an hour.
-        with suppress(StoreFailedError):
-            await take_old(service)
-            await sweep_temporary(service)
-        await asyncio.sleep(EVERY_SECONDS)
-
-
-async def sweep_temporary(service: Service) -> None:
-    """Take the content of temporary Binaries that have expired."""
-    now_ms = milliseconds(service.clock())
-    if await asyncio.to_thread(lambda: due(service.store.reader(), now_ms)):
-        await service.store.write_raw(partial(sweep, now_ms=now_ms))
 
 
 async def take_old(service: Service) -> int:

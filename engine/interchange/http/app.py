@@ -78,6 +78,7 @@ class App:
         self.runner = runner
         meter = Meter(service.store)
         self.refused = meter.refused
+        service.board.ended = meter.job_ended
         self._calls = Calls(service, hooks, meter)
         self._pages = Pages(service, hooks, meter, sign_in)
         self._prefix = service.configuration.path_prefix

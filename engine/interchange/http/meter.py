@@ -9,9 +9,11 @@ from prometheus_client.registry import Collector
 
 from engine.interchange.http.door import Call
 from engine.interchange.outcome import Category
+from engine.interchange.store.job import unfinished
 from engine.interchange.store.store import Store
 
 SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0)
+JOB_SECONDS: Final = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0, 120.0, 600.0)
 MEDIA_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 Labels = tuple[str, str, str, str]
 
@@ -31,6 +33,12 @@ class _Numbers(Collector):
         yield CounterMetricFamily("adt_interchange_commits", "Commits of the store", commits)
         yield CounterMetricFamily("adt_interchange_writes", "Writes within these commits", writes)
         yield GaugeMetricFamily("adt_interchange_store_failed", "1 once the store takes no writes", self._store.failed)
+        jobs = GaugeMetricFamily(
+            "adt_interchange_jobs", "Jobs that have not ended, by kind and state", labels=("kind", "state")
+        )
+        for kind, state, number in unfinished(self._store.reader()):
+            jobs.add_metric((kind, state), number)
+        yield jobs
 
 
 class Meter:
@@ -62,6 +70,19 @@ class Meter:
         self._tokens = Counter(
             "adt_interchange_tokens_total", "Tokens issued, by grant", ("grant",), registry=self.registry
         )
+        self._jobs = Counter(
+            "adt_interchange_jobs_ended_total",
+            "Jobs that ended, by kind and state: done, failed or cancelled",
+            ("kind", "state"),
+            registry=self.registry,
+        )
+        self._job_seconds = Histogram(
+            "adt_interchange_job_seconds",
+            "Time from taking a job up to its end, by kind",
+            ("kind",),
+            buckets=JOB_SECONDS,
+            registry=self.registry,
+        )
         self._children: dict[Labels, tuple[Counter, Histogram]] = {}
 
     def count(self, call: Call, version: str, status: int, seconds: float) -> None:
@@ -80,6 +101,11 @@ class Meter:
     def refused(self, category: Category) -> None:
         """Count a refusal, before or behind the FHIR door."""
         self._refusals.labels(category.name.lower().replace("_", "-")).inc()
+
+    def job_ended(self, kind: str, state: str, seconds: float) -> None:
+        """Count a job that has ended."""
+        self._jobs.labels(kind, state).inc()
+        self._job_seconds.labels(kind).observe(seconds)
 
     def issued(self, grant: str) -> None:
         """Count a token that was issued by a grant."""

@@ -17,10 +17,10 @@ from engine.errors import StartError
 from engine.http import server
 from engine.http.connection import Bounds
 from engine.http.tls import renew, server_context
-from engine.interchange.history.retention import retain
 from engine.interchange.http.app import App, create_app
 from engine.interchange.http.heads import refusal
 from engine.interchange.http.reload import Change, Reload, warn
+from engine.interchange.http.tidying import tidy
 from engine.interchange.http.tls import check_open_line, pair_of
 from engine.interchange.store.connection import database_path
 from engine.telemetry import hush, hush_loop, logger
@@ -137,7 +137,7 @@ async def _serve(
 
 async def serve_with_jobs(serving: uvicorn.Server, app: App, listening: socket.socket) -> None:
     """Serve, do the jobs and tidy up until the server is told to exit; jobs go on until the last answer has left."""
-    beside = [asyncio.create_task(one) for one in (app.runner.run(), retain(app.service))]
+    beside = [asyncio.create_task(one) for one in (app.runner.run(), tidy(app.service))]
     try:
         await serving.serve([listening])
     finally:

@@ -1,13 +1,17 @@
 """A request that is answered later: the job is on disk before the 202 that promises its result."""
 
+import asyncio
 from collections.abc import Mapping
+from time import monotonic
 from typing import Any, Final
+
+import orjson
 
 from engine import fault
 from engine.interchange.exchange import Answer, Request
 from engine.interchange.outcome import Category, Issue, RefusedError, refuse
 from engine.interchange.service import Service
-from engine.interchange.store.job import Job, add_job, count_waiting, find_unfinished
+from engine.interchange.store.job import Job, Kept, State, add_job, count_waiting, find_job, find_unfinished
 from engine.interchange.store.transaction import Transaction
 
 Json = Any
@@ -15,14 +19,18 @@ Json = Any
 # When to ask again how far a job is, and when to ask for another where too many wait.
 RETRY_SECONDS: Final = 2
 FULL_SECONDS: Final = 30
+WAIT_SECONDS: Final = 0.02
+ENDED: Final = frozenset({State.DONE, State.FAILED})
 
 
-async def ask(service: Service, request: Request, kind: str, patient_id: str, asked: Mapping[str, Json]) -> Answer:
+async def ask(
+    service: Service, request: Request, kind: str, patient_id: str, asked: Mapping[str, Json], wait_seconds: float = 0
+) -> Answer:
     """Answer 202 with the handle of a job of this kind; while one of the patient is unfinished, with that one's.
 
     `patient_id` is '' for what concerns no single patient, and is then never joined to another. `asked` is what the
-    work needs of the request, as JSON. RefusedError: 409 where the unfinished one was asked for otherwise, 429 where
-    too many of the tenant wait.
+    work needs of the request, as JSON. What has ended after `wait_seconds` is answered as its handle would be.
+    RefusedError: 409 where the unfinished one was asked for otherwise, 429 where too many of the tenant wait.
     """
     principal = request.principal
     new = Job(
@@ -39,7 +47,20 @@ async def ask(service: Service, request: Request, kind: str, patient_id: str, as
     most = service.configuration.jobs.waiting_per_tenant
     job = await service.store.write(principal.tenant, lambda transaction: _joined(transaction, new, most))
     service.board.bell.set()
+    until = monotonic() + wait_seconds
+    while monotonic() < until:
+        kept = service.store.read(principal.tenant, lambda transaction: find_job(transaction, job.id))
+        if kept is not None and kept.state in ENDED:
+            return ended_answer(kept)
+        await asyncio.sleep(WAIT_SECONDS)
     return accepted(service, job)
+
+
+def ended_answer(kept: Kept) -> Answer:
+    """Return what the handle of a job answers that is done; RefusedError (422) for one that has failed."""
+    if kept.state is State.FAILED:
+        raise RefusedError(Category.FAILED_JOB, tuple(Issue(*one) for one in orjson.loads(kept.body)))
+    return Answer(200, kept.body)
 
 
 def accepted(service: Service, job: Job) -> Answer:

@@ -6,22 +6,18 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Final
 
-import orjson
-
 from engine.interchange.exchange import Access, Answer, Interaction, Level, Request
 from engine.interchange.http.access import authorise, check_plain, needed
-from engine.interchange.jobs.asking import RETRY_SECONDS
+from engine.interchange.jobs.asking import ENDED, RETRY_SECONDS, ended_answer
+from engine.interchange.jobs.retention import kept_since
 from engine.interchange.oauth.role import Action
-from engine.interchange.outcome import Category, Issue, RefusedError, refuse
+from engine.interchange.outcome import Category, RefusedError, refuse
 from engine.interchange.resource.context import confine_to
 from engine.interchange.service import Service
-from engine.interchange.store.job import Kept, State, cancel, find_job
-from engine.interchange.store.transaction import Transaction, milliseconds
+from engine.interchange.store.job import Kept, State, cancel, find_job, patient_of_job
+from engine.interchange.store.transaction import Transaction
 
 NAME: Final = "RequestResult"
-# How long a result is kept after the end of its job.
-KEPT_MS: Final = 86_400_000
-# FHIR, "Asynchronous Request Pattern": X-Progress has less than 100 characters.
 LONGEST_PROGRESS: Final = 99
 WORDS: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
@@ -57,6 +53,7 @@ def interactions(operations: Iterable[Interaction]) -> tuple[Interaction, ...]:
         _demand(service, request, by_code, service.store.read(tenant, partial(_find, service, request)))
         kept = await service.store.write(tenant, work)
         if kept.state is State.WAITING:
+            # What is worked on is counted by the one who does that, once it has stopped.
             service.board.ended(kept.job.kind, State.CANCELLED, 0)
         service.board.bell.set()
         return Answer(202)
@@ -72,19 +69,18 @@ def interactions(operations: Iterable[Interaction]) -> tuple[Interaction, ...]:
 
 def patient_of(service: Service, request: Request) -> tuple[str, ...]:
     """Return whose data a handle leads to, for the access log; nobody for one that leads nowhere."""
-    kept = service.store.read(request.principal.tenant, lambda one: find_job(one, request.id))
-    return (kept.job.patient,) if kept is not None and kept.job.patient else ()
+    found = service.store.read(request.principal.tenant, lambda one: patient_of_job(one, request.id))
+    return (found,) if found else ()
 
 
 def _find(service: Service, request: Request, transaction: Transaction) -> Kept:
     """Return the job of a handle; RefusedError (404) where there is none, or none any more, or not at this base."""
     kept = find_job(transaction, request.id)
-    now_ms = milliseconds(service.clock())
     if (
         kept is None
         or kept.job.version is not request.version
         or kept.state is State.CANCELLED
-        or (kept.ended_ms is not None and kept.ended_ms + KEPT_MS <= now_ms)
+        or (kept.ended_ms is not None and kept.ended_ms < kept_since(service.clock()))
     ):
         raise refuse(Category.NOT_FOUND, f"{NAME}/{request.id[:64]} does not exist, or no longer.", location="http.id")
     return kept
@@ -105,15 +101,13 @@ def _demand(service: Service, request: Request, operations: Operations, kept: Ke
 
 
 def _answer(kept: Kept) -> Answer:
-    if kept.state is State.DONE:
-        return Answer(200, kept.body)
-    if kept.state is State.FAILED:
-        raise RefusedError(Category.FAILED_JOB, tuple(Issue(*one) for one in orjson.loads(kept.body)))
+    if kept.state in ENDED:
+        return ended_answer(kept)
     return Answer(202, b"", (("x-progress", progress_text(kept)), ("retry-after", str(RETRY_SECONDS))))
 
 
 def progress_text(kept: Kept) -> str:
-    """Return how far a job is, in words: as many of them as go into a header."""
+    """Return how far a job is, in words: as many as a header holds (FHIR: X-Progress has less than 100 characters)."""
     if kept.state is State.WAITING:
         return "waiting"
     text = "in progress"
@@ -122,4 +116,5 @@ def progress_text(kept: Kept) -> str:
         if len(more) > LONGEST_PROGRESS:
             break
         text = more
-    return text
+    # What a work tells may be anything; a header is not.
+    return "".join(character for character in text if character.isascii() and character.isprintable())

@@ -81,6 +81,7 @@ class Runner:
         self._works = works
         self._runs: dict[asyncio.Task[None], _Run] = {}
         self._last = ""
+        self._leaving = False
 
     async def run(self) -> None:
         """Take up what waits, and what another process left behind, until cancelled; then leave the rest in order."""
@@ -102,13 +103,14 @@ class Runner:
             await self._leave()
 
     async def _take_over(self) -> None:
+        if not rows.running_numbers(self._service.store.reader()):
+            return
         now = self._service.clock()
         crashed = _written(CRASHED)
         found, given_up = await self._service.store.write_raw(
             lambda connection: rows.take_over(connection, now, MOST_CRASHES, crashed)
         )
-        if found or given_up:
-            logger().warning("jobs were interrupted", count=found, attempt=given_up)
+        logger().warning("jobs were interrupted", count=found, entries=given_up)
 
     async def _look(self) -> None:
         """Stop what was cancelled, keep what was reported, and take up what may be."""
@@ -159,9 +161,11 @@ class Runner:
         except CancelledJobError:
             self._ended(run, State.CANCELLED)
         except asyncio.CancelledError:
-            # Of its own, or because the service stops, which puts it back.
             if run.over:
                 self._ended(run, State.CANCELLED)
+            elif not self._leaving:
+                # Nobody asked for it: the work waited for what was cancelled.
+                await self._fail(run, FAULT)
         except StoreFailedError:
             await self._put_back([run])
         except Exception as error:  # noqa: BLE001 - whatever it is, it ends this job and no other
@@ -226,6 +230,7 @@ class Runner:
 
     async def _leave(self) -> None:
         """Stop all works, and let their jobs wait for the next process."""
+        self._leaving = True
         left = dict(self._runs)
         for task in left:
             task.cancel()

@@ -27,7 +27,10 @@ ADD: Final = (
     " progress, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'waiting', 0, 0, '', ?)"
 )
 BY_ID: Final = f"SELECT {COLUMNS}, body{FROM} WHERE job.tenant=? AND job.id=?"
+OF_ID: Final = f"SELECT {COLUMNS}, body{FROM} WHERE job.id=?"
+EVERY: Final = f"SELECT {COLUMNS}, ''{FROM} ORDER BY job.number"
 BY_NUMBER: Final = f"SELECT {COLUMNS}, ''{FROM} WHERE job.number=?"
+PATIENT: Final = "SELECT patient FROM job WHERE tenant=? AND id=?"
 UNFINISHED: Final = (
     f"SELECT {COLUMNS}, ''{FROM} WHERE job.tenant=? AND kind=? AND patient=? AND ended_ms IS NULL AND patient<>''"
 )
@@ -59,7 +62,7 @@ TAKE_BACK: Final = (
 )
 RUNNING: Final = "SELECT number FROM job WHERE state='running' AND ended_ms IS NULL"
 COUNTS: Final = "SELECT kind, state, count(*) FROM job WHERE ended_ms IS NULL GROUP BY kind, state"
-TAKE_OLD: Final = "DELETE FROM job WHERE number IN (SELECT number FROM job WHERE ended_ms<? LIMIT ?)"
+OLD: Final = "SELECT number FROM job WHERE ended_ms<? LIMIT ?"
 
 
 class State(StrEnum):
@@ -115,7 +118,7 @@ class First(NamedTuple):
 def add_job(transaction: Transaction, new: Job) -> None:
     """Keep a new job, which waits."""
     asked = orjson.dumps(new.asked).decode()
-    row = (transaction.tenant, new.id, new.kind, new.patient, new.version, asked, new.client, new.user)
+    row = (transaction.tenant, new.id, new.kind, new.patient, str(new.version), asked, new.client, new.user)
     transaction.connection.execute(ADD, (*row, milliseconds(new.asked_at), b""))
 
 
@@ -129,6 +132,22 @@ def find_job(transaction: Transaction, job_id: str) -> Kept | None:
     """Return a job of the tenant by its id."""
     row = transaction.connection.execute(BY_ID, (transaction.tenant, job_id)).fetchone()
     return _kept(row) if row else None
+
+
+def jobs_of_id(connection: Connection, job_id: str) -> tuple[Kept, ...]:
+    """Return the jobs of all tenants that have an id: one, if any."""
+    return tuple(_kept(row) for row in connection.execute(OF_ID, (job_id,)))
+
+
+def every_job(connection: Connection) -> tuple[Kept, ...]:
+    """Return the jobs of all tenants in the order in which they were asked for, without what came of them."""
+    return tuple(_kept(row) for row in connection.execute(EVERY))
+
+
+def patient_of_job(transaction: Transaction, job_id: str) -> str:
+    """Return the patient of a job, '' for none."""
+    row = transaction.connection.execute(PATIENT, (transaction.tenant, job_id)).fetchone()
+    return row[0] if row else ""
 
 
 def count_waiting(transaction: Transaction) -> int:
@@ -146,7 +165,7 @@ def running_numbers(connection: Connection) -> frozenset[int]:
     return frozenset(number for (number,) in connection.execute(RUNNING))
 
 
-def counts(connection: Connection) -> tuple[tuple[str, str, int], ...]:
+def unfinished(connection: Connection) -> tuple[tuple[str, str, int], ...]:
     """Return how many jobs have not ended, by kind and state."""
     return tuple(connection.execute(COUNTS))
 
@@ -166,7 +185,7 @@ def report(connection: Connection, number: int, attempt: int, progress: Mapping[
 
 def end(connection: Connection, number: int, attempt: int, state: State, at: datetime, body: bytes) -> bool:
     """End a job as done or failed, with what its handle then tells; False where this attempt is over."""
-    return bool(connection.execute(END, (state, milliseconds(at), body, number, attempt)).fetchall())
+    return bool(connection.execute(END, (str(state), milliseconds(at), body, number, attempt)).fetchall())
 
 
 def put_back(connection: Connection, taken: Iterable[tuple[int, int]]) -> None:
@@ -189,9 +208,14 @@ def take_over(connection: Connection, at: datetime, most_crashes: int, body: byt
     return len(connection.execute(TAKE_BACK).fetchall()), len(given_up)
 
 
-def take_old(connection: Connection, before_ms: int, most: int) -> int:
-    """Delete jobs that ended before a moment, some of them, and return how many these were."""
-    return connection.execute(TAKE_OLD, (before_ms, most)).rowcount
+def ended_before(connection: Connection, before_ms: int, most: int) -> tuple[int, ...]:
+    """Return the numbers of jobs that ended before a moment, some of them."""
+    return tuple(number for (number,) in connection.execute(OLD, (before_ms, most)))
+
+
+def forget(connection: Connection, numbers: Iterable[int]) -> None:
+    """Delete jobs that have ended."""
+    connection.executemany(FORGET, [(number,) for number in numbers])
 
 
 def _kept(row: tuple[Any, ...]) -> Kept:

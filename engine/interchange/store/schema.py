@@ -234,7 +234,7 @@ CREATE TABLE job (
     progress TEXT NOT NULL,
     body BLOB NOT NULL
 ) STRICT;
-CREATE UNIQUE INDEX job_by_id ON job (tenant, id);
+CREATE UNIQUE INDEX job_by_id ON job (id, tenant);
 CREATE UNIQUE INDEX job_one_at_a_time ON job (tenant, kind, patient) WHERE ended_ms IS NULL AND patient<>'';
 CREATE INDEX job_unfinished ON job (state, tenant, number) WHERE ended_ms IS NULL;
 CREATE INDEX job_ended ON job (ended_ms) WHERE ended_ms IS NOT NULL;
