@@ -163,6 +163,16 @@ def test_attachments(kept: Running, base: str) -> None:
     assert "3 DocumentReference" in told["diagnostics"]
 
 
+def test_a_patient_takes_content_along(kept: Running, base: str) -> None:
+    """N-127: with a chart goes what is attached in it, and nothing that is another's too."""
+    patient, other = kept.create()["id"], kept.create()["id"]
+    own, shared, secured = create(kept), create(kept), create(kept, **{"x-security-context": f"Patient/{other}"})
+    for who, one in ((patient, own), (patient, shared), (other, shared), (patient, secured)):
+        attach(kept, who, f"Binary/{one}", base)
+    assert kept.ask("DELETE", f"{base}/Patient/{patient}?_cascade=delete").status_code == 204
+    assert [raw(kept, f"{base}/Binary/{one}").status_code for one in (own, shared, secured)] == [410, 200, 200]
+
+
 def test_in_a_transaction(kept: Running, base: str) -> None:
     """A Binary and the document that has it attached are written together, by a URN."""
     patient = kept.create()["id"]

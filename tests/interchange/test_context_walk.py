@@ -48,6 +48,7 @@ REACH: dict[tuple[str, str, str], tuple[bool, bool]] = {
     ("chart", "create", "type"): OWN,
     ("patient", "everything", "instance"): OWN,
     ("patient", "merge", "type"): NONE,
+    ("chart", "merge-document", "type"): NONE,
     ("log", "read", "instance"): NONE,
     ("log", "search-type", "type"): NONE,
 }

@@ -6,6 +6,7 @@ an interaction that nobody has thought about fails `test_every_interaction_is_wa
 
 from collections.abc import Callable, Iterator
 from typing import Any
+from uuid import uuid4
 
 import httpx
 import pytest
@@ -57,6 +58,7 @@ ALLOWED: dict[tuple[str, str], set[str]] = {
     ("Patient", "merge"): CLINICIANS,
     ("Patient", "everything"): CLINICIANS,
     ("Binary", "read-temporary"): CLINICIANS,
+    ("DocumentReference", "merge-document"): CLINICIANS,
 }
 ALLOWED |= {(name, "validate"): ALLOWED[name, "create"] for name, code in ALLOWED if code == "create"}
 # What reaches beyond its type: a scope of the type is not enough in these spellings.
@@ -234,7 +236,8 @@ class Foreign:
     def __init__(self, service: Running, type_name: str) -> None:
         self.service = service
         self.type = type_name
-        self.patient = service.create()
+        self.number = {"system": "urn:foreign", "value": uuid4().hex}
+        self.patient = service.create(identifier=[self.number])
         if type_name == "Patient":
             self.mine = self.patient
         else:
@@ -325,6 +328,11 @@ class Foreign:
         """There is no chart of it."""
         asked = {"resourceType": "Parameters"}
         issue(call(self.service, one, path, self.service.token("other"), asked), 404, "not-found")
+
+    def merge_document(self, one: Interaction, path: str) -> None:
+        """A number of one tenant names no patient of another."""
+        document = {**least("DocumentReference", "", FhirVersion.STU3), "subject": {"identifier": self.number}}
+        issue(call(self.service, one, path, self.service.token("other"), document), 422, "not-found")
 
     def merge(self, one: Interaction, path: str) -> None:
         """Neither as source nor as target."""

@@ -79,10 +79,8 @@ def _statement(version: FhirVersion, base_url: str, token_url: str, own: str, fe
         "resource": [_resource(name, served, version, own) for name in sorted({one.type for one in served})],
     }
     if version is FhirVersion.STU3:
-        rest["operation"] = [
-            {"name": code, "definition": {"reference": OPERATIONS[code]}}
-            for code in dict.fromkeys(one.code for one in served if one.operation.startswith("$"))
-        ]
+        named = _operations(served, own)
+        rest["operation"] = [{"name": name, "definition": {"reference": found}} for name, found in named]
     statement: dict[str, Json] = {
         "resourceType": "CapabilityStatement",
         "status": "active",
@@ -126,13 +124,21 @@ def _resource(name: str, served: list[Interaction], version: FhirVersion, own: s
     if name in KEPT:
         made |= {"referencePolicy": list(REFERENCES)}
         made |= {key: names for key, names in _includes(name, version).items() if names}
-    operations = [
-        {"name": code, "definition": OPERATIONS[code]}
-        for code in dict.fromkeys(one.code for one in mine if one.operation.startswith("$"))
-    ]
+    operations = [{"name": name, "definition": found} for name, found in _operations(mine, own)]
     if operations and version is FhirVersion.R4:
         made["operation"] = operations
     return made
+
+
+def _operations(served: list[Interaction], own: str) -> tuple[tuple[str, str], ...]:
+    """Return names and definitions of the operations: HL7's, or by an address of the service's own."""
+    ours = own.replace("StructureDefinition", "OperationDefinition")
+    pairs = (
+        (one.operation[1:], OPERATIONS.get(one.code) or f"{ours}/{one.type}-{one.operation[1:]}")
+        for one in served
+        if one.operation.startswith("$")
+    )
+    return tuple(dict.fromkeys(pairs))
 
 
 def _includes(type_name: str, version: FhirVersion) -> dict[str, list[str]]:

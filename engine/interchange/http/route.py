@@ -9,6 +9,7 @@ from engine.fhir.schema import FhirVersion
 from engine.fhir.versions.names import name_in
 from engine.interchange.audit import reading as audit
 from engine.interchange.binary import temporary
+from engine.interchange.document import merge as document_merge
 from engine.interchange.everything import operation as everything
 from engine.interchange.exchange import Interaction, Level
 from engine.interchange.jobs import handle
@@ -24,6 +25,7 @@ OFFERED: Final[tuple[Interaction, ...]] = (
     *everything.INTERACTIONS,
     *audit.INTERACTIONS,
     temporary.INTERACTION,
+    document_merge.INTERACTION,
 )
 INTERACTIONS: Final[tuple[Interaction, ...]] = (*OFFERED, *handle.interactions(OFFERED))
 

@@ -83,7 +83,8 @@ def _chart(
     creating: Action = Action.CLINICAL,
     statuses: frozenset[str] = frozenset(),
 ) -> Definition:
-    own = _named(name, (*_patients(patient), IDENTIFIER, *parameters))
+    numbers = () if any(one.name == IDENTIFIER.name for one in parameters) else (IDENTIFIER,)
+    own = _named(name, (*_patients(patient), *numbers, *parameters))
     return Definition(
         name,
         own,
@@ -118,6 +119,13 @@ def _directory(name: str, *parameters: Parameter, paging: Paging = CHART_PAGES) 
     return Definition(
         name, own, reading=Action.DIRECTORY, writing=Action.CLINICAL, creating=Action.CLINICAL, paging=paging
     )
+
+
+def _lenient(definition: Definition) -> Definition:
+    """Return a type whose dates take prefixes that they do not tell apart."""
+    dates = {Kind.DATE, Kind.UPDATED}
+    own = (replace(one, prefixes=LENIENT) if one.kind in dates else one for one in definition.parameters)
+    return replace(definition, parameters=tuple(own))
 
 
 # In the order in which $everything returns them.
@@ -213,19 +221,22 @@ CHART: Final = (
         _to("requester", *PERFORMERS, rank=Rank.SOME),
     ),
     _billing("Coverage", "beneficiary", _patient("beneficiary", "beneficiary"), scoped=True, care=("period",)),
-    _chart(
-        "DocumentReference",
-        "subject",
-        ("context.period", "date"),
-        replace(CATEGORY, stu3="class"),
-        _to("custodian", "Organization", rank=Rank.SOME),
-        replace(_date("date"), prefixes=LENIENT, repeatable=True),
-        _date("context.period", name="period"),
-        _to("encounter", "Encounter", element="context.encounter"),
-        _to("author", *PERFORMERS, rank=Rank.SOME),
-        TYPE,
-        STATUS,
-        scoped=False,
+    _lenient(
+        _chart(
+            "DocumentReference",
+            "subject",
+            ("context.period", "date"),
+            replace(IDENTIFIER, elements=("masterIdentifier", "identifier")),
+            replace(CATEGORY, stu3="class"),
+            _to("custodian", "Organization", rank=Rank.SOME),
+            replace(_date("date"), repeatable=True),
+            _date("context.period", name="period"),
+            _to("encounter", "Encounter", element="context.encounter"),
+            _to("author", *PERFORMERS, rank=Rank.SOME),
+            TYPE,
+            STATUS,
+            scoped=False,
+        )
     ),
     _chart("FamilyMemberHistory", "patient", ("date",)),
 )

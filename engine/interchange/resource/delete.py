@@ -1,11 +1,14 @@
 """Delete of any type: a last version without a body; refused while others refer to it, or for a patient with them."""
 
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from engine.fhir.versions.names import name_in
+from engine.interchange.binary.owner import owners
 from engine.interchange.exchange import Answer, Request
 from engine.interchange.oauth.scope import allows
 from engine.interchange.outcome import Category, refuse, unsupported
+from engine.interchange.references import attachments_in
 from engine.interchange.resource.catalogue import KEPT
 from engine.interchange.resource.conditional import conditional
 from engine.interchange.resource.precondition import match_condition, parse_criteria, parse_expected
@@ -14,6 +17,8 @@ from engine.interchange.service import Service
 from engine.interchange.store.transaction import Stored, Transaction
 
 CASCADE: Final = "_cascade"
+# Without this in its body nothing has content attached that is kept here.
+ATTACHED: Final = b'"Binary/'
 # What stays when a patient goes, although it tells of what has gone: who did what, and other patients.
 STAYING: Final = frozenset({"AuditEvent", "Patient", "Provenance"})
 # The rows that say whose a resource is.
@@ -49,6 +54,7 @@ def delete_one(
     if cascading:
         rows = transaction.connection.execute(OF_PATIENT, (transaction.tenant, f"Patient/{stored.id}")).fetchall()
         taken |= {key: transaction.by_key(key) for key, rows_of in rows if rows_of in OWN}
+        taken |= {one.key: one for one in _attached(transaction, stored, taken.values())}
         if strict:
             _check_rights(request, {one.type for one in taken.values()})
     _check_referrers(transaction, request, taken, frozenset(STAYING if cascading else ()))
@@ -88,6 +94,17 @@ def _cascading(request: Request) -> bool:
         text = "The only cascade is _cascade=delete of a Patient."
         raise refuse(Category.BAD_VALUE, text, location=f"http.{CASCADE}")
     return bool(asked)
+
+
+def _attached(transaction: Transaction, patient: Stored, taken: Iterable[Stored]) -> Iterator[Stored]:
+    """Yield the content that is attached to what a patient takes along, where it is nobody else's."""
+    for one in taken:
+        for url in attachments_in(one.resource()) if ATTACHED in one.body else ():
+            binary = transaction.get("Binary", url.removeprefix("Binary/"))
+            if binary is None or binary.deleted:
+                continue
+            if owners(transaction, binary.id, binary.resource()) == {patient.id}:
+                yield binary
 
 
 def _check_survivor(transaction: Transaction, stored: Stored) -> None:

@@ -14,6 +14,9 @@ from engine.interchange.store.index import DateRow, IdentifierRow, Index, Refere
 
 Json = Any
 
+# Addresses of attachments, by type.
+ATTACHED: Final = {"DocumentReference": "content.attachment.url"}
+
 
 class Source(NamedTuple):
     """A search parameter, what makes its rows of a value, and its paths, each behind the element that begins it."""
@@ -52,6 +55,8 @@ def _index(definition: Definition, sources: tuple[Source, ...], resource: dict[s
     made[Kind.DATE].update(DateRow(CARE, *period) for period in care_dates(definition, resource))
     named = {row.target for row in made[Kind.REFERENCE]}
     others = {local_target(reference) for reference in references_in(resource)} - named
+    # Documents are found by what they have attached, wherever that is.
+    others |= {short(url) for url in values(resource, ATTACHED.get(definition.name, ""))}
     return Index(
         strings=frozenset(made[Kind.STRING]),
         tokens=frozenset(made[Kind.TOKEN] | made[Kind.CONTACT]),
