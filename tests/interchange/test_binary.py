@@ -164,7 +164,7 @@ def test_attachments(kept: Running, base: str) -> None:
 
 
 def test_a_patient_takes_content_along(kept: Running, base: str) -> None:
-    """N-127: with a chart goes what is attached in it, and nothing that is another's too."""
+    """N-123: with a chart goes what is attached in it, and nothing that is another's too."""
     patient, other = kept.create()["id"], kept.create()["id"]
     own, shared, secured = create(kept), create(kept), create(kept, **{"x-security-context": f"Patient/{other}"})
     for who, one in ((patient, own), (patient, shared), (other, shared), (patient, secured)):

@@ -26,7 +26,8 @@ KINDS = {"Patient": "patient", "AuditEvent": "log", **dict.fromkeys(DIRECTORY, "
 PATCH = "application/json-patch+json"
 FORM = "application/x-www-form-urlencoded"
 # Handles of jobs have their own test (test_job_rights.py).
-WALKED = [one for one in INTERACTIONS if not one.own_rights]
+# An operation must have made a temporary Binary first, of which `test_temporary_binary.py` speaks.
+WALKED = [one for one in INTERACTIONS if not one.own_rights and one.code != "read-temporary"]
 # By kind of type, code and level: whether the patient's own is reached, and whether another's is.
 OWN, NONE, ALL = (True, False), (False, False), (True, True)
 REACH: dict[tuple[str, str, str], tuple[bool, bool]] = {
@@ -52,10 +53,6 @@ REACH: dict[tuple[str, str, str], tuple[bool, bool]] = {
     ("log", "read", "instance"): NONE,
     ("log", "search-type", "type"): NONE,
 }
-
-
-# An operation must have made a temporary Binary first: `test_temporary_binary.py`.
-WALKED = [one for one in INTERACTIONS if one.code != "read-temporary"]
 
 
 class Kept(NamedTuple):
