@@ -1,0 +1,1 @@
+"""C-CDA documents of other organizations, read into facts."""

@@ -1,0 +1,114 @@
+"""Allergies and intolerances: Allergy Concern Act and Allergy - Intolerance Observation as AllergyIntolerance."""
+
+from typing import Any, Final
+
+from engine.interchange.ccda.reading.chart import Chart
+from engine.interchange.ccda.reading.concerns import ALLERGY_STATUS, clinical_status, comments
+from engine.interchange.ccda.reading.datatypes import identifiers, text_of
+from engine.interchange.ccda.reading.element import Element, every, first, is_negated, related, said
+from engine.interchange.ccda.reading.parties import author, authored
+from engine.interchange.ccda.reading.times import interval
+
+Json = Any
+
+VERIFICATION: Final = "http://terminology.hl7.org/CodeSystem/allergyintolerance-verification"
+ABATEMENT: Final = "http://hl7.org/fhir/StructureDefinition/allergyintolerance-abatement"
+# SNOMED CT codes of the observation's value: what type of reaction, and to which category of things.
+TYPES: Final = {
+    "235719002": ("intolerance", "food"),
+    "414285001": ("allergy", "food"),
+    "416098002": ("allergy", "medication"),
+    "418471000": ("", "food"),
+    "419511003": ("", "medication"),
+    "59037007": ("intolerance", "medication"),
+    "419199007": ("allergy", ""),
+    "418038007": ("", ""),
+    "420134006": ("", ""),
+    "232347008": ("allergy", "environment"),
+    "426232007": ("allergy", "environment"),
+}
+SEVERITIES: Final = {
+    "255604002": "mild",
+    "371923003": "mild",
+    "6736007": "moderate",
+    "371924009": "severe",
+    "24484000": "severe",
+    "399166001": "severe",
+}
+# Version 3 codes of the severity, which documents of R1.1 have too.
+SEVERITIES_V3: Final = {"L": "mild", "M": "moderate", "H": "severe"}
+CRITICALITIES: Final = {"CRITL": "low", "CRITH": "high", "CRITU": "unable-to-assess"}
+SEVERITY: Final = "SEV"
+CRITICALITY: Final = "82606-5"
+
+
+def read_allergies(chart: Chart, act: Element) -> None:
+    """Keep the allergies of a concern, or of an observation that stands alone.
+
+    What is negated says that an allergy is not known, and is none.
+    """
+    for observation in [act] if act.tag.endswith("observation") else related(act):
+        if not is_negated(observation):
+            _read(chart, act, observation)
+
+
+def _read(chart: Chart, act: Element, observation: Element) -> None:
+    value = first(observation, "value")
+    kind, category = TYPES.get(said(value), ("", ""))
+    onset, abatement = interval(first(observation, "effectiveTime"), chart.offset)
+    ended = abatement if abatement != onset else ""
+    chart.add(
+        "AllergyIntolerance",
+        {
+            "identifier": identifiers(observation),
+            "extension": [{"url": ABATEMENT, "valueDateTime": ended}] if ended else [],
+            "clinicalStatus": clinical_status(act, observation, ALLERGY_STATUS, ended=bool(ended)),
+            "verificationStatus": {"coding": [{"system": VERIFICATION, "code": "confirmed"}]},
+            "type": kind,
+            "category": [category] if category else [],
+            "criticality": _criticality(observation),
+            "code": _substance(chart, observation, value),
+            "onsetDateTime": onset,
+            "recordedDate": authored(chart, observation, act),
+            "recorder": author(chart, observation, act),
+            "reaction": _reactions(chart, observation),
+            "note": [{"text": one} for one in comments(chart, observation, act)],
+        },
+    )
+
+
+def _substance(chart: Chart, observation: Element, value: Element | None) -> dict[str, Json]:
+    """Return what the patient is allergic to: the participant's code or name, else a value that names it."""
+    for entity in every(observation, "participant/participantRole/playingEntity"):
+        name = text_of(first(entity, "name"))
+        found = chart.concept(first(entity, "code")) or ({"text": name} if name else {})
+        if found:
+            return found
+    return {} if said(value) in TYPES else chart.concept(value)
+
+
+def _criticality(observation: Element) -> str:
+    codes = [said(one, "code", "value") for one in related(observation) if said(one, "code", "code") == CRITICALITY]
+    return next((CRITICALITIES[one] for one in codes if one in CRITICALITIES), "")
+
+
+def _severity(statement: Element) -> str:
+    """Return the severity that is told of an allergy or of a reaction; '' for none."""
+    for one in related(statement):
+        if said(one, "code", "code") == SEVERITY:
+            value = first(one, "value")
+            coded = [said(value), *(said(part) for part in every(value, "translation"))]
+            return next(filter(None, (SEVERITIES.get(code) or SEVERITIES_V3.get(code) for code in coded)), "")
+    return ""
+
+
+def _reactions(chart: Chart, observation: Element) -> list[dict[str, Json]]:
+    found = []
+    for one in related(observation, "MFST"):
+        manifestation = chart.concept(first(one, "value"))
+        onset, _ = interval(first(one, "effectiveTime"), chart.offset)
+        text = chart.text(first(one, "text"))
+        if manifestation or text:
+            severity = _severity(one) or _severity(observation)
+            found.append({"manifestation": [manifestation or {"text": text}], "onset": onset, "severity": severity})
+    return found

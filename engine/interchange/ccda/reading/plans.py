@@ -1,0 +1,102 @@
+"""What is to come and who pays: Goal Observation as Goal, Coverage and Policy Activity as Coverage."""
+
+from typing import Any, Final
+
+from engine.interchange.ccda.reading.chart import Chart
+from engine.interchange.ccda.reading.concerns import comments
+from engine.interchange.ccda.reading.datatypes import identifiers, whole
+from engine.interchange.ccda.reading.element import Element, every, first, related, said, templates
+from engine.interchange.ccda.reading.observations import code_of
+from engine.interchange.ccda.reading.parties import author, organization
+from engine.interchange.ccda.reading.times import interval, period
+from engine.interchange.ccda.reading.values import value_of
+
+Json = Any
+
+GOALS: Final = {
+    "active": "active",
+    "completed": "completed",
+    "cancelled": "cancelled",
+    "aborted": "cancelled",
+    "held": "on-hold",
+    "suspended": "on-hold",
+    "new": "proposed",
+    "nullified": "entered-in-error",
+}
+# What the value of a target may be.
+DETAILS: Final = ("Quantity", "Range", "CodeableConcept", "String", "Boolean", "Integer", "Ratio")
+RELATIONSHIPS: Final = "http://terminology.hl7.org/CodeSystem/subscriber-relationship"
+RELATIONS: Final = {"SELF": "self", "SPS": "spouse", "CHILD": "child", "PARNT": "parent", "FAMDEP": "other"}
+HOLDER, COVERED = "HLD", "COV"
+PAYER: Final = "2.16.840.1.113883.10.20.22.4.87"
+GUARANTOR: Final = "2.16.840.1.113883.10.20.22.4.88"
+
+
+def read_goal(chart: Chart, entry: Element) -> None:
+    """Keep a Goal Observation: what is aimed at, by when."""
+    code = code_of(chart, entry)
+    text = chart.text(first(entry, "text"))
+    value = value_of(chart, first(entry, "value"))
+    aim = {"text": value["valueString"]} if "valueString" in value else {}
+    description = aim or code
+    if not description:
+        return
+    low, high = interval(first(entry, "effectiveTime"), chart.offset)
+    target = {f"detail{name}": value[f"value{name}"] for name in DETAILS if f"value{name}" in value and not aim}
+    due = high.partition("T")[0] if high != low else ""
+    chart.add(
+        "Goal",
+        {
+            "identifier": identifiers(entry),
+            "lifecycleStatus": GOALS.get(said(entry, "code", "statusCode"), "active"),
+            "description": description,
+            "startDate": low.partition("T")[0],
+            "target": [{**({"measure": code} if target else {}), **target, "dueDate": due}] if target or due else [],
+            "expressedBy": author(chart, entry),
+            "note": [{"text": one} for one in comments(chart, entry)] or ([{"text": text}] if text and not aim else []),
+        },
+    )
+
+
+def read_coverage(chart: Chart, entry: Element) -> None:
+    """Keep the policies of a Coverage Activity, or one that stands alone; one that nobody pays for is none."""
+    for place, policy in enumerate(related(entry, name="act") or [entry]):
+        payor = _payor(chart, policy)
+        if payor:
+            chart.add("Coverage", _coverage(chart, policy, payor) | {"order": _order(entry, policy) or place + 1})
+
+
+def _coverage(chart: Chart, policy: Element, payor: dict[str, Json]) -> dict[str, Json]:
+    covered, holder = (_participant(policy, kind) for kind in (COVERED, HOLDER))
+    low, high = interval(first(covered, "time"), chart.offset)
+    members = [one["value"] for role in (holder, covered) for one in identifiers(first(role, "participantRole"))]
+    relation = RELATIONS.get(said(covered, "code", "participantRole/code"), "")
+    return {
+        "identifier": identifiers(policy),
+        "status": "active",
+        "type": chart.concept(first(policy, "code")),
+        "subscriberId": next(iter(members), ""),
+        "relationship": {"coding": [{"system": RELATIONSHIPS, "code": relation}]} if relation else {},
+        "period": period(low, high),
+        "payor": [payor],
+    }
+
+
+def _payor(chart: Chart, policy: Element) -> dict[str, Json]:
+    """Return the Reference to who pays: by its template, else the first that is no guarantor; {} for nobody."""
+    payers = [one for one in every(policy, "performer") if GUARANTOR not in templates(one)]
+    payers.sort(key=lambda one: PAYER not in templates(one))
+    found = (organization(chart, first(one, "assignedEntity/representedOrganization")) for one in payers)
+    return next(filter(None, found), {})
+
+
+def _participant(policy: Element, kind: str) -> Element | None:
+    return next((one for one in every(policy, "participant") if one.get("typeCode") == kind), None)
+
+
+def _order(entry: Element, policy: Element) -> int | None:
+    """Return the place of a policy among those of a patient, as the document numbers them."""
+    for relation in every(entry, "entryRelationship"):
+        if first(relation, "act") is policy:
+            return whole(said(relation, "value", "sequenceNumber"), 1)
+    return None

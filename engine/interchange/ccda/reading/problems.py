@@ -1,0 +1,80 @@
+"""Problems: Problem Concern Act and Problem Observation as Condition, also those of encounters and of the past."""
+
+from typing import Any, Final
+
+from engine.interchange.ccda.reading.chart import Chart
+from engine.interchange.ccda.reading.concerns import PROBLEM_STATUS, clinical_status, comments
+from engine.interchange.ccda.reading.datatypes import identifiers
+from engine.interchange.ccda.reading.element import Element, first, is_negated, related, said
+from engine.interchange.ccda.reading.parties import author, authored
+from engine.interchange.ccda.reading.times import interval
+
+Json = Any
+
+VERIFICATION: Final = "http://terminology.hl7.org/CodeSystem/condition-ver-status"
+CATEGORY: Final = "http://terminology.hl7.org/CodeSystem/condition-category"
+PROBLEM: Final = "problem-list-item"
+DIAGNOSIS: Final = "encounter-diagnosis"
+SEVERITY: Final = "SEV"
+# SNOMED CT codes that name no problem in particular: negated, they say that none is known.
+ANY_PROBLEM: Final = frozenset({"55607006", "404684003", "64572001", "282291009", "409586006"})
+# SNOMED CT codes that say so themselves.
+NONE_KNOWN: Final = frozenset({"160245001", "160243008"})
+
+
+def read_problems(chart: Chart, act: Element) -> None:
+    """Keep the problems of a concern, or of an observation that stands alone; "no known problems" is none."""
+    for observation in [act] if act.tag.endswith("observation") else related(act):
+        read_problem(chart, act, observation, PROBLEM)
+
+
+def read_diagnoses(chart: Chart, act: Element) -> list[str]:
+    """Keep the diagnoses of an Encounter Diagnosis act, and return the references to them."""
+    return [made for one in related(act) if (made := read_problem(chart, act, one, DIAGNOSIS))]
+
+
+def read_problem(chart: Chart, act: Element, observation: Element, category: str) -> str:
+    """Keep one Problem Observation, and return the reference to it; '' for one that names no problem."""
+    code = _problem(chart, observation)
+    if not code:
+        return ""
+    onset, abatement = interval(first(observation, "effectiveTime"), chart.offset)
+    abatement = abatement if abatement != onset or said(observation, "value", "effectiveTime/high") else ""
+    negated = is_negated(observation)
+    return chart.add(
+        "Condition",
+        {
+            "identifier": identifiers(observation),
+            "clinicalStatus": clinical_status(act, observation, PROBLEM_STATUS, ended=bool(abatement)),
+            "verificationStatus": {"coding": [{"system": VERIFICATION, "code": "refuted" if negated else "confirmed"}]},
+            "category": [{"coding": [{"system": CATEGORY, "code": category}]}],
+            "severity": _severity(chart, observation),
+            "code": code,
+            "bodySite": chart.concepts(observation, "targetSiteCode"),
+            "onsetDateTime": onset,
+            "abatementDateTime": abatement,
+            "recordedDate": authored(chart, observation, act),
+            "recorder": author(chart, observation, act),
+            "note": [{"text": one} for one in comments(chart, observation, act)],
+        },
+    )
+
+
+def _problem(chart: Chart, observation: Element) -> dict[str, Json]:
+    """Return the problem that is observed; {} for none, and where it is said that there is none."""
+    value = first(observation, "value")
+    code = said(value)
+    if code in NONE_KNOWN or (code in ANY_PROBLEM and is_negated(observation)):
+        return {}
+    found = chart.concept(value)
+    if is_negated(observation):
+        return found if found.get("coding") else {}
+    text = "" if found else chart.text(first(observation, "text"))
+    return found or ({"text": text} if text else {})
+
+
+def _severity(chart: Chart, observation: Element) -> dict[str, Json]:
+    for one in related(observation):
+        if said(one, "code", "code") == SEVERITY:
+            return chart.concept(first(one, "value"))
+    return {}

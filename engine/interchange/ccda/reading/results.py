@@ -1,0 +1,120 @@
+"""Results and vital signs: their organizers as DiagnosticReport and as a panel, their observations as Observation."""
+
+from typing import Any, Final
+
+from engine.interchange.ccda.reading.chart import Chart
+from engine.interchange.ccda.reading.datatypes import identifiers
+from engine.interchange.ccda.reading.element import Element, every, first, said
+from engine.interchange.ccda.reading.observations import category_of, observation_of, status_of
+from engine.interchange.ccda.reading.parties import authors, performers
+from engine.interchange.ccda.reading.times import interval
+
+Json = Any
+
+LOINC: Final = "http://loinc.org"
+REPORT: Final = "http://terminology.hl7.org/CodeSystem/v2-0074"
+LABORATORY: Final = "laboratory"
+VITALS: Final = "vital-signs"
+PANEL: Final = {"coding": [{"system": LOINC, "code": "85353-1", "display": "Vital signs panel"}]}
+PRESSURE: Final = {"coding": [{"system": LOINC, "code": "85354-9", "display": "Blood pressure panel"}]}
+SYSTOLIC, DIASTOLIC = "8480-6", "8462-4"
+# What a component has of an Observation.
+COMPONENT: Final = ("code", "dataAbsentReason", "interpretation", "referenceRange")
+
+
+def read_result(chart: Chart, entry: Element) -> None:
+    """Keep a Result Organizer, or a Result Observation that stands alone."""
+    if not entry.tag.endswith("organizer"):
+        _keep(chart, observation_of(chart, entry, LABORATORY))
+        return
+    made = [_keep(chart, observation_of(chart, one, LABORATORY)) for one in every(entry, "component/observation")]
+    code = chart.concept(first(entry, "code"))
+    results = [{"reference": one} for one in made if one]
+    if not code or not results:
+        return
+    chart.add(
+        "DiagnosticReport",
+        {
+            "identifier": identifiers(entry),
+            "status": _report_status(entry),
+            "category": [{"coding": [{"system": REPORT, "code": "LAB"}]}],
+            "code": code,
+            **_effective(chart, entry),
+            "performer": performers(chart, entry) or authors(chart, entry),
+            "result": results,
+        },
+    )
+
+
+def read_vitals(chart: Chart, entry: Element) -> None:
+    """Keep a Vital Signs Organizer as a panel, or a Vital Sign Observation that stands alone.
+
+    A systolic and a diastolic pressure of one organizer and time are one blood pressure.
+    """
+    if not entry.tag.endswith("organizer"):
+        _keep(chart, observation_of(chart, entry, VITALS))
+        return
+    found = [observation_of(chart, one, VITALS) for one in every(entry, "component/observation")]
+    made = [_keep(chart, one) for one in _with_pressure([one for one in found if one])]
+    members = [{"reference": one} for one in made if one]
+    if len(members) > 1:
+        elements = {
+            "identifier": identifiers(entry),
+            "status": status_of(entry),
+            "category": category_of(VITALS),
+            "code": PANEL,
+            **_effective(chart, entry),
+            "hasMember": members,
+        }
+        chart.add("Observation", elements)
+
+
+def _keep(chart: Chart, observation: dict[str, Json]) -> str:
+    return chart.add("Observation", observation) if observation else ""
+
+
+def _report_status(entry: Element) -> str:
+    status = status_of(entry)
+    return "partial" if status == "preliminary" else status
+
+
+def _effective(chart: Chart, entry: Element) -> dict[str, Json]:
+    """Return when the organizer's observations were made: its own time, else theirs."""
+    own = chart.timed("effective", first(entry, "effectiveTime"))
+    if own:
+        return own
+    times = [interval(one, chart.offset)[0] for one in every(entry, "component/observation/effectiveTime")]
+    told = sorted(filter(None, times))
+    return {"effectiveDateTime": told[0]} if told else {}
+
+
+def _with_pressure(found: list[dict[str, Json]]) -> list[dict[str, Json]]:
+    """Return observations with both pressures as components of one, in the place of the systolic."""
+    systolic, diastolic = ([one for one in found if _is(one, code)] for code in (SYSTOLIC, DIASTOLIC))
+    if len(systolic) != 1 or len(diastolic) != 1:
+        return found
+    upper, lower = systolic[0], diastolic[0]
+    apart = any(upper.get(name) != lower.get(name) for name in ("effectiveDateTime", "effectivePeriod", "status"))
+    if apart:
+        return found
+    both = {
+        **{name: value for name, value in upper.items() if name not in COMPONENT and not name.startswith("value")},
+        "identifier": [*upper["identifier"], *(one for one in lower["identifier"] if one not in upper["identifier"])],
+        "code": PRESSURE,
+        "component": [_component(upper), _component(lower)],
+        "note": [*upper["note"], *lower["note"]],
+    }
+    return [both if one is upper else one for one in found if one is not lower]
+
+
+def _component(one: dict[str, Json]) -> dict[str, Json]:
+    return {name: value for name, value in one.items() if name in COMPONENT or name.startswith("value")}
+
+
+def _is(observation: dict[str, Json], code: str) -> bool:
+    return any(one["code"] == code and one["system"] == LOINC for one in observation["code"].get("coding", ()))
+
+
+def is_coded(entry: Element, code: str) -> bool:
+    """Say whether an entry's own code is this one."""
+    return said(entry, "code", "code") == code

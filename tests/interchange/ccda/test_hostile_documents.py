@@ -1,0 +1,168 @@
+"""Documents that are no documents, or mean harm: each is refused with its reason, and shows nothing of itself."""
+
+import codecs
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.interchange.ccda.reading.document import read_ccda
+from engine.interchange.patient360.facts import Reason, UnreadableDocumentError
+from tests.interchange.ccda.written import MARISOL, document, section, valid
+
+GOOD = document(section("48765-2", text="<paragraph>None known</paragraph>"))
+SECRET = "Zanzibar"
+
+
+def declared(subset: str, root: str = "ClinicalDocument") -> bytes:
+    """Return the good document with a DOCTYPE before its root."""
+    head, _, rest = GOOD.partition(b"?>")
+    return head + f"?><!DOCTYPE {root} {subset}>".encode() + rest
+
+
+LAUGHS = "[" + "".join(f'<!ENTITY l{n + 1} "{f"&l{n};" * 10}">' for n in range(9)) + "]"
+OTHER = MARISOL.replace("Marisol", "Marta")
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        pytest.param(b"", Reason.NOT_XML, id="empty"),
+        pytest.param(b"Zanzibar", Reason.NOT_XML, id="text"),
+        pytest.param(b'{"resourceType": "Bundle"}', Reason.NOT_XML, id="json"),
+        pytest.param(b"%PDF-1.7 Zanzibar", Reason.NOT_XML, id="pdf"),
+        pytest.param(bytes(range(128)), Reason.NOT_XML, id="control-characters"),
+        pytest.param(b"<html><body>Zanzibar</body></html>", Reason.NOT_A_DOCUMENT, id="html"),
+        pytest.param(b"<ClinicalDocument/>", Reason.NOT_A_DOCUMENT, id="without-namespace"),
+        pytest.param(b'<Bundle xmlns="http://hl7.org/fhir"/>', Reason.NOT_A_DOCUMENT, id="fhir-xml"),
+        pytest.param(GOOD[:-30], Reason.NOT_XML, id="truncated"),
+        pytest.param(GOOD + b"Zanzibar", Reason.NOT_XML, id="text-after-the-end"),
+        pytest.param(GOOD.replace(b"Marisol", b"&Zanzibar;"), Reason.NOT_XML, id="undeclared-entity"),
+        pytest.param(GOOD.replace(b"Marisol", b"&#0;"), Reason.NOT_XML, id="nul"),
+        pytest.param(GOOD.replace(b"Marisol", b"&#xFFFE;"), Reason.NOT_XML, id="noncharacter"),
+        pytest.param(declared(""), Reason.ENTITY_DECLARED, id="doctype"),
+        pytest.param(declared('SYSTEM "http://127.0.0.1:9/Zanzibar.dtd"'), Reason.ENTITY_DECLARED, id="external-dtd"),
+        pytest.param(declared('[<!ENTITY x SYSTEM "file:///etc/passwd">]'), Reason.ENTITY_DECLARED, id="xxe"),
+        pytest.param(declared(LAUGHS), Reason.ENTITY_DECLARED, id="billion-laughs"),
+        pytest.param(declared(LAUGHS).decode().encode("utf-16"), Reason.ENTITY_DECLARED, id="laughs-in-utf-16"),
+        pytest.param(
+            GOOD.replace(b"?>", b"?><!-- a --> <?b c?> <!DOCTYPE a [<!ENTITY b 'c'>]>", 1),
+            Reason.ENTITY_DECLARED,
+            id="doctype-behind-comments",
+        ),
+        pytest.param(b"<!--" + GOOD, Reason.NOT_XML, id="open-comment"),
+        pytest.param(GOOD.replace(b"Marisol", b"Marisol\xff"), Reason.BAD_ENCODING, id="not-utf-8"),
+        pytest.param(GOOD.replace(b'"UTF-8"', b'"EBCDIC-US"'), Reason.BAD_ENCODING, id="another-encoding"),
+        pytest.param(GOOD.replace(b'"UTF-8"', b'"UTF-7"'), Reason.BAD_ENCODING, id="utf-7"),
+        pytest.param(codecs.BOM_UTF16_LE + b"<", Reason.BAD_ENCODING, id="half-a-character"),
+        pytest.param(GOOD.replace(b"<text>", b"<text>" + b"<b>" * 300), Reason.TOO_DEEP, id="deep"),
+        pytest.param(b"<a>" * 100_000, Reason.TOO_DEEP, id="deep-and-open"),
+        pytest.param(b"<a>" + b" " * 50_000_000, Reason.TOO_LARGE, id="50-mb"),
+        pytest.param(b"<a>" + b"<b/>" * 1_000_001, Reason.TOO_LARGE, id="many-elements"),
+        pytest.param(b"<a " + b"b='' " * 2_000_001, Reason.TOO_LARGE, id="many-attributes"),
+        pytest.param(b"<a>" + b"x" * 10_000_001 + b"</a>", Reason.TOO_LARGE, id="one-long-text"),
+        pytest.param(document(people=""), Reason.NO_PATIENT, id="nobody"),
+        pytest.param(
+            document(people="<recordTarget><patientRole><patient/></patientRole></recordTarget>"),
+            Reason.NO_PATIENT,
+            id="nameless",
+        ),
+        pytest.param(document(people=MARISOL + OTHER), Reason.TWO_PATIENTS, id="two-patients"),
+    ],
+)
+def test_a_hostile_document_is_refused_with_its_reason(body: bytes, reason: Reason) -> None:
+    """Each has its reason; the text of the error is always the same, and holds nothing that the parser said."""
+    with pytest.raises(UnreadableDocumentError) as refused:
+        read_ccda(body)
+    assert refused.value.reason is reason
+    assert str(refused.value) == str(UnreadableDocumentError(reason))
+    assert SECRET not in str(refused.value)
+    assert refused.value.__cause__ is None
+    assert refused.value.__suppress_context__ or refused.value.__context__ is None
+
+
+def test_a_bound_of_the_caller_holds() -> None:
+    """A document of just as many bytes is read, one byte more is too large."""
+    assert read_ccda(GOOD, most_bytes=len(GOOD))
+    with pytest.raises(UnreadableDocumentError) as refused:
+        read_ccda(GOOD + b"\n", most_bytes=len(GOOD))
+    assert refused.value.reason is Reason.TOO_LARGE
+
+
+@pytest.mark.parametrize(
+    ("encoding", "declaration"),
+    [
+        pytest.param("utf-8", "UTF-8", id="utf-8"),
+        pytest.param("utf-8-sig", "UTF-8", id="utf-8-with-mark"),
+        pytest.param("utf-16", "UTF-16", id="utf-16"),
+        pytest.param("iso-8859-1", "ISO-8859-1", id="latin-1"),
+        pytest.param("cp1252", "windows-1252", id="windows"),
+    ],
+)
+def test_a_document_is_read_in_its_encoding(encoding: str, declaration: str) -> None:
+    """A name with an umlaut comes out as it is, whichever encoding the document declares and has."""
+    text = GOOD.decode().replace("UTF-8", declaration).replace("Marisol", "Jürgen")
+    body = codecs.BOM_UTF16_BE + text.encode("utf-16-be") if encoding == "utf-16" else text.encode(encoding)
+    assert read_ccda(body).identity.given[0] == "Jürgen"
+
+
+def test_references_to_the_narrative_are_resolved_within_a_budget() -> None:
+    """Of two thousand entries that each refer to a whole narrative of empty elements only the first are resolved."""
+    entry = (
+        '<observation classCode="OBS" moodCode="EVN"><code><originalText><reference value="#all"/></originalText>'
+        '</code><value xsi:type="ST">x</value></observation>'
+    )
+    text = f'<content ID="all">{"<content/>" * 100_000}Zanzibar</content>'
+    facts = read_ccda(document(section("30954-2", *[entry] * 2_000, text=text)))
+    assert 0 < len(facts.resources) < 100
+    assert facts.unread == 2_000 - len(facts.resources)
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes_are_read_or_refused(body: bytes) -> None:
+    """Nothing but UnreadableDocumentError comes out of bytes that nobody chose."""
+    with pytest.raises(UnreadableDocumentError):
+        read_ccda(body)
+
+
+PIECES = st.sampled_from(
+    [
+        b"<",
+        b">",
+        b"&amp;",
+        b'"',
+        b"<!DOCTYPE a>",
+        b"<![CDATA[",
+        b"]]>",
+        b"<!--",
+        b"\x00",
+        b"\xff",
+        b"\xe2\x80\xae",
+        b'value="',
+        b'code="',
+        b"2.16.840.1.113883.4.1",
+        b"<value/>",
+        b"99999999999999999999",
+        b"-",
+        b"",
+    ]
+)
+
+
+@settings(max_examples=150)
+@given(st.data())
+def test_a_mutated_document_is_read_into_valid_facts_or_refused(data: st.DataObject) -> None:
+    """Whatever is cut out of a document, doubled, or put into it: what is read is valid, the rest is refused."""
+    body = bytearray(EVERYTHING)
+    for _ in range(data.draw(st.integers(1, 4))):
+        begin = data.draw(st.integers(0, len(body)))
+        end = min(len(body), begin + data.draw(st.integers(0, 200)))
+        body[begin:end] = data.draw(st.one_of(PIECES, st.just(bytes(body[begin:end]) * 2)))
+    try:
+        facts = read_ccda(bytes(body))
+    except UnreadableDocumentError:
+        return
+    valid(facts)
+
+
+EVERYTHING = GOOD
