@@ -10,9 +10,10 @@ from pydantic import AfterValidator, Field
 
 from engine.config import pem
 from engine.config.account import Auth, Client, User
+from engine.config.connector import Connector
 from engine.config.frozen import Frozen
 from engine.config.network import is_loopback
-from engine.config.text import Word, is_host
+from engine.config.text import Name, Word, is_host
 from engine.config.wording import Placed, nearest
 
 ONLY_SANDBOX: Final = "it needs environment: sandbox"
@@ -25,7 +26,6 @@ _TEN_YEARS: Final = 315_576_000
 # Keys that a file may hold although the rooms which obey them are not built; `unheeded` names those in use.
 NOT_YET: Final = ("webhooks",)
 NOT_YET_PER_TENANT: Final = (
-    "network_mode",
     "leading_indicator",
     "clinical_alerts",
     "adt",
@@ -97,7 +97,12 @@ class Tenant(Frozen):
     scope_enforcement: Literal["strict", "off"] = Field("strict", description="off: roles alone decide")
     rest_api_version: ApiVersion = Field("2025-06-01", description="of tokens that ask for none")
     history: History = History()
-    network_mode: Literal["mocked", "real"] = Field("mocked", description=LATER)
+    network_mode: Literal["mocked", "real"] | None = Field(
+        None, description="Patient360 asks the connectors (real), or invents (mocked: in a sandbox only, its default)"
+    )
+    connectors: dict[Name, Connector] = Field(
+        default_factory=dict, description="what Patient360 asks for records, by name"
+    )
     leading_indicator: bool = Field(default=False, description=LATER)
     clinical_alerts: dict[str, Any] = Field(default_factory=dict, description=LATER)
     adt: dict[str, Any] = Field(default_factory=dict, description=LATER)
@@ -194,6 +199,11 @@ class ServiceConfiguration(Frozen):
             parts = urlsplit(getattr(self, key))
             if parts.scheme == "http" and not is_loopback(parts.hostname or ""):
                 yield (key,), "clients call it in the clear", "https://, with tls or behind a proxy that speaks it"
+        for name, tenant in self.tenants.items():
+            if tenant.network_mode == "real" and not tenant.connectors:
+                yield ("tenants", name, "network_mode"), "real without connectors", "connectors, or nothing is found"
+            elif tenant.connectors and self.mocked(name):
+                yield ("tenants", name, "connectors"), "not asked while network_mode is mocked", "network_mode: real"
         for written in self.unheeded:
             yield tuple(written.split(".")), "nothing obeys it here", "leave it out until it is in force"
 
@@ -211,12 +221,20 @@ class ServiceConfiguration(Frozen):
             return
         if self.test_hooks:
             yield ("test_hooks",), "found true", ONLY_SANDBOX
+        for name, tenant in self.tenants.items():
+            if tenant.network_mode == "mocked":
+                yield ("tenants", name, "network_mode"), "found 'mocked'", ONLY_SANDBOX
         if self.auth.auto_login_user:
             yield ("auth", "auto_login_user"), f"found {self.auth.auto_login_user!r}", ONLY_SANDBOX
         for name, client in self.clients.items():
             for key, place in client.unprotected:
                 advice = "in production it is https, or http to this computer"
                 yield ("clients", name, key, place), f"found {getattr(client, key)[place]!r}", advice
+
+    def mocked(self, tenant: str) -> bool:
+        """Say whether a tenant's sources are invented, so that nothing is asked outside; a sandbox's default."""
+        mode = self.tenants[tenant].network_mode
+        return mode == "mocked" or (mode is None and self.environment is Environment.SANDBOX)
 
     @property
     def token_url(self) -> str:

@@ -190,6 +190,30 @@ SERVICE_ROWS: Final = (
     ("tenants.NAME.rest_api_version", "2025-06", "found '2025-06'", "did you mean 2025-06-01?"),
     ("tenants.NAME.history.keep", "al", "found 'al'", "all"),
     ("tenants.NAME.network_mode", "mock", "found 'mock'", "did you mean mocked?"),
+    ("tenants.NAME.connectors.NAME.type", "fhr", "found 'fhr'", "did you mean fhir?"),
+    ("tenants.NAME.connectors.NAME.organization", "a\nb", "found 'a\\nb'", "one line"),
+    ("tenants.NAME.connectors.NAME.timeout_s", 0, "found '0'", "above 0"),
+    ("tenants.NAME.connectors.NAME.url", "ftp://other.example", "found 'ftp://other.example'", "a whole URL"),
+    ("tenants.NAME.connectors.NAME.version", "R5", "found 'R5'", "'R4'"),
+    ("tenants.NAME.connectors.NAME.auth.token_url", "other", "found 'other'", "a whole URL"),
+    ("tenants.NAME.connectors.NAME.auth.client_id", "", "missing", "who asks"),
+    (
+        "tenants.NAME.connectors.NAME.auth.client_secret",
+        {"env": "NO_SUCH_SECRET"},
+        "NO_SUCH_SECRET is not set",
+        "--offline",
+    ),
+    (
+        "tenants.NAME.connectors.NAME.auth.private_key",
+        {"env": "NO_SUCH_SECRET"},
+        "NO_SUCH_SECRET is not set",
+        "--offline",
+    ),
+    ("tenants.NAME.connectors.NAME.auth.key_id", "a\nb", "found 'a\\nb'", "one line"),
+    ("tenants.NAME.connectors.NAME.auth.scope", "a\nb", "found 'a\\nb'", "one line"),
+    ("tenants.NAME.connectors.NAME.ca_file", "/no/such.pem", "No such file", NO_FILE),
+    ("tenants.NAME.connectors.NAME.folder", "/no/such", "/no/such is no folder", "can read"),
+    ("tenants.NAME.connectors.NAME.identifier_system", "mrn", "found 'mrn'", "an absolute URI"),
     ("tenants.NAME.leading_indicator", "perhaps", "found 'perhaps'", "true or false"),
     ("tenants.NAME.clinical_alerts", "all", "found a plain value", "a block of keys"),
     ("tenants.NAME.adt", ["A01"], "found a list", "a block of keys"),
@@ -327,6 +351,11 @@ def test_a_wrong_value_of_the_service(key: str, value: Any, found: str, expected
         base["tls"] = {"certificate": "/no/such.pem", "key": "/no/such.key"}
     if key.endswith("burst"):
         base["rate_limit"] = {"per_client_per_minute": 60}
+    if "connectors" in key:
+        auth = {key: CREDENTIALS[key] for key in ("token_url", "client_id", "client_secret")}
+        server = {"type": "fhir", "url": "https://other.example/fhir", "auth": auth}
+        folder = {"type": "directory", "folder": "/"}
+        base["tenants"]["NAME"]["connectors"] = {"NAME": folder if "folder" in key or "identifier" in key else server}
     text, path, line = placed(base, key, value)
     looked = look(parse(text, "interchange.yaml"), ServiceConfiguration)
     problem = the_one((*looked.problems, *looked.ask("unavailable")), path, line)

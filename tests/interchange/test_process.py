@@ -196,7 +196,8 @@ users:
 """
     read = validate(parse(text, "interchange.yaml"), ServiceConfiguration)
     assert read.clients["engine"].scopes == ("system/*.*",)
-    assert "tenants.riverbend.network_mode" in read.unheeded
+    assert "tenants.riverbend.adt" in read.unheeded
+    assert "tenants.riverbend.network_mode" not in read.unheeded
 
 
 @pytest.mark.parametrize(
