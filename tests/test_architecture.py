@@ -28,7 +28,7 @@ FLOORS = {
 # Who may use which library; a name ending in / is a folder. Everybody else goes through them.
 HOMES = {
     "twisted": ("receive/listener", "receive/reactor.py", "pipeline/", "__main__.py"),
-    "httpx": ("deliver/wire/client.py", "deliver/wire/transport.py"),
+    "httpx": ("deliver/wire/client.py", "deliver/wire/transport.py", "interchange/outbound.py"),
     "aiohttp": ("deliver/wire/client.py", "deliver/wire/transport.py"),
     "uvicorn": ("http/", "interchange/http/process.py"),
     "httptools": ("deliver/wire/client.py", "deliver/wire/transport.py", "http/connection.py"),

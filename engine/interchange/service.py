@@ -12,6 +12,7 @@ from engine.interchange.jobs.board import Board
 from engine.interchange.oauth.code import Codes
 from engine.interchange.oauth.identity import Signer
 from engine.interchange.oauth.vault import Vault
+from engine.interchange.outbound import Outbound
 from engine.interchange.store.store import Store
 
 
@@ -32,6 +33,7 @@ class Service:
     signer: Signer = field(init=False)
     recorder: Recorder = field(init=False)
     throttle: Throttle = field(default_factory=Throttle)
+    outbound: Outbound = field(default_factory=Outbound)
     board: Board = field(default_factory=Board)
 
     def __post_init__(self) -> None:

@@ -81,6 +81,7 @@ OPEN_PAGES = {
     "/oauth/jwks",
     "/fhir/.well-known/smart-configuration",
     "/fhir/R4/.well-known/smart-configuration",
+    "/_test/outbound",
     "/_test/{name}",
 }
 # The access log and handles have their own tests of who reads them: test_access_log.py (no wildcard, one role), and

@@ -89,8 +89,12 @@ class Pages:
             Route("/metrics", self._metrics, methods=["GET"]),
         ]
         if self._hooks is not None:
+            routes.append(Route("/_test/outbound", self._outbound, methods=["GET"]))
             routes.append(Route("/_test/{name}", partial(_hook, self._hooks), methods=["POST"]))
         return routes
+
+    async def _outbound(self, _request: HttpRequest) -> Response:
+        return _json({"connections": self._service.outbound.connections})
 
     async def _ready(self, _request: HttpRequest) -> Response:
         if self._service.store.failed:

@@ -49,10 +49,15 @@ class SourceError(Exception):
 
 
 class Connector(Protocol):
-    """One source. `organizations` is how many it asks, for the counters of a retrieval."""
+    """One source of documents."""
 
-    name: str
-    organizations: int
+    @property
+    def name(self) -> str:
+        """How it is called in errors and counters."""
+
+    @property
+    def organizations(self) -> int:
+        """How many organizations it asks."""
 
     def retrieve(self, subject: Subject) -> AsyncIterator[Document]:
         """Yield the documents of a patient, none where the source does not know them; SourceError where it failed."""

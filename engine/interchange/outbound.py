@@ -1,0 +1,98 @@
+"""The service's way to other machines: every connection that it opens is opened here, and counted.
+
+TLS is always verified; no redirect is followed, nothing is taken from the environment, and answers have a limit.
+"""
+
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, Final
+
+import httpx
+
+from engine.errors import ServiceError
+
+CONNECT_SECONDS: Final = 10.0
+OPENED: Final = "connection.connect_tcp.started"
+# What a foreign error means, the first that fits.
+REASONS: Final[tuple[tuple[type[Exception], str], ...]] = (
+    (httpx.ConnectTimeout, "does not take connections (timeout)"),
+    (httpx.ConnectError, "cannot be reached, or its certificate is not trusted"),
+    (httpx.TimeoutException, "did not answer in time"),
+    (httpx.DecodingError, "sent an answer that cannot be read"),
+    (httpx.TransportError, "broke off the answer"),
+    (httpx.InvalidURL, "has an address that cannot be asked"),
+)
+
+
+Trace = Callable[[str, Mapping[str, Any]], Awaitable[None]]
+
+
+class OutboundError(ServiceError):
+    """Another machine did not give an answer that can be used; the text says why, and nothing of what was asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What another machine said; header names are lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes = field(repr=False)
+
+
+class Peer:
+    """Another machine while some requests are sent to it."""
+
+    def __init__(self, client: httpx.AsyncClient, trace: Trace) -> None:
+        self._client = client
+        self._traced = {"trace": trace}
+
+    async def send(self, method: str, url: str, headers: Mapping[str, str], body: bytes, most: int) -> Reply:
+        """Send a request and return the answer of `most` bytes at most, whatever its status; OutboundError."""
+        try:
+            async with self._client.stream(
+                method, url, headers=headers, content=body, extensions=self._traced
+            ) as answer:
+                parts: list[bytes] = []
+                size = 0
+                async for part in answer.aiter_bytes():
+                    size += len(part)
+                    if size > most:
+                        raise OutboundError("sent more than is read")
+                    parts.append(part)
+                return Reply(answer.status_code, answer.headers, b"".join(parts))
+        except tuple(kind for kind, _ in REASONS) as error:
+            raise OutboundError(next(text for kind, text in REASONS if isinstance(error, kind))) from error
+
+
+class Outbound:
+    """The connections of one service: `connections` is how many it has begun to open since its start."""
+
+    def __init__(self) -> None:
+        self.connections = 0
+
+    @asynccontextmanager
+    async def peer(self, ca_file: str | None, seconds: float) -> AsyncIterator[Peer]:
+        """Return another machine for as long as the block lasts; OutboundError where `ca_file` cannot be used."""
+        try:
+            context = _context(ca_file)
+        except (OSError, ssl.SSLError) as error:
+            raise OutboundError("has a ca_file that cannot be used") from error
+        timeout = httpx.Timeout(seconds, connect=min(seconds, CONNECT_SECONDS))
+        async with httpx.AsyncClient(
+            verify=context, trust_env=False, follow_redirects=False, timeout=timeout
+        ) as client:
+            yield Peer(client, self._trace)
+
+    async def _trace(self, event: str, _info: Mapping[str, Any]) -> None:
+        self.connections += event == OPENED
+
+
+@cache
+def _context(ca_file: str | None) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=ca_file)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    return context
