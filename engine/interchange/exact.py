@@ -20,6 +20,10 @@ NUL: Final = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 MAX_DIGITS: Final = 18
 
 
+class TooDeepError(ValueError):
+    """The JSON has more levels than a body may have."""
+
+
 def read_json(text: bytes) -> Json:
     """Read JSON; decimals and long numbers become Decimal. ValueError or RecursionError for what is no JSON."""
     if EXACT.search(text):
@@ -30,12 +34,12 @@ def read_json(text: bytes) -> Json:
 def read_strictly(text: bytes) -> Json:
     """Read JSON of a stranger as `read_json` does; ValueError too for what readers understand differently.
 
-    That is: a key given twice in one object, a NUL, and more than 100 levels. A byte order mark, NaN, Infinity,
-    lone surrogates and numbers beyond a double are no JSON here.
+    That is: a key given twice in one object, a NUL, and more than 100 levels (TooDeepError). A byte order mark, NaN,
+    Infinity, lone surrogates and numbers beyond a double are no JSON here.
     """
     value = orjson.loads(text)
     if text.count(b"[") + text.count(b"{") > MAX_DEPTH and too_deep(value):
-        raise ValueError("too many levels")
+        raise TooDeepError("too many levels")
     if b"\\u0000" in text and NUL.search(text):
         raise ValueError("NUL in a string")
     # What comes out as it came in has no key twice, and is what almost all clients send.

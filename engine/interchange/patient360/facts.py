@@ -2,7 +2,9 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from hashlib import sha256
 from typing import Any, Final
+from uuid import UUID
 
 Json = Any
 
@@ -43,6 +45,11 @@ class UnreadableDocumentError(ValueError):
     def __init__(self, reason: Reason) -> None:
         super().__init__(TEXTS[reason])
         self.reason = reason
+
+
+def fact_id(seed: bytes, number: int) -> str:
+    """Return the id of a fact: a UUID of its document, whose digest is the seed, and its place there."""
+    return str(UUID(bytes=sha256(seed + str(number).encode()).digest()[:16], version=5))
 
 
 @dataclass(frozen=True, slots=True)

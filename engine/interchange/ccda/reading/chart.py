@@ -4,14 +4,13 @@ import hashlib
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final
-from uuid import UUID
 
 from engine.fhir.schema import FhirVersion, defects
 from engine.interchange.ccda.reading.datatypes import LONGEST, codings, plain, text_of
 from engine.interchange.ccda.reading.element import Element, every, first, said
 from engine.interchange.ccda.reading.times import timed
 from engine.interchange.exact import write_json
-from engine.interchange.patient360.facts import PATIENT
+from engine.interchange.patient360.facts import PATIENT, fact_id
 from engine.interchange.resource.catalogue import KEPT
 
 Json = Any
@@ -51,7 +50,8 @@ class Chart:
         if not reference:
             if not _is_valid(resource):
                 return ""
-            reference = f"urn:uuid:{self._identify(resource)}"
+            resource["id"] = fact_id(self._seed, len(self.resources))
+            reference = f"urn:uuid:{resource['id']}"
             self.resources.append(resource)
             if repeatable:
                 self._known[mark] = reference
@@ -98,13 +98,6 @@ class Chart:
                 own = [name for name in one.pop("identifier") if shared[kind, write_json(name)] == 1]
                 one.update({"identifier": own} if own else {})
         return tuple(self.resources)
-
-    def _identify(self, resource: Resource) -> UUID:
-        """Give a resource its id: the next one of this document."""
-        number = str(len(self.resources)).encode()
-        made = UUID(bytes=hashlib.sha256(self._seed + number).digest()[:16], version=5)
-        resource["id"] = str(made)
-        return made
 
     def _narrated(self, name: str) -> str:
         """Return the text at a place of the narrative, no more than all that may be read so: '' afterwards."""
