@@ -1,0 +1,1 @@
+"""The sections of a CCD, a module each, and the table of them."""

@@ -1,0 +1,73 @@
+"""Charts that documents are written from: an empty one, a hostile one, a very large one, invented ones, the least."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from engine.fhir.schema import FhirVersion
+from engine.fhir.versions.direction import Direction
+from engine.fhir.versions.turn import turned
+from engine.interchange.ccda.document import Chart, write_ccd
+from engine.interchange.ccda.record import Custodian
+from engine.interchange.synthetic.chart import synthetic_chart
+from tests.interchange.least import LEAST, least
+
+Json = Any
+
+AT = datetime(2026, 3, 2, 12, 30, 15, tzinfo=UTC)
+ZONE = ZoneInfo("America/Los_Angeles")
+CUSTODIAN = Custodian("Riverbend", "http://127.0.0.1:8080")
+PATIENT: Json = {
+    "resourceType": "Patient",
+    "id": "p1",
+    "name": [{"family": "Quintero", "given": ["Marisol"]}],
+    "gender": "female",
+    "birthDate": "1984-02-29",
+}
+HOSTILE = (
+    "]]> <script>&amp;\u202e\u05d0\u05d1\u05d2 \U0001f9ec\x01\x0b\ufffe \r\n\t'\"" + "\N{COMBINING ACUTE ACCENT}" * 3
+)
+
+
+def written(chart: list[Json], **changes: Any) -> bytes:
+    """Return the document of a chart whose first resource is the patient."""
+    given: dict[str, Any] = {"document_id": "job-1", "at": AT, "zone": ZONE, "custodian": CUSTODIAN}
+    return write_ccd(Chart(chart[0], chart[1:]), **{**given, **changes})
+
+
+def the_least() -> list[Json]:
+    """Return a patient with the smallest resource of each type, as R4 and as STU3 know it."""
+    chart = [PATIENT]
+    for version in FhirVersion:
+        for name in LEAST:
+            made = least(name, "p1", version)
+            made = made if version is FhirVersion.R4 else turned(made, Direction.TO_R4)
+            chart.append({**made, "id": f"{version.name.lower()}-{name.lower()}"})
+    return chart
+
+
+def hostile() -> list[Json]:
+    """Return an invented chart whose every free text is hostile."""
+    return _with_texts(synthetic_chart("hostile", facts=120))
+
+
+def charts(invented: int = 200) -> Iterator[tuple[str, list[Json]]]:
+    """Yield the charts by name."""
+    yield "empty", [PATIENT]
+    yield "bare", [{"resourceType": "Patient", "id": "p2"}]
+    yield "least", the_least()
+    yield "hostile", hostile()
+    yield "large", synthetic_chart("large", facts=5000)
+    for number in range(invented):
+        yield f"invented-{number}", synthetic_chart(str(number), facts=60 + number)
+
+
+def _with_texts(value: Json, name: str = "") -> Json:
+    """Return a value with hostile text in each place for free text."""
+    if isinstance(value, dict):
+        return {key: _with_texts(part, key) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_with_texts(part, name) for part in value]
+    free = name in {"text", "display", "family", "given", "line", "city", "conclusion", "description", "valueString"}
+    return f"{value} {HOSTILE}" if free and isinstance(value, str) else value

@@ -1,0 +1,101 @@
+"""Whether documents keep HL7's schema of CDA and the Schematron of C-CDA R2.1; neither is a part of this project.
+
+    python -m tests.interchange.ccda.check --schemas FOLDER --schematron FOLDER [FILE ...]
+
+`--schemas` is a copy of github.com/HL7/CDA-core-2.0, `--schematron` one of github.com/HL7/CDA-ccda-2.1 (each, or any
+folder with its files: CDA_SDTC.xsd beside its imports, one *.sch and its voc.xml). Without a FILE the charts of
+`charts.py` are written and checked.
+"""
+
+import argparse
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from lxml import etree, isoschematron
+
+from tests.interchange.ccda.charts import charts, written
+
+SCHEMA = "CDA_SDTC.xsd"
+VOCABULARY = "document('voc.xml')"
+FAILED = "{http://purl.oclc.org/dsdl/svrl}failed-assert"
+
+
+@dataclass(frozen=True)
+class Rules:
+    """The schema and the errors of the Schematron, ready to be asked."""
+
+    schema: etree.XMLSchema
+    schematron: isoschematron.Schematron
+
+    @classmethod
+    def read(cls, schemas: Path, schematron: Path) -> "Rules":
+        """Find and read both; ValueError that says what is missing in which folder."""
+        rules = one(schematron, "*.sch")
+        vocabulary = one(schematron, "voc.xml").resolve().as_uri()
+        # Its XPath is of level 1.0; only the address of its vocabulary has to be told, as a tree has none.
+        text = rules.read_text(encoding="utf-8").replace(VOCABULARY, f"document('{vocabulary}')")
+        return cls(
+            etree.XMLSchema(etree.parse(str(one(schemas, SCHEMA)))),
+            isoschematron.Schematron(
+                etree.fromstring(text.encode()), phase="errors", store_report=True, validate_schema=False
+            ),
+        )
+
+    def faults(self, body: bytes) -> Iterator[str]:
+        """Yield what is wrong with a document: of the schema by line, of the Schematron by rule and place."""
+        document = etree.fromstring(body, etree.XMLParser(huge_tree=True)).getroottree()
+        if not self.schema.validate(document):
+            for entry in self.schema.error_log:
+                yield f"schema, line {entry.line}: {entry.message}"
+        self.schematron.validate(document)
+        for failed in self.schematron.validation_report.getroot().iter(FAILED):
+            yield f"schematron: {' '.join(''.join(failed.itertext()).split())} at {place(failed.get('location'))}"
+
+
+def one(folder: Path, pattern: str) -> Path:
+    """Return the one file of a name below a folder."""
+    found = sorted(folder.rglob(pattern))
+    if not found:
+        raise ValueError(f"{folder} has no {pattern}: give a copy of the repository")
+    return found[0]
+
+
+def place(location: str) -> str:
+    """Return a place as people read it: `/ClinicalDocument/component[1]/…`."""
+    return (
+        location.replace(" and namespace-uri()='urn:hl7-org:v3'", "").replace("*[local-name()=", "").replace("']", "")
+    )
+
+
+def made() -> Iterator[tuple[str, bytes]]:
+    """Yield the documents of all charts."""
+    for name, chart in charts():
+        yield name, written(chart)
+
+
+def main() -> int:
+    """Check files, or charts, and say how many faults each has."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--schemas", type=Path, required=True)
+    parser.add_argument("--schematron", type=Path, required=True)
+    parser.add_argument("files", nargs="*", type=Path)
+    options = parser.parse_args()
+    rules = Rules.read(options.schemas, options.schematron)
+    documents = ((str(file), file.read_bytes()) for file in options.files) if options.files else made()
+    count = faulty = 0
+    for name, body in documents:
+        start = time.perf_counter()
+        found = list(rules.faults(body))
+        count, faulty = count + 1, faulty + bool(found)
+        sys.stdout.write(f"{name}: {len(body)} bytes, {len(found)} faults, {time.perf_counter() - start:.1f} s\n")
+        for fault in found:
+            sys.stdout.write(f"    {fault}\n")
+    sys.stdout.write(f"{count} documents, {faulty} with faults\n")
+    return 1 if faulty else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
