@@ -100,11 +100,30 @@ def test_the_status_of_an_allergy(told_of_it: str, concern: str, expected: str) 
     assert found["clinicalStatus"]["coding"][0]["code"] == expected
 
 
-def test_no_known_allergies_is_no_allergy() -> None:
-    """A negated observation becomes nothing, and is counted as unread."""
-    facts = read_ccda(document(section("48765-2", allergy(attributes='negationInd="true"'))))
-    assert facts.resources == ()
-    assert facts.unread == 1
+@pytest.mark.parametrize(
+    ("kind", "code"),
+    [("419199007", "716186003"), ("416098002", "409137002"), ("414285001", "429625007"), ("X", "716186003")],
+)
+def test_that_no_allergy_is_known_is_a_code(kind: str, code: str) -> None:
+    """A negated observation without a substance says so of all allergies, of those to drugs, or to food."""
+    entry = allergy(attributes='negationInd="true"').replace('code="70618"', 'nullFlavor="NA"')
+    entry = entry.replace('<translation code="373270004" codeSystem="2.16.840.1.113883.6.96"/>', "")
+    found = the(told(section("48765-2", entry.replace("416098002", kind))), "AllergyIntolerance")
+    assert found["code"]["coding"][0]["code"] == code
+    assert found["verificationStatus"]["coding"][0]["code"] == "confirmed"
+
+
+def test_a_negated_allergy_is_refuted() -> None:
+    """What names a substance that the patient is not allergic to is no allergy to it."""
+    found = the(told(section("48765-2", allergy(attributes='negationInd="true"'))), "AllergyIntolerance")
+    assert found["verificationStatus"]["coding"][0]["code"] == "refuted"
+
+
+def test_an_allergy_to_nothing_is_none() -> None:
+    """A concern that names no substance and denies nothing becomes nothing, and is counted as unread."""
+    entry = '<act><entryRelationship typeCode="SUBJ"><observation><code/></observation></entryRelationship></act>'
+    facts = read_ccda(document(section("48765-2", entry)))
+    assert (facts.resources, facts.unread) == ((), 1)
 
 
 PROBLEM = (
@@ -128,21 +147,22 @@ def test_a_problem_has_its_dates_and_the_words_of_the_narrative() -> None:
 @pytest.mark.parametrize(
     ("observation", "expected"),
     [
-        pytest.param('negationInd="true">' + value("55607006"), [], id="no-known-problems"),
-        pytest.param(">" + value("160245001"), [], id="no-problems-as-a-code"),
-        pytest.param('negationInd="true">' + value("233604007"), ["refuted"], id="not-this-one"),
+        pytest.param('negationInd="true">' + value("55607006"), [("160245001", "confirmed")], id="no-known-problems"),
+        pytest.param(">" + value("160245001"), [("160245001", "confirmed")], id="no-problems-as-a-code"),
+        pytest.param('negationInd="true">' + value("233604007"), [("233604007", "refuted")], id="not-this-one"),
         pytest.param('nullFlavor="NI">' + value("233604007"), [], id="nothing-to-say"),
         pytest.param('><value xsi:type="CD" nullFlavor="UNK"/>', [], id="unknown"),
     ],
 )
-def test_a_negated_problem(observation: str, expected: list[str]) -> None:
-    """That no problem is known is no problem; that a certain one is not there is a refuted one."""
+def test_a_negated_problem(observation: str, expected: list[tuple[str, str]]) -> None:
+    """That no problem is known is a code of its own; that a certain one is not there is a refuted one."""
     entry = (
         '<act><entryRelationship typeCode="SUBJ"><observation classCode="OBS" moodCode="EVN" '
         f"{observation}</observation></entryRelationship></act>"
     )
     found = told(section("11450-4", entry))
-    assert [one["verificationStatus"]["coding"][0]["code"] for one in found] == expected
+    codes = [(one["code"], one["verificationStatus"]) for one in found]
+    assert [(code["coding"][0]["code"], status["coding"][0]["code"]) for code, status in codes] == expected
 
 
 def medication(mood: str = "EVN", status: str = "active", more: str = "", attributes: str = "") -> str:
@@ -170,8 +190,34 @@ def test_a_medication_that_is_taken_is_a_statement() -> None:
     assert dosage["doseAndRate"][0]["doseQuantity"]["code"] == "{tbl}"
 
 
+@pytest.mark.parametrize(
+    ("period", "expected"),
+    [
+        pytest.param('<period value="12" unit="h"/>', {"frequency": 1, "period": 12, "periodUnit": "h"}, id="hours"),
+        pytest.param(
+            '<period value="0.3333" unit="d"/>', {"frequency": 3, "period": 1, "periodUnit": "d"}, id="a-third"
+        ),
+        pytest.param(
+            '<period><low value="4" unit="h"/><high value="6" unit="h"/></period>',
+            {"frequency": 1, "period": 4, "periodMax": 6, "periodUnit": "h"},
+            id="four-to-six",
+        ),
+        pytest.param('<period value="0" unit="h"/>', None, id="never"),
+        pytest.param(
+            '<period value="1e-300" unit="h"/>', {"frequency": 1, "period": "1E-300", "periodUnit": "h"}, id="always"
+        ),
+        pytest.param('<period value="6" unit="moon"/>', None, id="no-unit"),
+    ],
+)
+def test_how_often_a_medication_is_taken(period: str, expected: object) -> None:
+    """A period is one time in it; a part of a unit is several times in a unit."""
+    entry = medication().replace('<period value="8" unit="h"/>', period)
+    dosage = the(told(section("10160-0", entry)), "MedicationStatement")["dosage"][0]
+    assert _as_text(dosage.get("timing", {}).get("repeat")) == _as_text(expected)
+
+
 def test_a_medication_that_is_ordered_is_a_request() -> None:
-    """Mood INT: an order, with what is to be handed out."""
+    """Mood INT: an order, with what is to be handed out; the first of two fills is no repeat."""
     supply = (
         '<entryRelationship typeCode="REFR"><supply classCode="SPLY" moodCode="INT"><repeatNumber value="2"/>'
         '<quantity value="30" unit="{tbl}"/></supply></entryRelationship>'
@@ -180,7 +226,7 @@ def test_a_medication_that_is_ordered_is_a_request() -> None:
     found = the(told(section("10160-0", medication("INT", more=author + supply))), "MedicationRequest")
     assert (found["status"], found["intent"], found["authoredOn"]) == ("active", "order", "2024-01-04")
     assert found["dosageInstruction"][0]["timing"]["repeat"]["boundsPeriod"] == {"start": "2024-01-05"}
-    assert found["dispenseRequest"]["numberOfRepeatsAllowed"] == 2
+    assert found["dispenseRequest"]["numberOfRepeatsAllowed"] == 1
     assert found["dispenseRequest"]["quantity"]["value"] == 30
 
 
@@ -290,6 +336,12 @@ UCUM = {"system": "http://unitsofmeasure.org"}
             },
             id="absent",
         ),
+        pytest.param(
+            '<value xsi:type="PQ" nullFlavor="OTH"><translation value="3"><originalText>puffs</originalText>'
+            "</translation></value>",
+            {"valueQuantity": {"value": "3", "unit": "puffs"}},
+            id="unit-in-words",
+        ),
         pytest.param('<value xsi:type="PQ" value="1e999" unit="g"/>', {}, id="beyond-a-double"),
         pytest.param('<value xsi:type="PQ" value="12,3" unit="g"/>', {}, id="no-number"),
     ],
@@ -324,19 +376,30 @@ def test_results_are_observations_and_a_report_of_them() -> None:
     assert observation["referenceRange"] == [{"low": {"value": 4}, "high": {"value": 10}}]
 
 
-def test_vital_signs_are_a_panel_with_one_blood_pressure() -> None:
-    """Systolic and diastolic of one time become components of 85354-9; the panel has it and the heart rate."""
+def test_an_organizer_of_one_observation_is_no_report() -> None:
+    """What says no more than its only observation is not kept beside it; one that names who reports it is."""
+    single = result("6690-2", '<value xsi:type="PQ" value="12"/>')
+    alone = organizer("1", single, code=coded("code", "6690-2", "loinc"))
+    assert [one["resourceType"] for one in told(section("30954-2", alone))] == ["Observation"]
+    comment = '<act><code code="48767-8"/><text>Within limits</text></act>'
+    found = told(section("30954-2", organizer("1", single, comment, code=coded("code", "6690-2", "loinc"))))
+    assert the(found, "DiagnosticReport")["conclusion"] == "Within limits"
+
+
+def test_vital_signs_have_one_blood_pressure() -> None:
+    """Systolic and diastolic of one time become components of 85354-9; those of two times stay apart."""
     signs = [
         result(code, f'<value xsi:type="PQ" value="{number}" unit="{unit}"/>')
         for code, number, unit in (("8480-6", 120, "mm[Hg]"), ("8462-4", 80, "mm[Hg]"), ("8867-4", 64, "/min"))
     ]
     found = told(section("8716-3", organizer("26", *signs)))
     by_code = {one["code"]["coding"][0]["code"]: one for one in found}
-    assert set(by_code) == {"85354-9", "8867-4", "85353-1"}
+    assert set(by_code) == {"85354-9", "8867-4"}
     assert [one["valueQuantity"]["value"] for one in by_code["85354-9"]["component"]] == [120, 80]
     assert "valueQuantity" not in by_code["85354-9"]
-    assert len(by_code["85353-1"]["hasMember"]) == 2
     assert all(one["category"][0]["coding"][0]["code"] == "vital-signs" for one in found)
+    apart = [signs[0].replace("20250601083000", "20250601073000"), *signs[1:]]
+    assert len(told(section("8716-3", organizer("26", *apart)))) == 3
 
 
 PROCEDURE = (
@@ -433,6 +496,35 @@ def test_smoking_status_and_family_history() -> None:
     assert observation["category"][0]["coding"][0]["code"] == "social-history"
     assert history["relationship"]["coding"][0]["code"] == "FTH"
     assert history["condition"][0]["onsetAge"]["value"] == 57
+
+
+def test_a_plan_of_care_and_an_encounter_to_come() -> None:
+    """A planned act with instructions is a CarePlan, a planned encounter an Encounter that is planned."""
+    told_act = (
+        '<entryRelationship typeCode="COMP"><act><code nullFlavor="OTH"><originalText>Walk</originalText></code></act>'
+    )
+    plan = (
+        f'<act classCode="ACT" moodCode="INT"><templateId root="{TEMPLATE}39"/>'
+        + coded("code", "734163000", "snomed")
+        + f'<statusCode code="active"/>{told_act}</entryRelationship></act>'
+    )
+    visit = (
+        f'<encounter classCode="ENC" moodCode="RQO"><templateId root="{TEMPLATE}40"/>'
+        + coded("code", "185349003", "snomed")
+        + '<effectiveTime value="20260110"/></encounter>'
+    )
+    found = told(section("18776-5", plan, visit))
+    care = the(found, "CarePlan")
+    assert (care["intent"], care["activity"]) == ("plan", [{"detail": {"status": "unknown", "description": "Walk"}}])
+    assert the(found, "Encounter")["status"] == "planned"
+
+
+def test_birth_sex_is_of_the_patient() -> None:
+    """The observation of the birth sex is no fact of a chart."""
+    entry = (
+        f'<observation><templateId root="{TEMPLATE}200"/>{coded("code", "76689-9", "loinc")}{value("F")}</observation>'
+    )
+    assert told(section("29762-2", entry)) == []
 
 
 def test_goals_plans_and_payers() -> None:

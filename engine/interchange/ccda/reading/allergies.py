@@ -27,6 +27,11 @@ TYPES: Final = {
     "232347008": ("allergy", "environment"),
     "426232007": ("allergy", "environment"),
 }
+NONE_KNOWN: Final = {
+    "": ("716186003", "No known allergy"),
+    "medication": ("409137002", "No known drug allergy"),
+    "food": ("429625007", "No known food allergy"),
+}
 SEVERITIES: Final = {
     "255604002": "mild",
     "371923003": "mild",
@@ -45,16 +50,19 @@ CRITICALITY: Final = "82606-5"
 def read_allergies(chart: Chart, act: Element) -> None:
     """Keep the allergies of a concern, or of an observation that stands alone.
 
-    What is negated says that an allergy is not known, and is none.
+    One that is negated is refuted, or says, where it names no substance, that no allergy is known.
     """
     for observation in [act] if act.tag.endswith("observation") else related(act):
-        if not is_negated(observation):
-            _read(chart, act, observation)
+        code = _substance(chart, observation)
+        negated = is_negated(observation)
+        if code:
+            _read(chart, act, observation, code, "refuted" if negated else "confirmed")
+        elif negated:
+            _read(chart, act, observation, _none_known(observation), "confirmed")
 
 
-def _read(chart: Chart, act: Element, observation: Element) -> None:
-    value = first(observation, "value")
-    kind, category = TYPES.get(said(value), ("", ""))
+def _read(chart: Chart, act: Element, observation: Element, code: dict[str, Json], verified: str) -> None:
+    kind, category = TYPES.get(said(observation, "code", "value"), ("", ""))
     onset, abatement = interval(first(observation, "effectiveTime"), chart.offset)
     ended = abatement if abatement != onset else ""
     chart.add(
@@ -63,11 +71,11 @@ def _read(chart: Chart, act: Element, observation: Element) -> None:
             "identifier": identifiers(observation),
             "extension": [{"url": ABATEMENT, "valueDateTime": ended}] if ended else [],
             "clinicalStatus": clinical_status(act, observation, ALLERGY_STATUS, ended=bool(ended)),
-            "verificationStatus": {"coding": [{"system": VERIFICATION, "code": "confirmed"}]},
+            "verificationStatus": {"coding": [{"system": VERIFICATION, "code": verified}]},
             "type": kind,
             "category": [category] if category else [],
             "criticality": _criticality(observation),
-            "code": _substance(chart, observation, value),
+            "code": code,
             "onsetDateTime": onset,
             "recordedDate": authored(chart, observation, act),
             "recorder": author(chart, observation, act),
@@ -77,14 +85,22 @@ def _read(chart: Chart, act: Element, observation: Element) -> None:
     )
 
 
-def _substance(chart: Chart, observation: Element, value: Element | None) -> dict[str, Json]:
+def _none_known(observation: Element) -> dict[str, Json]:
+    """Return the code of there being no allergy: of any kind, to drugs, or to food."""
+    _, category = TYPES.get(said(observation, "code", "value"), ("", ""))
+    code, display = NONE_KNOWN.get(category, NONE_KNOWN[""])
+    return {"coding": [{"system": "http://snomed.info/sct", "code": code, "display": display}]}
+
+
+def _substance(chart: Chart, observation: Element) -> dict[str, Json]:
     """Return what the patient is allergic to: the participant's code or name, else a value that names it."""
     for entity in every(observation, "participant/participantRole/playingEntity"):
         name = text_of(first(entity, "name"))
         found = chart.concept(first(entity, "code")) or ({"text": name} if name else {})
         if found:
             return found
-    return {} if said(value) in TYPES else chart.concept(value)
+    value = first(observation, "value")
+    return {} if said(value) in TYPES or is_negated(observation) else chart.concept(value)
 
 
 def _criticality(observation: Element) -> str:

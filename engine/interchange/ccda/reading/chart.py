@@ -59,13 +59,11 @@ class Chart:
         return reference
 
     def text(self, element: Element | None) -> str:
-        """Return the text of an element (ED), or of the narrative that it refers to, on one line; '' for none."""
+        """Return the text of an element (ED), else that of the narrative it refers to, on one line; '' for none."""
         if element is None:
             return ""
-        named = said(element, "value", "reference")
-        if not named.startswith("#"):
-            return text_of(element)
-        return self._narrated(named[1:]) or text_of(element)
+        own, named = text_of(element), said(element, "value", "reference")
+        return own or (self._narrated(named[1:]) if named.startswith("#") else "")
 
     def concept(self, element: Element | None) -> dict[str, Json]:
         """Return the CodeableConcept of a coded element; {} for one that says nothing."""

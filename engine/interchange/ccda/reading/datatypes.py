@@ -116,11 +116,16 @@ def identifiers(element: Element | None) -> list[dict[str, Json]]:
 
 
 def quantity(element: Element | None) -> dict[str, Json]:
-    """Return a Quantity (PQ, REAL, INT); {} for one without a value."""
+    """Return a Quantity (PQ, REAL, INT); {} for one without a value.
+
+    A unit that UCUM does not have stands as the text of a translation.
+    """
+    other = first(element, "translation")
     value = number(said(element, "value"))
-    if value is None:
-        return {}
     unit = plain(said(element, "unit"))
+    if value is None:
+        value, unit = number(said(other, "value")), text_of(first(other, "originalText"))
+        return {"value": value, "unit": unit} if value is not None else {}
     if unit in {"", "1"}:
         return {"value": value}
     coded = {"system": UCUM, "code": unit} if UNIT.fullmatch(unit) else {}

@@ -10,6 +10,9 @@ from engine.interchange.ccda.reading.element import Element, every, first, relat
 Json = Any
 
 EVENTS: Final = frozenset(["HS", "WAKE", "C", "CM", "CD", "CV", "AC", "ACM", "ACD", "ACV", "PC", "PCM", "PCD", "PCV"])
+# How far the period of "three times a day" may be from a third of a day.
+EXACT: Final = Decimal("0.001")
+MOST_OFTEN: Final = 24
 UNITS: Final = frozenset({"s", "min", "h", "d", "wk", "mo", "a"})
 MINUTES: Final = {"min": 1, "h": 60, "d": 1440}
 # Medication Free Text Sig, and Instruction.
@@ -71,13 +74,16 @@ def _timing(entry: Element) -> dict[str, Json]:
 
 
 def _periodic(time: Element) -> dict[str, Json]:
-    """Return a repetition of once a period: `period` may be an interval itself."""
+    """Return a repetition of once a period, or several times a unit; `period` may be an interval itself."""
     span = first(time, "period")
     low, high = bounds(span)
     once = low or quantity(span)
     unit = once.get("unit", "")
     if unit not in UNITS or not _positive(once["value"]):
         return {}
+    often = round(1 / once["value"])
+    if 1 < often <= MOST_OFTEN and abs(often * once["value"] - 1) < EXACT and not high:
+        return {"frequency": often, "period": 1, "periodUnit": unit}
     longest = {"periodMax": high["value"]} if low and high.get("unit") == unit and _positive(high["value"]) else {}
     return {"frequency": 1, "period": once["value"], **longest, "periodUnit": unit}
 

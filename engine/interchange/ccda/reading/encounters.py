@@ -8,7 +8,7 @@ from engine.interchange.ccda.reading.element import Element, every, first, is_ne
 from engine.interchange.ccda.reading.medications import INTENTS, reasons
 from engine.interchange.ccda.reading.parties import organization, performers, person, place
 from engine.interchange.ccda.reading.problems import read_diagnoses
-from engine.interchange.ccda.reading.procedures import places, read_plan
+from engine.interchange.ccda.reading.procedures import places
 from engine.interchange.ccda.reading.times import interval, period
 
 Json = Any
@@ -17,6 +17,7 @@ ACT_CODE: Final = "http://terminology.hl7.org/CodeSystem/v3-ActCode"
 PARTICIPATION: Final = "http://terminology.hl7.org/CodeSystem/v3-ParticipationType"
 # Classes of encounters in version 3; a document has them as a code or as one of its translations.
 CLASSES: Final = frozenset(["AMB", "EMER", "FLD", "HH", "IMP", "ACUTE", "NONAC", "OBSENC", "PRENC", "SS", "VR"])
+PLANNED: Final = "planned"
 UNKNOWN: Final = {"system": "http://terminology.hl7.org/CodeSystem/v3-NullFlavor", "code": "UNK"}
 STATUSES: Final = {
     "completed": "finished",
@@ -32,10 +33,7 @@ STATUSES: Final = {
 
 
 def read_encounter(chart: Chart, entry: Element) -> None:
-    """Keep an Encounter Activity; one in another mood than that of an event is a plan."""
-    if said(entry, "moodCode") in INTENTS:
-        read_plan(chart, entry)
-        return
+    """Keep an Encounter Activity; one in another mood than that of an event is planned."""
     kind = chart.concept(first(entry, "code"))
     if is_negated(entry) or not (kind or first(entry, "effectiveTime") is not None):
         return
@@ -44,7 +42,7 @@ def read_encounter(chart: Chart, entry: Element) -> None:
         "Encounter",
         {
             "identifier": identifiers(entry),
-            "status": STATUSES.get(said(entry, "code", "statusCode"), "finished"),
+            "status": _status(entry),
             **_classified(kind),
             "participant": [{"individual": one} for one in performers(chart, entry)],
             **_period(chart, entry),
@@ -57,6 +55,13 @@ def read_encounter(chart: Chart, entry: Element) -> None:
 
 
 DISPOSITION: Final = "sdtc:dischargeDispositionCode"
+
+
+def _status(entry: Element) -> str:
+    """Return the status; an encounter of the past that tells none has been."""
+    if said(entry, "moodCode") in INTENTS:
+        return PLANNED
+    return STATUSES.get(said(entry, "code", "statusCode"), "finished")
 
 
 def read_visit(chart: Chart, visit: Element) -> None:

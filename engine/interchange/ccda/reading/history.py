@@ -5,13 +5,15 @@ from typing import Any, Final
 from engine.interchange.ccda.reading.chart import Chart
 from engine.interchange.ccda.reading.datatypes import human_name, identifiers, quantity, system_of
 from engine.interchange.ccda.reading.element import Element, every, first, is_negated, related, said, templates
-from engine.interchange.ccda.reading.observations import code_of, observation_of
+from engine.interchange.ccda.reading.observations import observation_of
 from engine.interchange.ccda.reading.times import day
 
 Json = Any
 
 SOCIAL: Final = "social-history"
 LOINC: Final = "http://loinc.org"
+# Birth Sex Observation: it is of the patient, no fact of a chart.
+BIRTH_SEX: Final = "2.16.840.1.113883.10.20.22.4.200"
 # Templates whose code only says that something is asserted, and what it is that they tell.
 SMOKING: Final = "2.16.840.1.113883.10.20.22.4.78"
 TOBACCO: Final = "2.16.840.1.113883.10.20.22.4.85"
@@ -34,6 +36,8 @@ DEAD: Final = "419099009"
 def read_social(chart: Chart, entry: Element) -> None:
     """Keep an observation of the social history; the coded one of an organizer too."""
     for observation in every(entry, "component/observation") if entry.tag.endswith("organizer") else [entry]:
+        if BIRTH_SEX in templates(observation):
+            continue
         code: dict[str, Json] = {}
         if said(observation, "code", "code") in {ASSERTION, ""}:
             named = next((ASSERTED[one] for one in templates(observation) if one in ASSERTED), None)
@@ -79,7 +83,7 @@ def _name(person: Element | None) -> str:
 
 def _condition(chart: Chart, observation: Element) -> dict[str, Json]:
     """Return what a relative had; {} for nothing, and for what they did not have."""
-    code = chart.concept(first(observation, "value")) or code_of(chart, observation)
+    code = chart.concept(first(observation, "value"))
     if not code or is_negated(observation):
         return {}
     ages = [first(one, "value") for one in related(observation) if AGE in templates(one) or _is_coded(one, AGE_CODE)]

@@ -31,6 +31,8 @@ REQUESTS: Final = {
 # Moods: what is done, what is ordered, and what is only planned or proposed.
 DONE: Final = "EVN"
 INTENTS: Final = {"INT": "order", "RQO": "order", "PRMS": "plan", "PRP": "proposal", "ARQ": "plan", "APT": "plan"}
+# In a plan, an intent is no order yet.
+PLANS: Final = {**INTENTS, "INT": "plan"}
 # Indication, whose value says what for.
 REASON: Final = "RSON"
 
@@ -47,10 +49,10 @@ def read_medication(chart: Chart, entry: Element) -> None:
 
 
 def read_planned_medication(chart: Chart, entry: Element) -> None:
-    """Keep a Planned Medication Activity as a request that is a plan, whatever its mood."""
+    """Keep a Planned Medication Activity as a request; one of no known mood is a plan."""
     medicine = medicine_of(chart, entry)
     if medicine:
-        _request(chart, entry, medicine, INTENTS.get(said(entry, "moodCode"), "plan").replace("order", "plan"))
+        _request(chart, entry, medicine, PLANS.get(said(entry, "moodCode"), "plan"))
 
 
 def medicine_of(chart: Chart, entry: Element) -> dict[str, Json]:
@@ -98,7 +100,8 @@ def _request(chart: Chart, entry: Element, medicine: dict[str, Json], intent: st
     dosage = dosage_of(chart, entry)
     low, high = interval(_given(entry), chart.offset)
     low, high = (low, high) if low != high else (low, "")
-    if low or high:
+    written = authored(chart, entry)
+    if high or low != written:
         repeat = dosage["timing"].get("repeat", {})
         dosage["timing"] = {"repeat": {**repeat, "boundsPeriod": period(low, high)}}
     chart.add(
@@ -108,7 +111,7 @@ def _request(chart: Chart, entry: Element, medicine: dict[str, Json], intent: st
             "status": REQUESTS.get(said(entry, "code", "statusCode"), "unknown"),
             "intent": intent,
             "doNotPerform": True if is_negated(entry) else None,
-            "authoredOn": authored(chart, entry),
+            "authoredOn": written,
             "requester": author(chart, entry),
             "dosageInstruction": [dosage],
             "dispenseRequest": _dispense(entry),
@@ -123,10 +126,10 @@ def _given(entry: Element) -> Element | None:
 
 
 def _dispense(entry: Element) -> dict[str, Json]:
-    """Return what is to be handed out, by the Medication Supply Order."""
+    """Return what is to be handed out, by the Medication Supply Order; the first of its fills is no repeat."""
     for supply in related(entry, name="supply"):
         if said(supply, "moodCode") != DONE:
             amount = quantity(first(supply, "quantity"))
-            repeats = whole(said(supply, "value", "repeatNumber"))
-            return {"quantity": amount, "numberOfRepeatsAllowed": repeats}
+            fills = whole(said(supply, "value", "repeatNumber"))
+            return {"quantity": amount, "numberOfRepeatsAllowed": None if fills is None else max(fills - 1, 0)}
     return {}

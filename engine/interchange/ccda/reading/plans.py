@@ -4,10 +4,12 @@ from typing import Any, Final
 
 from engine.interchange.ccda.reading.chart import Chart
 from engine.interchange.ccda.reading.concerns import comments
-from engine.interchange.ccda.reading.datatypes import identifiers, whole
+from engine.interchange.ccda.reading.datatypes import URI, identifiers, whole
 from engine.interchange.ccda.reading.element import Element, every, first, related, said, templates
+from engine.interchange.ccda.reading.medications import PLANS
 from engine.interchange.ccda.reading.observations import code_of
-from engine.interchange.ccda.reading.parties import author, organization
+from engine.interchange.ccda.reading.parties import author, authored, organization
+from engine.interchange.ccda.reading.procedures import REQUESTS, read_plan
 from engine.interchange.ccda.reading.times import interval, period
 from engine.interchange.ccda.reading.values import value_of
 
@@ -23,11 +25,26 @@ GOALS: Final = {
     "new": "proposed",
     "nullified": "entered-in-error",
 }
+# SNOMED CT: a care plan.
+CARE: Final = "734163000"
 # What the value of a target may be.
 DETAILS: Final = ("Quantity", "Range", "CodeableConcept", "String", "Boolean", "Integer", "Ratio")
 RELATIONSHIPS: Final = "http://terminology.hl7.org/CodeSystem/subscriber-relationship"
-RELATIONS: Final = {"SELF": "self", "SPS": "spouse", "CHILD": "child", "PARNT": "parent", "FAMDEP": "other"}
+RELATIONS: Final = {
+    "SELF": "self",
+    "SPS": "spouse",
+    "CHILD": "child",
+    "PRN": "parent",
+    "PARNT": "parent",
+    "DOMPART": "common",
+    "FAMDEP": "other",
+    "INJ": "injured",
+}
+CLASSES: Final = "http://terminology.hl7.org/CodeSystem/coverage-class"
+# The plan that a policy is of.
+DEFINITION: Final = "DEF"
 HOLDER, COVERED = "HLD", "COV"
+POLICY: Final = "2.16.840.1.113883.10.20.22.4.61"
 PAYER: Final = "2.16.840.1.113883.10.20.22.4.87"
 GUARANTOR: Final = "2.16.840.1.113883.10.20.22.4.88"
 
@@ -35,50 +52,81 @@ GUARANTOR: Final = "2.16.840.1.113883.10.20.22.4.88"
 def read_goal(chart: Chart, entry: Element) -> None:
     """Keep a Goal Observation: what is aimed at, by when."""
     code = code_of(chart, entry)
-    text = chart.text(first(entry, "text"))
     value = value_of(chart, first(entry, "value"))
-    aim = {"text": value["valueString"]} if "valueString" in value else {}
-    description = aim or code
-    if not description:
+    if not code:
         return
     low, high = interval(first(entry, "effectiveTime"), chart.offset)
-    target = {f"detail{name}": value[f"value{name}"] for name in DETAILS if f"value{name}" in value and not aim}
+    target = {f"detail{name}": value[f"value{name}"] for name in DETAILS if f"value{name}" in value}
     due = high.partition("T")[0] if high != low else ""
     chart.add(
         "Goal",
         {
             "identifier": identifiers(entry),
             "lifecycleStatus": GOALS.get(said(entry, "code", "statusCode"), "active"),
-            "description": description,
+            "description": code,
             "startDate": low.partition("T")[0],
             "target": [{**({"measure": code} if target else {}), **target, "dueDate": due}] if target or due else [],
             "expressedBy": author(chart, entry),
-            "note": [{"text": one} for one in comments(chart, entry)] or ([{"text": text}] if text and not aim else []),
+            "note": [{"text": one} for one in comments(chart, entry)],
         },
     )
 
 
+def read_planned_act(chart: Chart, entry: Element) -> None:
+    """Keep a Planned Act: one of care as such, or with instructions, is a CarePlan, another one a ServiceRequest."""
+    told = related(entry, "COMP", "act")
+    code = code_of(chart, entry)
+    if said(entry, "code", "code") != CARE and not told:
+        read_plan(chart, entry)
+        return
+    low, high = interval(first(entry, "effectiveTime"), chart.offset)
+    chart.add(
+        "CarePlan",
+        {
+            "identifier": identifiers(entry),
+            "status": REQUESTS.get(said(entry, "code", "statusCode"), "unknown"),
+            "intent": PLANS.get(said(entry, "moodCode"), "plan"),
+            "category": [] if said(entry, "code", "code") == CARE else [code],
+            "period": period(low, high if high != low else ""),
+            "created": authored(chart, entry),
+            "author": author(chart, entry),
+            "activity": [{"detail": _activity(chart, one)} for one in told],
+            "note": [{"text": one} for one in comments(chart, entry)],
+        },
+    )
+
+
+def _activity(chart: Chart, told: Element) -> dict[str, Json]:
+    code = code_of(chart, told)
+    words = {"code": code} if code.get("coding") else {"description": code.get("text", "")}
+    return {"status": "unknown", **words}
+
+
 def read_coverage(chart: Chart, entry: Element) -> None:
     """Keep the policies of a Coverage Activity, or one that stands alone; one that nobody pays for is none."""
-    for place, policy in enumerate(related(entry, name="act") or [entry]):
+    for policy in [entry] if POLICY in templates(entry) else related(entry, name="act") or [entry]:
         payor = _payor(chart, policy)
         if payor:
-            chart.add("Coverage", _coverage(chart, policy, payor) | {"order": _order(entry, policy) or place + 1})
+            chart.add("Coverage", _coverage(chart, policy, payor) | {"order": _order(entry, policy)})
 
 
 def _coverage(chart: Chart, policy: Element, payor: dict[str, Json]) -> dict[str, Json]:
     covered, holder = (_participant(policy, kind) for kind in (COVERED, HOLDER))
     low, high = interval(first(covered, "time"), chart.offset)
     members = [one["value"] for role in (holder, covered) for one in identifiers(first(role, "participantRole"))]
+    defined = (one for one in related(policy, name="act") if one.get("moodCode") == DEFINITION)
+    plans = [chart.text(first(one, "text")) for one in defined]
     relation = RELATIONS.get(said(covered, "code", "participantRole/code"), "")
     return {
-        "identifier": identifiers(policy),
+        # A UUID names the record of a policy, not the policy.
+        "identifier": [one for one in identifiers(policy) if one.get("system") != URI],
         "status": "active",
         "type": chart.concept(first(policy, "code")),
         "subscriberId": next(iter(members), ""),
         "relationship": {"coding": [{"system": RELATIONSHIPS, "code": relation}]} if relation else {},
         "period": period(low, high),
         "payor": [payor],
+        "class": [{"type": {"coding": [{"system": CLASSES, "code": "plan"}]}, "value": one} for one in plans if one],
     }
 
 

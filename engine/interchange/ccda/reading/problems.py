@@ -18,12 +18,15 @@ DIAGNOSIS: Final = "encounter-diagnosis"
 SEVERITY: Final = "SEV"
 # SNOMED CT codes that name no problem in particular: negated, they say that none is known.
 ANY_PROBLEM: Final = frozenset({"55607006", "404684003", "64572001", "282291009", "409586006"})
-# SNOMED CT codes that say so themselves.
-NONE_KNOWN: Final = frozenset({"160245001", "160243008"})
+NONE_KNOWN: Final = {
+    "coding": [
+        {"system": "http://snomed.info/sct", "code": "160245001", "display": "No current problems or disability"}
+    ]
+}
 
 
 def read_problems(chart: Chart, act: Element) -> None:
-    """Keep the problems of a concern, or of an observation that stands alone; "no known problems" is none."""
+    """Keep the problems of a concern, or of an observation that stands alone."""
     for observation in [act] if act.tag.endswith("observation") else related(act):
         read_problem(chart, act, observation, PROBLEM)
 
@@ -40,13 +43,13 @@ def read_problem(chart: Chart, act: Element, observation: Element, category: str
         return ""
     onset, abatement = interval(first(observation, "effectiveTime"), chart.offset)
     abatement = abatement if abatement != onset or said(observation, "value", "effectiveTime/high") else ""
-    negated = is_negated(observation)
+    refuted = is_negated(observation) and code is not NONE_KNOWN
     return chart.add(
         "Condition",
         {
             "identifier": identifiers(observation),
             "clinicalStatus": clinical_status(act, observation, PROBLEM_STATUS, ended=bool(abatement)),
-            "verificationStatus": {"coding": [{"system": VERIFICATION, "code": "refuted" if negated else "confirmed"}]},
+            "verificationStatus": {"coding": [{"system": VERIFICATION, "code": "refuted" if refuted else "confirmed"}]},
             "category": [{"coding": [{"system": CATEGORY, "code": category}]}],
             "severity": _severity(chart, observation),
             "code": code,
@@ -54,18 +57,17 @@ def read_problem(chart: Chart, act: Element, observation: Element, category: str
             "onsetDateTime": onset,
             "abatementDateTime": abatement,
             "recordedDate": authored(chart, observation, act),
-            "recorder": author(chart, observation, act),
+            "recorder": author(chart, act, observation),
             "note": [{"text": one} for one in comments(chart, observation, act)],
         },
     )
 
 
 def _problem(chart: Chart, observation: Element) -> dict[str, Json]:
-    """Return the problem that is observed; {} for none, and where it is said that there is none."""
+    """Return the problem that is observed, {} for none; where it is said that there is none, that is its code."""
     value = first(observation, "value")
-    code = said(value)
-    if code in NONE_KNOWN or (code in ANY_PROBLEM and is_negated(observation)):
-        return {}
+    if said(value) in ANY_PROBLEM and is_negated(observation):
+        return NONE_KNOWN
     found = chart.concept(value)
     if is_negated(observation):
         return found if found.get("coding") else {}

@@ -6,7 +6,7 @@ from engine.interchange.ccda.reading.chart import Chart
 from engine.interchange.ccda.reading.concerns import comments
 from engine.interchange.ccda.reading.datatypes import identifiers
 from engine.interchange.ccda.reading.element import Element, every, first, is_negated, said
-from engine.interchange.ccda.reading.medications import INTENTS, reasons
+from engine.interchange.ccda.reading.medications import INTENTS, PLANS, reasons
 from engine.interchange.ccda.reading.observations import code_of
 from engine.interchange.ccda.reading.parties import author, authored, performers, place
 from engine.interchange.ccda.reading.times import interval
@@ -70,7 +70,7 @@ def read_procedure(chart: Chart, entry: Element) -> None:
 
 
 def read_plan(chart: Chart, entry: Element) -> None:
-    """Keep what is planned or ordered (procedure, act, observation, encounter) as a ServiceRequest."""
+    """Keep what is planned or ordered (procedure, act, observation) as a ServiceRequest."""
     code = code_of(chart, entry)
     if not code:
         return
@@ -82,7 +82,7 @@ def read_plan(chart: Chart, entry: Element) -> None:
         {
             "identifier": identifiers(entry),
             "status": REQUESTS.get(said(entry, "code", "statusCode"), "unknown"),
-            "intent": INTENTS.get(said(entry, "moodCode"), "plan"),
+            "intent": PLANS.get(said(entry, "moodCode"), "plan"),
             "doNotPerform": True if is_negated(entry) else None,
             "code": code,
             **(when or {"occurrencePeriod": span}),

@@ -5,17 +5,19 @@ from typing import Any, Final
 from engine.interchange.ccda.reading.chart import Chart
 from engine.interchange.ccda.reading.datatypes import identifiers
 from engine.interchange.ccda.reading.element import Element, every, first, said
-from engine.interchange.ccda.reading.observations import category_of, observation_of, status_of
-from engine.interchange.ccda.reading.parties import authors, performers
+from engine.interchange.ccda.reading.observations import observation_of, status_of
+from engine.interchange.ccda.reading.parties import authored, authors, performers
 from engine.interchange.ccda.reading.times import interval
 
 Json = Any
 
 LOINC: Final = "http://loinc.org"
 REPORT: Final = "http://terminology.hl7.org/CodeSystem/v2-0074"
+COMMENT: Final = "48767-8"
 LABORATORY: Final = "laboratory"
 VITALS: Final = "vital-signs"
-PANEL: Final = {"coding": [{"system": LOINC, "code": "85353-1", "display": "Vital signs panel"}]}
+# A panel of vital signs, which says nothing itself.
+PANEL: Final = "85353-1"
 PRESSURE: Final = {"coding": [{"system": LOINC, "code": "85354-9", "display": "Blood pressure panel"}]}
 SYSTOLIC, DIASTOLIC = "8480-6", "8462-4"
 # What a component has of an Observation.
@@ -23,15 +25,23 @@ COMPONENT: Final = ("code", "dataAbsentReason", "interpretation", "referenceRang
 
 
 def read_result(chart: Chart, entry: Element) -> None:
-    """Keep a Result Organizer, or a Result Observation that stands alone."""
+    """Keep a Result Organizer, or a Result Observation that stands alone.
+
+    An organizer that says nothing but what its one observation does is no report.
+    """
     if not entry.tag.endswith("organizer"):
         _keep(chart, observation_of(chart, entry, LABORATORY))
         return
-    made = [_keep(chart, observation_of(chart, one, LABORATORY)) for one in every(entry, "component/observation")]
+    found = (observation_of(chart, one, LABORATORY) for one in every(entry, "component/observation"))
+    observations = [one for one in found if one and not (_is(one, PANEL) and "dataAbsentReason" in one)]
+    results = [{"reference": made} for one in observations if (made := _keep(chart, one))]
     code = chart.concept(first(entry, "code"))
-    results = [{"reference": one} for one in made if one]
-    if not code or not results:
+    performed = performers(chart, entry) or authors(chart, entry)
+    conclusion = [chart.text(first(one, "text")) for one in every(entry, "component/act") if is_coded(one, COMMENT)]
+    alone = len(observations) == 1 and observations[0].get("code") == code
+    if not code or not results or (alone and not performed and not conclusion):
         return
+    recorded = authored(chart, entry)
     chart.add(
         "DiagnosticReport",
         {
@@ -40,33 +50,26 @@ def read_result(chart: Chart, entry: Element) -> None:
             "category": [{"coding": [{"system": REPORT, "code": "LAB"}]}],
             "code": code,
             **_effective(chart, entry),
-            "performer": performers(chart, entry) or authors(chart, entry),
+            "issued": recorded if len(recorded) > len("YYYY-MM-DD") else "",
+            "performer": performed,
             "result": results,
+            "conclusion": " ".join(conclusion),
         },
     )
 
 
 def read_vitals(chart: Chart, entry: Element) -> None:
-    """Keep a Vital Signs Organizer as a panel, or a Vital Sign Observation that stands alone.
+    """Keep the signs of a Vital Signs Organizer, or a Vital Sign Observation that stands alone.
 
-    A systolic and a diastolic pressure of one organizer and time are one blood pressure.
+    A systolic and a diastolic pressure of one organizer and time are one blood pressure. The organizer itself says
+    nothing but that they were taken together, and is not kept.
     """
     if not entry.tag.endswith("organizer"):
         _keep(chart, observation_of(chart, entry, VITALS))
         return
     found = [observation_of(chart, one, VITALS) for one in every(entry, "component/observation")]
-    made = [_keep(chart, one) for one in _with_pressure([one for one in found if one])]
-    members = [{"reference": one} for one in made if one]
-    if len(members) > 1:
-        elements = {
-            "identifier": identifiers(entry),
-            "status": status_of(entry),
-            "category": category_of(VITALS),
-            "code": PANEL,
-            **_effective(chart, entry),
-            "hasMember": members,
-        }
-        chart.add("Observation", elements)
+    for one in _with_pressure([one for one in found if one]):
+        _keep(chart, one)
 
 
 def _keep(chart: Chart, observation: dict[str, Json]) -> str:

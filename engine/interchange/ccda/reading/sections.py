@@ -10,7 +10,7 @@ from engine.interchange.ccda.reading.encounters import read_encounter
 from engine.interchange.ccda.reading.history import read_family, read_social
 from engine.interchange.ccda.reading.immunizations import read_immunization
 from engine.interchange.ccda.reading.medications import read_medication, read_planned_medication
-from engine.interchange.ccda.reading.plans import read_coverage, read_goal
+from engine.interchange.ccda.reading.plans import read_coverage, read_goal, read_planned_act
 from engine.interchange.ccda.reading.problems import read_diagnoses, read_problems
 from engine.interchange.ccda.reading.procedures import read_plan, read_procedure
 from engine.interchange.ccda.reading.results import read_result, read_vitals
@@ -39,8 +39,8 @@ TEMPLATES: Final[dict[str, Reader]] = {
         ("12", read_procedure),
         ("13", read_procedure),
         ("14", read_procedure),
-        ("39", read_plan),
-        ("40", read_plan),
+        ("39", read_planned_act),
+        ("40", read_encounter),
         ("41", read_plan),
         ("44", read_plan),
         ("52", read_immunization),
@@ -106,7 +106,9 @@ PLAN: Final = "18776-5"
 # In a plan, who reads an entry without a template is told by what it is.
 PLANNED: Final[dict[str, Reader]] = {
     tag("substanceAdministration"): read_planned_medication,
-    **{tag(name): read_plan for name in ("procedure", "act", "observation", "encounter")},
+    **{tag(name): read_plan for name in ("procedure", "observation")},
+    tag("act"): read_planned_act,
+    tag("encounter"): read_encounter,
 }
 # What a section's reader can read.
 STATEMENTS: Final[dict[Reader, frozenset[str]]] = {
