@@ -40,6 +40,7 @@ POINTS: Final = {
     "F32": "service: a job that is asked for is written, before the commit and the 202",
     "F33": "service: a job is taken up, before its work",
     "F34": "service: a job's result is written with all that goes with it, before the commit that ends it",
+    "F37": "delivery: a look-up was answered, before its outcome is written",
 }
 ACTIONS: Final = frozenset({"kill", "raise", "hang", "eio", "enospc", "slow"})
 SLOW_SECONDS: Final = 0.2

@@ -102,6 +102,12 @@ ATTEMPTS: Final = Counter(
     ("destination", "failure"),
     registry=REGISTRY,
 )
+LOOKUPS: Final = Counter(
+    "adt_lookups_total",
+    "Look-ups that were asked for or ended, by destination, state (waiting: to be tried again) and reason",
+    ("destination", "state", "reason"),
+    registry=REGISTRY,
+)
 QUEUE_DEPTH: Final = Gauge(
     "adt_queue_depth", "Entries on their way to a destination", ("destination",), registry=REGISTRY
 )

@@ -1,5 +1,6 @@
 """A channel file as a frozen value: one feed, its door, its policies and its destinations."""
 
+import re
 from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from difflib import get_close_matches
@@ -77,6 +78,9 @@ def _source(text: str) -> str:
     return text
 
 
+# Trigger events of ADT, A01 to A62.
+_TRIGGER: Final = re.compile(r"A(0[1-9]|[1-5]\d|6[0-2])")
+
 # Names of HL7 table 0211 that are no names of Python codecs.
 _TABLE_0211: Final = frozenset(
     {"UNICODE", "UNICODE UTF-8", "ISO IR14", "ISO IR87", "ISO IR159", "GB 18030-2000", "KS X 1001", "BIG-5"}
@@ -100,6 +104,12 @@ def _charset(name: str) -> str:
 def _authority(name: str) -> str:
     if not name.isprintable() or name != name.strip() or any(mark in name for mark in "&~|") or name.count("^") > 1:
         raise ValueError("CX.4.1 or CX.4.2 alone, such as RVB or 2.16.840.1; RVB^VN for numbers of one type")
+    return name
+
+
+def _event(name: str) -> str:
+    if not _TRIGGER.fullmatch(name):
+        raise ValueError("a trigger event of ADT such as A01, at most A62")
     return name
 
 
@@ -215,6 +225,15 @@ class Channel(Frozen):
     unhandled_messages: Literal["refuse", "filter"] = Field(
         "refuse", description="what to do with messages other than ADT, such as ORU: AR 200, or accept and not route"
     )
+    lookup_on: tuple[Annotated[str, AfterValidator(_event)], ...] = Field(
+        (),
+        description="events after whose delivery the destination is asked to look the patient up on the networks "
+        "($p360-retrieve)",
+        examples=[["A01", "A02", "A03"]],
+    )
+    lookup_max_age_hours: float = Field(
+        24, gt=0, le=876_000, description="no look-up for an event that is older, and none is tried for longer"
+    )
     retention: Retention = Field(Retention(), description="how long messages that ended are kept")
     contact: Line = Field("", description="whom to call about this feed")
 
@@ -239,6 +258,11 @@ class Channel(Frozen):
     def zone(self) -> ZoneInfo:
         """The time zone of timestamps that carry no offset."""
         return ZoneInfo(self.timezone)
+
+    @property
+    def lookup_max_age(self) -> timedelta:
+        """The age of an event from which nobody is looked up because of it."""
+        return timedelta(hours=self.lookup_max_age_hours)
 
     @property
     def merge_window(self) -> timedelta:

@@ -149,10 +149,21 @@ class Destination(Frozen):
         "", description="the merge's name, such as hapi.fhir.merge; empty: as the CapabilityStatement lists it"
     )
 
+    lookup_base_url: UrlOrEmpty = Field(
+        "",
+        description="FHIR base that is asked for look-ups; empty: base_url, or the base above it where that ends in "
+        "/R4 and does not list $p360-retrieve",
+        examples=["https://fhir.example"],
+    )
     bundle: Literal["auto", "off"] = Field(
         "auto",
         description="whether what goes beside the patient is sent as one transaction where the server takes any",
     )
+
+    def conflicts(self) -> Iterator[Placed]:
+        """Yield a base for look-ups on another server, which the credentials are not for."""
+        if self.lookup_base_url and urlsplit(self.lookup_base_url)[:2] != urlsplit(self.base_url)[:2]:
+            yield ("lookup_base_url",), f"{self.lookup_base_url}, on another server", "a base beside base_url"
 
     def warnings(self) -> Iterator[Placed]:
         """Yield an address without TLS, and criteria that a server may ignore or, as the shipped service, refuse."""

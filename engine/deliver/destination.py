@@ -3,11 +3,13 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import datetime
+from typing import Final
 
 from engine.config.channel import Channel
 from engine.config.destination import Destination as Settings
 from engine.deliver.dry_run import DryRun, unremembered
 from engine.deliver.interactions import carry_out, ending, patients_of
+from engine.deliver.lookup import LookUps, Reply
 from engine.deliver.memory import Memory
 from engine.deliver.patient.question import Question, question
 from engine.deliver.stored import Cache
@@ -23,6 +25,9 @@ from engine.errors import DeliveryError, HeldDeliveryError, RejectedDeliveryErro
 from engine.fhir.outcome import codes
 from engine.fhir.plan import Keep, Merge, Plan
 from engine.http.request import Request
+
+# The patient's name within a plan, as of `PatientRecord.local`.
+PATIENT_NAME: Final = "patient"
 
 
 class Destination:
@@ -48,6 +53,7 @@ class Destination:
         tokens = Tokens(settings.auth, self._token_client, clock=clock, ticks=ticks or _ticks, new_id=new_id)
         client = Client(request_seconds=settings.timeout_seconds, ca_file=settings.ca_file)
         self._server = Server(settings, client, tokens, Cache(cache_patients))
+        self._lookups = LookUps(self._server, ticks or _ticks)
         self.proofs = self._server.proofs
 
     @property
@@ -129,6 +135,14 @@ class Destination:
         exchange = Exchange(server, self._channel, memory, _unjournaled, at=at, source=plan.source)
         return await question(exchange, plan, named)
 
+    async def look_up(self, patient: str, at: datetime) -> Reply:
+        """Ask that a patient (`Patient/1`) be looked up on the networks; nothing is raised."""
+        return await self._lookups.ask(patient, at)
+
+    async def lookup_base(self) -> str:
+        """Return the base that is asked for look-ups, '' where there is none; DeliveryError where nobody says."""
+        return await self._lookups.base()
+
     async def _outcome(self, exchange: Exchange, plan: Plan, *, remembered: bool) -> Verdict:
         exchange.note(*plan.warnings)
         try:
@@ -185,6 +199,7 @@ def _verdict(
         applied,
         tuple(exchange.inherited),
         unasked=not exchange.heard,
+        patient=exchange.references.get(PATIENT_NAME, "") if applied else "",
     )
 
 

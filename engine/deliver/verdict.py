@@ -94,7 +94,7 @@ class Verdict:
     `known`, `owned`, `merges` and `inherited` are to be remembered whatever the kind: they tell of steps that were
     carried out.
     `dry_run`: of an entry in shadow (filtered), what its dry run found, as JSON. `unasked`: it was reached without an
-    answer of the destination, and says nothing of it.
+    answer of the destination, and says nothing of it. `patient`: the record that a delivered plan's patient is now.
     """
 
     kind: VerdictKind
@@ -110,6 +110,7 @@ class Verdict:
     inherited: tuple[Inherited, ...] = ()
     dry_run: bytes = b""
     unasked: bool = False
+    patient: str = ""
 
     @property
     def wrote(self) -> bool:

@@ -204,6 +204,7 @@ class Settlement:
     `keep_lane` false lets the lane flow past a held delivery (`on_held: continue`). `applied_at`: the event time that
     is now applied at the destination, None where nothing was applied or the message has no time. `inherited`: pairs of
     a record that was merged away and its survivor (`Patient/1`): what was listed within the one is within the other.
+    `lookup`: the record of which a look-up is to be asked for from now on, empty for none.
     """
 
     seq: int
@@ -223,3 +224,4 @@ class Settlement:
     applied_at: datetime | None = None
     source: str = ""
     keep_lane: bool = True
+    lookup: str = ""

@@ -4,7 +4,7 @@ mapping.plan -> stale? -> merges within the limit? -> deliver (journal.intend be
 """
 
 import contextlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Final
 
@@ -24,6 +24,7 @@ from engine.pipeline.inbound.judgement import read_message
 from engine.pipeline.inbound.outcomes import Outcome
 from engine.pipeline.outbound.completing import LACKING, NOTE, completed
 from engine.pipeline.outbound.destination_health import DestinationHealth, count_warnings
+from engine.pipeline.outbound.look_ups import LookUps, refusal
 from engine.pipeline.outbound.memory import DestinationMemory
 from engine.pipeline.outbound.pace import Pace
 from engine.pipeline.outbound.settling import held, settlement
@@ -47,6 +48,7 @@ class DeliveryWorker:
     journal: Journal
     memory: DestinationMemory
     health: DestinationHealth
+    look_ups: LookUps
     shared: Shared
 
     async def deliver(self, claimed: Claimed) -> bool:
@@ -73,7 +75,8 @@ class DeliveryWorker:
         return await self._settle(claimed, feed, self.pace.heard(claimed.seq, verdict, begun), plan)
 
     async def _carry_out(self, claimed: Claimed, feed: Feed) -> tuple[Verdict, Plan | None]:
-        plan = feed.mapping.plan(self._message(claimed, feed))
+        message = self._message(claimed, feed)
+        plan = feed.mapping.plan(message)
         fault.point("F10")
         if claimed.shadow or feed.channel.mode is Mode.SHADOW:
             now = self.shared.clock()
@@ -88,6 +91,7 @@ class DeliveryWorker:
             whole = completed(plan, await self._later(claimed))
             if whole is not None:
                 verdict = (await self._delivered(claimed, feed, whole)).noting(NOTE)
+        verdict = self._looked_up(claimed, feed, verdict, message, plan)
         return (verdict.noting("stale") if stale else verdict), plan
 
     async def _delivered(self, claimed: Claimed, feed: Feed, plan: Plan) -> Verdict:
@@ -101,6 +105,16 @@ class DeliveryWorker:
             attempts_made=claimed.attempts_made,
             channel=feed.channel,
         )
+
+    def _looked_up(self, claimed: Claimed, feed: Feed, verdict: Verdict, message: Message, plan: Plan) -> Verdict:
+        """Return the verdict with the patient to look up, or without, and why not where the channel asked for it."""
+        if not verdict.patient:
+            return verdict
+        why_not = refusal(claimed, feed.channel, message, plan.event_at, self.shared.clock())
+        if why_not is None:
+            return verdict
+        verdict = replace(verdict, patient="")
+        return verdict.noting(why_not) if why_not else verdict
 
     async def _later(self, claimed: Claimed) -> list[Plan]:
         """Return the plans of what waits behind an entry, as far as they can be made."""
@@ -136,11 +150,14 @@ class DeliveryWorker:
         retry_at = self.pace.retry_at(verdict, claimed.tries + 1, now)
         mapping = feed.mapping.hash if feed else ""
         keep_lane = self.destination.settings.on_held == "hold-lane"
-        result = settlement(claimed, verdict, plan, mapping, retry_at, now, keep_lane=keep_lane)
+        lookup = verdict.patient if verdict.kind is VerdictKind.DELIVERED else ""
+        result = settlement(claimed, verdict, plan, mapping, retry_at, now, keep_lane=keep_lane, lookup=lookup)
         if verdict.applied and plan is not None:
             self.memory.applied(claimed.lanes, plan)
         await self.journal.settle(result)
         self.memory.settled(result)
+        if result.lookup:
+            self.look_ups.wake()
         self.health.count(verdict, result)
         if result.state is not State.RECEIVED:
             count_warnings(claimed.channel, plan)

@@ -8,6 +8,7 @@ belongs to different patients. The other half of the spine is intake.py.
 
 import asyncio
 import contextlib
+import random
 from collections import deque
 from dataclasses import replace
 from functools import partial
@@ -22,6 +23,7 @@ from engine.journal.journal import Journal
 from engine.journal.state import proving
 from engine.pipeline.delivery_worker import DeliveryWorker
 from engine.pipeline.outbound.destination_health import Condition, DestinationHealth
+from engine.pipeline.outbound.look_ups import LookUps
 from engine.pipeline.outbound.memory import DestinationMemory
 from engine.pipeline.outbound.pace import Pace
 from engine.pipeline.shared import Shared
@@ -53,7 +55,8 @@ class Dispatch:
         self._clock = shared.clock
         self._time = shared.time
         memory = DestinationMemory(name, journal)
-        self._worker = DeliveryWorker(name, destination, pace, journal, memory, self.health, shared)
+        self.look_ups = LookUps(name, journal, shared, self._to_be_asked, random.random)
+        self._worker = DeliveryWorker(name, destination, pace, journal, memory, self.health, self.look_ups, shared)
         self._ready: deque[Claimed] = deque()
         self._under_way: set[asyncio.Task[None]] = set()
         self._wake = asyncio.Event()
@@ -100,6 +103,11 @@ class Dispatch:
         if not self._checked:
             return Condition.UNREACHABLE
         return Condition.OPEN if self.pace.open else Condition.READY
+
+    def _to_be_asked(self) -> Destination | None:
+        """Return the destination while look-ups may be asked for there: it is well, and stays."""
+        well = not self._stopping and self._next is None and self.condition is Condition.READY
+        return self.destination if well else None
 
     @property
     def lacks(self) -> tuple[str, ...]:
@@ -165,6 +173,7 @@ class Dispatch:
                 return False
             self._checked, self.health.failing = True, ""
             self.pace.reached()
+            self.look_ups.wake()
             _log.info("destination ready", destination=self.name, codes=list(abilities.missing()))
         return True
 

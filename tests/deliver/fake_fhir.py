@@ -50,6 +50,8 @@ class FakeFhir:
         self.software: dict[str, str] = {}
         self.operations = ["merge"]
         self.merge_paths = {"Patient/$merge"}
+        self.lookup_paths: set[str] = set()
+        self.looked_up: list[str] = []
         self.merge_sides = ("source-patient", "target-patient")
         self.media_type = JSON
         self.tokens = 0
@@ -142,18 +144,23 @@ class FakeFhir:
         return web.Response(status=status, body=orjson.dumps(answer), content_type="application/json")
 
     def _answer(self, request: web.Request, path: str, body: bytes) -> web.Response:
-        if path == "metadata":
-            return answer_json(200, self._statement())
+        if path.endswith("metadata"):
+            return answer_json(200, self._stated(path.removesuffix("metadata")))
+        if path.endswith("DocumentReference/$p360-retrieve"):
+            return self._look_up(request, path)
         if path in self.merge_paths:
             return self._merge(orjson.loads(body))
         if path == "Patient":
-            if request.method == "POST":
-                return self._create(orjson.loads(body), request.headers.get("If-None-Exist"))
-            return answer_json(200, self._bundle(self._search(request.query_string)))
+            return self._patients(request, body)
         logical_id = path.removeprefix("Patient/")
         if request.method == "PUT":
             return self._update(logical_id, orjson.loads(body), request.headers.get("If-Match"))
         return self._delete(logical_id) if request.method == "DELETE" else self._read(logical_id)
+
+    def _patients(self, request: web.Request, body: bytes) -> web.Response:
+        if request.method == "POST":
+            return self._create(orjson.loads(body), request.headers.get("If-None-Exist"))
+        return answer_json(200, self._bundle(self._search(request.query_string)))
 
     def _read(self, logical_id: str) -> web.Response:
         held = self.patients.get(logical_id)
@@ -167,6 +174,19 @@ class FakeFhir:
         self.gone.add(logical_id)
         self.effects.append(f"delete {logical_id}")
         return web.Response(status=204)
+
+    def _look_up(self, request: web.Request, path: str) -> web.Response:
+        if path not in self.lookup_paths or request.headers.get("Prefer") != "respond-async":
+            return outcome_of(404, "not-supported")
+        self.looked_up.append(request.query["patient"])
+        handle = f"{self.base}/RequestResult/{request.query['patient']}"
+        return web.Response(status=202, headers={"Content-Location": handle, "Location": handle})
+
+    def _stated(self, base: str) -> dict[str, Any]:
+        statement = self._statement()
+        if f"{base}DocumentReference/$p360-retrieve" in self.lookup_paths:
+            statement["rest"][0]["operation"] = [{"name": "p360-retrieve"}]
+        return statement
 
     def _statement(self) -> dict[str, Any]:
         operations = [

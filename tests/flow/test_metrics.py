@@ -41,7 +41,7 @@ def unmapped(message: FeedMessage) -> FeedMessage:
 
 async def test_every_metric_moves(tmp_path: Path) -> None:
     """One delivered, one held, one refused, one with an unknown code; a destination that is down, and one paused."""
-    async with running(tmp_path) as rig:
+    async with running(tmp_path, lookup_on=["A28"], lookup_max_age_hours=876_000) as rig:
         await up(rig)
         before = await figures(rig)
         rig.proxy.script = lambda call: Fault(status=422) if b"RB-2" in call.body else None

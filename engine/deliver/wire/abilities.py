@@ -10,6 +10,7 @@ ENDING: Final = ".merge"
 CANONICALS: Final = frozenset({"patient-merge", "patient-i-merge"})
 VERSIONED: Final = frozenset({"versioned", "versioned-update"})
 CASCADE: Final = "cascade-delete"
+LOOKUPS: Final = frozenset({"p360-retrieve", "$p360-retrieve"})
 _OPERATION: Final = re.compile(r"[A-Za-z][A-Za-z0-9._-]{0,99}")
 
 
@@ -22,6 +23,7 @@ class Abilities:
     tells that for certain: `provable` until then, `if_match` where the trial has shown it. `types`: the resource types
     that it lists. `transaction`: it takes Bundles of requests, all or nothing; `unfit` names what it was found to do
     wrong with them, after which they are sent to it no more. `cascade`: a patient that is deleted goes with the chart.
+    `lookup`: it looks patients up on the networks (`$p360-retrieve`).
     """
 
     stated: bool = False
@@ -35,6 +37,7 @@ class Abilities:
     transaction: bool = False
     unfit: str = ""
     cascade: bool = False
+    lookup: bool = False
 
     @property
     def merge(self) -> bool:
@@ -102,6 +105,7 @@ def abilities_of(statement: Any) -> Abilities:
         types=frozenset(str(item["type"]) for item in listed if "type" in item),
         transaction=any(item.get("code") == "transaction" for item in _dicts(rest.get("interaction"))),
         cascade=any(_says_cascade(item) for item in _dicts(patient.get("extension"))),
+        lookup=any(_offers_lookups(item) for item in (rest, *listed)),
     )
 
 
@@ -132,6 +136,10 @@ def _is_defined_so(operation: dict[str, Any]) -> bool:
     if isinstance(definition, dict):
         definition = definition.get("reference")
     return isinstance(definition, str) and definition.rsplit("/", 1)[-1].lower() in CANONICALS
+
+
+def _offers_lookups(holder: dict[str, Any]) -> bool:
+    return any(operation.get("name") in LOOKUPS for operation in _dicts(holder.get("operation")))
 
 
 def _says_cascade(extension: dict[str, Any]) -> bool:

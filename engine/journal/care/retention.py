@@ -77,6 +77,7 @@ DELETE FROM named_in WHERE (identity, seq) IN (
 """,
     "DELETE FROM edit WHERE seq IN (SELECT value FROM json_each(?))",
     "DELETE FROM replayed WHERE seq IN (SELECT value FROM json_each(?))",
+    "DELETE FROM lookup WHERE seq IN (SELECT value FROM json_each(?))",
     "DELETE FROM delivery WHERE seq IN (SELECT value FROM json_each(?))",
     "DELETE FROM entry WHERE seq IN (SELECT value FROM json_each(?))",
 )

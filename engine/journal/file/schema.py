@@ -39,6 +39,7 @@ STEPS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("0009_proofs", additions.PROOFS),
     ("0010_clock", additions.CLOCK),
     ("0011_merges", additions.MERGES),
+    ("0012_lookups", additions.LOOKUPS),
 )
 
 

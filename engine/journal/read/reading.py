@@ -23,7 +23,18 @@ from engine.journal.read import counting
 from engine.journal.read.searching import AMONG, BODY, Search, row_of
 from engine.journal.read.streams import Stream, walk
 from engine.journal.read.texts import attach
-from engine.journal.read.views import AttemptView, DeliveryView, EntryView, Filters, Noted, Page, Row, Stats, Traffic
+from engine.journal.read.views import (
+    AttemptView,
+    DeliveryView,
+    EntryView,
+    Filters,
+    LookUpView,
+    Noted,
+    Page,
+    Row,
+    Stats,
+    Traffic,
+)
 from engine.sqlite import Connection, by_name, json_list
 from engine.sqlite import Row as Found
 
@@ -45,6 +56,10 @@ _ATTEMPTS: Final = """
 SELECT a.number, a.method, a.url, a.query, a.headers, a.body, a.at, r.status, r.codes, r.failure, r.milliseconds,
   r.response, a.id
 FROM attempt AS a LEFT JOIN answer AS r ON r.attempt = a.id WHERE a.seq = ? AND a.destination = ? ORDER BY a.number
+"""
+# The look-up that a delivery asked for.
+_LOOKUP: Final = """
+SELECT state, reason, codes, patient, handle, tries, due_at, settled_at FROM lookup WHERE seq = ? AND destination = ?
 """
 # An entry in full. A body that retention took leaves its acknowledgement, and when it went.
 _WHOLE: Final = """
@@ -185,7 +200,17 @@ class Reader:
             row["tries"], optional_from_micros(row["due_at"]), optional_from_micros(row["settled_at"]), row["mapping"],
             bool(row["replay"]), row["by"], self._opened(row["plan"] or b"", plan_at(seq, name)),
             row["waits_for"] if state is State.WAITING else None,
-            tuple(self._attempt(seq, name, attempt) for attempt in attempts),
+            tuple(self._attempt(seq, name, attempt) for attempt in attempts), self._lookup(seq, name),
+        )  # fmt: skip
+
+    def _lookup(self, seq: int, destination: str) -> LookUpView | None:
+        row = by_name(self._connection, _LOOKUP, (seq, destination)).fetchone()
+        if row is None:
+            return None
+        due_at, settled_at = optional_from_micros(row["due_at"]), optional_from_micros(row["settled_at"])
+        return LookUpView(
+            row["state"], row["reason"], tuple(orjson.loads(row["codes"])), row["patient"], row["handle"],
+            row["tries"], due_at, settled_at,
         )  # fmt: skip
 
     def _attempt(self, seq: int, destination: str, row: Found) -> AttemptView:

@@ -71,6 +71,20 @@ class AttemptView:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
+class LookUpView:
+    """Where the look-up stands that an entry asked for; `settled_at` when it ended, `due_at` when it is tried next."""
+
+    state: str
+    reason: str
+    codes: tuple[str, ...]
+    patient: str
+    handle: str
+    tries: int
+    due_at: datetime | None
+    settled_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, repr=False)
 class DeliveryView:
     """Where an entry stands at one destination; `waits_for` is the entry in front of it in a lane, None for none."""
 
@@ -88,6 +102,7 @@ class DeliveryView:
     plan: bytes
     waits_for: int | None
     attempts: tuple[AttemptView, ...]
+    lookup: LookUpView | None
 
 
 @dataclass(frozen=True, slots=True, repr=False)

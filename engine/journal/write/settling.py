@@ -11,6 +11,7 @@ from engine.journal.entry import UNFINISHED, Settlement, State, check_move
 from engine.journal.file.sealing import Sealing, answer_at, plan_at, request_at
 from engine.journal.moment import optional_micros, to_micros
 from engine.journal.state.counters import NOTE, count_ends, notes_of
+from engine.journal.state.lookups import promise
 from engine.journal.state.memory import remember
 from engine.sqlite import Connection, json_list
 
@@ -120,6 +121,7 @@ class Settling:
         self._write(NOTE, notes_of(settlements))
         count_ends(self._connection, settlements)
         remember(self._connection, self._sealing, settlements, lanes_of)
+        promise(self._connection, settlements)
         return self._free(freed, len(settlements))
 
     def _write(self, statement: str, rows: list[_Row]) -> None:

@@ -135,6 +135,24 @@ class Attempt(AttemptFacts):
     requests: tuple[str, ...] = ()
 
 
+class LookUpFacts(Answer, facts=True):
+    """Where the look-up of an entry's patient stands: waiting, accepted, refused or given-up."""
+
+    state: str
+    reason: str
+    codes: tuple[str, ...]
+    tries: Count
+    due_at: Time | None
+    settled_at: Time | None
+
+
+class LookUp(LookUpFacts):
+    """The look-up, with the record that it is of, and the address that tells how it ended."""
+
+    patient: str
+    handle: str
+
+
 class DeliveryFacts(Answer, facts=True):
     """Where an entry stands at one destination."""
 
@@ -150,12 +168,14 @@ class DeliveryFacts(Answer, facts=True):
     replay: Json
     by: str
     attempts: tuple[AttemptFacts, ...]
+    lookup: LookUpFacts | None = None
 
 
 class Delivery(DeliveryFacts):
     """Where an entry stands at one destination, with its plan."""
 
     attempts: tuple[Attempt, ...]
+    lookup: LookUp | None = None
     plan: Body
 
 

@@ -70,8 +70,12 @@ def settlement(
     now: datetime,
     *,
     keep_lane: bool,
+    lookup: str = "",
 ) -> Settlement:
-    """Return how a delivery ends, or that it is tried again, with all that is to be remembered of it."""
+    """Return how a delivery ends, or that it is tried again, with all that is to be remembered of it.
+
+    `lookup`: the record of which a look-up is asked for.
+    """
     name = claimed.destination
     return Settlement(
         seq=claimed.seq,
@@ -95,6 +99,7 @@ def settlement(
         applied_at=plan.event_at if plan is not None and verdict.applied else None,
         source=plan.source if plan is not None else claimed.source,
         keep_lane=keep_lane or verdict.reason in ALWAYS_KEEP_LANE,
+        lookup=lookup,
     )
 
 

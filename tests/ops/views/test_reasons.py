@@ -38,7 +38,8 @@ NO_CODES: Final = {
     "content-encoding", "content-length", "transfer-encoding", "retry-after", "create-always", "no-cache",
     "duplicate-patient-limit", "entered-in-error", "merged-away", "patient-i-merge", "patient-merge", "replaced-by",
     "source-patient", "target-patient", "source-resource", "target-resource", "versioned-update", "latin-1", "utf-8",
-    "coding-system", "identifier-type", "cascade-delete", "not-drafted", "transaction-response",
+    "coding-system", "identifier-type", "cascade-delete", "content-location", "respond-async", "p360-retrieve",
+    "given-up", "not-drafted", "transaction-response",
 }  # fmt: skip
 
 

@@ -37,6 +37,18 @@ CREATE TABLE proof (
 )
 # The last moment that the journal took for true; retention goes no further than a few days beyond it.
 CLOCK: Final = ("CREATE TABLE clock (id INTEGER PRIMARY KEY CHECK (id = 1), at BIGINT NOT NULL)",)
+# Look-ups: what a destination is asked for once an entry was delivered there. Only one that waits has `due_at`.
+LOOKUPS: Final = (
+    """
+CREATE TABLE lookup (
+  destination TEXT NOT NULL, seq BIGINT NOT NULL, patient TEXT NOT NULL, state TEXT NOT NULL,
+  reason TEXT NOT NULL DEFAULT '', codes TEXT NOT NULL DEFAULT '[]', handle TEXT NOT NULL DEFAULT '',
+  tries INTEGER NOT NULL DEFAULT 0, due_at BIGINT, settled_at BIGINT,
+  PRIMARY KEY (seq, destination)) WITHOUT ROWID
+""",
+    "CREATE INDEX lookup_due ON lookup (destination, due_at) WHERE due_at IS NOT NULL",
+    "CREATE INDEX lookup_patient ON lookup (destination, patient, seq)",
+)
 # Which record was merged into which, found by the record that is gone. Only what was merged away, so that nothing else
 # costs an insert; with the survivor, or the primary key is preferred.
 MERGES: Final = ("CREATE INDEX known_gone ON known (destination, logical_id, survivor) WHERE status = 'merged-away'",)

@@ -60,17 +60,27 @@ async def _check(settings: Settings, configuration: Configuration, data: Path) -
     try:
         destination.proofs.known |= proofs_in(data, settings.name)
         abilities = await destination.check()
+        base = await destination.lookup_base() if _looks_up(settings, configuration) else None
     except AdtEngineError as error:
         return Check(name, Standing.FIX, f"{settings.base_url}: {error}", "start it, or correct base_url and auth")
     finally:
         await destination.close()
-    return check_of(name, settings, abilities)
+    return check_of(name, settings, abilities, base)
 
 
-def check_of(name: str, settings: Settings, abilities: Abilities) -> Check:
-    """Return what a destination's abilities mean for its settings."""
+def _looks_up(settings: Settings, configuration: Configuration) -> bool:
+    return any(one.lookup_on and settings in one.destinations for one in configuration.channels.values())
+
+
+def check_of(name: str, settings: Settings, abilities: Abilities, lookup_base: str | None = None) -> Check:
+    """Return what a destination's abilities mean for its settings.
+
+    `lookup_base`: the base that takes look-ups, empty for none, None where no channel asks for any.
+    """
     server = f"{abilities.server} at {settings.base_url}" if abilities.server else settings.base_url
     findings = [_merging(settings, abilities), _versions(abilities), _bundles(settings, abilities)]
+    if lookup_base is not None:
+        findings.append(_look_ups(settings, lookup_base))
     standing = next(one for one in GRAVEST if one in {each for each, _, _ in findings})
     found = "; ".join((server, *(words for _, words, _ in findings)))
     return Check(name, standing, found, "; ".join(do for _, _, do in findings if do))
@@ -109,3 +119,12 @@ def _bundles(settings: Settings, abilities: Abilities) -> Finding:
     if settings.bundle == "off":
         return Standing.GOOD, "one request a resource (bundle: off)", ""
     return Standing.GOOD, "takes a visit and what it names as one transaction", ""
+
+
+def _look_ups(settings: Settings, base: str) -> Finding:
+    """Say whether patients can be looked up there (`lookup_on`)."""
+    if not base:
+        do = "take lookup_on out of the channel, or set lookup_base_url if another base of the server has it"
+        return Standing.LOOK, "lists no $p360-retrieve: nobody is looked up (lookup_on)", do
+    named = " (lookup_base_url, taken at its word)" if settings.lookup_base_url else ""
+    return Standing.GOOD, f"looks patients up at {base}{named}", ""

@@ -1,0 +1,130 @@
+"""Look-ups in the journal: promised with the delivery, one of a patient at a time, kept until their end is written."""
+
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+from engine.journal.care import retention
+from engine.journal.care.retention import Kept
+from engine.journal.entry import State
+from engine.journal.read.reading import Reader
+from engine.journal.state import lookups
+from engine.journal.state.lookups import ASKED_ALREADY, Due, LookUpEnd, LookUpState
+from tests.journal.desk import NOW, Desk, Opener, settlement
+
+PATIENT = "Patient/p1"
+MINUTE = timedelta(minutes=1)
+
+
+async def promised(desk: Desk, control_id: str, patient: str = PATIENT, **given: Any) -> int:
+    """Deliver an entry that asks for a look-up."""
+    seq = await desk.record(control_id, (f"mrn|{control_id}",), event="A01", **given)
+    await desk.claim()
+    await desk.deliver(seq, lookup=patient)
+    return seq
+
+
+async def due(desk: Desk, most: int = 10, now: Any = NOW) -> list[int]:
+    """Return the numbers of the entries whose look-ups may be asked for."""
+    found = await desk.journal.read(partial(lookups.due, destination="d", now=now, most=most))
+    return [one.seq for one in found]
+
+
+async def settle(desk: Desk, seq: int, state: LookUpState, reason: str = "", **given: Any) -> None:
+    """Write how a look-up ended."""
+    end = LookUpEnd(state, reason, **{"at": NOW} | given)
+    await desk.journal.write(partial(lookups.settle, destination="d", seq=seq, end=end))
+
+
+async def test_a_look_up_is_promised_by_the_settlement(desk: Desk) -> None:
+    """It is due from the moment of the delivery, with what is needed to ask; an entry without one promises none."""
+    first = await promised(desk, "1", event_at=NOW - MINUTE)
+    second = await promised(desk, "2", "Patient/p2")
+    await promised(desk, "3", "")
+    found = await desk.journal.read(partial(lookups.due, destination="d", now=NOW, most=10))
+    assert found == (
+        Due(first, PATIENT, 0, "adt", "A01", NOW - MINUTE),
+        Due(second, "Patient/p2", 0, "adt", "A01", NOW),
+    )
+    assert await due(desk, now=NOW - MINUTE) == []
+    assert await due(desk, most=1) == [first]
+    assert await desk.journal.read(partial(lookups.due, destination="other", now=NOW, most=10)) == ()
+
+
+async def test_one_look_up_of_a_patient_at_a_time(desk: Desk) -> None:
+    """The next of a patient comes when the one before has ended, whatever is due; others do not wait for it."""
+    first, second, other = [await promised(desk, name, patient) for name, patient in
+                            (("1", PATIENT), ("2", PATIENT), ("3", "Patient/p2"))]  # fmt: skip
+    assert await due(desk) == [first, other]
+    await settle(desk, first, LookUpState.WAITING, "lookup-failed", retry_at=NOW + MINUTE)
+    assert await due(desk) == [other]
+    assert await due(desk, now=NOW + MINUTE) == [other, first]
+    await settle(desk, first, LookUpState.GIVEN_UP, "lookup-failed")
+    assert await due(desk) == [second, other]
+
+
+async def test_the_next_due_is_known(desk: Desk) -> None:
+    """A retry is waited for; without any look-up there is nothing to wait for."""
+    next_due = partial(lookups.next_due, destination="d")
+    assert await desk.journal.read(next_due) is None
+    seq = await promised(desk, "1")
+    assert await desk.journal.read(next_due) == NOW
+    await settle(desk, seq, LookUpState.WAITING, retry_at=NOW + MINUTE)
+    assert await desk.journal.read(next_due) == NOW + MINUTE
+    await settle(desk, seq, LookUpState.ACCEPTED)
+    assert await desk.journal.read(next_due) is None
+
+
+async def test_who_was_asked_for_lately_is_known(desk: Desk) -> None:
+    """The handle of the last request that was accepted; what only refers to it does not prolong the time."""
+    first, second = await promised(desk, "1"), await promised(desk, "2")
+    recent = partial(lookups.recent, destination="d", patient=PATIENT, within=10 * MINUTE)
+    assert await desk.journal.read(partial(recent, now=NOW)) is None
+    await settle(desk, first, LookUpState.ACCEPTED, handle="http://h/1")
+    await settle(desk, second, LookUpState.ACCEPTED, ASKED_ALREADY, handle="http://h/1", at=NOW + 9 * MINUTE)
+    assert await desk.journal.read(partial(recent, now=NOW + 10 * MINUTE)) == "http://h/1"
+    assert await desk.journal.read(partial(recent, now=NOW + 11 * MINUTE)) is None
+    assert await desk.journal.read(partial(recent, now=NOW, patient="Patient/p2")) is None
+
+
+async def test_a_look_up_that_ended_stays_so(desk: Desk) -> None:
+    """A second outcome changes nothing; tries count requests, and not what was settled without one."""
+    seq = await promised(desk, "1")
+    await settle(desk, seq, LookUpState.WAITING, "lookup-failed", codes=("http-503",), retry_at=NOW + MINUTE)
+    await settle(desk, seq, LookUpState.GIVEN_UP, "lookup-too-old", asked=False)
+    await settle(desk, seq, LookUpState.ACCEPTED)
+    with Reader(desk.folder) as reader:
+        (delivery,) = reader.show(seq).deliveries
+    assert delivery.state is State.DELIVERED
+    found = delivery.lookup
+    assert found is not None
+    assert (found.state, found.reason, found.codes, found.tries) == ("given-up", "lookup-too-old", (), 1)
+    assert (found.patient, found.due_at, found.settled_at) == (PATIENT, None, NOW)
+
+
+async def test_a_promise_outlives_the_engine_and_is_made_once(opened: Opener) -> None:
+    """After a restart it is due again; a replay of the entry promises none, and an edited message none at all."""
+    async with opened() as desk:
+        seq = await promised(desk, "1")
+        await settle(desk, seq, LookUpState.ACCEPTED)
+        await promised(desk, "2", "Patient/p2")
+    async with opened() as desk:
+        assert await due(desk) == [seq + 1]
+        await desk.replay(seq)
+        await desk.claim()
+        await desk.journal.settle(settlement(seq, lookup=PATIENT))
+        edited = await promised(desk, "3", "Patient/p3", parent=seq)
+        assert edited not in await due(desk)
+        assert await due(desk) == [seq + 1]
+
+
+async def test_retention_takes_a_look_up_with_its_entry(desk: Desk) -> None:
+    """What is left of an entry's body knows its look-up; with the entry it goes."""
+    seq = await promised(desk, "1")
+    await settle(desk, seq, LookUpState.ACCEPTED)
+    await promised(desk, "2", "")
+    rules = {"": {State.DELIVERED: Kept(timedelta(days=1), timedelta(days=2))}}
+    for days, left in ((1, 1), (2, 0)):
+        await desk.journal.write(partial(retention.prune, rules=rules, now=NOW + timedelta(days=days)))
+        count = await desk.journal.read(lambda connection: connection.execute("SELECT COUNT(*) FROM lookup").fetchone())
+        assert count[0] == left, days
