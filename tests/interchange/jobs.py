@@ -56,8 +56,10 @@ def handle_of(answer: Answer, service: Running) -> str:
 
 
 def ended(service: Running, handle: str, **who: str) -> httpx.Response:
-    """Ask a handle until its job has ended, and return that answer."""
+    """Ask a handle until its job has ended, and return that answer; AssertionError after half a minute."""
+    end = time.monotonic() + 30
     while (answer := service.ask("GET", handle, **who)).status_code == 202:
+        assert time.monotonic() < end
         assert answer.headers["x-progress"]
         assert int(answer.headers["retry-after"]) > 0
         assert answer.content == b""

@@ -93,10 +93,20 @@ def nursery() -> Nursery:
     return Nursery()
 
 
-def fork(arguments: list[str], folder: Path, environment: Mapping[str, str], out: Path, log: Path) -> Child:
-    """Start `adt-engine` with these arguments in a folder; its output and its log go to files, or to one pipe."""
+def fork(
+    arguments: list[str],
+    folder: Path,
+    environment: Mapping[str, str],
+    out: Path,
+    log: Path,
+    program: str = "engine.__main__",
+) -> Child:
+    """Start `adt-engine` with these arguments in a folder; its output and its log go to files, or to one pipe.
+
+    `program` is the module whose `main` is run, another one where tests change what there is to be done.
+    """
     of = nursery()
-    told = {"arguments": arguments, "folder": str(folder), "environment": environment}
+    told = {"arguments": arguments, "folder": str(folder), "environment": environment, "program": program}
     pid = of.ask({**told, "out": str(out), "log": str(log)})
     assert pid is not None
     return Child(of, pid)
@@ -196,7 +206,7 @@ def _live(asked: dict[str, Any]) -> int:
         os.chdir(asked["folder"])
         os.environ.update(asked["environment"])
         sys.argv = ["adt-engine", *asked["arguments"]]
-        __main__.main()
+        import_module(asked["program"]).main()
     except SystemExit as ended:
         code = ended.code or 0
     except BaseException:  # noqa: BLE001 - as the interpreter would

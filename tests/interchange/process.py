@@ -93,11 +93,15 @@ def write_configuration(folder: Path, settings: ServiceConfiguration | str) -> P
 
 @contextlib.contextmanager
 def started(
-    folder: Path, settings: ServiceConfiguration | str, command: tuple[str, ...] = FORKED, fault: str = ""
+    folder: Path,
+    settings: ServiceConfiguration | str,
+    command: tuple[str, ...] = FORKED,
+    fault: str = "",
+    program: str = "engine.__main__",
 ) -> Iterator[Process]:
     """Run the command over a folder until the block ends, then stop it in order; one that has ended is left alone.
 
-    `fault` is what ENGINE_FAULT arms in it, '' for nothing.
+    `fault` is what ENGINE_FAULT arms in it, '' for nothing; `program` is the module that a forked one runs.
     """
     arguments = ["--config", str(write_configuration(folder, settings)), "--port", "0"]
     arguments += ["--database", f"sqlite:///{folder}/{DATABASE}"]
@@ -106,7 +110,12 @@ def started(
     log.write_text("")
     with contextlib.ExitStack() as stack:
         run = _launch(
-            stack, [*command, *arguments] if command else arguments, out, log, forked=not command, fault=fault
+            stack,
+            [*command, *arguments] if command else arguments,
+            out,
+            log,
+            program="" if command else program,
+            fault=fault,
         )
         try:
             process = Process(run, _address(run, out), folder, log)
@@ -122,11 +131,12 @@ def started(
 
 
 def _launch(
-    stack: contextlib.ExitStack, arguments: list[str], out: Path, log: Path, *, forked: bool, fault: str
+    stack: contextlib.ExitStack, arguments: list[str], out: Path, log: Path, *, program: str, fault: str
 ) -> "subprocess.Popen[bytes] | Child":
     armed = {"ENGINE_FAULT": fault} if fault else {}
-    if forked:
-        return fork(["interchange", *arguments], Path.cwd(), {"ENGINE_SECRET": ENGINE_SECRET, **armed}, out, log)
+    if program:
+        environment = {"ENGINE_SECRET": ENGINE_SECRET, **armed}
+        return fork(["interchange", *arguments], Path.cwd(), environment, out, log, program)
     told, said = stack.enter_context(log.open("w")), stack.enter_context(out.open("w"))
     return subprocess.Popen(arguments, env={**ENVIRONMENT, **armed}, stdin=subprocess.DEVNULL, stdout=said, stderr=told)
 

@@ -15,7 +15,7 @@ from engine.interchange.resource.chain import linked_criteria
 from engine.interchange.search.criterion import Kind, Parameter
 from engine.interchange.search.parse import parse_search
 from engine.interchange.search.sort import ORDERED, parse_sort
-from engine.interchange.store import query
+from engine.interchange.store import job, query
 from engine.interchange.store.store import Store
 from engine.sqlite import Connection
 
@@ -169,6 +169,35 @@ def test_every_link(connection: Connection, type_name: str, name: str, value: st
                 passed = ONCE.fullmatch(step) or BESIDE.fullmatch(step)
                 assert passed or FRAME.fullmatch(step) or READS.fullmatch(step), (pairs, step)
                 assert not EVERY_RECORD.fullmatch(step), step
+
+
+# What is asked of jobs every second, at each handle and at each question, by the index that answers it.
+JOBS = {
+    job.BY_ID: "job_by_id (id=? AND tenant=?)",
+    job.OF_ID: "job_by_id (id=?)",
+    job.PATIENT: "job_by_id (id=? AND tenant=?)",
+    job.UNFINISHED: "job_one_at_a_time (tenant=? AND kind=? AND patient=?)",
+    job.WAITING: "job_unfinished (state=? AND tenant=?)",
+    job.FIRST: "job_unfinished (state=?)",
+    job.RUNNING: "job_unfinished (state=?)",
+    job.GIVE_UP: "job_unfinished (state=?)",
+    job.TAKE_BACK: "job_unfinished (state=?)",
+    job.OLD: "job_ended (ended_ms<?)",
+}
+
+
+@pytest.mark.parametrize("sql", JOBS)
+def test_jobs_are_found_by_their_indexes(connection: Connection, sql: str) -> None:
+    """However many results are kept, a job is found by an index, and what has not ended by one of that alone."""
+    steps = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {sql}", (None,) * sql.count("?"))]
+    assert any(f"INDEX {JOBS[sql]}" in step for step in steps), steps
+    assert not any(step.startswith("SCAN job") for step in steps), steps
+
+
+def test_unfinished_jobs_are_counted_by_an_index(connection: Connection) -> None:
+    """The metrics read the jobs that have not ended, and no results."""
+    steps = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {job.COUNTS}")]
+    assert steps[0] == "SCAN job USING INDEX job_unfinished", steps
 
 
 def driver(connection: Connection, type_name: str, pairs: Pairs) -> str:

@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 
 from engine.errors import StartError
+from engine.fhir.schema import FhirVersion
 from engine.interchange.resource.catalogue import INDEXERS
 from engine.interchange.store.connection import connect
+from engine.interchange.store.job import Job, State, add_job, end, take_up
 from engine.interchange.store.store import Store
 from engine.interchange.store.transaction import Transaction
 from engine.interchange.store.verify import verify
@@ -39,6 +41,12 @@ def path(tmp_path: Path) -> Iterator[Path]:
         inner.create(
             "Condition", "c", {**condition, "onsetDateTime": "2025-07-01", "code": {"coding": [{"code": "x"}]}}
         )
+
+        for name in ("j1", "j2"):
+            add_job(inner, Job(name, "t", "everything", name, FhirVersion.R4, {}, "client", "", inner.at))
+        ended = take_up(inner.connection, 2, inner.at)
+        assert ended is not None
+        assert end(inner.connection, 2, 1, State.DONE, inner.at, b'{"resourceType":"Parameters"}')
 
     asyncio.run(store.write("t", work))
     store.close()
@@ -71,6 +79,13 @@ DAMAGE = {
     "body of another version": ("UPDATE resource SET version=version+1 WHERE id='p3'", {"bodies": 1}),
     "body of another": ("UPDATE resource SET id='p9' WHERE id='p3'", {"bodies": 1}),
     "numbers of the merged": ("DELETE FROM identifier_index WHERE origin IN (2, 3)", {"identifiers": 2}),
+    "job ended and not": ("UPDATE job SET ended_ms=1 WHERE id='j1'", {"jobs": 1}),
+    "job not ended": ("UPDATE job SET state='running' WHERE id='j2'", {"jobs": 1}),
+    "job in no state": ("UPDATE job SET state='lost'", {"jobs": 2}),
+    "job never taken up": ("UPDATE job SET attempts=0 WHERE id='j2'", {"jobs": 1}),
+    "result cut": ("UPDATE job SET body=substr(body, 1, 2) WHERE id='j2'", {"jobs": 1}),
+    "result gone": ("UPDATE job SET body=x'' WHERE id='j2'", {"jobs": 1}),
+    "job of no tenant": ("UPDATE job SET tenant=9 WHERE id='j1'", {"jobs": 1}),
     "survivor": ("UPDATE resource SET survivor='gone' WHERE id='p1'", {"survivors": 1, "identifiers": 1}),
 }
 

@@ -5,7 +5,7 @@ import errno
 import signal
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final
 
@@ -22,6 +22,8 @@ from engine.interchange.http.heads import refusal
 from engine.interchange.http.reload import Change, Reload, warn
 from engine.interchange.http.tidying import tidy
 from engine.interchange.http.tls import check_open_line, pair_of
+from engine.interchange.jobs.job import Work
+from engine.interchange.jobs.kinds import WORK
 from engine.interchange.store.connection import database_path
 from engine.telemetry import hush, hush_loop, logger
 
@@ -42,11 +44,13 @@ def serve(
     database: str,
     announce: Callable[[str], None],
     reread: Change,
+    works: Mapping[str, Work] = WORK,
 ) -> None:
     """Serve until SIGTERM or SIGINT; `announce` is called with the base address once requests are taken.
 
     Port 0 takes a free one; a `base_url` or `auth_url` that ends in `:0` then gets its number.
-    On SIGHUP `reread` is called with the configuration, and what it returns is put in force (`Reload`).
+    On SIGHUP `reread` is called with the configuration, and what it returns is put in force (`Reload`). `works` are the
+    kinds of jobs.
     StartError: the address, the certificate or the database cannot be used.
     """
     check_open_line(configuration, host)
@@ -54,7 +58,7 @@ def serve(
     context = server_context(pair) if pair is not None else None
     listening = bind(host, port)
     bound = partial(at_port, port=listening.getsockname()[1])
-    app = create_app(bound(configuration), database_path(database))
+    app = create_app(bound(configuration), database_path(database), works=works)
     certificate = partial(renew, context, pair) if context is not None and pair is not None else None
     reload = Reload(app.service, configuration, reread, bound, certificate)
     hush()

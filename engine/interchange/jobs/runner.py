@@ -81,26 +81,36 @@ class Runner:
         self._works = works
         self._runs: dict[asyncio.Task[None], _Run] = {}
         self._last = ""
+        self._turn: asyncio.Task[None] | None = None
+        self._begun = False
         self._leaving = False
 
     async def run(self) -> None:
         """Take up what waits, and what another process left behind, until cancelled; then leave the rest in order."""
         bell = self._service.board.bell
-        begun = False
         try:
             while not self._service.store.failed:
                 bell.clear()
-                try:
-                    if not begun:
-                        await self._take_over()
-                        begun = True
-                    await self._look()
-                except Exception as error:  # noqa: BLE001 - jobs wait for as long as nobody looks: look again
-                    logger().error("jobs not looked for", error=type(error).__name__, file=place_of(error))
+                # A turn is not broken off: what it has taken up would be left behind as after a crash.
+                self._turn = asyncio.create_task(self._look())
+                await asyncio.shield(self._turn)
+                # Not `wait_for`: before Python 3.12 that may lose a cancellation when the bell rings.
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(bell.wait(), LOOK_SECONDS)
+                    async with asyncio.timeout(LOOK_SECONDS):
+                        await bell.wait()
         finally:
             await self._leave()
+
+    async def _look(self) -> None:
+        """Do what there is to do now; what goes wrong is tried again at the next look, or no job would be done."""
+        try:
+            if not self._begun:
+                await self._take_over()
+                self._begun = True
+            await self._stop_cancelled()
+            await self._take_up()
+        except Exception as error:  # noqa: BLE001 - as above
+            logger().error("jobs not looked for", error=type(error).__name__, file=place_of(error))
 
     async def _take_over(self) -> None:
         if not rows.running_numbers(self._service.store.reader()):
@@ -110,40 +120,40 @@ class Runner:
         found, given_up = await self._service.store.write_raw(
             lambda connection: rows.take_over(connection, now, MOST_CRASHES, crashed)
         )
-        logger().warning("jobs were interrupted", count=found, entries=given_up)
+        logger().warning("jobs were interrupted", count=found)
+        if given_up:
+            logger().error("jobs given up", count=given_up)
 
-    async def _look(self) -> None:
-        """Stop what was cancelled, keep what was reported, and take up what may be."""
-        connection = self._service.store.reader()
-        if self._runs:
-            running = rows.running_numbers(connection)
-            for task, run in self._runs.items():
-                if run.kept.number not in running and not (run.over or run.ending):
-                    run.over = True
-                    task.cancel()
-            for run in tuple(self._runs.values()):
-                if run.untold is not None and monotonic() - run.told >= REPORT_SECONDS:
-                    await run.tell()
-        while (kept := await self._take_up()) is not None:
-            run = _Run(kept, self._service)
-            task = asyncio.create_task(self._carry_out(run))
-            self._runs[task] = run
-            task.add_done_callback(self._forget)
+    async def _stop_cancelled(self) -> None:
+        """Stop the works whose jobs were cancelled, and keep what others have reported."""
+        if not self._runs:
+            return
+        running = rows.running_numbers(self._service.store.reader())
+        for task, run in self._runs.items():
+            if run.kept.number not in running and not (run.over or run.ending):
+                run.over = True
+                task.cancel()
+        for run in tuple(self._runs.values()):
+            if run.untold is not None and monotonic() - run.told >= REPORT_SECONDS:
+                await run.tell()
 
-    async def _take_up(self) -> Kept | None:
-        """Take up the job whose turn it is; None where there is none."""
+    async def _take_up(self) -> None:
+        """Take up jobs, turn by turn, until all others have to wait."""
         service = self._service
-        while True:
+        while not self._leaving:
             known = service.configuration.tenants
             first = [one for one in rows.first_waiting(service.store.reader()) if one.tenant in known]
             taken = [Taken(one.job.tenant, one.kept.crashes > 0) for one in self._runs.values()]
             chosen = next_job(first, taken, service.configuration.jobs, self._last)
             if chosen is None:
-                return None
+                return
             self._last = chosen.tenant
             kept = await service.store.write_raw(partial(rows.take_up, number=chosen.number, at=service.clock()))
             if kept is not None:
-                return kept
+                run = _Run(kept, service)
+                task = asyncio.create_task(self._carry_out(run))
+                self._runs[task] = run
+                task.add_done_callback(self._forget)
 
     def _forget(self, task: "asyncio.Task[None]") -> None:
         del self._runs[task]
@@ -231,6 +241,8 @@ class Runner:
     async def _leave(self) -> None:
         """Stop all works, and let their jobs wait for the next process."""
         self._leaving = True
+        if self._turn is not None:
+            await asyncio.wait([self._turn])
         left = dict(self._runs)
         for task in left:
             task.cancel()

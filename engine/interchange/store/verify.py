@@ -10,10 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+import orjson
+
+from engine.fhir.schema import FhirVersion
 from engine.interchange.search.date import EVER, NEVER
 from engine.interchange.store.connection import open_known
 from engine.interchange.store.dialect import SQLITE
 from engine.interchange.store.index import NOTHING, Index
+from engine.interchange.store.job import State
 from engine.interchange.store.transaction import DELETED, Change, Indexer, Stored
 from engine.sqlite import Connection, SqliteError
 
@@ -45,6 +49,8 @@ STRAY_TOKENS: Final = "SELECT count(*) FROM token_index WHERE key NOT IN (SELECT
 STRAY_DATES: Final = "SELECT count(*) FROM date_index WHERE key NOT IN (SELECT key FROM resource)"
 STRAY_REFERENCES: Final = "SELECT count(*) FROM reference_index WHERE key NOT IN (SELECT key FROM resource)"
 STRAY_IDENTIFIERS: Final = "SELECT count(*) FROM identifier_index WHERE origin NOT IN (SELECT key FROM resource)"
+JOBS: Final = "SELECT tenant, state, ended_ms, attempts, crashes, version, asked, progress, body FROM job"
+TENANTS: Final = "SELECT number FROM tenant"
 STAMPS: Final = ("versionId", "lastUpdated")
 STRAYS: Final = (STRAY_STRINGS, STRAY_TOKENS, STRAY_DATES, STRAY_REFERENCES, STRAY_IDENTIFIERS)
 
@@ -62,7 +68,7 @@ def verify(path: Path, indexers: Mapping[str, Indexer]) -> Findings:
 
     Kinds of faults: `pages` (what SQLite finds), `bodies` (not readable, or not of their row), `survivors` (none),
     `strings`, `tokens`, `dates`, `references`, `identifiers` (resources whose rows are wrong), `strays` (rows of none),
-    `versions` (former ones whose bodies are not theirs).
+    `versions` (former ones whose bodies are not theirs), `jobs` (in no state, or not as their state says).
     """
     connection = open_known(path)
     faults: Counter[str] = Counter()
@@ -79,12 +85,36 @@ def verify(path: Path, indexers: Mapping[str, Indexer]) -> Findings:
             faults.update(_faults(connection, tenant, stored, indexers, since_ms))
         for *columns, present in connection.execute(FORMER):
             faults["versions"] += present is None or not _is_version(Stored(*columns), present)
+        faults["jobs"] = _wrong_jobs(connection)
         faults["strays"] = sum(connection.execute(sql).fetchone()[0] for sql in STRAYS)
     except SqliteError:
         faults["pages"] += 1
     finally:
         connection.close()
     return Findings(resources, {kind: number for kind, number in sorted(faults.items()) if number})
+
+
+def _wrong_jobs(connection: Connection) -> int:
+    """Return how many jobs are not what their state says: ended or not, taken up or not, with a result that reads."""
+    tenants = {number for (number,) in connection.execute(TENANTS)}
+    wrong = 0
+    for tenant, state, ended_ms, attempts, crashes, version, *texts, body in connection.execute(JOBS):
+        unfinished = state in {State.WAITING, State.RUNNING}
+        fits = tenant in tenants and version in list(FhirVersion) and state in list(State)
+        fits = fits and unfinished == (ended_ms is None) and 0 <= crashes <= attempts
+        fits = fits and (attempts > 0 or state in {State.WAITING, State.CANCELLED})
+        fits = fits and bool(body) == (state in {State.DONE, State.FAILED})
+        wrong += not (fits and all(_reads(text) for text in (*texts, body) if text))
+    return wrong
+
+
+def _reads(text: str | bytes) -> bool:
+    """Say whether a text is JSON."""
+    try:
+        orjson.loads(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _freed(connection: Connection) -> dict[tuple[int, str, str], int]:

@@ -1,0 +1,75 @@
+"""The service with one more operation, `POST Patient/{id}/$work`, and its work: for tests that kill the process.
+
+What a job keeps is one Organization by the name of the job: that there is one for each job that is done, and none for
+others, says that nothing was lost, and nothing done twice.
+"""
+
+import argparse
+import asyncio
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+from engine.config.service import ServiceConfiguration
+from engine.config.source import scan, validate
+from engine.interchange.exact import write_json
+from engine.interchange.exchange import Access, Answer, Interaction, Level, Request
+from engine.interchange.http import route
+from engine.interchange.http.process import serve
+from engine.interchange.jobs.asking import ask
+from engine.interchange.jobs.job import Job, Report, Result
+from engine.interchange.oauth.role import Action
+from engine.interchange.service import Service
+from engine.interchange.store.transaction import Transaction
+from engine.ops.terminal.faults import arm_as_asked
+from engine.telemetry import configure
+
+# Its rights are those of `$everything`.
+KIND = "everything"
+
+
+async def work(service: Service, job: Job, report: Report) -> Result:
+    """Take some time, or end the process; then keep what says that it was done."""
+    await report({"step": 1})
+    if job.asked["kills"]:
+        os.kill(os.getpid(), signal.SIGKILL)
+    await asyncio.sleep(job.asked["seconds"])
+
+    def keep(transaction: Transaction) -> None:
+        made = {"resourceType": "Organization", "name": job.id}
+        transaction.create("Organization", service.new_id(), made)
+
+    return Result(write_json({"resourceType": "Parameters", "id": job.id}), keep)
+
+
+async def asked(service: Service, request: Request) -> Answer:
+    """Answer POST Patient/{id}/$work with the handle of a job."""
+    parameters: dict[str, Any] = dict(request.query)
+    told = {"seconds": float(parameters.get("seconds", 0)), "kills": "kills" in parameters}
+    return await ask(service, request, KIND, request.id, told)
+
+
+WORK = Interaction("Patient", KIND, Level.INSTANCE, "POST", Access.READ, Action.CHART, asked, operation="$work")
+
+
+def main() -> None:
+    """Run the service as its command does."""
+    parser = argparse.ArgumentParser()
+    for name in ("--config", "--port", "--database"):
+        parser.add_argument(name, required=True)
+    given = parser.parse_args(sys.argv[2:])
+    route.INTERACTIONS = (*route.INTERACTIONS, WORK)  # type: ignore[misc]
+    configure()
+    arm_as_asked()
+    serve(
+        validate(scan(Path(given.config)), ServiceConfiguration),
+        host="127.0.0.1",
+        port=int(given.port),
+        database=given.database,
+        announce=lambda url: sys.stdout.write(f"interchange ready at {url}\n") and sys.stdout.flush(),
+        reread=lambda running: running,
+        works={KIND: work},
+    )
+    sys.exit(0)
