@@ -111,6 +111,12 @@ class Tenant(Frozen):
     webhook_allow: tuple[Word, ...] = Field((), description=LATER)
 
 
+class DocumentSearch(Frozen):
+    """How a search among documents of other sources is answered ($cq-search)."""
+
+    sync_wait_s: float = Field(2, ge=0, le=50, description="how long $cq-search waits for its sources before a 202")
+
+
 class RateLimit(Frozen):
     """How many FHIR calls one client may make: so many a minute, and `burst` at once (null: a minute's worth)."""
 
@@ -171,6 +177,7 @@ class ServiceConfiguration(Frozen):
     cursor_validity_s: int = Field(300, ge=1, le=_TEN_YEARS, description="how long a next link holds")
     rate_limit: RateLimit | None = None
     jobs: Jobs = Jobs()
+    cq: DocumentSearch = DocumentSearch()
     max_connections: int = Field(512, ge=1, le=_MANY, description="connections at once, beyond them 503")
     drain_s: float = Field(
         0, ge=0, le=86_400, description="after SIGTERM: how long /readyz says 503 before the listener closes"

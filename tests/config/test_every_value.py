@@ -257,6 +257,7 @@ SERVICE_ROWS: Final = (
     ("jobs.at_once", 0, "found '0'", "at least 1"),
     ("jobs.at_once_per_tenant", 0, "found '0'", "at least 1"),
     ("jobs.waiting_per_tenant", 0, "found '0'", "at least 1"),
+    ("cq.sync_wait_s", 51, "found '51'", "at most 50"),
     ("max_connections", 0, "found '0'", "at least 1"),
     ("drain_s", -1, "found '-1'", "at least 0"),
     ("tls.certificate", "/no/such.pem", "No such file", NO_FILE),

@@ -223,6 +223,9 @@ def test_what_is_stated_of_writes(stated: Stated) -> None:
     assert service.ask("DELETE", f"{base}/Location?{query}").status_code == 204
 
 
+# By version, the end of the address of each operation's definition: the type, and the operation.
+BOTH = ("Patient-merge", "Patient-everything", "Patient-cq-search", "DocumentReference-cq-search")
+OPERATIONS = {"R4": BOTH, "STU3": (*BOTH, "DocumentReference-merge")}
 WRITES = {
     "versioning": "versioned",
     "readHistory": True,
@@ -254,13 +257,13 @@ def test_the_whole_system_and_operations(stated: Stated) -> None:
         assert service.ask("POST", base, json=bundle).json()["type"] == f"{kind}-response"
     for path in ("/_history", "?_id=x", "/$meta", "/_search"):
         assert service.ask("GET", f"{base}{path}").status_code in {404, 405}
-    holder = rest if stated.version == "STU3" else stated.types["Patient"]
-    named = {(one["name"], str(one["definition"]).rpartition("/")[2].strip("'}")) for one in holder["operation"]}
-    wanted = {("merge", "Patient-merge"), ("everything", "Patient-everything")}
-    assert named == wanted | ({("merge", "DocumentReference-merge")} if stated.version == "STU3" else set())
-    assert [name for name, one in stated.types.items() if "operation" in one] == (
-        ["Patient"] if stated.version == "R4" else []
-    )
+    holders = [rest] if stated.version == "STU3" else stated.types.values()
+    listed = [one for holder in holders for one in holder.get("operation", ())]
+    definitions = [one["definition"] for one in listed]
+    texts = [one["reference"] if isinstance(one, dict) else one for one in definitions]
+    assert sorted(text.rpartition("/")[2] for text in texts) == sorted(OPERATIONS[stated.version])
+    assert all(text.endswith(f"-{one['name']}") for one, text in zip(listed, texts, strict=True))
+    assert ("operation" in rest) == (stated.version == "STU3")
     who = service.create()["id"]
     assert service.ask("GET", f"{base}/Patient/{who}/$everything").status_code == 200
     parameters = {"resourceType": "Parameters"}

@@ -50,6 +50,7 @@ REACH: dict[tuple[str, str, str], tuple[bool, bool]] = {
     ("patient", "everything", "instance"): OWN,
     ("patient", "merge", "type"): NONE,
     ("chart", "merge-document", "type"): NONE,
+    **{(kind, "cq-search", level): OWN for kind in ("patient", "chart") for level in ("type", "instance")},
     ("log", "read", "instance"): NONE,
     ("log", "search-type", "type"): NONE,
 }
@@ -96,7 +97,8 @@ def request_of(kept: Kept, one: Interaction, owner: str) -> tuple[str, str, Any]
         path += f"?_id={target}"
     if one.code == "merge":
         return one.method, path, merge_body(kept.other, owner)
-    if one.code == "everything":
+    if one.code in {"everything", "cq-search"}:
+        path += f"?patient={owner}" if one.level is Level.TYPE else ""
         return one.method, path, {"resourceType": "Parameters"} if one.method == "POST" else None
     if one.code == "patch":
         return one.method, path, [{"op": "add", "path": "/language", "value": "en"}]

@@ -59,12 +59,15 @@ ALLOWED: dict[tuple[str, str], set[str]] = {
     ("Patient", "everything"): CLINICIANS,
     ("Binary", "read-temporary"): CLINICIANS,
     ("DocumentReference", "merge-document"): CLINICIANS,
+    ("DocumentReference", "cq-search"): CLINICIANS,
+    ("Patient", "cq-search"): CLINICIANS,
 }
 ALLOWED |= {(name, "validate"): ALLOWED[name, "create"] for name, code in ALLOWED if code == "create"}
 # What reaches beyond its type: a scope of the type is not enough in these spellings.
 BEYOND = {
     **{(name, code): {f"user/{name}.read", f"{name.lower()}.read"} for name, code in ALLOWED if code == "history-type"},
     ("Patient", "everything"): {"user/Patient.read"},
+    ("Patient", "cq-search"): {"user/Patient.read"},
     ("Binary", "read-temporary"): {"user/Binary.read", "binary.read"},
 }
 OPEN_PAGES = {
@@ -329,6 +332,13 @@ class Foreign:
         """There is no chart of it."""
         asked = {"resourceType": "Parameters"}
         issue(call(self.service, one, path, self.service.token("other"), asked), 404, "not-found")
+
+    def cq_search(self, one: Interaction, path: str) -> None:
+        """Nobody is found who could have documents."""
+        asked = {"resourceType": "Parameters", "parameter": [{"name": "patient", "valueString": self.patient["id"]}]}
+        query = f"?patient={self.patient['id']}" if one.method == "GET" and one.level is Level.TYPE else ""
+        body = asked if one.level is Level.TYPE else {"resourceType": "Parameters"}
+        issue(call(self.service, one, path + query, self.service.token("other"), body), 404, "not-found")
 
     def merge_document(self, one: Interaction, path: str) -> None:
         """A number of one tenant names no patient of another."""

@@ -15,6 +15,7 @@ MAX_PARAMETERS: Final = 100
 # Interactions that read their parameters themselves; every other one takes FORMAT only.
 QUERIED: Final = frozenset(
     {
+        "cq-search",
         "read",
         "read-temporary",
         "vread",

@@ -10,6 +10,7 @@ from engine.fhir.versions.names import name_in
 from engine.interchange.audit import reading as audit
 from engine.interchange.binary import temporary
 from engine.interchange.document import merge as document_merge
+from engine.interchange.document import search as document_search
 from engine.interchange.everything import operation as everything
 from engine.interchange.exchange import Interaction, Level
 from engine.interchange.jobs import handle
@@ -26,6 +27,7 @@ OFFERED: Final[tuple[Interaction, ...]] = (
     *audit.INTERACTIONS,
     temporary.INTERACTION,
     document_merge.INTERACTION,
+    *document_search.INTERACTIONS,
 )
 INTERACTIONS: Final[tuple[Interaction, ...]] = (*OFFERED, *handle.interactions(OFFERED))
 

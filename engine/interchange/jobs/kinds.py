@@ -3,6 +3,9 @@
 from collections.abc import Mapping
 from typing import Final
 
+from engine.interchange.document import search
 from engine.interchange.jobs.job import Work
 
-WORK: Final[Mapping[str, Work]] = {}
+WORK: Final[Mapping[str, Work]] = {
+    search.KIND: search.work,
+}

@@ -92,6 +92,8 @@ def _step(interaction: Interaction, definition: Definition) -> Step:
         return _searched_freely if directory else _searched
     if code == "everything":
         return _kept
+    if code == "cq-search":
+        return _kept if level is Level.INSTANCE else _told
     if not directory and level is Level.INSTANCE and code in CHANGES:
         return _changed
     if code == "create" and level is Level.TYPE and definition.name != "Patient" and not directory:
@@ -101,6 +103,11 @@ def _step(interaction: Interaction, definition: Definition) -> Step:
 
 def _free(_service: Service, request: Request, _definition: Definition, _known: Known) -> Request:
     return request
+
+
+def _told(_service: Service, request: Request, _definition: Definition, known: Known) -> Request:
+    """Let an operation see to it itself whom its parameters name."""
+    return replace(request, within=known.ids)
 
 
 def _kept(_service: Service, request: Request, definition: Definition, known: Known) -> Request:
