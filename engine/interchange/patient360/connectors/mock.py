@@ -8,12 +8,15 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any, Final
 from uuid import NAMESPACE_URL, uuid5
+from zoneinfo import ZoneInfo
 
 from engine.fhir.schema import FhirVersion
 from engine.fhir.versions.direction import Direction
 from engine.fhir.versions.turn import turned
+from engine.interchange.ccda.document import Chart, write_ccd
+from engine.interchange.ccda.record import Custodian
 from engine.interchange.exact import write_json
-from engine.interchange.patient360.connectors.connector import FHIR, Document, Subject
+from engine.interchange.patient360.connectors.connector import CCDA, FHIR, Document, Subject
 from engine.interchange.synthetic.chart import END, synthetic_chart
 
 Json = Any
@@ -21,9 +24,9 @@ Json = Any
 FACTS: Final = 60
 # Each organization has a part of the facts, of ten: what lies in two parts, two of them tell.
 PARTS: Final = (
-    ("Pine Ridge Hospital", FhirVersion.R4, range(5)),
-    ("Lakeshore Clinic", FhirVersion.STU3, range(3, 8)),
-    ("Northgate Laboratory", FhirVersion.R4, range(6, 10)),
+    ("Pine Ridge Hospital", CCDA, FhirVersion.R4, range(5)),
+    ("Lakeshore Clinic", FHIR, FhirVersion.STU3, range(3, 8)),
+    ("Northgate Laboratory", FHIR, FhirVersion.R4, range(6, 10)),
 )
 # Who a person is, and nothing of what is kept of the person here.
 OWN: Final = ("name", "gender", "birthDate", "address", "telecom")
@@ -47,12 +50,12 @@ def _documents(subject: Subject) -> list[Document]:
     told: dict[str, Json] = {name: subject.patient[name] for name in OWN if name in subject.patient}
     patient: dict[str, Json] = {"resourceType": "Patient", "id": _uuid(f"{subject.id}/patient"), **told}
     chart = synthetic_chart(subject.id, facts=FACTS, patient=patient)
-    made = [_bundle(subject, chart, *part) for part in PARTS]
+    made = [_document(subject, chart, *part) for part in PARTS]
     return [*made, made[0]]
 
 
-def _bundle(
-    subject: Subject, chart: list[dict[str, Json]], organization: str, version: FhirVersion, part: range
+def _document(
+    subject: Subject, chart: list[dict[str, Json]], organization: str, kind: str, version: FhirVersion, part: range
 ) -> Document:
     known = {f"{one['resourceType']}/{one['id']}": one for one in chart}
     facts = [one for one in chart if one["resourceType"] not in SUPPORT]
@@ -60,12 +63,22 @@ def _bundle(
     taken = {f"Patient/{chart[0]['id']}": chart[0]}
     for one in chosen:
         _take(one, known, taken)
+    number = _uuid(f"{subject.id}/{organization}")
+    body = _ccd(taken, number, organization) if kind == CCDA else _bundle(taken, number, version)
+    return Document(organization, f"urn:uuid:{number}", END.isoformat(), kind, body, version)
+
+
+def _ccd(taken: dict[str, dict[str, Json]], number: str, organization: str) -> bytes:
+    patient, *facts = taken.values()
+    custodian = Custodian(organization, f"https://{organization.lower().replace(' ', '-')}.example")
+    return write_ccd(Chart(patient, facts), document_id=number, at=END, zone=ZoneInfo("UTC"), custodian=custodian)
+
+
+def _bundle(taken: dict[str, dict[str, Json]], number: str, version: FhirVersion) -> bytes:
     places = {name: f"urn:uuid:{one['id']}" for name, one in taken.items()}
     entries = [{"fullUrl": places[name], "resource": _shown(one, places, version)} for name, one in taken.items()]
-    number = _uuid(f"{subject.id}/{organization}")
     bundle: dict[str, Json] = {"resourceType": "Bundle", "id": number, "type": "collection", "entry": entries}
-    bundle["meta"] = {"lastUpdated": END.isoformat()}
-    return Document(organization, f"urn:uuid:{number}", END.isoformat(), FHIR, write_json(bundle), version)
+    return write_json({**bundle, "meta": {"lastUpdated": END.isoformat()}})
 
 
 def _take(one: dict[str, Json], known: dict[str, dict[str, Json]], taken: dict[str, dict[str, Json]]) -> None:
