@@ -88,6 +88,27 @@ class History(Frozen):
     )
 
 
+class Organization(Frozen):
+    """Who keeps a tenant's charts, as its documents name it."""
+
+    name: str = Field("", max_length=200, description="name of the organization in documents; by default the tenant's")
+    npi: str = Field("", pattern=r"^([0-9]{10})?$", description="its National Provider Identifier")
+    oid: str = Field("", pattern=r"^([0-2](\.(0|[1-9][0-9]*))+)?$", description="its OID")
+    telephone: str = Field("", max_length=40, description="its telephone")
+    street: str = Field("", max_length=200, description="its address, told where `city` is")
+    city: str = Field("", max_length=100, description="of its address")
+    state: str = Field("", max_length=100, description="of its address")
+    postal_code: str = Field("", max_length=20, description="of its address")
+    country: str = Field("US", max_length=40, description="of its address")
+
+    @property
+    def identifiers(self) -> tuple[tuple[str, str], ...]:
+        """System and value of each identifier that is told."""
+        npi = ("http://hl7.org/fhir/sid/us-npi", self.npi)
+        oid = ("urn:ietf:rfc:3986", f"urn:oid:{self.oid}" if self.oid else "")
+        return tuple(one for one in (npi, oid) if one[1])
+
+
 class Tenant(Frozen):
     """One organization whose patients nobody else sees."""
 
@@ -97,6 +118,7 @@ class Tenant(Frozen):
     scope_enforcement: Literal["strict", "off"] = Field("strict", description="off: roles alone decide")
     rest_api_version: ApiVersion = Field("2025-06-01", description="of tokens that ask for none")
     history: History = History()
+    organization: Organization = Organization()
     network_mode: Literal["mocked", "real"] | None = Field(
         None, description="Patient360 asks the connectors (real), or invents (mocked: in a sandbox only, its default)"
     )

@@ -224,7 +224,13 @@ def test_what_is_stated_of_writes(stated: Stated) -> None:
 
 
 # By version, the end of the address of each operation's definition: the type, and the operation.
-BOTH = ("Patient-merge", "Patient-everything", "Patient-cq-search", "DocumentReference-cq-search")
+BOTH = (
+    "Patient-merge",
+    "Patient-everything",
+    "Patient-export-ccda",
+    "Patient-cq-search",
+    "DocumentReference-cq-search",
+)
 OPERATIONS = {"R4": BOTH, "STU3": (*BOTH, "DocumentReference-merge")}
 WRITES = {
     "versioning": "versioned",

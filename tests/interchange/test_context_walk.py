@@ -48,6 +48,7 @@ REACH: dict[tuple[str, str, str], tuple[bool, bool]] = {
     ("directory", "search-type", "type"): ALL,
     ("chart", "create", "type"): OWN,
     ("patient", "everything", "instance"): OWN,
+    ("patient", "export-ccda", "instance"): OWN,
     ("patient", "merge", "type"): NONE,
     ("chart", "merge-document", "type"): NONE,
     **{(kind, "cq-search", level): OWN for kind in ("patient", "chart") for level in ("type", "instance")},
@@ -97,7 +98,7 @@ def request_of(kept: Kept, one: Interaction, owner: str) -> tuple[str, str, Any]
         path += f"?_id={target}"
     if one.code == "merge":
         return one.method, path, merge_body(kept.other, owner)
-    if one.code in {"everything", "cq-search"}:
+    if one.code in {"everything", "export-ccda", "cq-search"}:
         path += f"?patient={owner}" if one.level is Level.TYPE else ""
         return one.method, path, {"resourceType": "Parameters"} if one.method == "POST" else None
     if one.code == "patch":
@@ -117,6 +118,7 @@ def alone(kept: Kept, method: str, path: str, body: Any) -> httpx.Response:
             headers={"authorization": f"Bearer {kept.app.tokens['access_token']}", "content-type": FORM},
         )
     kind = {"content-type": PATCH} if method == "PATCH" else {}
+    kind |= {"prefer": "respond-async"} if path.endswith("$export-ccda") else {}
     return kept.app.ask(method, f"{kept.base}/{path}", body, **kind)
 
 
@@ -157,7 +159,7 @@ def test_a_token_for_one_patient(kept: Kept, type_name: str) -> None:
             method, path, body = request_of(kept, one, owner)
             status = alone(kept, method, path, body).status_code
             # Nobody deletes a patient while the chart is there.
-            wanted = {409} if (type_name, one.code) == ("Patient", "delete") else {200, 201, 204}
+            wanted = {409} if (type_name, one.code) == ("Patient", "delete") else {200, 201, 202, 204}
             assert status in (wanted if reached else {403}), (method, path, status)
             if may_be_bundled(kept, one) and not reached:
                 denied.append((method, path, body))

@@ -57,6 +57,7 @@ ALLOWED: dict[tuple[str, str], set[str]] = {
     ("MedicationRequest", "create"): PRESCRIBERS,
     ("Patient", "merge"): CLINICIANS,
     ("Patient", "everything"): CLINICIANS,
+    ("Patient", "export-ccda"): CLINICIANS,
     ("Binary", "read-temporary"): CLINICIANS,
     ("DocumentReference", "merge-document"): CLINICIANS,
     ("DocumentReference", "cq-search"): CLINICIANS,
@@ -68,6 +69,7 @@ BEYOND = {
     **{(name, code): {f"user/{name}.read", f"{name.lower()}.read"} for name, code in ALLOWED if code == "history-type"},
     ("Patient", "everything"): {"user/Patient.read"},
     ("Patient", "cq-search"): {"user/Patient.read"},
+    ("Patient", "export-ccda"): {"user/Patient.read"},
     ("Binary", "read-temporary"): {"user/Binary.read", "binary.read"},
 }
 OPEN_PAGES = {
@@ -118,7 +120,8 @@ def of(type_name: str, version: str) -> Iterator[tuple[Interaction, str]]:
 def call(service: Running, one: Interaction, path: str, token: str, body: Any = None) -> httpx.Response:
     """Send what an interaction takes, with an empty object for a body where none is given."""
     kind = FORM if one.form else PATCH if one.code == "patch" else JSON
-    headers = {**kind, **({"authorization": f"Bearer {token}"} if token else {})}
+    later = {"prefer": "respond-async"} if one.code == "export-ccda" else {}
+    headers = {**kind, **later, **({"authorization": f"Bearer {token}"} if token else {})}
     if one.form:
         path, _, query = path.partition("?")
         return service.http.request(one.method, service.url + path, headers=headers, content=query)
@@ -339,6 +342,11 @@ class Foreign:
         query = f"?patient={self.patient['id']}" if one.method == "GET" and one.level is Level.TYPE else ""
         body = asked if one.level is Level.TYPE else {"resourceType": "Parameters"}
         issue(call(self.service, one, path + query, self.service.token("other"), body), 404, "not-found")
+
+    def export_ccda(self, one: Interaction, path: str) -> None:
+        """There is no document of it."""
+        asked = {"resourceType": "Parameters"}
+        issue(call(self.service, one, path, self.service.token("other"), asked), 404, "not-found")
 
     def merge_document(self, one: Interaction, path: str) -> None:
         """A number of one tenant names no patient of another."""

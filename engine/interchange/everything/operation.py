@@ -71,7 +71,7 @@ async def everything(service: Service, request: Request) -> Answer:
     bundle_id = service.new_id()
 
     def look(transaction: Transaction) -> tuple[bytes, Snapshot | None]:
-        patient = _patient(transaction, request.id)
+        patient = find_patient(transaction, request.id)
         page = _asked(transaction, patient, question, links)
         body = _bundle(bundle_id, request, page, records(transaction, patient, page.own), links, question.form)
         lasts = not page.following or kept_until(transaction, page.snapshot) >= links.now_ms + validity_ms
@@ -86,8 +86,8 @@ async def everything(service: Service, request: Request) -> Answer:
     return Answer(200, body)
 
 
-def _patient(transaction: Transaction, patient_id: str) -> Stored:
-    """Return a live patient.
+def find_patient(transaction: Transaction, patient_id: str) -> Stored:
+    """Return a live patient; RefusedError 404 or 410.
 
     A merged-away one is refused even in the midst of its pages: what follows is the survivor's, whose chart has more.
     """
@@ -97,7 +97,7 @@ def _patient(transaction: Transaction, patient_id: str) -> Stored:
     if stored.deleted:
         raise refuse(Category.DELETED, f"Patient/{stored.id} was deleted.", location="http.id")
     if stored.survivor is not None:
-        text = f"Patient/{stored.id} was merged into Patient/{stored.survivor}; ask for everything of that one."
+        text = f"Patient/{stored.id} was merged into Patient/{stored.survivor}; ask for the chart of that one."
         raise refuse(Category.DELETED, text, location="http.id", detail="already-merged")
     return stored
 

@@ -23,6 +23,7 @@ QUERIED: Final = frozenset(
         "create",
         "delete",
         "everything",
+        "export-ccda",
         "history-instance",
         "history-type",
     }
@@ -88,4 +89,8 @@ def check_plain(query: list[tuple[str, str]]) -> None:
 
 def queried(interaction: Interaction) -> bool:
     """Say whether an interaction reads its parameters itself."""
-    return interaction.code in QUERIED or (interaction.code == "update" and interaction.level is Level.TYPE)
+    return (
+        interaction.code in QUERIED
+        or interaction.document
+        or (interaction.code == "update" and interaction.level is Level.TYPE)
+    )

@@ -105,7 +105,7 @@ async def _interact(service: Service, address: Address, call: Call) -> Answer:
     _throttle(service, principal)
     route = find_route(address, call.method, service.configuration.features)
     call.interaction, call.id = route.interaction, route.id
-    _negotiate(call, _kinds(route.interaction), raw=route.interaction.raw)
+    _negotiate(call, route.interaction)
     authorise(service, principal, route.interaction)
     query = read_query(call.query)
     if query and not queried(route.interaction):
@@ -203,7 +203,7 @@ def _form(text: bytes) -> str:
 
 async def _resource(call: Call, interaction: Interaction, version: FhirVersion, text: bytes) -> Json:
     """Return the body of a call as a value, None where it has none; what is raw becomes a Binary."""
-    if call.method not in WITH_BODY or interaction.form:
+    if call.method not in WITH_BODY or interaction.form or (interaction.document and not text):
         return None
     if not interaction.raw:
         return await _read(text)
@@ -211,17 +211,21 @@ async def _resource(call: Call, interaction: Interaction, version: FhirVersion, 
     return await asyncio.to_thread(work) if len(text) > LARGE_BYTES else work()
 
 
-def _negotiate(call: Call, kinds: tuple[str, ...] = WRITABLE, *, raw: bool = False) -> None:
+def _negotiate(call: Call, interaction: Interaction | None = None) -> None:
+    """Refuse a body that is not taken, and to answer what is not made; `interaction` None for a Bundle."""
+    kinds = _kinds(interaction) if interaction else WRITABLE
+    raw, document = (interaction.raw, interaction.document) if interaction else (False, False)
     # A query that cannot be read is told later, to those who may ask.
     query = parse_qsl(call.query, keep_blank_values=True) if "_format" in call.query else []
     asked = [value for name, value in query if name == "_format"]
-    if call.method in WITH_BODY and not raw and not writable(call.headers.get("content-type", ""), kinds):
+    media_type = call.headers.get("content-type", "")
+    if call.method in WITH_BODY and not (raw or (document and not media_type)) and not writable(media_type, kinds):
         raise _media_type(kinds)
     if call.method in WITH_BODY and encoding(call.headers.get("content-encoding", "")) == "?":
         issue = Issue("Send the body uncompressed, or compressed with gzip.", "http.Content-Encoding")
         raise RefusedError(Category.MEDIA_TYPE, (issue,), (("accept-encoding", "gzip"),))
     if any(value not in FORMATS for value in asked) or not (
-        asked or acceptable(call.headers.get("accept", ""), raw=raw)
+        asked or acceptable(call.headers.get("accept", ""), raw=raw, document=document)
     ):
         raise refuse(Category.ACCEPT, "Only application/fhir+json is served.", location="http.Accept")
 

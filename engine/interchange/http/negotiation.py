@@ -6,6 +6,8 @@ from typing import Final
 from engine.interchange.exchange import Prefer, Return
 
 READABLE: Final = frozenset({"application/fhir+json", "application/json", "application/*", "*/*"})
+# What asks for a document in XML; a client that asks for FHIR gets it too.
+DOCUMENT: Final = READABLE | {"application/xml", "text/xml", "text/*"}
 FHIR_XML: Final = "application/fhir+xml"
 # What a body may be: a resource, the form of a search, a patch; the first of each is what is told to others.
 WRITABLE: Final = ("application/fhir+json", "application/json")
@@ -17,14 +19,15 @@ FORMATS: Final = frozenset({"json", "application/json", "application/fhir+json",
 
 
 @lru_cache(maxsize=256)
-def acceptable(accept: str, *, raw: bool = False) -> bool:
-    """Say whether JSON, or `raw` content of any media type, may answer an Accept header; '' stands for none."""
+def acceptable(accept: str, *, raw: bool = False, document: bool = False) -> bool:
+    """Say whether JSON, a `document`, or `raw` content of any media type, may answer an Accept header, '' for none."""
     if not accept.strip():
         return True
     if raw:
         return any(part.partition(";")[0].strip().lower() != FHIR_XML for part in accept.split(","))
     kinds = [part.partition(";") for part in accept.lower().split(",")]
-    return any(kind.strip() in READABLE and "q=0" not in _plain(options) for kind, _, options in kinds)
+    readable = DOCUMENT if document else READABLE
+    return any(kind.strip() in readable and "q=0" not in _plain(options) for kind, _, options in kinds)
 
 
 @lru_cache(maxsize=256)

@@ -9,6 +9,7 @@ from engine.fhir.schema import FhirVersion
 from engine.fhir.versions.names import name_in
 from engine.interchange.audit import reading as audit
 from engine.interchange.binary import temporary
+from engine.interchange.ccda import export as ccda_export
 from engine.interchange.document import merge as document_merge
 from engine.interchange.document import search as document_search
 from engine.interchange.everything import operation as everything
@@ -24,6 +25,7 @@ OFFERED: Final[tuple[Interaction, ...]] = (
     *interactions(),
     operation.INTERACTION,
     *everything.INTERACTIONS,
+    *ccda_export.INTERACTIONS,
     *audit.INTERACTIONS,
     temporary.INTERACTION,
     document_merge.INTERACTION,

@@ -3,9 +3,11 @@
 from collections.abc import Mapping
 from typing import Final
 
+from engine.interchange.ccda import export
 from engine.interchange.document import search
 from engine.interchange.jobs.job import Work
 
 WORK: Final[Mapping[str, Work]] = {
+    export.KIND: export.work,
     search.KIND: search.work,
 }

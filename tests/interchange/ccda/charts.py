@@ -1,7 +1,8 @@
 """Charts that documents are written from: an empty one, a hostile one, a very large one, invented ones, the least."""
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -52,15 +53,14 @@ def hostile() -> list[Json]:
     return _with_texts(synthetic_chart("hostile", facts=120))
 
 
-def charts(invented: int = 200) -> Iterator[tuple[str, list[Json]]]:
-    """Yield the charts by name."""
-    yield "empty", [PATIENT]
-    yield "bare", [{"resourceType": "Patient", "id": "p2"}]
-    yield "least", the_least()
-    yield "hostile", hostile()
-    yield "large", synthetic_chart("large", facts=5000)
-    for number in range(invented):
-        yield f"invented-{number}", synthetic_chart(str(number), facts=60 + number)
+CHARTS: dict[str, Callable[[], list[Json]]] = {
+    "empty": lambda: [PATIENT],
+    "bare": lambda: [{"resourceType": "Patient", "id": "p2"}],
+    "least": the_least,
+    "hostile": hostile,
+    "large": lambda: synthetic_chart("large", facts=5000),
+    **{f"invented-{at}": partial(synthetic_chart, str(at), facts=60 + at) for at in range(200)},
+}
 
 
 def _with_texts(value: Json, name: str = "") -> Json:
