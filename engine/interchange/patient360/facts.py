@@ -8,6 +8,9 @@ from uuid import UUID
 
 Json = Any
 
+# The most bytes that a document has, where nobody says another bound, and the most facts.
+MOST_BYTES: Final = 20_000_000
+MOST_FACTS: Final = 50_000
 # How facts refer to the patient elsewhere than in their own `subject`, `patient` or `beneficiary`.
 PATIENT: Final = "urn:uuid:00000000-0000-0000-0000-000000000000"
 
@@ -27,7 +30,7 @@ class Reason(StrEnum):
 
 
 TEXTS: Final = {
-    Reason.TOO_LARGE: "The document has more bytes or parts than are read.",
+    Reason.TOO_LARGE: "The document has more bytes, parts or facts than are read.",
     Reason.TOO_DEEP: "The document has more levels than are read.",
     Reason.BAD_ENCODING: "The document's bytes are not text in the encoding that it names.",
     Reason.ENTITY_DECLARED: "The document has a DOCTYPE: entities are not read.",

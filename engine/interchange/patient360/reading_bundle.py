@@ -6,7 +6,16 @@ from typing import Any, Final
 
 from engine.fhir.schema import FhirVersion, defects, resource_types
 from engine.interchange.exact import TooDeepError, read_strictly
-from engine.interchange.patient360.facts import PATIENT, Facts, Identity, Reason, UnreadableDocumentError, fact_id
+from engine.interchange.patient360.facts import (
+    MOST_BYTES,
+    MOST_FACTS,
+    PATIENT,
+    Facts,
+    Identity,
+    Reason,
+    UnreadableDocumentError,
+    fact_id,
+)
 from engine.interchange.patient360.reading_references import ABSOLUTE, Entry, addresses, leads, names_a, relinked
 from engine.interchange.resource.catalogue import CHART, KEPT
 from engine.interchange.view import kept, tolerated
@@ -14,7 +23,6 @@ from engine.interchange.view import kept, tolerated
 Json = Any
 Resource = dict[str, Json]
 
-MOST_BYTES: Final = 20_000_000
 # Bundles that say how things are; a history, a message or a list of answers does not.
 STATES: Final = frozenset({"searchset", "collection", "document", "transaction"})
 SHELL: Final = ("resourceType", "type", "timestamp", "identifier")
@@ -75,6 +83,8 @@ def _bundle(body: bytes, version: FhirVersion, most_bytes: int) -> Resource:
         raise UnreadableDocumentError(Reason.NOT_A_DOCUMENT)
     if not isinstance(found.get("entry", []), list):
         raise UnreadableDocumentError(Reason.NOT_A_DOCUMENT)
+    if len(found.get("entry", [])) > MOST_FACTS:
+        raise UnreadableDocumentError(Reason.TOO_LARGE)
     bundle: Resource = found
     return bundle
 

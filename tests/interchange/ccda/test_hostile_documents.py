@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from engine.interchange.ccda.reading import chart
 from engine.interchange.ccda.reading.document import read_ccda
 from engine.interchange.patient360.facts import Reason, UnreadableDocumentError
 from tests.interchange.ccda.written import MARISOL, document, section, valid
@@ -59,7 +60,7 @@ OTHER = MARISOL.replace("Marisol", "Marta")
         pytest.param(b"<a>" * 100_000, Reason.TOO_DEEP, id="deep-and-open"),
         pytest.param(b"<a>" + b" " * 50_000_000, Reason.TOO_LARGE, id="50-mb"),
         pytest.param(b"<a>" + b"<b/>" * 1_000_001, Reason.TOO_LARGE, id="many-elements"),
-        pytest.param(b"<a " + b"b='' " * 2_000_001, Reason.TOO_LARGE, id="many-attributes"),
+        pytest.param(b"<a " + b"b='' " * 1_000_001, Reason.TOO_LARGE, id="many-attributes"),
         pytest.param(b"<a>" + b"x" * 10_000_001 + b"</a>", Reason.TOO_LARGE, id="one-long-text"),
         pytest.param(document(people=""), Reason.NO_PATIENT, id="nobody"),
         pytest.param(
@@ -106,16 +107,26 @@ def test_a_document_is_read_in_its_encoding(encoding: str, declaration: str) -> 
     assert read_ccda(body).identity.given[0] == "Jürgen"
 
 
+def test_a_document_of_too_many_facts_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many facts as may be are read; one more makes the whole document unreadable."""
+    monkeypatch.setattr(chart, "MOST_FACTS", 20)
+    entries = [f'<observation><code code="{number}"/></observation>' for number in range(21)]
+    assert len(read_ccda(document(section("30954-2", *entries[:20]))).resources) == 20
+    with pytest.raises(UnreadableDocumentError) as refused:
+        read_ccda(document(section("30954-2", *entries)))
+    assert refused.value.reason is Reason.TOO_LARGE
+
+
 def test_references_to_the_narrative_are_resolved_within_a_budget() -> None:
-    """Of two thousand entries that each refer to a whole narrative of empty elements only the first are resolved."""
+    """Of entries that each refer to a whole narrative of empty elements only the first are resolved."""
     entry = (
         '<observation classCode="OBS" moodCode="EVN"><code><originalText><reference value="#all"/></originalText>'
         '</code><value xsi:type="ST">x</value></observation>'
     )
-    text = f'<content ID="all">{"<content/>" * 100_000}Zanzibar</content>'
-    facts = read_ccda(document(section("30954-2", *[entry] * 2_000, text=text)))
+    text = f'<content ID="all">{"<content/>" * 20_000}Zanzibar</content>'
+    facts = read_ccda(document(section("30954-2", *[entry] * 300, text=text)))
     assert 0 < len(facts.resources) < 100
-    assert facts.unread == 2_000 - len(facts.resources)
+    assert facts.unread == 300 - len(facts.resources)
 
 
 @given(st.binary(max_size=300))

@@ -208,6 +208,11 @@ OTHER = {**MARISOL, "id": "p2", "name": [{"family": "Zanzibar"}]}
         pytest.param(nested(60), Reason.TOO_DEEP, id="deep"),
         pytest.param(b"[" * 5_000 + b"]" * 5_000, Reason.NOT_JSON, id="deeper-than-a-parser-goes"),
         pytest.param(b"[" + b" " * 20_000_000, Reason.TOO_LARGE, id="large"),
+        pytest.param(
+            b'{"resourceType":"Bundle","type":"collection","entry":[' + b"{}," * 50_000 + b"{}]}",
+            Reason.TOO_LARGE,
+            id="many-entries",
+        ),
         pytest.param(b"[]", Reason.NOT_A_DOCUMENT, id="list"),
         pytest.param(orjson.dumps(MARISOL), Reason.NOT_A_DOCUMENT, id="no-bundle"),
         pytest.param(bundle(MARISOL, kind="history"), Reason.NOT_A_DOCUMENT, id="history"),

@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from engine.interchange.ccda.reading.chart import Chart
-from engine.interchange.ccda.reading.concerns import ALLERGY_STATUS, clinical_status, comments
+from engine.interchange.ccda.reading.concerns import ALLERGY_STATUS, Concern, clinical_status, notes, observations_of
 from engine.interchange.ccda.reading.datatypes import identifiers, text_of
 from engine.interchange.ccda.reading.element import Element, every, first, is_negated, related, said
 from engine.interchange.ccda.reading.parties import author, authored
@@ -52,16 +52,16 @@ def read_allergies(chart: Chart, act: Element) -> None:
 
     One that is negated is refuted, or says, where it names no substance, that no allergy is known.
     """
-    for observation in [act] if act.tag.endswith("observation") else related(act):
+    for concern, observation in observations_of(chart, act):
         code = _substance(chart, observation)
         negated = is_negated(observation)
         if code:
-            _read(chart, act, observation, code, "refuted" if negated else "confirmed")
+            _read(chart, concern, observation, code, "refuted" if negated else "confirmed")
         elif negated:
-            _read(chart, act, observation, _none_known(observation), "confirmed")
+            _read(chart, concern, observation, _none_known(observation), "confirmed")
 
 
-def _read(chart: Chart, act: Element, observation: Element, code: dict[str, Json], verified: str) -> None:
+def _read(chart: Chart, concern: Concern, observation: Element, code: dict[str, Json], verified: str) -> None:
     kind, category = TYPES.get(said(observation, "code", "value"), ("", ""))
     onset, abatement = interval(first(observation, "effectiveTime"), chart.offset)
     ended = abatement if abatement != onset else ""
@@ -70,17 +70,17 @@ def _read(chart: Chart, act: Element, observation: Element, code: dict[str, Json
         {
             "identifier": identifiers(observation),
             "extension": [{"url": ABATEMENT, "valueDateTime": ended}] if ended else [],
-            "clinicalStatus": clinical_status(act, observation, ALLERGY_STATUS, ended=bool(ended)),
+            "clinicalStatus": clinical_status(concern, observation, ALLERGY_STATUS, ended=bool(ended)),
             "verificationStatus": {"coding": [{"system": VERIFICATION, "code": verified}]},
             "type": kind,
             "category": [category] if category else [],
             "criticality": _criticality(observation),
             "code": code,
             "onsetDateTime": onset,
-            "recordedDate": authored(chart, observation, act),
-            "recorder": author(chart, observation, act),
+            "recordedDate": authored(chart, observation) or concern.recorded,
+            "recorder": author(chart, observation) or concern.recorder,
             "reaction": _reactions(chart, observation),
-            "note": [{"text": one} for one in comments(chart, observation, act)],
+            "note": notes(chart, observation, concern),
         },
     )
 
@@ -119,12 +119,13 @@ def _severity(statement: Element) -> str:
 
 
 def _reactions(chart: Chart, observation: Element) -> list[dict[str, Json]]:
-    found = []
+    found: list[dict[str, Json]] = []
+    whole = _severity(observation)
     for one in related(observation, "MFST"):
         manifestation = chart.concept(first(one, "value"))
         onset, _ = interval(first(one, "effectiveTime"), chart.offset)
         text = chart.text(first(one, "text"))
         if manifestation or text:
-            severity = _severity(one) or _severity(observation)
+            severity = _severity(one) or whole
             found.append({"manifestation": [manifestation or {"text": text}], "onset": onset, "severity": severity})
     return found

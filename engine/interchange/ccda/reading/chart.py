@@ -10,7 +10,7 @@ from engine.interchange.ccda.reading.datatypes import LONGEST, codings, plain, t
 from engine.interchange.ccda.reading.element import Element, every, first, said
 from engine.interchange.ccda.reading.times import timed
 from engine.interchange.exact import write_json
-from engine.interchange.patient360.facts import PATIENT, fact_id
+from engine.interchange.patient360.facts import MOST_FACTS, PATIENT, Reason, UnreadableDocumentError, fact_id
 from engine.interchange.resource.catalogue import KEPT
 
 Json = Any
@@ -41,7 +41,8 @@ class Chart:
     def add(self, name: str, elements: Mapping[str, Json]) -> str:
         """Keep a resource without its empty elements; return the reference to it, '' for one that is not valid.
 
-        What the document says twice, of one identifier or of one party, is kept once.
+        What the document says twice, of one identifier or of one party, is kept once. UnreadableDocumentError
+        (`too-large`) for more than 50,000.
         """
         resource: Resource = {"resourceType": name, **_filled(elements)}
         repeatable = name in PARTIES or "identifier" in resource
@@ -50,6 +51,8 @@ class Chart:
         if not reference:
             if not _is_valid(resource):
                 return ""
+            if len(self.resources) == MOST_FACTS:
+                raise UnreadableDocumentError(Reason.TOO_LARGE)
             resource["id"] = fact_id(self._seed, len(self.resources))
             reference = f"urn:uuid:{resource['id']}"
             self.resources.append(resource)

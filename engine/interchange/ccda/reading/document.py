@@ -7,10 +7,10 @@ from engine.interchange.ccda.reading.chart import Chart
 from engine.interchange.ccda.reading.datatypes import human_name, identifier, identifiers, text_of
 from engine.interchange.ccda.reading.element import Element, every, first, said, tag
 from engine.interchange.ccda.reading.encounters import read_visit
-from engine.interchange.ccda.reading.parsing import MOST_BYTES, read_root
+from engine.interchange.ccda.reading.parsing import read_root
 from engine.interchange.ccda.reading.sections import code_of, read_entries
 from engine.interchange.ccda.reading.times import day, instant, offset_of
-from engine.interchange.patient360.facts import Facts, Identity, Reason, Section, UnreadableDocumentError
+from engine.interchange.patient360.facts import MOST_BYTES, Facts, Identity, Reason, Section, UnreadableDocumentError
 
 Json = Any
 

@@ -6,7 +6,7 @@ from engine.interchange.ccda.reading.chart import Chart
 from engine.interchange.ccda.reading.datatypes import identifiers
 from engine.interchange.ccda.reading.element import Element, every, first, is_negated, related, said
 from engine.interchange.ccda.reading.medications import INTENTS, reasons
-from engine.interchange.ccda.reading.parties import organization, performers, person, place
+from engine.interchange.ccda.reading.parties import distinct, organization, performers, person, place
 from engine.interchange.ccda.reading.problems import read_diagnoses
 from engine.interchange.ccda.reading.procedures import places
 from engine.interchange.ccda.reading.times import interval, period
@@ -82,9 +82,7 @@ def read_visit(chart: Chart, visit: Element) -> None:
             "identifier": given,
             "status": "finished" if first(visit, "effectiveTime/high") is not None else "unknown",
             **_classified(chart.concept(first(visit, "code"))),
-            "participant": [
-                {"individual": one} for place, one in enumerate(people) if one and one not in people[:place]
-            ],
+            "participant": [{"individual": one} for one in distinct(people)],
             **_period(chart, visit),
             "hospitalization": {"dischargeDisposition": chart.concept(first(visit, "dischargeDispositionCode"))},
             "location": [{"location": found}] if found else [],

@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from engine.interchange.ccda.reading.chart import Chart
-from engine.interchange.ccda.reading.concerns import comments
+from engine.interchange.ccda.reading.concerns import notes
 from engine.interchange.ccda.reading.datatypes import identifiers, text_of, whole
 from engine.interchange.ccda.reading.dosage import dose_of
 from engine.interchange.ccda.reading.element import Element, first, is_negated, related, said, templates
@@ -56,7 +56,7 @@ def read_immunization(chart: Chart, entry: Element) -> None:
                 for one in performers(chart, entry)
             ],
             "reasonCode": reasons(chart, entry),
-            "note": [{"text": one} for one in comments(chart, entry)],
+            "note": notes(chart, entry),
             "protocolApplied": _dose_number(entry),
         },
     )

@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from engine.interchange.ccda.reading.chart import Chart
-from engine.interchange.ccda.reading.concerns import comments
+from engine.interchange.ccda.reading.concerns import notes
 from engine.interchange.ccda.reading.datatypes import identifiers, quantity, text_of, whole
 from engine.interchange.ccda.reading.dosage import dosage_of
 from engine.interchange.ccda.reading.element import Element, every, first, is_negated, related, said, value_type
@@ -77,7 +77,7 @@ def _common(chart: Chart, entry: Element, medicine: dict[str, Json]) -> dict[str
         "identifier": identifiers(entry),
         "medicationCodeableConcept": medicine,
         "reasonCode": reasons(chart, entry),
-        "note": [{"text": one} for one in comments(chart, entry)],
+        "note": notes(chart, entry),
     }
 
 

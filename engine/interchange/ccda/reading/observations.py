@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from engine.interchange.ccda.reading.chart import Chart
-from engine.interchange.ccda.reading.concerns import comments
+from engine.interchange.ccda.reading.concerns import notes
 from engine.interchange.ccda.reading.datatypes import bounds, identifiers
 from engine.interchange.ccda.reading.element import Element, every, first, is_negated, is_null, said, value_type
 from engine.interchange.ccda.reading.parties import authors, performers
@@ -61,7 +61,7 @@ def observation_of(chart: Chart, entry: Element, category: str, code: dict[str, 
         "bodySite": chart.concept(first(entry, "targetSiteCode")),
         "method": chart.concept(first(entry, "methodCode")),
         "referenceRange": [_range(chart, part) for part in every(entry, RANGE)],
-        "note": [{"text": one} for one in comments(chart, entry)],
+        "note": notes(chart, entry),
     }
 
 

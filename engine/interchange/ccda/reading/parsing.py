@@ -11,12 +11,11 @@ from typing import Final
 from lxml import etree
 
 from engine.interchange.ccda.reading.element import Element
-from engine.interchange.patient360.facts import Reason, UnreadableDocumentError
+from engine.interchange.patient360.facts import MOST_BYTES, Reason, UnreadableDocumentError
 
-MOST_BYTES: Final = 20_000_000
 # Each element of a tree takes about 200 bytes of memory, each attribute about 100.
 MOST_TAGS: Final = 1_000_000
-MOST_ATTRIBUTES: Final = 2_000_000
+MOST_ATTRIBUTES: Final = 1_000_000
 MARKS: Final = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 DECLARED: Final = re.compile(rb"""\A<\?xml[^>]{1,100}?encoding\s*=\s*["']([A-Za-z0-9._-]{1,40})["']""")
 # Encodings that the XML of health care comes in; of each the codec here.

@@ -44,27 +44,22 @@ def person(chart: Chart, role: Element | None) -> dict[str, Json]:
 
 def performers(chart: Chart, entry: Element) -> list[dict[str, Json]]:
     """Return References to all who performed a statement."""
-    return _all(person(chart, first(one, "assignedEntity")) for one in every(entry, "performer"))
+    return distinct(person(chart, first(one, "assignedEntity")) for one in every(entry, "performer"))
 
 
 def authors(chart: Chart, entry: Element) -> list[dict[str, Json]]:
     """Return References to the authors that a statement names itself."""
-    return _all(person(chart, first(one, "assignedAuthor")) for one in every(entry, "author"))
+    return distinct(person(chart, first(one, "assignedAuthor")) for one in every(entry, "author"))
 
 
-def author(chart: Chart, *entries: Element | None) -> dict[str, Json]:
-    """Return the Reference to the author of the first of some statements that names one."""
-    return next((found[-1] for entry in entries if entry is not None and (found := authors(chart, entry))), {})
+def author(chart: Chart, entry: Element) -> dict[str, Json]:
+    """Return the Reference to the last author that a statement names itself; {} for none."""
+    return next(reversed(authors(chart, entry)), {})
 
 
-def authored(chart: Chart, *entries: Element | None) -> str:
-    """Return when the first of some statements that tells it was recorded, by its first author; '' for none."""
-    times = (
-        moment(said(one, "value", "time"), chart.offset)
-        for entry in entries
-        if entry is not None
-        for one in every(entry, "author")
-    )
+def authored(chart: Chart, entry: Element) -> str:
+    """Return when a statement was recorded, by its first author; '' where it does not say."""
+    times = (moment(said(one, "value", "time"), chart.offset) for one in every(entry, "author"))
     return next(filter(None, times), "")
 
 
@@ -91,12 +86,9 @@ def place(chart: Chart, role: Element | None) -> dict[str, Json]:
     return _reference(made, name)
 
 
-def _all(found: Iterable[dict[str, Json]]) -> list[dict[str, Json]]:
-    kept: list[dict[str, Json]] = []
-    for one in found:
-        if one and one not in kept:
-            kept.append(one)
-    return kept
+def distinct(found: Iterable[dict[str, Json]]) -> list[dict[str, Json]]:
+    """Return References without empty ones, and none twice."""
+    return list({(one["reference"], one["display"]): one for one in found if one}.values())
 
 
 def _reference(made: str, name: str) -> dict[str, Json]:

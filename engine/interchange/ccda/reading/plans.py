@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from engine.interchange.ccda.reading.chart import Chart
-from engine.interchange.ccda.reading.concerns import comments
+from engine.interchange.ccda.reading.concerns import notes
 from engine.interchange.ccda.reading.datatypes import URI, identifiers, whole
 from engine.interchange.ccda.reading.element import Element, every, first, related, said, templates
 from engine.interchange.ccda.reading.medications import PLANS
@@ -67,7 +67,7 @@ def read_goal(chart: Chart, entry: Element) -> None:
             "startDate": low.partition("T")[0],
             "target": [{**({"measure": code} if target else {}), **target, "dueDate": due}] if target or due else [],
             "expressedBy": author(chart, entry),
-            "note": [{"text": one} for one in comments(chart, entry)],
+            "note": notes(chart, entry),
         },
     )
 
@@ -91,7 +91,7 @@ def read_planned_act(chart: Chart, entry: Element) -> None:
             "created": authored(chart, entry),
             "author": author(chart, entry),
             "activity": [{"detail": _activity(chart, one)} for one in told],
-            "note": [{"text": one} for one in comments(chart, entry)],
+            "note": notes(chart, entry),
         },
     )
 
@@ -104,10 +104,18 @@ def _activity(chart: Chart, told: Element) -> dict[str, Json]:
 
 def read_coverage(chart: Chart, entry: Element) -> None:
     """Keep the policies of a Coverage Activity, or one that stands alone; one that nobody pays for is none."""
-    for policy in [entry] if POLICY in templates(entry) else related(entry, name="act") or [entry]:
-        payor = _payor(chart, policy)
-        if payor:
-            chart.add("Coverage", _coverage(chart, policy, payor) | {"order": _order(entry, policy)})
+    if POLICY in templates(entry) or not related(entry, name="act"):
+        _read_policy(chart, entry, None)
+        return
+    for relation in every(entry, "entryRelationship"):
+        for policy in every(relation, "act"):
+            _read_policy(chart, policy, whole(said(relation, "value", "sequenceNumber"), 1))
+
+
+def _read_policy(chart: Chart, policy: Element, order: int | None) -> None:
+    payor = _payor(chart, policy)
+    if payor:
+        chart.add("Coverage", _coverage(chart, policy, payor) | {"order": order})
 
 
 def _coverage(chart: Chart, policy: Element, payor: dict[str, Json]) -> dict[str, Json]:
@@ -140,11 +148,3 @@ def _payor(chart: Chart, policy: Element) -> dict[str, Json]:
 
 def _participant(policy: Element, kind: str) -> Element | None:
     return next((one for one in every(policy, "participant") if one.get("typeCode") == kind), None)
-
-
-def _order(entry: Element, policy: Element) -> int | None:
-    """Return the place of a policy among those of a patient, as the document numbers them."""
-    for relation in every(entry, "entryRelationship"):
-        if first(relation, "act") is policy:
-            return whole(said(relation, "value", "sequenceNumber"), 1)
-    return None

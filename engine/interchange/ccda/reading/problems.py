@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from engine.interchange.ccda.reading.chart import Chart
-from engine.interchange.ccda.reading.concerns import PROBLEM_STATUS, clinical_status, comments
+from engine.interchange.ccda.reading.concerns import PROBLEM_STATUS, Concern, clinical_status, notes, observations_of
 from engine.interchange.ccda.reading.datatypes import identifiers
 from engine.interchange.ccda.reading.element import Element, first, is_negated, related, said
 from engine.interchange.ccda.reading.parties import author, authored
@@ -27,16 +27,17 @@ NONE_KNOWN: Final = {
 
 def read_problems(chart: Chart, act: Element) -> None:
     """Keep the problems of a concern, or of an observation that stands alone."""
-    for observation in [act] if act.tag.endswith("observation") else related(act):
-        read_problem(chart, act, observation, PROBLEM)
+    for concern, observation in observations_of(chart, act):
+        read_problem(chart, concern, observation, PROBLEM)
 
 
 def read_diagnoses(chart: Chart, act: Element) -> list[str]:
     """Keep the diagnoses of an Encounter Diagnosis act, and return the references to them."""
-    return [made for one in related(act) if (made := read_problem(chart, act, one, DIAGNOSIS))]
+    found = (read_problem(chart, concern, one, DIAGNOSIS) for concern, one in observations_of(chart, act))
+    return [made for made in found if made]
 
 
-def read_problem(chart: Chart, act: Element, observation: Element, category: str) -> str:
+def read_problem(chart: Chart, concern: Concern, observation: Element, category: str) -> str:
     """Keep one Problem Observation, and return the reference to it; '' for one that names no problem."""
     code = _problem(chart, observation)
     if not code:
@@ -48,7 +49,7 @@ def read_problem(chart: Chart, act: Element, observation: Element, category: str
         "Condition",
         {
             "identifier": identifiers(observation),
-            "clinicalStatus": clinical_status(act, observation, PROBLEM_STATUS, ended=bool(abatement)),
+            "clinicalStatus": clinical_status(concern, observation, PROBLEM_STATUS, ended=bool(abatement)),
             "verificationStatus": {"coding": [{"system": VERIFICATION, "code": "refuted" if refuted else "confirmed"}]},
             "category": [{"coding": [{"system": CATEGORY, "code": category}]}],
             "severity": _severity(chart, observation),
@@ -56,9 +57,9 @@ def read_problem(chart: Chart, act: Element, observation: Element, category: str
             "bodySite": chart.concepts(observation, "targetSiteCode"),
             "onsetDateTime": onset,
             "abatementDateTime": abatement,
-            "recordedDate": authored(chart, observation, act),
-            "recorder": author(chart, act, observation),
-            "note": [{"text": one} for one in comments(chart, observation, act)],
+            "recordedDate": authored(chart, observation) or concern.recorded,
+            "recorder": concern.recorder or author(chart, observation),
+            "note": notes(chart, observation, concern),
         },
     )
 

@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from engine.interchange.ccda.reading.chart import Chart
-from engine.interchange.ccda.reading.concerns import comments
+from engine.interchange.ccda.reading.concerns import notes
 from engine.interchange.ccda.reading.datatypes import identifiers
 from engine.interchange.ccda.reading.element import Element, every, first, is_negated, said
 from engine.interchange.ccda.reading.medications import INTENTS, PLANS, reasons
@@ -64,7 +64,7 @@ def read_procedure(chart: Chart, entry: Element) -> None:
             "location": next(iter(places(chart, entry)), {}),
             "reasonCode": reasons(chart, entry),
             "bodySite": chart.concepts(entry, "targetSiteCode"),
-            "note": [{"text": one} for one in comments(chart, entry)],
+            "note": notes(chart, entry),
         },
     )
 
@@ -91,7 +91,7 @@ def read_plan(chart: Chart, entry: Element) -> None:
             "performer": performers(chart, entry),
             "reasonCode": reasons(chart, entry),
             "bodySite": chart.concepts(entry, "targetSiteCode"),
-            "note": [{"text": one} for one in comments(chart, entry)],
+            "note": notes(chart, entry),
         },
     )
 

@@ -32,13 +32,12 @@ def read_result(chart: Chart, entry: Element) -> None:
     if not entry.tag.endswith("organizer"):
         _keep(chart, observation_of(chart, entry, LABORATORY))
         return
-    found = (observation_of(chart, one, LABORATORY) for one in every(entry, "component/observation"))
-    observations = [one for one in found if one and not (_is(one, PANEL) and "dataAbsentReason" in one)]
-    results = [{"reference": made} for one in observations if (made := _keep(chart, one))]
+    tests = every(entry, "component/observation")
+    results = [{"reference": made} for one in tests if (made := _keep(chart, observation_of(chart, one, LABORATORY)))]
     code = chart.concept(first(entry, "code"))
     performed = performers(chart, entry) or authors(chart, entry)
     conclusion = [chart.text(first(one, "text")) for one in every(entry, "component/act") if is_coded(one, COMMENT)]
-    alone = len(observations) == 1 and observations[0].get("code") == code
+    alone = len(tests) == 1 and chart.concept(first(tests[0], "code")) == code
     if not code or not results or (alone and not performed and not conclusion):
         return
     recorded = authored(chart, entry)
@@ -73,7 +72,8 @@ def read_vitals(chart: Chart, entry: Element) -> None:
 
 
 def _keep(chart: Chart, observation: dict[str, Json]) -> str:
-    return chart.add("Observation", observation) if observation else ""
+    empty = not observation or (observation.get("dataAbsentReason") and _is(observation, PANEL))
+    return "" if empty else chart.add("Observation", observation)
 
 
 def _report_status(entry: Element) -> str:
