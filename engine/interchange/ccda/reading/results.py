@@ -19,7 +19,10 @@ VITALS: Final = "vital-signs"
 # A panel of vital signs, which says nothing itself.
 PANEL: Final = "85353-1"
 PRESSURE: Final = {"coding": [{"system": LOINC, "code": "85354-9", "display": "Blood pressure panel"}]}
-SYSTOLIC, DIASTOLIC = "8480-6", "8462-4"
+SYSTOLIC: Final = "8480-6"
+DIASTOLIC: Final = "8462-4"
+PAIR: Final = 2
+SAME: Final = ("effectiveDateTime", "effectivePeriod", "status")
 # What a component has of an Observation.
 COMPONENT: Final = ("code", "dataAbsentReason", "interpretation", "referenceRange")
 
@@ -66,9 +69,15 @@ def read_vitals(chart: Chart, entry: Element) -> None:
     if not entry.tag.endswith("organizer"):
         _keep(chart, observation_of(chart, entry, VITALS))
         return
-    found = [observation_of(chart, one, VITALS) for one in every(entry, "component/observation")]
-    for one in _with_pressure([one for one in found if one]):
-        _keep(chart, one)
+    pressures: list[dict[str, Json]] = []
+    for one in every(entry, "component/observation"):
+        found = observation_of(chart, one, VITALS)
+        if said(one, "code", "code") in {SYSTOLIC, DIASTOLIC} and len(pressures) < PAIR:
+            pressures.append(found)
+        else:
+            _keep(chart, found)
+    for found in [_pressure(*pressures)] if len(pressures) == PAIR and _together(*pressures) else pressures:
+        _keep(chart, found)
 
 
 def _keep(chart: Chart, observation: dict[str, Json]) -> str:
@@ -91,23 +100,22 @@ def _effective(chart: Chart, entry: Element) -> dict[str, Json]:
     return {"effectiveDateTime": told[0]} if told else {}
 
 
-def _with_pressure(found: list[dict[str, Json]]) -> list[dict[str, Json]]:
-    """Return observations with both pressures as components of one, in the place of the systolic."""
-    systolic, diastolic = ([one for one in found if _is(one, code)] for code in (SYSTOLIC, DIASTOLIC))
-    if len(systolic) != 1 or len(diastolic) != 1:
-        return found
-    upper, lower = systolic[0], diastolic[0]
-    apart = any(upper.get(name) != lower.get(name) for name in ("effectiveDateTime", "effectivePeriod", "status"))
-    if apart:
-        return found
-    both = {
+def _together(one: dict[str, Json], other: dict[str, Json]) -> bool:
+    """Say whether two pressures are a systolic and a diastolic one of the same time and status."""
+    codes = any(_is(one, SYSTOLIC) and _is(two, DIASTOLIC) for one, two in ((one, other), (other, one)) if one and two)
+    return codes and all(one.get(name) == other.get(name) for name in SAME)
+
+
+def _pressure(one: dict[str, Json], other: dict[str, Json]) -> dict[str, Json]:
+    """Return both pressures as the components of one, the systolic in front."""
+    upper, lower = (one, other) if _is(one, SYSTOLIC) else (other, one)
+    return {
         **{name: value for name, value in upper.items() if name not in COMPONENT and not name.startswith("value")},
         "identifier": [*upper["identifier"], *(one for one in lower["identifier"] if one not in upper["identifier"])],
         "code": PRESSURE,
         "component": [_component(upper), _component(lower)],
         "note": [*upper["note"], *lower["note"]],
     }
-    return [both if one is upper else one for one in found if one is not lower]
 
 
 def _component(one: dict[str, Json]) -> dict[str, Json]:
