@@ -40,6 +40,8 @@ POINTS: Final = {
     "F32": "service: a job that is asked for is written, before the commit and the 202",
     "F33": "service: a job is taken up, before its work",
     "F34": "service: a job's result is written with all that goes with it, before the commit that ends it",
+    "F35": "service: a batch of a document's facts is on disk, before the next one",
+    "F36": "service: a document is imported, before its job notes that",
     "F37": "delivery: a look-up was answered, before its outcome is written",
 }
 ACTIONS: Final = frozenset({"kill", "raise", "hang", "eio", "enospc", "slow"})

@@ -96,7 +96,8 @@ class Interaction:
     none. Its body is a `form`, if not FHIR. One with a `feature` is there only while that is in force. Where `flags`
     are given, each of these scopes suffices. Where they are, or for one that is `tenant_wide`, a scope of the type
     alone does not: only one of all types. One with `own_rights` says itself who may. A `raw` one takes a body of any
-    media type, or answers with one. One that makes a `document` may answer with XML, and needs no body.
+    media type, or answers with one. One that makes a `document` may answer with XML. A `bodiless` one needs no body,
+    although its method has one.
     """
 
     type: str
@@ -115,3 +116,4 @@ class Interaction:
     own_rights: bool = False
     raw: bool = False
     document: bool = False
+    bodiless: bool = False

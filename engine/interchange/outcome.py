@@ -37,6 +37,7 @@ class Category(Enum):
     LONG_ADDRESS = (414, "too-long")
     MEDIA_TYPE = (415, "not-supported")
     INVALID = (422, "invalid")
+    INCOMPLETE = (422, "required")
     UNRESOLVED = (422, "not-found")
     AMBIGUOUS = (422, "multiple-matches")
     RULE = (422, "business-rule")

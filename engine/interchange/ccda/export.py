@@ -146,6 +146,7 @@ INTERACTIONS: Final = tuple(
         versions=(version,),
         flags=SCOPES,
         document=version is FhirVersion.R4,
+        bodiless=version is FhirVersion.R4,
     )
     for version, method, run in ((FhirVersion.STU3, "GET", export), (FhirVersion.R4, "POST", export_by_post))
 )

@@ -26,6 +26,7 @@ QUERIED: Final = frozenset(
         "export-ccda",
         "history-instance",
         "history-type",
+        "p360-retrieve",
     }
 )
 # What of `cruds` an interaction needs where that is less than all that its access stands for.

@@ -203,7 +203,7 @@ def _form(text: bytes) -> str:
 
 async def _resource(call: Call, interaction: Interaction, version: FhirVersion, text: bytes) -> Json:
     """Return the body of a call as a value, None where it has none; what is raw becomes a Binary."""
-    if call.method not in WITH_BODY or interaction.form or (interaction.document and not text):
+    if call.method not in WITH_BODY or interaction.form or (interaction.bodiless and not text):
         return None
     if not interaction.raw:
         return await _read(text)
@@ -215,11 +215,12 @@ def _negotiate(call: Call, interaction: Interaction | None = None) -> None:
     """Refuse a body that is not taken, and to answer what is not made; `interaction` None for a Bundle."""
     kinds = _kinds(interaction) if interaction else WRITABLE
     raw, document = (interaction.raw, interaction.document) if interaction else (False, False)
+    bodiless = interaction is not None and interaction.bodiless
     # A query that cannot be read is told later, to those who may ask.
     query = parse_qsl(call.query, keep_blank_values=True) if "_format" in call.query else []
     asked = [value for name, value in query if name == "_format"]
     media_type = call.headers.get("content-type", "")
-    if call.method in WITH_BODY and not (raw or (document and not media_type)) and not writable(media_type, kinds):
+    if call.method in WITH_BODY and not (raw or (bodiless and not media_type)) and not writable(media_type, kinds):
         raise _media_type(kinds)
     if call.method in WITH_BODY and encoding(call.headers.get("content-encoding", "")) == "?":
         issue = Issue("Send the body uncompressed, or compressed with gzip.", "http.Content-Encoding")

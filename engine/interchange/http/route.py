@@ -17,6 +17,7 @@ from engine.interchange.exchange import Interaction, Level
 from engine.interchange.jobs import handle
 from engine.interchange.merge import operation
 from engine.interchange.outcome import Category, Issue, RefusedError, refuse
+from engine.interchange.patient360 import operation as patient360
 from engine.interchange.resource.catalogue import KEPT
 from engine.interchange.resource.interactions import interactions
 
@@ -30,6 +31,7 @@ OFFERED: Final[tuple[Interaction, ...]] = (
     temporary.INTERACTION,
     document_merge.INTERACTION,
     *document_search.INTERACTIONS,
+    *patient360.INTERACTIONS,
 )
 INTERACTIONS: Final[tuple[Interaction, ...]] = (*OFFERED, *handle.interactions(OFFERED))
 

@@ -6,8 +6,12 @@ from typing import Final
 from engine.interchange.ccda import export
 from engine.interchange.document import search
 from engine.interchange.jobs.job import Work
+from engine.interchange.patient360 import retrieve
+from engine.interchange.patient360.connectors.configured import connectors_of
+from engine.interchange.patient360.connectors.read import read_document
 
 WORK: Final[Mapping[str, Work]] = {
     export.KIND: export.work,
     search.KIND: search.work,
+    retrieve.KIND: retrieve.retrieval(connectors_of, read_document),
 }

@@ -1,0 +1,237 @@
+"""What is kept of an imported document beside its facts: DocumentReference, Binary, and the Provenance of its facts.
+
+A Provenance stands for one document: its entity is the DocumentReference, its agent the organization that it is from,
+its targets are the resources that it stands behind. A target with a version is one that it wrote, as that version; one
+without says what was known already. Until the last batch is written the Provenance has the tag `importing`.
+"""
+
+import re
+from base64 import b64encode
+from dataclasses import dataclass
+from hashlib import sha1, sha256
+from typing import Any, Final, NamedTuple
+from urllib.parse import quote
+from xml.sax.saxutils import escape
+
+from engine.interchange.patient360.connectors.connector import Document
+from engine.interchange.patient360.facts import Facts, Section
+from engine.interchange.references import local_target
+from engine.interchange.search.date import NEVER, span
+
+Json = Any
+
+URN: Final = re.compile(r"urn:(?:uuid|oid):\S+")
+# What is precise enough for `DocumentReference.date`.
+INSTANT: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII)
+HISTORY: Final = "/_history/"
+RECEIVE: Final = {
+    "system": "http://terminology.hl7.org/CodeSystem/iso-21089-lifecycle",
+    "code": "receive",
+    "display": "Receive/Retain Record Lifecycle Event",
+}
+AUTHOR: Final = {
+    "system": "http://terminology.hl7.org/CodeSystem/provenance-participant-type",
+    "code": "author",
+    "display": "Author",
+}
+# Characters of narrative that are kept of one document, and those that XHTML cannot have.
+MOST_NARRATIVE: Final = 1_000_000
+NO_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+class Words(NamedTuple):
+    """The service's own codes and extensions, below its identifier system."""
+
+    system: str
+
+    @property
+    def external(self) -> Json:
+        """The tag of what came from outside."""
+        return {"system": f"{self.system}/fhir/CodeSystem/record-source", "code": "external"}
+
+    @property
+    def importing(self) -> Json:
+        """The tag of a Provenance whose document is not imported to its end."""
+        return {"system": f"{self.system}/fhir/CodeSystem/patient360", "code": "importing"}
+
+    def extension(self, name: str) -> str:
+        """Return the address of an extension."""
+        return f"{self.system}/fhir/StructureDefinition/patient360-{name}"
+
+    def source(self, organization: str) -> str:
+        """Return the address that stands for an organization, for `meta.source`."""
+        return f"{self.system}/source/{quote(organization, safe='')}"
+
+    def number(self, document: Document, facts: Facts) -> dict[str, str]:
+        """Return what a document is known by: its own id where it has one, else the source's, with the source."""
+        if URN.fullmatch(facts.document_id):
+            return {"system": "urn:ietf:rfc:3986", "value": facts.document_id}
+        own = facts.document_id or document.id
+        return {"system": f"{self.source(document.organization)}/document", "value": own}
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One resource that a document stands behind: `Type/id`, the version that it wrote (0: none), when it was stated.
+
+    `stated_ms`: milliseconds, NEVER where that is not known. `kept`: ours was changed here, and stayed.
+    """
+
+    reference: str
+    version: int
+    stated_ms: int
+    stated_at: str = ""
+    kept: bool = False
+
+
+def stated(text: str) -> int:
+    """Return the first millisecond of a moment, NEVER for none."""
+    covered = span(text)
+    return covered[0] if covered else NEVER
+
+
+def digest(body: bytes) -> str:
+    """Return the SHA-256 of a document in hexadecimal digits."""
+    return sha256(body).hexdigest()
+
+
+def document_reference(words: Words, document: Document, facts: Facts, patient_id: str, binary_id: str) -> Json:
+    """Return the DocumentReference of a document whose bytes are a Binary."""
+    own = document.organization
+    made: dict[str, Json] = {
+        "resourceType": "DocumentReference",
+        "meta": {"source": words.source(own), "tag": [words.external]},
+        "masterIdentifier": words.number(document, facts),
+        "status": "current",
+        "subject": {"reference": f"Patient/{patient_id}"},
+        "author": [{"type": "Organization", "display": facts.author or own}],
+        "custodian": {"type": "Organization", "display": own},
+        "content": [{"attachment": _attachment(words, document, facts, binary_id)}],
+    }
+    at = facts.at or document.at
+    optional = {"type": facts.type, "date": at if INSTANT.fullmatch(at) else "", "description": facts.title}
+    made |= {name: value for name, value in optional.items() if value}
+    return made | ({"text": narrative(facts.narrative)} if facts.narrative else {})
+
+
+def _attachment(words: Words, document: Document, facts: Facts, binary_id: str) -> Json:
+    # FHIR's own hash is SHA-1; the one to rely on stands beside it.
+    sha_1 = b64encode(sha1(document.body, usedforsecurity=False).digest()).decode()
+    return {
+        "extension": [{"url": words.extension("sha-256"), "valueString": digest(document.body)}],
+        "contentType": document.media_type,
+        "url": f"Binary/{binary_id}",
+        "size": len(document.body),
+        "hash": sha_1,
+        **({"title": facts.title} if facts.title else {}),
+    }
+
+
+def hashes(resource: dict[str, Json], words: Words) -> set[str]:
+    """Return the SHA-256 of the documents that a DocumentReference has, as it says them."""
+    attached = (one.get("attachment", {}) for one in resource.get("content", ()))
+    beside = (part for one in attached for part in one.get("extension", ()))
+    return {part["valueString"] for part in beside if part.get("url") == words.extension("sha-256")}
+
+
+def narrative(sections: tuple[Section, ...]) -> Json:
+    """Return what people read in a document as the narrative of its DocumentReference."""
+    room = MOST_NARRATIVE
+    parts: list[str] = []
+    for one in sections:
+        text = NO_XML.sub("", one.text)[:room]
+        room -= len(text)
+        parts.append(f"<h2>{escape(NO_XML.sub('', one.title))}</h2><p>{escape(text)}</p>")
+        if room <= 0:
+            break
+    return {"status": "additional", "div": f'<div xmlns="http://www.w3.org/1999/xhtml">{"".join(parts)}</div>'}
+
+
+def binary(document: Document, patient_id: str) -> Json:
+    """Return the Binary of a document's bytes, as they came."""
+    return {
+        "resourceType": "Binary",
+        "contentType": document.media_type,
+        "securityContext": {"reference": f"Patient/{patient_id}"},
+        "data": b64encode(document.body).decode(),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """The Provenance of a document, read: who stands behind what, and when that was stated ('' for unknown).
+
+    `done`: the document is imported to its end.
+    """
+
+    id: str
+    version: int
+    updated_ms: int
+    organization: str
+    document_id: str
+    occurred: str
+    targets: tuple[Target, ...]
+    done: bool
+
+    def provenance(self, words: Words, recorded: str) -> Json:
+        """Return the Provenance that says this."""
+        return {
+            "resourceType": "Provenance",
+            "meta": {"source": words.source(self.organization), "tag": [words.external, *self._tags(words)]},
+            "target": [_told(words, one, self.occurred) for one in self.targets],
+            **({"occurredDateTime": self.occurred} if self.occurred else {}),
+            "recorded": recorded,
+            "activity": {"coding": [RECEIVE]},
+            "agent": [
+                {
+                    "type": {"coding": [AUTHOR]},
+                    "who": {"type": "Organization", "display": self.organization},
+                }
+            ],
+            "entity": [{"role": "source", "what": {"reference": f"DocumentReference/{self.document_id}"}}],
+        }
+
+    def _tags(self, words: Words) -> tuple[Json, ...]:
+        return () if self.done else (words.importing,)
+
+
+def _told(words: Words, target: Target, occurred: str) -> Json:
+    beside = []
+    if target.stated_at and stated(target.stated_at) != stated(occurred):
+        beside.append({"url": words.extension("stated-at"), "valueDateTime": target.stated_at})
+    if target.kept:
+        beside.append({"url": words.extension("kept"), "valueCode": "changed-here"})
+    version = f"{HISTORY}{target.version}" if target.version else ""
+    return {**({"extension": beside} if beside else {}), "reference": f"{target.reference}{version}"}
+
+
+def read_record(words: Words, resource: dict[str, Json], updated_ms: int) -> Record | None:
+    """Return what a Provenance says of an import; None for one that tells of something else."""
+    tags = resource["meta"].get("tag", ())
+    entities = [local_target(one["what"].get("reference", "")) for one in resource.get("entity", ())]
+    if words.external not in tags or len(entities) != 1:
+        return None
+    occurred = resource.get("occurredDateTime", "")
+    return Record(
+        id=resource["id"],
+        version=int(resource["meta"]["versionId"]),
+        updated_ms=updated_ms,
+        organization=resource["agent"][0]["who"].get("display", ""),
+        document_id=entities[0].partition("/")[2],
+        occurred=occurred,
+        targets=tuple(_target(words, one, occurred) for one in resource["target"] if "reference" in one),
+        done=words.importing not in tags,
+    )
+
+
+def _target(words: Words, one: Json, occurred: str) -> Target:
+    beside = {part["url"]: part for part in one.get("extension", ())}
+    _, _, version = one["reference"].partition(HISTORY)
+    stated_at = beside.get(words.extension("stated-at"), {}).get("valueDateTime", "")
+    return Target(
+        local_target(one["reference"]),
+        int(version) if version.isdecimal() else 0,
+        stated(stated_at or occurred),
+        stated_at,
+        words.extension("kept") in beside,
+    )

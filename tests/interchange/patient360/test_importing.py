@@ -1,0 +1,349 @@
+from collections.abc import Iterator
+from itertools import permutations
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from engine.fhir.schema import FhirVersion, defects
+from engine.interchange.jobs.job import JobFailedError
+from engine.interchange.outcome import Issue
+from engine.interchange.patient360.connectors.connector import Document
+from engine.interchange.patient360.facts import Identity
+from engine.interchange.patient360.importing import Ended
+from tests.interchange.kit import SYSTEM
+from tests.interchange.patient360.papers import MARISOL, Chart, numbered, paper, reference, urn
+from tests.interchange.patient360.test_deduplicate import LOINC, SNOMED, coded, drug, problem, result
+
+pytestmark = pytest.mark.asyncio
+Json = Any
+PINE, LAKE = "Pine Ridge Hospital", "Lake HIE"
+PENICILLIN = {
+    "resourceType": "AllergyIntolerance",
+    "code": coded("http://www.nlm.nih.gov/research/umls/rxnorm", "7980"),
+    "clinicalStatus": coded("http://terminology.hl7.org/CodeSystem/allergyintolerance-clinical", "active"),
+}
+
+
+ERROR = coded("http://terminology.hl7.org/CodeSystem/condition-ver-status", "entered-in-error")
+
+
+@pytest.fixture
+def chart(tmp_path: Path) -> Iterator[Chart]:
+    """A patient's empty chart."""
+    made = Chart(tmp_path / "own")
+    yield made
+    made.close()
+
+
+async def test_a_document_and_its_facts(chart: Chart) -> None:
+    """C-364: facts have our ids, our patient and tags that say they are from outside; the document stands beside."""
+    document = paper(PINE, result(), problem(code=coded("urn:oid:2.16.840.1.113883.6.90", "e119")))
+    (outcome,) = await chart.take(document)
+    assert (outcome.ended, outcome.counts["added"]) == (Ended.IMPORTED, 2)
+    for one in chart.resources():
+        assert defects(one, FhirVersion.R4) == ()
+        assert len(one["id"]) == 24
+    observation, condition = chart.facts()
+    assert observation["subject"] == {"reference": f"Patient/{chart.id}"}
+    assert condition["code"]["coding"][0] == {"system": "http://hl7.org/fhir/sid/icd-10-cm", "code": "E11.9"}
+    assert condition["code"]["coding"][1]["code"] == "e119"
+    assert observation["meta"]["tag"] == [{"system": f"{SYSTEM}/fhir/CodeSystem/record-source", "code": "external"}]
+    assert observation["meta"]["source"] == f"{SYSTEM}/source/Pine%20Ridge%20Hospital"
+
+
+async def test_the_document_itself(chart: Chart) -> None:
+    """The document is kept as it came, with who it is from, its hash and what people read in it."""
+    document = paper(PINE, result())
+    await chart.take(document)
+    (kept,) = chart.resources("DocumentReference")
+    attachment = kept["content"][0]["attachment"]
+    (binary,) = chart.resources("Binary")
+    assert attachment["url"] == reference(binary)
+    assert attachment["size"] == len(document.body)
+    assert kept["masterIdentifier"]["value"].startswith("urn:uuid:")
+    assert kept["author"] == [{"type": "Organization", "display": PINE}]
+    assert "None known" in kept["text"]["div"]
+    (provenance,) = chart.resources("Provenance")
+    assert provenance["entity"][0]["what"]["reference"] == reference(kept)
+    assert "tag" in provenance["meta"]
+    assert len(provenance["meta"]["tag"]) == 1  # not importing any more
+    assert {one["reference"] for one in provenance["target"]} == {
+        f"{reference(kept)}/_history/1",
+        f"{reference(chart.facts()[0])}/_history/1",
+    }
+
+
+async def test_one_fact_of_two_sources(chart: Chart) -> None:
+    """Two sources that state the same make one resource, behind which both stand."""
+    await chart.take(paper(PINE, result()), paper(LAKE, result(effectiveDateTime="2024-03-05T15:15:00Z")))
+    (one,) = chart.facts()
+    assert chart.standing_behind(reference(one)) == {PINE, LAKE}
+
+
+async def test_the_same_again(chart: Chart) -> None:
+    """C-356: a second retrieval adds nothing and changes nothing."""
+    documents = [paper(PINE, result(), problem()), paper(LAKE, problem(), drug())]
+    await chart.take(*documents)
+    before = chart.resources()
+    outcomes = await chart.take(*documents)
+    assert [one.reason for one in outcomes] == ["known-document", "known-document"]
+    again = [paper(PINE, problem(), result(), name="2"), paper(LAKE, drug(), name="2")]
+    outcomes = await chart.take(*again)
+    assert [one.counts["added"] + one.counts["updated"] for one in outcomes] == [0, 0]
+    facts = {reference(one): one for one in before}
+    assert all(one == facts[reference(one)] for one in chart.facts())
+
+
+async def test_a_document_twice_in_one_retrieval(chart: Chart) -> None:
+    """The same bytes from two sources, and the same document by another, are one document."""
+    document = paper(PINE, result())
+    copy = Document(LAKE, "copy", document.at, document.media_type, document.body)
+    assert [one.reason for one in await chart.take(document, copy)] == ["", "duplicate-document"]
+    altered = Document(LAKE, "copy", document.at, document.media_type, document.body + b" ")
+    assert [one.reason for one in await chart.take(altered)] == ["duplicate-document"]
+    assert len(chart.resources("DocumentReference")) == 1
+
+
+async def test_a_later_version_updates(chart: Chart) -> None:
+    """What the same source says later of the same number takes its place; an older one does not."""
+    first, second, third = (result(valueQuantity={"value": value, "unit": "mg/dL"}) for value in (98, 99, 100))
+    system = "urn:oid:1.2.3"
+    old, new, late = (
+        paper(PINE, *numbered([fact], system), at=at, name=at)
+        for fact, at in ((first, "2024-03-06"), (second, "2024-03-08"), (third, "2024-03-07"))
+    )
+    for document in (old, new, late):
+        await chart.take(document)
+    (one,) = chart.facts()
+    assert one["valueQuantity"]["value"] == 99
+    assert one["meta"]["versionId"] == "2"
+
+
+async def test_what_another_source_says_stays(chart: Chart) -> None:
+    """A source that corrects itself does not change what another one states."""
+    first, second = (result(valueQuantity={"value": value, "unit": "mg/dL"}) for value in (98, 99))
+    await chart.take(paper(PINE, *numbered([first], "urn:oid:1.2.3")), paper(LAKE, first))
+    await chart.take(paper(PINE, *numbered([second], "urn:oid:1.2.3"), at="2024-04-01", name="2"))
+    assert [one["valueQuantity"]["value"] for one in chart.facts()] == [98, 99]
+
+
+async def test_details_are_kept_of_the_others(chart: Chart) -> None:
+    """The newest statement leads; the reaction that only an older one knows stays, whichever comes first."""
+    old = paper(PINE, {**PENICILLIN, "reaction": [{"manifestation": [{"text": "Anaphylaxis"}]}]}, at="2020-01-01")
+    inactive = coded("http://terminology.hl7.org/CodeSystem/allergyintolerance-clinical", "inactive")
+    new = paper(LAKE, {**PENICILLIN, "clinicalStatus": inactive}, at="2024-01-01")
+    for documents in ((old, new), (new, old)):
+        other = Chart(chart.service.store._path.parent / documents[0].organization)
+        await other.take(*documents)
+        (one,) = other.facts()
+        assert one["clinicalStatus"]["coding"][0]["code"] == "inactive"
+        assert one["reaction"][0]["manifestation"][0]["text"] == "Anaphylaxis"
+        other.close()
+
+
+async def test_what_was_changed_here_stays(chart: Chart) -> None:
+    """What a clinician has changed is not overwritten, and the import says so."""
+    number = [{"system": "urn:oid:1.2.3", "value": "1"}]
+    await chart.take(paper(PINE, problem(identifier=number)))
+    (one,) = chart.facts()
+    await _edit(chart, one, note=[{"text": "Seen by me"}])
+    resolved = coded("http://terminology.hl7.org/CodeSystem/condition-clinical", "resolved")
+    later = paper(PINE, problem(identifier=number, clinicalStatus=resolved), at="2024-04-01", name="2")
+    (outcome,) = await chart.take(later)
+    assert outcome.counts["kept"] == 1
+    (kept,) = chart.facts()
+    assert kept["note"] == [{"text": "Seen by me"}]
+    assert kept["clinicalStatus"]["coding"][0]["code"] == "active"
+    told = chart.resources("Provenance")[-1]["target"]
+    (target,) = [target for target in told if target["reference"] == reference(one)]
+    assert target["extension"][0]["valueCode"] == "changed-here"
+    corrected = paper(PINE, problem(identifier=number, onsetDateTime="2020"), at="2024-05-01", name="3")
+    (outcome,) = await chart.take(corrected)
+    assert (outcome.counts["kept"], outcome.counts["added"]) == (1, 0)
+
+
+async def test_what_was_entered_in_error_here_stays_so(chart: Chart) -> None:
+    """Who has entered an imported fact in error does not see it again from the same source."""
+    await chart.take(paper(PINE, result()))
+    await _edit(chart, chart.facts()[0], status="entered-in-error")
+    (outcome,) = await chart.take(paper(PINE, result(), name="2", at="2024-04-01"))
+    assert outcome.counts["kept"] == 1
+    assert chart.facts() == []
+
+
+async def test_what_was_entered_here_is_known(chart: Chart) -> None:
+    """A fact that was entered here is not stored again, nor changed; the document stands behind it."""
+    await chart.job()
+    own = {**result(), "subject": {"reference": f"Patient/{chart.id}"}}
+    store = chart.service.store
+    await store.write("riverbend", lambda one: one.create("Observation", "own", own))
+    await chart.take(paper(PINE, result(note=[{"text": "there"}])))
+    (one,) = chart.facts()
+    assert (one["id"], one["meta"]["versionId"]) == ("own", "1")
+    assert "note" not in one
+    assert chart.standing_behind("Observation/own") == {PINE}
+
+
+async def test_a_source_takes_back(chart: Chart) -> None:
+    """What its only source enters in error is so here; what another one still says stays."""
+    number = [{"system": "urn:oid:1.2.3", "value": "1"}]
+    error = coded("http://terminology.hl7.org/CodeSystem/condition-ver-status", "entered-in-error")
+    gone = problem(identifier=number, verificationStatus=error)
+    del gone["clinicalStatus"]
+    await chart.take(paper(PINE, problem(identifier=number)))
+    await chart.take(paper(PINE, gone, at="2024-04-01", name="2"))
+    assert chart.facts() == []
+    await chart.take(paper(LAKE, problem()))
+    assert len(chart.facts()) == 1
+    await chart.take(paper(PINE, gone, at="2024-05-01", name="3"))
+    assert len(chart.facts()) == 1
+
+
+async def test_references_follow(chart: Chart) -> None:
+    """A report names the result that stands for its own, and what it names that is not kept, it names by its words."""
+    await chart.take(paper(LAKE, result()))
+    (known,) = chart.facts()
+    report = {
+        "resourceType": "DiagnosticReport",
+        "status": "final",
+        "code": coded(LOINC, "24331-1"),
+        "effectiveDateTime": "2024-03-05",
+    }
+    plain = paper(PINE, report, result())
+    named = {**report, "result": [{"reference": urn(plain, 1)}], "specimen": [{"reference": "urn:uuid:x"}]}
+    await chart.take(paper(PINE, named, result()))
+    (made,) = chart.resources("DiagnosticReport")
+    assert made["result"] == [{"reference": reference(known)}]
+    assert made["specimen"] == [{"display": "not imported"}]
+
+
+async def test_the_directory(chart: Chart) -> None:
+    """Practitioners that documents name are one entry however many name them, and ours where ours has the number."""
+    npi = {"system": "urn:oid:2.16.840.1.113883.4.6", "value": "1659999990"}
+    doctor = {"resourceType": "Practitioner", "identifier": [npi], "name": [{"family": "Osei"}]}
+    for organization in (PINE, LAKE):
+        fact = result(code=coded(LOINC, organization), performer=[{"reference": urn(paper(organization, doctor), 0)}])
+        await chart.take(paper(organization, doctor, fact))
+    (kept,) = chart.resources("Practitioner")
+    assert kept["identifier"][0]["system"] == "http://hl7.org/fhir/sid/us-npi"
+    assert {one["performer"][0]["reference"] for one in chart.facts()} == {reference(kept)}
+
+
+@pytest.mark.parametrize(
+    ("identity", "reason"),
+    [
+        (Identity(("Ana",), "Quintero", "1984-02-29", "female"), "patient-mismatch"),
+        (Identity(("Marisol",), "Quintero", "1984-02-28", "female"), "patient-mismatch"),
+        (MARISOL, ""),
+    ],
+)
+async def test_whose_document(chart: Chart, identity: Identity, reason: str) -> None:
+    """A document of somebody else is not imported, and is told."""
+    (outcome,) = await chart.take(paper(PINE, result(), identity=identity))
+    assert (outcome.reason, len(chart.facts())) == (reason, 0 if reason else 1)
+
+
+async def test_an_invalid_fact_fails_alone(chart: Chart) -> None:
+    """A fact that is not valid is counted, and what stands beside it is imported."""
+    (outcome,) = await chart.take(paper(PINE, {**result(), "status": "perhaps"}, problem()))
+    assert (outcome.invalid, outcome.counts["added"]) == (1, 1)
+
+
+async def test_two_facts_that_are_the_same_within_a_document(chart: Chart) -> None:
+    """A document that says something twice has said it once; numbers that it repeats tell nothing."""
+    repeated = [{"system": "urn:oid:1.2.3", "value": "template"}]
+    twice = [result(identifier=repeated), result(identifier=repeated)]
+    other = result(identifier=repeated, valueQuantity={"value": 5, "unit": "mg/dL"})
+    await chart.take(paper(PINE, *twice, other))
+    await chart.take(paper(PINE, result(identifier=repeated, valueQuantity={"value": 6}), name="2", at="2024-05-01"))
+    assert len(chart.facts()) == 3
+
+
+async def test_a_patient_who_is_gone(chart: Chart) -> None:
+    """Where the patient was merged away meanwhile, the import ends and says so."""
+    await chart.take(paper(PINE, result()))
+    store = chart.service.store
+    other = await store.write("riverbend", lambda one: one.create("Patient", "other", chart.patient))
+    await store.write(
+        "riverbend",
+        lambda one: one.retire(found, found.resource(), other) if (found := one.get("Patient", chart.id)) else None,
+    )
+    with pytest.raises(JobFailedError) as failed:
+        await chart.take(paper(LAKE, problem()))
+    assert isinstance(failed.value.issues[0], Issue)
+    assert "Patient/other" in failed.value.issues[0].diagnostics
+
+
+async def test_a_merge_is_no_change_of_a_clinician(chart: Chart) -> None:
+    """Resources that another patient's merge has moved are still what was imported."""
+    number = [{"system": "urn:oid:1.2.3", "value": "1"}]
+    await chart.take(paper(PINE, problem(identifier=number)))
+    (one,) = chart.facts()
+    store = chart.service.store
+    await store.write("riverbend", lambda inner: inner.rewrite(inner.get("Condition", one["id"]), one))
+    (outcome,) = await chart.take(paper(PINE, problem(identifier=number, note=[{"text": "n"}]), name="2", at="2025"))
+    assert (outcome.counts["kept"], outcome.counts["updated"]) == (0, 1)
+
+
+# What sources say of a few facts, each in several versions over time.
+SLOTS = (
+    (result(), result(valueQuantity={"value": 99, "unit": "mg/dL"}), result(status="entered-in-error")),
+    (problem(), problem(onsetDateTime="2020", note=[{"text": "x"}]), problem(verificationStatus=ERROR)),
+    (problem(code=coded(SNOMED, "38341003")),),
+    (PENICILLIN, {**PENICILLIN, "criticality": "high"}),
+    (drug(), drug(status="stopped")),
+)
+HILL = "Hill Lab"
+
+
+@st.composite
+def documents(draw: st.DrawFn) -> list[Document]:
+    """Draw some documents of three sources, which overlap, repeat and contradict each other.
+
+    The first numbers its facts, the second gives them no numbers, the third one number to all.
+    """
+    drawn = []
+    for place in range(draw(st.integers(2, 4))):
+        organization = draw(st.sampled_from([PINE, LAKE, HILL]))
+        said = draw(st.dictionaries(st.integers(0, len(SLOTS) - 1), st.integers(0, 2), max_size=4))
+        facts = []
+        for slot, version in said.items():
+            number = {PINE: str(slot), HILL: "template"}.get(organization)
+            fact = SLOTS[slot][version % len(SLOTS[slot])]
+            facts.append({**fact, **({"identifier": [{"system": "urn:oid:1.2", "value": number}]} if number else {})})
+        drawn.append(paper(organization, *facts, at=f"2024-0{draw(st.integers(1, 3))}-01", name=str(place)))
+    return drawn
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(drawn=documents(), data=st.data())
+async def test_any_order_any_number_of_times(
+    tmp_path_factory: pytest.TempPathFactory, drawn: list[Document], data: st.DataObject
+) -> None:
+    """In any order, and any number of times, documents make the same set of facts; no two have one key."""
+    orders = list(permutations(drawn))
+    made = []
+    for order in (drawn, data.draw(st.sampled_from(orders)), data.draw(st.sampled_from(orders))):
+        chart = Chart(tmp_path_factory.mktemp("order"))
+        for document in order:
+            await chart.take(document)
+        keys = chart.keys()
+        assert len(keys) == len(set(keys))
+        await chart.take(*drawn)
+        assert chart.keys() == keys
+        made.append(keys)
+        chart.close()
+    assert made[0] == made[1] == made[2]
+
+
+async def _edit(chart: Chart, resource: Json, **elements: Any) -> None:
+    changed = {**resource, **elements}
+    store = chart.service.store
+
+    def work(transaction: Any) -> None:
+        transaction.update(transaction.get(resource["resourceType"], resource["id"]), changed)
+
+    await store.write("riverbend", work)
