@@ -231,7 +231,7 @@ BOTH = (
     "Patient-cq-search",
     "DocumentReference-cq-search",
 )
-OPERATIONS = {"R4": BOTH, "STU3": (*BOTH, "DocumentReference-merge")}
+OPERATIONS = {"R4": BOTH, "STU3": (*BOTH, "DocumentReference-merge", "DocumentReference-p360-retrieve")}
 WRITES = {
     "versioning": "versioned",
     "readHistory": True,

@@ -52,6 +52,7 @@ REACH: dict[tuple[str, str, str], tuple[bool, bool]] = {
     ("patient", "merge", "type"): NONE,
     ("chart", "merge-document", "type"): NONE,
     **{(kind, "cq-search", level): OWN for kind in ("patient", "chart") for level in ("type", "instance")},
+    ("chart", "p360-retrieve", "type"): NONE,
     ("log", "read", "instance"): NONE,
     ("log", "search-type", "type"): NONE,
 }

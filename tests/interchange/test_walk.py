@@ -62,6 +62,7 @@ ALLOWED: dict[tuple[str, str], set[str]] = {
     ("DocumentReference", "merge-document"): CLINICIANS,
     ("DocumentReference", "cq-search"): CLINICIANS,
     ("Patient", "cq-search"): CLINICIANS,
+    ("DocumentReference", "p360-retrieve"): CLINICIANS,
 }
 ALLOWED |= {(name, "validate"): ALLOWED[name, "create"] for name, code in ALLOWED if code == "create"}
 # What reaches beyond its type: a scope of the type is not enough in these spellings.
@@ -71,6 +72,7 @@ BEYOND = {
     ("Patient", "cq-search"): {"user/Patient.read"},
     ("Patient", "export-ccda"): {"user/Patient.read"},
     ("Binary", "read-temporary"): {"user/Binary.read", "binary.read"},
+    ("DocumentReference", "p360-retrieve"): {"user/DocumentReference.write", "documentreference.write"},
 }
 OPEN_PAGES = {
     "/livez",
@@ -352,6 +354,12 @@ class Foreign:
         """A number of one tenant names no patient of another."""
         document = {**least("DocumentReference", "", FhirVersion.STU3), "subject": {"identifier": self.number}}
         issue(call(self.service, one, path, self.service.token("other"), document), 422, "not-found")
+
+    def p360_retrieve(self, one: Interaction, path: str) -> None:
+        """Nothing is retrieved for a patient of another tenant."""
+        headers = {"authorization": f"Bearer {self.service.token('other')}", "prefer": "respond-async"}
+        asked = f"{self.service.url}{path}?patient={self.patient['id']}"
+        issue(self.service.http.request(one.method, asked, headers=headers), 404, "not-found")
 
     def merge(self, one: Interaction, path: str) -> None:
         """Neither as source nor as target."""
