@@ -59,6 +59,8 @@ DELETE FROM noted WHERE (code, seq) IN (
   SELECT note.value, d.seq FROM json_each(?1) AS mine CROSS JOIN delivery AS d, json_each(d.notes) AS note
   WHERE d.seq = mine.value
   UNION ALL
+  SELECT l.reason, l.seq FROM json_each(?1) AS mine CROSS JOIN lookup AS l WHERE l.seq = mine.value
+  UNION ALL
   SELECT flag.value, e.seq FROM json_each(?1) AS mine CROSS JOIN entry AS e, json_each(e.flags) AS flag
   WHERE e.seq = mine.value)
 """,

@@ -95,7 +95,8 @@ HAS_OUTCOME: Final = f"""
  OR EXISTS (SELECT 1 FROM delivery AS d CROSS JOIN json_each(d.notes) AS f
    WHERE d.seq = e.seq AND d.notes <> '[]' AND {_IS_CODE})
  OR EXISTS (SELECT 1 FROM attempt AS a CROSS JOIN answer AS r CROSS JOIN json_each(r.codes) AS f
-   WHERE a.seq = e.seq AND r.attempt = a.id AND r.codes <> '[]' AND f.value = ?))
+   WHERE a.seq = e.seq AND r.attempt = a.id AND r.codes <> '[]' AND f.value = ?)
+ OR EXISTS (SELECT 1 FROM lookup AS l WHERE l.seq = e.seq AND l.reason = ?))
 """  # noqa: S608 - constants
 # Whether an entry names one of the identities (a JSON list).
 IS_NAMED: Final = """
@@ -187,7 +188,7 @@ def _outcome(connection: Connection, code: str) -> Wanted:
     found = codes(connection, code)
     streams = tuple(Stream(NOTED, (one,)) for one in found) if len(found) < MOST_CODES else None
     is_code = (code, len(code) + 1, f"{code} ", f"{code}:")
-    return Wanted(streams, Condition(HAS_OUTCOME, (*is_code, *is_code, code)))
+    return Wanted(streams, Condition(HAS_OUTCOME, (*is_code, *is_code, code, code)))
 
 
 def _state(connection: Connection, state: State) -> Wanted:

@@ -13,6 +13,7 @@ from typing import Final
 
 from engine.journal.entry import Settlement
 from engine.journal.moment import from_micros, optional_micros, to_micros
+from engine.journal.state.counters import NOTE
 from engine.sqlite import Connection, by_name, json_list
 
 ASKED_ALREADY: Final = "lookup-asked-already"
@@ -109,7 +110,9 @@ def recent(connection: Connection, destination: str, patient: str, now: datetime
 
 
 def settle(connection: Connection, destination: str, seq: int, end: LookUpEnd) -> None:
-    """Write how a look-up ended, or when it is tried again."""
+    """Write how a look-up ended, or when it is tried again; the entry is found by the reason of one that failed."""
     settled_at = None if end.retry_at else to_micros(end.at)
     values = (end.state, end.reason, json_list(end.codes), end.handle, int(end.asked), optional_micros(end.retry_at))
     connection.execute(SETTLE, (*values, settled_at, seq, destination))
+    if end.state in {LookUpState.REFUSED, LookUpState.GIVEN_UP}:
+        connection.execute(NOTE, (end.reason, seq))

@@ -7,7 +7,7 @@ from typing import Any
 from engine.journal.care import retention
 from engine.journal.care.retention import Kept
 from engine.journal.entry import State
-from engine.journal.read.reading import Reader
+from engine.journal.read.reading import Filters, Reader
 from engine.journal.state import lookups
 from engine.journal.state.lookups import ASKED_ALREADY, Due, LookUpEnd, LookUpState
 from tests.journal.desk import NOW, Desk, Opener, settlement
@@ -102,6 +102,23 @@ async def test_a_look_up_that_ended_stays_so(desk: Desk) -> None:
     assert (found.patient, found.due_at, found.settled_at) == (PATIENT, None, NOW)
 
 
+async def test_an_entry_is_found_by_what_became_of_its_look_up(desk: Desk) -> None:
+    """Those that were refused or given up, by their reason, as by a note; while one waits there is nothing to find."""
+    refused, given_up, waiting = [await promised(desk, name, f"Patient/{name}") for name in "123"]
+    await promised(desk, "4", "")
+    await settle(desk, refused, LookUpState.REFUSED, "lookup-refused", codes=("http-422",))
+    await settle(desk, given_up, LookUpState.GIVEN_UP, "lookup-failed")
+    await settle(desk, waiting, LookUpState.WAITING, "lookup-failed", retry_at=NOW + MINUTE)
+    with Reader(desk.folder) as reader:
+        found = {
+            code: [row.seq for row in reader.list(Filters(outcome=code))]
+            for code in ("lookup-refused", "lookup-failed", "lookup-too-old")
+        }
+        assert found == {"lookup-refused": [refused], "lookup-failed": [given_up], "lookup-too-old": []}
+        assert [row.seq for row in reader.list(Filters(outcome="lookup-refused", event="A01"))] == [refused]
+        assert [row.seq for row in reader.list(Filters(outcome="lookup-refused", channel="other"))] == []
+
+
 async def test_a_promise_outlives_the_engine_and_is_made_once(opened: Opener) -> None:
     """After a restart it is due again; a replay of the entry promises none, and an edited message none at all."""
     async with opened() as desk:
@@ -121,10 +138,12 @@ async def test_a_promise_outlives_the_engine_and_is_made_once(opened: Opener) ->
 async def test_retention_takes_a_look_up_with_its_entry(desk: Desk) -> None:
     """What is left of an entry's body knows its look-up; with the entry it goes."""
     seq = await promised(desk, "1")
-    await settle(desk, seq, LookUpState.ACCEPTED)
+    await settle(desk, seq, LookUpState.REFUSED, "lookup-refused")
     await promised(desk, "2", "")
     rules = {"": {State.DELIVERED: Kept(timedelta(days=1), timedelta(days=2))}}
     for days, left in ((1, 1), (2, 0)):
         await desk.journal.write(partial(retention.prune, rules=rules, now=NOW + timedelta(days=days)))
-        count = await desk.journal.read(lambda connection: connection.execute("SELECT COUNT(*) FROM lookup").fetchone())
-        assert count[0] == left, days
+        for table in ("lookup", "noted"):
+            count = f"SELECT COUNT(*) FROM {table}"  # noqa: S608 - constants
+            (found,) = await desk.journal.read(lambda connection, sql=count: connection.execute(sql).fetchone())
+            assert found == left, (table, days)

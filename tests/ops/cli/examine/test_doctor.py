@@ -1,5 +1,6 @@
 """`adt-engine doctor` as a command."""
 
+import asyncio
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ from engine.config.destination import Destination as Settings
 from engine.deliver.wire.abilities import Abilities
 from engine.ops.cli.examine.check import Standing
 from engine.ops.cli.examine.destinations import check_of
+from tests.deliver.fake_fhir import FakeFhir
 from tests.interchange.nursery import ran
 
 CHANNEL = """\
@@ -96,6 +98,41 @@ def test_what_a_destination_is_told_to_do(
     assert found.standing is standing
     assert words in found.found
     assert bool(found.do) is (standing is not Standing.GOOD)
+
+
+@pytest.mark.parametrize(
+    ("base", "settings", "standing", "words"),
+    [
+        (None, {}, Standing.GOOD, "as one transaction"),
+        ("http://x", {}, Standing.GOOD, "looks patients up at http://x"),
+        ("http://x/y", {"lookup_base_url": "http://x/y"}, Standing.GOOD, "x/y (lookup_base_url, taken at its word)"),
+        ("", {}, Standing.LOOK, "lists no $p360-retrieve: nobody is looked up (lookup_on)"),
+    ],
+)
+def test_whether_look_ups_work_is_told(
+    base: str | None, settings: dict[str, str], standing: Standing, words: str
+) -> None:
+    """Where a channel asks for them: the base that takes them, or that there is none and what to do."""
+    told = replace(TOLD, if_match=True, transaction=True)
+    found = check_of("destination x", Settings(name="x", base_url="http://x/R4", **settings), told, base)
+    assert found.standing is standing
+    assert found.found.endswith(words)
+    assert bool(found.do) is (standing is not Standing.GOOD)
+
+
+async def test_the_destination_is_asked_where_a_channel_looks_up(tmp_path: Path) -> None:
+    """The doctor finds the base above /R4; of a channel without `lookup_on` it says nothing."""
+    server = await FakeFhir().start()
+    server.lookup_paths = {"/fhir/DocumentReference/$p360-retrieve"}
+    channel = CHANNEL.replace("http://127.0.0.1:9/fhir/R4", server.base)
+    above = server.base.removesuffix("/R4")
+    try:
+        told = await asyncio.to_thread(checks_of, tmp_path, f"{channel}lookup_on: [A01]\n", "--data", "data")
+        assert told["destination nowhere"]["found"].endswith(f"; looks patients up at {above}")
+        told = await asyncio.to_thread(checks_of, tmp_path, channel, "--data", "data")
+        assert "looks" not in told["destination nowhere"]["found"]
+    finally:
+        await server.stop()
 
 
 def test_alive_asks_only_whether_the_engine_runs(tmp_path: Path) -> None:

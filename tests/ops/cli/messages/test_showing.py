@@ -1,5 +1,6 @@
 """One entry on the terminal: what an operator reads, and nothing that a terminal would obey."""
 
+from functools import partial
 from pathlib import Path
 
 import orjson
@@ -9,6 +10,8 @@ from typer.testing import CliRunner
 from engine.errors import UnknownEntryError, UsageError
 from engine.http.request import Request
 from engine.journal.entry import Outcome, State
+from engine.journal.state import lookups
+from engine.journal.state.lookups import LookUpEnd, LookUpState
 from engine.ops.cli.messages.messages import app
 from tests.journal.desk import NOW, Desk, open_desk, settlement
 from tests.ops.command import invoked
@@ -55,6 +58,25 @@ async def test_a_transaction_is_told_by_its_requests(tmp_path: Path) -> None:
         await desk.journal.intend(1, "d", Request(1, "POST", "http://x", (), body, NOW))
         await desk.journal.settle(settlement(1, State.DELIVERED, outcomes=(Outcome(1, 200, (), "", 12.5),)))
     assert "one transaction: POST Location, PUT Encounter/1" in printed(desk)
+
+
+async def test_a_look_up_is_printed_with_its_delivery(tmp_path: Path) -> None:
+    """Of whom, how it stands, after how many requests; and where the server tells how it ended."""
+    async with open_desk(tmp_path) as desk:
+        await desk.record("c1", ("s|1",), raw=HOSTILE.encode())
+        await desk.claim()
+        await desk.journal.settle(settlement(1, State.DELIVERED, lookup="Patient/7"))
+        assert "look-up of Patient/7: waiting, 0 request(s), next try 2026-03-01T12:00:00.000+00:00" in printed(desk)
+        again = LookUpEnd(LookUpState.WAITING, "lookup-failed", NOW, ("http-503",), retry_at=NOW)
+        await desk.journal.write(partial(lookups.settle, destination="d", seq=1, end=again))
+        assert "Patient/7: waiting lookup-failed http-503, 1 request(s), next try" in printed(desk)
+        end = LookUpEnd(LookUpState.ACCEPTED, "", NOW, handle="http://h/RequestResult/1")
+        await desk.journal.write(partial(lookups.settle, destination="d", seq=1, end=end))
+    said = printed(desk)
+    assert "look-up of Patient/7: accepted, 2 request(s), at 2026-03-01T12:00:00.000+00:00" in said
+    assert "its end is told at http://h/RequestResult/1" in said
+    shown = orjson.loads(printed(desk, "--json"))
+    assert shown["deliveries"][0]["lookup"]["state"] == "accepted"
 
 
 async def test_an_entry_is_printed_in_sections(desk: Desk) -> None:
