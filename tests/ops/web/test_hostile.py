@@ -8,7 +8,9 @@ from urllib.parse import quote
 import pytest
 
 from engine.ops.sender.line import send_messages
+from tests.flow.proxy import Fault
 from tests.flow.rig import running
+from tests.flow.test_look_ups import ended, looking_up
 from tests.ops.web.conftest import Site, start
 
 # Turns the direction, isolates, moves the cursor, hides, joins, stands for nothing at all.
@@ -27,16 +29,21 @@ def _message(number: int, event: str, born: str, name: str = "Quintero^Marisol")
 @pytest.fixture(scope="module")
 async def site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
     """An engine that was sent evil: delivered, held with one behind it, refused."""
-    async with running(tmp_path_factory.mktemp("hostile")) as rig:
+    folder = tmp_path_factory.mktemp("hostile")
+    async with running(folder, lookup_on=["A01"], lookup_max_age_hours=876_000) as rig:
+        rig.proxy.script = looking_up(Fault(status=202, headers={"Content-Location": "http://h/<b>\u00ad"}))
         made = await start(rig)
         feed = [
             _message(1, "A01^ADT_A01", "19840229"),
             _message(2, "A28^ADT_A05", ""),
             _message(2, f"A08{EVIL}", ""),
             _message(3, "A28^ADT_A05", "19840229", f"Quintero{EVIL}^{EVIL}"),
+            # Nothing evil: delivered, so that the server has a handle to say.
+            _message(4, "A01^ADT_A01", "19840229").replace(EVIL.encode(), b""),
         ]
         await send_messages(*await rig.address(), feed)
         await rig.until(lambda rows: len(rows) == len(feed) and not {"received", "claimed"} & {r.state for r in rows})
+        await ended(rig, 1)
         try:
             yield made
         finally:
@@ -78,3 +85,13 @@ def _shown(page: str) -> str:
     """Return a page without what stands in fields to be typed into: there it must stay as it is."""
     page = re.sub(r'<textarea.*?</textarea>|\bvalue="[^"]*"|\b(?:href|action)="[^"]*"', "", page, flags=re.DOTALL)
     return html.unescape(page)
+
+
+async def test_a_look_up_is_shown_with_its_handle(site: Site) -> None:
+    """How it stands is for all to see, who was looked up and where it ends for those who may see patients; as text."""
+    shown = _shown((await (await site.person("operator")).get(f"/messages/{len(site.rig.rows())}")).text)
+    assert "<dt>Look-up</dt><dd>accepted" in shown
+    assert "http://h/<b>" in shown
+    facts = _shown((await (await site.person("viewer")).get(f"/messages/{len(site.rig.rows())}")).text)
+    assert "<dt>Look-up</dt><dd>accepted" in facts
+    assert "http://h/" not in facts
