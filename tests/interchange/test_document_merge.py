@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from tests.interchange.kit import MRN, Running, issue, merge_body, patient, record_number
+from tests.interchange.test_access_log import rows
 
 PATH = "/fhir/DocumentReference/$merge"
 URI = "urn:ietf:rfc:3986"
@@ -191,3 +192,12 @@ def test_it_is_found_by_both_kinds_of_numbers(chart: Chart) -> None:
         for one in (master, number):
             found = chart.service.ask("GET", f"{base}/DocumentReference?identifier={URI}|{one['value']}").json()
             assert [entry["resource"]["id"] for entry in found["entry"]] == [made["id"]]
+
+
+def test_whom_it_names_in_the_log(own_service: Running) -> None:
+    """N-320: the row of a merge by number names the patient."""
+    number = uuid4().hex
+    made = own_service.create(identifier=[record_number(number)])
+    merged = Chart(own_service, made["id"], {"system": MRN, "value": number}).merge()
+    assert merged.status_code == 201
+    assert rows(own_service)[-1][4:] == ("merge-document", "DocumentReference", "", made["id"], "done", 0)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from engine.fhir.schema import FhirVersion
+from engine.interchange.binary.owner import IN_CHART_OF, REFERRING
 from engine.interchange.resource.catalogue import KEPT
 from engine.interchange.resource.chain import linked_criteria
 from engine.interchange.search.criterion import Kind, Parameter
@@ -233,3 +234,12 @@ def test_a_cursor_is_sought(connection: Connection) -> None:
     assert steps == ["SEARCH resource USING INDEX resource_live (tenant=? AND type=? AND key>?)"]
     steps = dict(plans(connection, "Patient", (("gender", "s|F"),)))["cursor"]
     assert any("(tenant=? AND parameter=? AND code=? AND system=? AND key>?)" in step for step in steps)
+
+
+@pytest.mark.parametrize("statement", [REFERRING, IN_CHART_OF])
+def test_whose_a_binary_is(connection: Connection, statement: str) -> None:
+    """Who has content attached, and in whose chart that is, is found by indexes only."""
+    arguments = ("x",) * statement.count("?")
+    steps = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {statement}", arguments)]
+    assert [step for step in steps if step.startswith("SEARCH")]
+    assert not [step for step in steps if step.startswith("SCAN")], steps

@@ -11,6 +11,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from joserfc.jwk import ECKey
+from typer.testing import CliRunner
 
 from engine.config.account import Client, PublicKeys, Role
 from engine.fhir.schema import FhirVersion, defects
@@ -18,6 +19,7 @@ from engine.interchange.outbound import Outbound
 from engine.interchange.patient360.connectors import fhir as connector
 from engine.interchange.patient360.connectors import server as peer
 from engine.interchange.patient360.connectors.connector import SourceError
+from engine.ops.cli.running.interchange import app
 from tests.interchange.kit import BASES, SECRET, Outside, configuration, record_number, running, secret_file
 from tests.interchange.least import least, version_of
 from tests.interchange.patient360.sources import ADDRESS, Said, bundle, retrieved, scripted, server, subject
@@ -292,3 +294,41 @@ def test_strange_bundles(strange: Any) -> None:
     """Whatever JSON stands in the place of a Bundle, nothing of it is taken for a record."""
     with scripted(lambda *_: said(strange)) as found:
         assert retrieved(server(found.url), subject("N1")) == []
+
+
+def checked(tmp_path: Path, *options: str, **connectors: Any) -> str:
+    """Return what `interchange check` prints of a tenant with these sources."""
+    file = tmp_path / "interchange.yaml"
+    tenant = {"network_mode": "real", "connectors": connectors}
+    settings = {
+        "environment": "sandbox",
+        "base_url": "http://127.0.0.1:8080",
+        "service_identifier_system": "https://cdis.example",
+        "tenants": {"riverbend": tenant},
+    }
+    file.write_bytes(orjson.dumps(settings))
+    result = CliRunner().invoke(app, ["check", "--config", str(file), *options])
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_the_check_names_what_cannot_be_asked(other: Outside, tmp_path: Path) -> None:
+    """`interchange check` asks each server for a token and its statement: absent, unwilling and other ones are told."""
+    kept, auth = {"type": "fhir", "url": f"{other.url}/fhir/R4"}, by_secret(other)["auth"]
+    sources = {
+        "fine": {**kept, "auth": auth},
+        "absent": {**kept, "url": "http://127.0.0.1:1/fhir"},
+        "unwilling": {**kept, "auth": {**auth, "client_id": "nobody"}},
+        "older": {**kept, "url": f"{other.url}/fhir"},
+        "elsewhere": {**kept, "url": f"{other.url}/nothing"},
+    }
+    told = " ".join(checked(tmp_path, **sources).split())
+    for name, text in (
+        ("absent", "the server cannot be reached"),
+        ("unwilling", "the server gives no token"),
+        ("older", "the server speaks FHIR 3.0.1"),
+        ("elsewhere", "the server shows no CapabilityStatement"),
+    ):
+        assert f"tenants.riverbend.connectors.{name}: {text}" in told, told
+    assert "connectors.fine" not in told
+    assert "the server" not in checked(tmp_path, "--offline", **sources)

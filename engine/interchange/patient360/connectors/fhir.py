@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -21,6 +22,9 @@ from engine.interchange.resource.catalogue import CHART
 Json = Any
 
 PAGE: Final = 200
+# What `interchange check` waits for, and how versions say themselves.
+CHECK_SECONDS: Final = 10.0
+NUMBERS: Final = {"R4": "4.0", "STU3": "3.0"}
 # What of a record is asked for where the server has no $everything.
 TYPES: Final = tuple(one.name for one in CHART)
 
@@ -49,18 +53,38 @@ class FhirServer:
         if document is not None:
             yield document
 
-    async def _document(self, subject: Subject) -> Document | None:
-        settings, version = self.settings, FhirVersion(self.settings.version)
-        base = settings.url.rstrip("/")
+    async def complaint(self) -> str:
+        """Return why the server cannot be used, '' where it lets the service in and speaks the version."""
+        try:
+            async with asyncio.timeout(CHECK_SECONDS), self._server() as server:
+                status, statement = await server.get("metadata")
+        except OutboundError as error:
+            return str(error)
+        except TimeoutError:
+            return f"did not answer within {CHECK_SECONDS:g} seconds"
+        said = statement.get("fhirVersion") if isinstance(statement, dict) else None
+        if status != 200 or not isinstance(said, str):
+            return f"shows no CapabilityStatement ({status}); check url"
+        return "" if said.startswith(NUMBERS[self.settings.version]) else f"speaks FHIR {said}; mend version or url"
+
+    @asynccontextmanager
+    async def _server(self) -> AsyncIterator[Server]:
+        settings = self.settings
         async with self.outbound.peer(settings.ca_file, settings.timeout_s) as peer:
-            server = Server(peer, base)
+            server = Server(peer, settings.url.rstrip("/"))
             server.authorization = await bearer(settings.auth, partial(server.send, "POST"), self.clock(), self.new_id)
+            yield server
+
+    async def _document(self, subject: Subject) -> Document | None:
+        version = FhirVersion(self.settings.version)
+        async with self._server() as server:
+            base = server.base
             patient = await find_patient(server, subject, version)
             if patient is None:
                 return None
             resources = await _record(server, patient, version)
         body = await asyncio.to_thread(_bundle, base, resources)
-        organization = settings.organization or self.name
+        organization = self.settings.organization or self.name
         return Document(organization, f"{base}/Patient/{patient['id']}", _latest(resources), FHIR, body, version)
 
 

@@ -1,5 +1,6 @@
 """`adt-engine interchange`: the Clinical Data Interchange Service as a process, and tokens for its administrators."""
 
+import asyncio
 import sys
 from collections.abc import Iterator
 from functools import partial
@@ -22,6 +23,7 @@ from engine.interchange.oauth.endpoint import token_answer
 from engine.interchange.oauth.local import issue_locally
 from engine.interchange.oauth.password import SHORTEST_PASSWORD, hash_password
 from engine.interchange.oauth.scope import FLAGS, WILDCARDS, right
+from engine.interchange.patient360.connectors.configured import complaints
 from engine.interchange.resource.catalogue import INDEXERS
 from engine.interchange.store.connection import database_path
 from engine.interchange.store.verify import verify
@@ -116,8 +118,8 @@ def check_configuration(config: Config = None, offline: Offline = False, strict:
     """Check the service's configuration as its start does, and warn of what it would start without.
 
     All problems at once, each with file, line and column; exit 2 if there is one. Warnings (a client whose secret
-    cannot be read, a scope that is none, a key that nothing obeys) do not fail without --strict. Run it as the
-    service's user, where the service runs; elsewhere with --offline.
+    cannot be read, a scope that is none, a key that nothing obeys, a connector's server that cannot be asked) do not
+    fail without --strict. Run it as the service's user, where the service runs; elsewhere with --offline.
 
     Example: adt-engine interchange check --config interchange.yaml
     """
@@ -125,6 +127,8 @@ def check_configuration(config: Config = None, offline: Offline = False, strict:
     missing = () if offline else tuple(looked.ask("unavailable"))
     problems = (*looked.problems, *(one for one in missing if one.path.startswith(TLS)))
     warnings = [*looked.ask("warnings"), *looked.located(_no_scopes(looked.value))]
+    if looked.value is not None and not offline:
+        warnings += looked.located(iter(asyncio.run(complaints(looked.value))))
     ended = conclude(problems, [*warnings, *(one for one in missing if not one.path.startswith(TLS))], strict=strict)
     typer.echo(f"{config}: {ended}")
 
