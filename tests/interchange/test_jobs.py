@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 import pytest
 
-from engine.config.service import Jobs
+from engine.config.service import Jobs, Tenant
 from engine.fhir.schema import FhirVersion
 from engine.interchange.exact import write_json
 from engine.interchange.http.negotiation import prefer
@@ -194,6 +194,7 @@ def test_what_goes_with_a_cancelled_job_is_not_kept(worked: Inside, bench: Bench
     bench.result = keeping("kept")
     handle = handle_of(ask_for(worked, "p1"), worked)
     assert bench.begun.acquire(timeout=10)
+    until(lambda: selected(worked, "SELECT count(*) FROM job WHERE progress<>''") == [(1,)])
     # Cancelled in the database alone, as by the command, and the work ends before the runner looks.
     beside = connect(worked.database)
     beside.execute("UPDATE job SET state='cancelled', ended_ms=0")
@@ -365,6 +366,28 @@ def test_a_stop_leaves_the_rest_for_the_next_start(tmp_path: Path) -> None:
             assert ended(service, handle).json() == DONE
     assert second.done == 3
     assert [one.attempts for one in second.jobs] == [2, 2, 1]
+
+
+def test_a_tenant_that_is_no_longer_configured(tmp_path: Path) -> None:
+    """Its jobs wait until it is again, and keep nobody else's from being done."""
+    bench = Bench()
+    with running_inside(tmp_path, {KIND: bench.work}) as service:
+        waiting = handle_of(ask_for(service, "p1", client="other"), service)
+        assert bench.begun.acquire(timeout=10)
+    bench.go.set()
+    mine = {name: one for name, one in service.settings.clients.items() if one.tenant == "riverbend"}
+    with running_inside(tmp_path, {KIND: bench.work}, tenants={"riverbend": Tenant()}, clients=mine) as service:
+        assert ended(service, handle_of(ask_for(service, "p1"), service)).status_code == 200
+        assert bench.done == 1
+    with running_inside(tmp_path, {KIND: bench.work}) as service:
+        assert ended(service, waiting, client="other").status_code == 200
+    assert [one.tenant for one in bench.jobs] == ["lakeside", "riverbend", "lakeside"]
+
+
+def test_what_is_asked_the_same_in_other_words(worked: Inside) -> None:
+    """Lists and tuples, and keys in another order, are the same question."""
+    first = handle_of(ask_for(worked, "p1", {"a": (1, 2), "b": ""}), worked)
+    assert handle_of(ask_for(worked, "p1", {"b": "", "a": [1, 2]}), worked) == first
 
 
 def test_prefer_is_read() -> None:

@@ -40,7 +40,9 @@ BESIDE: Final = (
     "Searches, by GET and by POST to _search, take beside the parameters of their type: _sort (with paging by "
     "_offset), _include and _revinclude (may be repeated; not :iterate), _elements, _summary, _total, _count, _format. "
     "Chains of one link (patient.birthdate) and _has go with all parameters. Reads and histories take _elements and "
-    "_summary, histories _since and _count. What is unknown is refused, but for 'Prefer: handling=lenient' on a search."
+    "_summary, histories _since and _count. What is asked for with 'Prefer: respond-async' is answered with 202 and "
+    "the address of a handle, RequestResult/{id}, to be read and deleted. What is unknown is refused, but for "
+    "'Prefer: handling=lenient' on a search."
 )
 # References are to what is kept here and checked (422), or say by an identifier what they mean.
 REFERENCES: Final = ("literal", "logical", "enforced", "local")

@@ -14,7 +14,7 @@ SENT: Final = (
     "Authorization, Accept, Content-Type, Prefer, X-Request-Id,"
     " If-Match, If-None-Match, If-Modified-Since, If-None-Exist"
 )
-READ: Final = "ETag, Location, Content-Location, Last-Modified, Retry-After, WWW-Authenticate, X-Request-Id"
+READ: Final = "ETag, Location, Content-Location, Last-Modified, Retry-After, WWW-Authenticate, X-Progress, X-Request-Id"
 AGE_SECONDS: Final = "600"
 VARY: Final = ("vary", "origin")
 

@@ -73,7 +73,7 @@ def _joined(transaction: Transaction, new: Job, most: int) -> Job:
     """Return the unfinished job that was asked for the same, or the new one, which is kept."""
     found = find_unfinished(transaction, new.kind, new.patient)
     if found is not None:
-        if (found.job.version, found.job.asked) != (new.version, new.asked):
+        if found.job.version is not new.version or _text(found.job.asked) != _text(new.asked):
             text = f"A job ({new.kind}) of this patient that was asked for otherwise is under way; wait for its end."
             raise refuse(Category.CONFLICT, text, location="http.path")
         return found.job
@@ -83,3 +83,7 @@ def _joined(transaction: Transaction, new: Job, most: int) -> Job:
     add_job(transaction, new)
     fault.point("F32")
     return new
+
+
+def _text(asked: Mapping[str, Json]) -> bytes:
+    return orjson.dumps(asked, option=orjson.OPT_SORT_KEYS)

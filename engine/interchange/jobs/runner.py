@@ -156,7 +156,10 @@ class Runner:
                 task.add_done_callback(self._forget)
 
     def _forget(self, task: "asyncio.Task[None]") -> None:
-        del self._runs[task]
+        run = self._runs.pop(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            # Its job is found by the next process.
+            logger().error("job lost", job=run.job.id, error=type(error).__name__, file=place_of(error))
         self._service.board.bell.set()
 
     async def _carry_out(self, run: _Run) -> None:
@@ -220,9 +223,16 @@ class Runner:
         """Let jobs wait again; what a store that has failed does not take is found by the next process."""
         for one in runs:
             one.ending = True
-        taken = [(one.kept.number, one.job.attempts) for one in runs]
-        with suppress(StoreFailedError):
-            await self._service.store.write_raw(partial(rows.put_back, taken=taken))
+        put_back = partial(rows.put_back, taken=[(one.kept.number, one.job.attempts) for one in runs])
+        busy = True
+        while busy:
+            try:
+                await self._service.store.write_raw(put_back)
+                busy = False
+            except StoreBusyError:
+                busy = not self._leaving
+            except StoreFailedError:
+                busy = False
 
     def _ended(self, run: _Run, state: State) -> None:
         seconds = monotonic() - run.began
