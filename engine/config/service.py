@@ -151,8 +151,8 @@ class RateLimit(Frozen):
 class Jobs(Frozen):
     """How many asynchronous jobs are worked on at a time, and how many may wait."""
 
-    at_once: int = Field(4, ge=1, le=100, description="jobs worked on at a time, of all tenants")
-    at_once_per_tenant: int = Field(2, ge=1, le=100, description="of them, of one tenant")
+    at_once: int = Field(6, ge=1, le=100, description="jobs worked on at a time; of one kind one fewer")
+    at_once_per_tenant: int = Field(3, ge=1, le=100, description="of them, of one tenant; of one kind one fewer")
     waiting_per_tenant: int = Field(1000, ge=1, le=_MANY, description="jobs of one tenant that wait, else 429")
 
 

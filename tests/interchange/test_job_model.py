@@ -25,7 +25,7 @@ from engine.interchange.jobs.asking import ask
 from engine.interchange.jobs.job import Job, JobFailedError, Report, Result
 from engine.interchange.jobs.overview import cancel_job, list_jobs
 from engine.interchange.jobs.runner import MOST_CRASHES
-from engine.interchange.jobs.turns import Taken, next_job
+from engine.interchange.jobs.turns import Last, Taken, next_job
 from engine.interchange.outcome import Issue, RefusedError
 from engine.interchange.service import Service
 from engine.interchange.store.job import First
@@ -34,7 +34,7 @@ from tests.interchange.jobs import KIND, asked_by
 from tests.interchange.kit import configuration, secret_file
 from tests.interchange.process import DATABASE
 
-LIMITS = Jobs(at_once=3, at_once_per_tenant=2, waiting_per_tenant=4)
+LIMITS = Jobs(at_once=4, at_once_per_tenant=3, waiting_per_tenant=4)
 CLIENTS = {"physician": "riverbend", "other": "lakeside", "lax": "lax"}
 READ, DELETE = (next(one for one in INTERACTIONS if one.own_rights and one.code == code) for code in ("read", "delete"))
 FRESH = count(1)
@@ -194,11 +194,11 @@ def settled(world: World) -> bool:
     """Say whether all that could be taken up is, and all that was cancelled has stopped."""
     rows = {one.id: one for one in list_jobs(world.folder / DATABASE)}
     running = {job_id for job_id, one in rows.items() if one.state == "running"}
-    taken = [Taken(rows[job_id].tenant, rows[job_id].crashes > 0) for job_id in running]
+    taken = [Taken(rows[job_id].tenant, KIND, rows[job_id].crashes > 0) for job_id in running]
     waiting = {
-        one.tenant: First(one.tenant, 0, one.crashes) for one in reversed(rows.values()) if one.state == "waiting"
+        one.tenant: First(one.tenant, KIND, 0, one.crashes) for one in reversed(rows.values()) if one.state == "waiting"
     }
-    return running == set(world.works) and next_job(waiting.values(), taken, LIMITS, "") is None
+    return running == set(world.works) and next_job(waiting.values(), taken, LIMITS, Last("", {})) is None
 
 
 async def hold(world: World) -> None:

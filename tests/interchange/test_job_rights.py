@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from engine.config.service import Jobs
 from engine.fhir.schema import FhirVersion
 from engine.interchange.http.route import INTERACTIONS
 from tests.interchange.browser import USERS
@@ -17,6 +18,8 @@ from tests.interchange.test_patient_context import App, clients
 from tests.interchange.test_walk import CLINICIANS, scoped
 
 ALL = ("physician", "nurse", "administrative", "system")
+KINDS = (KIND, "merge", "export-ccda", "cq-search", "p360-retrieve")
+MANY = Jobs(waiting_per_tenant=10_000)
 CODES = {"GET": "read", "DELETE": "delete"}
 
 
@@ -24,7 +27,7 @@ CODES = {"GET": "read", "DELETE": "delete"}
 def worked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Inside]:
     """A service whose jobs do not end by themselves."""
     bench = Bench()
-    with running_inside(tmp_path_factory.mktemp("rights"), {KIND: bench.work, "merge": bench.work}) as found:
+    with running_inside(tmp_path_factory.mktemp("rights"), dict.fromkeys(KINDS, bench.work), jobs=MANY) as found:
         yield found
 
 
@@ -71,6 +74,13 @@ SCOPES = [
     ("merge", "user/Patient.write", True),
     ("merge", "patient.read", False),
     ("merge", "patient360", False),
+    ("export-ccda", "patient.read", True),
+    ("export-ccda", "user/Patient.read", False),
+    ("cq-search", "user/DocumentReference.read", True),
+    ("cq-search", "user/Observation.read", False),
+    ("p360-retrieve", "patient.write", True),
+    ("p360-retrieve", "patient360", False),
+    ("p360-retrieve", "patient.read", False),
 ]
 
 
@@ -118,18 +128,22 @@ def test_other_methods_and_parameters(worked: Inside, base: str) -> None:
 def signed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Inside]:
     """A service where people choose a patient."""
     folder, bench = tmp_path_factory.mktemp("context"), Bench()
-    with running_inside(folder, {KIND: bench.work}, clients=clients(folder), users=USERS) as service:
+    works = dict.fromkeys(KINDS, bench.work)
+    with running_inside(folder, works, clients=clients(folder), users=USERS) as service:
         yield service
 
 
 def test_by_patient(signed: Inside, base: str) -> None:
-    """N-168: a token for one patient reads and cancels jobs of that patient, and of nobody else."""
+    """N-168: a token for one patient reads and cancels jobs of that patient, and of nobody else.
+
+    Those of operations that such a token may not call are not its own either.
+    """
     mine, other = signed.create()["id"], signed.create()["id"]
     app = App(signed, mine)
     for method in ("GET", "DELETE"):
         assert app.ask(method, asked(signed, mine, base)).status_code == 202
-        for patient_id in (other, ""):
-            handle = asked(signed, patient_id, base)
+        for patient_id, kind in ((other, KIND), ("", KIND), (mine, "merge"), (mine, "p360-retrieve")):
+            handle = asked(signed, patient_id, base, kind)
             issue(app.ask(method, handle), 403, "forbidden")
             assert signed.ask("GET", handle).status_code == 202
     wider = App(signed, mine, "wider", "launch/patient user/*.*")

@@ -177,7 +177,7 @@ JOBS = {
     job.BY_ID: "job_by_id (id=? AND tenant=?)",
     job.OF_ID: "job_by_id (id=?)",
     job.PATIENT: "job_by_id (id=? AND tenant=?)",
-    job.UNFINISHED: "job_one_at_a_time (tenant=? AND kind=? AND patient=?)",
+    job.UNFINISHED: "job_one_at_a_time (tenant=? AND kind=? AND patient=? AND version=?)",
     job.WAITING: "job_unfinished (state=? AND tenant=?)",
     job.FIRST: "job_unfinished (state=?)",
     job.RUNNING: "job_unfinished (state=?)",

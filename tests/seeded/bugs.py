@@ -761,7 +761,7 @@ SERVICE: Final = (
     Bug(
         "anybody of the tenant reads what was fetched for another patient's app",
         "interchange/jobs/handle.py",
-        "            confine_to(service, request.principal, kept.job.patient, one.type, needed(one))\n",
+        "            confine_to(service, request.principal, kept.job.patient, one, needed(one))\n",
         "",
         ("interchange/test_job_rights.py",),
     ),

@@ -26,7 +26,7 @@ ENDED: Final = frozenset({State.DONE, State.FAILED})
 async def ask(
     service: Service, request: Request, kind: str, patient_id: str, asked: Mapping[str, Json], wait_seconds: float = 0
 ) -> Answer:
-    """Answer 202 with the handle of a job of this kind; while one of the patient is unfinished, with that one's.
+    """Answer 202 with the handle of a job: of the one of this kind, patient and base that has not ended, or a new one.
 
     `patient_id` is '' for what concerns no single patient, and is then never joined to another. `asked` is what the
     work needs of the request, as JSON. What has ended after `wait_seconds` is answered as its handle would be.
@@ -71,9 +71,9 @@ def accepted(service: Service, job: Job) -> Answer:
 
 def _joined(transaction: Transaction, new: Job, most: int) -> Job:
     """Return the unfinished job that was asked for the same, or the new one, which is kept."""
-    found = find_unfinished(transaction, new.kind, new.patient)
+    found = find_unfinished(transaction, new)
     if found is not None:
-        if found.job.version is not new.version or _text(found.job.asked) != _text(new.asked):
+        if _text(found.job.asked) != _text(new.asked):
             text = f"A job ({new.kind}) of this patient that was asked for otherwise is under way; wait for its end."
             raise refuse(Category.CONFLICT, text, location="http.path")
         return found.job

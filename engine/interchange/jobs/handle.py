@@ -92,7 +92,7 @@ def _demand(service: Service, request: Request, operations: Operations, kept: Ke
     for one in operations.get(kept.job.kind, ()):
         try:
             authorise(service, request.principal, one)
-            confine_to(service, request.principal, kept.job.patient, one.type, needed(one))
+            confine_to(service, request.principal, kept.job.patient, one, needed(one))
         except RefusedError as error:
             refusal = error
         else:

@@ -13,7 +13,7 @@ import orjson
 from engine import fault
 from engine.errors import place_of
 from engine.interchange.jobs.job import CancelledJobError, Job, JobFailedError, Result, State, Work
-from engine.interchange.jobs.turns import Taken, next_job
+from engine.interchange.jobs.turns import Last, Taken, next_job
 from engine.interchange.outcome import Issue, RefusedError
 from engine.interchange.service import Service
 from engine.interchange.store import job as rows
@@ -80,7 +80,7 @@ class Runner:
         self._service = service
         self._works = works
         self._runs: dict[asyncio.Task[None], _Run] = {}
-        self._last = ""
+        self._last = Last("", {})
         self._turn: asyncio.Task[None] | None = None
         self._begun = False
         self._leaving = False
@@ -143,11 +143,11 @@ class Runner:
         while not self._leaving:
             known = service.configuration.tenants
             first = [one for one in rows.first_waiting(service.store.reader()) if one.tenant in known]
-            taken = [Taken(one.job.tenant, one.kept.crashes > 0) for one in self._runs.values()]
+            taken = [Taken(one.job.tenant, one.job.kind, one.kept.crashes > 0) for one in self._runs.values()]
             chosen = next_job(first, taken, service.configuration.jobs, self._last)
             if chosen is None:
                 return
-            self._last = chosen.tenant
+            self._last = Last(chosen.tenant, {**self._last.kinds, chosen.tenant: chosen.kind})
             kept = await service.store.write_raw(partial(rows.take_up, number=chosen.number, at=service.clock()))
             if kept is not None:
                 run = _Run(kept, service)

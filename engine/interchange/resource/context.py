@@ -67,13 +67,17 @@ def confine(service: Service, request: Request, interaction: Interaction, access
     return step(service, request, definition, known)
 
 
-def confine_to(service: Service, principal: Principal, patient_id: str, type_name: str, access: str) -> None:
-    """Refuse (403) what concerns this patient, '' for none or all, to a token that is for another one."""
+def confine_to(service: Service, principal: Principal, patient_id: str, interaction: Interaction, access: str) -> None:
+    """Refuse (403) what an interaction made of a patient, '' for none or all, to a token that is for another one.
+
+    It is refused to all of these where the interaction itself is.
+    """
     required = service.configuration.clients[principal.client].patient_context == REQUIRED
     if not principal.patient and not required:
         return
-    if allows(tuple(filter(wide, principal.scopes)), type_name, access):
+    if allows(tuple(filter(wide, principal.scopes)), interaction.type, access):
         return
+    _step(interaction, KEPT[interaction.type])
     ids = service.store.read(principal.tenant, lambda transaction: _ids(transaction, principal.patient))
     if not principal.patient or patient_id not in ids:
         raise beyond()

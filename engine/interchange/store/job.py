@@ -32,13 +32,15 @@ EVERY: Final = f"SELECT {COLUMNS}, ''{FROM} ORDER BY job.number"
 BY_NUMBER: Final = f"SELECT {COLUMNS}, ''{FROM} WHERE job.number=?"
 PATIENT: Final = "SELECT patient FROM job WHERE tenant=? AND id=?"
 UNFINISHED: Final = (
-    f"SELECT {COLUMNS}, ''{FROM} WHERE job.tenant=? AND kind=? AND patient=? AND ended_ms IS NULL AND patient<>''"
+    f"SELECT {COLUMNS}, ''{FROM} WHERE job.tenant=? AND kind=? AND patient=? AND version=?"
+    " AND ended_ms IS NULL AND patient<>''"
 )
 WAITING: Final = "SELECT count(*) FROM job WHERE tenant=? AND state='waiting' AND ended_ms IS NULL"
-# The oldest job that waits, of each tenant.
+# The oldest job that waits, of each tenant and kind.
 FIRST: Final = (
-    "SELECT tenant.name, job.number, job.crashes FROM job JOIN tenant ON tenant.number=job.tenant WHERE job.number IN"
-    " (SELECT min(number) FROM job WHERE state='waiting' AND ended_ms IS NULL GROUP BY tenant)"
+    "SELECT tenant.name, job.kind, job.number, job.crashes FROM job JOIN tenant ON tenant.number=job.tenant"
+    " WHERE job.number IN"
+    " (SELECT min(number) FROM job WHERE state='waiting' AND ended_ms IS NULL GROUP BY tenant, kind)"
 )
 TAKE: Final = (
     "UPDATE job SET state='running', attempts=attempts+1, started_ms=? WHERE number=? AND state='waiting'"
@@ -108,9 +110,10 @@ class Kept(NamedTuple):
 
 
 class First(NamedTuple):
-    """The job of a tenant whose turn is next."""
+    """The job of a tenant and kind whose turn is next."""
 
     tenant: str
+    kind: str
     number: int
     crashes: int
 
@@ -122,9 +125,10 @@ def add_job(transaction: Transaction, new: Job) -> None:
     transaction.connection.execute(ADD, (*row, milliseconds(new.asked_at), b""))
 
 
-def find_unfinished(transaction: Transaction, kind: str, patient: str) -> Kept | None:
-    """Return the job of a kind and patient that has not ended; None where there is none, and for no patient."""
-    row = transaction.connection.execute(UNFINISHED, (transaction.tenant, kind, patient)).fetchone()
+def find_unfinished(transaction: Transaction, of: Job) -> Kept | None:
+    """Return the job of the same kind, patient and version that has not ended; None for none, and for no patient."""
+    asked = (transaction.tenant, of.kind, of.patient, str(of.version))
+    row = transaction.connection.execute(UNFINISHED, asked).fetchone()
     return _kept(row) if row else None
 
 
@@ -156,7 +160,7 @@ def count_waiting(transaction: Transaction) -> int:
 
 
 def first_waiting(connection: Connection) -> tuple[First, ...]:
-    """Return the oldest job that waits, of each tenant that has one."""
+    """Return the oldest job that waits, of each tenant and kind that have one."""
     return tuple(First(*row) for row in connection.execute(FIRST))
 
 

@@ -235,8 +235,9 @@ CREATE TABLE job (
     body BLOB NOT NULL
 ) STRICT;
 CREATE UNIQUE INDEX job_by_id ON job (id, tenant);
-CREATE UNIQUE INDEX job_one_at_a_time ON job (tenant, kind, patient) WHERE ended_ms IS NULL AND patient<>'';
-CREATE INDEX job_unfinished ON job (state, tenant, number) WHERE ended_ms IS NULL;
+CREATE UNIQUE INDEX job_one_at_a_time ON job (tenant, kind, patient, version)
+    WHERE ended_ms IS NULL AND patient<>'';
+CREATE INDEX job_unfinished ON job (state, tenant, kind, number) WHERE ended_ms IS NULL;
 CREATE INDEX job_ended ON job (ended_ms) WHERE ended_ms IS NOT NULL;
 """
 
