@@ -98,6 +98,26 @@ def test_fhir_goes_in_and_comes_out(kept: Running, base: str) -> None:
         assert kept.ask("GET", path.replace(base, other, 1)).json()[name] == "aGVsbG8="
 
 
+@pytest.mark.parametrize(
+    "media_type",
+    ["text/html\nset-cookie: a=b", "text/html\r\nx: y", "nothing", "a/b;c", "\N{SNOWMAN}/x", 'a/b; c="d\ne"'],
+)
+def test_no_header_is_what_a_client_wrote(kept: Running, base: str, media_type: str) -> None:
+    """A content type that is none, and what follows an id in a security context, come into no header."""
+    patient = kept.create()["id"]
+    context = {"reference": f"Patient/{patient}/_history/1\r\nset-cookie: c=d"}
+    made = {"resourceType": "Binary", "contentType": media_type, element(base): "aGVsbG8=", "securityContext": context}
+    answer = kept.ask("POST", f"{base}/Binary", json=made)
+    if "\n" in media_type:
+        issue(answer, 422, "invalid")
+        return
+    read = raw(kept, f"{base}/Binary/{answer.json()['id']}")
+    assert (read.content, read.headers["content-type"]) == (b"hello", "application/octet-stream")
+    assert read.headers["x-security-context"] == f"Patient/{patient}"
+    assert "set-cookie" not in read.headers
+    assert "x" not in read.headers
+
+
 def test_what_fhir_is_not_a_binary(kept: Running, base: str) -> None:
     """FHIR, "Binary": other JSON is content, also as FHIR; what is wrong in a Binary is told."""
     text = b'{"resourceType":"Basic","code":{"text":"x"}}'

@@ -45,13 +45,14 @@ def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Outside]:
 
 
 class Trap:
-    """A port that counts who comes."""
+    """A port that counts who comes, and says nothing; `keeps` lets them wait."""
 
     def __enter__(self) -> "Trap":
         """Listen."""
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._listening.getsockname()[1]}/fhir"
         self.taken = 0
+        self.keeps = False
         self._thread = threading.Thread(target=self._take)
         self._thread.start()
         return self
@@ -63,12 +64,18 @@ class Trap:
         self._listening.close()
 
     def _take(self) -> None:
+        held: list[socket.socket] = []
         while True:
             try:
-                self._listening.accept()[0].close()
+                taken = self._listening.accept()[0]
             except OSError:
-                return
+                break
             self.taken += 1
+            held.append(taken)
+            if not self.keeps:
+                taken.close()
+        for one in held:
+            one.close()
 
 
 def tenanted(url: str = "", mode: str = "real", **connectors: Connector) -> dict[str, Tenant]:
@@ -213,6 +220,18 @@ def test_a_slow_source(tmp_path: Path) -> None:
         go.set()
         assert documents(ended(service, handle)) == []
         assert outbound(service) >= 1
+
+
+def test_a_silent_source(tmp_path: Path) -> None:
+    """C-376: a source that never answers ends by its timeout_s, and the job with it."""
+    with Trap() as trap:
+        silent = settings(type="fhir", url=trap.url, timeout_s=0.2)
+        trap.keeps = True
+        with running_inside(tmp_path, tenants=tenanted(silent=silent), cq=DocumentSearch(sync_wait_s=20)) as service:
+            patient = service.create(address=ADDRESS)["id"]
+            told = issue(service.ask("GET", f"/fhir/R4/{PATH}?patient={patient}"), 422, "processing")
+            assert told["diagnostics"].startswith("The source silent ")
+    assert trap.taken >= 1
 
 
 def test_one_source_that_fails(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Content of any media type: a body as a Binary resource, and a Binary as what it contains (FHIR, "Binary")."""
 
+import re
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
@@ -14,6 +15,9 @@ Json = Any
 FHIR_JSON: Final = "application/fhir+json"
 JSON: Final = "application/json"
 UNKNOWN: Final = "application/octet-stream"
+# RFC 9110, section 8.3.1: what FHIR takes for a code need not be one.
+WORD: Final = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
+MEDIA_TYPE: Final = re.compile(rf'{WORD}/{WORD}(?:[ \t]*;[ \t]*{WORD}=(?:{WORD}|"[ !#-\[\]-~]*"))*', re.ASCII)
 # The element that holds the content.
 ELEMENT: Final = {FhirVersion.R4: "data", FhirVersion.STU3: "content"}
 # Whoever opens the address in a browser is offered a file: nothing of it is shown, and no script of it runs here.
@@ -63,5 +67,6 @@ def wants_resource(request: Request, media_type: str) -> bool:
 
 
 def raw_answer(content: Content, headers: tuple[tuple[str, str], ...]) -> Answer:
-    """Return content as it is, as the answer to a read."""
-    return Answer(200, content.body, (*headers, *FILE), content.media_type, content.patients)
+    """Return content as it is, as the answer to a read; what is no media type stands in no header."""
+    media_type = content.media_type if MEDIA_TYPE.fullmatch(content.media_type) else UNKNOWN
+    return Answer(200, content.body, (*headers, *FILE), media_type, content.patients)

@@ -8,6 +8,7 @@ from engine.interchange.binary.content import Content, content_of, raw_answer, w
 from engine.interchange.binary.owner import owners
 from engine.interchange.exact import read_json
 from engine.interchange.exchange import Answer, Request
+from engine.interchange.references import local_target
 from engine.interchange.service import Service
 
 Reading = Callable[[Service, Request], Awaitable[Answer]]
@@ -32,7 +33,7 @@ def _shown(service: Service, request: Request, answer: Answer) -> Answer:
     if wants_resource(request, media_type):
         return replace(answer, patients=whose)
     headers = answer.headers
-    context = resource.get("securityContext", {}).get("reference", "")
+    context = local_target(resource.get("securityContext", {}).get("reference", ""))
     if context:
         headers = (*headers, ("x-security-context", context))
     return raw_answer(Content(media_type, content_of(resource, request.version), whose), headers)

@@ -8,6 +8,7 @@ from uuid import uuid4
 
 import orjson
 import pytest
+import trustme
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from joserfc.jwk import ECKey
@@ -24,6 +25,7 @@ from tests.interchange.kit import BASES, SECRET, Outside, configuration, record_
 from tests.interchange.least import least, version_of
 from tests.interchange.patient360.sources import ADDRESS, Said, bundle, retrieved, scripted, server, subject
 from tests.interchange.patient360.sources import fhir as said
+from tests.interchange.test_operations import issued
 
 VERSIONS = {"/fhir/R4": "R4", "/fhir": "STU3"}
 KEY = ec.generate_private_key(ec.SECP384R1())
@@ -332,3 +334,24 @@ def test_the_check_names_what_cannot_be_asked(other: Outside, tmp_path: Path) ->
         assert f"tenants.riverbend.connectors.{name}: {text}" in told, told
     assert "connectors.fine" not in told
     assert "the server" not in checked(tmp_path, "--offline", **sources)
+
+
+def test_certificates_are_verified(tmp_path: Path) -> None:
+    """A server is trusted by the system's authorities, or by those of ca_file alone; a file that is none is told."""
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    trustme.CA().cert_pem.write_to_path(tmp_path / "other.pem")
+    (tmp_path / "none.pem").write_text("no certificate")
+    with running(tmp_path, tls=issued(tmp_path, authority), base_url="https://127.0.0.1:0") as found:
+        url = f"{found.url}/fhir/R4"
+        for file, told in (
+            (None, "not trusted"),
+            ("other.pem", "not trusted"),
+            ("none.pem", "has a ca_file that cannot be used"),
+            # Trusted, and then asked for a token that was not brought.
+            ("ca.pem", "does not know the service (401)"),
+        ):
+            source = server(url, **({"ca_file": str(tmp_path / file)} if file else {}))
+            with pytest.raises(SourceError) as failed:
+                retrieved(source, subject("N1"))
+            assert told in str(failed.value)

@@ -1,5 +1,6 @@
 """Another FHIR server as a connector asks it: resources in, by address or by search, page after page."""
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -14,6 +15,8 @@ Json = Any
 FHIR_JSON: Final = "application/fhir+json"
 # A record, all pages together; and how many these may be.
 MOST_BYTES: Final = 50 * 1024 * 1024
+# More is read in a thread, so that it keeps nobody waiting.
+LARGE_BYTES: Final = 262_144
 MOST_PAGES: Final = 1000
 # What a server says to an interaction that it does not have, or not for this client.
 NOT_OFFERED: Final = frozenset({400, 403, 404, 405, 406, 410, 415, 422, 501})
@@ -79,7 +82,8 @@ class Server:
         if 300 <= reply.status < 400:
             raise OutboundError(f"redirects ({reply.status}), which is not followed; mend url")
         try:
-            resource = orjson.loads(reply.body)
+            large = len(reply.body) > LARGE_BYTES
+            resource = await asyncio.to_thread(orjson.loads, reply.body) if large else orjson.loads(reply.body)
         except ValueError as error:
             if reply.status == 200:
                 raise OutboundError("sent an answer that is no JSON") from error
