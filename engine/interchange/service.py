@@ -1,8 +1,10 @@
 """The service as one value: configuration, store, tokens, clock and ids, handed to every interaction."""
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Final
 
 from engine.config.service import ServiceConfiguration, Tenant
 from engine.fhir.schema import FhirVersion
@@ -14,6 +16,9 @@ from engine.interchange.oauth.identity import Signer
 from engine.interchange.oauth.vault import Vault
 from engine.interchange.outbound import Outbound
 from engine.interchange.store.store import Store
+
+# How many documents are made of charts at a time: each has a thread, of a large chart a process.
+DOCUMENTS_AT_ONCE: Final = 2
 
 
 @dataclass(slots=True)
@@ -35,6 +40,7 @@ class Service:
     throttle: Throttle = field(default_factory=Throttle)
     outbound: Outbound = field(default_factory=Outbound)
     board: Board = field(default_factory=Board)
+    documents: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(DOCUMENTS_AT_ONCE))
 
     def __post_init__(self) -> None:
         self.signer = Signer(self.store)

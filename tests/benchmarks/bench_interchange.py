@@ -11,6 +11,7 @@ other.
 
 import argparse
 import asyncio
+import contextlib
 import itertools
 import os
 import platform
@@ -302,13 +303,9 @@ def everything(url: str, token: str, process: psutil.Process, charts: int) -> No
             show(f"{name:<18}{used / charts * 1000:>8.2f}{CHART_AIM:>7}{p50 * 1000:>9.2f}{slowest * 1000:>9.2f}")
 
 
-def run(folder: Path, given: argparse.Namespace) -> None:
-    """Lay in, start the service, measure."""
-    patients, count, connections, charts = given.patients, given.requests, given.connections, given.charts
-    started = time.perf_counter()
-    lay_in(folder / "b.db", patients)
-    laid = time.perf_counter() - started
-    lay_in_charts(folder / "b.db", charts)
+@contextlib.contextmanager
+def serving(folder: Path) -> Iterator[tuple[str, str, psutil.Process]]:
+    """Run the service over `b.db` of a folder; yield its address, a token for everything, and its process."""
     configuration = {
         "environment": "sandbox",
         "base_url": "http://127.0.0.1:0",
@@ -325,19 +322,31 @@ def run(folder: Path, given: argparse.Namespace) -> None:
         f"{folder}/b.yaml",
     ]
     command += ["--database", f"sqlite:///{folder}/b.db"]
-    started = time.perf_counter()
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, env={**os.environ, "BENCH_SECRET": "b"}, text=True
     ) as service:
         assert service.stdout is not None
         url = service.stdout.readline().split()[-1]
-        ready = time.perf_counter() - started
         process = psutil.Process(service.pid)
+        fields = {"grant_type": "client_credentials", "client_id": "b", "client_secret": "b", "scope": "system/*.*"}
+        token = httpx.post(f"{url}/oauth/token", data=fields, trust_env=False).json()["access_token"]
+        yield url, token, process
+        service.terminate()
+
+
+def run(folder: Path, given: argparse.Namespace) -> None:
+    """Lay in, start the service, measure."""
+    patients, count, connections, charts = given.patients, given.requests, given.connections, given.charts
+    started = time.perf_counter()
+    lay_in(folder / "b.db", patients)
+    laid = time.perf_counter() - started
+    lay_in_charts(folder / "b.db", charts)
+    started = time.perf_counter()
+    with serving(folder) as (url, token, process):
+        ready = time.perf_counter() - started
         show(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}; WAL, synchronous=FULL")
         show(f"{patients} patients laid in, {laid / patients * 1e6:.0f} us each")
         show(f"ready in {ready:.2f} s, {process.memory_info().rss >> 20} MiB")
-        fields = {"grant_type": "client_credentials", "client_id": "b", "client_secret": "b", "scope": "system/*.*"}
-        token = httpx.post(f"{url}/oauth/token", data=fields, trust_env=False).json()["access_token"]
         show(f"{'request':<18}{'CPU ms':>8}{'aim':>7}{'p50 ms':>9}{'p99 ms':>9}{'per s':>8}")
         for kind in (one for one in kinds(patients) if one.name in given.only):
             asyncio.run(drive(url, list(requests(kind, 100, token)), connections))
@@ -351,7 +360,6 @@ def run(folder: Path, given: argparse.Namespace) -> None:
         if charts:
             everything(url, token, process, charts)
         show(f"memory at the end: {process.memory_info().rss >> 20} MiB")
-        service.terminate()
 
 
 if __name__ == "__main__":

@@ -11,8 +11,8 @@ from typing import Any, Final
 from engine.fhir.schema import FhirVersion
 from engine.interchange.binary.content import Content, raw_answer
 from engine.interchange.binary.temporary import LIFE, PREFIX
-from engine.interchange.ccda.document import Chart, write_ccd
-from engine.interchange.ccda.parameters import ZONE, find_zone, read_zone
+from engine.interchange.ccda.apart import carry_out, order_of
+from engine.interchange.ccda.parameters import ZONE, read_zone
 from engine.interchange.ccda.record import Custodian
 from engine.interchange.everything.chart import chart_keys, records
 from engine.interchange.everything.operation import SCOPES, find_patient
@@ -95,26 +95,23 @@ def _told(url: str, size: int, checksum: str, until: datetime) -> Json:
 
 
 async def _document(service: Service, tenant: str, patient_id: str, zone: str, document_id: str) -> bytes:
-    """Return the document of a patient's chart as it is now; a thread makes it, so that a large one holds nobody up."""
-    found = find_zone(zone)
-    if found is None:
-        text = "The time zone is no longer known here; ask again with another one."
-        raise refuse(Category.BAD_VALUE, text, location=f"http.{ZONE}")
-    at = service.clock()
+    """Return the document of a patient's chart as it is now; neither is read nor written on the loop."""
+    at, keeper = service.clock(), custodian(service, tenant)
 
     def make() -> bytes:
-        chart = service.store.read(tenant, partial(_chart, patient_id=patient_id))
-        return write_ccd(chart, document_id=document_id, at=at, zone=found, custodian=custodian(service, tenant))
+        bodies = service.store.read(tenant, partial(_chart, patient_id=patient_id))
+        return carry_out(order_of(bodies, document_id=document_id, at=at, zone=zone, custodian=keeper))
 
-    return await asyncio.to_thread(make)
+    async with service.documents:
+        return await asyncio.to_thread(make)
 
 
-def _chart(transaction: Transaction, patient_id: str) -> Chart:
+def _chart(transaction: Transaction, patient_id: str) -> list[bytes]:
+    """Return the resources of a chart as they are kept, the patient first."""
     patient = find_patient(transaction, patient_id)
     keys = chart_keys(transaction, patient, ALL)
     parts = [keys[at : at + PART] for at in range(0, len(keys), PART)]
-    found = [one.resource() for part in parts for one in records(transaction, patient, part)]
-    return Chart(found[0], found[1:])
+    return [one.body for part in parts for one in records(transaction, patient, part)]
 
 
 def custodian(service: Service, tenant: str) -> Custodian:
