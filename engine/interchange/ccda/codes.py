@@ -9,6 +9,7 @@ from engine.interchange.ccda.systems import System, derived_oid, system_by_uri
 Json = Any
 Fixed = dict[str, str]
 
+LOINC_URI: Final = "http://loinc.org"
 LOINC: Final = "2.16.840.1.113883.6.1"
 SNOMED: Final = "2.16.840.1.113883.6.96"
 RXNORM: Final = "2.16.840.1.113883.6.88"
@@ -17,8 +18,9 @@ ACT_CODE: Final = "2.16.840.1.113883.5.4"
 
 
 def loinc(code: str, display: str) -> Fixed:
-    """Return the attributes of a LOINC code that a template fixes."""
-    return {"code": code, "codeSystem": LOINC, "codeSystemName": "LOINC", "displayName": display}
+    """Return the attributes of a LOINC code; `display` may be ''."""
+    fixed = {"code": code, "codeSystem": LOINC, "codeSystemName": "LOINC"}
+    return {**fixed, "displayName": display} if display else fixed
 
 
 def snomed(code: str, display: str) -> Fixed:
@@ -85,6 +87,14 @@ def add_code(
     for system, coding in (*known[1 if front else 0 :], *others):
         add(made, "translation", **_attributes(system, coding))
     return made
+
+
+def is_loinc(concept: Json, *codes: str) -> bool:
+    """Say whether one of a concept's codings is one of some codes of LOINC."""
+    return any(
+        coding.get("code") in codes and coding.get("system") == LOINC_URI
+        for coding in (concept or {}).get("coding") or ()
+    )
 
 
 def coded(concept: Json) -> bool:

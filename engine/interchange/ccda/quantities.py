@@ -135,7 +135,7 @@ def add_observed(parent: Element, holder: Json, zone: ZoneInfo, anchor: str) -> 
     value = holder.get(name)
     match name.removeprefix("value"):
         case "Quantity":
-            _add_compared(parent, value)
+            add_compared(parent, value)
         case "CodeableConcept":
             add_code(parent, "value", value, prefer=(SNOMED,), data_type="CD", anchor=anchor)
         case "Integer":
@@ -187,7 +187,8 @@ def shown_value(holder: Json, zone: ZoneInfo) -> str:  # noqa: PLR0911 - a line 
     return label(holder.get("dataAbsentReason"))
 
 
-def _add_compared(parent: Element, quantity: Json) -> None:
+def add_compared(parent: Element, quantity: Json) -> None:
+    """Append a quantity as a value: a PQ, or with a comparator the interval that it bounds."""
     comparator = quantity.get("comparator")
     if comparator not in COMPARED or "value" not in quantity or not ucum_code(quantity):
         add_quantity(parent, "value", quantity, data_type="PQ")

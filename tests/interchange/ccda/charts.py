@@ -1,5 +1,6 @@
 """Charts that documents are written from: an empty one, a hostile one, a very large one, invented ones, the least."""
 
+import random
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
@@ -53,12 +54,20 @@ def hostile() -> list[Json]:
     return _with_texts(synthetic_chart("hostile", facts=120))
 
 
+def pruned(seed: int) -> list[Json]:
+    """Return an invented chart of which many an element is missing, whatever asks for it."""
+    chance = random.Random(seed)
+    share = chance.choice((0.02, 0.1, 0.3))
+    return [_pruned(one, chance, share) for one in synthetic_chart(f"pruned-{seed}", facts=80)]
+
+
 CHARTS: dict[str, Callable[[], list[Json]]] = {
     "empty": lambda: [PATIENT],
     "bare": lambda: [{"resourceType": "Patient", "id": "p2"}],
     "least": the_least,
     "hostile": hostile,
     "large": lambda: synthetic_chart("large", facts=5000),
+    **{f"pruned-{seed}": partial(pruned, seed) for seed in range(4)},
     **{f"invented-{at}": partial(synthetic_chart, str(at), facts=60 + at) for at in range(200)},
 }
 
@@ -71,3 +80,14 @@ def _with_texts(value: Json, name: str = "") -> Json:
         return [_with_texts(part, name) for part in value]
     free = name in {"text", "display", "family", "given", "line", "city", "conclusion", "description", "valueString"}
     return f"{value} {HOSTILE}" if free and isinstance(value, str) else value
+
+
+def _pruned(value: Json, chance: random.Random, share: float) -> Json:
+    """Return a value without some of its elements, and without what is empty then."""
+    if isinstance(value, dict):
+        left = {key: part for key, part in value.items() if key in {"resourceType", "id"} or chance.random() >= share}
+        parts = {key: _pruned(part, chance, share) for key, part in left.items()}
+        return {key: part for key, part in parts.items() if part not in ({}, [])}
+    if isinstance(value, list):
+        return [part for part in (_pruned(one, chance, share) for one in value) if part not in ({}, [])]
+    return value

@@ -8,7 +8,7 @@ from lxml import etree
 
 from engine.interchange.ccda.record import Custodian
 from engine.interchange.synthetic.chart import synthetic_chart
-from tests.interchange.ccda.charts import AT, HOSTILE, PATIENT, hostile, the_least, written
+from tests.interchange.ccda.charts import AT, HOSTILE, PATIENT, hostile, pruned, the_least, written
 from tests.interchange.least import CONCEPT, LEAST, least
 
 Json = Any
@@ -381,3 +381,81 @@ def test_the_diagnosis_of_an_encounter_stands_with_it_and_only_there() -> None:
     assert find(section(document, "46240-8"), ".//c:act//c:value/c:originalText/text()") == ["Sprain"]
     alone = read(written([PATIENT, condition, {**visit, "status": "planned"}]))
     assert find(section(alone, "11450-4"), ".//c:value/c:originalText/text()") == ["Sprain"]
+
+
+def test_a_panel_of_vital_signs_is_no_result() -> None:
+    """Its members stand with the vital signs; the panel itself says nothing else."""
+    vital = {"category": [{"coding": [{"code": "vital-signs"}]}], "effectiveDateTime": "2025-07-01T10:00:00Z"}
+    pulse = {**least("Observation", "p1"), **vital, "id": "v", "valueQuantity": {"value": 61, "unit": "/min"}}
+    panel = {**least("Observation", "p1"), **vital, "id": "w", "hasMember": [{"reference": "Observation/v"}]}
+    cancelled = {**pulse, "id": "x", "status": "cancelled"}
+    document = read(written([PATIENT, pulse, panel, cancelled]))
+    assert len(find(section(document, "8716-3"), "c:entry")) == 1
+    assert find(section(document, "30954-2"), "c:entry/c:organizer/c:statusCode/@code") == ["cancelled"]
+
+
+def test_how_a_value_is_judged_is_told_by_code_and_name() -> None:
+    """Codes of the vocabulary, those of STU3's table too, under the OID of today."""
+    url = "http://terminology.hl7.org/CodeSystem/v3-ObservationInterpretation"
+    judged = [
+        {"coding": [{"system": "http://lab.example", "code": "HH"}, {"system": url, "code": "H", "display": "High"}]},
+        {"coding": [{"system": "http://hl7.org/fhir/v2/0078", "code": "A"}]},
+        {"text": "odd"},
+    ]
+    result = {**least("Observation", "p1"), "id": "r", "valueInteger": 5, "interpretation": judged}
+    found = find(section(read(written([PATIENT, result])), "30954-2"), ".//c:interpretationCode")
+    assert [(one.get("code"), one.get("displayName")) for one in found] == [("H", "High"), ("A", None)]
+    assert {one.get("codeSystem") for one in found} == {"2.16.840.1.113883.5.83"}
+
+
+def test_where_a_patient_went_is_told_with_the_encounter() -> None:
+    """In the extension, with its code although the system has no OID."""
+    home = {"system": "http://terminology.hl7.org/CodeSystem/discharge-disposition", "code": "home", "display": "Home"}
+    visit = {**least("Encounter", "p1"), "id": "e", "hospitalization": {"dischargeDisposition": {"coding": [home]}}}
+    (told,) = find(section(read(written([PATIENT, visit])), "46240-8"), ".//sdtc:dischargeDispositionCode")
+    assert find(told, "c:originalText/text()") == ["Home"]
+    assert find(told, "c:translation/@code") == ["home"]
+
+
+@pytest.mark.parametrize(
+    ("system", "value", "kind"),
+    [
+        (
+            "http://loinc.org",
+            {"coding": [{"system": "http://snomed.info/sct", "code": "266919005"}]},
+            "4.78:2014-06-09",
+        ),
+        ("http://loinc.org", {"text": "never"}, "4.38:2015-08-01"),
+        ("http://lab.example", {"coding": [{"system": "http://snomed.info/sct", "code": "1"}]}, "4.38:2015-08-01"),
+    ],
+)
+def test_smoking_status_has_its_template_where_it_is_coded(system: str, value: Json, kind: str) -> None:
+    """A status in words only, and one of another system, is any observation of the social history."""
+    code = {"coding": [{"system": system, "code": "72166-2"}]}
+    smoking = {**least("Observation", "p1"), "id": "s", "code": code, "valueCodeableConcept": value}
+    found = section(read(written([PATIENT, smoking])), "29762-2")
+    assert forms(kind) <= told(found)
+    assert len(find(found, "c:entry")) == 1
+
+
+def test_a_goal_keeps_what_it_bounds() -> None:
+    """Below 80 kg by a day."""
+    target = {"detailQuantity": {"comparator": "<", "value": 80, "unit": "kg"}, "dueDate": "2025-12-31"}
+    goal = {**least("Goal", "p1"), "id": "g", "target": [target]}
+    (made,) = find(section(read(written([PATIENT, goal])), "61146-7"), "c:entry/c:observation")
+    assert find(made, "c:value/c:high/@*") == ["80", "kg", "false"]
+    assert find(made, "c:effectiveTime/c:high/@value") == ["20251231"]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_whatever_is_missing_a_document_is_made(seed: int) -> None:
+    """No attribute is empty, every code has its system, every section is there."""
+    document = read(written(pruned(seed)))
+    assert find(document, "//@*[.='']") == []
+    assert (
+        find(
+            document, "//*[@code and not(@codeSystem)][not(self::c:statusCode|self::c:languageCode|self::c:realmCode)]"
+        )
+        == []
+    )
+    assert len(find(document, "//c:section")) == len(SECTIONS)

@@ -5,9 +5,9 @@ from typing import Any, Final
 
 from engine.interchange.ccda.codes import add_code, label, labels, loinc
 from engine.interchange.ccda.element import (
+    SDTC,
     Element,
     add,
-    add_extension,
     add_reference,
     add_templates,
     template,
@@ -98,12 +98,9 @@ def _write(record: Record, section: Element, table: Table, encounter: Json) -> N
 
 
 def _add_disposition(parent: Element, concept: Json) -> None:
-    """Append where a patient went: the first code, as the extension has no more."""
-    made = add_code(parent, "code", concept)
-    if made.get("code"):
-        attributes = {str(key): str(value) for key, value in made.attrib.items()}
-        add_extension(parent, "dischargeDispositionCode", **attributes)
-    parent.remove(made)
+    """Append where a patient went, in an extension."""
+    if concept:
+        add_code(parent, "dischargeDispositionCode", concept).tag = f"{{{SDTC}}}dischargeDispositionCode"
 
 
 def _add_place(record: Record, parent: Element, encounter: Json, place: Json) -> None:

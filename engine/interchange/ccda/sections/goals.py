@@ -6,7 +6,7 @@ from typing import Any, Final
 from engine.interchange.ccda.codes import LOINC, SNOMED, add_code, label, loinc
 from engine.interchange.ccda.element import Element, add, add_reference, add_templates, add_value, template
 from engine.interchange.ccda.people import add_author
-from engine.interchange.ccda.quantities import add_quantity, add_range, shown_quantity, shown_range
+from engine.interchange.ccda.quantities import add_compared, add_range, shown_quantity, shown_range
 from engine.interchange.ccda.record import Record
 from engine.interchange.ccda.section import Section, Table, add_entry, cell
 from engine.interchange.ccda.times import add_interval
@@ -55,7 +55,7 @@ def _shown(target: Json) -> str:
 
 def _add_target(made: Element, target: Json) -> None:
     if target.get("detailQuantity"):
-        add_quantity(made, "value", target["detailQuantity"], data_type="PQ")
+        add_compared(made, target["detailQuantity"])
     elif target.get("detailRange"):
         add_range(made, "value", target["detailRange"], data_type="IVL_PQ")
     elif target.get("detailCodeableConcept"):

@@ -27,6 +27,8 @@ STATUSES: Final[Mapping[str, str]] = {
     "cancelled": "cancelled",
     "unknown": "held",
 }
+# Of these nothing was measured: vital signs have no status that says so, results have.
+UNMADE: Final = frozenset({"registered", "cancelled"})
 SMOKING: Final = "72166-2"
 TOBACCO: Final = "11367-0"
 BIRTH_SEX: Final = "76689-9"
@@ -49,7 +51,8 @@ def is_vital(observation: Json) -> bool:
     parts = (observation, *(observation.get("component") or ()))
     measured = any("valueQuantity" in one for one in parts)
     worded = any(key.startswith("value") and key != "valueQuantity" for one in parts for key in one)
-    return in_category(observation, "vital-signs") and measured and not worded
+    made = observation.get("status") not in UNMADE
+    return made and in_category(observation, "vital-signs") and measured and not worded
 
 
 def parts_of(observation: Json) -> Sequence[Json]:
@@ -96,8 +99,10 @@ def add_interpretations(made: Element, part: Json) -> None:
     for concept in part.get("interpretation") or ():
         for coding in concept.get("coding") or ():
             if coding.get("code") and coding.get("system", "").endswith(("ObservationInterpretation", "0078")):
-                name = system_by_oid(INTERPRETATION).name
-                add(made, "interpretationCode", code=coding["code"], codeSystem=INTERPRETATION, codeSystemName=name)
+                told = add(made, "interpretationCode", code=coding["code"], codeSystem=INTERPRETATION)
+                told.set("codeSystemName", system_by_oid(INTERPRETATION).name)
+                if coding.get("display"):
+                    told.set("displayName", coding["display"])
                 break
 
 

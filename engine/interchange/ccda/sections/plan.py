@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from engine.interchange.ccda.codes import LOINC, SNOMED, add_code, has_code, label, labels, loinc, snomed
+from engine.interchange.ccda.codes import LOINC, LOINC_URI, SNOMED, add_code, has_code, label, labels, loinc
 from engine.interchange.ccda.element import Element, add, add_reference, add_templates, template
 from engine.interchange.ccda.people import add_author, add_performer, name_of
 from engine.interchange.ccda.record import Record
@@ -21,7 +21,7 @@ ENCOUNTER: Final = template("4.40", "2014-06-09")
 INSTRUCTION: Final = template("4.20", "2014-06-09")
 STANDING: Final = frozenset({"active", "draft", "on-hold", "unknown"})
 MOODS: Final[Mapping[str, str]] = {"proposal": "PRP", "plan": "INT"}
-CARE_PLAN: Final = snomed("734163000", "Care plan")
+CARE_PLAN: Final = {"coding": [{"system": "http://snomed.info/sct", "code": "734163000", "display": "Care plan"}]}
 LABORATORY: Final = ("108252007", "laboratory")
 
 
@@ -47,7 +47,7 @@ def _order(record: Record, section: Element, table: Table, order: Json) -> None:
         name_of(record, asked, order),
     )
     test = any(has_code(one, *LABORATORY) for one in order.get("category") or ()) or any(
-        one.get("system") == "http://loinc.org" for one in (order.get("code") or {}).get("coding") or ()
+        one.get("system") == LOINC_URI for one in (order.get("code") or {}).get("coding") or ()
     )
     tag, class_code, kind = ("observation", "OBS", OBSERVATION) if test else ("procedure", "PROC", PROCEDURE)
     made = add_entry(section, tag, class_code, MOODS.get(order.get("intent", ""), "RQO"))
@@ -120,7 +120,8 @@ def _care_plan(record: Record, section: Element, table: Table, plan: Json) -> No
     made = add_entry(section, "act", "ACT", MOODS.get(plan.get("intent", ""), "INT"))
     add_templates(made, ACT)
     record.add_ids(made, plan)
-    add_code(made, "code", kind, prefer=(SNOMED,), anchor=cell(anchor)) if kind else add(made, "code", **CARE_PLAN)
+    named = {**(kind or CARE_PLAN), **({"text": plan["title"]} if plan.get("title") else {})}
+    add_code(made, "code", named, prefer=(SNOMED,), anchor=cell(anchor))
     add_reference(made, anchor)
     add(made, "statusCode", code="active")
     add_interval(made, "effectiveTime", _period(plan), record.zone)

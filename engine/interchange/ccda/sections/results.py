@@ -41,9 +41,11 @@ def _groups(record: Record) -> Sequence[Group]:
     for name, one in list(shown.items()):
         if name in shown and one.get("hasMember"):
             members = list(_taken(shown, one["hasMember"]))
-            own = [shown.pop(name)] if name in shown and any(key.startswith("value") for key in one) else []
+            own = [one] if any(key.startswith("value") for key in one) else []
             shown.pop(name, None)
-            found.append((one, [*own, *members]))
+            # A panel whose members are vital signs stands there, as an organizer.
+            if own or members:
+                found.append((one, [*own, *members]))
     return [*found, *((one, [one]) for one in shown.values())]
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from engine.interchange.ccda.codes import LOINC, SNOMED, add_code, coded, has_code, label, loinc
+from engine.interchange.ccda.codes import LOINC, SNOMED, add_code, coded, is_loinc, label, loinc
 from engine.interchange.ccda.element import Element, add, add_reference, add_templates, add_value, template
 from engine.interchange.ccda.quantities import add_observed, shown_value
 from engine.interchange.ccda.record import Record
@@ -45,11 +45,11 @@ def _write(record: Record, section: Element, table: Table, item: Json) -> None:
     anchor = table.row(label(item.get("code")), shown or parts, readable_span(when(item), record.zone))
     made = add_entry(section, "observation", "OBS")
     value = item.get("valueCodeableConcept")
-    if has_code(item.get("code"), SMOKING) and coded(value):
+    if is_loinc(item.get("code"), SMOKING) and coded(value):
         _fill(record, made, item, anchor, SMOKING_STATUS)
         add_time(made, "effectiveTime", when(item)[0], record.zone)
         add_code(made, "value", value, prefer=(SNOMED,), data_type="CD")
-    elif has_code(item.get("code"), TOBACCO) and value:
+    elif is_loinc(item.get("code"), TOBACCO) and value:
         _fill(record, made, item, anchor, TOBACCO_USE)
         add_interval(made, "effectiveTime", when(item), record.zone)
         add_code(made, "value", value, prefer=(SNOMED,), data_type="CD", anchor=cell(anchor, 2))

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from engine.interchange.ccda.codes import LOINC, add_code, label, labels, loinc, snomed
+from engine.interchange.ccda.codes import LOINC, LOINC_URI, add_code, label, labels, loinc, snomed
 from engine.interchange.ccda.element import Element, add, add_reference, add_templates, template
 from engine.interchange.ccda.people import add_performer
 from engine.interchange.ccda.quantities import add_measure, shown_value
@@ -44,7 +44,7 @@ def _write(record: Record, section: Element, table: Table, signs: list[Json]) ->
     add(code, "translation", **loinc("74728-7", "Vital signs"))
     if signs[0].get("component"):
         for coding in (signs[0].get("code") or {}).get("coding") or ():
-            if coding.get("code") and coding.get("system") == "http://loinc.org":
+            if coding.get("code") and coding.get("system") == LOINC_URI:
                 add(code, "translation", **loinc(coding["code"], coding.get("display", "")))
     add(made, "statusCode", code="completed")
     began, ended = when(signs[0])
