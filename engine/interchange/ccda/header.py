@@ -16,7 +16,7 @@ from engine.interchange.ccda.people import (
     add_patient_name,
     add_telecoms,
 )
-from engine.interchange.ccda.record import Custodian, Record
+from engine.interchange.ccda.record import URN, Record
 from engine.interchange.ccda.systems import system_by_oid
 from engine.interchange.ccda.times import add_interval, value_of
 
@@ -55,7 +55,8 @@ def add_header(document: Element, record: Record, document_id: str) -> None:
     add(document, "versionNumber", value=str(int(record.at.timestamp()) - 1_577_836_800))
     _add_patient(add(document, "recordTarget"), record)
     _add_author(add(document, "author"), record)
-    _add_custodian(add(document, "custodian"), record.custodian)
+    custodian = add(add(document, "custodian"), "assignedCustodian")
+    add_organization(custodian, "representedCustodianOrganization", _organization(record))
     for contact in patient.get("contact") or ():
         _add_contact(document, contact)
     _add_care(add(document, "documentationOf"), record)
@@ -154,17 +155,18 @@ def _add_author(author: Element, record: Record) -> None:
     device = add(assigned, "assignedAuthoringDevice")
     add(device, "manufacturerModelName", SOFTWARE)
     add(device, "softwareName", f"{SOFTWARE} at {keeper.address}")
-    add_organization(assigned, "representedOrganization", _organization(keeper))
+    add_organization(assigned, "representedOrganization", _organization(record))
 
 
-def _organization(keeper: Custodian) -> Json:
-    postal = [keeper.postal] if keeper.postal else []
-    return {"name": keeper.name, "identifier": keeper.identifiers, "telecom": keeper.telecom, "address": postal}
-
-
-def _add_custodian(custodian: Element, keeper: Custodian) -> None:
-    assigned = add(custodian, "assignedCustodian")
-    add_organization(assigned, "representedCustodianOrganization", _organization(keeper))
+def _organization(record: Record) -> Json:
+    """Return who keeps the chart as an Organization; without identifiers it has one that is made of its address."""
+    keeper = record.custodian
+    return {
+        "name": keeper.name,
+        "identifier": keeper.identifiers or [{"system": URN, "value": f"urn:uuid:{record.root('custodian')}"}],
+        "telecom": keeper.telecom,
+        "address": [keeper.postal] if keeper.postal else [],
+    }
 
 
 def _add_contact(document: Element, contact: Json) -> None:

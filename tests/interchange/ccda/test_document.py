@@ -111,6 +111,7 @@ def test_the_header_is_that_of_a_ccd_of_the_us_realm(full: Element) -> None:
     assert len(find(full, "c:author/c:assignedAuthor/c:assignedAuthoringDevice/c:softwareName")) == 1
     assert find(full, "c:author/c:assignedAuthor/c:representedOrganization/c:name/text()") == ["Riverbend"]
     assert find(full, "c:custodian//c:name/text()") == ["Riverbend"]
+    assert len(find(full, "c:custodian//c:id/@root")) == 1
     assert find(full, "c:documentationOf/c:serviceEvent/@classCode") == ["PCPR"]
     assert len(find(full, "c:documentationOf//c:performer[@typeCode='PRF']/c:assignedEntity/c:id")) > 0
     assert len(find(full, "c:documentationOf//c:effectiveTime/*")) == 2
