@@ -9,10 +9,14 @@ from hypothesis import strategies as st
 from engine.interchange.ccda.reading import chart
 from engine.interchange.ccda.reading.document import read_ccda
 from engine.interchange.patient360.facts import Reason, UnreadableDocumentError
+from engine.interchange.synthetic.chart import synthetic_chart
+from tests.interchange.ccda.charts import written
 from tests.interchange.ccda.written import MARISOL, document, section, valid
 
 GOOD = document(section("48765-2", text="<paragraph>None known</paragraph>"))
 SECRET = "Zanzibar"
+# An entry of every kind, for what is changed at random.
+EVERYTHING = written(synthetic_chart("everything", facts=60))
 
 
 def declared(subset: str, root: str = "ClinicalDocument") -> bytes:
@@ -174,6 +178,3 @@ def test_a_mutated_document_is_read_into_valid_facts_or_refused(data: st.DataObj
     except UnreadableDocumentError:
         return
     valid(facts)
-
-
-EVERYTHING = GOOD
