@@ -124,7 +124,7 @@ def _filled(value: Mapping[str, Json]) -> dict[str, Json]:
 
 
 def _part(value: Json) -> Json:
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         return _filled(value)
     if isinstance(value, list | tuple):
         return [part for part in map(_part, value) if part not in ("", None, [], {})]
