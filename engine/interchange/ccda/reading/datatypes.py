@@ -11,6 +11,8 @@ from engine.interchange.ccda.systems import BY_OID, OID, system_by_oid
 Json = Any
 
 URI: Final = "urn:ietf:rfc:3986"
+# Null flavors that documents have for codes of whichever system.
+NULL_CODES: Final = frozenset({"UNK", "NI", "ASKU", "NASK", "NAV", "OTH", "UNKNOWN"})
 NULL_FLAVOR: Final = "2.16.840.1.113883.5.1008"
 UCUM: Final = "http://unitsofmeasure.org"
 # What the unit of a quantity may be to go as a code.
@@ -81,7 +83,7 @@ def system_of(root: str, name: str = "") -> str:
 def coding(element: Element) -> dict[str, Json]:
     """Return the Coding of an element that has a code; {} for one that has none, or a null flavor for a code."""
     code = plain(said(element))
-    if not code or said(element, "codeSystem") == NULL_FLAVOR:
+    if not code or code in NULL_CODES or said(element, "codeSystem") == NULL_FLAVOR:
         return {}
     system = system_of(said(element, "codeSystem"), said(element, "codeSystemName"))
     return {"system": system, "code": code, "display": plain(said(element, "displayName"))}

@@ -17,6 +17,8 @@ FUNCTION: Final = "http://terminology.hl7.org/CodeSystem/v2-0443"
 REFUSAL: Final = "2.16.840.1.113883.10.20.22.4.53"
 REFUSALS: Final = "2.16.840.1.113883.5.8"
 DOSE_NUMBER: Final = "30973-2"
+# What registries of immunizations say for a dose that nobody knows the number of.
+UNKNOWN_DOSE: Final = 999
 STATUSES: Final = {"completed": "completed", "active": "completed", "nullified": "entered-in-error"}
 MANUFACTURED: Final = "consumable/manufacturedProduct"
 UNKNOWN_WHEN: Final = "unknown"
@@ -75,4 +77,4 @@ def _dose_number(entry: Element) -> list[dict[str, Json]]:
     number = next((whole(said(one, "value"), 1) for one in told), None) or whole(
         said(entry, "value", "repeatNumber"), 1
     )
-    return [{"doseNumberPositiveInt": number}] if number else []
+    return [{"doseNumberPositiveInt": number}] if number and number != UNKNOWN_DOSE else []
