@@ -34,6 +34,15 @@ def test_the_header_says_whose_it_is_and_where_it_is_from() -> None:
     assert facts.narrative == (Section("48765-2", "", "Eggs\nLatex"),)
 
 
+def test_a_name_that_a_program_writes_for_none_is_none() -> None:
+    """A given name `null` is left out; a family may be called Null."""
+    people = (
+        "<recordTarget><patientRole><patient><name><given>Ana</given><given>null</given><family>Null</family></name>"
+    )
+    facts = read_ccda(document(people=f"{people}</patient></patientRole></recordTarget>"))
+    assert (facts.identity.given, facts.identity.family) == (("Ana",), "Null")
+
+
 def test_the_same_document_gives_the_same_facts() -> None:
     """Ids are made from the document's bytes: reading it again says the same, another document has others."""
     body = document(section("47519-4", PROCEDURE))
@@ -81,6 +90,35 @@ def test_an_allergy_has_its_substance_reaction_severity_and_criticality() -> Non
     assert found["reaction"] == [
         {"manifestation": [{"coding": [{"system": SNOMED, "code": "247472004"}]}], "severity": "moderate"}
     ]
+
+
+def test_a_reaction_is_known_by_its_template() -> None:
+    """A document that relates the severity as a manifestation, and the reaction not, is understood all the same."""
+    template = f'<templateId root="{TEMPLATE}9"/>'
+    reaction = related("SUBJ", "ASSERTION", value("126485001")).replace("<code", f"{template}<code", 1)
+    severity = related("MFST", "SEV", value("255604002"))
+    found = the(told(section("48765-2", allergy(reaction + severity))), "AllergyIntolerance")
+    assert [one["manifestation"][0]["coding"][0]["code"] for one in found["reaction"]] == ["126485001"]
+    assert found["reaction"][0]["severity"] == "mild"
+
+
+@pytest.mark.parametrize(
+    "nothing",
+    [
+        pytest.param("Unknown", id="unknown"),
+        pytest.param("UNK", id="null-flavor"),
+        pytest.param("NI", id="no-information"),
+    ],
+)
+def test_a_code_of_nothing_is_no_code(nothing: str) -> None:
+    """Two allergies with the code Unknown are not the same: what they are to is their text."""
+    names = ("Ragweed", "Latex")
+    entries = [
+        allergy().replace('code="70618"', f'code="{nothing}" displayName="{name}"').replace('code="373270004"', "")
+        for name in names
+    ]
+    found = told(section("48765-2", *entries))
+    assert [one["code"] for one in found] == [{"text": name} for name in names]
 
 
 @pytest.mark.parametrize(
@@ -249,8 +287,8 @@ def test_a_medication_that_is_not_taken_says_so() -> None:
     """A negated activity is not-taken; where it names no medicine, none is known, and it is no fact."""
     negated = medication(attributes='negationInd="true"')
     assert the(told(section("10160-0", negated)), "MedicationStatement")["status"] == "not-taken"
-    unnamed = negated.replace('code="573621"', 'nullFlavor="NA"')
-    assert told(section("10160-0", unnamed)) == []
+    for code in ('nullFlavor="NA"', 'code="410942007"'):
+        assert told(section("10160-0", negated.replace('code="573621"', code))) == []
 
 
 def result(code: str, inner: str, more: str = "") -> str:
@@ -363,7 +401,7 @@ def _as_text(part: object) -> object:
 def test_results_are_observations_and_a_report_of_them() -> None:
     """An organizer is a DiagnosticReport that refers to its Observations, with interpretation and range."""
     more = (
-        '<interpretationCode code="H" codeSystem="2.16.840.1.113883.5.83"/><referenceRange><observationRange>'
+        '<interpretationCode code="H"/><referenceRange><observationRange>'
         '<value xsi:type="IVL_PQ"><low value="4"/><high value="10"/></value></observationRange></referenceRange>'
     )
     found = told(section("30954-2", organizer("1", result("6690-2", '<value xsi:type="PQ" value="12"/>', more))))
@@ -372,7 +410,8 @@ def test_results_are_observations_and_a_report_of_them() -> None:
     assert report["code"]["coding"][0]["code"] == "58410-2"
     assert report["effectiveDateTime"] == observation["effectiveDateTime"] == "2025-06-01T08:30:00-05:00"
     assert observation["category"][0]["coding"][0]["code"] == "laboratory"
-    assert observation["interpretation"][0]["coding"][0]["code"] == "H"
+    vocabulary = "http://terminology.hl7.org/CodeSystem/v3-ObservationInterpretation"
+    assert observation["interpretation"] == [{"coding": [{"system": vocabulary, "code": "H"}]}]
     assert observation["referenceRange"] == [{"low": {"value": 4}, "high": {"value": 10}}]
 
 
@@ -398,6 +437,7 @@ def test_vital_signs_have_one_blood_pressure() -> None:
     assert [one["valueQuantity"]["value"] for one in by_code["85354-9"]["component"]] == [120, 80]
     assert "valueQuantity" not in by_code["85354-9"]
     assert all(one["category"][0]["coding"][0]["code"] == "vital-signs" for one in found)
+    assert len(told(section("8716-3", organizer("26", *signs[1:])))) == 2
     apart = [signs[0].replace("20250601083000", "20250601073000"), *signs[1:]]
     assert len(told(section("8716-3", organizer("26", *apart)))) == 3
 

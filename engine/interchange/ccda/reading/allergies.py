@@ -1,11 +1,12 @@
 """Allergies and intolerances: Allergy Concern Act and Allergy - Intolerance Observation as AllergyIntolerance."""
 
+from dataclasses import replace
 from typing import Any, Final
 
 from engine.interchange.ccda.reading.chart import Chart
 from engine.interchange.ccda.reading.concerns import ALLERGY_STATUS, Concern, clinical_status, notes, observations_of
 from engine.interchange.ccda.reading.datatypes import identifiers, text_of
-from engine.interchange.ccda.reading.element import Element, every, first, is_negated, related, said
+from engine.interchange.ccda.reading.element import Element, every, first, is_negated, related, said, templates
 from engine.interchange.ccda.reading.parties import author, authored
 from engine.interchange.ccda.reading.times import interval
 
@@ -44,6 +45,9 @@ SEVERITIES: Final = {
 SEVERITIES_V3: Final = {"L": "mild", "M": "moderate", "H": "severe"}
 CRITICALITIES: Final = {"CRITL": "low", "CRITH": "high", "CRITU": "unable-to-assess"}
 SEVERITY: Final = "SEV"
+# A reaction is known by its template, as not every document relates it as a manifestation.
+REACTION_TEMPLATE: Final = "2.16.840.1.113883.10.20.22.4.9"
+SEVERITY_TEMPLATE: Final = "2.16.840.1.113883.10.20.22.4.8"
 CRITICALITY: Final = "82606-5"
 
 
@@ -58,7 +62,8 @@ def read_allergies(chart: Chart, act: Element) -> None:
         if code:
             _read(chart, concern, observation, code, "refuted" if negated else "confirmed")
         elif negated:
-            _read(chart, concern, observation, _none_known(observation), "confirmed")
+            still = replace(concern, status="active")
+            _read(chart, still, observation, _none_known(observation), "confirmed")
 
 
 def _read(chart: Chart, concern: Concern, observation: Element, code: dict[str, Json], verified: str) -> None:
@@ -111,17 +116,22 @@ def _criticality(observation: Element) -> str:
 def _severity(statement: Element) -> str:
     """Return the severity that is told of an allergy or of a reaction; '' for none."""
     for one in related(statement):
-        if said(one, "code", "code") == SEVERITY:
+        if _is_severity(one):
             value = first(one, "value")
             coded = [said(value), *(said(part) for part in every(value, "translation"))]
             return next(filter(None, (SEVERITIES.get(code) or SEVERITIES_V3.get(code) for code in coded)), "")
     return ""
 
 
+def _is_severity(observation: Element) -> bool:
+    return said(observation, "code", "code") == SEVERITY or SEVERITY_TEMPLATE in templates(observation)
+
+
 def _reactions(chart: Chart, observation: Element) -> list[dict[str, Json]]:
     found: list[dict[str, Json]] = []
     whole = _severity(observation)
-    for one in related(observation, "MFST"):
+    named = [one for one in related(observation) if REACTION_TEMPLATE in templates(one)]
+    for one in named or [one for one in related(observation, "MFST") if not _is_severity(one)]:
         manifestation = chart.concept(first(one, "value"))
         onset, _ = interval(first(one, "effectiveTime"), chart.offset)
         text = chart.text(first(one, "text"))

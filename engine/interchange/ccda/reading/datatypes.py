@@ -23,6 +23,8 @@ ADDRESS: Final = re.compile(r"(https?|urn):[!-~]{1,300}")
 # The most characters of one text; documents have whole reports there.
 LONGEST: Final = 20_000
 DIGITS: Final = 15
+# What programs write for a part of a name that there is not; a person may be called Null.
+NO_NAME: Final = frozenset({"", "null"})
 USES: Final = {
     "H": "home",
     "HP": "home",
@@ -83,7 +85,7 @@ def system_of(root: str, name: str = "") -> str:
 def coding(element: Element) -> dict[str, Json]:
     """Return the Coding of an element that has a code; {} for one that has none, or a null flavor for a code."""
     code = plain(said(element))
-    if not code or code in NULL_CODES or said(element, "codeSystem") == NULL_FLAVOR:
+    if not code or code.upper() in NULL_CODES or said(element, "codeSystem") == NULL_FLAVOR:
         return {}
     system = system_of(said(element, "codeSystem"), said(element, "codeSystemName"))
     return {"system": system, "code": code, "display": plain(said(element, "displayName"))}
@@ -155,7 +157,7 @@ def human_name(element: Element | None) -> dict[str, Json]:
     if element is None:
         return {}
     parts = {name: [text_of(one) for one in every(element, name)] for name in ("given", "prefix", "suffix", "family")}
-    parts = {name: [one for one in texts if one] for name, texts in parts.items()}
+    parts = {name: [one for one in texts if one not in NO_NAME] for name, texts in parts.items()}
     family = " ".join(parts.pop("family"))
     written = any(parts.values()) or family
     use = next((NAME_USES[one] for one in said(element, "use").split() if one in NAME_USES), "")

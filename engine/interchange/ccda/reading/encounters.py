@@ -35,7 +35,8 @@ STATUSES: Final = {
 def read_encounter(chart: Chart, entry: Element) -> None:
     """Keep an Encounter Activity; one in another mood than that of an event is planned."""
     kind = chart.concept(first(entry, "code"))
-    if is_negated(entry) or not (kind or first(entry, "effectiveTime") is not None):
+    when = _period(chart, entry)
+    if is_negated(entry) or not (kind or when):
         return
     diagnoses = [made for act in related(entry, name="act") for made in read_diagnoses(chart, act)]
     chart.add(
@@ -45,7 +46,7 @@ def read_encounter(chart: Chart, entry: Element) -> None:
             "status": _status(entry),
             **_classified(kind),
             "participant": [{"individual": one} for one in performers(chart, entry)],
-            **_period(chart, entry),
+            **when,
             "reasonCode": reasons(chart, entry),
             "diagnosis": [{"condition": {"reference": one}} for one in diagnoses],
             "hospitalization": {"dischargeDisposition": chart.concept(first(entry, DISPOSITION))},

@@ -12,6 +12,8 @@ from engine.interchange.ccda.reading.times import interval, period, timed
 
 Json = Any
 
+# SNOMED CT codes that name no medicine in particular: negated, they say that there is none.
+ANY_MEDICINE: Final = frozenset({"410942007", "105590001", "787859002"})
 STATEMENTS: Final = {
     "active": "active",
     "completed": "completed",
@@ -64,7 +66,8 @@ def medicine_of(chart: Chart, entry: Element) -> dict[str, Json]:
     found = chart.concept(first(material, "code"))
     name = text_of(first(material, "name"))
     found = found or ({"text": name} if name else {})
-    return {} if is_negated(entry) and not found.get("coding") else found
+    codes = {one["code"] for one in found.get("coding", ())}
+    return {} if is_negated(entry) and codes <= ANY_MEDICINE else found
 
 
 def reasons(chart: Chart, entry: Element) -> list[dict[str, Json]]:

@@ -13,6 +13,7 @@ Json = Any
 
 CATEGORY: Final = "http://terminology.hl7.org/CodeSystem/observation-category"
 RANGE: Final = "referenceRange/observationRange"
+INTERPRETATION: Final = "http://terminology.hl7.org/CodeSystem/v3-ObservationInterpretation"
 STATUSES: Final = {
     "completed": "final",
     "active": "preliminary",
@@ -57,12 +58,17 @@ def observation_of(chart: Chart, entry: Element, category: str, code: dict[str, 
         "performer": performers(chart, entry) or authors(chart, entry),
         **value,
         "dataAbsentReason": {} if value or not values else absence(values[0]),
-        "interpretation": chart.concepts(entry, "interpretationCode"),
+        "interpretation": [_interpreted(one) for one in chart.concepts(entry, "interpretationCode")],
         "bodySite": chart.concept(first(entry, "targetSiteCode")),
         "method": chart.concept(first(entry, "methodCode")),
         "referenceRange": [_range(chart, part) for part in every(entry, RANGE)],
         "note": notes(chart, entry),
     }
+
+
+def _interpreted(concept: dict[str, Json]) -> dict[str, Json]:
+    """Return an interpretation: a code without a system is one of the vocabulary that CDA has for it."""
+    return {**concept, "coding": [{**one, "system": one["system"] or INTERPRETATION} for one in concept["coding"]]}
 
 
 def code_of(chart: Chart, entry: Element) -> dict[str, Json]:

@@ -72,7 +72,7 @@ def read_procedure(chart: Chart, entry: Element) -> None:
 def read_plan(chart: Chart, entry: Element) -> None:
     """Keep what is planned or ordered (procedure, act, observation) as a ServiceRequest."""
     code = code_of(chart, entry)
-    if not code:
+    if not code or (is_negated(entry) and not code.get("coding")):
         return
     low, high = interval(first(entry, "effectiveTime"), chart.offset)
     when = {"occurrenceDateTime": low} if low and (low == high or not high) else {}
