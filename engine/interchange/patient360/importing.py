@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
+from time import monotonic
 from typing import Any, Final
 
 from engine import fault
@@ -22,7 +23,17 @@ from engine.interchange.patient360.facts import Facts, UnreadableDocumentError
 from engine.interchange.patient360.match import matches
 from engine.interchange.patient360.own import in_our_terms
 from engine.interchange.patient360.plan import Came, Plan, Source, Step, make_plan
-from engine.interchange.patient360.record import Record, Target, Words, binary, digest, document_reference, stated
+from engine.interchange.patient360.record import (
+    MOST_TARGETS,
+    Ledger,
+    Record,
+    Target,
+    Words,
+    binary,
+    digest,
+    document_reference,
+    stated,
+)
 from engine.interchange.patient360.standing import Backing, Entry, Standing, read_standing
 from engine.interchange.service import Service
 from engine.interchange.store.transaction import Stored, Transaction, milliseconds
@@ -31,8 +42,8 @@ Json = Any
 
 Reader = Callable[[Document], Facts]
 
-# Facts of one transaction: it takes some 20 ms, as long as which all other writes wait.
-BATCH: Final = 40
+# Facts of one transaction: it takes some 5 ms, as long as which all other writes wait, and reads, which are recorded.
+BATCH: Final = 16
 # How often a document is compared with the chart again that somebody changed meanwhile.
 TRIES: Final = 3
 
@@ -64,7 +75,9 @@ class Ready:
     """An import as it is to be written; `beside` is what the DocumentReference and the facts refer to."""
 
     document: Document
-    record: Record
+    document_id: str
+    occurred: str
+    ledger: Ledger
     beside: tuple[dict[str, Json], ...]
     plan: Plan
     invalid: int
@@ -88,12 +101,13 @@ class Importer:
             if isinstance(ready, Outcome):
                 return ready
             try:
-                await self._write(ready)
+                ledger = await self._write(ready)
             except ChangedMeanwhileError:
                 self.standing = None
                 continue
             self.seen.add(digest(document.body))
-            return Outcome(Ended.IMPORTED, "", ready.plan.counts, ready.invalid)
+            begun_before = ready.ledger.updated_ms >= milliseconds(self.job.asked_at)
+            return Outcome(Ended.IMPORTED, "", _counted(ledger) if begun_before else ready.plan.counts, ready.invalid)
         return Outcome(Ended.FAILED, "chart-busy")
 
     def _prepare(self, document: Document) -> Ready | Outcome:
@@ -123,14 +137,14 @@ class Importer:
 
         One that was imported after the job was asked for is the job's own, from before the process ended.
         """
-        record = standing.imports.get(standing.hashes.get(hashed, ""))
+        ledger = standing.imports.get(standing.hashes.get(hashed, ""))
         if hashed in self.seen:
             return Outcome(Ended.SKIPPED, "duplicate-document")
-        if record is None or not record.done:
+        if ledger is None or not ledger.done:
             return None
         self.seen.add(hashed)
-        if record.updated_ms >= milliseconds(self.job.asked_at):
-            return Outcome(Ended.IMPORTED)
+        if ledger.updated_ms >= milliseconds(self.job.asked_at):
+            return Outcome(Ended.IMPORTED, "", _counted(ledger))
         return Outcome(Ended.SKIPPED, "known-document")
 
     def _planned(
@@ -138,13 +152,12 @@ class Importer:
     ) -> Ready | Outcome:
         number = self.words.number(document, facts)
         kept = standing.documents.get((number["system"], number["value"]))
-        record = standing.imports.get(kept.id) if kept is not None else None
+        ledger = standing.imports.get(kept.id) if kept is not None else None
         occurred = facts.at or document.at
-        if kept is not None and record is not None:
-            if record.organization != document.organization:
-                return Outcome(Ended.SKIPPED, "duplicate-document")
-            if stated(occurred) < stated(record.occurred):
-                return Outcome(Ended.SKIPPED, "older-document")
+        if ledger is not None and ledger.organization != document.organization:
+            return Outcome(Ended.SKIPPED, "duplicate-document")
+        if ledger is not None and stated(occurred) < ledger.occurred_ms:
+            return Outcome(Ended.SKIPPED, "older-document")
         entry = kept or _new_document(self.service.new_id(), document.organization, number["value"], occurred)
         standing.documents[number["system"], number["value"]] = entry
         own = in_our_terms(transaction, facts, document.organization, self.job.patient, self.words, occurred)
@@ -157,45 +170,72 @@ class Importer:
             plan.lead(entry, made, stated(occurred))
         elif entry.edited:
             plan.targets[entry.reference] = Target(entry.reference, 0, stated(occurred))
-        if record is None:
-            record = Record(self.service.new_id(), 0, 0, document.organization, entry.id, occurred, (), done=False)
-        return Ready(document, replace(record, occurred=occurred), beside, plan, own.invalid)
+        if ledger is None:
+            first = Record(self.service.new_id(), 0, 0, document.organization, entry.id, occurred, (), done=False)
+            ledger = Ledger((first,))
+        return Ready(document, entry.id, occurred, ledger, beside, plan, own.invalid)
 
-    async def _write(self, ready: Ready) -> None:
-        """Write an import: the document and all that is known already, then the rest in batches."""
-        plan, record = ready.plan, ready.record
-        steps = list(plan.steps.values())
-        stood = {one.reference: one for one in record.targets}
-        stood |= {name: one for name, one in plan.targets.items() if name not in plan.steps}
-        for at in range(0, max(1, len(steps)), BATCH):
-            batch = steps[at : at + BATCH]
-            stood |= {step.entry.reference: plan.targets[step.entry.reference] for step in batch}
-            record = replace(record, targets=tuple(stood.values()), done=at + BATCH >= len(steps))
-            work = partial(self._write_batch, record, batch, ready.beside if at == 0 else ())
-            record = await self.service.store.write(self.job.tenant, work)
-            if not record.done:
+    async def _write(self, ready: Ready) -> Ledger:
+        """Write an import batch by batch, the document first; return what is recorded of it."""
+        ledger, beside = ready.ledger, ready.beside
+        batches = _batches(ready.plan)
+        for number, (steps, targets) in enumerate(batches, 1):
+            done = number == len(batches)
+            noted = ledger.noted(targets, ready.occurred, self.service.new_id, done=done)
+            changed = [one for one in noted.records if one not in ledger.records]
+            work = partial(self._write_batch, changed, steps, beside)
+            began = monotonic()
+            written = await self.service.store.write(self.job.tenant, work)
+            # Who writes beside this has every other turn.
+            await asyncio.sleep(monotonic() - began)
+            ledger, beside = Ledger(tuple(written.get(one.id, one) for one in noted.records)), ()
+            if not done:
                 fault.point("F35")
         if self.standing is not None:
-            self.standing.imports[record.document_id] = record
-            self.standing.hashes[digest(ready.document.body)] = record.document_id
+            self.standing.imports[ready.document_id] = ledger
+            self.standing.hashes[digest(ready.document.body)] = ready.document_id
+        return ledger
 
     def _write_batch(
         self,
-        record: Record,
+        records: list[Record],
         steps: list[Step],
         beside: tuple[dict[str, Json], ...],
         transaction: Transaction,
-    ) -> Record:
+    ) -> dict[str, Record]:
+        """Write a batch, and return its records as they are kept, by their ids."""
         subject(transaction, self.job)
         for one in beside:
             _put_beside(transaction, one)
         for step in steps:
             _put(transaction, step)
+        return {one.id: self._put_record(transaction, one) for one in records}
+
+    def _put_record(self, transaction: Transaction, record: Record) -> Record:
         made = record.provenance(self.words, transaction.at.isoformat(timespec="milliseconds"))
         before = transaction.get("Provenance", record.id)
         create = partial(transaction.create, "Provenance", record.id)
         kept = create(made) if before is None else transaction.update(before, made)
         return replace(record, updated_ms=kept.updated_ms, version=kept.version)
+
+
+def _counted(ledger: Ledger) -> Counter[Came]:
+    """Return what came of the facts of a document of which a part was imported before the process ended."""
+    targets = (one for record in ledger.records for one in record.targets)
+    facts = (one for one in targets if one.reference != f"DocumentReference/{ledger.records[0].document_id}")
+    return Counter(
+        Came.KEPT if one.kept else (Came.KNOWN, Came.ADDED, Came.UPDATED)[min(one.version, 2)] for one in facts
+    )
+
+
+def _batches(plan: Plan) -> list[tuple[list[Step], list[Target]]]:
+    """Return what is written at once: the document first, what only needs to be stood behind last."""
+    steps = list(plan.steps.values())
+    known = [one for name, one in plan.targets.items() if name not in plan.steps]
+    parts = [steps[at : at + BATCH] for at in range(0, len(steps), BATCH)]
+    made = [(part, [plan.targets[step.entry.reference] for step in part]) for part in parts]
+    made += [([], known[at : at + MOST_TARGETS]) for at in range(0, len(known), MOST_TARGETS)]
+    return made or [([], [])]
 
 
 def _new_document(new_id: str, organization: str, number: str, occurred: str) -> Entry:

@@ -1,13 +1,15 @@
 """What is kept of an imported document beside its facts: DocumentReference, Binary, and the Provenance of its facts.
 
-A Provenance stands for one document: its entity is the DocumentReference, its agent the organization that it is from,
-its targets are the resources that it stands behind. A target with a version is one that it wrote, as that version; one
-without says what was known already. Until the last batch is written the Provenance has the tag `importing`.
+A Provenance stands for one document, or for 200 facts of a large one: its entity is the DocumentReference, its agent
+the organization that it is from, its targets are the resources that it stands behind. A target with a version is one
+that it wrote, as that version; one without was known already. Until the last batch is written, the last Provenance of
+the document has the tag `importing`.
 """
 
 import re
 from base64 import b64encode
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from hashlib import sha1, sha256
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
@@ -20,6 +22,8 @@ from engine.interchange.search.date import NEVER, span
 
 Json = Any
 
+# Of one Provenance: it comes along with each of them that is searched for.
+MOST_TARGETS: Final = 200
 URN: Final = re.compile(r"urn:(?:uuid|oid):\S+")
 # What is precise enough for `DocumentReference.date`.
 INSTANT: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII)
@@ -159,9 +163,9 @@ def binary(document: Document, patient_id: str) -> Json:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """The Provenance of a document, read: who stands behind what, and when that was stated ('' for unknown).
+    """A Provenance of a document, read: who stands behind what, and when that was stated ('' for unknown).
 
-    `done`: the document is imported to its end.
+    `done`: it does not say that more of the document is to come. `version` 0: it is not kept yet.
     """
 
     id: str
@@ -205,6 +209,59 @@ def _told(words: Words, target: Target, occurred: str) -> Json:
     return {**({"extension": beside} if beside else {}), "reference": f"{target.reference}{version}"}
 
 
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """All that is recorded of one document; there is always one record."""
+
+    records: tuple[Record, ...]
+
+    @property
+    def organization(self) -> str:
+        """Who the document is from."""
+        return self.records[0].organization
+
+    @property
+    def occurred_ms(self) -> int:
+        """When its newest version was made."""
+        return max(stated(one.occurred) for one in self.records)
+
+    @property
+    def updated_ms(self) -> int:
+        """When it was imported."""
+        return max(one.updated_ms for one in self.records)
+
+    @property
+    def done(self) -> bool:
+        """Whether it is imported to its end."""
+        return all(one.done for one in self.records)
+
+    def noted(self, targets: Iterable[Target], occurred: str, new_id: Callable[[], str], *, done: bool) -> "Ledger":
+        """Return it with some more targets, or others in the place of those of the same resource.
+
+        A version that the document wrote stays known where it has nothing to write any more.
+        """
+        places = {one.reference: at for at, record in enumerate(self.records) for one in record.targets}
+        held = [{one.reference: one for one in record.targets} for record in self.records]
+        for target in targets:
+            if target.reference not in places and len(held[-1]) >= MOST_TARGETS:
+                held.append({})
+            own = held[places.get(target.reference, -1)]
+            before = own.get(target.reference, target)
+            own[target.reference] = replace(target, version=target.version or before.version)
+        first = self.records[0]
+        records = list(self.records)
+        records += [replace(first, id=new_id(), version=0, targets=()) for _ in held[len(records) :]]
+        last = len(records) - 1
+        return Ledger(
+            tuple(
+                one
+                if tuple(own.values()) == one.targets and one.done == (done or at < last)
+                else replace(one, targets=tuple(own.values()), occurred=occurred, done=done or at < last)
+                for at, (one, own) in enumerate(zip(records, held, strict=True))
+            )
+        )
+
+
 def read_record(words: Words, resource: dict[str, Json], updated_ms: int) -> Record | None:
     """Return what a Provenance says of an import; None for one that tells of something else."""
     tags = resource["meta"].get("tag", ())
@@ -227,11 +284,11 @@ def read_record(words: Words, resource: dict[str, Json], updated_ms: int) -> Rec
 def _target(words: Words, one: Json, occurred: str) -> Target:
     beside = {part["url"]: part for part in one.get("extension", ())}
     _, _, version = one["reference"].partition(HISTORY)
-    stated_at = beside.get(words.extension("stated-at"), {}).get("valueDateTime", "")
+    stated_at = beside.get(words.extension("stated-at"), {}).get("valueDateTime", "") or occurred
     return Target(
         local_target(one["reference"]),
         int(version) if version.isdecimal() else 0,
-        stated(stated_at or occurred),
+        stated(stated_at),
         stated_at,
         words.extension("kept") in beside,
     )

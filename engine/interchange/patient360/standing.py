@@ -8,7 +8,7 @@ from typing import Any, Final
 from engine.interchange.everything.chart import chart_keys, records
 from engine.interchange.everything.parameters import Wanted
 from engine.interchange.patient360.deduplicate import FACTS, Key, in_error, key_of
-from engine.interchange.patient360.record import Record, Words, hashes, read_record
+from engine.interchange.patient360.record import Ledger, Record, Words, hashes, read_record
 from engine.interchange.search.date import NEVER
 from engine.interchange.store.history import former_version
 from engine.interchange.store.transaction import Stored, Transaction
@@ -84,7 +84,7 @@ class Standing:
     by_number: dict[Number, list[Entry]] = field(default_factory=lambda: defaultdict(list))
     documents: dict[tuple[str, str], Entry] = field(default_factory=dict)
     hashes: dict[str, str] = field(default_factory=dict)
-    imports: dict[str, Record] = field(default_factory=dict)
+    imports: dict[str, Ledger] = field(default_factory=dict)
 
     def add(self, entry: Entry) -> None:
         """Know an entry by its key, and by its numbers for each organization that stands behind it."""
@@ -126,7 +126,7 @@ def read_standing(transaction: Transaction, patient: Stored, words: Words) -> St
         if stored.type == "DocumentReference":
             _add_document(standing, transaction, entry, words)
     names = {entry.id: number for (_, number), entry in standing.documents.items()}
-    for one in standing.imports.values():
+    for one in (record for ledger in standing.imports.values() for record in ledger.records):
         for target in one.targets:
             if target.reference in entries:
                 turn = (target.stated_ms, one.organization, names.get(one.document_id, ""))
@@ -141,10 +141,13 @@ def _add_document(standing: Standing, transaction: Transaction, entry: Entry, wo
     number = entry.resource.get("masterIdentifier", {})
     if "value" in number:
         standing.documents[number.get("system", ""), number["value"]] = entry
-    if words.external in entry.resource["meta"].get("tag", ()):
-        standing.hashes |= dict.fromkeys(hashes(entry.resource, words), entry.id)
-        for record in _records(transaction, entry, words):
-            standing.imports[entry.id] = record
+    # A document that another one tells of has no hash of ours, and no Provenance of its own.
+    own = hashes(entry.resource, words)
+    if own and words.external in entry.resource["meta"].get("tag", ()):
+        standing.hashes |= dict.fromkeys(own, entry.id)
+        found = tuple(_records(transaction, entry, words))
+        if found:
+            standing.imports[entry.id] = Ledger(found)
 
 
 def _records(transaction: Transaction, document: Entry, words: Words) -> Iterable[Record]:

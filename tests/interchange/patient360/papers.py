@@ -1,6 +1,7 @@
 """Documents of invented sources for the tests, read by a reader of three lines, and a service without its doors."""
 
 from collections.abc import AsyncIterator, Iterable
+from copy import copy
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -127,7 +128,15 @@ class Chart:
     def facts(self) -> list[Json]:
         """Return what states facts: not the documents, and nothing that was entered in error."""
         types = FACTS.keys() - {"DocumentReference"}
-        return [one for one in self.resources() if one["resourceType"] in types and not in_error(one)]
+        own = {"reference": f"Patient/{self.id}"}
+        found = [one for one in self.resources() if one["resourceType"] in types and not in_error(one)]
+        return [one for one in found if own in (one.get("subject"), one.get("patient"))]
+
+    def another(self) -> "Chart":
+        """Return another patient's empty chart in the same service."""
+        made = copy(self)
+        made.id, made.made = self.service.new_id(), False
+        return made
 
     def keys(self) -> list[Key]:
         """Return the keys of the facts, in order."""

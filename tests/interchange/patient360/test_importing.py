@@ -122,6 +122,29 @@ async def test_a_later_version_updates(chart: Chart) -> None:
     assert one["meta"]["versionId"] == "2"
 
 
+async def test_a_new_version_of_a_document(chart: Chart) -> None:
+    """A document that comes again, newer, is the same one; what it wrote before is still its own to update."""
+    number = [{"system": "urn:oid:1.2.3", "value": "1"}]
+    for at, changed in (("2024-03-06", {}), ("2024-03-07", {}), ("2024-03-08", {"note": [{"text": "n"}]})):
+        (outcome,) = await chart.take(paper(PINE, problem(identifier=number, **changed), drug(), at=at))
+    assert (outcome.counts["kept"], outcome.counts["updated"], outcome.counts["known"]) == (0, 1, 1)
+    assert len(chart.resources("DocumentReference")) == len(chart.resources("Provenance")) == 1
+    (old,) = await chart.take(paper(PINE, problem(), at="2024-03-06"))
+    assert old.reason == "older-document"
+
+
+async def test_a_large_document(chart: Chart) -> None:
+    """A document of many facts has several Provenance, each fact is in one of them, and none says it is unfinished."""
+    facts = [result(valueQuantity={"value": value, "unit": "mg/dL"}) for value in range(250)]
+    for _ in range(2):
+        await chart.take(paper(PINE, *facts))
+        told = [one["reference"] for source in chart.resources("Provenance") for one in source["target"]]
+        assert len(told) == len(set(told)) == 251
+        assert [len(one["meta"]["tag"]) for one in chart.resources("Provenance")] == [1, 1]
+    await chart.take(paper(PINE, *facts, name="2"))
+    assert len(chart.facts()) == 250
+
+
 async def test_what_another_source_says_stays(chart: Chart) -> None:
     """A source that corrects itself does not change what another one states."""
     first, second = (result(valueQuantity={"value": value, "unit": "mg/dL"}) for value in (98, 99))
@@ -320,22 +343,19 @@ def documents(draw: st.DrawFn) -> list[Document]:
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(drawn=documents(), data=st.data())
-async def test_any_order_any_number_of_times(
-    tmp_path_factory: pytest.TempPathFactory, drawn: list[Document], data: st.DataObject
-) -> None:
+async def test_any_order_any_number_of_times(chart: Chart, drawn: list[Document], data: st.DataObject) -> None:
     """In any order, and any number of times, documents make the same set of facts; no two have one key."""
     orders = list(permutations(drawn))
     made = []
     for order in (drawn, data.draw(st.sampled_from(orders)), data.draw(st.sampled_from(orders))):
-        chart = Chart(tmp_path_factory.mktemp("order"))
+        own = chart.another()
         for document in order:
-            await chart.take(document)
-        keys = chart.keys()
+            await own.take(document)
+        keys = own.keys()
         assert len(keys) == len(set(keys))
-        await chart.take(*drawn)
-        assert chart.keys() == keys
+        await own.take(*drawn)
+        assert own.keys() == keys
         made.append(keys)
-        chart.close()
     assert made[0] == made[1] == made[2]
 
 
