@@ -95,6 +95,10 @@ def test_one_chart_of_three_sources(shelved: Inside) -> None:
             assert {agent(one) for one in sources} == behind
             found = shelved.ask("GET", f"{base}/Provenance?target={name}/{matches[0]['id']}").json()
             assert found["total"] == len(sources)
+    exported = shelved.ask("POST", f"/fhir/R4/Patient/{who}/$export-ccda", json={"resourceType": "Parameters"})
+    assert exported.status_code == 200, exported.text
+    for code in ("44054006", "2345-7", "197361", "7980"):  # problem, result, medication, allergy
+        assert f'code="{code}"' in exported.text
     before = everything(shelved, "/fhir/R4", who)
     second = told(retrieved(shelved, who))
     assert (second["documentsSkipped"], second["documentsImported"], second["factsAdded"]) == (4, 0, 0)
@@ -105,6 +109,16 @@ def agent(provenance: Json) -> str:
     """Return the organization that a Provenance names, in either version."""
     one = provenance["agent"][0]
     return str((one.get("who") or one["whoReference"])["display"])
+
+
+def test_a_patient_goes_with_what_was_retrieved(shelved: Inside) -> None:
+    """A patient is deleted with the imported chart and its Binaries; Provenance stays and says what there was."""
+    who = shelved.create(address=ADDRESS)["id"]
+    retrieved(shelved, who)
+    documents = shelved.ask("GET", f"/fhir/R4/DocumentReference?patient={who}").json()["entry"]
+    binary = documents[0]["resource"]["content"][0]["attachment"]["url"]
+    assert shelved.ask("DELETE", f"/fhir/R4/Patient/{who}?_cascade=delete").status_code == 204
+    assert shelved.ask("GET", f"/fhir/R4/{binary}").status_code == 410
 
 
 def test_by_each_source(shelved: Inside, shelves: list[Shelf]) -> None:
