@@ -115,8 +115,8 @@ class Proxy:
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0),
             auto_decompress=False,
-            # A client that asks for no gzip gets none.
-            skip_auto_headers=("Accept-Encoding",),
+            # A client that asks for no gzip gets none, and what has no body says of no type.
+            skip_auto_headers=("Accept-Encoding", "Content-Type"),
             timeout=aiohttp.ClientTimeout(60),
         )
         await self.open()

@@ -1,17 +1,21 @@
 """Look-ups from end to end: asked for after the delivery, at least once through kills, and never in the way of it."""
 
-from collections.abc import Callable
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import orjson
 import pytest
 
+from tests.deliver.fake_fhir import FakeFhir
 from tests.flow.feed import Author, FeedMessage
 from tests.flow.proxy import Call, Fault
-from tests.flow.rig import Rig, running
+from tests.flow.rig import POLL_SECONDS, Rig, running, service_file, write
 
 OPERATION = "/fhir/DocumentReference/$p360-retrieve"
 STATEMENT = orjson.dumps(
@@ -148,3 +152,79 @@ async def test_killed_around_a_look_up_it_is_asked_for_all_the_same(
         assert found[3:] == ("[]", f"Patient/{asked(rig)[0]}", HANDLE, 1)
         assert asked(rig) == [asked(rig)[0]] * requests
         assert len(await rig.patients()) == 1
+
+
+@contextlib.asynccontextmanager
+async def beside(folder: Path, **tenant: Any) -> AsyncIterator[Rig]:
+    """Give a rig whose channel looks up after A01 to A03, and whose service's tenant has these keys."""
+    async with running(folder, lookup_on=["A01", "A02", "A03"]) as rig:
+        await rig.service.kill()
+        text = service_file(rig.service_port) | {"tenants": {"riverbend": tenant}, "test_hooks": True}
+        write(rig.folder / "service.yaml", text)
+        await rig.service.start()
+        await rig.engine.start()
+        yield rig
+
+
+async def asked_for(rig: Rig, seed: int) -> list[str]:
+    """Send A01, A02 and A03 of three people; return the handles of their look-ups."""
+    author = Author(seed)
+    author._at = datetime.now(UTC)
+    feed = [author.event(trigger, family, author.person()) for family, trigger in enumerate(("A01", "A02", "A03"))]
+    await rig.sender(feed, 1).run()
+    await rig.drained()
+    found = await ended(rig, 3)
+    assert {one[2] for one in found} == {""}
+    return [one[5] for one in found]
+
+
+async def told(rig: Rig, handle: str) -> tuple[int, dict[str, Any]]:
+    """Wait until the service says how a look-up ended; return the status and what it counts."""
+    assert handle.startswith(f"http://127.0.0.1:{rig.service_port}/fhir/RequestResult/")
+    headers = {"Authorization": f"Bearer {await rig._new_token()}"}
+    async with aiohttp.ClientSession(headers=headers) as session, asyncio.timeout(60):
+        while True:
+            async with session.get(handle) as answer:
+                status, text = answer.status, await answer.read()
+            if status != 202:
+                break
+            await asyncio.sleep(POLL_SECONDS)
+    parts = orjson.loads(text).get("parameter", ())
+    return status, {one["name"]: one.get("valueCode", one.get("valueInteger")) for one in parts}
+
+
+async def connections(rig: Rig) -> int:
+    """Return how many connections to other machines the service has begun to open."""
+    url = f"http://127.0.0.1:{rig.service_port}/_test/outbound"
+    async with aiohttp.ClientSession() as session, session.get(url) as answer:
+        return int((await answer.json())["connections"])
+
+
+async def test_a_look_up_in_mocked_mode_asks_only_the_mocks(tmp_path: Path, seed: int) -> None:
+    """C-524: A01, A02 and A03 in a sandbox look the patient up among invented sources; nothing goes out."""
+    async with beside(tmp_path) as rig:
+        for handle in await asked_for(rig, seed):
+            status, counted = await told(rig, handle)
+            assert (status, counted["status"]) == (200, "completed")
+            assert counted["documentsImported"] > 0
+        for patient in await rig.patients():
+            chart = await rig.get(f"/Patient/{patient}/$everything?_count=200")
+            assert {"DocumentReference", "Condition"} <= {one["resource"]["resourceType"] for one in chart["entry"]}
+        assert await connections(rig) == 0
+
+
+async def test_a_look_up_in_real_mode_calls_the_connector(tmp_path: Path, seed: int) -> None:
+    """C-525: with network_mode real the connector is called for each of them; it knows nobody, and nobody is harmed."""
+    other = await FakeFhir().start()
+    connectors = {"pine-ridge": {"type": "fhir", "url": other.base}}
+    try:
+        async with beside(tmp_path, network_mode="real", connectors=connectors) as rig:
+            for handle in await asked_for(rig, seed):
+                status, counted = await told(rig, handle)
+                assert (status, counted["status"], counted["organizationsTotal"]) == (200, "completed", 1)
+                assert counted["documentsFound"] == 0
+            assert len([one for one in other.requests if one.startswith("POST Patient/$match")]) == 3
+            assert await connections(rig) > 0
+            assert {row.state for row in rig.rows()} == {"delivered"}
+    finally:
+        await other.stop()
