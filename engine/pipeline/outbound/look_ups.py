@@ -83,7 +83,8 @@ class LookUps:
         self._ready = ready
         self._draw = draw
         self._wake = asyncio.Event()
-        self._under_way: set[int] = set()
+        self._under_way: dict[int, asyncio.Task[None]] = {}
+        self._failed: BaseException | None = None
 
     def wake(self) -> None:
         """Say that there may be something to ask for."""
@@ -91,26 +92,34 @@ class LookUps:
 
     async def run(self) -> None:
         """Ask for what is due until cancelled; what is under way then is asked again. A failed journal ends it."""
-        async with asyncio.TaskGroup() as tasks:
+        try:
             while True:
                 self._wake.clear()
-                await self._start(tasks)
+                await self._start()
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(await self._rest_seconds()):
                         await self._wake.wait()
+                if self._failed is not None:
+                    raise self._failed
+        finally:
+            for task in self._under_way.values():
+                task.cancel()
+            await asyncio.gather(*self._under_way.values(), return_exceptions=True)
 
-    async def _start(self, tasks: asyncio.TaskGroup) -> None:
+    async def _start(self) -> None:
         destination = self._ready()
         if destination is None:
             return
         due = partial(lookups.due, destination=self._name, now=self._shared.clock(), most=MOST_AT_ONCE)
         for one in await self._journal.read(due):
             if one.seq not in self._under_way and len(self._under_way) < MOST_AT_ONCE:
-                self._under_way.add(one.seq)
-                tasks.create_task(self._settle(destination, one)).add_done_callback(partial(self._ended, one.seq))
+                task = self._under_way[one.seq] = asyncio.create_task(self._settle(destination, one))
+                task.add_done_callback(partial(self._ended, one.seq))
 
-    def _ended(self, seq: int, _task: asyncio.Task[None]) -> None:
-        self._under_way.discard(seq)
+    def _ended(self, seq: int, task: asyncio.Task[None]) -> None:
+        self._under_way.pop(seq, None)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._failed = error
         self._wake.set()
 
     async def _rest_seconds(self) -> float:

@@ -1,7 +1,6 @@
 """Look-ups in the spine: for which messages one is made, and how they are asked for beside all deliveries."""
 
 import asyncio
-import contextlib
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -14,6 +13,7 @@ import pytest
 from engine import telemetry
 from engine.config.channel import Channel
 from engine.deliver.destination import Destination
+from engine.errors import JournalFailedError
 from engine.hl7.message import Message, parse
 from engine.journal.entry import Claimed, State
 from engine.journal.read.reading import Reader
@@ -97,6 +97,7 @@ class Running:
         self.server = server
         self.now = NOW
         self.ready = True
+        self.task: asyncio.Task[None] = asyncio.create_task(asyncio.sleep(0))
         self.feeds = {"adt": SimpleNamespace(channel=channel(server.base))}
         self._one = self.feeds["adt"].channel
         self.destination = Destination(self._one.destinations[0], self._one, clock=lambda: NOW, new_id=lambda: "id")
@@ -151,11 +152,10 @@ async def server() -> AsyncIterator[FakeFhir]:
 async def running(desk: Desk, server: FakeFhir) -> AsyncIterator[Running]:
     """Look-ups that run."""
     made = Running(desk, server)
-    task = asyncio.create_task(made.look_ups.run())
+    made.task = asyncio.create_task(made.look_ups.run())
     yield made
-    task.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await task
+    made.task.cancel()
+    await asyncio.wait({made.task})
     await made.destination.close()
 
 
@@ -286,6 +286,33 @@ async def test_a_fault_of_ours_ends_one_look_up(running: Running, monkeypatch: p
     assert (end.state, end.reason) == ("refused", "engine-error")
     monkeypatch.undo()
     assert (await running.ended(await running.promise("2", "Patient/p2"))).state == "accepted"
+
+
+async def test_a_journal_that_fails_ends_it_with_its_error(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is asked for when nobody can write how it ended: the engine hears of it, by the journal's own error."""
+
+    async def broken(_work: object) -> None:
+        raise JournalFailedError
+
+    monkeypatch.setattr(running.desk.journal, "write", broken)
+    await running.promise("1")
+    with pytest.raises(JournalFailedError):
+        await asyncio.wait_for(running.task, 10)
+
+
+async def test_what_is_under_way_at_the_end_is_asked_again(running: Running) -> None:
+    """An engine that stops cuts a request off; its look-up waits, and is asked for by the next engine."""
+    running.server.script.append(Step("POST", hang=True))
+    seq = await running.promise("1")
+    async with asyncio.timeout(5):
+        while not any("retrieve" in one for one in running.server.requests):  # noqa: ASYNC110 - it tells of none
+            await asyncio.sleep(0.005)
+    running.task.cancel()
+    await asyncio.wait({running.task}, timeout=10)
+    assert running.task.cancelled()
+    assert (running.of(seq).state, running.of(seq).tries) == ("waiting", 0)
+    running.task = asyncio.create_task(running.look_ups.run())
+    assert (await running.ended(seq)).state == "accepted"
 
 
 async def test_an_ended_delivery_stays_delivered_whatever_becomes_of_its_look_up(running: Running) -> None:
