@@ -114,6 +114,21 @@ def test_a_job_survives(lives: Lives, point: str) -> None:
     lives.check()
 
 
+@pytest.mark.parametrize("point", [f"F28:eio:{TAKEN}", f"F28:enospc:{DONE}", f"F29:raise:{DONE}"])
+def test_a_job_survives_a_disk_that_fails(lives: Lives, point: str) -> None:
+    """A store that fails at a commit of a job takes no more; the job is done after the next start, once."""
+    with lives.live(point) as (_, http):
+        handle = asked(http, "p1")
+        assert handle
+        end = time.monotonic() + 30
+        while http.get("/readyz").status_code != 503:
+            assert time.monotonic() < end
+            time.sleep(0.01)
+    with lives.live() as (_, http):
+        assert ended(http, handle).status_code == 200
+    lives.check()
+
+
 def test_a_job_that_kills_the_service(lives: Lives) -> None:
     """A job whose work ends the process is given up after three times, and takes down no other one with it.
 

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 from collections import Counter
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from engine.interchange.outcome import Category, Issue, RefusedError, refuse
 from engine.interchange.service import Service
 from engine.interchange.store.connection import connect
 from engine.interchange.store.transaction import Transaction
+from engine.interchange.store.writer import StoreBusyError
 from tests.interchange.jobs import DONE, KIND, Bench, ask_for, ended, handle_of, until
 from tests.interchange.kit import Inside, Running, issue, merge_body, running_inside
 from tests.interchange.process import DATABASE
@@ -395,6 +397,30 @@ def test_what_is_asked_the_same_in_other_words(worked: Inside) -> None:
     """Lists and tuples, and keys in another order, are the same question."""
     first = handle_of(ask_for(worked, "p1", {"a": (1, 2), "b": ""}), worked)
     assert handle_of(ask_for(worked, "p1", {"b": "", "a": [1, 2]}), worked) == first
+
+
+def test_a_store_that_is_busy_at_the_end(worked: Inside, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job whose end the store does not take for now is put back and done again; what it keeps is kept once."""
+    bench.result = keeping("kept")
+    handle = handle_of(ask_for(worked, "p1"), worked)
+    assert bench.begun.acquire(timeout=10)
+    worked.token("physician")
+    store, refused = worked.app.service.store, count()
+    write, write_raw = store.write, store.write_raw
+
+    async def busy(*arguments: Any) -> Any:
+        """Be busy for the end of the job, and for putting it back."""
+        if next(refused) < 2:
+            raise StoreBusyError
+        return await (write if len(arguments) > 1 else write_raw)(*arguments)
+
+    monkeypatch.setattr(store, "write", busy)
+    monkeypatch.setattr(store, "write_raw", busy)
+    bench.go.set()
+    assert ended(worked, handle).status_code == 200
+    assert [one.attempts for one in bench.jobs] == [1, 2]
+    assert selected(worked, "SELECT count(*) FROM resource WHERE type='Organization'") == [(1,)]
+    assert selected(worked, "SELECT crashes FROM job") == [(0,)]
 
 
 def test_prefer_is_read() -> None:
