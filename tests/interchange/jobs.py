@@ -67,8 +67,8 @@ def ended(service: Running, handle: str, **who: str) -> httpx.Response:
 
 
 def until(met: Callable[[], bool]) -> None:
-    """Wait until something is so; AssertionError after ten seconds."""
-    end = time.monotonic() + 10
+    """Wait until something is so; AssertionError after half a minute."""
+    end = time.monotonic() + 30
     while not met():
         assert time.monotonic() < end
         time.sleep(0.01)

@@ -51,7 +51,7 @@ def test_jobs_are_listed_and_shown(worked: Inside, bench: Bench) -> None:
     mine = handle_of(ask_for(worked, "p1", {"secret": "Quintero"}), worked).rpartition("/")[2]
     other = handle_of(ask_for(worked, "p2", client="other"), worked).rpartition("/")[2]
     failed = handle_of(ask_for(worked, "p3", kind="merge"), worked)
-    assert bench.begun.acquire(timeout=10)
+    assert bench.begun.acquire(timeout=30)
     issue(ended(worked, failed), 422, "processing")
     listed = jobs(worked, "list")
     assert [one["id"] for one in listed] == [mine, other, failed.rpartition("/")[2]]
@@ -75,10 +75,10 @@ def test_a_job_is_cancelled_at_the_machine(worked: Inside, bench: Bench) -> None
     """A running service stops the work of a job that the command cancelled; the log of accesses names who did."""
     handle = handle_of(ask_for(worked, "p1"), worked)
     job = handle.rpartition("/")[2]
-    assert bench.begun.acquire(timeout=10)
+    assert bench.begun.acquire(timeout=30)
     assert "there is no job" in jobs(worked, "cancel", job, "--tenant", "lakeside", code=2)
     assert jobs(worked, "cancel", job)["state"] == "cancelled"
-    assert bench.over.acquire(timeout=10)
+    assert bench.over.acquire(timeout=30)
     assert bench.done == 0
     issue(worked.ask("GET", handle), 404, "not-found")
     until(lambda: metrics(worked).get(f'adt_interchange_jobs_ended_total{{kind="{KIND}",state="cancelled"}}') == 1)

@@ -184,7 +184,7 @@ async def called(world: World, job_id: str, run: Callable[..., Any]) -> int:
 
 async def until(met: Callable[[], bool]) -> None:
     """Let the service go on until something is so."""
-    end = time.monotonic() + 3
+    end = time.monotonic() + 20
     while not met():
         assert time.monotonic() < end
         await asyncio.sleep(0.0005)

@@ -49,7 +49,7 @@ def test_a_handle_tells_how_far_it_is_then_the_result(worked: Inside, bench: Ben
     """C-331: 202 with X-Progress and Retry-After while it is worked on, then 200 with the result, again and again."""
     handle = handle_of(ask_for(worked, "p1", {"tz": "UTC"}, version=version), worked)
     assert handle.startswith("/fhir/R4/RequestResult/" if version is FhirVersion.R4 else "/fhir/RequestResult/")
-    assert bench.begun.acquire(timeout=10)
+    assert bench.begun.acquire(timeout=30)
     assert bench.jobs[0].asked == {"tz": "UTC"}
     while (told := worked.ask("GET", handle)).headers["x-progress"] == "in progress":
         assert told.status_code == 202
@@ -64,7 +64,7 @@ def test_a_handle_tells_how_far_it_is_then_the_result(worked: Inside, bench: Ben
 def test_a_cancelled_job_is_gone(worked: Inside, bench: Bench) -> None:
     """C-342: DELETE answers 202 and ends the work; the handle is then as absent as one that there never was."""
     handle = handle_of(ask_for(worked, "p1"), worked)
-    assert bench.begun.acquire(timeout=10)
+    assert bench.begun.acquire(timeout=30)
     issue(worked.ask("GET", handle, client="other"), 404, "not-found")
     issue(worked.ask("DELETE", handle, client="other"), 404, "not-found")
     assert worked.ask("DELETE", handle).status_code == 202
@@ -195,14 +195,14 @@ def test_what_goes_with_a_cancelled_job_is_not_kept(worked: Inside, bench: Bench
     """A job that was cancelled while its work came to its end keeps nothing of it, whoever was first to know."""
     bench.result = keeping("kept")
     handle = handle_of(ask_for(worked, "p1"), worked)
-    assert bench.begun.acquire(timeout=10)
+    assert bench.begun.acquire(timeout=30)
     until(lambda: selected(worked, "SELECT count(*) FROM job WHERE progress<>''") == [(1,)])
     # Cancelled in the database alone, as by the command, and the work ends before the runner looks.
     beside = connect(worked.database)
     beside.execute("UPDATE job SET state='cancelled', ended_ms=0")
     beside.close()
     bench.go.set()
-    assert bench.over.acquire(timeout=10)
+    assert bench.over.acquire(timeout=30)
     issue(worked.ask("GET", handle), 404, "not-found")
     bench.result = Result(write_json(DONE))
     assert ended(worked, handle_of(ask_for(worked, "p2"), worked)).status_code == 200
@@ -245,7 +245,7 @@ def selected(service: Inside, sql: str) -> list[tuple[Any, ...]]:
 def test_progress_is_on_disk(worked: Inside, bench: Bench) -> None:
     """What a work reports first is on disk at once, and what it reports within the second a second later."""
     handle_of(ask_for(worked, "p1"), worked)
-    assert bench.begun.acquire(timeout=10)
+    assert bench.begun.acquire(timeout=30)
     first, second = ([(orjson.dumps(one).decode(),)] for one in bench.progress)
     until(lambda: selected(worked, "SELECT progress FROM job") == first)
     bench.say.set()
@@ -256,7 +256,7 @@ def test_what_progress_a_header_shows(worked: Inside, bench: Bench) -> None:
     """X-Progress has less than 100 characters of ASCII, whatever a work tells."""
     bench.progress = ({"Zoë\r\nSet-Cookie": "a\0b", **{f"number{n}": 10**9 for n in range(20)}}, {})
     handle = handle_of(ask_for(worked, "p1"), worked)
-    assert bench.begun.acquire(timeout=10)
+    assert bench.begun.acquire(timeout=30)
     while (told := worked.ask("GET", handle).headers["x-progress"]) in {"waiting", "in progress"}:
         pass
     assert told.startswith("in progress: zoset-cookie ab, number0 1000000000")
@@ -286,7 +286,7 @@ def test_a_queue_that_is_full(tmp_path: Path, bench: Bench) -> None:
     limits = Jobs(at_once=1, at_once_per_tenant=1, waiting_per_tenant=2)
     with running_inside(tmp_path, {KIND: bench.work}, jobs=limits) as service:
         ask_for(service, "p0")
-        assert bench.begun.acquire(timeout=10)
+        assert bench.begun.acquire(timeout=30)
         waiting = [handle_of(ask_for(service, f"p{number}"), service) for number in (1, 2)]
         with pytest.raises(RefusedError) as refused:
             ask_for(service, "p3")
@@ -362,8 +362,8 @@ def test_a_stop_leaves_the_rest_for_the_next_start(tmp_path: Path) -> None:
     first, second = Bench(), Bench()
     with running_inside(tmp_path, {KIND: first.work}) as service:
         handles = [handle_of(ask_for(service, f"p{number}"), service) for number in range(3)]
-        assert first.begun.acquire(timeout=10)
-        assert first.begun.acquire(timeout=10)
+        assert first.begun.acquire(timeout=30)
+        assert first.begun.acquire(timeout=30)
     kept = connect(tmp_path / DATABASE)
     states = kept.execute("SELECT state, attempts, crashes FROM job ORDER BY number").fetchall()
     kept.close()
@@ -382,7 +382,7 @@ def test_a_tenant_that_is_no_longer_configured(tmp_path: Path) -> None:
     bench = Bench()
     with running_inside(tmp_path, {KIND: bench.work}) as service:
         waiting = handle_of(ask_for(service, "p1", client="other"), service)
-        assert bench.begun.acquire(timeout=10)
+        assert bench.begun.acquire(timeout=30)
     bench.go.set()
     mine = {name: one for name, one in service.settings.clients.items() if one.tenant == "riverbend"}
     with running_inside(tmp_path, {KIND: bench.work}, tenants={"riverbend": Tenant()}, clients=mine) as service:
@@ -403,7 +403,7 @@ def test_a_store_that_is_busy_at_the_end(worked: Inside, bench: Bench, monkeypat
     """A job whose end the store does not take for now is put back and done again; what it keeps is kept once."""
     bench.result = keeping("kept")
     handle = handle_of(ask_for(worked, "p1"), worked)
-    assert bench.begun.acquire(timeout=10)
+    assert bench.begun.acquire(timeout=30)
     worked.token("physician")
     store, refused = worked.app.service.store, count()
     write, write_raw = store.write, store.write_raw
