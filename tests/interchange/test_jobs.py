@@ -135,6 +135,7 @@ FAILURES = {
     "refused": refuse(Category.NOT_FOUND, "No source is configured.", location="http.path"),
     "unforeseen": ValueError("Quintero 1984-02-29"),
     "by-keep": KeyError("Quintero"),
+    "silent": JobFailedError(),
     "unknown": None,
 }
 
@@ -397,6 +398,30 @@ def test_what_is_asked_the_same_in_other_words(worked: Inside) -> None:
     """Lists and tuples, and keys in another order, are the same question."""
     first = handle_of(ask_for(worked, "p1", {"a": (1, 2), "b": ""}), worked)
     assert handle_of(ask_for(worked, "p1", {"b": "", "a": [1, 2]}), worked) == first
+
+
+async def upset(_service: Service, _job: Job, report: Report) -> Result:
+    """Say of a cancellation that it has failed."""
+    await report({"step": 1})
+    try:
+        await asyncio.sleep(60)
+    except asyncio.CancelledError as error:
+        raise JobFailedError(Issue("It was interrupted.")) from error
+    raise AssertionError("it was not interrupted")
+
+
+def test_a_stop_fails_no_job(tmp_path: Path) -> None:
+    """A work that fails because the service stops is done again after the next start; cancelled, it is cancelled."""
+    bench = Bench()
+    bench.go.set()
+    with running_inside(tmp_path, {KIND: upset}) as service:
+        kept, gone = (handle_of(ask_for(service, one), service) for one in ("p1", "p2"))
+        until(lambda: selected(service, "SELECT count(*) FROM job WHERE progress<>''") == [(2,)])
+        assert service.ask("DELETE", gone).status_code == 202
+        until(lambda: metrics(service).get(f'adt_interchange_jobs_ended_total{{kind="{KIND}",state="cancelled"}}') == 1)
+    with running_inside(tmp_path, {KIND: bench.work}) as service:
+        assert ended(service, kept).json() == DONE
+        issue(service.ask("GET", gone), 404, "not-found")
 
 
 def test_a_store_that_is_busy_at_the_end(worked: Inside, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

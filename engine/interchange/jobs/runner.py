@@ -176,8 +176,8 @@ class Runner:
         except asyncio.CancelledError:
             if run.over:
                 self._ended(run, State.CANCELLED)
-            elif not self._leaving:
-                # Nobody asked for it: the work waited for what was cancelled.
+            else:
+                # The service stops; or nobody asked for it, and the work waited for what was cancelled.
                 await self._fail(run, FAULT)
         except StoreFailedError:
             await self._put_back([run])
@@ -207,8 +207,11 @@ class Runner:
         self._ended(run, State.DONE if done else State.CANCELLED)
 
     async def _fail(self, run: _Run, issues: tuple[Issue, ...]) -> None:
+        """End a job as failed; not while the service stops, as that may be why: it is done again."""
+        if self._leaving:
+            return
         run.ending = True
-        now, body = self._service.clock(), _written(issues)
+        now, body = self._service.clock(), _written(issues or FAULT)
         failed = partial(
             rows.end, number=run.kept.number, attempt=run.job.attempts, state=State.FAILED, at=now, body=body
         )
