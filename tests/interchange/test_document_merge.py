@@ -121,6 +121,18 @@ def test_the_master_identifier_comes_first(chart: Chart) -> None:
     assert chart.count() == 2
 
 
+def test_a_number_of_one_is_the_master_identifier_of_another(chart: Chart) -> None:
+    """Who has it as its masterIdentifier is the document, not the one that names it among its identifiers."""
+    number = own()
+    alpha = chart.merge(masterIdentifier=number, content=[{"attachment": {"title": "a"}}]).json()
+    subject = {"reference": f"Patient/{chart.id}"}
+    beta = {"type": {"text": "x"}, "indexed": "2025-07-01T10:00:00Z", "identifier": [number], "subject": subject}
+    made = chart.service.ask("POST", "/fhir/DocumentReference", json=chart.document(**beta))
+    assert made.status_code == 201, made.text
+    answer = chart.merge(masterIdentifier=number, content=[{"attachment": {"title": "b"}}])
+    assert (answer.status_code, answer.json()["id"]) == (200, alpha["id"])
+
+
 def test_two_at_once(chart: Chart) -> None:
     """C-371: whoever comes at the same moment with the same document makes one of it."""
     number = own()
