@@ -9,6 +9,7 @@ import orjson
 import pytest
 
 from engine.fhir.schema import FhirVersion
+from engine.interchange.patient360.connectors import directory
 from engine.interchange.patient360.connectors.connector import Document, SourceError
 from engine.interchange.patient360.connectors.directory import Directory
 from tests.interchange.kit import MRN
@@ -110,3 +111,11 @@ def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
     """The source has failed, and says what to mend."""
     with pytest.raises(SourceError, match=r"^The source drop cannot read its folder \(No such"):
         found(tmp_path / "nowhere")
+
+
+def test_a_folder_that_takes_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A share that does not answer ends the source after its timeout_s."""
+    lay(tmp_path / FOLDER / "a.xml", "<a/>")
+    monkeypatch.setattr(directory, "_read", lambda _path: time.sleep(0.3))
+    with pytest.raises(SourceError, match=r"^The source drop took longer than timeout_s \(0.1 s\)"):
+        found(tmp_path, timeout_s=0.1)

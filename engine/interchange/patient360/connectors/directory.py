@@ -9,13 +9,13 @@ import asyncio
 import os
 import stat
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 from urllib.parse import quote
 
 import orjson
@@ -28,6 +28,9 @@ from engine.interchange.patient360.connectors.finding import identities, patient
 from engine.interchange.patient360.connectors.server import MOST_BYTES
 from engine.interchange.patient360.facts import Identity
 from engine.interchange.patient360.match import matches
+
+A = TypeVar("A")
+T = TypeVar("T")
 
 KINDS: Final = {".xml": CCDA, ".cda": CCDA, ".json": FHIR}
 # FHIR of that version; all other JSON is of R4.
@@ -48,16 +51,23 @@ class Directory:
 
     async def retrieve(self, subject: Subject) -> AsyncIterator[Document]:
         """Yield the documents in the patient's folders, in the order of their names; SourceError."""
+        until = asyncio.get_running_loop().time() + self.settings.timeout_s
+        for path in await self._within(until, self._files, subject):
+            document = await self._within(until, self._document, path)
+            if document is not None:
+                yield document
+
+    async def _within(self, until: float, work: Callable[[A], T], about: A) -> T:
+        """Return what a thread reads before a moment of the loop; SourceError."""
         try:
-            async with asyncio.timeout(self.settings.timeout_s):
-                found = await asyncio.to_thread(self._files, subject)
+            async with asyncio.timeout_at(until):
+                return await asyncio.to_thread(work, about)
+        except TimeoutError as error:
+            text = f"The source {self.name} took longer than timeout_s ({self.settings.timeout_s:g} s)."
+            raise SourceError(text) from error
         except OSError as error:
             text = f"The source {self.name} cannot read its folder ({error.strerror}); mend it."
             raise SourceError(text) from error
-        for path in found:
-            document = await asyncio.to_thread(self._document, path)
-            if document is not None:
-                yield document
 
     def _files(self, subject: Subject) -> list[Path]:
         root = Path(str(self.settings.folder))
