@@ -3,6 +3,7 @@
 import asyncio
 from typing import Any, Final
 
+from engine.errors import place_of
 from engine.fhir.schema import FhirVersion
 from engine.interchange.document.asked import live_patient, patient_asked
 from engine.interchange.document.found import Found, as_bundle, found_in
@@ -17,6 +18,7 @@ from engine.interchange.patient360.connectors.configured import connectors_of
 from engine.interchange.patient360.connectors.connector import Connector, SourceError, Subject, subject_of
 from engine.interchange.service import Service
 from engine.interchange.store.transaction import Transaction
+from engine.telemetry import logger
 
 Json = Any
 
@@ -73,6 +75,9 @@ async def _asked(source: Connector, subject: Subject) -> tuple[list[Found], str]
         return [], str(error)
     except TimeoutError:
         return [], f"The source {source.name} took too long."
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is this source's, and the others are shown
+        logger().error("source failed", code=source.name, error=type(error).__name__, file=place_of(error))
+        return [], f"The source {source.name} failed within the service; its log says where."
     return found, ""
 
 

@@ -208,6 +208,23 @@ def test_links_of_the_same_server() -> None:
     assert all(headers["accept"] == "application/fhir+json" for *_, headers in found.asked)
 
 
+def test_numbers_stay_as_they_are() -> None:
+    """The precision of a decimal has a meaning: 1.50 does not become 1.5."""
+    text = orjson.dumps(bundle(PERSON, {"resourceType": "Observation", "id": "a", "valueQuantity": {"value": 4711}}))
+    page = (200, {}, text.replace(b"4711", b"1.50"))
+    with scripted(record(page)) as found:
+        [document] = retrieved(server(found.url), subject("N1"))
+    assert b'"value":1.50' in document.body
+
+
+def test_too_many_levels() -> None:
+    """A resource that nobody could write again ends the source."""
+    text = orjson.dumps(bundle(PERSON, {"resourceType": "Observation", "id": "a", "deep": 4711}))
+    text = text.replace(b"4711", b'{"a":' * 300 + b"1" + b"}" * 300)
+    with scripted(record((200, {}, text))) as found, pytest.raises(SourceError, match="more levels"):
+        retrieved(server(found.url), subject("N1"))
+
+
 def test_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
     """A record larger than is read, in one page or in many, ends the source and not the process."""
     monkeypatch.setattr(peer.Server, "__init__", _small(peer.Server.__init__))

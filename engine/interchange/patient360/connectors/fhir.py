@@ -134,7 +134,10 @@ def _bundle(base: str, resources: list[dict[str, Json]]) -> bytes:
             if ":" not in attachment["url"]:
                 attachment["url"] = f"{base}/{attachment['url']}"
         entries.append({"fullUrl": f"{base}/{one['resourceType']}/{one['id']}", "resource": one})
-    body = write_json({"resourceType": "Bundle", "type": "collection", "entry": entries})
+    try:
+        body = write_json({"resourceType": "Bundle", "type": "collection", "entry": entries})
+    except TypeError as error:
+        raise OutboundError("has a record with more levels than are read") from error
     if len(body) > MOST_BYTES:
         raise OutboundError("has a record larger than is read")
     return body

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import urlencode, urljoin, urlsplit
 
-import orjson
-
+from engine.interchange.exact import NO_JSON, read_json, write_json
 from engine.interchange.outbound import OutboundError, Peer, Reply
 
 Json = Any
@@ -40,7 +39,7 @@ class Server:
     async def post(self, address: str, resource: Json) -> tuple[int, Json]:
         """Return what a server answers to a resource; OutboundError."""
         kind = {"content-type": FHIR_JSON}
-        return await self._ask("POST", f"{self.base}/{address}", kind, orjson.dumps(resource))
+        return await self._ask("POST", f"{self.base}/{address}", kind, write_json(resource))
 
     async def search(self, type_name: str, parameters: Mapping[str, str]) -> tuple[int, Json]:
         """Return the first page of a search, asked so that no log of an address has it, where the server takes that."""
@@ -83,8 +82,8 @@ class Server:
             raise OutboundError(f"redirects ({reply.status}), which is not followed; mend url")
         try:
             large = len(reply.body) > LARGE_BYTES
-            resource = await asyncio.to_thread(orjson.loads, reply.body) if large else orjson.loads(reply.body)
-        except ValueError as error:
+            resource = await asyncio.to_thread(read_json, reply.body) if large else read_json(reply.body)
+        except NO_JSON as error:
             if reply.status == 200:
                 raise OutboundError("sent an answer that is no JSON") from error
             resource = {}
