@@ -83,7 +83,8 @@ def shown_quantity(quantity: Json) -> str:
     """Return a Quantity as people read it: `<5.40 mg/dL`; '' for none."""
     if not quantity or "value" not in quantity:
         return ""
-    unit = quantity.get("unit") or quantity.get("code") or ""
+    # What UCUM has in braces is a word.
+    unit = (quantity.get("unit") or quantity.get("code") or "").strip("{}")
     return f"{quantity.get('comparator', '')}{number(quantity['value'])} {unit}".strip()
 
 

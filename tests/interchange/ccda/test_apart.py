@@ -33,7 +33,7 @@ def test_a_process_writes_the_same_bytes(monkeypatch: pytest.MonkeyPatch, keeper
 def test_a_large_chart_goes_to_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """One of some thousand resources is not written in this one."""
     monkeypatch.setattr(apart, "written", None)
-    assert carry_out(order(synthetic_chart("large", facts=600))).count(b"<entry ") > 200
+    assert carry_out(order(synthetic_chart("large", facts=600))).count(b"<entry ") > 150
 
 
 def test_a_process_that_fails_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,7 +39,7 @@ WITHIN = {
     "30954-2": ("4.2:2015-08-01",),
     "8716-3": ("4.27:2014-06-09",),
     "11369-6": ("4.54:2014-06-09",),
-    "46240-8": ("4.32",),
+    "46240-8": ("4.80:2015-08-01", "4.32"),
     "10157-6": ("4.46:2015-08-01", "4.31"),
     "48768-6": ("4.61:2015-08-01", "4.87", "4.89"),
 }
@@ -380,6 +380,11 @@ def test_the_diagnosis_of_an_encounter_stands_with_it_and_only_there() -> None:
     document = read(written([PATIENT, condition, visit]))
     assert find(section(document, "11450-4"), "@nullFlavor") == ["NI"]
     assert find(section(document, "46240-8"), ".//c:act//c:value/c:originalText/text()") == ["Sprain"]
+    told = {**condition, "encounter": {"reference": "Encounter/e"}}
+    for held in ({**visit, "diagnosis": []}, visit):
+        document = read(written([PATIENT, told, held]))
+        assert find(section(document, "11450-4"), "@nullFlavor") == ["NI"]
+        assert find(section(document, "46240-8"), ".//c:act//c:value/c:originalText/text()") == ["Sprain"]
     alone = read(written([PATIENT, condition, {**visit, "status": "planned"}]))
     assert find(section(alone, "11450-4"), ".//c:value/c:originalText/text()") == ["Sprain"]
 

@@ -16,7 +16,7 @@ from engine.interchange.ccda.people import add_addresses, add_performer, add_tel
 from engine.interchange.ccda.record import Record, add_identifiers
 from engine.interchange.ccda.section import Section, Table, add_entry, add_related, cell
 from engine.interchange.ccda.sections.medications import add_reasons
-from engine.interchange.ccda.sections.problems import add_problem
+from engine.interchange.ccda.sections.problems import add_problem, diagnoses
 from engine.interchange.ccda.times import add_interval, readable_span
 
 Json = Any
@@ -59,11 +59,16 @@ def _places(encounter: Json) -> list[Json]:
     return [one["location"] for one in encounter.get("location") or () if one.get("location")]
 
 
-def _write(record: Record, section: Element, table: Table, encounter: Json) -> None:
+def _items(record: Record) -> Sequence[tuple[Json, list[Json]]]:
+    """Return the encounters that are not to come, each with its diagnoses."""
+    found = diagnoses(record)
+    return [(one, found[one.get("id", "")]) for one in record.of_type("Encounter") if one.get("status") != PLANNED]
+
+
+def _write(record: Record, section: Element, table: Table, item: tuple[Json, list[Json]]) -> None:
+    encounter, conditions = item
     period = encounter.get("period") or {}
     span = period.get("start", ""), period.get("end", "")
-    diagnoses = [record.find(one.get("condition"), encounter) for one in encounter.get("diagnosis") or ()]
-    conditions = [one for one in diagnoses if one and one["resourceType"] == "Condition"]
     anchor = table.row(
         label(kind_of(encounter)),
         readable_span(span, record.zone),
@@ -123,6 +128,6 @@ ENCOUNTERS: Final = Section(
     "Encounters",
     (template("2.22.1", "2015-08-01"),),
     ("Encounter", "Date", "Status", "Place", "With", "Reason", "Diagnoses", "Discharged to"),
-    lambda record: [one for one in record.of_type("Encounter") if one.get("status") != PLANNED],
+    _items,
     _write,
 )

@@ -75,20 +75,32 @@ def _categories(condition: Json) -> list[Json]:
     return [coding for one in condition.get("category") or () for coding in one.get("coding") or ()]
 
 
+def diagnoses(record: Record) -> dict[str, list[Json]]:
+    """Return the conditions that stand with each encounter that is not to come, by the encounter's id.
+
+    Those that it names, and those that are nothing but the diagnosis of it.
+    """
+    found: dict[str, list[Json]] = {}
+    for encounter in record.of_type("Encounter"):
+        if encounter.get("status") != "planned":
+            named = [record.find(one.get("condition"), encounter) for one in encounter.get("diagnosis") or ()]
+            found[encounter.get("id", "")] = [one for one in named if one and one["resourceType"] == "Condition"]
+    for condition in filter(_only_diagnosis, record.of_type("Condition")):
+        encounter = record.find(condition.get("encounter"), condition) or {}
+        others = found.get(encounter.get("id", ""), [condition])
+        if all(one is not condition for one in others):
+            others.append(condition)
+    return found
+
+
 def listed(record: Record) -> Sequence[Json]:
     """Return the conditions but those that are nothing but the diagnosis of an encounter, which stand with that."""
-    of_encounters = {
-        (one.get("condition") or {}).get("reference", "")
-        for encounter in record.of_type("Encounter")
-        if encounter.get("status") != "planned"
-        for one in encounter.get("diagnosis") or ()
-    }
-    return [
-        one
-        for one in record.of_type("Condition")
-        if f"Condition/{one.get('id', '')}" not in of_encounters
-        or {coding.get("code") for coding in _categories(one)} != {"encounter-diagnosis"}
-    ]
+    elsewhere = {id(one) for group in diagnoses(record).values() for one in group if _only_diagnosis(one)}
+    return [one for one in record.of_type("Condition") if id(one) not in elsewhere]
+
+
+def _only_diagnosis(condition: Json) -> bool:
+    return {coding.get("code") for coding in _categories(condition)} == {"encounter-diagnosis"}
 
 
 def _write(record: Record, section: Element, table: Table, condition: Json) -> None:
