@@ -896,4 +896,70 @@ PAGES: Final = (
     ),
 )
 
-BUGS: Final = (*JOURNAL, *AUDIT, *INTAKE, *DELIVER, *IDENTITY, *OAUTH, *TENANTS, *SERVICE, *PAGES)
+CCDA: Final = (
+    Bug(
+        "what was entered in error is told to other hospitals",
+        "interchange/ccda/record.py",
+        "            if not in_error(one):\n",
+        "            if one:\n",
+        ("interchange/ccda/test_document.py",),
+    ),
+    Bug(
+        "an allergy that was ruled out is told as one that there is",
+        "interchange/ccda/sections/allergies.py",
+        "    if refuted or none_known:\n",
+        "    if none_known:\n",
+        ("interchange/ccda/test_document.py",),
+    ),
+    Bug(
+        "a vaccine that was refused is told as given",
+        "interchange/ccda/sections/immunizations.py",
+        'negationInd="true" if refused else "false"',
+        'negationInd="false"',
+        ("interchange/ccda/test_document.py",),
+    ),
+    Bug(
+        "times of a document are in another zone than their offset says",
+        "interchange/ccda/times.py",
+        "        local = moment.astimezone(zone)\n",
+        "        local = moment.replace(tzinfo=zone)\n",
+        ("interchange/ccda/test_values.py",),
+    ),
+    Bug(
+        "a result below what can be measured is told as that very value",
+        "interchange/ccda/quantities.py",
+        "    if comparator not in COMPARED or",
+        "    if comparator or",
+        ("interchange/ccda/test_document.py",),
+    ),
+    Bug(
+        "a local code is told as one of another system",
+        "interchange/ccda/codes.py",
+        "    front = known[0] if known and (not demand or known[0][0].oid == demand) else None\n",
+        "    front = known[0] if known else None\n",
+        ("interchange/ccda/test_values.py",),
+    ),
+    Bug(
+        "a measured value loses its digits",
+        "interchange/ccda/quantities.py",
+        '    return f"{value:f}" if isinstance(value, Decimal) else str(value)\n',
+        "    return str(float(value))\n",
+        ("interchange/ccda/test_values.py",),
+    ),
+    Bug(
+        "the document of a patient who was merged away is still made",
+        "interchange/everything/operation.py",
+        "    if stored.survivor is not None:\n",
+        "    if stored.survivor == patient_id:\n",
+        ("interchange/ccda/test_export.py",),
+    ),
+    Bug(
+        "the chart stands in the log when its document cannot be written",
+        "interchange/ccda/apart.py",
+        'ended with {done.returncode}"',
+        'ended with {done.stderr!r}"',
+        ("interchange/ccda/test_apart.py",),
+    ),
+)
+
+BUGS: Final = (*JOURNAL, *AUDIT, *INTAKE, *DELIVER, *IDENTITY, *OAUTH, *TENANTS, *SERVICE, *CCDA, *PAGES)
