@@ -203,6 +203,28 @@ def test_a_negated_problem(observation: str, expected: list[tuple[str, str]]) ->
     assert [(code["coding"][0]["code"], status["coding"][0]["code"]) for code, status in codes] == expected
 
 
+@pytest.mark.parametrize(
+    ("words", "kept"),
+    [
+        ("No problem data is applicable", False),
+        ("No known problems", False),
+        ("None recorded.", False),
+        ("none", False),
+        ("Unknown", False),
+        ("Nocturia, not known since when", True),
+        ("Not sleeping well", True),
+        ("Unknown bite mark", True),
+    ],
+)
+def test_words_that_say_that_there_is_nothing_are_no_problem(words: str, kept: bool) -> None:
+    """Where nothing is coded, words for nothing are nothing; other words are the problem."""
+    observed = (
+        f'<observation><value xsi:type="CD" nullFlavor="UNK"><originalText>{words}</originalText></value></observation>'
+    )
+    entry = f'<act><entryRelationship typeCode="SUBJ">{observed}</entryRelationship></act>'
+    assert [one["code"] for one in told(section("11450-4", entry))] == ([{"text": words}] if kept else [])
+
+
 def medication(mood: str = "EVN", status: str = "active", more: str = "", attributes: str = "") -> str:
     """Return a medication activity: one tablet every eight hours since a day."""
     return (

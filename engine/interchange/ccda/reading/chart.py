@@ -1,6 +1,7 @@
 """What is read of one document so far: its resources, each with an id and valid, and the narrative they refer to."""
 
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final
@@ -18,6 +19,14 @@ Resource = dict[str, Json]
 
 # Parts of the narrative that entries may refer to: as many elements and characters as the document has, some times.
 REFERRED: Final = 4
+# What a resource is about, and the words in which people say that there is nothing of the kind.
+SUBJECTS: Final = ("code", "medicationCodeableConcept", "vaccineCode")
+NOTHING: Final = re.compile(
+    r"(no|none|not) ([\w,/ -]{0,60} )?"
+    r"(known|data|recorded|applicable|available|information|reported|documented|found)\b"
+    r"|(none|unknown|n/a|nil)\.?$",
+    re.IGNORECASE,
+)
 PARTIES: Final = frozenset({"Practitioner", "Organization", "Location"})
 
 
@@ -39,7 +48,9 @@ class Chart:
         self._known: dict[bytes, str] = {}
 
     def add(self, name: str, elements: Mapping[str, Json]) -> str:
-        """Keep a resource without its empty elements; return the reference to it, '' for one that is not valid.
+        """Keep a resource without its empty elements; return the reference to it.
+
+        '' for one that is not valid, or that in words alone says that there is nothing ("No known problems").
 
         What the document says twice, of one identifier or of one party, is kept once. UnreadableDocumentError
         (`too-large`) for more than 50,000.
@@ -49,7 +60,7 @@ class Chart:
         mark = hashlib.sha256(write_json(resource)).digest() if repeatable else b""
         reference = self._known.get(mark, "")
         if not reference:
-            if not _is_valid(resource):
+            if _says_nothing(resource) or not _is_valid(resource):
                 return ""
             if len(self.resources) == MOST_FACTS:
                 raise UnreadableDocumentError(Reason.TOO_LARGE)
@@ -129,6 +140,11 @@ def _part(value: Json) -> Json:
     if isinstance(value, list | tuple):
         return [part for part in map(_part, value) if part not in ("", None, [], {})]
     return value
+
+
+def _says_nothing(resource: Resource) -> bool:
+    concept: dict[str, Json] = next((resource[name] for name in SUBJECTS if name in resource), {})
+    return "coding" not in concept and NOTHING.match(concept.get("text", "")) is not None
 
 
 def _is_valid(resource: Resource) -> bool:
