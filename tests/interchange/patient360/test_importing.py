@@ -1,3 +1,4 @@
+import asyncio
 from collections.abc import Iterator
 from itertools import permutations
 from pathlib import Path
@@ -11,10 +12,11 @@ from engine.fhir.schema import FhirVersion, defects
 from engine.interchange.jobs.job import JobFailedError
 from engine.interchange.outcome import Issue
 from engine.interchange.patient360.connectors.connector import Document
-from engine.interchange.patient360.facts import Identity
-from engine.interchange.patient360.importing import Ended
+from engine.interchange.patient360.facts import Facts, Identity
+from engine.interchange.patient360.importing import Ended, Importer
+from engine.interchange.patient360.record import Words
 from tests.interchange.kit import SYSTEM
-from tests.interchange.patient360.papers import MARISOL, Chart, numbered, paper, reference, urn
+from tests.interchange.patient360.papers import MARISOL, Chart, numbered, paper, read_paper, reference, urn
 from tests.interchange.patient360.test_deduplicate import LOINC, SNOMED, coded, drug, problem, result
 
 pytestmark = pytest.mark.asyncio
@@ -153,6 +155,26 @@ async def test_what_another_source_says_stays(chart: Chart) -> None:
     assert [one["valueQuantity"]["value"] for one in chart.facts()] == [98, 99]
 
 
+@pytest.mark.parametrize(("also", "left"), [(False, [99]), (True, [98, 99])])
+async def test_a_correction_to_what_is_known(chart: Chart, *, also: bool, left: list[int]) -> None:
+    """What a source corrects to what another states is entered in error, unless somebody else says it still."""
+    first, second = (result(valueQuantity={"value": value, "unit": "mg/dL"}) for value in (98, 99))
+    await chart.take(paper(PINE, *numbered([first], "urn:oid:1.2.3")), paper(LAKE, second))
+    if also:
+        await chart.take(paper(HILL, first))
+    (outcome,) = await chart.take(paper(PINE, *numbered([second], "urn:oid:1.2.3"), at="2024-04-01", name="2"))
+    assert outcome.counts["withdrawn"] == (not also)
+    assert sorted(one["valueQuantity"]["value"] for one in chart.facts()) == left
+
+
+async def test_a_corrected_fact_beside_what_it_was(chart: Chart) -> None:
+    """A document that corrects a numbered fact, and states its former value as another one, has said two things."""
+    first, second = (result(valueQuantity={"value": value, "unit": "mg/dL"}) for value in (98, 99))
+    await chart.take(paper(PINE, *numbered([first], "urn:oid:1.2.3")))
+    await chart.take(paper(PINE, *numbered([second], "urn:oid:1.2.3"), first, at="2024-04-01", name="2"))
+    assert sorted(one["valueQuantity"]["value"] for one in chart.facts()) == [98, 99]
+
+
 async def test_details_are_kept_of_the_others(chart: Chart) -> None:
     """The newest statement leads; the reaction that only an older one knows stays, whichever comes first."""
     old = paper(PINE, {**PENICILLIN, "reaction": [{"manifestation": [{"text": "Anaphylaxis"}]}]}, at="2020-01-01")
@@ -186,6 +208,28 @@ async def test_what_was_changed_here_stays(chart: Chart) -> None:
     corrected = paper(PINE, problem(identifier=number, onsetDateTime="2020"), at="2024-05-01", name="3")
     (outcome,) = await chart.take(corrected)
     assert (outcome.counts["kept"], outcome.counts["added"]) == (1, 0)
+
+
+async def test_what_is_changed_here_meanwhile(chart: Chart) -> None:
+    """Who changes a resource between the reading of the chart and the writing is not overwritten either."""
+    number = [{"system": "urn:oid:1.2.3", "value": "1"}]
+    await chart.take(paper(PINE, problem(identifier=number)))
+    (one,) = chart.facts()
+    loop = asyncio.get_running_loop()
+    read = 0
+
+    def reading(document: Document) -> Facts:
+        nonlocal read
+        read += 1
+        if read == 1:
+            asyncio.run_coroutine_threadsafe(_edit(chart, one, note=[{"text": "Seen by me"}]), loop).result(10)
+        return read_paper(document)
+
+    importer = Importer(chart.service, await chart.job(), reading, Words(SYSTEM))
+    later = paper(PINE, problem(identifier=number, severity={"text": "mild"}), at="2024-04-01", name="2")
+    outcome = await importer.take(later)
+    assert (read, outcome.counts["kept"], outcome.counts["updated"]) == (2, 1, 0)
+    assert chart.facts()[0]["note"] == [{"text": "Seen by me"}]
 
 
 async def test_what_was_entered_in_error_here_stays_so(chart: Chart) -> None:
