@@ -9,7 +9,7 @@ from engine.config.channel import Channel
 from engine.config.destination import Destination as Settings
 from engine.deliver.dry_run import DryRun, unremembered
 from engine.deliver.interactions import carry_out, ending, patients_of
-from engine.deliver.lookup import LookUps, Reply
+from engine.deliver.lookup import UNSUPPORTED, LookUps, Reply
 from engine.deliver.memory import Memory
 from engine.deliver.patient.question import Question, question
 from engine.deliver.stored import Cache
@@ -60,6 +60,10 @@ class Destination:
     def abilities(self) -> Abilities:
         """What the server can do, as `check` last found."""
         return self._server.abilities
+
+    def missing(self) -> tuple[str, ...]:
+        """Return codes for what cannot be relied on, as far as it was found: of the server, and of its look-ups."""
+        return (*self.abilities.missing(), *((UNSUPPORTED,) if self._lookups.unsupported else ()))
 
     async def check(self) -> Abilities:
         """Ask for the CapabilityStatement and keep what it says.

@@ -61,6 +61,11 @@ class LookUps:
         self._base = ""
         self._asked_at: float | None = None
 
+    @property
+    def unsupported(self) -> bool:
+        """Whether the server was asked for its operations and has none to look patients up."""
+        return self._asked_at is not None and not self._base
+
     async def ask(self, patient: str, at: datetime) -> Reply:
         """Ask for a look-up of a patient (`Patient/1`) and return what the server said; nothing is raised."""
         logical_id = quote(patient.rpartition("/")[2], safe="")

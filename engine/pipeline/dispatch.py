@@ -112,7 +112,7 @@ class Dispatch:
     @property
     def lacks(self) -> tuple[str, ...]:
         """What the destination was found not to do, as codes; empty while it has not been asked."""
-        return self.destination.abilities.missing() if self._checked else ()
+        return self.destination.missing() if self._checked else ()
 
     @property
     def under_way(self) -> int:

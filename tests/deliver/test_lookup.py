@@ -56,9 +56,11 @@ async def test_a_server_without_the_operation_is_left_in_peace(
     for _ in range(3):
         assert await destination.look_up("Patient/p1", AT) == Reply(Ending.REFUSED, UNSUPPORTED)
     assert [one.partition("?")[0] for one in server.requests] == ["GET metadata", "GET /fhir/metadata"]
+    assert UNSUPPORTED in destination.missing()
     server.lookup_paths = {ABOVE}
     ticks[0] = ASK_AGAIN_SECONDS
     assert (await destination.look_up("Patient/p1", AT)).ending is Ending.ACCEPTED
+    assert UNSUPPORTED not in destination.missing()
     await destination.close()
 
 

@@ -962,4 +962,50 @@ CCDA: Final = (
     ),
 )
 
-BUGS: Final = (*JOURNAL, *AUDIT, *INTAKE, *DELIVER, *IDENTITY, *OAUTH, *TENANTS, *SERVICE, *CCDA, *PAGES)
+
+LOOKUPS: Final = (
+    Bug(
+        "a replay of last year's admissions asks the networks for everybody again",
+        "pipeline/outbound/look_ups.py",
+        "or claimed.replay ",
+        "",
+        ("pipeline/outbound/test_look_ups.py",),
+    ),
+    Bug(
+        "a protected patient's data is asked for on the networks",
+        "pipeline/outbound/look_ups.py",
+        'not in {"", "N"}',
+        'in {"YES"}',
+        ("pipeline/outbound/test_look_ups.py",),
+    ),
+    Bug(
+        "one patient's look-ups overtake each other",
+        "journal/state/lookups.py",
+        "AND o.seq < l.seq AND o.due_at IS NOT NULL)",
+        "AND o.seq < l.seq AND o.due_at IS NULL AND o.settled_at IS NULL)",
+        ("journal/state/test_lookups.py",),
+    ),
+    Bug(
+        "a look-up that nobody answers is asked for for ever",
+        "pipeline/outbound/look_ups.py",
+        "        if tries >= MOST_TRIES:\n",
+        "        if tries > 10 * MOST_TRIES:\n",
+        ("pipeline/outbound/test_look_ups.py",),
+    ),
+    Bug(
+        "a look-up is promised after the commit of its delivery, and a kill in between loses it",
+        "journal/write/settling.py",
+        "        promise(self._connection, settlements)\n",
+        "        promise(self._connection, [])\n",
+        ("journal/state/test_lookups.py",),
+    ),
+    Bug(
+        "a server that cannot look anybody up is asked with every admission what it can do",
+        "deliver/lookup.py",
+        "now - self._asked_at >= ASK_AGAIN_SECONDS",
+        "now - self._asked_at >= 0",
+        ("deliver/test_lookup.py",),
+    ),
+)
+
+BUGS: Final = (*JOURNAL, *AUDIT, *INTAKE, *DELIVER, *IDENTITY, *OAUTH, *TENANTS, *SERVICE, *CCDA, *PAGES, *LOOKUPS)
