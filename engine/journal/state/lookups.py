@@ -5,7 +5,7 @@ that it is asked again, never that it is forgotten. Of a patient one is out at a
 works on any connection of the journal; hand `settle` to `Journal.write`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -23,6 +23,8 @@ PROMISE: Final = """
 INSERT INTO lookup (destination, seq, patient, state, due_at)
 SELECT ?, seq, ?, 'waiting', ? FROM entry WHERE seq = ? AND parent IS NULL ON CONFLICT DO NOTHING
 """
+# Whose record was merged away meanwhile is looked up by the survivor's.
+FOLLOW: Final = "UPDATE lookup SET patient = ? WHERE destination = ? AND patient = ? AND due_at IS NOT NULL"
 # Those that may be asked for now, the longest due first: of each patient the oldest.
 DUE: Final = """
 SELECT l.seq, l.patient, l.tries, e.channel, e.event, COALESCE(e.event_at, e.received_at) AS began
@@ -80,11 +82,19 @@ class LookUpEnd:
     asked: bool = True
 
 
-def promise(connection: Connection, settlements: Iterable[Settlement]) -> None:
-    """Promise the look-ups that settlements ask for; to be called in their transaction."""
+def promise(connection: Connection, settlements: Sequence[Settlement]) -> None:
+    """Promise the look-ups that settlements ask for, and let others follow their merges; in their transaction."""
     rows = [(one.destination, one.lookup, to_micros(one.at), one.seq) for one in settlements if one.lookup]
     if rows:
         connection.executemany(PROMISE, rows)
+    merges = [
+        (f"Patient/{known.survivor}", known.destination, f"Patient/{known.logical_id}")
+        for one in settlements
+        for known in one.known
+        if known.survivor
+    ]
+    if merges:
+        connection.executemany(FOLLOW, merges)
 
 
 def due(connection: Connection, destination: str, now: datetime, most: int) -> tuple[Due, ...]:

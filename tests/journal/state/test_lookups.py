@@ -6,7 +6,7 @@ from typing import Any
 
 from engine.journal.care import retention
 from engine.journal.care.retention import Kept
-from engine.journal.entry import State
+from engine.journal.entry import KnownIdentity, State
 from engine.journal.read.reading import Filters, Reader
 from engine.journal.state import lookups
 from engine.journal.state.lookups import ASKED_ALREADY, Due, LookUpEnd, LookUpState
@@ -85,6 +85,25 @@ async def test_who_was_asked_for_lately_is_known(desk: Desk) -> None:
     assert await desk.journal.read(partial(recent, now=NOW + 10 * MINUTE)) == "http://h/1"
     assert await desk.journal.read(partial(recent, now=NOW + 11 * MINUTE)) is None
     assert await desk.journal.read(partial(recent, now=NOW, patient="Patient/p2")) is None
+
+
+async def test_a_look_up_follows_the_merge_of_its_patient(desk: Desk) -> None:
+    """Who waits and was merged away is looked up by the survivor's record, in its turn; what has ended stays."""
+    done, waiting, survivors = [await promised(desk, name, patient) for name, patient in
+                                (("1", PATIENT), ("2", PATIENT), ("3", "Patient/p2"))]  # fmt: skip
+    await settle(desk, done, LookUpState.ACCEPTED)
+    merge = await desk.record("merge", ("mrn|1",), ("mrn|3",))
+    await desk.claim()
+    gone = KnownIdentity("d", "mrn", "1", "p1", "merged-away", "p2")
+    await desk.deliver(merge, known=(gone, KnownIdentity("other", "mrn", "1", "p2", "merged-away", "p9")))
+    found = await desk.journal.read(partial(lookups.due, destination="d", now=NOW, most=10))
+    assert [(one.seq, one.patient) for one in found] == [(waiting, "Patient/p2")]
+    await settle(desk, waiting, LookUpState.ACCEPTED)
+    assert await due(desk) == [survivors]
+    with Reader(desk.folder) as reader:
+        (delivery,) = reader.show(done).deliveries
+    assert delivery.lookup is not None
+    assert delivery.lookup.patient == PATIENT
 
 
 async def test_a_look_up_that_ended_stays_so(desk: Desk) -> None:
