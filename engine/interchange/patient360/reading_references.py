@@ -38,11 +38,9 @@ def leads(reference: Json, entry: Entry) -> Iterator[str]:
         yield text
         return
     own = TYPED.fullmatch(_plain(entry.address))
-    local = f"{r4_name(named[2])}/{named[3]}"
     if own is not None and own[1] is not None:
         yield f"{own[1]}/{text}"
-        yield f"{own[1]}/{local}"
-    yield local
+    yield f"{r4_name(named[2])}/{named[3]}"
 
 
 def names_a(type_name: str, reference: Json) -> bool:

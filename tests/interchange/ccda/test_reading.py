@@ -2,11 +2,13 @@
 
 import pytest
 
+from engine.interchange.ccda.reading import chart
 from engine.interchange.ccda.reading.document import read_ccda
 from engine.interchange.patient360.facts import Identity, Section
-from tests.interchange.ccda.written import coded, document, section, the, told, valid, value
+from tests.interchange.ccda.written import SYSTEMS, coded, document, section, the, told, valid, value
 
 LOINC = "http://loinc.org"
+NULL = "2.16.840.1.113883.5.1008"
 SNOMED = "http://snomed.info/sct"
 TEMPLATE = "2.16.840.1.113883.10.20.22.4."
 
@@ -32,6 +34,21 @@ def test_the_header_says_whose_it_is_and_where_it_is_from() -> None:
     )
     assert facts.type["coding"][0]["code"] == "34133-9"
     assert facts.narrative == (Section("48765-2", "", "Eggs\nLatex"),)
+
+
+def test_what_would_not_be_valid_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever a document brings about: a resource with a defect is left out, and counts as unread."""
+    monkeypatch.setattr(chart, "defects", lambda resource, _: ("defect",) * ("bodySite" in resource))
+    facts = read_ccda(document(section("47519-4", PROCEDURE, PROCEDURE.replace("targetSiteCode", "methodCode"))))
+    assert ["bodySite" in one for one in facts.resources] == [False, False]
+    assert facts.unread == 1
+
+
+def test_a_statement_without_information_is_none() -> None:
+    """An entry with a null flavor says nothing, whatever stands in it; a null flavor as a code says nothing either."""
+    assert told(section("10160-0", medication(attributes='nullFlavor="NI"'))) == []
+    masked = medication().replace(f'code="573621" codeSystem="{SYSTEMS["rxnorm"]}"', f'code="MSK" codeSystem="{NULL}"')
+    assert told(section("10160-0", masked)) == []
 
 
 def test_a_name_that_a_program_writes_for_none_is_none() -> None:
@@ -460,6 +477,8 @@ def test_vital_signs_have_one_blood_pressure() -> None:
     assert "valueQuantity" not in by_code["85354-9"]
     assert all(one["category"][0]["coding"][0]["code"] == "vital-signs" for one in found)
     assert len(told(section("8716-3", organizer("26", *signs[1:])))) == 2
+    third = [*signs, signs[0].replace('"120"', '"130"')]
+    assert [len(one.get("component", ())) for one in told(section("8716-3", organizer("26", *third)))] == [0, 0, 2]
     apart = [signs[0].replace("20250601083000", "20250601073000"), *signs[1:]]
     assert len(told(section("8716-3", organizer("26", *apart)))) == 3
 
