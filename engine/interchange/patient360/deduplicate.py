@@ -12,6 +12,7 @@ A wrong 'same' loses a fact, a wrong 'different' shows one twice; where it is no
   such as a measurement, is only the same as its like in all.
 - Value: what FACTS lists, numbers by their value and UCUM unit, with where on the body; of a DiagnosticReport its
   conclusion. That something is not so (refuted, not done, not taken) is a part of the value.
+- A document is the same by its master identifier; only where it has none by what it holds.
 - Statuses are no part: a problem that is resolved now is the same problem. What was entered in error is no fact.
 """
 
@@ -82,7 +83,7 @@ FACTS: Final = {
     ),
     "Coverage": Fact(("type",), ("period",), ("subscriberId", "identifier", "class", "payor")),
     "DiagnosticReport": Fact(("code",), ("effective[x]", "issued"), ("conclusion", "conclusionCode", "presentedForm")),
-    "DocumentReference": Fact(("type",), ("context.period", "date"), ("masterIdentifier", "content")),
+    "DocumentReference": Fact(("type",), ("context.period", "date"), ("content",)),
     "Encounter": Fact(("type", "class"), ("period",), ("class", "serviceProvider", "location.location")),
     "FamilyMemberHistory": Fact(("relationship",), ("date",), ("name", "condition", "born[x]", "deceased[x]")),
     "Goal": Fact(("description",), ("start[x]",), ("target",), error="lifecycleStatus"),
@@ -143,6 +144,10 @@ def key_of(resource: dict[str, Json]) -> Key:
     """Return the key of a resource of a type of FACTS; it says nothing of whether that was entered in error."""
     name = resource["resourceType"]
     fact = FACTS[name]
+    number = resource.get("masterIdentifier", {})
+    if number.get("value"):
+        # A document that tells of another one names it by this, wherever it is kept.
+        return Key(name, "", "", meaning({"system": "", **number}))
     coding = next((meant for path in fact.coding if (meant := _meant(values(resource, path)))), "")
     date = next((when for path in fact.date if (when := _meant(values(resource, path)))), "")
     value = "; ".join(f"{path}={meant}" for path in fact.value if (meant := _value(resource, path)))

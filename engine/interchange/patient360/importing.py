@@ -165,7 +165,8 @@ class Importer:
         beside = own.directory
         if not (entry.edited or standing.hashes.get(digest(document.body)) == entry.id):
             attached = {**binary(document, self.job.patient), "id": self.service.new_id()}
-            made = document_reference(self.words, document, facts, self.job.patient, attached["id"])
+            now = transaction.at.isoformat(timespec="milliseconds")
+            made = document_reference(self.words, document, facts, self.job.patient, attached["id"], now)
             beside = (*beside, attached)
             plan.lead(entry, made, stated(occurred))
         elif entry.edited:

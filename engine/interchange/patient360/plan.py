@@ -72,7 +72,9 @@ class Plan:
 
     def lead(self, entry: Entry, content: dict[str, Json], stated_ms: int) -> None:
         """Write the document itself first, and let it stand behind its DocumentReference too."""
-        entry.resource = content
+        self.standing.drop_key(entry)
+        entry.resource, entry.key = content, key_of(content)
+        self.standing.add(entry)
         step = Step(entry, content, entry.version)
         entry.version += 1
         self.steps = {entry.reference: step, **self.steps}
@@ -110,10 +112,11 @@ def _choose(plan: Plan, fact: Incoming, key: Key, prior: Entry | None) -> Move:
     turn = _turn(plan, fact)
     same = plan.standing.by_key.get(key)
     error = in_error(fact.resource)
-    if same is not None and not error:
+    if same is not None and (not error or same.id in plan.standing.imports):
         if prior is not None and prior is not same and _may_replace(prior, turn):
             _withdraw(plan, prior, fact.stated_at)
-        return _said_again(same, turn)
+        # What another document tells of one that was imported changes nothing of that.
+        return Move(same, Came.KNOWN) if same.id in plan.standing.imports else _said_again(same, turn)
     if prior is None and error and same is not None and same.only_of(turn[1]):
         prior = same
     prior = prior or _taken_back(plan.standing.errors.get((turn[1], key)), turn, error=error)

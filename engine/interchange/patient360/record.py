@@ -38,6 +38,8 @@ AUTHOR: Final = {
     "code": "author",
     "display": "Author",
 }
+# What a document is that does not say it: STU3 has none without a type.
+RECORDS: Final = {"coding": [{"system": "http://loinc.org", "code": "11503-0", "display": "Medical records"}]}
 # Characters of narrative that are kept of one document, and those that XHTML cannot have.
 MOST_NARRATIVE: Final = 1_000_000
 NO_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -99,8 +101,10 @@ def digest(body: bytes) -> str:
     return sha256(body).hexdigest()
 
 
-def document_reference(words: Words, document: Document, facts: Facts, patient_id: str, binary_id: str) -> Json:
-    """Return the DocumentReference of a document whose bytes are a Binary."""
+def document_reference(
+    words: Words, document: Document, facts: Facts, patient_id: str, binary_id: str, now: str
+) -> Json:
+    """Return the DocumentReference of a document whose bytes are a Binary; it is of `now` where it has no moment."""
     own = document.organization
     made: dict[str, Json] = {
         "resourceType": "DocumentReference",
@@ -113,8 +117,8 @@ def document_reference(words: Words, document: Document, facts: Facts, patient_i
         "content": [{"attachment": _attachment(words, document, facts, binary_id)}],
     }
     at = facts.at or document.at
-    optional = {"type": facts.type, "date": at if INSTANT.fullmatch(at) else "", "description": facts.title}
-    made |= {name: value for name, value in optional.items() if value}
+    made |= {"type": facts.type or RECORDS, "date": at if INSTANT.fullmatch(at) else now}
+    made |= {"description": facts.title} if facts.title else {}
     return made | ({"text": narrative(facts.narrative)} if facts.narrative else {})
 
 
@@ -128,6 +132,7 @@ def _attachment(words: Words, document: Document, facts: Facts, binary_id: str) 
         "size": len(document.body),
         "hash": sha_1,
         **({"title": facts.title} if facts.title else {}),
+        **({"creation": facts.at or document.at} if facts.at or document.at else {}),
     }
 
 

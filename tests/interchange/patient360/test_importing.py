@@ -135,6 +135,24 @@ async def test_a_new_version_of_a_document(chart: Chart) -> None:
     assert old.reason == "older-document"
 
 
+async def test_what_a_document_tells_of_another_one(chart: Chart) -> None:
+    """A Bundle that holds a reference to a document that was imported says nothing new, and takes nothing of it."""
+    await chart.take(paper(PINE, problem()))
+    document = chart.resources("DocumentReference")[0]
+    assert document["type"]["coding"][0]["code"] == "11503-0"
+    told = {name: document[name] for name in ("resourceType", "masterIdentifier", "status")}
+    for status in ("current", "entered-in-error"):
+        content = [{"attachment": {"url": "https://elsewhere.example/1"}}]
+        again = {**told, "status": status, "content": content}
+        (outcome,) = await chart.take(paper(LAKE, again, at="2025-01-01", name=status))
+        assert (outcome.counts["known"], outcome.counts["added"]) == (1, 0)
+    assert chart.resources("DocumentReference")[0] == document
+    at_once = chart.another()
+    content = [{"attachment": {"url": "https://elsewhere.example/1"}}]
+    outcomes = await at_once.take(paper(PINE, problem()), paper(LAKE, {**told, "content": content}, name="at once"))
+    assert [one.counts["added"] for one in outcomes] == [1, 0]
+
+
 async def test_a_large_document(chart: Chart) -> None:
     """A document of many facts has several Provenance, each fact is in one of them, and none says it is unfinished."""
     facts = [result(valueQuantity={"value": value, "unit": "mg/dL"}) for value in range(250)]
