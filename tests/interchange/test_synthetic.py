@@ -158,3 +158,12 @@ def test_simulated_charts_are_accepted(service: Running, tmp_path: Path) -> None
         assert len(everything(service, "/fhir/R4", patient_id, "_count=200")) == 107
         assert len(everything(service, "/fhir", patient_id, "_count=200")) == 107
     assert isinstance(CliRunner().invoke(app, command).exception, UsageError)
+
+
+def test_children_are_not_married() -> None:
+    """Who is not eighteen at the end of the chart has never married; of those who are, some have."""
+    people = [synthetic_chart(str(seed), facts=0)[0] for seed in range(60)]
+    married = {one["birthDate"] for one in people if one["maritalStatus"]["coding"][0]["code"] == "M"}
+    latest = max(one["birthDate"] for one in people)
+    assert married
+    assert int(max(married)[:4]) <= int(latest[:4]) - 17

@@ -14,6 +14,8 @@ MRN: Final = "https://mrn.riverbend.example"
 NPI: Final = "http://hl7.org/fhir/sid/us-npi"
 RACE_AND_ETHNICITY: Final = "urn:oid:2.16.840.1.113883.6.238"
 OLDEST_DAYS: Final = 33_000
+MARRIED: Final = ("M", "Married")
+SINGLE: Final = ("S", "Never Married")
 FAMILIES: Final = tuple(
     beginning + ending
     for beginning in (
@@ -108,6 +110,7 @@ def make_patient(draw: Draw, end: date) -> Json:
     gender = draw.pick(("female", "male"))
     born = end - timedelta(days=60 + draw.below(OLDEST_DAYS))
     language, name = draw.pick(LANGUAGES)
+    grown_up = born <= end - timedelta(days=18 * 366)
     number = f"SY-{draw.below(10**8):08d}"
     return {
         "resourceType": "Patient",
@@ -127,7 +130,7 @@ def make_patient(draw: Draw, end: date) -> Json:
         "gender": gender,
         "birthDate": born.isoformat(),
         "address": [_address(draw)],
-        "maritalStatus": term("v3-MaritalStatus", *draw.pick((("M", "Married"), ("S", "Never Married")))),
+        "maritalStatus": term("v3-MaritalStatus", *draw.pick((MARRIED if grown_up else SINGLE, SINGLE))),
         "communication": [{"language": {"coding": [coding("urn:ietf:bcp:47", language, name)]}, "preferred": True}],
     }
 
