@@ -20,6 +20,7 @@ from engine.interchange.http import route
 from engine.interchange.http.process import serve
 from engine.interchange.jobs.asking import ask
 from engine.interchange.jobs.job import Job, Report, Result
+from engine.interchange.jobs.kinds import WORK as WORKS
 from engine.interchange.oauth.role import Action
 from engine.interchange.service import Service
 from engine.interchange.store.transaction import Transaction
@@ -71,6 +72,6 @@ def main() -> None:
         database=given.database,
         announce=lambda url: sys.stdout.write(f"interchange ready at {url}\n") and sys.stdout.flush(),
         reread=lambda running: running,
-        works={KIND: work},
+        works={**WORKS, KIND: work},
     )
     sys.exit(0)

@@ -8,13 +8,16 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
 
 from engine.interchange.resource.catalogue import INDEXERS
 from engine.interchange.store.verify import verify
+from tests.interchange.kit import patient
 from tests.interchange.process import DATABASE, FORKED, Process, started
 from tests.interchange.test_process import CONFIGURATION, client
 
@@ -112,6 +115,25 @@ def test_a_job_survives(lives: Lives, point: str) -> None:
         assert [one.status_code for one in answers] == [200, 200]
         assert answers[0].json()["id"] == handle.rpartition("/")[2]
     lives.check()
+
+
+@pytest.mark.parametrize("point", ["F33:kill", "F34:kill"])
+def test_an_export_survives(lives: Lives, point: str) -> None:
+    """C-337, C-562: killed while a document is made, the handle has it after the next start: one document, whole."""
+    with lives.live(point) as (process, http):
+        made = http.post("/fhir/R4/Patient", json=patient()).json()["id"]
+        answer = http.post(f"/fhir/R4/Patient/{made}/$export-ccda", headers={"prefer": "respond-async"})
+        assert answer.status_code == 202
+        assert process.run.wait(60) == KILLED
+    with lives.live() as (_, http):
+        handle = answer.headers["location"].partition("/fhir/")[2]
+        told = {
+            one["name"]: next(iter(value for key, value in one.items() if key != "name"))
+            for one in ended(http, handle).json()["parameter"]
+        }
+        document = http.get(urlsplit(told["url"]).path).content
+        assert (len(document), sha256(document).hexdigest()) == (told["size"], told["checksum"])
+    assert lives.rows("SELECT count(*) FROM temporary_binary") == [(1,)]
 
 
 @pytest.mark.parametrize("point", [f"F28:eio:{TAKEN}", f"F28:enospc:{DONE}", f"F29:raise:{DONE}"])
