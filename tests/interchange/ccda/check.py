@@ -8,6 +8,7 @@ folder with its files: CDA_SDTC.xsd beside its imports, one *.sch and its voc.xm
 """
 
 import argparse
+import re
 import sys
 import time
 from collections.abc import Iterator
@@ -20,6 +21,8 @@ from tests.interchange.ccda.charts import CHARTS, written
 
 SCHEMA = "CDA_SDTC.xsd"
 VOCABULARY = "document('voc.xml')"
+# How the Schematron says where: an element by its name, without regard to prefixes.
+NAMED = re.compile(r"\*\[local-name\(\)='(\w+)'[^]]*\]")
 FAILED = "{http://purl.oclc.org/dsdl/svrl}failed-assert"
 
 
@@ -65,9 +68,7 @@ def one(folder: Path, pattern: str) -> Path:
 
 def place(location: str) -> str:
     """Return a place as people read it: `/ClinicalDocument/component[1]/…`."""
-    return (
-        location.replace(" and namespace-uri()='urn:hl7-org:v3'", "").replace("*[local-name()=", "").replace("']", "")
-    )
+    return NAMED.sub(r"\1", location)
 
 
 def made() -> Iterator[tuple[str, bytes]]:
@@ -83,7 +84,10 @@ def main() -> int:
     parser.add_argument("--schematron", type=Path, required=True)
     parser.add_argument("files", nargs="*", type=Path)
     options = parser.parse_args()
-    rules = Rules.read(options.schemas, options.schematron)
+    try:
+        rules = Rules.read(options.schemas, options.schematron)
+    except ValueError as error:
+        parser.error(str(error))
     documents = ((str(file), file.read_bytes()) for file in options.files) if options.files else made()
     count = faulty = 0
     for name, body in documents:

@@ -465,3 +465,23 @@ def test_whatever_is_missing_a_document_is_made(seed: int) -> None:
         == []
     )
     assert len(find(document, "//c:section")) == len(SECTIONS)
+
+
+def test_a_diagnosis_keeps_its_severity_and_who_recorded_it() -> None:
+    """With the concern where it is a problem; with the observation where it stands in an encounter."""
+    condition = {
+        **least("Condition", "p1"),
+        "id": "c",
+        "code": {"text": "Sprain"},
+        "severity": {"coding": [{"system": "http://snomed.info/sct", "code": "6736007"}]},
+        "recorder": {"display": "Ama Osei"},
+        "recordedDate": "2025-07-01",
+        "encounter": {"reference": "Encounter/e"},
+    }
+    diagnosis = {**condition, "category": [{"coding": [{"code": "encounter-diagnosis"}]}]}
+    visit = {**least("Encounter", "p1"), "id": "e"}
+    for one, code in ((condition, "11450-4"), (diagnosis, "46240-8")):
+        found = section(read(written([PATIENT, one, visit])), code)
+        assert find(found, ".//c:author/c:time/@value") == ["20250701"]
+        assert find(found, ".//c:author//c:name/text()") == ["Ama Osei"]
+        assert find(found, ".//c:observation[c:code/@code='SEV']/c:value/@code") == ["6736007"]

@@ -27,6 +27,7 @@ SEVERITY: Final = template("4.8", "2014-06-09")
 CRITICALITY: Final = template("4.145")
 STATUS: Final = template("4.28", "2019-06-20")
 CONCERNED: Final = {"code": "CONC", "codeSystem": "2.16.840.1.113883.5.6", "codeSystemName": "HL7ActClass"}
+SEVERE: Final = {"code": "SEV", "codeSystem": ACT_CODE, "codeSystemName": "HL7ActCode"}
 OBSERVATION_VALUE: Final = {"codeSystem": "2.16.840.1.113883.5.1063", "codeSystemName": "HL7ObservationValue"}
 
 ALLERGY: Final = snomed("419199007", "Allergy to substance")
@@ -155,8 +156,7 @@ def _add_reaction(record: Record, parent: Element, allergy: Json, at: int, react
             add_time(add(made, "effectiveTime"), "low", reaction["onset"], record.zone)
         add_code(made, "value", manifestation, data_type="CD")
         if reaction.get("severity"):
-            code = {"code": "SEV", "codeSystem": ACT_CODE, "codeSystemName": "HL7ActCode"}
-            _add_finding(made, SEVERITY, code, "CD", SEVERITIES[reaction["severity"]])
+            _add_finding(made, SEVERITY, SEVERE, "CD", SEVERITIES[reaction["severity"]])
 
 
 ALLERGIES: Final = Section(

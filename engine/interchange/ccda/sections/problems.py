@@ -8,7 +8,7 @@ from engine.interchange.ccda.element import Element, add, add_reference, add_tem
 from engine.interchange.ccda.people import add_author
 from engine.interchange.ccda.record import Record
 from engine.interchange.ccda.section import Section, Table, add_related, cell
-from engine.interchange.ccda.sections.allergies import add_concern
+from engine.interchange.ccda.sections.allergies import SEVERE, SEVERITY, add_concern
 from engine.interchange.ccda.times import Span, add_interval, span_of
 
 Json = Any
@@ -45,7 +45,10 @@ def span(condition: Json) -> Span:
 
 
 def add_problem(record: Record, made: Element, condition: Json, anchor: str, at: int = 1) -> None:
-    """Fill the observation of a problem; `at` is the cell of the row that names it."""
+    """Fill the observation of a problem; `at` is the cell of the row that names it.
+
+    The first cell is that of a concern, which says who recorded it; else the observation does.
+    """
     status = status_of(condition)
     none = has_code(condition.get("code"), NO_PROBLEMS)
     if none or has_code(condition.get("verificationStatus"), "refuted"):
@@ -63,12 +66,24 @@ def add_problem(record: Record, made: Element, condition: Json, anchor: str, at:
     add_code(made, "value", condition.get("code"), prefer=(SNOMED,), data_type="CD", anchor=cell(anchor, at))
     for site in condition.get("bodySite") or ():
         add_code(made, "targetSiteCode", site, prefer=(SNOMED,))
+    if at > 1:
+        add_author(made, record, condition.get("recorder"), condition, condition.get("recordedDate"))
     add_author(made, record, condition.get("asserter"), condition, None)
+    if condition.get("severity"):
+        _add_severity(made, condition["severity"])
     found = add_related(made, "REFR", "observation", "OBS")
     add_templates(found, STATUS)
     add(found, "code", **loinc("33999-4", "Status"))
     add(found, "statusCode", code="completed")
     add_value(found, "CD", **STATUSES[status])
+
+
+def _add_severity(parent: Element, severity: Json) -> None:
+    made = add_related(parent, "SUBJ", "observation", "OBS", inverted=True)
+    add_templates(made, SEVERITY)
+    add(made, "code", **SEVERE)
+    add(made, "statusCode", code="completed")
+    add_code(made, "value", severity, prefer=(SNOMED,), data_type="CD")
 
 
 def _categories(condition: Json) -> list[Json]:
