@@ -9,11 +9,11 @@ import httpx
 import pytest
 from lxml import etree
 
-from engine.config.service import Organization, Tenant
+from engine.config.service import Jobs, Organization, Tenant
 from engine.interchange.synthetic.chart import synthetic_chart, transaction
 from tests.interchange.ccda.test_document import find, read, section
-from tests.interchange.jobs import ended
-from tests.interchange.kit import BASES, Running, issue, merge_body, running
+from tests.interchange.jobs import KIND, Bench, ask_for, ended
+from tests.interchange.kit import BASES, Running, issue, merge_body, running, running_inside
 from tests.interchange.least import least, version_of
 
 Json = Any
@@ -201,3 +201,17 @@ def test_a_whole_chart_and_who_keeps_it(tmp_path: Path) -> None:
     assert len(find(section(document, "11450-4"), "c:entry")) == count["Condition"]
     assert len(find(section(document, "11369-6"), "c:entry")) == count["Immunization"]
     assert etree.tostring(document)
+
+
+def test_a_patient_who_went_meanwhile_has_no_document(tmp_path: Path) -> None:
+    """C-343: deleted between the question and the work, the job has failed: 422, again and again."""
+    bench = Bench()
+    with running_inside(tmp_path, {KIND: bench.work}, jobs=Jobs(at_once=1, at_once_per_tenant=1)) as service:
+        made = service.create()["id"]
+        ask_for(service, "another")
+        assert bench.begun.acquire(timeout=10)
+        handle = call(service, R4, made, headers=ASYNC).headers["location"].removeprefix(service.url)
+        assert service.ask("DELETE", f"{R4}/Patient/{made}", client="system").status_code == 204
+        bench.go.set()
+        for _ in range(2):
+            assert made in issue(ended(service, handle), 422, "processing")["diagnostics"]
