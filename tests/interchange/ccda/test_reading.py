@@ -3,7 +3,7 @@
 import pytest
 
 from engine.interchange.ccda.reading import chart
-from engine.interchange.ccda.reading.document import read_ccda
+from engine.interchange.ccda.reading.document import read_ccda, read_identity
 from engine.interchange.patient360.facts import Identity, Section
 from tests.interchange.ccda.written import SYSTEMS, coded, document, section, the, told, valid, value
 
@@ -26,6 +26,7 @@ def test_the_header_says_whose_it_is_and_where_it_is_from() -> None:
             ("urn:ietf:rfc:3986", "urn:uuid:6d8f1d4e-27c4-4e3b-9c55-0c1a1e1b2f30"),
         ),
     )
+    assert read_identity(document()) == facts.identity
     assert facts.document_id == "urn:oid:1.2.3.4|doc-1"
     assert (facts.title, facts.author, facts.at) == (
         "Summary of care",

@@ -32,9 +32,7 @@ def read_ccda(body: bytes, most_bytes: int = MOST_BYTES) -> Facts:
     Takes CPU time (about 0.1 ms a fact): call it off the event loop. UnreadableDocumentError is all that it raises,
     with a reason: the bytes are no document that can be read, or it does not say whose it is, or names two patients.
     """
-    root = read_root(body, most_bytes)
-    if root.tag != ROOT:
-        raise UnreadableDocumentError(Reason.NOT_A_DOCUMENT)
+    root = _document(body, most_bytes)
     identity = _identity(root)
     at = said(root, "value", "effectiveTime")
     chart = Chart(root, len(body), hashlib.sha256(body).digest(), offset_of(at))
@@ -59,6 +57,18 @@ def read_ccda(body: bytes, most_bytes: int = MOST_BYTES) -> Facts:
         narrative=tuple(narrative),
         unread=unread,
     )
+
+
+def read_identity(body: bytes, most_bytes: int = MOST_BYTES) -> Identity:
+    """Return whose a C-CDA document is, by its header alone; UnreadableDocumentError as `read_ccda` raises it."""
+    return _identity(_document(body, most_bytes))
+
+
+def _document(body: bytes, most_bytes: int) -> Element:
+    root = read_root(body, most_bytes)
+    if root.tag != ROOT:
+        raise UnreadableDocumentError(Reason.NOT_A_DOCUMENT)
+    return root
 
 
 def _name(found: dict[str, Json]) -> str:

@@ -22,7 +22,7 @@ import orjson
 
 from engine.config.connector import Connector as Settings
 from engine.fhir.schema import FhirVersion
-from engine.interchange.ccda.reading.document import read_ccda
+from engine.interchange.ccda.reading.document import read_identity
 from engine.interchange.patient360.connectors.connector import CCDA, FHIR, Document, SourceError, Subject
 from engine.interchange.patient360.connectors.finding import identities, patients_of
 from engine.interchange.patient360.connectors.server import MOST_BYTES
@@ -132,7 +132,7 @@ def _whose(path: Path, _changed_ns: int, size: int) -> tuple[Identity, ...]:
             return ()
         body, _ = _read(path)
         if KINDS[path.suffix.lower()] == CCDA:
-            return (read_ccda(body).identity,)
+            return (read_identity(body),)
         patients = patients_of(orjson.loads(body))
     except (OSError, ValueError):
         return ()
