@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from engine import fault
 from engine.errors import ServiceError
-from engine.interchange.jobs.job import Job
+from engine.interchange.jobs.job import CancelledJobError, Job, State
 from engine.interchange.jobs.subject import subject
 from engine.interchange.patient360.connectors.connector import Document
 from engine.interchange.patient360.deduplicate import Key
@@ -36,6 +36,7 @@ from engine.interchange.patient360.record import (
 )
 from engine.interchange.patient360.standing import Backing, Entry, Standing, read_standing
 from engine.interchange.service import Service
+from engine.interchange.store.job import find_job
 from engine.interchange.store.transaction import Stored, Transaction, milliseconds
 
 Json = Any
@@ -206,6 +207,7 @@ class Importer:
     ) -> dict[str, Record]:
         """Write a batch, and return its records as they are kept, by their ids."""
         subject(transaction, self.job)
+        _check_attempt(transaction, self.job)
         for one in beside:
             _put_beside(transaction, one)
         for step in steps:
@@ -218,6 +220,13 @@ class Importer:
         create = partial(transaction.create, "Provenance", record.id)
         kept = create(made) if before is None else transaction.update(before, made)
         return replace(record, updated_ms=kept.updated_ms, version=kept.version)
+
+
+def _check_attempt(transaction: Transaction, job: Job) -> None:
+    """Raise CancelledJobError where this attempt is over: the next one may be writing the same facts already."""
+    kept = find_job(transaction, job.id)
+    if kept is not None and (kept.state, kept.job.attempts) != (State.RUNNING, job.attempts):
+        raise CancelledJobError
 
 
 def _counted(ledger: Ledger) -> Counter[Came]:

@@ -9,12 +9,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engine.fhir.schema import FhirVersion, defects
-from engine.interchange.jobs.job import JobFailedError
+from engine.interchange.jobs.job import CancelledJobError, JobFailedError
 from engine.interchange.outcome import Issue
 from engine.interchange.patient360.connectors.connector import Document
 from engine.interchange.patient360.facts import Facts, Identity
 from engine.interchange.patient360.importing import Ended, Importer
 from engine.interchange.patient360.record import Words
+from engine.interchange.store import job as rows
 from tests.interchange.kit import SYSTEM
 from tests.interchange.patient360.papers import MARISOL, Chart, numbered, paper, read_paper, reference, urn
 from tests.interchange.patient360.test_deduplicate import LOINC, SNOMED, coded, drug, problem, result
@@ -360,6 +361,20 @@ async def test_a_patient_who_is_gone(chart: Chart) -> None:
         await chart.take(paper(LAKE, problem()))
     assert isinstance(failed.value.issues[0], Issue)
     assert "Patient/other" in failed.value.issues[0].diagnostics
+
+
+async def test_an_attempt_that_is_over_writes_nothing(chart: Chart) -> None:
+    """What a cancelled retrieval still has in hand is not written: the next one may be writing it already."""
+    store, job = chart.service.store, await chart.job()
+    await store.write("riverbend", lambda one: rows.add_job(one, job))
+    taken = await store.write("riverbend", lambda one: rows.take_up(one.connection, 1, one.at))
+    assert taken is not None
+    importer = Importer(chart.service, taken.job, read_paper, Words(SYSTEM))
+    await importer.take(paper(PINE, problem()))
+    await store.write("riverbend", lambda one: rows.cancel(one.connection, taken, one.at))
+    with pytest.raises(CancelledJobError):
+        await importer.take(paper(LAKE, drug()))
+    assert len(chart.facts()) == 1
 
 
 async def test_a_merge_is_no_change_of_a_clinician(chart: Chart) -> None:
