@@ -4,13 +4,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from engine.interchange.ccda.codes import Fixed
-from engine.interchange.ccda.element import Element, Template, add, add_templates
+from engine.interchange.ccda.codes import Fixed, loinc
+from engine.interchange.ccda.element import Element, Template, add, add_reference, add_templates, template
 from engine.interchange.ccda.record import Record
 
 Json = Any
 Item = Any
 
+COMMENT: Final = template("4.64")
 NOTHING: Final = "No information"
 
 
@@ -20,7 +21,9 @@ class Table:
 
     name: str
     body: Element = field(repr=False)
+    below: Element = field(repr=False)
     rows: int = 0
+    notes: int = 0
 
     def row(self, *cells: str) -> str:
         """Append a row and return its anchor; that of its first cell is `cell(anchor)`."""
@@ -29,6 +32,14 @@ class Table:
         row = add(self.body, "tr", ID=anchor)
         for at, text in enumerate(cells, 1):
             add(row, "td", text, ID=f"{anchor}.{at}") if text else add(row, "td")
+        return anchor
+
+    def note(self, about: str, text: str) -> str:
+        """Put a note on something below the table, and return its anchor."""
+        self.notes += 1
+        anchor = f"{self.name}-note-{self.notes}"
+        line = add(self.below, "paragraph", f"{about}: " if about else "")
+        add(line, "content", text, ID=anchor)
         return anchor
 
 
@@ -66,7 +77,7 @@ def add_section(body: Element, section: Section, record: Record) -> None:
     heads = add(add(table, "thead"), "tr")
     for heading in section.headings:
         add(heads, "th", heading)
-    rows = Table(section.name, add(table, "tbody"))
+    rows = Table(section.name, add(table, "tbody"), text)
     for item in items:
         section.write(record, made, rows, item)
 
@@ -74,6 +85,21 @@ def add_section(body: Element, section: Section, record: Record) -> None:
 def add_entry(section: Element, tag: str, class_code: str, mood: str = "EVN", **attributes: str) -> Element:
     """Append an entry to a section, and return the act within it."""
     return add(add(section, "entry", typeCode="DRIV"), tag, classCode=class_code, moodCode=mood, **attributes)
+
+
+def add_notes(parent: Element, resource: Json, about: str, table: Table) -> None:
+    """Append what people noted on an entry, each as a comment; `about` is what they read that it is on."""
+    for note in resource.get("note") or ():
+        if note.get("text"):
+            made = add_related(parent, "SUBJ", "act", "ACT", inverted=True)
+            add_comment(made, table.note(about, note["text"]))
+
+
+def add_comment(made: Element, anchor: str) -> None:
+    """Fill a comment, whose text stands in the narrative."""
+    add_templates(made, COMMENT)
+    add(made, "code", **loinc("48767-8", "Annotation comment"))
+    add_reference(made, anchor)
 
 
 def add_related(

@@ -32,6 +32,10 @@ HOSTILE = (
 )
 
 
+# Types whose resources have notes.
+NOTED = {"AllergyIntolerance", "Condition", "Goal", "Immunization", "MedicationRequest", "Observation", "Procedure"}
+
+
 def written(chart: list[Json], **changes: Any) -> bytes:
     """Return the document of a chart whose first resource is the patient."""
     given: dict[str, Any] = {"document_id": "job-1", "at": AT, "zone": ZONE, "custodian": CUSTODIAN}
@@ -51,7 +55,11 @@ def the_least() -> list[Json]:
 
 def hostile() -> list[Json]:
     """Return an invented chart whose every free text is hostile."""
-    return _with_texts(synthetic_chart("hostile", facts=120))
+    chart = synthetic_chart("hostile", facts=120)
+    noted = [
+        one | {"note": [{"text": "Noted"}, {"text": "Again"}]} if one["resourceType"] in NOTED else one for one in chart
+    ]
+    return _with_texts(noted)
 
 
 def pruned(seed: int) -> list[Json]:

@@ -485,3 +485,27 @@ def test_a_diagnosis_keeps_its_severity_and_who_recorded_it() -> None:
         assert find(found, ".//c:author/c:time/@value") == ["20250701"]
         assert find(found, ".//c:author//c:name/text()") == ["Ama Osei"]
         assert find(found, ".//c:observation[c:code/@code='SEV']/c:value/@code") == ["6736007"]
+
+
+@pytest.mark.parametrize(
+    "type_name",
+    [
+        "AllergyIntolerance",
+        "Condition",
+        "Goal",
+        "Immunization",
+        "MedicationRequest",
+        "MedicationStatement",
+        "Observation",
+        "Procedure",
+        "ServiceRequest",
+    ],
+)
+def test_notes_are_comments_on_their_entry(type_name: str) -> None:
+    """Each by itself, below the table, with a word on what it is; the comment leads to the note alone."""
+    notes = [{"text": HOSTILE.replace("\x01", "").replace("\x0b", "").replace("\ufffe", "")}, {"text": "Second"}]
+    noted = {**least(type_name, "p1"), "id": "x", "note": notes, "referenceRange": [{"text": "usual"}]}
+    document = read(written([PATIENT, noted]))
+    comments = find(document, "//c:entry//c:act[c:code/@code='48767-8']/c:text/c:reference/@value")
+    texts = [find(document, f"//c:content[@ID='{one[1:]}']/text()") for one in comments]
+    assert texts == [[one["text"]] for one in notes]

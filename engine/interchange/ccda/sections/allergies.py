@@ -15,7 +15,7 @@ from engine.interchange.ccda.element import (
 )
 from engine.interchange.ccda.people import add_author
 from engine.interchange.ccda.record import Record
-from engine.interchange.ccda.section import Section, Table, add_entry, add_related, cell
+from engine.interchange.ccda.section import Section, Table, add_entry, add_notes, add_related, cell
 from engine.interchange.ccda.times import add_interval, add_time, span_of
 
 Json = Any
@@ -128,6 +128,7 @@ def _write(record: Record, section: Element, table: Table, allergy: Json) -> Non
     if allergy.get("criticality"):
         code = CRITICALITIES[allergy["criticality"]]
         _add_finding(made, CRITICALITY, loinc("82606-5", "Criticality"), "CD", code)
+    add_notes(made, allergy, label(allergy.get("code")), table)
 
 
 def _none_known(allergy: Json) -> dict[str, str]:

@@ -14,7 +14,7 @@ from engine.interchange.ccda.element import (
 )
 from engine.interchange.ccda.people import add_addresses, add_performer, add_telecoms, name_of
 from engine.interchange.ccda.record import Record, add_identifiers
-from engine.interchange.ccda.section import Section, Table, add_entry, add_related, cell
+from engine.interchange.ccda.section import Section, Table, add_entry, add_notes, add_related, cell
 from engine.interchange.ccda.sections.medications import add_reasons
 from engine.interchange.ccda.sections.problems import add_problem, diagnoses
 from engine.interchange.ccda.times import add_interval, readable_span
@@ -98,7 +98,9 @@ def _write(record: Record, section: Element, table: Table, item: tuple[Json, lis
         act = add_related(made, "COMP", "act", "ACT")
         add_templates(act, DIAGNOSIS)
         add(act, "code", **loinc("29308-4", "Diagnosis"))
-        add_problem(record, add_related(act, "SUBJ", "observation", "OBS"), condition, anchor, 7)
+        problem = add_related(act, "SUBJ", "observation", "OBS")
+        add_problem(record, problem, condition, anchor, 7)
+        add_notes(problem, condition, label(condition.get("code")), table)
     add_reasons(record, made, encounter)
 
 

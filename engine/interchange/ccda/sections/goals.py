@@ -8,7 +8,7 @@ from engine.interchange.ccda.element import Element, add, add_reference, add_tem
 from engine.interchange.ccda.people import add_author
 from engine.interchange.ccda.quantities import add_compared, add_range, shown_quantity, shown_range
 from engine.interchange.ccda.record import Record
-from engine.interchange.ccda.section import Section, Table, add_entry, cell
+from engine.interchange.ccda.section import Section, Table, add_entry, add_notes, cell
 from engine.interchange.ccda.times import add_interval
 
 Json = Any
@@ -41,6 +41,7 @@ def _write(record: Record, section: Element, table: Table, goal: Json) -> None:
     add_interval(made, "effectiveTime", (goal.get("startDate", ""), target.get("dueDate", "")), record.zone)
     _add_target(made, target)
     add_author(made, record, goal.get("expressedBy"), goal, goal.get("statusDate"))
+    add_notes(made, goal, label(goal.get("description")), table)
 
 
 def _shown(target: Json) -> str:

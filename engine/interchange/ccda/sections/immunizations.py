@@ -7,7 +7,7 @@ from engine.interchange.ccda.element import Element, add, add_reference, add_tem
 from engine.interchange.ccda.people import add_performer, name_of
 from engine.interchange.ccda.quantities import add_quantity, shown_quantity
 from engine.interchange.ccda.record import Record
-from engine.interchange.ccda.section import Section, Table, add_entry, add_related, cell
+from engine.interchange.ccda.section import Section, Table, add_entry, add_notes, add_related, cell
 from engine.interchange.ccda.sections.medications import NCI, add_reasons
 from engine.interchange.ccda.times import add_time
 
@@ -50,6 +50,7 @@ def _write(record: Record, section: Element, table: Table, given: Json) -> None:
     if refused:
         _add_refusal(record, made, given)
     add_reasons(record, made, given)
+    add_notes(made, given, label(given.get("vaccineCode")), table)
 
 
 def _add_vaccine(record: Record, parent: Element, given: Json, anchor: str) -> None:

@@ -9,7 +9,7 @@ from engine.interchange.ccda.element import TYPE, Element, add, add_reference, a
 from engine.interchange.ccda.people import add_author, add_performer, name_of
 from engine.interchange.ccda.quantities import add_measure, add_quantity, add_range, number, shown_quantity, shown_range
 from engine.interchange.ccda.record import Record
-from engine.interchange.ccda.section import Section, Table, add_entry, add_related, cell
+from engine.interchange.ccda.section import Section, Table, add_entry, add_notes, add_related, cell
 from engine.interchange.ccda.times import Span, add_interval, readable_span, span_of
 
 Json = Any
@@ -199,6 +199,7 @@ def _write(record: Record, section: Element, table: Table, resource: Json) -> No
     if resource.get("doNotPerform") or resource.get("status") == "not-taken":
         made.set("negationInd", "true")
     add_medication(record, made, resource, anchor)
+    add_notes(made, resource, label(medication_of(record, resource)), table)
 
 
 MEDICATIONS: Final = Section(

@@ -68,7 +68,7 @@ def when(observation: Json) -> Span:
 
 
 def add_result(record: Record, made: Element, observation: Json, part: Json, anchor: str) -> None:
-    """Fill the observation of a result; `part` is what holds its code and value: itself or a component."""
+    """Fill the observation of a result up to its notes; `part` holds its code and value: itself or a component."""
     add_templates(made, RESULT)
     record.add_ids(made, observation, part_name(observation, part))
     add_code(made, "code", part.get("code"), prefer=(LOINC,), anchor=cell(anchor))
@@ -83,8 +83,6 @@ def add_result(record: Record, made: Element, observation: Json, part: Json, anc
         add_code(made, "targetSiteCode", observation["bodySite"])
     for performer in observation.get("performer") or () if part is observation else ():
         add_performer(made, record, performer, observation)
-    for bounds in part.get("referenceRange") or ():
-        add_reference_range(made, bounds)
 
 
 def part_name(observation: Json, part: Json) -> str:

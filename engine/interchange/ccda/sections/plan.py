@@ -7,7 +7,7 @@ from engine.interchange.ccda.codes import LOINC, LOINC_URI, SNOMED, add_code, ha
 from engine.interchange.ccda.element import Element, add, add_reference, add_templates, template
 from engine.interchange.ccda.people import add_author, add_performer, name_of
 from engine.interchange.ccda.record import Record
-from engine.interchange.ccda.section import Section, Table, add_entry, add_related, cell
+from engine.interchange.ccda.section import Section, Table, add_entry, add_notes, add_related, cell
 from engine.interchange.ccda.sections import encounters, medications
 from engine.interchange.ccda.sections.medications import add_medication, add_reasons, medication_of
 from engine.interchange.ccda.times import Span, add_interval, add_when, readable_span, span_of
@@ -63,6 +63,7 @@ def _order(record: Record, section: Element, table: Table, order: Json) -> None:
         add_performer(made, record, performer, order)
     add_author(made, record, asked, order, order.get("authoredOn"))
     add_reasons(record, made, order)
+    add_notes(made, order, label(order.get("code")), table)
 
 
 def _medication(record: Record, section: Element, table: Table, request: Json) -> None:
@@ -79,6 +80,7 @@ def _medication(record: Record, section: Element, table: Table, request: Json) -
     if request.get("doNotPerform"):
         made.set("negationInd", "true")
     add_medication(record, made, request, anchor, plan=True)
+    add_notes(made, request, label(medication_of(record, request)), table)
 
 
 def _encounter(record: Record, section: Element, table: Table, encounter: Json) -> None:

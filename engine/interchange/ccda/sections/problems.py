@@ -7,7 +7,7 @@ from engine.interchange.ccda.codes import SNOMED, add_code, has_code, label, lab
 from engine.interchange.ccda.element import Element, add, add_reference, add_templates, add_value, template
 from engine.interchange.ccda.people import add_author
 from engine.interchange.ccda.record import Record
-from engine.interchange.ccda.section import Section, Table, add_related, cell
+from engine.interchange.ccda.section import Section, Table, add_notes, add_related, cell
 from engine.interchange.ccda.sections.allergies import SEVERE, SEVERITY, add_concern
 from engine.interchange.ccda.times import Span, add_interval, span_of
 
@@ -130,7 +130,9 @@ def _write(record: Record, section: Element, table: Table, condition: Json) -> N
         "refuted" if has_code(condition.get("verificationStatus"), "refuted") else status,
     )
     act = add_concern(record, section, CONCERN, condition, "completed" if status in OVER else "active")
-    add_problem(record, add_related(act, "SUBJ", "observation", "OBS"), condition, anchor)
+    made = add_related(act, "SUBJ", "observation", "OBS")
+    add_problem(record, made, condition, anchor)
+    add_notes(made, condition, label(condition.get("code")), table)
 
 
 PROBLEMS: Final = Section(

@@ -7,7 +7,7 @@ from engine.interchange.ccda.codes import SNOMED, add_code, label, labels, loinc
 from engine.interchange.ccda.element import Element, add, add_reference, add_templates, template
 from engine.interchange.ccda.people import add_performer, name_of
 from engine.interchange.ccda.record import Record
-from engine.interchange.ccda.section import Section, Table, add_entry, cell
+from engine.interchange.ccda.section import Section, Table, add_entry, add_notes, cell
 from engine.interchange.ccda.sections.medications import add_reasons
 from engine.interchange.ccda.times import add_when, span_of
 
@@ -50,6 +50,7 @@ def _write(record: Record, section: Element, table: Table, procedure: Json) -> N
     for performer in performers:
         add_performer(made, record, performer, procedure)
     add_reasons(record, made, procedure)
+    add_notes(made, procedure, label(procedure.get("code")), table)
 
 
 PROCEDURES: Final = Section(

@@ -8,10 +8,11 @@ from engine.interchange.ccda.element import Element, add, add_reference, add_tem
 from engine.interchange.ccda.people import add_author
 from engine.interchange.ccda.quantities import shown_value
 from engine.interchange.ccda.record import Record
-from engine.interchange.ccda.section import Section, Table, add_entry, cell
+from engine.interchange.ccda.section import Section, Table, add_comment, add_entry, add_notes, cell
 from engine.interchange.ccda.sections.observations import (
     RESULT,
     STATUSES,
+    add_reference_range,
     add_result,
     is_social,
     is_vital,
@@ -26,7 +27,6 @@ Json = Any
 Group = tuple[Json, list[Json]]
 
 ORGANIZER: Final = template("4.1", "2015-08-01")
-COMMENT: Final = template("4.64")
 
 
 def _groups(record: Record) -> Sequence[Group]:
@@ -78,9 +78,7 @@ def _write(record: Record, section: Element, table: Table, group: Group) -> None
     elif head.get("conclusion"):
         anchor = table.row(label(head.get("code")), head["conclusion"], "", "", readable_span(when(head), record.zone))
         comment = add(add(made, "component"), "act", classCode="ACT", moodCode="EVN")
-        add_templates(comment, COMMENT)
-        add(comment, "code", **loinc("48767-8", "Annotation comment"))
-        add_reference(comment, cell(anchor, 2))
+        add_comment(comment, cell(anchor, 2))
 
 
 def _add_observation(record: Record, organizer: Element, table: Table, one: Json, part: Json) -> None:
@@ -94,6 +92,10 @@ def _add_observation(record: Record, organizer: Element, table: Table, one: Json
     )
     made = add(add(organizer, "component"), "observation", classCode="OBS", moodCode="EVN")
     add_result(record, made, one, part, anchor)
+    if part is one:
+        add_notes(made, one, label(one.get("code")), table)
+    for bounds in part.get("referenceRange") or ():
+        add_reference_range(made, bounds)
 
 
 def _add_bare(record: Record, organizer: Element, table: Table, head: Json) -> None:

@@ -7,7 +7,7 @@ from engine.interchange.ccda.codes import LOINC, SNOMED, add_code, coded, is_loi
 from engine.interchange.ccda.element import Element, add, add_reference, add_templates, add_value, template
 from engine.interchange.ccda.quantities import add_observed, shown_value
 from engine.interchange.ccda.record import Record
-from engine.interchange.ccda.section import Section, Table, add_entry, cell
+from engine.interchange.ccda.section import Section, Table, add_entry, add_notes, cell
 from engine.interchange.ccda.sections.observations import BIRTH_SEX, SMOKING, TOBACCO, is_social, when
 from engine.interchange.ccda.times import add_interval, add_time, add_when, readable_span
 
@@ -60,6 +60,7 @@ def _write(record: Record, section: Element, table: Table, item: Json) -> None:
             add_observed(made, item, record.zone, cell(anchor, 2))
         else:
             add_value(made, "ST").text = parts
+    add_notes(made, item, label(item.get("code")), table)
 
 
 def _fill(record: Record, made: Element, item: Json, anchor: str, kind: Any) -> None:

@@ -8,7 +8,7 @@ from engine.interchange.ccda.element import Element, add, add_reference, add_tem
 from engine.interchange.ccda.people import add_performer
 from engine.interchange.ccda.quantities import add_measure, shown_value
 from engine.interchange.ccda.record import Record
-from engine.interchange.ccda.section import Section, Table, add_entry, cell
+from engine.interchange.ccda.section import Section, Table, add_entry, add_notes, cell
 from engine.interchange.ccda.sections.observations import (
     add_interpretations,
     add_reference_range,
@@ -57,10 +57,14 @@ def _write(record: Record, section: Element, table: Table, signs: list[Json]) ->
                 labels(part.get("interpretation")),
                 readable_span(when(sign), record.zone),
             )
-            _add_sign(record, add(made, "component"), sign, part, anchor)
+            one = _add_sign(record, add(made, "component"), sign, part, anchor)
+            if part is sign:
+                add_notes(one, sign, label(sign.get("code")), table)
+            for bounds in part.get("referenceRange") or ():
+                add_reference_range(one, bounds)
 
 
-def _add_sign(record: Record, parent: Element, sign: Json, part: Json, anchor: str) -> None:
+def _add_sign(record: Record, parent: Element, sign: Json, part: Json, anchor: str) -> Element:
     made = add(parent, "observation", classCode="OBS", moodCode="EVN")
     add_templates(made, SIGN)
     record.add_ids(made, sign, part_name(sign, part))
@@ -72,8 +76,7 @@ def _add_sign(record: Record, parent: Element, sign: Json, part: Json, anchor: s
     add_interpretations(made, part)
     for performer in (sign.get("performer") or ())[:1] if part is sign else ():
         add_performer(made, record, performer, sign)
-    for bounds in part.get("referenceRange") or ():
-        add_reference_range(made, bounds)
+    return made
 
 
 VITAL_SIGNS: Final = Section(
