@@ -24,6 +24,7 @@ COMPARED = {
     "CarePlan": ("category", "status", "intent", "period"),
     "Condition": (
         "code",
+        "severity",
         "clinicalStatus",
         "verificationStatus",
         "onset[x]",
@@ -33,9 +34,9 @@ COMPARED = {
     ),
     "Coverage": ("type", "status", "subscriberId", "relationship", "period"),
     "DiagnosticReport": ("code", "status", "effective[x]", "issued", "conclusion"),
-    "Encounter": ("class", "type", "status", "period", "reasonCode"),
+    "Encounter": ("class", "type", "status", "period", "reasonCode", "hospitalization"),
     "FamilyMemberHistory": ("relationship", "status", "sex", "bornDate", "condition"),
-    "Goal": ("description", "lifecycleStatus", "startDate"),
+    "Goal": ("description", "lifecycleStatus", "startDate", "target"),
     "Immunization": (
         "vaccineCode",
         "status",
@@ -73,6 +74,8 @@ COMPARED = {
 }
 # What is compared of a part, where that is not all of it.
 PARTS = {
+    "hospitalization": ("dischargeDisposition",),
+    "target": ("detail[x]", "dueDate"),
     "dosage": ("doseAndRate", "route", "site", "timing"),
     "dosageInstruction": ("doseAndRate", "route", "site", "timing"),
     "timing": ("repeat",),
