@@ -1008,4 +1008,90 @@ LOOKUPS: Final = (
     ),
 )
 
-BUGS: Final = (*JOURNAL, *AUDIT, *INTAKE, *DELIVER, *IDENTITY, *OAUTH, *TENANTS, *SERVICE, *CCDA, *PAGES, *LOOKUPS)
+RETRIEVAL: Final = (
+    Bug(
+        "another person's document is put into a chart",
+        "interchange/patient360/importing.py",
+        "if not matches(facts.identity, patient.resource()):",
+        "if not facts.identity:",
+        ("interchange/patient360/test_importing.py",),
+    ),
+    Bug(
+        "what a clinician changed is overwritten by the next retrieval",
+        "interchange/patient360/standing.py",
+        "    return former is None or _content(",
+        "    return former is None and _content(",
+        ("interchange/patient360/test_importing.py",),
+    ),
+    Bug(
+        "what is changed while an import is planned is overwritten",
+        "interchange/patient360/importing.py",
+        "    if (stored.version if stored is not None else 0) != step.replaces:",
+        "    if stored is None and step.replaces:",
+        ("interchange/patient360/test_importing.py",),
+    ),
+    Bug(
+        "an older document replaces what a newer one says",
+        "interchange/patient360/plan.py",
+        "return not prior.edited and turn > prior.newest_of(turn[1]) and",
+        "return not prior.edited and",
+        ("interchange/patient360/test_importing.py",),
+    ),
+    Bug(
+        "a source that corrects itself takes back what others state",
+        "interchange/patient360/plan.py",
+        "turn > prior.newest_of(turn[1]) and prior.only_of(turn[1])",
+        "turn > prior.newest_of(turn[1])",
+        ("interchange/patient360/test_importing.py",),
+    ),
+    Bug(
+        "a reaction that only an older document knows is lost",
+        "interchange/patient360/combine.py",
+        "if name in other and name not in lead}",
+        "if name in lead}",
+        ("interchange/patient360/test_importing.py",),
+    ),
+    Bug(
+        "measurements of two minutes are one",
+        "interchange/patient360/deduplicate.py",
+        "covered[0] // 60_000)",
+        "covered[0] // 3_600_000 * 60)",
+        ("interchange/patient360/test_deduplicate.py",),
+    ),
+    Bug(
+        "a procedure that was not done counts as one that was",
+        "interchange/patient360/deduplicate.py",
+        'f"not {value}" if _denied(resource, fact) else value',
+        "value",
+        ("interchange/patient360/test_deduplicate.py",),
+    ),
+    Bug(
+        "a document that was cut off by a kill is taken for whole",
+        "interchange/patient360/importing.py",
+        "        if ledger is None or not ledger.done:",
+        "        if ledger is None:",
+        ("interchange/patient360/test_kills.py",),
+    ),
+    Bug(
+        "a cancelled retrieval goes on writing beside the next one",
+        "interchange/patient360/importing.py",
+        "        _check_attempt(transaction, self.job)\n",
+        "",
+        ("interchange/patient360/test_importing.py",),
+    ),
+)
+
+BUGS: Final = (
+    *JOURNAL,
+    *AUDIT,
+    *INTAKE,
+    *DELIVER,
+    *IDENTITY,
+    *OAUTH,
+    *TENANTS,
+    *SERVICE,
+    *CCDA,
+    *PAGES,
+    *LOOKUPS,
+    *RETRIEVAL,
+)
