@@ -5,7 +5,6 @@ import errno
 import signal
 import socket
 import ssl
-import sys
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final
@@ -29,9 +28,6 @@ from engine.interchange.store.connection import database_path
 from engine.telemetry import hush, hush_loop, logger
 
 ARRIVAL_SECONDS: Final = 30.0
-# How long a thread at work keeps the interpreter from the loop, which asks for it several times a request: with
-# Python's own 5 ms a read beside an import takes 20 to 30 ms.
-SWITCH_SECONDS: Final = 0.0005
 KEEP_ALIVE_SECONDS: Final = 120
 GRACE_SECONDS: Final = 10
 _ADVICE: Final = {
@@ -145,7 +141,6 @@ async def _serve(
 
 async def serve_with_jobs(serving: uvicorn.Server, app: App, listening: socket.socket) -> None:
     """Serve, do the jobs and tidy up until the server is told to exit; jobs go on until the last answer has left."""
-    sys.setswitchinterval(SWITCH_SECONDS)
     beside = [asyncio.create_task(one) for one in (app.runner.run(), tidy(app.service))]
     try:
         await serving.serve([listening])

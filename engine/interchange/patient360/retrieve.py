@@ -20,6 +20,7 @@ from engine.interchange.patient360.connectors.connector import (
 from engine.interchange.patient360.importing import Importer, Reader
 from engine.interchange.patient360.record import Words
 from engine.interchange.patient360.tally import Tally
+from engine.interchange.patient360.turns import TURNS
 from engine.interchange.service import Service
 from engine.telemetry import logger
 
@@ -38,7 +39,8 @@ def retrieval(sources: Sources, read: Reader) -> Work:
     """Return the work of a retrieval from the sources of a tenant."""
 
     async def work(service: Service, job: Job, report: Report) -> Result:
-        return await _retrieve(service, job, report, sources(service, job.tenant), read)
+        with TURNS.shorter():
+            return await _retrieve(service, job, report, sources(service, job.tenant), read)
 
     return work
 
