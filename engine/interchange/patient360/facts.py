@@ -55,7 +55,7 @@ def fact_id(seed: bytes, number: int) -> str:
     return str(UUID(bytes=sha256(seed + str(number).encode()).digest()[:16], version=5))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Identity:
     """Whose document it is, as the document says; '' and () for what it does not say.
 
@@ -70,7 +70,7 @@ class Identity:
     identifiers: tuple[tuple[str, str], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Section:
     """What people read in one section of a document: its LOINC code ('' for none), its title, and its plain text."""
 
@@ -79,7 +79,7 @@ class Section:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Facts:
     """What one document says of one patient.
 

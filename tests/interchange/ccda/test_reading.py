@@ -27,6 +27,7 @@ def test_the_header_says_whose_it_is_and_where_it_is_from() -> None:
         ),
     )
     assert read_identity(document()) == facts.identity
+    assert "Quintero" not in repr(facts) + repr(facts.identity) + repr(facts.narrative)
     assert facts.document_id == "urn:oid:1.2.3.4|doc-1"
     assert (facts.title, facts.author, facts.at) == (
         "Summary of care",
