@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Final
 
 # How long a thread at work keeps the interpreter from the loop, which asks for it several times a request. With
-# Python's own 5 ms a read beside an import takes 20 to 30 ms; without work longer turns are the cheaper ones for writes.
+# Python's own 5 ms a read beside an import takes 20 to 30 ms; without work longer turns make writes cheaper.
 SECONDS: Final = 0.0005
 
 
