@@ -93,6 +93,8 @@ class Facts:
     organizations and locations that facts name are among them, before what names them. An `identifier` is one that
     the document gives, which stays the same in its later versions.
 
+    Of `meta` they have `lastUpdated`, which says when they were stated, and `security`, where the document does.
+
     `narrative`: what people read, in the order of the document; empty for a Bundle. `unread`: how many entries of the
     document became no resource, as they say that there is nothing to say, or are of a kind that is not read.
     """

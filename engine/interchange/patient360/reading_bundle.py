@@ -34,6 +34,8 @@ RANKS: Final = {name: min(rank, len(PARTIES)) for rank, name in enumerate(READ)}
 HEADER: Final = frozenset({"Patient", "Composition"})
 # What a resource says of where it was kept, and its text, which stays in the document.
 BESIDE: Final = frozenset({"meta", "text", "implicitRules"})
+# What of that belongs to the fact: when it was stated last, and who may see it.
+OF_FACT: Final = ("lastUpdated", "security")
 MEDICINE: Final = "medicationReference"
 
 
@@ -162,7 +164,8 @@ def _fact(entry: Entry, names: Mapping[str, str], medicines: Mapping[str, Json])
     resource = _with_medicine(entry, medicines)
     holder = KEPT[resource["resourceType"]].patient
     rest = {name: part for name, part in resource.items() if name not in BESIDE and name.lstrip("_") != holder}
-    made: Resource = relinked(rest, entry, names)
+    meta = {name: resource["meta"][name] for name in OF_FACT if name in resource.get("meta", {})}
+    made: Resource = relinked({**rest, **({"meta": meta} if meta else {})}, entry, names)
     return made
 
 

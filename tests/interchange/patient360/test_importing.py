@@ -9,14 +9,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engine.fhir.schema import FhirVersion, defects
+from engine.interchange.exact import write_json
 from engine.interchange.jobs.job import CancelledJobError, JobFailedError
 from engine.interchange.outcome import Issue
-from engine.interchange.patient360.connectors.connector import Document
+from engine.interchange.patient360.connectors.connector import FHIR, Document
+from engine.interchange.patient360.connectors.read import read_document
 from engine.interchange.patient360.facts import Facts, Identity
 from engine.interchange.patient360.importing import Ended, Importer
 from engine.interchange.patient360.record import Words
 from engine.interchange.store import job as rows
-from tests.interchange.kit import SYSTEM
+from tests.interchange.kit import SYSTEM, patient
 from tests.interchange.patient360.papers import MARISOL, Chart, numbered, paper, read_paper, reference, urn
 from tests.interchange.patient360.test_deduplicate import LOINC, SNOMED, coded, drug, problem, result
 
@@ -152,6 +154,31 @@ async def test_what_a_document_tells_of_another_one(chart: Chart) -> None:
     content = [{"attachment": {"url": "https://elsewhere.example/1"}}]
     outcomes = await at_once.take(paper(PINE, problem()), paper(LAKE, {**told, "content": content}, name="at once"))
     assert [one.counts["added"] for one in outcomes] == [1, 0]
+
+
+async def test_each_fact_has_its_own_moment(chart: Chart) -> None:
+    """In a Bundle of today a fact that was stated long ago is no newer than that, and keeps who may see it."""
+    label = {"system": "http://terminology.hl7.org/CodeSystem/v3-Confidentiality", "code": "R"}
+    old, new = (
+        {"resourceType": "Bundle", "type": "collection", "entry": entries(at, status)}
+        for at, status in (("2019-01-01T00:00:00Z", "active"), ("2023-01-01T00:00:00Z", "stopped"))
+    )
+    old["entry"][1]["resource"]["meta"]["security"] = [label]
+    importer = Importer(chart.service, await chart.job(), read_document, Words(SYSTEM))
+    for organization, at, bundle in ((LAKE, "2023-02-01T00:00:00Z", new), (PINE, "2026-01-01T00:00:00Z", old)):
+        document = Document(organization, organization, at, FHIR, write_json({**bundle, "timestamp": at}))
+        assert (await importer.take(document)).ended is Ended.IMPORTED
+    (one,) = chart.facts()
+    assert (one["status"], one["meta"]["security"]) == ("stopped", [label])
+
+
+def entries(at: str, status: str) -> list[Json]:
+    """Return the patient and a prescription that was stated at a moment, as entries of a Bundle."""
+    who = {**patient(), "id": "p"}
+    stated = drug(status=status, id="d", meta={"lastUpdated": at}, subject={"reference": "Patient/p"})
+    return [
+        {"fullUrl": f"https://a.example/{one['resourceType']}/{one['id']}", "resource": one} for one in (who, stated)
+    ]
 
 
 async def test_a_large_document(chart: Chart) -> None:
