@@ -7,7 +7,7 @@ A wrong 'same' loses a fact, a wrong 'different' shows one twice; where it is no
 - Clinical date: a time counts to the minute, wherever its zone; a date counts as precisely as it is given: `2024-03`
   is not `2024-03-05`. If it were, `2024-03-05` and `2024-03-07` would both be the same as a third, and what a chart
   holds would depend on the order in which documents come. When something was written down is no clinical date where
-  each source writes it down anew (allergies, statements about medication).
+  each source writes it down anew (allergies, statements about medication, the family's history).
 - Undated: two undated problems, allergies or medications of one code are the same. What happens at a time (EVENTS),
   such as a measurement, is only the same as its like in all.
 - Value: what FACTS lists, numbers by their value and UCUM unit, with where on the body; of a DiagnosticReport its
@@ -52,12 +52,14 @@ class Key(NamedTuple):
 class Fact:
     """Where a type says what its key consists of: the first of `coding` and of `date` that is there, all of `value`.
 
+    `untimed` is a part of the value where the date has no time of day: nobody begins two visits in one minute.
     `error` is the element that may say entered-in-error, `denied` those codes of it, or of others, that say 'not so'.
     """
 
     coding: tuple[str, ...]
     date: tuple[str, ...] = ()
     value: tuple[str, ...] = ()
+    untimed: tuple[str, ...] = ()
     error: str = "status"
     denied: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
@@ -84,8 +86,8 @@ FACTS: Final = {
     "Coverage": Fact(("type",), ("period",), ("subscriberId", "identifier", "class", "payor")),
     "DiagnosticReport": Fact(("code",), ("effective[x]", "issued"), ("conclusion", "conclusionCode", "presentedForm")),
     "DocumentReference": Fact(("type",), ("context.period", "date"), ("content",)),
-    "Encounter": Fact(("type", "class"), ("period",), ("class", "serviceProvider", "location.location")),
-    "FamilyMemberHistory": Fact(("relationship",), ("date",), ("name", "condition", "born[x]", "deceased[x]")),
+    "Encounter": Fact(("type", "class"), ("period",), ("class",), untimed=("serviceProvider", "location.location")),
+    "FamilyMemberHistory": Fact(("relationship",), (), ("name", "condition", "born[x]", "deceased[x]")),
     "Goal": Fact(("description",), ("start[x]",), ("target",), error="lifecycleStatus"),
     "Immunization": Fact(("vaccineCode",), ("occurrence[x]",), denied=_not("status", "not-done")),
     "MedicationRequest": Fact(
@@ -150,7 +152,8 @@ def key_of(resource: dict[str, Json]) -> Key:
         return Key(name, "", "", meaning({"system": "", **number}))
     coding = next((meant for path in fact.coding if (meant := _meant(values(resource, path)))), "")
     date = next((when for path in fact.date if (when := _meant(values(resource, path)))), "")
-    value = "; ".join(f"{path}={meant}" for path in fact.value if (meant := _value(resource, path)))
+    counted = fact.value if "T" in date else (*fact.value, *fact.untimed)
+    value = "; ".join(f"{path}={meant}" for path in counted if (meant := _value(resource, path)))
     if not coding or (name in EVENTS and not date) or (name == "Observation" and _silent(resource)):
         value = f"{value}; {_digest(resource)}"
     return Key(name, coding, date, f"not {value}" if _denied(resource, fact) else value)

@@ -58,9 +58,30 @@ def drug(**elements: Any) -> dict[str, Any]:
     }
 
 
+def visit(start: str, **elements: Any) -> dict[str, Any]:
+    """Return a visit that began then."""
+    made = {"resourceType": "Encounter", "status": "finished", "class": {"code": "AMB"}, "period": {"start": start}}
+    return {**made, "type": [coded(SNOMED, "185349003")], **elements}
+
+
+def mother(**elements: Any) -> dict[str, Any]:
+    """Return what is known of a mother."""
+    relationship = coded("http://terminology.hl7.org/CodeSystem/v3-RoleCode", "MTH")
+    condition = [{"code": coded(SNOMED, "37796009")}]
+    made = {"resourceType": "FamilyMemberHistory", "status": "completed", "relationship": relationship}
+    return {**made, "condition": condition, **elements}
+
+
+WARD = [{"location": {"display": "4 East"}}]
+
+
 @pytest.mark.parametrize(
     ("one", "other"),
     [
+        pytest.param(
+            visit("2024-03-05T10:15:00Z"), visit("2024-03-05T10:15:00Z", location=WARD), id="where a visit was"
+        ),
+        pytest.param(mother(), mother(date="2024-03-01"), id="when a history was taken"),
         pytest.param(result(), result(effectiveDateTime="2024-03-05T15:15:30Z"), id="the minute, in another zone"),
         pytest.param(result(), result(valueQuantity={"value": 98.0, "unit": "MG/DL"}), id="number and unit"),
         pytest.param(result(), result(status="amended", note=[{"text": "seen"}]), id="status and details"),
@@ -91,6 +112,8 @@ def test_the_same(one: dict[str, Any], other: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("one", "other"),
     [
+        pytest.param(visit("2024-03-05"), visit("2024-03-05", location=WARD), id="two visits of a day"),
+        pytest.param(mother(), mother(condition=[{"code": coded(SNOMED, "44054006")}]), id="another history"),
         pytest.param(result(), result(valueQuantity={"value": 98, "unit": "mmol/L"}), id="another unit"),
         pytest.param(result(), result(valueQuantity={"value": 98.1, "unit": "mg/dL"}), id="another number"),
         pytest.param(

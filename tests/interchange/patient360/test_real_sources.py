@@ -19,7 +19,16 @@ from tests.interchange.patient360.test_directory_source import lay
 
 NUMBER = "RB-77"
 # What a C-CDA document tells as fully as FHIR does.
-ONCE = ("Observation", "Condition", "MedicationRequest", "AllergyIntolerance", "Immunization", "Procedure")
+ONCE = (
+    "Observation",
+    "Condition",
+    "MedicationRequest",
+    "AllergyIntolerance",
+    "Immunization",
+    "Procedure",
+    "Encounter",
+    "FamilyMemberHistory",
+)
 
 
 @pytest.fixture(scope="module")
