@@ -19,6 +19,8 @@ from engine.interchange.store.store import Store
 
 # How many documents are made of charts at a time: each has a thread, of a large chart a process.
 DOCUMENTS_AT_ONCE: Final = 2
+# How many are read and compared with a chart at a time: with four threads at work a request takes half a second.
+IMPORTS_AT_ONCE: Final = 1
 
 
 @dataclass(slots=True)
@@ -41,6 +43,7 @@ class Service:
     outbound: Outbound = field(default_factory=Outbound)
     board: Board = field(default_factory=Board)
     documents: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(DOCUMENTS_AT_ONCE))
+    imports: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(IMPORTS_AT_ONCE))
 
     def __post_init__(self) -> None:
         self.signer = Signer(self.store)

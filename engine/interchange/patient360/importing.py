@@ -98,7 +98,8 @@ class Importer:
     async def take(self, document: Document) -> Outcome:
         """Import a document, or say why not; JobFailedError where the patient is no longer there."""
         for _ in range(TRIES):
-            ready = await asyncio.to_thread(self._prepare, document)
+            async with self.service.imports:
+                ready = await asyncio.to_thread(self._prepare, document)
             if isinstance(ready, Outcome):
                 return ready
             try:

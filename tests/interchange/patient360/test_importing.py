@@ -2,6 +2,7 @@ import asyncio
 from collections.abc import Iterator
 from itertools import permutations
 from pathlib import Path
+from time import sleep
 from typing import Any
 
 import pytest
@@ -276,6 +277,24 @@ async def test_what_is_changed_here_meanwhile(chart: Chart) -> None:
     outcome = await importer.take(later)
     assert (read, outcome.counts["kept"], outcome.counts["updated"]) == (2, 1, 0)
     assert chart.facts()[0]["note"] == [{"text": "Seen by me"}]
+
+
+async def test_one_document_is_read_at_a_time(chart: Chart) -> None:
+    """Retrievals beside each other read and compare in turn: a thread for each would slow every request."""
+    reading, most = 0, 0
+
+    def read(document: Document) -> Facts:
+        nonlocal reading, most
+        reading += 1
+        most = max(most, reading)
+        sleep(0.05)
+        reading -= 1
+        return read_paper(document)
+
+    importers = [Importer(chart.service, await chart.job(), read, Words(SYSTEM)) for _ in range(3)]
+    papers = [paper(PINE, problem(), name=str(number)) for number in range(3)]
+    await asyncio.gather(*(one.take(said) for one, said in zip(importers, papers, strict=True)))
+    assert most == 1
 
 
 async def test_what_was_entered_in_error_here_stays_so(chart: Chart) -> None:
