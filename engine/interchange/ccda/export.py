@@ -99,14 +99,14 @@ async def _document(service: Service, tenant: str, patient_id: str, zone: str, d
     at, keeper = service.clock(), custodian(service, tenant)
 
     def make() -> bytes:
-        bodies = service.store.read(tenant, partial(_chart, patient_id=patient_id))
+        bodies = service.store.read(tenant, partial(kept_chart, patient_id=patient_id))
         return carry_out(order_of(bodies, document_id=document_id, at=at, zone=zone, custodian=keeper))
 
     async with service.documents:
         return await asyncio.to_thread(make)
 
 
-def _chart(transaction: Transaction, patient_id: str) -> list[bytes]:
+def kept_chart(transaction: Transaction, patient_id: str) -> list[bytes]:
     """Return the resources of a chart as they are kept, the patient first."""
     patient = find_patient(transaction, patient_id)
     keys = chart_keys(transaction, patient, ALL)

@@ -1,10 +1,11 @@
 """Whether documents keep HL7's schema of CDA and the Schematron of C-CDA R2.1; neither is a part of this project.
 
-    python -m tests.interchange.ccda.check --schemas FOLDER --schematron FOLDER [FILE ...]
+    python -m tests.interchange.ccda.check --schemas FOLDER --schematron FOLDER [FILE ...] [--database FILE ...]
 
 `--schemas` is a copy of github.com/HL7/CDA-core-2.0, `--schematron` one of github.com/HL7/CDA-ccda-2.1 (each, or any
-folder with its files: CDA_SDTC.xsd beside its imports, one *.sch and its voc.xml). Without a FILE the charts of
-`charts.py` are written and checked.
+folder with its files: CDA_SDTC.xsd beside its imports, one *.sch and its voc.xml). `--database` is one of the service,
+such as tests leave behind (pytest --basetemp): each live patient of each tenant is exported and checked. Without
+both, the charts of `charts.py` are.
 """
 
 import argparse
@@ -13,10 +14,19 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 from pathlib import Path
 
 from lxml import etree, isoschematron
 
+from engine.clock import now
+from engine.interchange.ccda.export import kept_chart
+from engine.interchange.exact import read_json
+from engine.interchange.resource.catalogue import INDEXERS
+from engine.interchange.store.connection import connect
+from engine.interchange.store.store import Store
+from engine.interchange.store.transaction import Transaction
 from tests.interchange.ccda.charts import CHARTS, written
 
 SCHEMA = "CDA_SDTC.xsd"
@@ -77,18 +87,42 @@ def made() -> Iterator[tuple[str, bytes]]:
         yield name, written(chart())
 
 
+def exported(database: Path) -> Iterator[tuple[str, bytes]]:
+    """Yield the documents of all live patients in a database of the service."""
+    connection = connect(database, reading=True)
+    tenants = [name for (name,) in connection.execute("SELECT name FROM tenant").fetchall()]
+    connection.close()
+    store = Store(database, tenants, now, INDEXERS, alone=False)
+    try:
+        for tenant in tenants:
+            for patient in store.read(tenant, living):
+                bodies = [read_json(one) for one in store.read(tenant, partial(kept_chart, patient_id=patient))]
+                yield f"{database}: {tenant} Patient/{patient}", written(bodies)
+    finally:
+        store.close()
+
+
+def living(transaction: Transaction) -> list[str]:
+    """Return the ids of a tenant's live patients."""
+    statement = "SELECT id FROM resource WHERE tenant=? AND type='Patient' AND survivor IS NULL"
+    return [found for (found,) in transaction.connection.execute(statement, (transaction.tenant,)).fetchall()]
+
+
 def main() -> int:
     """Check files, or charts, and say how many faults each has."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--schemas", type=Path, required=True)
     parser.add_argument("--schematron", type=Path, required=True)
+    parser.add_argument("--database", nargs="+", type=Path, default=[], dest="databases")
     parser.add_argument("files", nargs="*", type=Path)
     options = parser.parse_args()
     try:
         rules = Rules.read(options.schemas, options.schematron)
     except ValueError as error:
         parser.error(str(error))
-    documents = ((str(file), file.read_bytes()) for file in options.files) if options.files else made()
+    files = ((str(file), file.read_bytes()) for file in options.files)
+    kept = (one for database in options.databases for one in exported(database))
+    documents = chain(files, kept) if options.files or options.databases else made()
     count = faulty = 0
     for name, body in documents:
         start = time.perf_counter()
