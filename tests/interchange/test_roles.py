@@ -18,7 +18,7 @@ ALWAYS = {"prefer": "create-always"}
 CLINICAL = {
     *("AllergyIntolerance", "CarePlan", "Condition", "DiagnosticReport", "DocumentReference", "Encounter"),
     *("FamilyMemberHistory", "Goal", "Immunization", "MedicationRequest", "MedicationStatement", "Observation"),
-    *("Procedure", "Provenance", "ServiceRequest"),
+    *("Binary", "Procedure", "Provenance", "ServiceRequest"),
 }
 BILLING = {"Coverage", "Account", "RelatedPerson"}
 DIRECTORY = {"Organization", "Location", "Practitioner", "PractitionerRole"}
