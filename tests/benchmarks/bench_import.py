@@ -17,9 +17,11 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from engine.config.service import Tenant
 from engine.fhir.schema import FhirVersion
 from engine.interchange.exact import write_json
 from engine.interchange.http.app import create_app
@@ -28,13 +30,15 @@ from engine.interchange.patient360.connectors.connector import FHIR, Document
 from engine.interchange.patient360.connectors.read import read_document
 from engine.interchange.patient360.importing import Importer, Outcome
 from engine.interchange.patient360.record import Words
-from engine.interchange.patient360.retrieve import KIND, retrieval
+from engine.interchange.patient360.retrieve import KIND
 from engine.interchange.store.transaction import Transaction
 from engine.interchange.synthetic.chart import synthetic_chart
 from engine.interchange.synthetic.chart import transaction as bundle_of
 from tests.benchmarks.bench_engine import machine
-from tests.interchange.kit import SYSTEM, Inside, configuration, patient, running_inside, secret_file
-from tests.interchange.patient360.papers import ADDRESS, Shelf
+from tests.interchange.kit import MRN, SYSTEM, Running, configuration, patient, running, secret_file
+from tests.interchange.patient360.papers import ADDRESS
+from tests.interchange.patient360.sources import settings
+from tests.interchange.patient360.test_directory_source import lay
 
 Json = Any
 TENANT: Final = "riverbend"
@@ -113,30 +117,34 @@ async def imports(folder: Path, facts: int, standing: int) -> dict[str, Json]:
 
 
 def reads(folder: Path, facts: int) -> dict[str, Json]:
-    """Return how long reads take beside a retrieval from three sources, and without it."""
-    shelves = [Shelf(name, [document(name, name, facts, seed=name)]) for name in ("Pine Ridge", "Lake HIE", "Hill Lab")]
-    work = retrieval(lambda _service, _tenant: shelves, read_document)
-    with running_inside(folder, {KIND: work}) as service:
-        who = service.create(address=ADDRESS)["id"]
+    """Return how long reads take of a service in its own process, beside a retrieval of three folders, and alone."""
+    sources = {}
+    for name in ("Pine Ridge", "Lake HIE", "Hill Lab"):
+        lay(folder / name / "RB-1" / "chart.json", document(name, name, facts, seed=name).body)
+        sources[name.replace(" ", "-")] = settings(type="directory", organization=name, folder=str(folder / name))
+    tenants = {TENANT: Tenant(network_mode="real", connectors=sources), "lakeside": Tenant(), "lax": Tenant()}
+    with running(folder, tenants=tenants) as service:
+        number = [{"system": MRN, "value": "RB-1"}]
+        who = service.create(address=ADDRESS, identifier=number)["id"]
         other = service.create()["id"]
-        alone = _latencies(service, other, lambda count, _began: count < 500)
-        answer = service.ask(
-            "POST", f"/fhir/DocumentReference/${KIND}?patient={who}", headers={"prefer": "respond-async"}
-        )
+        alone = _latencies(service, other, lambda count: count < 1000)
+        path = f"/fhir/DocumentReference/${KIND}?patient={who}"
+        answer = service.ask("POST", path, headers={"prefer": "respond-async"})
         handle = answer.headers["location"].removeprefix(service.url)
-        beside = _latencies(
-            service, other, lambda count, _: count % 20 != 0 or service.ask("GET", handle).status_code == 202
-        )
+        beside = _latencies(service, other, partial(_under_way, service, handle))
         done = service.ask("GET", handle)
         assert done.status_code == 200, done.text
     return {"reads alone": alone, f"reads beside 3 sources of {facts} facts": beside}
 
 
-def _latencies(service: Inside, who: str, more: Callable[[int, float], bool]) -> dict[str, Json]:
+def _under_way(service: Running, handle: str, count: int) -> bool:
+    return count % 20 != 0 or service.ask("GET", handle).status_code == 202
+
+
+def _latencies(service: Running, who: str, more: Callable[[int], bool]) -> dict[str, Json]:
     taken: list[float] = []
     headers = {"authorization": f"Bearer {service.token('physician')}"}
-    start = time.perf_counter()
-    while more(len(taken), start) or not taken:
+    while more(len(taken)) or not taken:
         began = time.perf_counter()
         assert service.http.get(f"{service.url}/fhir/R4/Patient/{who}", headers=headers).status_code == 200
         taken.append((time.perf_counter() - began) * 1000)
