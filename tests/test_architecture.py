@@ -15,6 +15,7 @@ FLOORS = {
     "clock": 1,
     "errors": 1,
     "fault": 1,
+    "garbage": 1,
     **dict.fromkeys(VOCABULARY, 2),
     "http": 2,
     "sqlite": 2,
@@ -124,7 +125,7 @@ def test_arrows_only_go_down() -> None:
 
 
 def test_the_ground_floor_imports_nothing_of_ours() -> None:
-    """errors.py, fault.py and clock.py stand on nothing but the standard library."""
+    """errors.py, fault.py, clock.py and garbage.py stand on nothing but the standard library."""
     assert [module.path for module in house() if FLOORS.get(module.room) == 1 and ours(module)] == []
 
 
@@ -146,7 +147,7 @@ def test_stations_do_not_log_or_count() -> None:
 def test_the_neighbour_is_reached_over_http_only() -> None:
     """interchange imports only from the floors below the stations, and no HL7; nobody but the doors imports it."""
     reached = {room for module in house() if module.room == "interchange" for room in rooms_of(module)}
-    assert reached <= {"fhir", "clock", "errors", "telemetry", "config", "fault", "http", "sqlite"}
+    assert reached <= {"fhir", "clock", "errors", "telemetry", "config", "fault", "garbage", "http", "sqlite"}
     callers = {module.room for module in house() if "interchange" in rooms_of(module)}
     assert callers <= {"ops", "__main__"}
 

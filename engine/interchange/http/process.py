@@ -12,6 +12,7 @@ from typing import Final
 import uvicorn
 import uvloop
 
+from engine import garbage
 from engine.config.service import ServiceConfiguration
 from engine.errors import StartError
 from engine.http import server
@@ -135,6 +136,7 @@ async def _serve(
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop)
     loop.add_signal_handler(signal.SIGHUP, reload)
+    garbage.settle()
     loop.call_soon(announce)
     await serve_with_jobs(serving, app, listening)
 

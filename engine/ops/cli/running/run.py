@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import gc
 import os
 import signal
 import socket
@@ -11,7 +10,7 @@ from typing import Final
 import typer
 import uvloop
 
-from engine import telemetry
+from engine import garbage, telemetry
 from engine.clock import now
 from engine.errors import AdtEngineError, ConfigurationError, JournalFailedError, place_of
 from engine.ops.access.access import Access
@@ -46,8 +45,6 @@ from engine.receive.reactor import install
 from engine.sqlite import SqliteError
 
 EXIT_FAILED: Final = 75
-# What a message leaves behind is freed by counting references; cycles are few, and looking for them walks all caches.
-COLLECT_AFTER: Final = (50_000, 20, 50)
 
 _log = telemetry.logger()
 
@@ -99,8 +96,7 @@ async def serve(files: Files, where: PagesListener) -> int:
 async def _serve(files: Files, where: PagesListener, listening: socket.socket, stop: asyncio.Event) -> int:
     loop = asyncio.get_running_loop()
     engine = await Engine.start(files)
-    gc.freeze()
-    gc.set_threshold(*COLLECT_AFTER)
+    garbage.settle()
     reloads: set[asyncio.Task[None]] = set()
     trail = await _trail(engine)
     loop.add_signal_handler(signal.SIGHUP, lambda: reloads.add(loop.create_task(_reload(engine, trail))))
