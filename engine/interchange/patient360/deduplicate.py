@@ -237,7 +237,8 @@ def meaning(value: Json) -> str:
 
 
 def _object(value: dict[str, Json]) -> str:
-    if "coding" in value or value.keys() <= CODING:
+    # A Timing may have a code alone, which is a concept of its own.
+    if "coding" in value or (value.keys() <= CODING and isinstance(value.get("code", ""), str)):
         return principal(value)
     if value.keys() <= REFERENCE:
         # Ids of others are no names here; who is meant is told by what people read.

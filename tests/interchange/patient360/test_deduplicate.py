@@ -190,6 +190,23 @@ def test_components_by_what_they_say() -> None:
     assert key_of(pressure(120)) != key_of(pressure(121))
 
 
+def test_a_timing_of_nothing_but_a_code() -> None:
+    """`BID` as the whole Timing is told from `TID`, and from none."""
+    keys = {
+        key_of(
+            {
+                "resourceType": "ServiceRequest",
+                "status": "active",
+                "intent": "order",
+                "code": coded(SNOMED, "229065009"),
+                "occurrenceTiming": {"code": timing},
+            }
+        )
+        for timing in ({"text": "BID"}, {"text": "TID"}, {"id": "a"})
+    }
+    assert len(keys) == 3
+
+
 def test_undated_statements_of_one_drug_are_one() -> None:
     """When each source wrote a statement or an allergy down is not when it was so."""
     for name, element in (("MedicationStatement", "dateAsserted"), ("AllergyIntolerance", "recordedDate")):
