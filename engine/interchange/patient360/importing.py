@@ -14,7 +14,7 @@ from time import monotonic
 from typing import Any, Final
 
 from engine import fault
-from engine.errors import ServiceError
+from engine.errors import ServiceError, place_of
 from engine.interchange.jobs.job import CancelledJobError, Job, State
 from engine.interchange.jobs.subject import subject
 from engine.interchange.patient360.connectors.connector import Document
@@ -38,13 +38,15 @@ from engine.interchange.patient360.standing import Backing, Entry, Standing, rea
 from engine.interchange.service import Service
 from engine.interchange.store.job import find_job
 from engine.interchange.store.transaction import Stored, Transaction, milliseconds
+from engine.sqlite import SqliteError
+from engine.telemetry import logger
 
 Json = Any
 
 Reader = Callable[[Document], Facts]
 
-# Facts of one transaction: it takes some 5 ms, as long as which all other writes wait, and reads, which are recorded.
-BATCH: Final = 16
+# Facts of one transaction: it takes some 3 ms, as long as which all other writes wait, and reads, which are recorded.
+BATCH: Final = 5
 # How often a document is compared with the chart again that somebody changed meanwhile.
 TRIES: Final = 3
 
@@ -98,8 +100,7 @@ class Importer:
     async def take(self, document: Document) -> Outcome:
         """Import a document, or say why not; JobFailedError where the patient is no longer there."""
         for _ in range(TRIES):
-            async with self.service.imports:
-                ready = await asyncio.to_thread(self._prepare, document)
+            ready = await self._ready(document)
             if isinstance(ready, Outcome):
                 return ready
             try:
@@ -111,6 +112,19 @@ class Importer:
             begun_before = ready.ledger.updated_ms >= milliseconds(self.job.asked_at)
             return Outcome(Ended.IMPORTED, "", _counted(ledger) if begun_before else ready.plan.counts, ready.invalid)
         return Outcome(Ended.FAILED, "chart-busy")
+
+    async def _ready(self, document: Document) -> Ready | Outcome:
+        """Prepare a document; a fault of ours that one brings to light is that document's end, and no other's."""
+        try:
+            async with self.service.imports:
+                return await asyncio.to_thread(self._prepare, document)
+        except (ServiceError, SqliteError):
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever it is, the other documents are read
+            name, place = type(error).__name__, place_of(error)
+            logger().error("document failed", job=self.job.id, error=name, file=place)
+            self.standing = None
+            return Outcome(Ended.FAILED, "service-fault")
 
     def _prepare(self, document: Document) -> Ready | Outcome:
         store, tenant = self.service.store, self.job.tenant

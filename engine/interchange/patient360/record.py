@@ -1,6 +1,6 @@
 """What is kept of an imported document beside its facts: DocumentReference, Binary, and the Provenance of its facts.
 
-A Provenance stands for one document, or for 200 facts of a large one: its entity is the DocumentReference, its agent
+A Provenance stands for one document, or for 50 facts of a large one: its entity is the DocumentReference, its agent
 the organization that it is from, its targets are the resources that it stands behind. A target with a version is one
 that it wrote, as that version; one without was known already. Until the last batch is written, the last Provenance of
 the document has the tag `importing`.
@@ -22,8 +22,8 @@ from engine.interchange.search.date import NEVER, span
 
 Json = Any
 
-# Of one Provenance: it comes along with each of them that is searched for.
-MOST_TARGETS: Final = 200
+# Of one Provenance: it comes along with each of them that is searched for, and is written again with each batch.
+MOST_TARGETS: Final = 50
 URN: Final = re.compile(r"urn:(?:uuid|oid):\S+")
 # What is precise enough for `DocumentReference.date`.
 INSTANT: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII)

@@ -189,7 +189,7 @@ async def test_a_large_document(chart: Chart) -> None:
         await chart.take(paper(PINE, *facts))
         told = [one["reference"] for source in chart.resources("Provenance") for one in source["target"]]
         assert len(told) == len(set(told)) == 251
-        assert [len(one["meta"]["tag"]) for one in chart.resources("Provenance")] == [1, 1]
+        assert [len(one["meta"]["tag"]) for one in chart.resources("Provenance")] == [1] * 6
     await chart.take(paper(PINE, *facts, name="2"))
     assert len(chart.facts()) == 250
 
@@ -277,6 +277,20 @@ async def test_what_is_changed_here_meanwhile(chart: Chart) -> None:
     outcome = await importer.take(later)
     assert (read, outcome.counts["kept"], outcome.counts["updated"]) == (2, 1, 0)
     assert chart.facts()[0]["note"] == [{"text": "Seen by me"}]
+
+
+async def test_a_fault_of_ours_ends_one_document(chart: Chart) -> None:
+    """What no reader foresaw fails the document that brings it to light; the next one is imported."""
+
+    def read(document: Document) -> Facts:
+        if document.id == "bad":
+            raise KeyError("Quintero")
+        return read_paper(document)
+
+    importer = Importer(chart.service, await chart.job(), read, Words(SYSTEM))
+    outcomes = [await importer.take(paper(PINE, problem(), name=name)) for name in ("bad", "good")]
+    assert [(one.ended, one.reason) for one in outcomes] == [(Ended.FAILED, "service-fault"), (Ended.IMPORTED, "")]
+    assert len(chart.facts()) == 1
 
 
 async def test_one_document_is_read_at_a_time(chart: Chart) -> None:
