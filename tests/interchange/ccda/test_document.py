@@ -340,6 +340,21 @@ def test_a_medication_keeps_its_dose_route_frequency_and_directions() -> None:
     assert find(section(planned, "18776-5"), "c:entry/c:substanceAdministration/@moodCode") == ["PRP"]
 
 
+@pytest.mark.parametrize(
+    ("dosage", "told"),
+    [
+        ({"asNeededBoolean": True}, "as directed, as needed"),
+        ({"text": "One tablet", "asNeededCodeableConcept": {"text": "headache"}}, "One tablet, as needed for headache"),
+        ({"text": "One tablet PRN", "asNeededBoolean": True}, "One tablet PRN"),
+        ({"text": "One tablet", "asNeededBoolean": False}, "One tablet"),
+    ],
+)
+def test_as_needed_is_never_left_out(dosage: Json, told: str) -> None:
+    """What is taken when needed only is not read as what is taken always."""
+    document = read(written([PATIENT, {**least("MedicationRequest", "p1"), "id": "m", "dosageInstruction": [dosage]}]))
+    assert told in [one.text for one in find(section(document, "10160-0"), ".//c:td")]
+
+
 def test_observations_stand_where_they_belong() -> None:
     """Vital signs as organizers by time, a panel by itself; results under their report; each once."""
     vital = {"category": [{"coding": [{"code": "vital-signs"}]}], "effectiveDateTime": "2025-07-01T10:00:00Z"}

@@ -1,5 +1,6 @@
 """Medications: MedicationRequest and MedicationStatement as activities, with dose, route, frequency and directions."""
 
+import re
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final
@@ -34,6 +35,7 @@ STATUSES: Final[Mapping[str, str]] = {
 # A request that nobody has ordered yet stands in the plan.
 INTENDED: Final[Mapping[str, str]] = {"proposal": "PRP", "plan": "INT"}
 DIRECTION_CELL: Final = 3
+NEEDED: Final = re.compile(r"\b(?:needed|prn|p\.r\.n\.)", re.IGNORECASE)
 
 
 def medication_of(record: Record, resource: Json) -> Json:
@@ -173,13 +175,21 @@ def shown_dose(dosage: Json) -> str:
 
 def directions(resource: Json) -> str:
     """Return the directions of all dosages as people read them."""
-    return "; ".join(
-        one.get("text")
-        or one.get("patientInstruction")
-        or label((one.get("timing") or {}).get("code"))
+    return "; ".join(_direction(one) for one in dosages(resource))
+
+
+def _direction(dosage: Json) -> str:
+    """Return the directions of one dosage; that it is taken as needed is never left out."""
+    told = str(
+        dosage.get("text")
+        or dosage.get("patientInstruction")
+        or label((dosage.get("timing") or {}).get("code"))
         or "as directed"
-        for one in dosages(resource)
     )
+    if not (dosage.get("asNeededBoolean") or dosage.get("asNeededCodeableConcept")) or NEEDED.search(told):
+        return told
+    reason = label(dosage.get("asNeededCodeableConcept"))
+    return f"{told}, as needed{f' for {reason}' if reason else ''}"
 
 
 def _write(record: Record, section: Element, table: Table, resource: Json) -> None:
