@@ -10,6 +10,5 @@ COLLECT_AFTER: Final = (50_000, 20, 50)
 
 def settle() -> None:
     """Take all that is there for permanent, and look for cycles seldom from now on; call it once all is loaded."""
-    gc.collect()
     gc.freeze()
     gc.set_threshold(*COLLECT_AFTER)

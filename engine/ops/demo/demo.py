@@ -115,7 +115,7 @@ async def _start_engine(folder: Path, environment: dict[str, str], service: Chil
     text = text.replace("127.0.0.1:8080", f"127.0.0.1:{service.port}").replace("port: 2575", "port: 0")
     (channels / "riverbend-adt.yaml").write_text(text)
     arguments = ["run", "--channels", str(channels), "--data", str(folder / "engine"), "--admin", "127.0.0.1:0"]
-    return await start("the engine", arguments, environment, folder / "engine.log")
+    return await start("the engine", arguments, environment, folder / "engine.log", ready="started")
 
 
 def _progress(result: Result) -> None:

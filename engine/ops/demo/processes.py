@@ -17,6 +17,7 @@ Line = Mapping[str, Any]
 
 START_SECONDS: Final = 20.0
 STOP_SECONDS: Final = 15.0
+LISTENING: Final = "listening"
 
 
 class Child:
@@ -48,8 +49,13 @@ class Child:
                 await self.process.wait()
 
 
-async def start(name: str, arguments: Sequence[str], environment: Mapping[str, str], log: Path) -> Child:
-    """Start `adt-engine` with arguments and wait until it listens; StartError shows the end of its log."""
+async def start(
+    name: str, arguments: Sequence[str], environment: Mapping[str, str], log: Path, *, ready: str = LISTENING
+) -> Child:
+    """Start `adt-engine` with arguments and wait for the `ready` event; StartError shows the end of its log.
+
+    It listens by then. An engine that does may not take operations yet: it does once it has `started`.
+    """
     with log.open("wb") as output:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
@@ -63,7 +69,7 @@ async def start(name: str, arguments: Sequence[str], environment: Mapping[str, s
         )
     try:
         async with asyncio.timeout(START_SECONDS):
-            while (line := _logged(log, "listening")) is None:
+            while _logged(log, ready) is None or (line := _logged(log, LISTENING)) is None:
                 if process.returncode is not None:
                     raise StartError(f"{name} exited at once: {_tail(log)} (its log: {log})")
                 await asyncio.sleep(0.03)
