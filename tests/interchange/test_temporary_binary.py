@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from engine.interchange.binary.retention import take_expired
-from engine.interchange.binary.temporary import LIFE, keep_temporary
+from engine.interchange.binary.temporary import LIFE, new_temporary
+from engine.interchange.store import temporary
 from engine.interchange.store.temporary import DUE, EMPTY, FORGET, GET, KNOWN_MS, due, sweep
 from engine.interchange.store.transaction import milliseconds
 from tests.interchange.browser import USERS
@@ -34,13 +35,9 @@ def keep(inside: Inside, patient: str, body: bytes = BODY) -> str:
     """Let the service keep a document of a patient for an hour, as an operation does."""
     service = inside.app.service
     until = service.clock() + LIFE
-    return str(
-        inside.run(
-            service.store.write(
-                "riverbend", lambda inner: keep_temporary(inner, body, "text/xml", until, patient=patient)
-            )
-        )
-    )
+    document = new_temporary(body, "text/xml", until, patient=patient)
+    inside.run(service.store.write("riverbend", lambda inner: temporary.keep(inner, document)))
+    return document.id
 
 
 def rows(inside: Inside) -> list[tuple[Any, ...]]:

@@ -25,14 +25,12 @@ PREFIX: Final = "tmp-"
 LIFE: Final = timedelta(hours=1)
 
 
-def keep_temporary(transaction: Transaction, body: bytes, content_type: str, until: datetime, *, patient: str) -> str:
-    """Keep a document that belongs to a patient (id) until a moment by the service's clock, and return its id.
+def new_temporary(body: bytes, content_type: str, until: datetime, *, patient: str) -> Temporary:
+    """Return a document that belongs to a patient (id) until a moment by the service's clock.
 
-    It is found under `{base}/Binary/{id}`.
+    Once `store.temporary.keep` has kept it, it is found under `{base}/Binary/{id}`.
     """
-    document = Temporary(PREFIX + secrets.token_hex(16), patient, content_type, body, milliseconds(until))
-    temporary.keep(transaction, document)
-    return document.id
+    return Temporary(PREFIX + secrets.token_hex(16), patient, content_type, body, milliseconds(until))
 
 
 async def read_temporary(service: Service, request: Request) -> Answer:

@@ -1,7 +1,6 @@
 """Patient/{id}/$export-ccda: a patient's chart as a CCD, by a job with a temporary link, in R4 also at once."""
 
 import asyncio
-import secrets
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -10,7 +9,7 @@ from typing import Any, Final
 
 from engine.fhir.schema import FhirVersion
 from engine.interchange.binary.content import Content, raw_answer
-from engine.interchange.binary.temporary import LIFE, PREFIX
+from engine.interchange.binary.temporary import LIFE, new_temporary
 from engine.interchange.ccda.apart import carry_out, order_of
 from engine.interchange.ccda.parameters import ZONE, read_zone
 from engine.interchange.ccda.record import Custodian
@@ -26,8 +25,7 @@ from engine.interchange.outcome import Category, refuse
 from engine.interchange.parameters import as_query
 from engine.interchange.service import Service
 from engine.interchange.store import temporary
-from engine.interchange.store.temporary import Temporary
-from engine.interchange.store.transaction import Transaction, milliseconds
+from engine.interchange.store.transaction import Transaction
 
 Json = Any
 
@@ -73,7 +71,7 @@ async def work(service: Service, job: Job, report: Report) -> Result:
     body = await _document(service, job.tenant, job.patient, str(job.asked[ZONE]), job.id)
     # Of whole seconds, as the answer tells it.
     until = (service.clock() + LIFE).replace(microsecond=0)
-    document = Temporary(f"{PREFIX}{secrets.token_hex(16)}", job.patient, LINKED_TYPE, body, milliseconds(until))
+    document = new_temporary(body, LINKED_TYPE, until, patient=job.patient)
     url = f"{service.base(job.version)}/Binary/{document.id}"
     told = _told(url, len(body), sha256(body).hexdigest(), until)
     return Result(write_json(told), lambda transaction: temporary.keep(transaction, document))

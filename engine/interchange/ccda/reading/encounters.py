@@ -14,7 +14,6 @@ from engine.interchange.ccda.reading.times import interval, period
 Json = Any
 
 ACT_CODE: Final = "http://terminology.hl7.org/CodeSystem/v3-ActCode"
-PARTICIPATION: Final = "http://terminology.hl7.org/CodeSystem/v3-ParticipationType"
 # Classes of encounters in version 3; a document has them as a code or as one of its translations.
 CLASSES: Final = frozenset(["AMB", "EMER", "FLD", "HH", "IMP", "ACUTE", "NONAC", "OBSENC", "PRENC", "SS", "VR"])
 PLANNED: Final = "planned"

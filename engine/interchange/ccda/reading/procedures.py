@@ -35,8 +35,6 @@ REQUESTS: Final = {
     "nullified": "entered-in-error",
     "obsolete": "entered-in-error",
 }
-# The role of a place that a service was delivered at.
-SERVICE_PLACE: Final = "SDLOC"
 # Code of a comment, which is no procedure where it stands alone.
 COMMENT: Final = "48767-8"
 
