@@ -3,7 +3,6 @@
 import asyncio
 from typing import Any, Final
 
-from engine.errors import place_of
 from engine.fhir.schema import FhirVersion
 from engine.interchange.document.asked import live_patient, patient_asked
 from engine.interchange.document.found import Found, as_bundle, found_in
@@ -15,10 +14,10 @@ from engine.interchange.jobs.job import Job, JobFailedError, Report, Result
 from engine.interchange.oauth.role import Action
 from engine.interchange.outcome import Issue
 from engine.interchange.patient360.connectors.configured import connectors_of
-from engine.interchange.patient360.connectors.connector import Connector, SourceError, Subject, subject_of
+from engine.interchange.patient360.connectors.connector import Connector, Subject, subject_of
+from engine.interchange.patient360.connectors.failing import reason_of
 from engine.interchange.service import Service
 from engine.interchange.store.transaction import Transaction
-from engine.telemetry import logger
 
 Json = Any
 
@@ -71,13 +70,8 @@ async def _asked(source: Connector, subject: Subject) -> tuple[list[Found], str]
                 known = await asyncio.to_thread(found_in, document, subject)
                 if known is not None:
                     found.append(known)
-    except SourceError as error:
-        return [], str(error)
-    except TimeoutError:
-        return [], f"The source {source.name} took too long."
     except Exception as error:  # noqa: BLE001 - whatever it is, it is this source's, and the others are shown
-        logger().error("source failed", code=source.name, error=type(error).__name__, file=place_of(error))
-        return [], f"The source {source.name} failed within the service; its log says where."
+        return [], reason_of(source, error)
     return found, ""
 
 

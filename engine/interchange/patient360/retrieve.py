@@ -6,23 +6,21 @@ from time import monotonic
 from typing import Final
 
 from engine import fault
-from engine.errors import place_of
 from engine.interchange.jobs.job import Job, JobFailedError, Report, Result, Work
 from engine.interchange.jobs.subject import subject
 from engine.interchange.outcome import Issue
 from engine.interchange.patient360.connectors.connector import (
     Connector,
     Document,
-    SourceError,
     Subject,
     subject_of,
 )
+from engine.interchange.patient360.connectors.failing import reason_of
 from engine.interchange.patient360.importing import Importer, Reader
 from engine.interchange.patient360.record import Words
 from engine.interchange.patient360.tally import Tally
 from engine.interchange.patient360.turns import TURNS
 from engine.interchange.service import Service
-from engine.telemetry import logger
 
 KIND: Final = "p360-retrieve"
 # Documents that wait to be imported, of all sources: more are not held in memory.
@@ -92,11 +90,6 @@ async def _ask(connector: Connector, asked: Subject, queue: Queue, tally: Tally)
                 break
             left -= monotonic() - began
             await queue.put(document)
-    except SourceError as error:
-        tally.failures[connector.name] = str(error)
-    except TimeoutError:
-        tally.failures[connector.name] = f"{connector.name} did not answer in time; ask again later."
     except Exception as error:  # noqa: BLE001 - whatever it is, it is this source's, and the others go on
-        logger().error("source failed", code=connector.name, error=type(error).__name__, file=place_of(error))
-        tally.failures[connector.name] = f"{connector.name} failed within the service; its log says where."
+        tally.failures[connector.name] = reason_of(connector, error)
     await queue.put(None)
