@@ -1,0 +1,27 @@
+"""The service's own extensions of orders: how their addresses are made, and what they hold."""
+
+from typing import Any
+
+Json = Any
+
+
+def url(sis: str, name: str) -> str:
+    """Return the address of an extension, say `requestgroup-performer`; `sis` is the service's identifier system."""
+    return f"{sis}/fhir/StructureDefinition/{name}"
+
+
+def value(resource: dict[str, Json], sis: str, name: str) -> Json | None:
+    """Return the value of the first extension of a name, whatever its type; None where there is none."""
+    address = url(sis, name)
+    for one in resource.get("extension", ()):
+        if one.get("url") == address:
+            return next((held for key, held in one.items() if key.startswith("value")), None)
+    return None
+
+
+def with_value(resource: dict[str, Json], address: str, made: dict[str, Json] | None) -> dict[str, Json]:
+    """Return a resource with one extension of an address, its `made` value (`valueCoding` and so on); None for none."""
+    others = [one for one in resource.get("extension", ()) if one.get("url") != address]
+    extensions = [*others, {"url": address, **made}] if made is not None else others
+    rest = {name: held for name, held in resource.items() if name != "extension"}
+    return {**rest, "extension": extensions} if extensions else rest
