@@ -12,8 +12,9 @@ from engine.config import pem
 from engine.config.account import Auth, Client, User
 from engine.config.connector import Connector
 from engine.config.frozen import Frozen
+from engine.config.laboratory import SIMULATED, SIMULATED_LABORATORY, Laboratory
 from engine.config.network import is_loopback
-from engine.config.text import Name, Word, is_host
+from engine.config.text import Name, ResourceId, Word, is_host
 from engine.config.wording import Placed, nearest
 
 ONLY_SANDBOX: Final = "it needs environment: sandbox"
@@ -124,6 +125,9 @@ class Tenant(Frozen):
     )
     connectors: dict[Name, Connector] = Field(
         default_factory=dict, description="what Patient360 asks for records, by name"
+    )
+    laboratories: dict[ResourceId, Laboratory] = Field(
+        default_factory=dict, description="where orders go, by the id of the performer's Organization"
     )
     leading_indicator: bool = Field(default=False, description=LATER)
     clinical_alerts: dict[str, Any] = Field(default_factory=dict, description=LATER)
@@ -253,6 +257,10 @@ class ServiceConfiguration(Frozen):
         for name, tenant in self.tenants.items():
             if tenant.network_mode == "mocked":
                 yield ("tenants", name, "network_mode"), "found 'mocked'", ONLY_SANDBOX
+            for laboratory, settings in tenant.laboratories.items():
+                if settings.connector.type == SIMULATED:
+                    path = ("tenants", name, "laboratories", laboratory, "connector", "type")
+                    yield path, "found 'simulated'", ONLY_SANDBOX
         if self.auth.auto_login_user:
             yield ("auth", "auto_login_user"), f"found {self.auth.auto_login_user!r}", ONLY_SANDBOX
         for name, client in self.clients.items():
@@ -264,6 +272,11 @@ class ServiceConfiguration(Frozen):
         """Say whether a tenant's sources are invented, so that nothing is asked outside; a sandbox's default."""
         mode = self.tenants[tenant].network_mode
         return mode == "mocked" or (mode is None and self.environment is Environment.SANDBOX)
+
+    def laboratory(self, tenant: str, organization_id: str) -> Laboratory | None:
+        """Return how orders get to a performer: simulated in a sandbox where nothing is said, None in production."""
+        found = self.tenants[tenant].laboratories.get(organization_id)
+        return found or (SIMULATED_LABORATORY if self.environment is Environment.SANDBOX else None)
 
     @property
     def token_url(self) -> str:

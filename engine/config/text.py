@@ -14,6 +14,7 @@ _URL: Final = re.compile(
     r"(?:https?)://(\[[0-9A-Fa-f:.]+\]|[^\s/:?#@\[\]]+)(?::(\d{1,5}))?(?:/[\w.~%!$&'()*+,;=:@/-]*)?", re.ASCII
 )
 _USER: Final = re.compile(r"\w+://[^/?#]*@")
+_ID: Final = re.compile(r"[A-Za-z0-9.-]{1,64}", re.ASCII)
 _URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[!-~]{1,500}")
 
 
@@ -51,6 +52,12 @@ def _host(text: str) -> str:
     return text
 
 
+def _resource_id(text: str) -> str:
+    if not _ID.fullmatch(text):
+        raise ValueError("the id of a resource: 1 to 64 letters, digits, - and .")
+    return text
+
+
 def _uri(text: str) -> str:
     if not _URI.fullmatch(text):
         raise ValueError("an absolute URI without blanks, such as https://mrn.hospital.example or urn:oid:1.2.3")
@@ -79,6 +86,7 @@ Name = Annotated[str, AfterValidator(_name)]
 Word = Annotated[str, AfterValidator(_word)]
 Line = Annotated[str, AfterValidator(_line)]
 Host = Annotated[str, AfterValidator(_host)]
+ResourceId = Annotated[str, AfterValidator(_resource_id)]
 Uri = Annotated[str, AfterValidator(_uri)]
 UriOrEmpty = Annotated[str, AfterValidator(_uri_or_empty)]
 Url = Annotated[str, AfterValidator(_url)]

@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from engine.config.alerting import FILE, Alerting, look_at_alerting
 from engine.config.channel import Channel
 from engine.config.channels import read_channels
+from engine.config.laboratory import USED
 from engine.config.reference import setting_rows
 from engine.config.service import ServiceConfiguration
 from engine.config.source import look, parse
@@ -226,6 +227,30 @@ SERVICE_ROWS: Final = (
     ("tenants.NAME.connectors.NAME.ca_file", "/no/such.pem", "No such file", NO_FILE),
     ("tenants.NAME.connectors.NAME.folder", "/no/such", "/no/such is no folder", "can read"),
     ("tenants.NAME.connectors.NAME.identifier_system", "mrn", "found 'mrn'", "an absolute URI"),
+    ("tenants.NAME.laboratories.NAME.connector.type", "hl", "found 'hl'", "did you mean hl7?"),
+    ("tenants.NAME.laboratories.NAME.connector.transmit_delay_s", -1, "found '-1'", "at least 0"),
+    ("tenants.NAME.laboratories.NAME.connector.results", "perhaps", "found 'perhaps'", "true or false"),
+    ("tenants.NAME.laboratories.NAME.connector.result_delay_s", -1, "found '-1'", "at least 0"),
+    ("tenants.NAME.laboratories.NAME.connector.host", "a b", "found 'a b'", "a host's name"),
+    ("tenants.NAME.laboratories.NAME.connector.port", 0, "found '0'", "at least 1"),
+    ("tenants.NAME.laboratories.NAME.connector.tls", "perhaps", "found 'perhaps'", "true or false"),
+    ("tenants.NAME.laboratories.NAME.connector.ca_file", "/no/such.pem", "No such file", NO_FILE),
+    ("tenants.NAME.laboratories.NAME.connector.certificate", "/no/such.pem", "No such file", NO_FILE),
+    ("tenants.NAME.laboratories.NAME.connector.key", "/no/such.key", "No such file", NO_FILE),
+    ("tenants.NAME.laboratories.NAME.connector.timeout_s", 0, "found '0'", "above 0"),
+    ("tenants.NAME.laboratories.NAME.connector.acknowledgement", "all", "found 'all'", "'any'"),
+    ("tenants.NAME.laboratories.NAME.connector.message", "ORU^R01", "found 'ORU^R01'", "'OML^O21'"),
+    ("tenants.NAME.laboratories.NAME.connector.version", "2.3", "found '2.3'", "ORM^O01 goes with it"),
+    ("tenants.NAME.laboratories.NAME.connector.charset", "UTF-16", "found 'UTF-16'", "'UNICODE UTF-8'"),
+    ("tenants.NAME.laboratories.NAME.connector.processing_id", "X", "found 'X'", "'P'"),
+    ("tenants.NAME.laboratories.NAME.connector.sending_application", "a|b", "found 'a|b'", "delimiters"),
+    ("tenants.NAME.laboratories.NAME.connector.sending_facility", "a^b", "found 'a^b'", "delimiters"),
+    ("tenants.NAME.laboratories.NAME.connector.receiving_application", "ä", "found 'ä'", "ASCII"),
+    ("tenants.NAME.laboratories.NAME.connector.receiving_facility", "a~b", "found 'a~b'", "delimiters"),
+    ("tenants.NAME.laboratories.NAME.connector.placer_namespace", "", "found ''", "at least 1"),
+    ("tenants.NAME.laboratories.NAME.connector.authorities", {"mrn": "RVB"}, "found 'mrn'", "an absolute URI"),
+    ("tenants.NAME.laboratories.NAME.connector.folder", "/no/such", "/no/such is no folder", "can write to"),
+    ("tenants.NAME.laboratories.NAME.give_up_s", 0, "found '0'", "above 0"),
     ("tenants.NAME.leading_indicator", "perhaps", "found 'perhaps'", "true or false"),
     ("tenants.NAME.clinical_alerts", "all", "found a plain value", "a block of keys"),
     ("tenants.NAME.adt", ["A01"], "found a list", "a block of keys"),
@@ -301,6 +326,15 @@ def channel_for(key: str) -> dict[str, Any]:
     return written
 
 
+def laboratory_for(key: str) -> dict[str, Any]:
+    """Return a connector to a laboratory of the kind that uses a key."""
+    if key in USED["simulated"]:
+        return {"type": "simulated"}
+    if key == "folder":
+        return {"type": "directory", "folder": "/"}
+    return {"type": "hl7", "host": "lab.example", "port": 2575, "tls": True, "certificate": "/x", "key": "/x"}
+
+
 def the_one(problems: tuple[Problem, ...], path: str, line: int) -> Problem:
     """Return the problem at a path or below it, and see that it stands in the file's line or below."""
     found = [one for one in problems if f"{one.path}.".startswith(f"{path}.")]
@@ -369,6 +403,8 @@ def test_a_wrong_value_of_the_service(key: str, value: Any, found: str, expected
         server = {"type": "fhir", "url": "https://other.example/fhir", "auth": auth}
         folder = {"type": "directory", "folder": "/"}
         base["tenants"]["NAME"]["connectors"] = {"NAME": folder if "folder" in key or "identifier" in key else server}
+    if "laboratories" in key:
+        base["tenants"]["NAME"]["laboratories"] = {"NAME": {"connector": laboratory_for(key.rpartition(".")[2])}}
     text, path, line = placed(base, key, value)
     looked = look(parse(text, "interchange.yaml"), ServiceConfiguration)
     problem = the_one((*looked.problems, *looked.ask("unavailable")), path, line)
