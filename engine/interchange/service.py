@@ -27,7 +27,7 @@ IMPORTS_AT_ONCE: Final = 1
 class Service:
     """What an interaction works with; `configuration` may be replaced while running, and is read at each request.
 
-    `seal_secret` signs what clients carry from one page to the next.
+    `seal_secret` signs what clients carry from one page to the next. `laboratory_bell` rings when an order may be sent.
     """
 
     configuration: ServiceConfiguration
@@ -42,6 +42,7 @@ class Service:
     throttle: Throttle = field(default_factory=Throttle)
     outbound: Outbound = field(default_factory=Outbound)
     board: Board = field(default_factory=Board)
+    laboratory_bell: asyncio.Event = field(default_factory=asyncio.Event)
     documents: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(DOCUMENTS_AT_ONCE))
     imports: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(IMPORTS_AT_ONCE))
 

@@ -255,6 +255,41 @@ CREATE TABLE temporary_binary (
 CREATE INDEX temporary_binary_by_expiry ON temporary_binary (expires_ms);
 """
 
+# One row an order that was ever pending, and one for each time it was sent; `store/transmission.py` says how it moves.
+# `number` is the order of placing, `ended_ms` null until nothing more is to do with it.
+TRANSMISSIONS: Final = """
+CREATE TABLE transmission (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    tenant INTEGER NOT NULL,
+    order_id TEXT NOT NULL,
+    laboratory TEXT NOT NULL,
+    standing TEXT NOT NULL,
+    attempt INTEGER NOT NULL,
+    tries INTEGER NOT NULL,
+    placed_ms INTEGER NOT NULL,
+    due_ms INTEGER NOT NULL,
+    sent_ms INTEGER,
+    ended_ms INTEGER,
+    result_ms INTEGER,
+    reason TEXT NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX transmission_by_order ON transmission (order_id, tenant);
+CREATE INDEX transmission_unfinished ON transmission (standing, tenant, laboratory, number) WHERE ended_ms IS NULL;
+CREATE INDEX transmission_by_result ON transmission (result_ms) WHERE result_ms IS NOT NULL;
+
+CREATE TABLE transmission_try (
+    tenant INTEGER NOT NULL,
+    order_id TEXT NOT NULL,
+    number INTEGER NOT NULL,
+    control_id TEXT NOT NULL,
+    began_ms INTEGER NOT NULL,
+    ended_ms INTEGER,
+    outcome TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    PRIMARY KEY (tenant, order_id, number)
+) STRICT, WITHOUT ROWID;
+"""
+
 # Each step by the name that a database remembers it by: new ones come last, and none is changed.
 STEPS: Final = {
     "resources": RESOURCES,
@@ -272,6 +307,7 @@ STEPS: Final = {
     "access_search": ACCESS_SEARCH,
     "jobs": JOBS,
     "temporary_binaries": TEMPORARY_BINARIES,
+    "transmissions": TRANSMISSIONS,
 }
 
 
