@@ -1,0 +1,1 @@
+"""Laboratories' compendia: which tests a laboratory performs, and what it asks at order entry."""

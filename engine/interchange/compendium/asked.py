@@ -1,0 +1,113 @@
+"""A Questionnaire as a tree of its items, and the answers that a response holds to each of them.
+
+Where an answer stands tells only to which repetition it belongs: those of a response that is written flat count as
+those that are nested as the Questionnaire is.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+Json = Any
+
+WHEN_COLLECTED: Final = "/StructureDefinition/questionnaire-requiredwhenspecimen"
+GROUP: Final = "group"
+DISPLAY: Final = "display"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One item of a Questionnaire; `parent` is the linkId of the item that holds it, '' for none.
+
+    `within` are the linkIds of the items that repeat and hold it, outermost first.
+    """
+
+    item: dict[str, Json]
+    link_id: str
+    parent: str
+    within: tuple[str, ...]
+    items: tuple["Asked", ...]
+
+    @property
+    def kind(self) -> str:
+        """The type of the item."""
+        return str(self.item.get("type", ""))
+
+    @property
+    def repeats(self) -> bool:
+        """Whether it may stand in a response several times."""
+        return self.item.get("repeats") is True
+
+    def required(self, *, collected: bool) -> bool:
+        """Say whether it must be answered; some items only when a specimen is `collected`."""
+        return self.item.get("required") is True or (collected and _when_collected(self.item))
+
+
+def asked_by(questionnaire: dict[str, Json]) -> tuple[Asked, ...]:
+    """Return what a Questionnaire asks."""
+    return _items(questionnaire, "", ())
+
+
+def by_link_id(asked: tuple[Asked, ...]) -> dict[str, Asked]:
+    """Return items at every depth by their linkIds, in their order; of several of one linkId the first."""
+    found: dict[str, Asked] = {}
+    for one in asked:
+        for each in (one, *by_link_id(one.items).values()):
+            found.setdefault(each.link_id, each)
+    return found
+
+
+def _items(holder: dict[str, Json], parent: str, within: tuple[str, ...]) -> tuple[Asked, ...]:
+    return tuple(_asked(item, parent, within) for item in holder.get("item", ()))
+
+
+def _asked(item: dict[str, Json], parent: str, within: tuple[str, ...]) -> Asked:
+    link_id = item.get("linkId") or item.get("id", "")
+    inner = (*within, link_id) if item.get("repeats") is True else within
+    return Asked(item, link_id, parent, within, _items(item, link_id, inner))
+
+
+def _when_collected(item: dict[str, Json]) -> bool:
+    return any(
+        one.get("url", "").endswith(WHEN_COLLECTED) and one.get("valueBoolean") is True
+        for one in item.get("extension", ())
+    )
+
+
+class Given:
+    """A response, and where its items stand: each part of it is read through once, however often it is asked."""
+
+    def __init__(self, response: dict[str, Json]) -> None:
+        self.root = response
+        self._indexes: dict[int, dict[str, list[dict[str, Json]]]] = {}
+
+    def parts(self, node: dict[str, Json], link_id: str) -> list[dict[str, Json]]:
+        """Return the items of a linkId in a part of the response, at any depth."""
+        index = self._indexes.get(id(node))
+        if index is None:
+            index = self._indexes[id(node)] = {}
+            for item in _below(node):
+                index.setdefault(item.get("linkId", ""), []).append(item)
+        return index.get(link_id, [])
+
+    def answers(self, node: dict[str, Json], link_id: str) -> list[dict[str, Json]]:
+        """Return the answers to a question in a part of the response that say something."""
+        return [answer for item in self.parts(node, link_id) for answer in item.get("answer", ()) if says(answer)]
+
+
+def says(answer: dict[str, Json]) -> bool:
+    """Say whether an answer has a value: false is one, an empty text is none."""
+    _, value = value_of(answer)
+    return bool(value.strip()) if isinstance(value, str) else value not in (None, {})
+
+
+def value_of(answer: dict[str, Json]) -> tuple[str, Json]:
+    """Return the element that holds an answer's value (`valueCoding`), and the value; '' and None for none."""
+    return next(((name, value) for name, value in answer.items() if name.startswith("value")), ("", None))
+
+
+def _below(node: dict[str, Json]) -> Iterator[dict[str, Json]]:
+    inner = (*node.get("item", ()), *(item for answer in node.get("answer", ()) for item in answer.get("item", ())))
+    for item in inner:
+        yield item
+        yield from _below(item)

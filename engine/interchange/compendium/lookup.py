@@ -1,0 +1,73 @@
+"""What is known of a laboratory's tests: which may be ordered, which no more, and what each asks.
+
+A test is an ActivityDefinition, its questions are a Questionnaire; both carry the laboratory's code of the test.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+from engine.interchange.search.text import short
+from engine.interchange.store.transaction import Stored, Transaction
+
+Json = Any
+
+SYSTEM: Final = "urn:uuid:f:"
+TESTS: Final = "ActivityDefinition.code"
+QUESTIONS: Final = "Questionnaire.code"
+ACTIVE: Final = "active"
+# Index rows lead to live resources only.
+CARRIERS: Final = "SELECT key FROM token_index WHERE tenant=? AND parameter=? AND code=? AND system=? ORDER BY key"
+ANY: Final = "SELECT 1 FROM token_index WHERE tenant=? AND parameter=? AND system=? LIMIT 1"
+
+
+class Test(NamedTuple):
+    """A test that may be ordered; `questionnaire` is the id of the one that asks its questions, '' for none."""
+
+    code: str
+    title: str
+    questionnaire: str
+
+
+def system_of(laboratory: str) -> str:
+    """Return the code system of a laboratory's tests; `laboratory` is the id of its Organization."""
+    return SYSTEM + laboratory
+
+
+def configured(transaction: Transaction, laboratory: str) -> bool:
+    """Say whether any test of a laboratory is known, one that is not orderable too."""
+    arguments = (transaction.tenant, TESTS, short(system_of(laboratory)))
+    return transaction.connection.execute(ANY, arguments).fetchone() is not None
+
+
+def find_test(transaction: Transaction, laboratory: str, code: str) -> Test | None:
+    """Return the test that a laboratory's code names; None where it is unknown, or not active."""
+    for stored in _carriers(transaction, TESTS, laboratory, code):
+        definition = stored.resource()
+        if definition.get("status") == ACTIVE:
+            return Test(code, _title(definition, laboratory, code), _questionnaire(transaction, laboratory, code))
+    return None
+
+
+def withdrawn(transaction: Transaction, laboratory: str, code: str) -> bool:
+    """Say whether a code is that of a test which is known and may not be ordered: it is retired, or a draft still."""
+    known = any(True for _ in _carriers(transaction, TESTS, laboratory, code))
+    return known and find_test(transaction, laboratory, code) is None
+
+
+def _questionnaire(transaction: Transaction, laboratory: str, code: str) -> str:
+    carriers = _carriers(transaction, QUESTIONS, laboratory, code)
+    return next((stored.id for stored in carriers if stored.resource().get("status") == ACTIVE), "")
+
+
+def _carriers(transaction: Transaction, parameter: str, laboratory: str, code: str) -> Iterator[Stored]:
+    arguments = (transaction.tenant, parameter, short(code), short(system_of(laboratory)))
+    for (key,) in transaction.connection.execute(CARRIERS, arguments).fetchall():
+        yield transaction.by_key(key)
+
+
+def _title(definition: dict[str, Json], laboratory: str, code: str) -> str:
+    """Return how people call a test: its title, else what its coding shows, else its code."""
+    codings = definition.get("code", {}).get("coding", ())
+    own = (one for one in codings if (one.get("system"), one.get("code")) == (system_of(laboratory), code))
+    shown = next((one["display"] for one in own if one.get("display")), code)
+    return str(definition.get("title") or shown)
