@@ -251,6 +251,23 @@ def test_it_is_judged_as_an_update(service: Running, base: str) -> None:
     issue(sent(service, path), 410, "deleted" if base == "/fhir/R4" else "not-found")
 
 
+def test_the_last_of_a_list_is_removed(service: Running, base: str) -> None:
+    """N-130: a list that a patch empties is gone, wherever it stands: FHIR has no empty ones, and takes none."""
+    phone, other = {"system": "phone", "value": "555-0100"}, {"system": "phone", "value": "555-0101"}
+    contact = {"gender": "male", "telecom": [phone, other]}
+    path = f"{base}/Patient/{service.create(base, telecom=[phone], contact=[contact])['id']}"
+    assert "telecom" not in sent(service, path, {"op": "remove", "path": "/telecom/0"}).json()
+    steps = [{"op": "remove", "path": f"/contact/0/telecom/{place}"} for place in (1, 0)]
+    assert sent(service, path, *steps).json()["contact"] == [{"gender": "male"}]
+    back = {"op": "add", "path": "/contact/0/telecom", "value": [phone]}
+    assert sent(service, path, *steps[1:], back).status_code == 422
+    assert sent(service, path, back).json()["contact"] == [{**contact, "telecom": [phone]}]
+    empty = {"op": "add", "path": "/telecom", "value": []}
+    issue(sent(service, path, empty), 400, "structure")
+    moved = sent(service, path, empty, {"op": "move", "from": "/contact/0/telecom/0", "path": "/telecom/0"}).json()
+    assert (moved["telecom"], moved["contact"]) == ([phone], [{"gender": "male"}])
+
+
 def test_media_types(service: Running, base: str) -> None:
     """N-130: a patch is application/json-patch+json, and nothing else is one."""
     path = f"{base}/Patient/{service.create(base)['id']}"

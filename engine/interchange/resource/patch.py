@@ -1,8 +1,11 @@
 """Patch of any type: what a JSON Patch makes of the kept version is written as an update of it would be."""
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
+
+from jsonpointer import JsonPointer, JsonPointerException
 
 from engine.fhir.versions.names import name_in
 from engine.interchange.exact import read_json
@@ -52,6 +55,7 @@ def _result(request: Request, stored: Stored) -> Json:
     """Return the resource that a patch makes, in the client's version; RefusedError where it touches what is ours."""
     before = read_json(shown(stored.body, stored.type, request.version))
     after = patched(before, request.body)
+    _drop_emptied(after, request.body)
     if not isinstance(after, dict):
         raise refuse(Category.STRUCTURE, "The patch leaves no resource.", location="http.body")
     for way in IMMUTABLE:
@@ -59,6 +63,16 @@ def _result(request: Request, stored: Stored) -> Json:
             text = f"{'.'.join(way)} cannot be changed by a patch."
             raise refuse(Category.RULE, text, location=f"{name_in(request.version, stored.type)}.{'.'.join(way)}")
     return after
+
+
+def _drop_emptied(made: Json, patch: list[dict[str, Json]]) -> None:
+    """Take away the lists that a patch emptied: FHIR has no empty ones, and so the last of a list can be removed."""
+    for step in patch:
+        source = {"remove": "path", "move": "from"}.get(step["op"])
+        way = JsonPointer(step[source]).parts[:-1] if source else []
+        with suppress(JsonPointerException):
+            if way and JsonPointer.from_parts(way).resolve(made) == []:
+                JsonPointer.from_parts(way[:-1]).resolve(made).pop(way[-1])
 
 
 def _at(resource: Json, way: tuple[str, ...]) -> Json:
