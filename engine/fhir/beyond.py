@@ -17,28 +17,38 @@ DATED: Final = ("Date", "DateTime", "Instant")
 # The elements with a choice of types, in the types that are reached from those kept.
 CHOICES: Final = (
     "abatement",
+    "additive",
     "age",
     "allowed",
+    "answer",
     "asNeeded",
     "author",
     "born",
     "bounds",
+    "collected",
     "deceased",
     "detail",
     "doseNumber",
     "due",
     "effective",
+    "fastingStatus",
+    "initial",
     "medication",
     "multipleBirth",
     "occurred",
     "occurrence",
+    "offset",
     "onBehalfOf",
     "onset",
     "performed",
+    "product",
     "rate",
+    "reason",
     "reported",
     "seriesDoses",
     "start",
+    "subject",
+    "time",
     "timing",
     "value",
     "what",
@@ -60,15 +70,15 @@ class Names(NamedTuple):
 
 def names_of(types: Mapping[str, Collection[str]], dated: frozenset[str]) -> Names:
     """Return the names of a version: the types of its elements by their name, and those that are always a date."""
-    choices = {
-        name: choice
-        for name in types
-        for choice in CHOICES
-        if name.startswith(choice) and name[len(choice) :][:1].isupper()
-    }
+    choices = {name: choice for name, found in types.items() for choice in CHOICES if chosen(name, choice, found)}
     whole = frozenset(name for name, found in types.items() if WHOLE.intersection(found) and "decimal" not in found)
     dated |= {name for name in types if name.endswith(DATED)}
     return Names(dated, whole, dated | whole, choices)
+
+
+def chosen(name: str, choice: str, types: Collection[str]) -> bool:
+    """Say whether an element of some type is one of a choice: `reasonReference` may be, `reasonCode` is not."""
+    return name.startswith(choice) and any(name[len(choice) :] == one[0].upper() + one[1:] for one in types)
 
 
 def beyond(resource: dict[str, Json], name: str, names: Names) -> list[Defect]:
@@ -90,9 +100,9 @@ def _look(part: Json, path: str, names: Names, found: list[Defect]) -> None:
         return
     if not part:
         found.append(Defect(path, Kind.STRUCTURE, "an empty object"))
-    chosen = [names.choices[key] for key in part if key in names.choices]
-    if len(chosen) != len(set(chosen)):
-        twice = (one for one in CHOICES if chosen.count(one) > 1)
+    made = [names.choices[key] for key in part if key in names.choices]
+    if len(made) != len(set(made)):
+        twice = (one for one in CHOICES if made.count(one) > 1)
         found += [Defect(f"{path}.{one}[x]", Kind.STRUCTURE, "more than one choice of the element") for one in twice]
     for key, value in part.items():
         if isinstance(value, NESTED) and (key != CONTAINED or not value):

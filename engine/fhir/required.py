@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from typing import Final
 
 _BOTH: Final[Mapping[str, tuple[str, ...]]] = {
+    "ActivityDefinition": ("status",),
+    "ActivityDefinition_Participant": ("type",),
     "Annotation": ("text",),
     "Binary": ("contentType",),
     "CarePlan": ("status", "intent"),
@@ -29,13 +31,22 @@ _BOTH: Final[Mapping[str, tuple[str, ...]]] = {
     "Procedure": ("status",),
     "Provenance": ("recorded",),
     "Provenance_Entity": ("role",),
+    "Questionnaire": ("status",),
+    "QuestionnaireResponse": ("status",),
+    "QuestionnaireResponse_Item": ("linkId",),
+    "Questionnaire_EnableWhen": ("question",),
+    "Questionnaire_Item": ("linkId", "type"),
     "RelatedArtifact": ("type",),
+    "RequestGroup": ("status", "intent"),
+    "RequestGroup_Condition": ("kind",),
+    "RequestGroup_RelatedAction": ("actionId", "relationship"),
     "Signature": ("when",),
     "TriggerDefinition": ("type",),
 }
 R4_PRIMITIVES: Final[Mapping[str, tuple[str, ...]]] = {
     **_BOTH,
     "Account": ("status",),
+    "ActivityDefinition_DynamicValue": ("path",),
     "Coverage": ("status",),
     "Coverage_Class": ("value",),
     "DataRequirement_Sort": ("path", "direction"),
@@ -45,6 +56,7 @@ R4_PRIMITIVES: Final[Mapping[str, tuple[str, ...]]] = {
     "Immunization": ("status",),
     "MedicationRequest": ("status", "intent"),
     "MedicationStatement": ("status",),
+    "Questionnaire_EnableWhen": ("question", "operator"),
     "SampledData": ("period", "dimensions"),
     "ServiceRequest": ("status", "intent"),
 }
@@ -70,6 +82,9 @@ R4_CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
     "MedicationRequest": ("medication",),
     "MedicationRequest_Substitution": ("allowed",),
     "MedicationStatement": ("medication",),
+    "Questionnaire_AnswerOption": ("value",),
+    "Questionnaire_EnableWhen": ("answer",),
+    "Questionnaire_Initial": ("value",),
     "UsageContext": ("value",),
 }
 STU3_CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
@@ -77,6 +92,7 @@ STU3_CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
     "MedicationStatement": ("medication",),
     "Provenance_Agent": ("who",),
     "Provenance_Entity": ("what",),
+    "Questionnaire_Option": ("value",),
     "Signature": ("who",),
     "UsageContext": ("value",),
 }

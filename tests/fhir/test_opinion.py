@@ -11,8 +11,12 @@ from engine.fhir.schema import FhirVersion, definitions
 from engine.interchange.resource.catalogue import KEPT
 
 SECRET = "Quintero"
-# What R4B has and R4 has not: two types of an extension's value.
-BEYOND_R4 = {("Extension", "valueCodeableReference"), ("Extension", "valueRatioRange")}
+# What R4B has and R4 has not: two types of an extension's value, and one of what a definition is for.
+BEYOND_R4 = {
+    ("ActivityDefinition", "subjectCanonical"),
+    ("Extension", "valueCodeableReference"),
+    ("Extension", "valueRatioRange"),
+}
 # What HL7's schema of R4 gives to parts of data types, which FHIR itself gives to backbone elements alone.
 TOO_MUCH = "modifierExtension"
 

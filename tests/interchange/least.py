@@ -32,6 +32,11 @@ LEAST: dict[str, dict[str, Any]] = {
     "Account": {"status": "active"},
     "Binary": {"contentType": "text/plain", "data": "eA=="},
     "Provenance": {"recorded": "2025-07-01T10:00:00Z", "agent": [{"who": {"display": "x"}}]},
+    "RequestGroup": {"status": "draft", "intent": "order"},
+    "QuestionnaireResponse": {"status": "completed"},
+    "Specimen": {},
+    "Questionnaire": {"status": "active"},
+    "ActivityDefinition": {"status": "active"},
 }
 # The types that need something else in STU3.
 STU3: dict[str, dict[str, Any]] = {

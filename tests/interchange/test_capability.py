@@ -20,8 +20,15 @@ US_CORE = {
 }
 # Parameters of ours, or that only the other version has of its own.
 OURS = {
-    "R4": {"Binary": {"patient"}, "MedicationStatement": {"encounter"}, "Organization": {"ordering-enabled"}},
+    "R4": {
+        "ActivityDefinition": {"code"},
+        "Binary": {"patient"},
+        "MedicationStatement": {"encounter"},
+        "Organization": {"ordering-enabled"},
+        "RequestGroup": {"performer"},
+    },
     "STU3": {
+        "ActivityDefinition": {"code"},
         "Binary": {"patient"},
         "Coverage": {"patient"},
         "DocumentReference": {"date"},
@@ -31,6 +38,7 @@ OURS = {
         "MedicationStatement": {"encounter"},
         "Organization": {"ordering-enabled"},
         "ProcedureRequest": {"category"},
+        "RequestGroup": {"code", "performer"},
     },
 }
 EVERY = {"_id": "Resource-id", "_lastUpdated": "Resource-lastUpdated"}
@@ -48,7 +56,7 @@ INTERACTIONS = {
     "delete": ("DELETE", "/{}"),
 }
 # By the type of a parameter, and by the name where that is not any value.
-VALUES = {"date": "2025", "token": "x", "string": "x", "reference": "none"}
+VALUES = {"date": "2025", "token": "x", "string": "x", "reference": "none", "uri": "urn:x"}
 NAMED = {"active": "true", "deceased": "true", "ordering-enabled": "true", "gender": "female", "date": "ge2025"}
 LIMITED = ("A search of ", " needs the parameter patient.")
 

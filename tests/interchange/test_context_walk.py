@@ -19,9 +19,8 @@ from engine.interchange.http.route import INTERACTIONS
 from tests.interchange.browser import USERS
 from tests.interchange.kit import BASES, Running, merge_body, patient, running
 from tests.interchange.least import least, version_of
-from tests.interchange.test_patient_context import App, charts, clients
+from tests.interchange.test_patient_context import DIRECTORY, App, charts, clients
 
-DIRECTORY = {"Organization", "Location", "Practitioner", "PractitionerRole"}
 KINDS = {"Patient": "patient", "AuditEvent": "log", **dict.fromkeys(DIRECTORY, "directory")}
 PATCH = "application/json-patch+json"
 FORM = "application/x-www-form-urlencoded"

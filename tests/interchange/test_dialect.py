@@ -51,6 +51,8 @@ SAMPLES = {
     Kind.DATE: ("1984-02-29", "gt1984", "ge1984-02", "lt1985", "le1984-02-29T12:00:00Z"),
     Kind.UPDATED: ("gt2019", "2026-01-01T00:00:05Z", "le2026"),
     Kind.REFERENCE: ("p1", "Patient/p1", "p1,p2"),
+    Kind.URI: ("http://x/a", "http://x/a,http://x/b"),
+    Kind.CANONICAL: ("a", "http://x/a|1", "http://x/a"),
 }
 
 
@@ -156,7 +158,7 @@ def fill(transaction: Transaction) -> None:
         )
         kept.append(transaction.create("Patient", f"p{number}", body))
     for number, type_name in enumerate(sorted(LEAST) * 3):
-        body = least(type_name, f"p{number % 4}")
+        body = least(type_name, f"p{(number + number // len(LEAST)) % 4}")
         body |= {"effectiveDateTime": f"1984-02-{number % 28 + 1:02d}T10:00:00+02:00", "name": f"{NAMES[number % 9]}"}
         if type_name == "Observation":
             body["performer"] = [{"reference": f"Organization/r{sorted(LEAST).index('Organization')}"}]

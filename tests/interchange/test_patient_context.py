@@ -16,6 +16,9 @@ from tests.interchange.browser import BACK, USERS, Browser, Page, portal, sent_b
 from tests.interchange.kit import MRN, SECRET, Running, issue, merge_body, patient, record_number, running, secret_file
 from tests.interchange.least import least, version_of
 
+DIRECTORY = {
+    *("ActivityDefinition", "Organization", "Location", "Practitioner", "PractitionerRole", "Questionnaire"),
+}
 SCOPE = "launch/patient patient/*.read patient/*.write offline_access"
 WIDE = f"{SCOPE} user/*.*"
 JSON = {"content-type": "application/fhir+json", "prefer": "create-always"}
@@ -166,7 +169,7 @@ def test_reads_and_searches(service: Running, base: str) -> None:
     issue(app.ask("GET", f"{base}/Patient?_id={other}"), 403, "forbidden")
     for name, ids in kept.items():
         path = f"{base}/{_name(name, base)}"
-        directory = name in {"Organization", "Location", "Practitioner", "PractitionerRole"}
+        directory = name in DIRECTORY
         assert app.ask("GET", f"{path}/{ids[mine]}").status_code == 200, name
         theirs = app.ask("GET", f"{path}/{ids[other]}")
         assert theirs.status_code == (200 if directory else 403), name
@@ -186,7 +189,7 @@ def test_writes(service: Running, base: str) -> None:
     app = App(service, mine)
     for name, ids in kept.items():
         path, version = f"{base}/{_name(name, base)}", version_of(base)
-        directory = name in {"Organization", "Location", "Practitioner", "PractitionerRole"}
+        directory = name in DIRECTORY
         made = app.ask("POST", path, least(name, mine, version))
         assert made.status_code == (403 if directory else 201), (name, made.text)
         issue(app.ask("PUT", f"{path}/{ids[other]}", least(name, mine, version, id=ids[other])), 403, "forbidden")

@@ -33,6 +33,8 @@ FORMS = {
     Kind.DATE: (*(("", day) for day in DAYS), *MISSING),
     Kind.UPDATED: (*(("", day) for day in DAYS), *MISSING),
     Kind.REFERENCE: (("", "a"), ("", "a,b"), *MISSING),
+    Kind.URI: (("", "urn:a"), ("", "urn:a,urn:b"), *MISSING),
+    Kind.CANONICAL: (("", "a"), ("", "http://x/a|1,b"), *MISSING),
 }
 # Steps that say how parts of a query belong together and read nothing. A total takes each key
 # that drives it once.

@@ -18,10 +18,12 @@ ALWAYS = {"prefer": "create-always"}
 CLINICAL = {
     *("AllergyIntolerance", "CarePlan", "Condition", "DiagnosticReport", "DocumentReference", "Encounter"),
     *("FamilyMemberHistory", "Goal", "Immunization", "MedicationRequest", "MedicationStatement", "Observation"),
-    *("Binary", "Procedure", "Provenance", "ServiceRequest"),
+    *("Binary", "Procedure", "Provenance", "QuestionnaireResponse", "RequestGroup", "ServiceRequest", "Specimen"),
 }
 BILLING = {"Coverage", "Account", "RelatedPerson"}
-DIRECTORY = {"Organization", "Location", "Practitioner", "PractitionerRole"}
+DIRECTORY = {
+    *("ActivityDefinition", "Organization", "Location", "Practitioner", "PractitionerRole", "Questionnaire"),
+}
 EVERY = {"Patient", *CLINICAL, *BILLING, *DIRECTORY}
 READS = {"physician": EVERY, "nurse": EVERY, "system": EVERY, "administrative": {"Patient", *BILLING, *DIRECTORY}}
 UPDATES = {"physician": EVERY, "nurse": EVERY, "system": EVERY, "administrative": {"Patient", *BILLING}}

@@ -23,7 +23,7 @@ BACK = {FhirVersion.R4: Direction.TO_R4, FhirVersion.STU3: Direction.TO_STU3}
 
 
 def examples(version: FhirVersion) -> list[Any]:
-    """Return the official examples of a version, each with its file's name."""
+    """Return the examples of a version, each with its file's name: HL7's, and ours of orders."""
     files = sorted((EXAMPLES / version.lower()).glob("*.json"))
     return [pytest.param(version, file, id=f"{version} {file.stem}") for file in files]
 
@@ -35,7 +35,7 @@ def valid(resource: dict[str, Any], version: FhirVersion) -> None:
 
 
 @pytest.mark.parametrize(("version", "file"), [*examples(FhirVersion.R4), *examples(FhirVersion.STU3)])
-def test_official_examples(version: FhirVersion, file: Path) -> None:
+def test_examples(version: FhirVersion, file: Path) -> None:
     """C-112, C-249: an example is valid in the other version, and comes back as it was, twice."""
     resource = read_json(file.read_bytes())
     assert defects(resource, version) == ()

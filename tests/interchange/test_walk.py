@@ -40,11 +40,14 @@ CLINICAL = [
     "MedicationStatement",
     "Observation",
     "Procedure",
+    "QuestionnaireResponse",
+    "RequestGroup",
     "ServiceRequest",
+    "Specimen",
     "Provenance",
 ]
 BILLING = ["Account", "Coverage", "RelatedPerson"]
-DIRECTORY = ["Location", "Organization", "Practitioner", "PractitionerRole"]
+DIRECTORY = ["ActivityDefinition", "Location", "Organization", "Practitioner", "PractitionerRole", "Questionnaire"]
 
 # Who may do what (section 4.5 of the design): a client of the kit for each role.
 ALLOWED: dict[tuple[str, str], set[str]] = {

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from engine.fhir.schema import FhirVersion, definitions
 from engine.fhir.versions.names import name_in
 from engine.interchange.resource.catalogue import KEPT
 from tests.interchange.kit import Running, issue
@@ -17,7 +18,9 @@ WITH_IDENTIFIER = sorted(LEAST.keys() - {"Binary", "Provenance"})
 def numbered(type_name: str, patient_id: str, base: str) -> tuple[dict[str, Any], str]:
     """Return a resource with an identifier that nothing has, and a condition that names it."""
     value = f"w-{next(FRESH)}"
-    identifier: Any = [{"system": "urn:writes", "value": value}]
+    identifier: Any = {"system": "urn:writes", "value": value}
+    if definitions(FhirVersion.R4)[type_name]["identifier"].many:
+        identifier = [identifier]
     return least(type_name, patient_id, version_of(base), identifier=identifier), f"identifier=urn:writes|{value}"
 
 

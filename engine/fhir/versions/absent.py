@@ -12,13 +12,19 @@ ABSENT: Final[dict[str, Json]] = {
 }
 # Required choices, and their other types; and what HL7's schemas do not require.
 MORE: Final[dict[tuple[FhirVersion, str], dict[str, Json]]] = {
+    (FhirVersion.R4, "ActivityDefinition_DynamicValue"): {"expression": {"_language": ABSENT}},
     (FhirVersion.R4, "Immunization"): {"occurrenceString": "unknown"},
     (FhirVersion.R4, "MedicationRequest_Substitution"): {"allowedCodeableConcept": ABSENT},
+    (FhirVersion.R4, "Questionnaire_EnableWhen"): {"answerCoding": ABSENT},
     (FhirVersion.STU3, "SampledData"): {"_data": ABSENT},
 }
 OTHERS: Final = {
-    "occurrenceString": "occurrenceDateTime",
-    "allowedCodeableConcept": "allowedBoolean",
+    "occurrenceString": ("occurrenceDateTime",),
+    "allowedCodeableConcept": ("allowedBoolean",),
+    "answerCoding": tuple(
+        f"answer{name}"
+        for name in ("Boolean", "Decimal", "Integer", "Date", "DateTime", "Time", "String", "Quantity", "Reference")
+    ),
 }
 
 
@@ -30,7 +36,7 @@ def fillings(version: FhirVersion, type_name: str, other_name: str) -> dict[str,
     for name, element in definitions(version).get(type_name, {}).items():
         if element.required and not (name in others and others[name].required):
             key = f"_{name}" if element.type[0].islower() else name
-            found[key] = [ABSENT] if element.many else ABSENT
+            found.setdefault(key, [ABSENT] if element.many else ABSENT)
     return found
 
 
@@ -38,7 +44,7 @@ def fill(part: dict[str, Json], fillings: dict[str, Json]) -> None:
     """Put into a part what it requires and does not have."""
     for key, filling in fillings.items():
         name = key.removeprefix("_")
-        if not any(one in part for one in (name, f"_{name}", OTHERS.get(name), f"_{OTHERS.get(name)}")):
+        if not any(one in part or f"_{one}" in part for one in (name, *OTHERS.get(name, ()))):
             part[key] = filling
 
 

@@ -74,9 +74,11 @@ def without(companion: Json, url: str) -> Json:
     return {**rest, "extension": staying} if staying else rest
 
 
+REQUEST: Final = {"suspended": "on-hold", "cancelled": "revoked"}
 # By the path of the element in R4. What stands neither here nor among the other version's codes is not shown there.
 CODES: Final = {
-    "CarePlan.status": Codes({"suspended": "on-hold", "cancelled": "revoked"}),
+    "ActivityDefinition.kind": Codes({"ProcedureRequest": "ServiceRequest"}),
+    "CarePlan.status": Codes(REQUEST),
     "CarePlan.activity.detail.status": Codes(only_r4={"stopped": "cancelled", "entered-in-error": "unknown"}),
     "DocumentReference.docStatus": Codes(only_stu3={"appended": "amended"}),
     "MedicationRequest.intent": Codes(
@@ -87,6 +89,8 @@ CODES: Final = {
             "option": "proposal",
         }
     ),
-    "ServiceRequest.status": Codes({"suspended": "on-hold", "cancelled": "revoked"}),
+    "RequestGroup.status": Codes(REQUEST),
+    "RequestGroup.intent": Codes(only_r4={"directive": "order"}),
+    "ServiceRequest.status": Codes(REQUEST),
     "ServiceRequest.intent": Codes(only_r4={"directive": "order"}),
 }

@@ -12,6 +12,7 @@ NAMED: Final = {(FhirVersion.STU3, "Patient.animal"): "http://hl7.org/fhir/Struc
 # Elements that change the meaning of what holds them stay so where they are extensions.
 MODIFIERS: Final = frozenset(
     {
+        "ActivityDefinition.doNotPerform",
         "FamilyMemberHistory.notDone",
         "Immunization.isSubpotent",
         "Immunization.notGiven",

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Final
 
-from engine.fhir.schema import Element, FhirVersion, definitions, resource_types
-from engine.fhir.versions import administration, clinical, datatypes, treatment
+from engine.fhir.schema import BINDINGS, Element, FhirVersion, definitions, resource_types
+from engine.fhir.versions import administration, clinical, datatypes, ordering, treatment
 from engine.fhir.versions.absent import fillings
 from engine.fhir.versions.addresses import TEXTS, Text
 from engine.fhir.versions.codes import CODES, Codes, CodeTurn
@@ -17,7 +17,13 @@ from engine.fhir.versions.parking import CARRIERS, METADATA, MODIFIER, fits, par
 
 Json = Any
 
-LENSES: Final = {**datatypes.LENSES, **clinical.LENSES, **treatment.LENSES, **administration.LENSES}
+LENSES: Final = {
+    **datatypes.LENSES,
+    **clinical.LENSES,
+    **treatment.LENSES,
+    **administration.LENSES,
+    **ordering.LENSES,
+}
 LEAST: Final = {"positiveInt": 1, "unsignedInt": 0}
 NUMBERS: Final = frozenset({"decimal", "integer", "positiveInt", "unsignedInt"})
 # What no plan says anything of: extensions and contained resources are converted by what they are.
@@ -121,7 +127,8 @@ def _plan(source: str, target: str, direction: Direction, made: dict[tuple[str, 
     plan.changes = bool(plan.sides or plan.away or plan.clears)
     for name, element in after.items():
         if element.type == "code" and name in before and name not in lensed:
-            turn = _code(name, (before, after), (path, home), direction)
+            codes = _codes_of(before, source, name, direction.source), _codes_of(after, target, name, direction.target)
+            turn = _code(name, codes, (path, home), direction, many=before[name].many)
             plan.codes.update({name: turn} if turn else {})
         if not _primitive(element) and name not in APART and element.type not in {"Extension", "ResourceList"}:
             inner = _source_type(before, name, element, away, lensed)
@@ -211,21 +218,29 @@ def _place(before: dict[str, Element], name: str, path: str, direction: Directio
     return Place(before[name], address(direction.source, full), MODIFIER if modifier else "extension")
 
 
+Known = frozenset[str] | None
+
+
+def _codes_of(elements: dict[str, Element], type_name: str, name: str, version: FhirVersion) -> Known:
+    """Return the codes that an element may have, None for any: its schema tells them, or a binding does."""
+    return elements[name].codes or BINDINGS[version][0].get(type_name, {}).get(name)
+
+
 def _code(
-    name: str, elements: tuple[dict[str, Element], dict[str, Element]], homes: tuple[str, str], direction: Direction
+    name: str, known: tuple[Known, Known], homes: tuple[str, str], direction: Direction, *, many: bool
 ) -> CodeTurn | None:
     """Return how a code turns; None where every code is the same in both versions."""
-    before, after = elements[0][name], elements[1][name]
+    before, after = known
     path, home = (f"{one}.{name}" for one in homes)
     codes = CODES.get(home if direction is Direction.TO_R4 else path, Codes())
-    if before.many or (codes == Codes() and before.codes == after.codes):
+    if many or (codes == Codes() and before == after):
         return None
     other = Direction.TO_STU3 if direction is Direction.TO_R4 else Direction.TO_R4
     return CodeTurn(
         codes.turns(direction),
         codes.turns(other),
-        after.codes,
-        before.codes,
+        after,
+        before,
         address(direction.source, path),
         address(direction.target, home),
     )

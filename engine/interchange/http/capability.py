@@ -27,6 +27,8 @@ SEARCH_TYPES: Final = {
     Kind.TOKEN: "token",
     Kind.CONTACT: "token",
     Kind.IDENTIFIER: "token",
+    Kind.URI: "uri",
+    Kind.CANONICAL: "reference",
     Kind.DATE: "date",
     Kind.REFERENCE: "reference",
     Kind.UPDATED: "date",

@@ -35,13 +35,20 @@ _MEDICATIONS: Final = {
 _GUIDE: Final = frozenset({("Encounter", "discharge-disposition"), ("Goal", "description")})
 # Ours, and what STU3 has not, or under other names.
 _NONE: Final = frozenset(
-    {("Binary", "patient"), ("MedicationStatement", "encounter"), ("Organization", "ordering-enabled")}
+    {
+        ("ActivityDefinition", "code"),
+        ("Binary", "patient"),
+        ("MedicationStatement", "encounter"),
+        ("Organization", "ordering-enabled"),
+        ("RequestGroup", "performer"),
+    }
 )
 _NONE_IN_STU3: Final = frozenset(
     {
         ("Coverage", "patient"),
         ("DocumentReference", "date"),
         ("MedicationRequest", "encounter"),
+        ("RequestGroup", "code"),
         ("ServiceRequest", "category"),
         *_GUIDE,
     }

@@ -22,8 +22,9 @@ CHART_PAGES: Final = Paging()
 class Definition:
     """One kept type, by its name in R4.
 
-    `patient` is the element that names whose chart a resource is in, '' where it is in none; `scoped` types are only
-    searched within a chart. `care` are the elements of the clinical date, the first one that has a date counts.
+    `patient` is the element that names whose chart a resource is in, '' where it is in none; of a `charted` type each
+    must name a patient, and `scoped` types are only searched within a chart. `care` are the elements of the clinical
+    date, the first one that has a date counts.
     `statuses` are those that a resource may be created with, any where empty.
     """
 
@@ -33,6 +34,7 @@ class Definition:
     writing: Action
     creating: Action
     patient: str = ""
+    charted: bool = False
     scoped: bool = False
     care: tuple[str, ...] = ()
     paging: Paging = CHART_PAGES
@@ -41,11 +43,6 @@ class Definition:
     def search_parameters(self, version: FhirVersion) -> Mapping[str, Parameter]:
         """Return the search parameters by their names in a version."""
         return {one.stu3 if version is FhirVersion.STU3 and one.stu3 else one.name: one for one in self.parameters}
-
-    @property
-    def charted(self) -> bool:
-        """Whether a resource of the type belongs to a patient's chart, and so to $everything."""
-        return bool(self.care)
 
     @property
     def patient_rows(self) -> str:

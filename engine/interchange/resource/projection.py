@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
-from engine.fhir.beyond import CHOICES
 from engine.fhir.schema import REQUIRED_CHOICES, FhirVersion, definitions
+from engine.fhir.versions.direction import stem
 from engine.fhir.versions.names import name_in
 from engine.interchange.exact import read_json, write_json
 from engine.interchange.outcome import Category, RefusedError, refuse
@@ -30,8 +30,6 @@ MODIFIERS: Final = frozenset(
         *("notDone", "notGiven", "status", "taken", "verificationStatus"),
     }
 )
-# Names of elements with a choice of types, of the kept types and of what is in them.
-BASES: Final = (*CHOICES, "quantity")
 SUMMARIES: Final = ("true", "text", "data", "count", "false")
 SUBSETTED: Final = "SUBSETTED"
 TAG_SYSTEMS: Final = {
@@ -100,8 +98,7 @@ def base_of(name: str, type_name: str, version: FhirVersion) -> str:
     """Return the name of an element without that of its type (`deceasedBoolean`: deceased), and without `_`."""
     name = name.removeprefix("_")
     known = definitions(version)[name_in(version, type_name)]
-    chosen = (one for one in BASES if name.startswith(one) and name[len(one) :][:1].isupper() and one not in known)
-    return next(chosen, name)
+    return stem(known, name) if name in known else name
 
 
 @lru_cache(maxsize=64)

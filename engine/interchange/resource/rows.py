@@ -14,6 +14,8 @@ from engine.interchange.store.index import DateRow, IdentifierRow, Index, Refere
 
 Json = Any
 
+# The kinds whose rows are those of codes.
+TOKENS: Final = (Kind.TOKEN, Kind.CONTACT, Kind.URI, Kind.CANONICAL)
 # Addresses of attachments, by type.
 ATTACHED: Final = {"DocumentReference": "content.attachment.url"}
 
@@ -59,7 +61,7 @@ def _index(definition: Definition, sources: tuple[Source, ...], resource: dict[s
     others |= {short(url) for url in values(resource, ATTACHED.get(definition.name, ""))}
     return Index(
         strings=frozenset(made[Kind.STRING]),
-        tokens=frozenset(made[Kind.TOKEN] | made[Kind.CONTACT]),
+        tokens=frozenset().union(*(made[kind] for kind in TOKENS)),
         dates=frozenset(made[Kind.DATE]),
         identifiers=frozenset(made[Kind.IDENTIFIER]),
         references=frozenset(made[Kind.REFERENCE] | {ReferenceRow("", target) for target in others if target}),
@@ -127,10 +129,23 @@ def _references(parameter: Parameter, value: Json) -> Iterator[ReferenceRow]:
         yield ReferenceRow(parameter.rows, target)
 
 
+def _uris(parameter: Parameter, value: Json) -> Iterator[TokenRow]:
+    if isinstance(value, str) and value:
+        yield TokenRow(parameter.rows, short(value), "")
+
+
+def _canonicals(parameter: Parameter, value: Json) -> Iterator[TokenRow]:
+    """Yield the rows of an address of a definition, under which it is found with its version and without."""
+    if isinstance(value, str) and value:
+        yield from (TokenRow(parameter.rows, short(one), "") for one in {value, value.partition("|")[0]})
+
+
 ROWS: Final[dict[Kind, Callable[[Parameter, Json], Iterator[Any]]]] = {
     Kind.STRING: _strings,
     Kind.TOKEN: _tokens,
     Kind.CONTACT: _contacts,
+    Kind.URI: _uris,
+    Kind.CANONICAL: _canonicals,
     Kind.DATE: _dates,
     Kind.IDENTIFIER: _identifiers,
     Kind.REFERENCE: _references,

@@ -9,6 +9,10 @@ from typing import Final
 
 SUMMARY: Final[Mapping[str, str]] = {
     "Account": "identifier status type name subject servicePeriod coverage owner description period active",
+    "ActivityDefinition": (
+        "url identifier version name title status experimental date publisher contact description useContext "
+        "jurisdiction observationRequirement observationResultRequirement"
+    ),
     "AllergyIntolerance": (
         "identifier clinicalStatus verificationStatus type category criticality code patient asserter"
     ),
@@ -70,11 +74,23 @@ SUMMARY: Final[Mapping[str, str]] = {
         "outcome definition notDone notDoneReason context"
     ),
     "Provenance": "target recorded",
+    "Questionnaire": (
+        "url identifier version name title status experimental subjectType date publisher contact description "
+        "useContext jurisdiction effectivePeriod code"
+    ),
+    "QuestionnaireResponse": (
+        "identifier basedOn partOf questionnaire status subject encounter authored author source parent context"
+    ),
     "RelatedPerson": "identifier active patient relationship name telecom gender birthDate address",
+    "RequestGroup": (
+        "identifier instantiatesCanonical instantiatesUri basedOn replaces groupIdentifier status intent priority code "
+        "definition"
+    ),
     "ServiceRequest": (
         "identifier instantiatesCanonical instantiatesUri basedOn replaces requisition status intent category "
         "priority doNotPerform code orderDetail quantity subject encounter occurrence asNeeded authoredOn "
         "requester performerType performer locationCode locationReference reasonCode reasonReference specimen "
         "bodySite patientInstruction definition context"
     ),
+    "Specimen": "identifier accessionIdentifier status type subject receivedTime",
 }

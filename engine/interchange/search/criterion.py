@@ -12,6 +12,8 @@ class Kind(StrEnum):
     TOKEN = "token"  # noqa: S105 - a FHIR token
     CONTACT = "contact"
     IDENTIFIER = "identifier"
+    URI = "uri"
+    CANONICAL = "canonical"
     DATE = "date"
     REFERENCE = "reference"
     UPDATED = "updated"

@@ -21,6 +21,8 @@ Pairs = Iterable[tuple[str, str]]
 TARGET: Final = re.compile(r"(?:[A-Za-z]+/)?[^/]+")
 SUPPORTED_PREFIXES: Final = ("eq", "ge", "gt", "le", "lt")
 OTHER_PREFIXES: Final = ("ne", "sa", "eb", "ap")
+# Where a definition of this service may be said to be.
+BASES: Final = ("/fhir/R4", "/fhir")
 # More alternatives than an address holds of ids; a query can have no more than 500 parts.
 MAX_VALUES: Final = 400
 
@@ -87,6 +89,8 @@ def _test(parameter: Parameter, modifier: str, item: str, base_url: str) -> Test
         return _string(parameter, modifier, unescape(item))
     if parameter.kind is Kind.REFERENCE:
         return _reference(parameter, item, base_url)
+    if parameter.kind in {Kind.URI, Kind.CANONICAL}:
+        return _uri(parameter, unescape(item), base_url)
     return _contact(parameter, item) if parameter.kind is Kind.CONTACT else ("id = ?", (item,))
 
 
@@ -114,6 +118,16 @@ def _reference(parameter: Parameter, value: str, base_url: str) -> Test:
         raise _refuse(Category.BAD_VALUE, parameter.name, text)
     targets = (target,) if "/" in target else tuple(f"{one}/{target}" for one in parameter.targets)
     return f"target IN ({', '.join('?' * len(targets))})", targets
+
+
+def _uri(parameter: Parameter, value: str, base_url: str) -> Test:
+    """Return the test of an address; that of a definition kept here is any of those that lead to it."""
+    if parameter.kind is Kind.URI:
+        return "code = ?", (short(value),)
+    target = relative(value, base_url) or ""
+    local = target if "/" in target else f"{parameter.targets[0]}/{value}" if ":" not in value else ""
+    found = dict.fromkeys((value, local, *(f"{base_url}{base}/{local}" for base in BASES)) if local else (value,))
+    return f"code IN ({', '.join('?' * len(found))})", tuple(map(short, found))
 
 
 def _dates(parameter: Parameter, values: list[str]) -> Criterion:

@@ -14,6 +14,8 @@ TABLES: Final = {
     Kind.STRING: "string_index",
     Kind.TOKEN: "token_index",
     Kind.CONTACT: "token_index",
+    Kind.URI: "token_index",
+    Kind.CANONICAL: "token_index",
     Kind.IDENTIFIER: "identifier_index",
     Kind.DATE: "date_index",
     Kind.REFERENCE: "reference_index",
