@@ -262,6 +262,8 @@ def test_the_last_of_a_list_is_removed(service: Running, base: str) -> None:
     back = {"op": "add", "path": "/contact/0/telecom", "value": [phone]}
     assert sent(service, path, *steps[1:], back).status_code == 422
     assert sent(service, path, back).json()["contact"] == [{**contact, "telecom": [phone]}]
+    within = {"op": "add", "path": "/telecom", "value": [[phone]]}
+    issue(sent(service, path, within, {"op": "remove", "path": "/telecom/0/0"}), 400, "structure")
     empty = {"op": "add", "path": "/telecom", "value": []}
     issue(sent(service, path, empty), 400, "structure")
     moved = sent(service, path, empty, {"op": "move", "from": "/contact/0/telecom/0", "path": "/telecom/0"}).json()

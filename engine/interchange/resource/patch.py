@@ -71,8 +71,9 @@ def _drop_emptied(made: Json, patch: list[dict[str, Json]]) -> None:
         source = {"remove": "path", "move": "from"}.get(step["op"])
         way = JsonPointer(step[source]).parts[:-1] if source else []
         with suppress(JsonPointerException):
-            if way and JsonPointer.from_parts(way).resolve(made) == []:
-                JsonPointer.from_parts(way[:-1]).resolve(made).pop(way[-1])
+            holder = JsonPointer.from_parts(way[:-1]).resolve(made)
+            if way and isinstance(holder, dict) and holder.get(way[-1]) == []:
+                holder.pop(way[-1])
 
 
 def _at(resource: Json, way: tuple[str, ...]) -> Json:
