@@ -10,6 +10,7 @@ from tests.interchange.kit import CLIENTS, SECRET, Running, issue, merge_body
 from tests.interchange.least import least, version_of
 
 RESULTS = ("DiagnosticReport", "Observation")
+ORDERS = ("ServiceRequest", "RequestGroup")
 
 
 @pytest.fixture
@@ -21,13 +22,13 @@ def old(service: Running) -> dict[str, str]:
     return {"authorization": f"Bearer {answer.json()['access_token']}"}
 
 
-def order_of(service: Running, base: str, patient_id: str, **elements: Any) -> str:
-    """Create an order of a patient, and return a reference to it."""
+def order_of(service: Running, base: str, patient_id: str, kind: str = "ServiceRequest") -> str:
+    """Create an order of a patient, one test or several, and return a reference to it."""
     version = version_of(base)
-    body = least("ServiceRequest", patient_id, version, **elements)
+    body = least(kind, patient_id, version)
     answer = service.ask("POST", f"{base}/{body['resourceType']}", json=body)
     assert answer.status_code == 201, answer.text
-    return f"{name_in(version, 'ServiceRequest')}/{answer.json()['id']}"
+    return f"{name_in(version, kind)}/{answer.json()['id']}"
 
 
 def result(base: str, kind: str, patient_id: str, *orders: str, **elements: Any) -> dict[str, Any]:
@@ -49,11 +50,12 @@ def made(service: Running, base: str, body: dict[str, Any], **more: Any) -> dict
     return kept
 
 
+@pytest.mark.parametrize("ordered", ORDERS)
 @pytest.mark.parametrize("kind", RESULTS)
-def test_a_result_for_another_patients_order(service: Running, base: str, kind: str) -> None:
+def test_a_result_for_another_patients_order(service: Running, base: str, kind: str, ordered: str) -> None:
     """C-424, C-421: a result that is created or changed so that it names another patient's order is 422."""
     mine, other = service.create(base)["id"], service.create(base)["id"]
-    own, foreign = order_of(service, base, mine), order_of(service, base, other)
+    own, foreign = order_of(service, base, mine, ordered), order_of(service, base, other, ordered)
     refused = service.ask("POST", f"{base}/{kind}", json=result(base, kind, mine, own, foreign))
     assert issue(refused, 422, "business-rule")["location"] == [f"{kind}.basedOn[1].reference"]
     assert refused.json()["issue"][0]["expression"] == [f"{kind}.basedOn[1].reference"]
@@ -66,11 +68,12 @@ def test_a_result_for_another_patients_order(service: Running, base: str, kind: 
     issue(service.ask("GET", f"{base}/{kind}/new-{mine}"), 404, "not-found")
 
 
+@pytest.mark.parametrize("ordered", ORDERS)
 @pytest.mark.parametrize("kind", RESULTS)
-def test_another_subject_afterwards(service: Running, base: str, kind: str) -> None:
+def test_another_subject_afterwards(service: Running, base: str, kind: str, ordered: str) -> None:
     """C-421, C-428: neither the result nor the order that it names goes to another patient while they are linked."""
     mine, other = service.create(base)["id"], service.create(base)["id"]
-    order = order_of(service, base, mine)
+    order = order_of(service, base, mine, ordered)
     kept = made(service, base, result(base, kind, mine, order))
     subject = {"reference": f"Patient/{other}"}
     refused = put(service, base, {**kept, "subject": subject})
@@ -83,11 +86,12 @@ def test_another_subject_afterwards(service: Running, base: str, kind: str) -> N
     assert put(service, base, {**request, "subject": subject}).status_code == 200
 
 
+@pytest.mark.parametrize("ordered", ORDERS)
 @pytest.mark.parametrize("kind", RESULTS)
-def test_an_older_api_version(service: Running, base: str, kind: str, old: dict[str, str]) -> None:
+def test_an_older_api_version(service: Running, base: str, kind: str, ordered: str, old: dict[str, str]) -> None:
     """C-422, C-423: an older version links as before; what it linked can be corrected and unlinked in the new one."""
     mine, other = service.create(base)["id"], service.create(base)["id"]
-    foreign, second = order_of(service, base, other), order_of(service, base, other)
+    foreign, second = order_of(service, base, other, ordered), order_of(service, base, other, ordered)
     kept = made(service, base, result(base, kind, mine, foreign, second), headers=old)
     assert put(service, base, {**kept, "status": "amended"}, headers=old).status_code == 200
     assert put(service, base, {**kept, "status": "corrected"}).status_code == 200
@@ -104,10 +108,11 @@ def test_an_older_api_version(service: Running, base: str, kind: str, old: dict[
     assert put(service, base, unlinked).status_code == 200
 
 
-def test_a_merge_makes_them_one_patient(service: Running, base: str) -> None:
+@pytest.mark.parametrize("ordered", ORDERS)
+def test_a_merge_makes_them_one_patient(service: Running, base: str, ordered: str) -> None:
     """C-426: after a merge the order of the one may be named by a result of the other, and finds it."""
     mine, other = service.create(base)["id"], service.create(base)["id"]
-    foreign = order_of(service, base, other)
+    foreign = order_of(service, base, other, ordered)
     issue(
         service.ask("POST", f"{base}/DiagnosticReport", json=result(base, RESULTS[0], mine, foreign)),
         422,
@@ -131,11 +136,12 @@ def test_other_ways_to_name_an_order(service: Running, base: str, kind: str) -> 
     for reference in named:
         answer = service.ask("POST", f"{base}/{kind}", json=result(base, kind, mine, reference))
         issue(answer, 422, "business-rule")
-    inner = {**least("ServiceRequest", other, version), "id": "order"}
-    contained = result(base, kind, mine, "#order", contained=[inner])
-    issue(service.ask("POST", f"{base}/{kind}", json=contained), 422, "business-rule")
-    inner["subject"] = {"reference": f"Patient/{mine}"}
-    assert service.ask("POST", f"{base}/{kind}", json=contained).status_code == 201
+    for ordered in ORDERS:
+        inner = {**least(ordered, other, version), "id": "order"}
+        contained = result(base, kind, mine, "#order", contained=[inner])
+        issue(service.ask("POST", f"{base}/{kind}", json=contained), 422, "business-rule")
+        inner["subject"] = {"reference": f"Patient/{mine}"}
+        assert service.ask("POST", f"{base}/{kind}", json=contained).status_code == 201
 
 
 def test_a_conditional_create(service: Running, base: str) -> None:

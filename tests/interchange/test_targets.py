@@ -69,7 +69,7 @@ def test_every_reference_of_every_kept_type(service: Running, base: str, known: 
         for answer in (post(service, base, body), put, new):
             assert issue(answer, 422, "invalid")["location"] == [place], element
         tried += 1
-    assert tried or name in {"Binary", "Practitioner", "Provenance"}
+    assert tried or name in {"Binary", "Practitioner", "Provenance", "Questionnaire"}
     assert service.ask("GET", f"{base}/{name}/{made['id']}").json() == made
 
 
@@ -150,6 +150,18 @@ def test_a_base_judges_by_its_version(service: Running, known: dict[str, str]) -
             inner = {**body_of(known, base, "ServiceRequest"), "id": "order"}
             result = body_of(known, base, "DiagnosticReport", basedOn=[to(reference)], contained=[inner])
             assert post(service, base, result).status_code == 201
+
+
+def test_a_result_names_a_whole_order(service: Running, base: str, known: dict[str, str]) -> None:
+    """C-428: a RequestGroup too, which FHIR does not list; of a result alone, kept here or contained."""
+    order = post(service, base, body_of(known, base, "RequestGroup")).json()["id"]
+    inner = {**body_of(known, base, "RequestGroup"), "id": "order"}
+    for reference in (f"RequestGroup/{order}", f"{service.url}{base}/RequestGroup/{order}", "#order"):
+        for kind in ("DiagnosticReport", "Observation"):
+            result = body_of(known, base, kind, basedOn=[to(reference)], contained=[inner])
+            assert post(service, base, result).status_code == 201
+    done = body_of(known, base, "Procedure", basedOn=[to(f"RequestGroup/{order}")])
+    issue(post(service, base, done), 422, "invalid")
 
 
 def test_what_is_allowed_stays_allowed(service: Running, base: str, known: dict[str, str]) -> None:

@@ -14,7 +14,7 @@ Json = Any
 SINCE: Final = "2025-06-01"
 RESULTS: Final = frozenset({"DiagnosticReport", "Observation"})
 # What `basedOn` of a result may name, of the types that are kept.
-ORDERS: Final = frozenset({"CarePlan", "MedicationRequest", "ServiceRequest"})
+ORDERS: Final = frozenset({"CarePlan", "MedicationRequest", "RequestGroup", "ServiceRequest"})
 DETAIL: Final = "cross-patient-link"
 
 

@@ -15,6 +15,8 @@ from engine.interchange.view import shown
 Json = Any
 
 INDEX: Final = re.compile(r"\[\d+\]")
+# What an element may name here although HL7's definitions do not list it: a result, the order as a whole.
+MORE: Final = {"DiagnosticReport.basedOn": {"RequestGroup"}, "Observation.basedOn": {"RequestGroup"}}
 WITHIN: Final = re.compile(r"\w+\.contained\[(\d+)\]")
 
 
@@ -46,6 +48,7 @@ def find_strays(
         if not allowed:
             continue
         type_name = types.get(target) or name_in(version, r4_name(target.partition("/")[0]))
+        allowed |= MORE.get(element, set())
         if type_name not in allowed:
             found.append(Stray(path, element, target, type_name, allowed))
     return tuple(found)
