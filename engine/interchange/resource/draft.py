@@ -19,6 +19,7 @@ from engine.interchange.references import (
 )
 from engine.interchange.resource.context import beyond
 from engine.interchange.resource.definition import Definition
+from engine.interchange.resource.items import named
 from engine.interchange.resource.projection import SUBSETTED, TAG_SYSTEMS
 from engine.interchange.resource.targets import Stray, check_strays, find_strays
 from engine.interchange.service import Service
@@ -70,7 +71,7 @@ async def read_draft(service: Service, request: Request, check: Check) -> Draft:
 
 def make_draft(service: Service, request: Request, check: Check) -> Draft:
     """Do the work of `read_draft` in the calling thread."""
-    body = tolerated(request.body, request.version)
+    body = named(tolerated(request.body, request.version))
     invalid = check(body, request.version)
     references: tuple[Reference, ...] = ()
     try:

@@ -8,6 +8,7 @@ from engine.fhir.schema import FhirVersion, defects
 from engine.fhir.versions.names import name_in
 from engine.interchange.outcome import Category, Issue, RefusedError, refuse
 from engine.interchange.resource.definition import Definition
+from engine.interchange.resource.items import QUESTIONNAIRE, check_items, unnamed_items
 
 Json = Any
 
@@ -39,6 +40,8 @@ def check_resource(definition: Definition, body: Json, version: FhirVersion) -> 
     absent = [*issues(missing), *_absent(body, definition, name)]
     if absent:
         raise RefusedError(Category.REQUIRED, tuple(dict.fromkeys(absent)))
+    if wrong is None and definition.name == QUESTIONNAIRE:
+        return check_items(body)
     return wrong
 
 
@@ -56,5 +59,7 @@ def _absent(body: dict[str, Json], definition: Definition, name: str) -> Iterabl
         if not (isinstance(holder, dict) and holder.get("reference")):
             path = f"{name}.{definition.patient}"
             yield Issue(f"{path}: a reference to the patient is missing.", path, "missing-field")
+    if definition.name == QUESTIONNAIRE:
+        yield from unnamed_items(body)
     if definition.statuses and "status" not in body:
         yield Issue(f"{name}.status: a required element is missing.", f"{name}.status", "missing-field")
