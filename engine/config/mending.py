@@ -34,10 +34,14 @@ class Mended:
 
     def rename(self, unknown: Iterable[Path]) -> None:
         """Give misspelt keys their nearest names; those that have none go."""
-        for path in unknown:
+        below: dict[Path, list[Path]] = {path: [] for path in unknown}
+        for one in self.places if below else ():
+            for path in (one[:end] for end in range(1, len(one) + 1) if one[:end] in below):
+                below[path].append(one)
+        for path, inside in below.items():
             above = self._at(path[:-1])
             if isinstance(above, dict) and path[-1] in above:
-                self._rename(above, path)
+                self._rename(above, path, inside)
 
     def replace(self, wrong: Iterable[Path]) -> bool:
         """Replace what stands at paths, or is missing there; False where nothing can stand in for one of them."""
@@ -60,7 +64,7 @@ class Mended:
                 value = value.get(step) if isinstance(value, dict) else None
         return value
 
-    def _rename(self, above: dict[Step, Any], path: Path) -> None:
+    def _rename(self, above: dict[Step, Any], path: Path, inside: list[Path]) -> None:
         item = above.pop(path[-1])
         free = [key for key in keys_at(self._model, path[:-1]) if key not in above]
         near = next(iter(get_close_matches(str(path[-1]), free, n=1, cutoff=0.6)), None)
@@ -68,8 +72,7 @@ class Mended:
             return
         above[near] = item
         size = len(path)
-        moved = {(*path[:-1], near, *one[size:]): place for one, place in self.places.items() if one[:size] == path}
-        self.places |= moved
+        self.places |= {(*path[:-1], near, *one[size:]): self.places[one] for one in inside}
 
     def _replace(self, above: dict[str, Any], path: Path) -> None:
         self.guessed.add(path)

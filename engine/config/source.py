@@ -64,18 +64,18 @@ def read(path: Path) -> Source:
     return _flawless(scan(path))
 
 
-def scan(path: Path) -> Source:
+def scan(path: Path, most_bytes: int = MAX_BYTES) -> Source:
     """Read one YAML file, also with what it must not hold; ConfigurationError where it is no YAML at all."""
     try:
         size = path.stat().st_size
-        text = path.read_bytes() if size <= MAX_BYTES else b""
+        text = path.read_bytes() if size <= most_bytes else b""
     except OSError as error:
         raise ConfigurationError(
             (Problem(str(path), 1, 1, "", f"cannot be read ({error.strerror})", "give a readable file"),)
         ) from error
-    if size > MAX_BYTES:
+    if size > most_bytes:
         raise ConfigurationError(
-            (Problem(str(path), 1, 1, "", f"{size} bytes", f"a file of at most {MAX_BYTES} bytes"),)
+            (Problem(str(path), 1, 1, "", f"{size} bytes", f"a file of at most {most_bytes} bytes"),)
         )
     return _parse(text, str(path))
 

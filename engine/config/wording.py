@@ -69,17 +69,20 @@ def telling(faults: Sequence[Any]) -> list[Any]:
     Left out are a list that is called too short only because its items were refused, a key that is called missing
     where a misspelt one stands beside it, and the rest of a hash that was cut at its commas for want of quotes.
     """
-    unknown = {fault["loc"] for fault in faults if fault["type"] == UNKNOWN}
+    unknown: dict[tuple[Step, ...], list[str]] = {}
+    for fault in faults:
+        if fault["type"] == UNKNOWN:
+            unknown.setdefault(fault["loc"][:-1], []).append(str(fault["loc"][-1]))
     cut = {fault["loc"][:-1] for fault in faults if fault["type"] == "no_hash"}
     return [fault for fault in faults if not _echo(fault, unknown, cut)]
 
 
-def _echo(fault: Any, unknown: set[tuple[Step, ...]], cut: set[tuple[Step, ...]]) -> bool:
+def _echo(fault: Any, unknown: Mapping[tuple[Step, ...], list[str]], cut: set[tuple[Step, ...]]) -> bool:
     if fault["type"] == UNKNOWN:
         return fault["loc"][:-1] in cut and "=" in str(fault["loc"][-1])
     if fault["type"] == "too_short":
         return len(fault["input"]) >= int(fault["ctx"]["min_length"])
-    beside = [str(place[-1]) for place in unknown if place[:-1] == fault["loc"][:-1]]
+    beside = unknown.get(fault["loc"][:-1], [])
     return fault["type"] == "missing" and bool(get_close_matches(str(fault["loc"][-1]), beside, n=1))
 
 
