@@ -39,7 +39,7 @@ HOMES = {
     "lxml": ("interchange/ccda/",),
     "yaml": ("config/source.py",),
     "markdown_it": ("ops/web/markdown.py",),
-    "hl7": ("ops/sender/line.py",),
+    "hl7": ("ops/sender/line.py", "interchange/laboratory/line.py"),
     "fhir": ("fhir/opinion.py",),
 }
 # Twisted's reactor must not be imported before it is installed on the running loop; what explains a mapping is a
@@ -145,9 +145,14 @@ def test_stations_do_not_log_or_count() -> None:
 
 
 def test_the_neighbour_is_reached_over_http_only() -> None:
-    """interchange imports only from the floors below the stations, and no HL7; nobody but the doors imports it."""
+    """interchange imports only from the floors below the stations, HL7 for laboratories; only the doors import it."""
     reached = {room for module in house() if module.room == "interchange" for room in rooms_of(module)}
-    assert reached <= {"fhir", "clock", "errors", "telemetry", "config", "fault", "garbage", "http", "sqlite"}
+    assert reached <= {"fhir", "clock", "errors", "telemetry", "config", "fault", "garbage", "hl7", "http", "sqlite"}
+    assert {
+        module.path.split("/")[1]
+        for module in house()
+        if module.room == "interchange" and any(name.startswith("engine.hl7") for name in ours(module))
+    } == {"laboratory"}
     callers = {module.room for module in house() if "interchange" in rooms_of(module)}
     assert callers <= {"ops", "__main__"}
 

@@ -1,0 +1,50 @@
+"""What was answered to the questions of a test (ask at order entry), one answer after the other."""
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+Json = Any
+Resource = dict[str, Json]
+
+
+class Answer(NamedTuple):
+    """One answer: the question as a Coding (its code, or the linkId) and text, and `value` of a FHIR type (`Coding`).
+
+    `number` counts the answers to one question from 1, 0 where there is one only.
+    """
+
+    question: Resource
+    text: str
+    type: str
+    value: Json
+    number: int
+
+
+def answers_in(response: Resource, find: Callable[[Json], Resource | None]) -> Iterator[Answer]:
+    """Yield the answers of a QuestionnaireResponse at every depth; the Questionnaire says how a question is coded."""
+    asked = response.get("questionnaire")
+    address = asked.get("reference") if isinstance(asked, dict) else asked
+    local = "/".join(str(address or "").split("|")[0].split("/")[-2:])
+    questionnaire = find(local) if local.startswith("Questionnaire/") else None
+    yield from _answers(response, dict(_questions(questionnaire or {})))
+
+
+def _answers(part: Resource, questions: dict[str, Resource]) -> Iterator[Answer]:
+    for item in part.get("item", ()):
+        given = item.get("answer", ())
+        link = str(item.get("linkId", ""))
+        question = questions.get(link, {})
+        text = item.get("text") or question.get("text") or ""
+        code = next(iter(question.get("code", ())), {"code": link, "display": text})
+        for number, answer in enumerate(given, 1):
+            name = next((key for key in answer if key.startswith("value")), "")
+            if name:
+                yield Answer(code, text, name.removeprefix("value"), answer[name], number if len(given) > 1 else 0)
+            yield from _answers(answer, questions)
+        yield from _answers(item, questions)
+
+
+def _questions(part: Resource) -> Iterator[tuple[str, Resource]]:
+    for item in part.get("item", ()):
+        yield str(item.get("linkId", "")), item
+        yield from _questions(item)
