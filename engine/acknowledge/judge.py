@@ -1,24 +1,19 @@
 """What can be judged without a mapping: whether this channel takes such messages, whole, and from this sender."""
 
-from collections.abc import Callable, Iterator
-from typing import Final
+from collections.abc import Iterator
 
 from engine.config.channel import Channel
-from engine.hl7.events import VERSIONS
-from engine.hl7.events import known_trigger as is_known
+from engine.hl7.events import VERSIONS, known_trigger
 from engine.hl7.finding import ErrorCode, Finding
 from engine.hl7.header import Header
 from engine.hl7.message import Message
+from engine.hl7.taken import ADT, ADT_ALONE, Taken
 
-MESSAGE_TYPE: Final = "ADT"
 
-
-def judge_header(
-    header: Header, channel: Channel, known_trigger: Callable[[str], bool] = is_known
-) -> tuple[Finding, ...]:
+def judge_header(header: Header, channel: Channel, taken: Taken = ADT_ALONE) -> tuple[Finding, ...]:
     """Return everything that the header gives cause to refuse a message for; empty where nothing does."""
     return (
-        *_kind(header, channel, known_trigger),
+        *_kind(header, channel, taken),
         *_processing(header, channel),
         *_version(header),
         *_control_id(header),
@@ -40,18 +35,17 @@ def judge_parts(message: Message) -> tuple[Finding, ...]:
     )
 
 
-def _kind(header: Header, channel: Channel, known_trigger: Callable[[str], bool]) -> Iterator[Finding]:
+def _kind(header: Header, channel: Channel, taken: Taken) -> Iterator[Finding]:
     if not header.message_type:
         yield Finding(ErrorCode.REQUIRED_MISSING, "no-message-type", ("MSH-9.1",), "The message type is missing")
-    elif header.message_type != MESSAGE_TYPE:
+    elif header.message_type not in taken.types:
         if channel.unhandled_messages == "filter":
             return
-        yield Finding(
-            ErrorCode.UNSUPPORTED_MESSAGE, "unsupported-message", ("MSH-9.1",), "Only ADT messages are accepted"
-        )
+        text = f"Only {taken.text} messages are accepted"
+        yield Finding(ErrorCode.UNSUPPORTED_MESSAGE, "unsupported-message", ("MSH-9.1",), text)
     elif not header.trigger:
         yield Finding(ErrorCode.REQUIRED_MISSING, "no-trigger-event", ("MSH-9.2",), "The trigger event is missing")
-    elif not known_trigger(header.trigger):
+    elif header.message_type == ADT and not (known_trigger(header.trigger) or header.trigger in taken.events):
         yield Finding(
             ErrorCode.UNSUPPORTED_EVENT, "unsupported-event", ("MSH-9.2",), "No HL7 version has this ADT trigger event"
         )

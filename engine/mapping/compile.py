@@ -112,13 +112,14 @@ def _compile(
 class Mapping:
     """One mapping on one channel; pure: the same message gives the same subject and the same plan.
 
-    `hash` names the files and the channel's part in them (zone, authorities, policies).
+    `hash` names the files and the channel's part in them (zone, authorities, policies). `taken`: what it is for.
     """
 
     def __init__(self, mark: str, parts: MappingParts) -> None:
         self.hash = mark
         self._beside = parts.beside
         self._reader = parts.reader
+        self.taken = parts.reader.taken
         patients = PatientPlanner(parts.reader, parts.patient, parts.beside)
         self._planners: dict[Doing, Planner] = {
             **IdentityPlanner(parts.reader, parts.patient).planners,
@@ -130,10 +131,6 @@ class Mapping:
         readable = message.legible()
         subject = self._reader.subject(readable)
         return subject if readable is message else flagged(subject, message.illegible)
-
-    def names(self, trigger: str) -> bool:
-        """Say whether the event table has a row for a trigger event, whatever the standard knows of it."""
-        return trigger in self._reader.events
 
     def plan(self, message: Message) -> Plan:
         """Return what the message asks of a FHIR server; no interactions for a filtered one.

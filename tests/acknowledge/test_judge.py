@@ -8,6 +8,7 @@ import pytest
 from engine.acknowledge.code import code_for
 from engine.acknowledge.judge import judge_header, judge_parts
 from engine.hl7.message import parse
+from engine.hl7.taken import Taken
 
 
 @pytest.mark.parametrize(
@@ -47,6 +48,19 @@ def test_findings(
     findings = judge_header(header(**fields), channel())
     assert [(int(finding.code), finding.locations[0]) for finding in findings] == found
     assert code_for(findings) == code
+
+
+def test_what_the_mapping_is_for_decides(header: Callable[..., Any], channel: Callable[..., Any]) -> None:
+    """A refusal names what the channel takes; of other types than ADT no event is unknown here."""
+    results, both = Taken(frozenset({"ORU"})), Taken(frozenset({"ADT", "ORU"}), frozenset({"A99"}))
+    (refused,) = judge_header(header(msh_9="ADT^A01"), channel(), results)
+    assert (refused.reason, refused.text) == ("unsupported-message", "Only ORU messages are accepted")
+    (refused,) = judge_header(header(msh_9="SIU^S12"), channel(), both)
+    assert refused.text == "Only ADT and ORU messages are accepted"
+    for kind in ("ORU^R01", "ORU^R99", "ADT^A01", "ADT^A99"):
+        assert judge_header(header(msh_9=kind), channel(), both) == (), kind
+    assert [one.reason for one in judge_header(header(msh_9="ORU"), channel(), both)] == ["no-trigger-event"]
+    assert [one.reason for one in judge_header(header(msh_9="ADT^R01"), channel(), both)] == ["unsupported-event"]
 
 
 def test_a_mixed_feed_is_taken_where_the_channel_says_so(

@@ -8,6 +8,7 @@ from enum import StrEnum
 from functools import partial
 from typing import Any, Final
 
+from engine.hl7.taken import ADT, Taken
 from engine.mapping.files.document import FIELD, Document, Problems
 from engine.mapping.files.reference import listed, nearest
 from engine.mapping.files.table import Table, Target
@@ -41,6 +42,8 @@ class Doing(StrEnum):
     UNHANDLED = "unhandled"
 
 
+# An event of ADT, or any other with the type of its message.
+EVENT: Final = re.compile(r"[AZ]\d\d|(?!ADT\^|ACK\^|MCF\^)[A-Z][A-Z0-9]{2}\^[A-Z][A-Z0-9]\d")
 # What nothing else can be done beside.
 ALONE: Final = frozenset({Doing.MERGE, Doing.RENAME, Doing.LINK, Doing.UNLINK, Doing.MOVE})
 DATE: Final = re.compile(r"\d{4}(-\d{2}(-\d{2})?)?")
@@ -56,7 +59,7 @@ class Rule:
     elements of these that the event removes. `merges`: a resource of one patient is merged into another of its kind,
     `moves`: it is moved to another patient. `each`: all of it once for each PID. `thin`: the PID says whom it is
     about, and no more (`identify patient`, merges, moves and changes of number); `unsent`: what it speaks of then and
-    what is not sent.
+    what is not sent. `finds`: the patient must be known, and does not even get a number from the message.
     """
 
     name: str
@@ -71,6 +74,7 @@ class Rule:
     each: bool = False
     thin: bool = False
     unsent: tuple[str, ...] = ()
+    finds: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +100,8 @@ class People:
 class EventTable:
     """Everything the event file says; `sent`: the types of resources that go out, empty: all that the events name.
 
-    `assume`: names of coding systems, and what this feed means by them.
+    `rules` are named by the event, `A01`, or by the type of the message as well: `ORU^R01`. `assume`: names of coding
+    systems, and what this feed means by them.
     """
 
     rules: dict[str, Rule]
@@ -106,6 +111,12 @@ class EventTable:
     historic: Historic | None = None
     sent: frozenset[str] = frozenset()
     assume: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def taken(self) -> Taken:
+        """The messages that it is for: ADT where an event stands without a type, and the types that stand there."""
+        types = {event.partition("^")[0] if "^" in event else ADT for event in self.rules}
+        return Taken(frozenset(types or {ADT}), frozenset(self.rules))
 
 
 def make_event_table(document: Document, problems: Problems) -> EventTable:
@@ -183,8 +194,8 @@ class _EventFile:
 
     def _rule(self, event: str, value: Any) -> Rule | None:
         path = ("events", event)
-        if not (len(event) == 3 and event[0] in "AZ" and event[1:].isdigit()):
-            self._add(path, f"unknown event {event!r}", "expected a trigger event such as A01")
+        if not EVENT.fullmatch(event):
+            self._add(path, f"unknown event {event!r}", "expected a trigger event such as A01, or ORU^R01")
         if not isinstance(value, dict):
             self._add(path, "no rule", "write {do: upsert patient}, {skip: RULE} or {unhandled: RULE}")
             return None
@@ -234,6 +245,7 @@ class _EventFile:
             each == "PID",
             thin=do == Doing.IDENTIFY or bool(identity_acts(others)),
             unsent=tuple(name for name in identity_acts(others) if sent and name not in sent),
+            finds=do == Doing.IDENTIFY and absent == "hold",
         )
 
     def _historic(self) -> Historic | None:

@@ -6,6 +6,7 @@ from typing import Final
 from engine.fhir.plan import Identity
 from engine.hl7.finding import ErrorCode, Finding
 from engine.hl7.message import Message
+from engine.hl7.taken import ADT
 from engine.mapping.files.group import NO_GROUP, merge_groups
 from engine.mapping.files.setting import Setting
 from engine.mapping.language.identifier import Found, Identifiers
@@ -23,7 +24,8 @@ class SubjectReader:
 
     def __init__(self, table: EventTable, identifiers: Identifiers, setting: Setting, stamps: Stamps) -> None:
         self._stamps = stamps
-        self._table, self.events = table, frozenset(table.rules)
+        self._table, self.taken = table, table.taken
+        self._beside_adt = table.taken.types - {ADT}
         self.identities = IdentityReader(identifiers, setting)
         self._setting = setting
         self._read_as: dict[Doing, Callable[[Rule, Message, Moment], Subject]] = {
@@ -38,7 +40,10 @@ class SubjectReader:
 
     def rule(self, message: Message) -> Rule:
         """Return the rule of the message's event."""
-        rule = self._table.rules.get(message.trigger, self._table.others)
+        event = message.trigger
+        if self._beside_adt and (type_ := message.message_type) in self._beside_adt:
+            event = f"{type_}^{event}"
+        rule = self._table.rules.get(event, self._table.others)
         historic = self._table.historic
         if historic is None or message.first(historic.segment) is None or rule.doing not in MOVEMENTS:
             return rule
@@ -50,7 +55,7 @@ class SubjectReader:
 
     def subject(self, message: Message) -> Subject:
         """Return the subject of a message."""
-        if message.message_type not in {"ADT", ""}:
+        if (type_ := message.message_type) and type_ not in self.taken.types:
             text = "the message type is not supported"
             finding = Finding(ErrorCode.UNSUPPORTED_MESSAGE, "unsupported-message", ("MSH-9.1",), text)
             return Subject("unsupported-message", Action.REFUSE, findings=(finding,))

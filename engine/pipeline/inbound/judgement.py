@@ -4,11 +4,10 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from engine import fault
-from engine.acknowledge.judge import MESSAGE_TYPE, judge_header, judge_parts
+from engine.acknowledge.judge import judge_header, judge_parts
 from engine.config.channel import Channel
 from engine.errors import MessageError, MessageLimitError, UndecodableMessageError
 from engine.hl7.conformance.check import check
-from engine.hl7.events import known_trigger
 from engine.hl7.finding import ErrorCode, Finding, Severity
 from engine.hl7.header import Header
 from engine.hl7.message import Message, parse
@@ -44,10 +43,10 @@ def judge(raw: bytes, header: Header, channel: Channel, mapping: Mapping) -> Jud
     """Judge one message for a channel; never raises for what a message holds."""
     if header.message_type in ACKNOWLEDGEMENTS:
         return Judgement(State.FILTERED, ACKNOWLEDGEMENT)
-    findings = judge_header(header, channel, lambda trigger: known_trigger(trigger) or mapping.names(trigger))
+    findings = judge_header(header, channel, mapping.taken)
     if findings:
         return _refused(findings)
-    if header.message_type != MESSAGE_TYPE:
+    if header.message_type not in mapping.taken.types:
         return Judgement(State.FILTERED, "unhandled-message")
     message = _read(raw, channel)
     if isinstance(message, Judgement):
