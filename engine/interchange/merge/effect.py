@@ -17,9 +17,11 @@ def merge(transaction: Transaction, pair: Pair) -> None:
     new version; links of the two, and of records merged away before, tell the history and stay.
     """
     source, target = f"Patient/{pair.source.id}", f"Patient/{pair.target.id}"
+    followed: list[int] = []
     for referrer in transaction.referrers(source):
         if referrer.key not in {pair.source.key, pair.target.key}:
             transaction.rewrite(referrer, repoint(referrer.resource(), source, target))
+            followed += [referrer.key] if transaction.followed(referrer.type) else []
     transaction.redirect(pair.source, pair.target)
     survivor = pair.target.resource()
     links = survivor.get("link", [])
@@ -28,6 +30,8 @@ def merge(transaction: Transaction, pair: Pair) -> None:
     gone = pair.source.resource()
     gone = {**gone, "active": False, "link": _with(gone.get("link", []), target, "replaced-by")}
     transaction.retire(pair.source, gone, pair.target)
+    for key in followed:
+        transaction.look_again(key)
 
 
 def _with(links: list[Json], other: str, kind: str) -> list[Json]:

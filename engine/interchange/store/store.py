@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final, TypeVar
 
 from engine.interchange.store.access import PENDING
@@ -12,7 +13,7 @@ from engine.interchange.store.connection import Lock, connect, prepare
 from engine.interchange.store.deadline import DEADLINE, NEVER, STEPS, passed
 from engine.interchange.store.dialect import SQLITE
 from engine.interchange.store.indexing import bring_up_to
-from engine.interchange.store.transaction import Indexer, Stored, Transaction
+from engine.interchange.store.transaction import Follower, Indexer, Stored, Transaction
 from engine.interchange.store.writer import Writer
 from engine.sqlite import Connection, SqliteError
 
@@ -28,7 +29,8 @@ class Store:
     """What the service keeps. Reads see the last commit; a write answers when its commit is on disk.
 
     `alone` false: a command beside a running service, which writes a row or two. `edition` is that of the search
-    parameters; resources that were indexed by another one are indexed again first.
+    parameters; resources that were indexed by another one are indexed again first. `followers` are told of each write
+    of their type, in its transaction.
     StartError: the file cannot be used, another service uses it, or it belongs to another environment.
     """
 
@@ -42,11 +44,13 @@ class Store:
         alone: bool = True,
         environment: str = "",
         edition: str = "",
+        followers: Mapping[str, Follower] = MappingProxyType({}),
     ) -> None:
         self._lock = Lock(path) if alone else None
         self._path = path
         self._clock = clock
         self._indexers = indexers
+        self._followers = followers
         self._local = threading.local()
         self._readers: list[Connection] = []
         self._numbers: dict[str, int] = {}
@@ -161,4 +165,4 @@ class Store:
             self._lock.release()
 
     def _transaction(self, connection: Connection, tenant: str) -> Transaction:
-        return Transaction(connection, self._numbers[tenant], self._clock(), self._indexers)
+        return Transaction(connection, self._numbers[tenant], self._clock(), self._indexers, self._followers)

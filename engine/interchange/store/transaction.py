@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from engine import fault
@@ -121,14 +122,23 @@ class Transaction:
     """One tenant's view within one transaction; `at` is the moment that its writes bear.
 
     `promised` are type and id of what is not there yet, and will be before its end: references may name it.
+    `followers` are told of each write of their type, and may write themselves.
     """
 
-    def __init__(self, connection: Connection, tenant: int, at: datetime, indexers: Mapping[str, Indexer]) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        tenant: int,
+        at: datetime,
+        indexers: Mapping[str, Indexer],
+        followers: Mapping[str, "Follower"] = MappingProxyType({}),
+    ) -> None:
         self.connection = connection
         self.tenant = tenant
         self.at = at
         self.promised: frozenset[tuple[str, str]] = frozenset()
         self._indexers = indexers
+        self._followers = followers
         # Whose records were written, for the access log: also those whom a resource named before.
         self.touched: set[str] = set()
 
@@ -159,36 +169,53 @@ class Transaction:
         fault.point("F27")
         write_index(self.connection, self.tenant, key, NOTHING, self._indexers[type_name](resource))
         self._touch(body)
+        self._tell(type_name, None, resource)
         return Stored(key, type_name, resource_id, 1, at_ms, None, body, change)
 
     def update(self, stored: Stored, resource: dict[str, Json], change: Change = Change.PUT) -> Stored:
         """Keep the next version of a live resource."""
-        indexer = self._indexers[stored.type]
-        before, after = indexer(stored.resource()), indexer(resource)
+        indexer, former = self._indexers[stored.type], stored.resource()
+        before, after = indexer(former), indexer(resource)
         changed = self._write(stored, resource, None, change)
         write_index(self.connection, self.tenant, stored.key, before, after)
+        self._tell(stored.type, former, resource)
         return changed
 
     def bring_back(self, stored: Stored, resource: dict[str, Json]) -> Stored:
         """Keep the next version of a deleted resource, as if it were new."""
         kept = self._write(stored, resource, None, Change.NEW)
         write_index(self.connection, self.tenant, stored.key, NOTHING, self._indexers[stored.type](resource))
+        self._tell(stored.type, None, resource)
         return kept
 
     def delete(self, stored: Stored) -> Stored:
         """Keep a version without a body: no search finds it, and its numbers and those merged into it are free."""
-        before = self._indexers[stored.type](stored.resource())
-        write_index(self.connection, self.tenant, stored.key, before, NOTHING)
+        former = stored.resource()
+        write_index(self.connection, self.tenant, stored.key, self._indexers[stored.type](former), NOTHING)
         self.connection.execute(FREE, (stored.key,))
         at_ms = max(milliseconds(self.at), stored.updated_ms)
-        return self._succeed(
+        deleted = self._succeed(
             stored,
             Stored(stored.key, stored.type, stored.id, stored.version + 1, at_ms, DELETED, b"", Change.DELETE),
         )
+        self._tell(stored.type, former, None)
+        return deleted
 
     def rewrite(self, stored: Stored, resource: dict[str, Json]) -> Stored:
-        """Keep the next version of a live resource in which only references changed; `redirect` moves their rows."""
+        """Keep the next version of a live resource in which only references changed; `redirect` moves their rows.
+
+        Its followers are told by `look_again`, once all that belongs together has been rewritten.
+        """
         return self._write(stored, resource, None, Change.PUT)
+
+    def followed(self, type_name: str) -> bool:
+        """Say whether writes of a type have a follower."""
+        return type_name in self._followers
+
+    def look_again(self, key: int) -> None:
+        """Tell the follower of a resource that was rewritten."""
+        stored = self.by_key(key)
+        self._tell(stored.type, None, stored.resource())
 
     def redirect(self, source: Stored, target: Stored) -> None:
         """Let the index name `target` wherever it names `source`, but in the rows of these two themselves."""
@@ -244,9 +271,18 @@ class Transaction:
         fault.point("F27")
         return new
 
+    def _tell(self, type_name: str, before: dict[str, Json] | None, after: dict[str, Json] | None) -> None:
+        follower = self._followers.get(type_name)
+        if follower is not None:
+            follower(self, before, after)
+
     def _touch(self, body: bytes) -> None:
         if len(self.touched) < MOST_PATIENTS:
             self.touched.update(patients_in(body))
+
+
+# Told of a write once it is done: the resource before it, None for a new one, and after it, None for a deleted one.
+Follower = Callable[[Transaction, dict[str, Json] | None, dict[str, Json] | None], None]
 
 
 def milliseconds(at: datetime) -> int:
