@@ -55,8 +55,7 @@ class Category(Enum):
 
     def code(self, version: FhirVersion) -> str:
         """The issue code; STU3's list lacks `deleted` and `multiple-matches`."""
-        code = self.value[1]
-        return STU3_CODES.get(code, code) if version is FhirVersion.STU3 else code
+        return _code(self.value[1], version)
 
 
 MOST_ISSUES: Final = 100
@@ -66,12 +65,14 @@ STU3_CODES: Final = {"deleted": "not-found", "multiple-matches": "duplicate"}
 class Issue(NamedTuple):
     """One issue of an outcome: what to tell people, where it is, and a code for machines; never a patient's value.
 
-    `location` is a path in the body (`Patient.birthDate`), or `http.<parameter>` for what stands outside of it.
+    `location` is a path in the body (`Patient.birthDate`), or `http.<parameter>` for what stands outside of it. `code`
+    is its own issue code (of R4) where several kinds of faults are told at once, '' for that of the refusal.
     """
 
     diagnostics: str
     location: str = ""
     detail: str = ""
+    code: str = ""
 
 
 @dataclass(eq=False)
@@ -110,7 +111,10 @@ def outcome(refusal: RefusedError, version: FhirVersion, system: str) -> dict[st
     code = refusal.category.code(version)
     return {
         "resourceType": "OperationOutcome",
-        "issue": [_issue(issue, code, system) for issue in refusal.issues[:MOST_ISSUES]],
+        "issue": [
+            _issue(issue, _code(issue.code, version) if issue.code else code, system)
+            for issue in refusal.issues[:MOST_ISSUES]
+        ],
     }
 
 
@@ -125,6 +129,10 @@ def left_out(issues: Iterable[Issue], version: FhirVersion) -> dict[str, Json]:
     """Return an OperationOutcome of what of a request was left out, as its client allowed."""
     code = Category.UNSUPPORTED.code(version)
     return {"resourceType": "OperationOutcome", "issue": [_issue(one, code, "", severity="warning") for one in issues]}
+
+
+def _code(code: str, version: FhirVersion) -> str:
+    return STU3_CODES.get(code, code) if version is FhirVersion.STU3 else code
 
 
 def _issue(issue: Issue, code: str, system: str, *, severity: str = "error") -> dict[str, Json]:

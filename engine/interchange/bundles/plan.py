@@ -1,6 +1,6 @@
 """What a step of a Bundle comes to: an interaction, judged by scope and role, and the request that it carries out."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from engine.fhir.schema import FhirVersion
@@ -70,7 +70,8 @@ def planned(service: Service, sender: Sender, step: Step) -> Plan:
         id=resource_id,
         query=tuple(query),
         headers={**step.headers, **ACCEPT},
-        prefer=sender.prefer,
+        # An entry has its answer in that of the Bundle.
+        prefer=replace(sender.prefer, respond_async=False),
         principal=sender.principal,
         body=step.body,
         vid=vid,

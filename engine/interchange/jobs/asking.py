@@ -24,12 +24,20 @@ ENDED: Final = frozenset({State.DONE, State.FAILED})
 
 
 async def ask(
-    service: Service, request: Request, kind: str, patient_id: str, asked: Mapping[str, Json], wait_seconds: float = 0
+    service: Service,
+    request: Request,
+    kind: str,
+    patient_id: str,
+    asked: Mapping[str, Json],
+    wait_seconds: float = 0,
+    *,
+    apart: bool = False,
 ) -> Answer:
     """Answer 202 with the handle of a job: of the one of this kind, patient and base that has not ended, or a new one.
 
-    `patient_id` is '' for what concerns no single patient, and is then never joined to another. `asked` is what the
-    work needs of the request, as JSON. What has ended after `wait_seconds` is answered as its handle would be.
+    `patient_id` is '' for what concerns no single patient, and is then never joined to another; nor is one `apart`, of
+    which a patient may have several at once. `asked` is what the work needs of the request, as JSON. What has ended
+    after `wait_seconds` is answered as its handle would be.
     RefusedError: 409 where the unfinished one was asked for otherwise, 429 where too many of the tenant wait.
     """
     principal = request.principal
@@ -45,7 +53,7 @@ async def ask(
         asked_at=service.clock(),
     )
     most = service.configuration.jobs.waiting_per_tenant
-    job = await service.store.write(principal.tenant, lambda transaction: _joined(transaction, new, most))
+    job = await service.store.write(principal.tenant, lambda transaction: _joined(transaction, new, most, apart=apart))
     service.board.bell.set()
     until = monotonic() + wait_seconds
     while monotonic() < until:
@@ -69,9 +77,9 @@ def accepted(service: Service, job: Job) -> Answer:
     return Answer(202, b"", (("location", handle), ("content-location", handle), ("retry-after", str(RETRY_SECONDS))))
 
 
-def _joined(transaction: Transaction, new: Job, most: int) -> Job:
+def _joined(transaction: Transaction, new: Job, most: int, *, apart: bool) -> Job:
     """Return the unfinished job that was asked for the same, or the new one, which is kept."""
-    found = find_unfinished(transaction, new)
+    found = None if apart else find_unfinished(transaction, new)
     if found is not None:
         if _text(found.job.asked) != _text(new.asked):
             text = f"A job ({new.kind}) of this patient that was asked for otherwise is under way; wait for its end."
@@ -80,7 +88,7 @@ def _joined(transaction: Transaction, new: Job, most: int) -> Job:
     if count_waiting(transaction) >= most:
         issue = Issue(f"{most} jobs wait already; ask again in {FULL_SECONDS} seconds.", "http.path")
         raise RefusedError(Category.THROTTLED, (issue,), (("retry-after", str(FULL_SECONDS)),))
-    add_job(transaction, new)
+    add_job(transaction, new, apart=apart)
     fault.point("F32")
     return new
 

@@ -27,11 +27,14 @@ Operations = Mapping[str, tuple[Interaction, ...]]
 def interactions(operations: Iterable[Interaction]) -> tuple[Interaction, ...]:
     """Return the interactions with the handles of jobs; a job's kind is the code of one of these operations.
 
+    Where several types have an operation of this code, it is `Type.code`.
+
     Who may carry out the operation with the job's patient, by scope, role and patient context, may read and cancel it.
     """
     by_code: dict[str, tuple[Interaction, ...]] = defaultdict(tuple)
     for one in operations:
         by_code[one.code] += (one,)
+        by_code[f"{one.type}.{one.code}"] += (one,)
 
     async def read(service: Service, request: Request) -> Answer:
         """Answer GET /RequestResult/{id}: 202 until it has ended, then its result, or why there is none."""

@@ -17,11 +17,13 @@ class Result:
     """What a job comes to: the resource, as FHIR JSON, that its handle answers with 200.
 
     `keep` writes what goes with it, in the very commit that ends the job, and only if it was not cancelled; it takes
-    no more than some 50 ms, as all other writes wait. What it raises ends the job as its work would.
+    no more than some 50 ms, as all other writes wait. What it raises ends the job as its work would; what it returns
+    is the resource, where only that commit knows it. `then` is called once all of it is on disk.
     """
 
     body: bytes
-    keep: Callable[[Transaction], None] | None = None
+    keep: Callable[[Transaction], bytes | None] | None = None
+    then: Callable[[], None] | None = None
 
 
 class JobFailedError(ServiceError):

@@ -198,12 +198,15 @@ class Runner:
             number, attempt = run.kept.number, run.job.attempts
             if not rows.end(transaction.connection, number, attempt, State.DONE, transaction.at, result.body):
                 return False
-            if result.keep is not None:
-                result.keep(transaction)
+            body = result.keep(transaction) if result.keep is not None else None
+            if body is not None:
+                rows.tell(transaction.connection, number, body)
             fault.point("F34")
             return True
 
         done = await self._service.store.write(run.job.tenant, work)
+        if done and result.then is not None:
+            result.then()
         self._ended(run, State.DONE if done else State.CANCELLED)
 
     async def _fail(self, run: _Run, issues: tuple[Issue, ...]) -> None:

@@ -24,7 +24,7 @@ COLUMNS: Final = (
 FROM: Final = " FROM job JOIN tenant ON tenant.number=job.tenant"
 ADD: Final = (
     "INSERT INTO job (tenant, id, kind, patient, version, asked, client, login, asked_ms, state, attempts, crashes,"
-    " progress, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'waiting', 0, 0, '', ?)"
+    " progress, body, apart) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'waiting', 0, 0, '', ?, ?)"
 )
 BY_ID: Final = f"SELECT {COLUMNS}, body{FROM} WHERE job.tenant=? AND job.id=?"
 OF_ID: Final = f"SELECT {COLUMNS}, body{FROM} WHERE job.id=?"
@@ -33,7 +33,7 @@ BY_NUMBER: Final = f"SELECT {COLUMNS}, ''{FROM} WHERE job.number=?"
 PATIENT: Final = "SELECT patient FROM job WHERE tenant=? AND id=?"
 UNFINISHED: Final = (
     f"SELECT {COLUMNS}, ''{FROM} WHERE job.tenant=? AND kind=? AND patient=? AND version=?"
-    " AND ended_ms IS NULL AND patient<>''"
+    " AND ended_ms IS NULL AND patient<>'' AND apart=0"
 )
 WAITING: Final = "SELECT count(*) FROM job WHERE tenant=? AND state='waiting' AND ended_ms IS NULL"
 # The oldest job that waits, of each tenant and kind.
@@ -51,6 +51,7 @@ END: Final = (
     "UPDATE job SET state=?, ended_ms=?, body=?, progress='' WHERE number=? AND state='running' AND attempts=?"
     " RETURNING number"
 )
+TELL: Final = "UPDATE job SET body=? WHERE number=?"
 PUT_BACK: Final = "UPDATE job SET state='waiting' WHERE number=? AND state='running' AND attempts=?"
 CANCEL: Final = "UPDATE job SET state='cancelled', ended_ms=?, progress='' WHERE number=? AND ended_ms IS NULL"
 FORGET: Final = "DELETE FROM job WHERE number=? AND ended_ms IS NOT NULL"
@@ -118,11 +119,11 @@ class First(NamedTuple):
     crashes: int
 
 
-def add_job(transaction: Transaction, new: Job) -> None:
-    """Keep a new job, which waits."""
+def add_job(transaction: Transaction, new: Job, *, apart: bool = False) -> None:
+    """Keep a new job, which waits; `apart` from others of its kind, patient and version, of which there is one else."""
     asked = orjson.dumps(new.asked).decode()
     row = (transaction.tenant, new.id, new.kind, new.patient, str(new.version), asked, new.client, new.user)
-    transaction.connection.execute(ADD, (*row, milliseconds(new.asked_at), b""))
+    transaction.connection.execute(ADD, (*row, milliseconds(new.asked_at), b"", int(apart)))
 
 
 def find_unfinished(transaction: Transaction, of: Job) -> Kept | None:
@@ -190,6 +191,11 @@ def report(connection: Connection, number: int, attempt: int, progress: Mapping[
 def end(connection: Connection, number: int, attempt: int, state: State, at: datetime, body: bytes) -> bool:
     """End a job as done or failed, with what its handle then tells; False where this attempt is over."""
     return bool(connection.execute(END, (str(state), milliseconds(at), body, number, attempt)).fetchall())
+
+
+def tell(connection: Connection, number: int, body: bytes) -> None:
+    """Keep what the handle of a job tells, in the transaction that ended it."""
+    connection.execute(TELL, (body, number))
 
 
 def put_back(connection: Connection, taken: Iterable[tuple[int, int]]) -> None:

@@ -290,6 +290,14 @@ CREATE TABLE transmission_try (
 ) STRICT, WITHOUT ROWID;
 """
 
+# Jobs of which a patient may have several at once: orders, say.
+JOBS_APART: Final = """
+ALTER TABLE job ADD COLUMN apart INTEGER NOT NULL DEFAULT 0;
+DROP INDEX job_one_at_a_time;
+CREATE UNIQUE INDEX job_one_at_a_time ON job (tenant, kind, patient, version)
+    WHERE ended_ms IS NULL AND patient<>'' AND apart=0;
+"""
+
 # Each step by the name that a database remembers it by: new ones come last, and none is changed.
 STEPS: Final = {
     "resources": RESOURCES,
@@ -308,6 +316,7 @@ STEPS: Final = {
     "jobs": JOBS,
     "temporary_binaries": TEMPORARY_BINARIES,
     "transmissions": TRANSMISSIONS,
+    "jobs_apart": JOBS_APART,
 }
 
 
