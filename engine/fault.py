@@ -43,6 +43,8 @@ POINTS: Final = {
     "F35": "service: a batch of a document's facts is on disk, before the next one",
     "F36": "service: a document is imported, before its job notes that",
     "F37": "delivery: a look-up was answered, before its outcome is written",
+    "F43": "service: an order and its tests are written as pending, before it is in the laboratory's queue",
+    "F44": "service: an order is in the laboratory's queue, before the commit",
 }
 ACTIONS: Final = frozenset({"kill", "raise", "hang", "eio", "enospc", "slow"})
 SLOW_SECONDS: Final = 0.2

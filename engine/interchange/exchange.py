@@ -95,7 +95,8 @@ class Interaction:
     `code` is its name in a CapabilityStatement; `operation` the `$name`, `_history` or `_search` in the address, '' for
     none. Its body is a `form`, if not FHIR. One with a `feature` is there only while that is in force. Where `flags`
     are given, each of these scopes suffices. Where they are, or for one that is `tenant_wide`, a scope of the type
-    alone does not: only one of all types. One with `own_rights` says itself who may. A `raw` one takes a body of any
+    alone does not: only one of all types; of those in `also`
+    each suffices beside a scope of the type. One with `own_rights` says itself who may. A `raw` one takes a body of any
     media type, or answers with one. One that makes a `document` may answer with XML. A `bodiless` one needs no body,
     although its method has one.
     """
@@ -111,6 +112,7 @@ class Interaction:
     versions: tuple[FhirVersion, ...] = (FhirVersion.R4, FhirVersion.STU3)
     feature: Feature | None = None
     flags: frozenset[str] = frozenset()
+    also: frozenset[str] = frozenset()
     tenant_wide: bool = False
     form: bool = False
     own_rights: bool = False

@@ -32,7 +32,12 @@ LEAST: dict[str, dict[str, Any]] = {
     "Account": {"status": "active"},
     "Binary": {"contentType": "text/plain", "data": "eA=="},
     "Provenance": {"recorded": "2025-07-01T10:00:00Z", "agent": [{"who": {"display": "x"}}]},
-    "RequestGroup": {"status": "draft", "intent": "order"},
+    "RequestGroup": {
+        "status": "draft",
+        "intent": "order",
+        "author": {"display": "x"},
+        "action": [{"title": "x"}],
+    },
     "QuestionnaireResponse": {"status": "completed"},
     "Specimen": {},
     "Questionnaire": {"status": "active"},

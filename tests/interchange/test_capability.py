@@ -234,6 +234,7 @@ def test_what_is_stated_of_writes(stated: Stated) -> None:
 # By version, the end of the address of each operation's definition: the type, and the operation.
 BOTH = (
     "Patient-merge",
+    "RequestGroup-submit",
     "Patient-everything",
     "Patient-export-ccda",
     "Patient-cq-search",

@@ -48,6 +48,7 @@ REACH: dict[tuple[str, str, str], tuple[bool, bool]] = {
     ("chart", "create", "type"): OWN,
     ("patient", "everything", "instance"): OWN,
     ("patient", "export-ccda", "instance"): OWN,
+    ("chart", "submit", "instance"): OWN,
     ("patient", "merge", "type"): NONE,
     ("chart", "merge-document", "type"): NONE,
     **{(kind, "cq-search", level): OWN for kind in ("patient", "chart") for level in ("type", "instance")},
@@ -98,7 +99,7 @@ def request_of(kept: Kept, one: Interaction, owner: str) -> tuple[str, str, Any]
         path += f"?_id={target}"
     if one.code == "merge":
         return one.method, path, merge_body(kept.other, owner)
-    if one.code in {"everything", "export-ccda", "cq-search"}:
+    if one.code in {"everything", "export-ccda", "cq-search", "submit"}:
         path += f"?patient={owner}" if one.level is Level.TYPE else ""
         return one.method, path, {"resourceType": "Parameters"} if one.method == "POST" else None
     if one.code == "patch":
@@ -160,6 +161,8 @@ def test_a_token_for_one_patient(kept: Kept, type_name: str) -> None:
             status = alone(kept, method, path, body).status_code
             # Nobody deletes a patient while the chart is there.
             wanted = {409} if (type_name, one.code) == ("Patient", "delete") else {200, 201, 202, 204}
+            # Nor does a laboratory get an order without a test.
+            wanted = {422} if one.code == "submit" else wanted
             assert status in (wanted if reached else {403}), (method, path, status)
             if may_be_bundled(kept, one) and not reached:
                 denied.append((method, path, body))

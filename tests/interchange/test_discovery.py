@@ -64,7 +64,12 @@ def test_only_scopes_that_work_are_told(tmp_path: Path) -> None:
     client = Client(tenant="riverbend", secret=held, scopes=(*scopes, "patient/Condition.rs"), role=Role.PHYSICIAN)
     with running(tmp_path, clients={"one": client}) as service:
         told = service.http.get(service.url + WELL_KNOWN).json()
-    assert set(told["scopes_supported"]) == {"user/Patient.read", "observation.write", "patient/Condition.rs"}
+    assert set(told["scopes_supported"]) == {
+        "user/Patient.read",
+        "observation.write",
+        "place_orders",
+        "patient/Condition.rs",
+    }
     assert "permission-v2" in told["capabilities"]
 
 

@@ -66,6 +66,7 @@ ALLOWED: dict[tuple[str, str], set[str]] = {
     ("DocumentReference", "cq-search"): CLINICIANS,
     ("Patient", "cq-search"): CLINICIANS,
     ("DocumentReference", "p360-retrieve"): CLINICIANS,
+    ("RequestGroup", "submit"): CLINICIANS,
 }
 ALLOWED |= {(name, "validate"): ALLOWED[name, "create"] for name, code in ALLOWED if code == "create"}
 # What reaches beyond its type: a scope of the type is not enough in these spellings.
@@ -335,6 +336,11 @@ class Foreign:
         told = call(self.service, one, path, self.service.token("other"), self.body(self.patient["id"])).json()
         free = self.type in {*DIRECTORY, "Patient"}
         assert {entry["severity"] for entry in told["issue"]} == {"information" if free else "error"}
+
+    def submit(self, one: Interaction, path: str) -> None:
+        """There is no order to submit."""
+        asked = {"resourceType": "Parameters"}
+        issue(call(self.service, one, path, self.service.token("other"), asked), 404, "not-found")
 
     def everything(self, one: Interaction, path: str) -> None:
         """There is no chart of it."""

@@ -54,7 +54,8 @@ def authorise(service: Service, principal: Principal, interaction: Interaction) 
     enforced = service.tenant(principal.tenant).scope_enforcement == "strict"
     strict = enforced or interaction.action is Action.AUDIT
     of = ANY if interaction.flags or interaction.tenant_wide else interaction.type
-    granted = allows(principal.scopes, of, needed(interaction)) or not interaction.flags.isdisjoint(principal.scopes)
+    alone = interaction.flags | interaction.also
+    granted = allows(principal.scopes, of, needed(interaction)) or not alone.isdisjoint(principal.scopes)
     if strict and not granted:
         issue = Issue(
             f"The token has no scope for {interaction.access} access to {interaction.type}.", "http.Authorization"

@@ -26,6 +26,7 @@ from engine.interchange.jobs.kinds import WORK
 from engine.interchange.jobs.runner import Runner
 from engine.interchange.oauth.code import Codes
 from engine.interchange.oauth.vault import Vault
+from engine.interchange.orders.completion import followers
 from engine.interchange.resource.catalogue import EDITION, INDEXERS
 from engine.interchange.service import Service
 from engine.interchange.store.store import Store
@@ -59,7 +60,15 @@ def create_app(
     """
     own_clock = Clock(clock)
     environment = configuration.environment
-    store = Store(database, configuration.tenants, own_clock, INDEXERS, environment=environment, edition=EDITION)
+    store = Store(
+        database,
+        configuration.tenants,
+        own_clock,
+        INDEXERS,
+        environment=environment,
+        edition=EDITION,
+        followers=followers(configuration.service_identifier_system),
+    )
     lifetimes = (configuration.access_token_lifetime_s, configuration.refresh_token_lifetime_s)
     vault = Vault(store, own_clock, tokens, lifetimes)
     for version in FhirVersion:

@@ -16,6 +16,7 @@ from engine.interchange.everything import operation as everything
 from engine.interchange.exchange import Interaction, Level
 from engine.interchange.jobs import handle
 from engine.interchange.merge import operation
+from engine.interchange.orders import submit
 from engine.interchange.outcome import Category, Issue, RefusedError, refuse
 from engine.interchange.patient360 import operation as patient360
 from engine.interchange.resource.catalogue import KEPT
@@ -32,6 +33,7 @@ OFFERED: Final[tuple[Interaction, ...]] = (
     document_merge.INTERACTION,
     *document_search.INTERACTIONS,
     *patient360.INTERACTIONS,
+    submit.INTERACTION,
 )
 INTERACTIONS: Final[tuple[Interaction, ...]] = (*OFFERED, *handle.interactions(OFFERED))
 

@@ -35,8 +35,6 @@ CAPABILITIES: Final = (
     "permission-v2",
 )
 KEPT_TYPES: Final = frozenset(name.lower() for name in KEPT) | {ANY, AUDIT_EVENT.lower()}
-# Flags that nothing obeys yet.
-IDLE: Final = frozenset({"place_orders"})
 
 
 def smart_configuration(configuration: ServiceConfiguration) -> bytes:
@@ -74,4 +72,4 @@ def smart_configuration(configuration: ServiceConfiguration) -> bytes:
 def works(scope: str) -> bool:
     """Say whether a scope opens anything: a flag that is obeyed, or a type that is kept."""
     found = right(scope)
-    return found is not None and (found.type in KEPT_TYPES if found.access else scope not in IDLE)
+    return found is not None and (not found.access or found.type in KEPT_TYPES)

@@ -6,6 +6,7 @@ from typing import Final
 from engine.interchange.ccda import export
 from engine.interchange.document import search
 from engine.interchange.jobs.job import Work
+from engine.interchange.orders import create, submit
 from engine.interchange.patient360 import retrieve
 from engine.interchange.patient360.connectors.configured import connectors_of
 from engine.interchange.patient360.connectors.read import read_document
@@ -13,5 +14,7 @@ from engine.interchange.patient360.connectors.read import read_document
 WORK: Final[Mapping[str, Work]] = {
     export.KIND: export.work,
     search.KIND: search.work,
+    create.KIND: create.work,
+    submit.KIND: submit.work,
     retrieve.KIND: retrieve.retrieval(connectors_of, read_document),
 }

@@ -12,7 +12,8 @@ from engine.interchange.oauth.fault import OAuthError
 WILDCARDS: Final = frozenset({"user/.", "user/.*", "user/*.*", "system/*.*"})
 LAUNCH: Final = "launch/patient"
 PATIENT360: Final = "patient360"
-FLAGS: Final = frozenset({PATIENT360, LAUNCH, "offline_access", "openid", "profile", "fhirUser", "place_orders"})
+PLACE_ORDERS: Final = "place_orders"
+FLAGS: Final = frozenset({PATIENT360, LAUNCH, "offline_access", "openid", "profile", "fhirUser", PLACE_ORDERS})
 # SMART 2 names single interactions (create, read, update, delete, search), in this order; SMART 1 two groups of them.
 SMART: Final = re.compile(r"(?:user|patient|system)/([A-Z][A-Za-z]*|\*)\.(read|write|\*|(?=[cruds])c?r?u?d?s?)")
 FLAT: Final = re.compile(r"([a-z]+)\.(read|write)")

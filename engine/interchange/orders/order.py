@@ -58,3 +58,9 @@ def actions_of(resource: dict[str, Json], path: str = NAME) -> Iterator[Action]:
         reference = one.get("resource", {}).get("reference", "")
         yield Action(place, one, reference)
         yield from actions_of(one, place)
+
+
+def of_patient(resource: dict[str, Json]) -> str:
+    """Return `Patient/id` of whom an order, a test or a result is; '' where it does not say."""
+    holder = resource.get("subject")
+    return local_target(str(holder.get("reference", ""))) if isinstance(holder, dict) else ""

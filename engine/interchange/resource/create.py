@@ -1,4 +1,4 @@
-"""Create and conditional create of any type but Patient, which has rules of its own."""
+"""Create and conditional create of a type without rules of its own."""
 
 from functools import partial
 
@@ -10,12 +10,16 @@ from engine.interchange.resource.draft import check_chart, check_status, read_dr
 from engine.interchange.resource.links import check_links
 from engine.interchange.resource.precondition import match_condition, parse_condition
 from engine.interchange.resource.rules import check_resource
+from engine.interchange.resource.settling import Settle, unchanged
 from engine.interchange.service import Service
 from engine.interchange.store.transaction import Stored, Transaction
 
 
-async def create(service: Service, request: Request) -> Answer:
-    """Answer POST /{type}: 201; with If-None-Exist 200 for one match and 412 for several."""
+async def create(service: Service, request: Request, settle: Settle = unchanged) -> Answer:
+    """Answer POST /{type}: 201; with If-None-Exist 200 for one match and 412 for several.
+
+    `settle` says as what it is kept.
+    """
     definition = KEPT[request.type]
     parameters = definition.search_parameters(request.version)
     condition = parse_condition(request, parameters, service.configuration.base_url)
@@ -30,7 +34,8 @@ async def create(service: Service, request: Request) -> Answer:
         check_chart(definition, draft.resource, request.version)
         check_status(definition, draft.resource, request.version)
         check_links(transaction, request, draft.resource)
-        return 201, transaction.create(request.type, new_id, draft.resource)
+        resource = settle(service, transaction, request, draft.resource, None)
+        return 201, transaction.create(request.type, new_id, resource)
 
     status, stored = await service.store.write(request.principal.tenant, work)
     # Whom a condition matches is shown to those only who may read.

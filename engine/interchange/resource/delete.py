@@ -7,6 +7,7 @@ from engine.fhir.versions.names import name_in
 from engine.interchange.binary.owner import owners
 from engine.interchange.exchange import Answer, Request
 from engine.interchange.oauth.scope import allows
+from engine.interchange.orders.removal import check_deletion
 from engine.interchange.outcome import Category, refuse, unsupported
 from engine.interchange.references import attachments_in
 from engine.interchange.resource.catalogue import KEPT
@@ -32,22 +33,32 @@ async def delete(service: Service, request: Request) -> Answer:
     _check_query(request)
     cascading = _cascading(request)
     strict = service.tenant(request.principal.tenant).scope_enforcement == "strict"
+    sis = service.configuration.service_identifier_system
 
     def work(transaction: Transaction) -> Stored | None:
         stored = transaction.get(request.type, request.id)
         expected.check(stored, request.version)
         if stored is None or stored.deleted:
             return stored
-        return delete_one(transaction, request, stored, cascading=cascading, strict=strict)
+        return delete_one(transaction, request, stored, sis, cascading=cascading, strict=strict)
 
     stored = await service.store.write(request.principal.tenant, work)
     return Answer(204, b"", (("etag", f'W/"{stored.version}"'),) if stored is not None else ())
 
 
 def delete_one(
-    transaction: Transaction, request: Request, stored: Stored, *, cascading: bool = False, strict: bool = True
+    transaction: Transaction,
+    request: Request,
+    stored: Stored,
+    sis: str,
+    *,
+    cascading: bool = False,
+    strict: bool = True,
 ) -> Stored:
-    """Delete a live resource, `cascading` with all that is the patient's; `strict`: as the token's scopes allow it."""
+    """Delete a live resource, `cascading` with all that is the patient's; `strict`: as the token's scopes allow it.
+
+    `sis` is the service's identifier system.
+    """
     if stored.survivor:
         _check_survivor(transaction, stored)
     taken = {stored.key: stored}
@@ -58,6 +69,8 @@ def delete_one(
         if strict:
             _check_rights(request, {one.type for one in taken.values()})
     _check_referrers(transaction, request, taken, frozenset(STAYING if cascading else ()))
+    for one in taken.values():
+        check_deletion(one, sis)
     for key, one in taken.items():
         if key != stored.key:
             transaction.delete(one)
@@ -70,12 +83,13 @@ async def delete_matching(service: Service, request: Request) -> Answer:
     expected = parse_expected(request)
     cascading = _cascading(request)
     strict = service.tenant(request.principal.tenant).scope_enforcement == "strict"
+    sis = service.configuration.service_identifier_system
 
     def work(transaction: Transaction) -> None:
         stored = match_condition(transaction, wanted, "http.query")
         expected.check(stored, request.version)
         if stored is not None:
-            delete_one(transaction, request, stored, cascading=cascading, strict=strict)
+            delete_one(transaction, request, stored, sis, cascading=cascading, strict=strict)
 
     await service.store.write(request.principal.tenant, work)
     return Answer(204)

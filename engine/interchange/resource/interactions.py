@@ -1,13 +1,19 @@
 """The interactions of every kept type: read, history, search and all writes; in sandboxes $validate."""
 
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Final
 
 from engine.config.service import Feature
 from engine.interchange.binary.read import raw
-from engine.interchange.exchange import Access, Interaction, Level
+from engine.interchange.exchange import Access, Answer, Interaction, Level, Request
 from engine.interchange.history.vread import vread
 from engine.interchange.history.walk import history_of_one, history_of_type
 from engine.interchange.oauth.role import Action
+from engine.interchange.oauth.scope import PLACE_ORDERS
+from engine.interchange.orders.belonging import settle_test
+from engine.interchange.orders.create import create as create_order
+from engine.interchange.orders.create import replacing as replacing_order
 from engine.interchange.patient.create import create as create_patient
 from engine.interchange.patient.update import replacing as replacing_patient
 from engine.interchange.resource.catalogue import KEPT
@@ -18,12 +24,25 @@ from engine.interchange.resource.delete import delete, delete_matching
 from engine.interchange.resource.patch import patching
 from engine.interchange.resource.read import read
 from engine.interchange.resource.search import search
-from engine.interchange.resource.update import replacing, updating
+from engine.interchange.resource.update import Replacement, replacing, updating
 from engine.interchange.resource.validate import validate
+from engine.interchange.service import Service
+
+Run = Callable[[Service, Request], Awaitable[Answer]]
 
 # Types whose writes have rules of their own.
-OWN_CREATE: Final = {"Patient": create_patient}
-OWN_REPLACEMENT: Final = {"Patient": replacing_patient}
+OWN_CREATE: Final[Mapping[str, Run]] = {
+    "Patient": create_patient,
+    "RequestGroup": create_order,
+    "ServiceRequest": partial(create, settle=settle_test),
+}
+OWN_REPLACEMENT: Final[Mapping[str, Replacement]] = {
+    "Patient": replacing_patient,
+    "RequestGroup": replacing_order,
+    "ServiceRequest": partial(replacing, settle=settle_test),
+}
+# What opens the create of a type beside its scopes.
+ALSO: Final = {"RequestGroup": frozenset({PLACE_ORDERS})}
 
 
 def interactions() -> tuple[Interaction, ...]:
@@ -43,7 +62,17 @@ def _interactions(of: Definition) -> tuple[Interaction, ...]:
         Interaction(
             name, "search-type", Level.TYPE, "POST", Access.READ, of.reading, search, operation="_search", form=True
         ),
-        Interaction(name, "create", Level.TYPE, "POST", Access.WRITE, of.creating, making, raw=binary),
+        Interaction(
+            name,
+            "create",
+            Level.TYPE,
+            "POST",
+            Access.WRITE,
+            of.creating,
+            making,
+            raw=binary,
+            also=ALSO.get(name, frozenset()),
+        ),
         Interaction(name, "update", Level.INSTANCE, "PUT", Access.WRITE, of.writing, updating(replacement), raw=binary),
         Interaction(name, "update", Level.TYPE, "PUT", Access.WRITE, of.writing, updating_matching(replacement)),
         Interaction(name, "delete", Level.TYPE, "DELETE", Access.WRITE, Action.DELETE, delete_matching),

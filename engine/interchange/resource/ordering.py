@@ -37,6 +37,7 @@ ORDERING: Final = (
         code("priority", "priority", Rank.MOST),
         CODE,
         scoped=False,
+        statuses=frozenset({"active", "draft"}),
     ),
     chart(
         "QuestionnaireResponse",

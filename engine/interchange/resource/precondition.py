@@ -117,9 +117,15 @@ def parse_condition(request: Request, parameters: Mapping[str, Parameter], base_
     It stands in If-None-Exist; some clients put it in the address instead, where ignoring it would make duplicates.
     RefusedError: it stands in both, cannot be read, or names no criterion or another one.
     """
+    pairs = condition_pairs(request)
+    return condition_search(request.type, request.version, pairs, parameters, base_url) if pairs else None
+
+
+def condition_pairs(request: Request) -> Pairs:
+    """Return the criteria that a create depends on as they were sent, empty where there are none; RefusedError."""
     header, pairs = request.headers.get("if-none-exist"), tuple(_criteria(request))
     if header is None and not pairs:
-        return None
+        return ()
     if header is not None and pairs:
         text = "Name the criteria in If-None-Exist only."
         raise refuse(Category.BAD_VALUE, text, location="http.query")
@@ -127,7 +133,14 @@ def parse_condition(request: Request, parameters: Mapping[str, Parameter], base_
         pairs = _pairs(header, request)
     if not pairs:
         raise refuse(Category.BAD_VALUE, "If-None-Exist names no search parameter.", location="http.If-None-Exist")
-    return _search(request, pairs, parameters, base_url, "http.If-None-Exist")
+    return pairs
+
+
+def condition_search(
+    type_name: str, version: FhirVersion, pairs: Pairs, parameters: Mapping[str, Parameter], base_url: str
+) -> Search:
+    """Return the search of the criteria that a create depends on; RefusedError (400)."""
+    return _search(type_name, version, pairs, parameters, base_url, "http.If-None-Exist")
 
 
 def parse_criteria(request: Request, parameters: Mapping[str, Parameter], base_url: str, but: str = "") -> Search:
@@ -139,17 +152,22 @@ def parse_criteria(request: Request, parameters: Mapping[str, Parameter], base_u
     if not pairs:
         text = "Name the resource by its id, or by search parameters in the address."
         raise refuse(Category.REQUIRED, text, location="http.query")
-    return _search(request, pairs, parameters, base_url, "http.query")
+    return _search(request.type, request.version, pairs, parameters, base_url, "http.query")
 
 
 def _search(
-    request: Request, pairs: Pairs, parameters: Mapping[str, Parameter], base_url: str, location: str
+    type_name: str,
+    version: FhirVersion,
+    pairs: Pairs,
+    parameters: Mapping[str, Parameter],
+    base_url: str,
+    location: str,
 ) -> Search:
     if any(name.partition(":")[0] not in parameters for name, _ in pairs):
         text = f"A condition of a write supports only {', '.join(parameters)}."
         raise refuse(Category.BAD_VALUE, text, location=location)
     try:
-        return parse_search(request.type, parameters, pairs, base_url, request.version)
+        return parse_search(type_name, parameters, pairs, base_url, version)
     except RefusedError as refusal:
         raise RefusedError(Category.BAD_VALUE, refusal.issues) from refusal
 

@@ -1,4 +1,4 @@
-"""Update of any type but Patient: full replacement with optimistic locking; creates what is not there."""
+"""Update of a type without rules of its own: full replacement with optimistic locking; creates what is not there."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -12,6 +12,7 @@ from engine.interchange.resource.draft import check_chart, check_status, make_dr
 from engine.interchange.resource.links import check_links
 from engine.interchange.resource.precondition import check_id, check_same_id, parse_expected
 from engine.interchange.resource.rules import check_resource
+from engine.interchange.resource.settling import Settle, unchanged
 from engine.interchange.service import Service
 from engine.interchange.store.transaction import Change, Stored, Transaction
 
@@ -35,8 +36,11 @@ def updating(replacement: Replacement) -> Callable[[Service, Request], Awaitable
     return update
 
 
-def replacing(service: Service, request: Request, change: Change) -> Work:
-    """Return the work that replaces a resource of any type but Patient, or creates it; RefusedError (400)."""
+def replacing(service: Service, request: Request, change: Change, settle: Settle = unchanged) -> Work:
+    """Return the work that replaces a resource of a type without rules of its own, or creates it; RefusedError (400).
+
+    `settle` says as what it is kept.
+    """
     definition = KEPT[request.type]
     expected = parse_expected(request)
     check_id(request.id)
@@ -52,11 +56,12 @@ def replacing(service: Service, request: Request, change: Change) -> Work:
         draft.judge(transaction, stored)
         check_chart(definition, draft.resource, request.version)
         check_links(transaction, request, draft.resource, live)
+        resource = settle(service, transaction, request, draft.resource, live)
         if live is not None:
-            return 200, transaction.update(live, draft.resource, change)
-        check_status(definition, draft.resource, request.version)
+            return 200, transaction.update(live, resource, change)
+        check_status(definition, resource, request.version)
         if stored is not None:
-            return 201, transaction.bring_back(stored, draft.resource)
-        return 201, transaction.create(request.type, request.id, draft.resource, Change.NEW)
+            return 201, transaction.bring_back(stored, resource)
+        return 201, transaction.create(request.type, request.id, resource, Change.NEW)
 
     return work
