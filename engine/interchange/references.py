@@ -3,6 +3,7 @@
 The address of an attachment (`url`) that leads to a Binary of this service is one too; any other one is let be.
 """
 
+import re
 from typing import Any, Final, NamedTuple
 
 from engine.fhir.versions.names import r4_name
@@ -17,6 +18,8 @@ Holder = tuple[str, dict[str, Json], str]
 BINARY: Final = "Binary/"
 # Where a survivor names the records whose place it took.
 LINK: Final = "Patient.link["
+# What STU3 refers to and R4 names by its address, which may lead anywhere: definitions, and sets of values.
+DEFINITION: Final = re.compile(r"\.(questionnaire|options|transform|(library|definition)\[\d+\])$")
 NESTED: Final = (dict, list)
 
 
@@ -42,6 +45,8 @@ def normalise_references(resource: dict[str, Json], base_url: str) -> tuple[Refe
             if reference is not None and reference.startswith(BINARY):
                 holder[key] = reference
                 found.append(Reference(f"{path}.{key}", reference))
+        elif reference is None and DEFINITION.search(path):
+            continue
         elif reference is None:
             wrong.append(Issue("The reference must be to a resource on this service.", f"{path}.reference"))
         elif reference.startswith("#") and reference != "#" and reference[1:] not in contained:

@@ -157,20 +157,21 @@ def _dates(parameter: Parameter, values: list[str]) -> Criterion:
 
 def _tokens(parameter: Parameter, values: list[str], version: FhirVersion) -> Criterion:
     column = "value" if parameter.kind is Kind.IDENTIFIER else "code"
-    aliases = dict(parameter.aliases)
-    if version is FhirVersion.STU3:
-        aliases.update(_codes(parameter))
+    aliases, former = dict(parameter.aliases), _codes(parameter) if version is FhirVersion.STU3 else {}
     tests: list[Test] = []
     rank = parameter.rank
     for item in values:
         parts = _parts(parameter, item)
+        given = parts[0] if len(parts) > 1 else ""
+        implied = bool(parameter.implied) and given.startswith(parameter.implied)
         code = aliases.get(parts[-1].lower(), parts[-1])
+        # A code of another system than FHIR's is not called differently there.
+        code = former.get(code.lower(), code) if implied or not given else code
         if parameter.codes and code not in parameter.codes:
             text = f"{parameter.name} is one of {', '.join(parameter.codes)}."
             raise _refuse(Category.BAD_VALUE, parameter.name, text)
-        system = system_in_r4(parts[0]) if version is FhirVersion.STU3 else parts[0]
+        system = system_in_r4(given) if version is FhirVersion.STU3 else given
         code, system = short(code), short(system)
-        implied = bool(parameter.implied) and system.startswith(parameter.implied)
         if len(parts) == 1 or (implied and code):
             tests.append((f"{column} = ?", (code,)))
         elif code:
