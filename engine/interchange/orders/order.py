@@ -34,7 +34,10 @@ def status_of(resource: dict[str, Json], sis: str) -> OrderStatus:
 def with_status(resource: dict[str, Json], sis: str, status: OrderStatus) -> dict[str, Json]:
     """Return an order that has a status, in the service's words and in FHIR's."""
     coding = {"system": f"{sis}/order-status", "code": str(status), "display": status.capitalize()}
-    return {**with_value(resource, url(sis, STATUS), {"valueCoding": coding}), "status": FHIR[status]}
+    made = {**with_value(resource, url(sis, STATUS), {"valueCoding": coding}), "status": FHIR[status]}
+    # What a client of STU3 said in words of R4 (view.py); the service says it itself.
+    made.pop("_status", None)
+    return made
 
 
 def performer_of(resource: dict[str, Json], sis: str) -> str:

@@ -131,8 +131,9 @@ def keep_change(
         raise refuse(Category.RULE, text, location=f"{NAME}.subject.reference", detail="cross-patient-order")
     check_kept(transaction, desk.rules, stored.id, resource)
     order = _with_tests(transaction, desk, stored.id, with_status(resource, desk.sis, status), status)
-    for test_id in tests_of(before):
-        follow(transaction, test_id, FHIR[status] if test_id in tests_of(order) else REVOKED)
+    named = tests_of(order)
+    for test_id in {*tests_of(before), *named}:
+        follow(transaction, test_id, FHIR[status] if test_id in named else REVOKED)
     return transaction.update(stored, order, change)
 
 
@@ -163,6 +164,7 @@ def _with_tests(
     made = taken_apart(order, order_id, ids)
     for test_id, test in made.tests.items():
         new = {**numbered(test, desk.sis, order_id, test_id), "status": FHIR[status]}
+        new.pop("_status", None)
         former = transaction.get(TEST, test_id)
         if former is None:
             transaction.create(TEST, test_id, new)

@@ -120,9 +120,9 @@ class Clinic:
         """Patch a resource."""
         return self.ask("PATCH", path, list(steps), headers={**PATCH, **more})
 
-    def cancel(self, order_id: str) -> httpx.Response:
+    def cancel(self, order_id: str, word: str = "revoked") -> httpx.Response:
         """Cancel an order."""
-        return self.patch(f"RequestGroup/{order_id}", {"op": "replace", "path": "/status", "value": "revoked"})
+        return self.patch(f"RequestGroup/{order_id}", {"op": "replace", "path": "/status", "value": word})
 
     def report(self, *based_on: str, status: str = "final", patient: str = "", **more: Any) -> dict[str, Any]:
         """Return a report that is the result of these tests or orders."""
@@ -168,6 +168,15 @@ def id_of_test(order: dict[str, Any], number: int = 0) -> str:
     """Return the id of a test of an order."""
     reference: str = order["action"][number]["resource"]["reference"]
     return reference.partition("/")[2]
+
+
+# What STU3 calls two of R4's statuses.
+STU3 = {"on-hold": "suspended", "revoked": "cancelled"}
+
+
+def said(base: str, status: str) -> str:
+    """Return what a base calls a status of R4."""
+    return status if base == R4 else STU3.get(status, status)
 
 
 def codes(answer: httpx.Response) -> list[tuple[str, str, str]]:

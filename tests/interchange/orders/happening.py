@@ -1,0 +1,32 @@
+"""What laboratories do with orders, done to a service of the tests from within, in a connector's commits."""
+
+from engine.interchange.orders.moving import find_order, move
+from engine.interchange.orders.status import Event
+from engine.interchange.store import transmission
+from engine.interchange.store.transaction import Transaction
+from engine.interchange.store.transmission import Outcome, Standing
+from tests.interchange.kit import SYSTEM, Inside
+
+TOLD = {Event.TRANSMITTED: (Outcome.ACCEPTED, Standing.ACCEPTED), Event.REFUSED: (Outcome.REFUSED, Standing.REFUSED)}
+
+
+def laboratory(transaction: Transaction, order_id: str, event: Event, note: str = "") -> None:
+    """Let a laboratory take or refuse an order; WrongStateError, and nothing is written, where it cannot."""
+    sent = transmission.find_sent(transaction, order_id)
+    assert sent is not None
+    outcome, standing = TOLD[event]
+    if sent.standing is Standing.WAITING:
+        begun = transmission.begin(transaction, sent, "c-1")
+        assert begun is not None
+        transmission.tried(transaction, begun, outcome, "")
+        sent = begun
+    transmission.move(transaction, sent, standing, note)
+    order = find_order(transaction, order_id)
+    assert order is not None
+    move(transaction, SYSTEM, order, event, note)
+
+
+def happen(inside: Inside, order_id: str, event: Event, note: str = "") -> None:
+    """Let a laboratory take or refuse an order of a service."""
+    store = inside.app.service.store
+    inside.run(store.write("riverbend", lambda transaction: laboratory(transaction, order_id, event, note)))
