@@ -12,6 +12,7 @@ from typing import Final
 import pytest
 
 from tests.interchange.browser import HASH, PASSWORD
+from tests.interchange.kit import running
 from tests.interchange.process import DATABASE, ENVIRONMENT, PROGRAM, started
 
 README: Final = (Path(__file__).parents[2] / "engine/interchange/README.md").read_text()
@@ -30,9 +31,9 @@ def between(mark: str) -> str:
     return README.split(f"<!-- {mark} -->\n", 1)[1].split(f"<!-- /{mark} -->", 1)[0]
 
 
-def steps() -> list[tuple[str, list[str]]]:
+def steps(mark: str = "curl") -> list[tuple[str, list[str]]]:
     """Return each block of commands with the lines that are shown below it, none where nothing is."""
-    found = re.findall(r"^```sh\n(.*?)^```\n(?:```text\n(.*?)^```)?", between("curl"), re.MULTILINE | re.DOTALL)
+    found = re.findall(r"^```sh\n(.*?)^```\n(?:```text\n(.*?)^```)?", between(mark), re.MULTILINE | re.DOTALL)
     return [(commands, shown.splitlines()) for commands, shown in found]
 
 
@@ -62,3 +63,24 @@ def test_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert len(told) == len(patterns), (commands, lines, done.stderr)
         for line, pattern in zip(told, patterns, strict=True):
             assert fnmatch.fnmatchcase(line, pattern), (commands, line, pattern)
+
+
+def test_the_compendium_runs(tmp_path: Path) -> None:
+    """The files of a laboratory as they are shown, checked and loaded, and what is told of them and of a mistake."""
+    for name, text in re.findall(
+        r"^`([\w.-]+)`:\n\n```\w+\n(.*?)^```", between("compendium"), re.MULTILINE | re.DOTALL
+    ):
+        (tmp_path / name).write_text(text)
+    ((commands, shown),) = steps("compendium")
+    with running(tmp_path) as service:
+        done = subprocess.run(
+            ["bash", "-c", commands],
+            env={**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+            | {"DATABASE": f"sqlite:///{service.database}"},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+            cwd=tmp_path,
+        )
+    assert (done.stdout + done.stderr).splitlines() == shown

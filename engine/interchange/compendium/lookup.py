@@ -41,31 +41,32 @@ def configured(transaction: Transaction, laboratory: str) -> bool:
 
 def find_test(transaction: Transaction, laboratory: str, code: str) -> Test | None:
     """Return the test that a laboratory's code names; None where it is unknown, or not active."""
-    for stored in _carriers(transaction, TESTS, laboratory, code):
+    for stored in carriers(transaction, TESTS, laboratory, code):
         definition = stored.resource()
         if definition.get("status") == ACTIVE:
-            return Test(code, _title(definition, laboratory, code), _questionnaire(transaction, laboratory, code))
+            return Test(code, title_of(definition, laboratory, code), _questionnaire(transaction, laboratory, code))
     return None
 
 
 def withdrawn(transaction: Transaction, laboratory: str, code: str) -> bool:
     """Say whether a code is that of a test which is known and may not be ordered: it is retired, or a draft still."""
-    known = any(True for _ in _carriers(transaction, TESTS, laboratory, code))
+    known = any(True for _ in carriers(transaction, TESTS, laboratory, code))
     return known and find_test(transaction, laboratory, code) is None
 
 
 def _questionnaire(transaction: Transaction, laboratory: str, code: str) -> str:
-    carriers = _carriers(transaction, QUESTIONS, laboratory, code)
-    return next((stored.id for stored in carriers if stored.resource().get("status") == ACTIVE), "")
+    found = carriers(transaction, QUESTIONS, laboratory, code)
+    return next((stored.id for stored in found if stored.resource().get("status") == ACTIVE), "")
 
 
-def _carriers(transaction: Transaction, parameter: str, laboratory: str, code: str) -> Iterator[Stored]:
+def carriers(transaction: Transaction, parameter: str, laboratory: str, code: str) -> Iterator[Stored]:
+    """Yield the live resources that carry the code of a test, oldest first; `parameter` names their index rows."""
     arguments = (transaction.tenant, parameter, short(code), short(system_of(laboratory)))
     for (key,) in transaction.connection.execute(CARRIERS, arguments).fetchall():
         yield transaction.by_key(key)
 
 
-def _title(definition: dict[str, Json], laboratory: str, code: str) -> str:
+def title_of(definition: dict[str, Json], laboratory: str, code: str) -> str:
     """Return how people call a test: its title, else what its coding shows, else its code."""
     codings = definition.get("code", {}).get("coding", ())
     own = (one for one in codings if (one.get("system"), one.get("code")) == (system_of(laboratory), code))

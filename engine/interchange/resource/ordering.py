@@ -80,7 +80,8 @@ ORDERING: Final = (
         uri("url"),
         code("version", "version"),
         text("name", "name"),
-        text("title", "title"),
+        # Also by what else people call a test.
+        text("title", "title", "extension(activitydefinition-synonym).valueString"),
         text("publisher", "publisher"),
         STATUS,
     ),
