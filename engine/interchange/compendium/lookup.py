@@ -14,9 +14,20 @@ Json = Any
 SYSTEM: Final = "urn:uuid:f:"
 TESTS: Final = "ActivityDefinition.code"
 QUESTIONS: Final = "Questionnaire.code"
+QUESTIONS_STATUS: Final = "Questionnaire.status"
 ACTIVE: Final = "active"
 # Index rows lead to live resources only.
-CARRIERS: Final = "SELECT key FROM token_index WHERE tenant=? AND parameter=? AND code=? AND system=? ORDER BY key"
+CARRIERS: Final = (
+    "SELECT resource.key, type, id, version, updated_ms, survivor, body, change"
+    " FROM token_index AS i JOIN resource ON resource.key=i.key"
+    " WHERE i.tenant=? AND i.parameter=? AND i.code=? AND i.system=? ORDER BY i.key"
+)
+# Without a look at what it asks, which may be long.
+QUESTIONNAIRE: Final = (
+    "SELECT id FROM token_index AS i JOIN resource ON resource.key=i.key"
+    " WHERE i.tenant=? AND i.parameter=? AND i.code=? AND i.system=? AND EXISTS"
+    " (SELECT 1 FROM token_index AS s WHERE s.key=i.key AND s.parameter=? AND s.code=?) ORDER BY i.key LIMIT 1"
+)
 ANY: Final = "SELECT 1 FROM token_index WHERE tenant=? AND parameter=? AND system=? LIMIT 1"
 
 
@@ -55,15 +66,16 @@ def withdrawn(transaction: Transaction, laboratory: str, code: str) -> bool:
 
 
 def _questionnaire(transaction: Transaction, laboratory: str, code: str) -> str:
-    found = carriers(transaction, QUESTIONS, laboratory, code)
-    return next((stored.id for stored in found if stored.resource().get("status") == ACTIVE), "")
+    named = (transaction.tenant, QUESTIONS, short(code), short(system_of(laboratory)))
+    row = transaction.connection.execute(QUESTIONNAIRE, (*named, QUESTIONS_STATUS, ACTIVE)).fetchone()
+    return row[0] if row is not None else ""
 
 
 def carriers(transaction: Transaction, parameter: str, laboratory: str, code: str) -> Iterator[Stored]:
     """Yield the live resources that carry the code of a test, oldest first; `parameter` names their index rows."""
     arguments = (transaction.tenant, parameter, short(code), short(system_of(laboratory)))
-    for (key,) in transaction.connection.execute(CARRIERS, arguments).fetchall():
-        yield transaction.by_key(key)
+    for row in transaction.connection.execute(CARRIERS, arguments).fetchall():
+        yield Stored(*row)
 
 
 def title_of(definition: dict[str, Json], laboratory: str, code: str) -> str:
