@@ -226,6 +226,62 @@ def test_more_answers_never_miss_more(given_to: set[str], more: set[str]) -> Non
     assert count(given_to | more) <= count(given_to)
 
 
+LEGAL: dict[str, st.SearchStrategy[Json]] = {
+    "boolean": st.booleans().map(lambda value: {"valueBoolean": value}),
+    "integer": st.integers(-9, 9).map(lambda value: {"valueInteger": value}),
+    "decimal": st.sampled_from([{"valueDecimal": 0.5}, {"valueInteger": 2}]),
+    "date": st.just({"valueDate": "2026-02"}),
+    "string": st.text("ab", min_size=1, max_size=5).map(lambda value: {"valueString": value}),
+    "choice": st.sampled_from("YN").map(lambda code: {"valueCoding": {"code": code}}),
+    "quantity": st.just({"valueQuantity": {"value": 1}}),
+}
+
+
+@st.composite
+def sheets(draw: st.DrawFn) -> tuple[Json, Json, list[str]]:
+    """Draw a Questionnaire, a whole response to it, and the linkIds of what is required in it and answered once."""
+    required: list[str] = []
+    names = (f"q{number}" for number in range(1000))
+
+    def some(depth: int, *, once: bool) -> tuple[list[Json], list[Json]]:
+        asked, said = [], []
+        kinds = [*LEGAL, *(["group"] if depth < 3 else [])]
+        for kind in draw(st.lists(st.sampled_from(kinds), min_size=1, max_size=3)):
+            name, needed, again = next(names), draw(st.booleans()), draw(st.booleans())
+            deeper = kind == "group" or (depth < 3 and draw(st.booleans()))
+            below = some(depth + 1, once=once and not again) if deeper else ([], [])
+            more = {"answerOption": [{"valueCoding": {"code": code}} for code in "YN"]} if kind == "choice" else {}
+            asked.append(item(name, kind, *below[0], required=needed, repeats=again, **more))
+            inner = {"item": below[1]} if below[1] else {}
+            times = draw(st.integers(1, 2)) if again else 1
+            if kind == "group":
+                said += [{"linkId": name, **inner} for _ in range(times)]
+            else:
+                said.append({"linkId": name, "answer": [{**draw(LEGAL[kind]), **inner} for _ in range(times)]})
+                required.extend([name] if needed and once else [])
+        return asked, said
+
+    asked, said = some(0, once=True)
+    return questionnaire(*asked), response(*said), required
+
+
+@given(sheets(), st.data())
+def test_whole_answers_are_neither_missing_nor_wrong(sheet: tuple[Json, Json, list[str]], data: st.DataObject) -> None:
+    """Whatever is asked, a response with a legal answer to everything is right; without one answer that is missing."""
+    asked, said, required = sheet
+    assert unanswered(asked, said, collected=True) == ()
+    assert wrong(asked, said) == ()
+    if required:
+        gone = data.draw(st.sampled_from(required))
+
+        def without(node: Json) -> Json:
+            items = [without(one) for one in node.get("item", ()) if one["linkId"] != gone]
+            answers = [without(one) for one in node.get("answer", ())]
+            return {**node, **({"item": items} if "item" in node else {}), **({"answer": answers} if answers else {})}
+
+        assert unanswered(asked, without(said), collected=False) == (gone,)
+
+
 OPTIONS = [{"valueCoding": {"system": "s", "code": code}} for code in "YN"]
 KINDS = [
     ("boolean", {"valueBoolean": False}, ""),

@@ -1,7 +1,9 @@
 """Loading a laboratory's file: what it makes, twice the same, and never half of it."""
 
+import itertools
 import json
 import sqlite3
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -292,6 +294,24 @@ def test_nothing_else_is_touched(tmp_path: Path) -> None:
         again = load(tmp_path, file)
         assert again["tests"] == counts(created=1, unchanged=2)
         assert load(tmp_path, file)["tests"] == counts(unchanged=3)
+
+
+def test_a_service_writes_while_a_laboratory_is_loaded(tmp_path: Path) -> None:
+    """A load is many short commits, between which the service's own writes find their place."""
+    file = written(tmp_path, *(f"{{code: T{number}, title: Test {number}}}" for number in range(300)))
+    with running(tmp_path) as service:
+        loading = threading.Thread(target=load, args=(tmp_path, file))
+        loading.start()
+        while loading.is_alive():
+            service.create()
+        connection = sqlite3.connect(f"file:{service.database}?mode=ro", uri=True)
+        try:
+            who = [client for (client,) in connection.execute("SELECT client FROM access ORDER BY seq")]
+        finally:
+            connection.close()
+        turns = [client for client, _ in itertools.groupby(who)]
+        assert turns.count("adt-engine") >= 3
+        assert len(show(tmp_path, "lab-1")) == 300
 
 
 @pytest.mark.parametrize("fault", [f"{point}:kill:{nth}" for point in ("F27", "F28", "F29") for nth in (1, 2)])
