@@ -43,6 +43,11 @@ POINTS: Final = {
     "F35": "service: a batch of a document's facts is on disk, before the next one",
     "F36": "service: a document is imported, before its job notes that",
     "F37": "delivery: a look-up was answered, before its outcome is written",
+    "F38": "laboratory: it is written that an order is being sent, before the commit",
+    "F39": "laboratory: that is on disk, before a byte of the order leaves",
+    "F40": "laboratory: the order has left, before its answer",
+    "F41": "laboratory: the answer has come, before it is written",
+    "F42": "laboratory: what came of an order is written with its next version, before the commit",
     "F43": "service: an order and its tests are written as pending, before it is in the laboratory's queue",
     "F44": "service: an order is in the laboratory's queue, before the commit",
 }

@@ -39,7 +39,7 @@ HOMES = {
     "lxml": ("interchange/ccda/",),
     "yaml": ("config/source.py",),
     "markdown_it": ("ops/web/markdown.py",),
-    "hl7": ("ops/sender/line.py", "interchange/laboratory/line.py"),
+    "hl7": ("ops/sender/line.py", "interchange/laboratory/connectors/line.py"),
     "fhir": ("fhir/opinion.py",),
 }
 # Twisted's reactor must not be imported before it is installed on the running loop; what explains a mapping is a

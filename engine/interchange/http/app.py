@@ -24,6 +24,7 @@ from engine.interchange.http.wire import Body, Receive, Scope, Send, read_header
 from engine.interchange.jobs.job import Work
 from engine.interchange.jobs.kinds import WORK
 from engine.interchange.jobs.runner import Runner
+from engine.interchange.laboratory.transmitter import Transmitter
 from engine.interchange.oauth.code import Codes
 from engine.interchange.oauth.vault import Vault
 from engine.interchange.orders.completion import followers
@@ -80,12 +81,17 @@ def create_app(
 
 
 class App:
-    """The ASGI application; `service` is what its interactions work with, `runner` does its jobs."""
+    """The ASGI application; `service` is what its interactions work with.
+
+    `runner` does its jobs, `transmitter` sends its orders.
+    """
 
     def __init__(self, service: Service, hooks: Hooks | None, sign_in: SignIn, runner: Runner) -> None:
         self.service = service
         self.runner = runner
-        meter = Meter(service.store)
+        self.transmitter = Transmitter(service)
+        meter = Meter(service.store, service.clock)
+        self.transmitter.count = meter.transmitted
         self.refused = meter.refused
         service.board.ended = meter.job_ended
         self._calls = Calls(service, hooks, meter)

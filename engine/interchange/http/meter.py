@@ -1,6 +1,7 @@
 """Metrics of the service for Prometheus: codes, types, numbers and seconds, nothing of a patient."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from datetime import datetime
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
@@ -11,6 +12,8 @@ from engine.interchange.http.door import Call
 from engine.interchange.outcome import Category
 from engine.interchange.store.job import unfinished
 from engine.interchange.store.store import Store
+from engine.interchange.store.transaction import milliseconds
+from engine.interchange.store.transmission import counts
 
 SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0)
 JOB_SECONDS: Final = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0, 120.0, 600.0)
@@ -21,8 +24,9 @@ Labels = tuple[str, str, str, str]
 class _Numbers(Collector):
     """What store and meter have as plain numbers, read when asked for."""
 
-    def __init__(self, store: Store, meter: "Meter") -> None:
+    def __init__(self, store: Store, meter: "Meter", clock: Callable[[], datetime]) -> None:
         self._store = store
+        self._clock = clock
         self._meter = meter
 
     def collect(self) -> Iterator[Metric]:
@@ -39,15 +43,27 @@ class _Numbers(Collector):
         for kind, state, number in unfinished(self._store.reader()):
             jobs.add_metric((kind, state), number)
         yield jobs
+        orders = GaugeMetricFamily(
+            "adt_interchange_orders", "Orders on their way to laboratories, by standing", labels=("standing",)
+        )
+        oldest = GaugeMetricFamily(
+            "adt_interchange_orders_oldest_seconds", "How long the oldest of them is there", labels=("standing",)
+        )
+        at_ms = milliseconds(self._clock())
+        for standing, number, since_ms in counts(self._store.reader()):
+            orders.add_metric((standing,), number)
+            oldest.add_metric((standing,), max(0, at_ms - since_ms) / 1000)
+        yield orders
+        yield oldest
 
 
 class Meter:
     """What one service counts; each service of a process has its own."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, clock: Callable[[], datetime]) -> None:
         self.registry = CollectorRegistry()
         self.in_flight = 0
-        self.registry.register(_Numbers(store, self))
+        self.registry.register(_Numbers(store, self, clock))
         self._requests = Counter(
             "adt_interchange_requests_total",
             "FHIR requests, by interaction, resource type, FHIR version and class of status",
@@ -83,6 +99,12 @@ class Meter:
             buckets=JOB_SECONDS,
             registry=self.registry,
         )
+        self._transmissions = Counter(
+            "adt_interchange_transmissions_total",
+            "Times that an order was sent to a laboratory, by outcome: accepted, refused, unknown, unreachable",
+            ("outcome",),
+            registry=self.registry,
+        )
         self._children: dict[Labels, tuple[Counter, Histogram]] = {}
 
     def count(self, call: Call, version: str, status: int, seconds: float) -> None:
@@ -106,6 +128,10 @@ class Meter:
         """Count a job that has ended."""
         self._jobs.labels(kind, state).inc()
         self._job_seconds.labels(kind).observe(seconds)
+
+    def transmitted(self, outcome: str) -> None:
+        """Count one time that an order was sent, or could not be."""
+        self._transmissions.labels(outcome).inc()
 
     def issued(self, grant: str) -> None:
         """Count a token that was issued by a grant."""

@@ -20,6 +20,7 @@ from engine.interchange.http.sign_in import SignIn
 from engine.interchange.http.smart import OPENID_PATH, PATH, smart_configuration
 from engine.interchange.http.tokens import token_routes
 from engine.interchange.http.wire import SAFE, Receive, Scope, Send
+from engine.interchange.laboratory.hook import LaboratoryHookError, laboratory_hook
 from engine.interchange.service import Service
 from engine.telemetry import logger
 
@@ -90,11 +91,20 @@ class Pages:
         ]
         if self._hooks is not None:
             routes.append(Route("/_test/outbound", self._outbound, methods=["GET"]))
+            routes.append(Route("/_test/lab", self._laboratory, methods=["POST"]))
             routes.append(Route("/_test/{name}", partial(_hook, self._hooks), methods=["POST"]))
         return routes
 
     async def _outbound(self, _request: HttpRequest) -> Response:
         return _json({"connections": self._service.outbound.connections})
+
+    async def _laboratory(self, request: HttpRequest) -> Response:
+        try:
+            return _json(await laboratory_hook(self._service, orjson.loads(await request.body() or b"{}")))
+        except LaboratoryHookError as error:
+            return _json({"error": str(error)}, error.status)
+        except ValueError:
+            return _json({"error": "/_test/lab takes JSON"}, 400)
 
     async def _ready(self, _request: HttpRequest) -> Response:
         if self._service.store.failed:

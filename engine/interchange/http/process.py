@@ -142,8 +142,9 @@ async def _serve(
 
 
 async def serve_with_jobs(serving: uvicorn.Server, app: App, listening: socket.socket) -> None:
-    """Serve, do the jobs and tidy up until the server is told to exit; jobs go on until the last answer has left."""
-    beside = [asyncio.create_task(one) for one in (app.runner.run(), tidy(app.service))]
+    """Serve, do the jobs, send orders and tidy up until told to exit; all goes on until the last answer has left."""
+    works = (app.runner.run(), app.transmitter.run(), tidy(app.service))
+    beside = [asyncio.create_task(one) for one in works]
     try:
         await serving.serve([listening])
     finally:

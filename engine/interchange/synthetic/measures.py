@@ -36,7 +36,7 @@ def tests(record: Record, panel: Panel, order: Json, encounter: Json, at: dateti
             loinc(one.loinc, one.text),
             basedOn=[to(order)],
             performer=[to(record.directory.hospital)],
-            **_measured(record.draw, one),
+            **measured(record.draw, one),
         )
         for one in panel.tests
     ]
@@ -57,8 +57,8 @@ def vital_signs(record: Record, encounter: Json, at: datetime) -> list[Json]:
         _vital(record, encounter, at, code, text, valueQuantity=quantity(value, unit))
         for (code, text, unit), value in body
     ]
-    taken += [_vital(record, encounter, at, one.loinc, one.text, **_measured(draw, one)) for one in VITAL_SIGNS]
-    pressure = [{"code": loinc(one.loinc, one.text), **_measured(draw, one)} for one in (SYSTOLIC, DIASTOLIC)]
+    taken += [_vital(record, encounter, at, one.loinc, one.text, **measured(draw, one)) for one in VITAL_SIGNS]
+    pressure = [{"code": loinc(one.loinc, one.text), **measured(draw, one)} for one in (SYSTOLIC, DIASTOLIC)]
     taken.append(_vital(record, encounter, at, *BLOOD_PRESSURE, component=pressure))
     return [*taken, _vital(record, encounter, at, *VITAL_SIGNS_PANEL, hasMember=[to(one) for one in taken])]
 
@@ -81,7 +81,7 @@ def _observation(record: Record, encounter: Json, at: datetime, category: str, c
     )
 
 
-def _measured(draw: Draw, measure: Measure) -> Json:
+def measured(draw: Draw, measure: Measure) -> Json:
     """Return a value, mostly a normal one, with its interpretation and range."""
     low, high, margin = measure.low, measure.high, (measure.high - measure.low) / 3
     # What is a share has no value above 100 %.

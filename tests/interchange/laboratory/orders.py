@@ -12,6 +12,7 @@ from engine.interchange.laboratory.order import LaboratoryOrder, read_order
 from engine.interchange.store.index import NOTHING, Index
 from engine.interchange.store.store import Store
 from engine.interchange.store.transaction import Transaction
+from engine.interchange.store.transmission import enqueue
 from tests.interchange.kit import SYSTEM, patient, record_number
 
 T = TypeVar("T")
@@ -224,3 +225,36 @@ def keep(transaction: Transaction, resource: Resource) -> None:
         transaction.create(resource["resourceType"], resource["id"], deepcopy(resource))
     else:
         transaction.update(stored, deepcopy(resource))
+
+
+def place(transaction: Transaction, resources: list[Resource], laboratory: str = "lab-1") -> None:
+    """Keep orders with all that they name, and let them wait, as `$submit` does in its commit."""
+    for one in resources:
+        keep(transaction, one)
+    for one in resources:
+        if one["resourceType"] == "RequestGroup":
+            enqueue(transaction, one["id"], laboratory)
+
+
+def few(*order_ids: str, laboratory: str = "lab-1") -> list[Resource]:
+    """Return orders of one test each, for one patient with an external MRN."""
+    made: list[Resource] = [patient(id="p1", identifier=[record_number("MRN-7")])]
+    for order_id in order_ids:
+        test = _second(f"{order_id}-GL", order_id)
+        made.append(test)
+        made.append(
+            {
+                "resourceType": "RequestGroup",
+                "id": order_id,
+                "status": "active",
+                "intent": "order",
+                "subject": {"reference": "Patient/p1"},
+                "author": {"display": "Osei"},
+                "extension": [
+                    {"url": f"{EXTENSION}performer", "valueReference": {"reference": f"Organization/{laboratory}"}},
+                    {"url": f"{EXTENSION}orderStatus", "valueCoding": {"code": "pending", "display": "Pending"}},
+                ],
+                "action": [{"resource": {"reference": f"ServiceRequest/{test['id']}"}}],
+            }
+        )
+    return made

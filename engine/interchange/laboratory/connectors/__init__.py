@@ -1,0 +1,1 @@
+"""How orders get to laboratories: simulated, over MLLP, as files in a folder."""

@@ -1,0 +1,239 @@
+"""Orders sent by a running service: in the order of placing, at most once, and never lost; what comes of each."""
+
+import socket
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.interchange.laboratory import transmitter
+from engine.interchange.store.transmission import enqueue, withdraw
+from tests.interchange.jobs import until
+from tests.interchange.kit import MRN, SYSTEM
+from tests.interchange.laboratory.answers import field, segments
+from tests.interchange.laboratory.bench import Bench, bench, line, tenants
+from tests.interchange.laboratory.orders import few
+from tests.interchange.laboratory.scripted import scripted
+from tests.interchange.test_operations import metrics
+
+ORDER_STATUS = f"{SYSTEM}/fhir/StructureDefinition/requestgroup-orderStatus"
+
+
+def revise(service: Bench, order_id: str, status: str) -> None:
+    """Give an order another status, as what happens elsewhere does."""
+
+    def work(transaction: Any) -> None:
+        stored = transaction.get("RequestGroup", order_id)
+        order = stored.resource()
+        extensions = [one for one in order["extension"] if one["url"] != ORDER_STATUS]
+        order["extension"] = [*extensions, {"url": ORDER_STATUS, "valueCoding": {"code": status}}]
+        transaction.update(stored, order)
+
+    service.write(work)
+
+
+def test_an_order_is_sent(tmp_path: Path) -> None:
+    """C-408, C-417: a laboratory gets it over MLLP with the external MRN in PID-3; it is `sent` by a new version."""
+    with scripted("AA") as laboratory:
+        settings = line(laboratory.port, authorities={MRN: "RVB"})
+        with bench(tmp_path, lab_1=settings) as service:
+            service.place("o1")
+            sent = service.until("accepted")
+            assert service.status() == "sent"
+            assert service.order()["meta"]["versionId"] == "2"
+            assert service.order()["status"] == "active"
+            [told] = service.tries()
+            found = metrics(service.inside)
+    [message] = laboratory.messages
+    pid = next(one for one in segments(message) if one[0] == "PID")
+    assert field(pid, 3) == "MRN-7^^^RVB^MR"
+    orc, obr = (next(one for one in segments(message) if one[0] == name) for name in ("ORC", "OBR"))
+    assert field(orc, 2) == field(obr, 2) == "o1-GL^CDIS"
+    assert field(orc, 4) == "o1^CDIS"
+    assert laboratory.control_ids == [told.control_id]
+    assert (sent.tries, told.outcome) == (1, "accepted")
+    assert found['adt_interchange_transmissions_total{outcome="accepted"}'] == 1
+
+
+def test_a_refusal(tmp_path: Path) -> None:
+    """C-409: the order fails with a note; placed again it is another attempt, with a control id of its own."""
+    with (
+        scripted("AE Quintero is nobody here", "AA") as laboratory,
+        bench(tmp_path, lab_1=line(laboratory.port)) as service,
+    ):
+        service.place("o1")
+        refused = service.until("refused")
+        assert refused.reason == "AE 207: Quintero is nobody here"
+        order = service.order()
+        assert (service.status(), order["status"]) == ("failed", "on-hold")
+        assert order["note"][0]["text"] == "Transmission: the laboratory has refused the order (AE 207)."
+        revise(service, "o1", "pending")
+        service.write(lambda transaction: enqueue(transaction, "o1", "lab-1"))
+        service.ring()
+        assert service.until("accepted").attempt == 2
+        assert service.status() == "sent"
+        assert len(set(laboratory.control_ids)) == 2
+        assert b"NTE" not in laboratory.messages[1]
+        assert [one.outcome for one in service.tries()] == ["refused", "accepted"]
+
+
+@pytest.mark.parametrize("step", ["close", "half", "other", "noise"])
+def test_what_is_unknown_is_held(tmp_path: Path, step: str) -> None:
+    """It is not sent again, however often the clock goes on; what was placed behind it goes its way."""
+    with scripted(step, "AA") as laboratory, bench(tmp_path, lab_1=line(laboratory.port)) as service:
+        service.place("o1", "o2")
+        held = service.until("held")
+        assert held.reason
+        service.until("accepted", "o2")
+        service.advance(100_000)
+        service.advance(100_000)
+        assert laboratory.connections == 2
+        assert service.status() == "pending"
+        assert service.sent().standing == "held"
+        # The laboratory may have it.
+        assert service.write(lambda transaction: withdraw(transaction, "o1")) is False
+
+
+def test_a_laboratory_that_is_down(tmp_path: Path) -> None:
+    """Orders wait for it, in their order; nothing is held, and each goes once when it is there again."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with bench(tmp_path, lab_1=line(port)) as service:
+        service.place("o1", "o2")
+        until(lambda: service.sent().tries == 1 and service.sent().standing == "waiting")
+        assert service.sent().reason.startswith(f"unreachable: 127.0.0.1:{port}")
+        service.advance(6)
+        until(lambda: service.sent().tries == 2 and service.sent().standing == "waiting")
+        waiting = service.sent()
+        # As long as it has waited already.
+        assert 5_900 < waiting.due_ms - waiting.placed_ms - 6_000 < 20_000
+        assert service.sent("o2").tries == 0
+        assert service.status() == "pending"
+        with scripted("AA") as laboratory:
+            settings = line(laboratory.port)
+            service.inside.app.service.configuration = service.inside.settings.model_copy(
+                update={"tenants": tenants(lab_1=settings)}
+            )
+            service.advance(600)
+            service.until("accepted", "o2")
+            assert [field(segments(one)[2], 2) for one in laboratory.messages] == ["o1-GL^CDIS", "o2-GL^CDIS"]
+            # That it could not be sent is told no more, once it was.
+            assert [one.outcome for one in service.tries()] == ["accepted"]
+
+
+def test_a_laboratory_that_stays_down(tmp_path: Path) -> None:
+    """After `give_up_s` an order is held; it may be withdrawn, as nothing of it has left."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with bench(tmp_path, lab_1={**line(port), "give_up_s": 60}) as service:
+        service.place("o1")
+        until(lambda: service.sent().tries == 1)
+        service.advance(100)
+        service.until("held")
+        assert service.write(lambda transaction: withdraw(transaction, "o1")) is True
+        assert service.sent().standing == "withdrawn"
+
+
+def test_one_at_a_time(tmp_path: Path) -> None:
+    """A laboratory gets the next order when it has answered the last one; another laboratory does not wait for it."""
+    with (
+        scripted("wait", "AA") as slow,
+        scripted("AA") as quick,
+        bench(tmp_path, slow=line(slow.port), quick=line(quick.port)) as service,
+    ):
+        service.place("s1", "s2", "s3", laboratory="slow")
+        assert slow.received.acquire(timeout=20)
+        service.place("q1", "q2", laboratory="quick")
+        service.until("accepted", "q2")
+        assert [service.sent(one).standing for one in ("s1", "s2", "s3")] == ["sending", "waiting", "waiting"]
+        assert slow.connections == 1
+        # What is being sent cannot be withdrawn; what waits behind it is never sent.
+        assert service.write(lambda transaction: withdraw(transaction, "s1")) is False
+        assert service.write(lambda transaction: withdraw(transaction, "s2")) is True
+        slow.go.set()
+        service.until("accepted", "s3")
+        assert service.sent("s1").standing == "accepted"
+        assert [field(segments(one)[2], 4) for one in slow.messages] == ["s1^CDIS", "s3^CDIS"]
+
+
+def test_withdrawn_or_sent(tmp_path: Path) -> None:
+    """Twenty orders are withdrawn while they are sent: each is either, and never both."""
+    with scripted("AA") as laboratory, bench(tmp_path, lab_1=line(laboratory.port)) as service:
+        orders = [f"o{number}" for number in range(20)]
+        service.place(*orders)
+        done: dict[str, bool] = {}
+
+        def cancel(chosen: list[str]) -> None:
+            for one in chosen:
+                done[one] = service.write(lambda transaction, one=one: withdraw(transaction, one))
+
+        threads = [threading.Thread(target=cancel, args=(orders[number::4][::-1],)) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        until(lambda: all(service.sent(one).standing in {"accepted", "withdrawn"} for one in orders))
+        received = {field(segments(one)[2], 4, 1) for one in laboratory.messages}
+        assert received == {one for one in orders if service.sent(one).standing == "accepted"}
+        assert received.isdisjoint(one for one in orders if done[one])
+        assert len(laboratory.messages) == len(received)
+
+
+@pytest.mark.parametrize(
+    ("status", "standing"), [("cancelled", "withdrawn"), ("completed", "accepted"), ("draft", "withdrawn")]
+)
+def test_an_order_that_is_no_longer_pending(tmp_path: Path, status: str, standing: str) -> None:
+    """It is not sent: it was cancelled, or its results are here already."""
+    with scripted("AA") as laboratory, bench(tmp_path, lab_1=line(laboratory.port)) as service:
+        made = few("o1")
+        made[-1]["extension"][-1]["valueCoding"]["code"] = status
+        service.place(resources=made)
+        assert service.until(standing).reason == f"the order is {status}"
+        assert laboratory.connections == 0
+
+
+def test_an_order_without_a_patient(tmp_path: Path) -> None:
+    """It is held, and says why."""
+    with scripted("AA") as laboratory, bench(tmp_path, lab_1=line(laboratory.port)) as service:
+        service.place(resources=few("o1")[1:])
+        assert service.until("held").reason == "its patient is not there"
+        assert laboratory.connections == 0
+
+
+def test_a_laboratory_that_is_no_longer_configured(tmp_path: Path) -> None:
+    """Its orders wait until it is configured again."""
+    with bench(tmp_path) as service:
+        running = service.inside.app.service
+        running.configuration = running.configuration.model_copy(update={"environment": "production"})
+        service.place("o1")
+        until(lambda: service.sent().tries == 1 and service.sent().standing == "waiting")
+        assert service.sent().reason.startswith("not-connected")
+        assert service.status() == "pending"
+
+
+def test_results_before_the_answer(tmp_path: Path) -> None:
+    """An order whose results come while it is being sent stays completed when the laboratory then accepts it."""
+    with scripted("wait") as laboratory, bench(tmp_path, lab_1=line(laboratory.port)) as service:
+        service.place("o1")
+        assert laboratory.received.acquire(timeout=20)
+        revise(service, "o1", "completed")
+        laboratory.go.set()
+        service.until("accepted")
+        assert service.status() == "completed"
+
+
+def test_stopped_in_the_middle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A service that is stopped while it sends holds the order; what waits is sent by the next one."""
+    monkeypatch.setattr(transmitter, "LEAVE_SECONDS", 0.2)
+    with scripted("silent", "AA") as laboratory:
+        settings = line(laboratory.port)
+        with bench(tmp_path, lab_1=settings) as service:
+            service.place("o1", "o2")
+            assert laboratory.received.acquire(timeout=20)
+        laboratory.go.set()
+        with bench(tmp_path, lab_1=settings) as service:
+            service.until("accepted", "o2")
+            held = service.sent()
+            assert (held.standing, held.reason.partition(":")[0]) == ("held", "stopped")
+    assert len(laboratory.messages) == 2
