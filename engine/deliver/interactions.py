@@ -11,6 +11,7 @@ from engine.deliver.merge.move import move
 from engine.deliver.merge.rename import rename
 from engine.deliver.patient.upsert import upsert
 from engine.deliver.resources.attest import attest
+from engine.deliver.resources.find import find
 from engine.deliver.resources.follow import follow
 from engine.deliver.resources.resource_upsert import upsert_resource
 from engine.deliver.resources.retire import retire
@@ -21,6 +22,7 @@ from engine.deliver.wire.failure import class_of
 from engine.errors import DeliveryError, RejectedDeliveryError
 from engine.fhir.plan import (
     Attest,
+    Find,
     Follow,
     Identity,
     Interaction,
@@ -102,6 +104,11 @@ TABLE: Final[Mapping[type, Row]] = {
         lambda exchange, one, _at, _remembered: move(exchange, one),
         lambda one: (*one.moving, *one.source, *one.target.identities),
     ),
+    Find: Row(
+        lambda exchange, one, _at, _remembered: find(exchange, one),
+        beside=_type,
+        tells=lambda _one: False,
+    ),
     Keep: Row(
         lambda exchange, one, at, remembered: upsert_resource(exchange, one, at, remembered=remembered),
         beside=_type,
@@ -132,7 +139,7 @@ async def carry_out(exchange: Exchange, plan: Plan, *, remembered: bool) -> list
     async def each(exchange: Exchange, steps: Iterable[Interaction], *, remembered: bool) -> list[str]:
         return [await _one(exchange, step, plan.event_at, remembered=remembered) for step in steps]
 
-    for beside, steps in groupby(plan.interactions, lambda one: isinstance(one, Keep | Retire)):
+    for beside, steps in groupby(plan.interactions, lambda one: isinstance(one, Find | Keep | Retire)):
         if beside and refused:
             break
         if beside:

@@ -197,7 +197,8 @@ class Keep(NamedTuple):
     that only a retirement writes: what this source wrote there goes again. `more`: it says more of a resource that
     stands earlier in the plan. `merges`: the resource of a retired identity may be another one, which follows in the
     plan; where only that one is known, it gets the number. `also_of`: the local name of a patient among whose
-    resources it is looked for, too, so that what is somebody else's is known and held.
+    resources it is looked for, too, so that what is somebody else's is known and held. `grows`: lists in which what
+    this source said before stays where it is not said again, but for what the plan speaks of otherwise.
     """
 
     record: ResourceRecord
@@ -213,6 +214,22 @@ class Keep(NamedTuple):
     more: bool = False
     merges: bool = False
     also_of: str = ""
+    grows: tuple[str, ...] = ()
+
+
+class Find(NamedTuple):
+    """Find a resource by an identifier, to be referred to; it is never made nor changed.
+
+    Where the server has none, what would refer to it is left out and the delivery noted `absent`. One of another
+    patient than the record's is held.
+    """
+
+    record: ResourceRecord
+    absent: str
+
+
+Needed = Find | Keep
+"""What a plan has because something else in it refers to it."""
 
 
 class Retire(NamedTuple):
@@ -223,7 +240,9 @@ class Retire(NamedTuple):
     the number changes of the one whose list it is. `deleted`: those that an action code (table 0206) deletes, with
     `deleted_marks`.
     `complete`: the list is all there is, so that what this source listed before goes, too; never
-    what another source listed. `changes` and `clears` are what becomes of a resource that goes, as of Keep; `holder`
+    what another source listed. `shortened`: of what it listed under a mark that is listed now, the rest goes (a text of
+    fewer lines). `group`: what the list is remembered as belonging to, where that is no patient and no visit.
+    `changes` and `clears` are what becomes of a resource that goes, as of Keep; `holder`
     and `patient` as of ResourceRecord.
     """
 
@@ -239,6 +258,8 @@ class Retire(NamedTuple):
     patient: str = "patient"
     marks: tuple[str, ...] = ()
     deleted_marks: tuple[str, ...] = ()
+    shortened: bool = False
+    group: str = ""
 
 
 class Attest(NamedTuple):
@@ -268,7 +289,7 @@ class Follow(NamedTuple):
     moved_from: str = ""
 
 
-Interaction = Upsert | Merge | Rename | Link | Move | Keep | Retire | Follow | Attest
+Interaction = Upsert | Merge | Rename | Link | Move | Find | Keep | Retire | Follow | Attest
 
 
 class UnmappedCode(NamedTuple):

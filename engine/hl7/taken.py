@@ -1,8 +1,14 @@
 """Which messages a feed may send: types (MSH-9.1), and events of ADT beside those that HL7 knows."""
 
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 ADT: Final = "ADT"
+
+
+def types_of(events: Iterable[str]) -> frozenset[str]:
+    """Return the types of messages of events as they are named: `A01` of ADT, `ORU^R01` of ORU; without any ADT."""
+    return frozenset(event.partition("^")[0] if "^" in event else ADT for event in events) or frozenset({ADT})
 
 
 class Taken(NamedTuple):

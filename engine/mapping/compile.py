@@ -9,6 +9,7 @@ from engine.config.channel import Channel
 from engine.errors import MappingError
 from engine.fhir.plan import Plan
 from engine.hl7.message import Message
+from engine.mapping.files.alike import alike
 from engine.mapping.files.document import Document, Documents, Problems, read_documents
 from engine.mapping.files.setting import Setting, setting_of
 from engine.mapping.files.table import make_table
@@ -49,7 +50,7 @@ def load(folders: Sequence[Path], name: str) -> MappingSource:
     ConfigurationError holds every problem of every file.
     """
     problems = Problems()
-    documents = read_documents(folders, name, problems)
+    documents = alike(read_documents(folders, name, problems), problems)
     _compile(documents, Setting(), problems)
     problems.refuse()
     return MappingSource(name, documents, documents.digest)

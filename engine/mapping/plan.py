@@ -148,6 +148,8 @@ class PatientPlanner:
             suffix = _suffix(number)
             record = self._patient.record(side.found, reading, suffix)
             delete = rule.doing is Doing.DELETE
+            if rule.finds:
+                record = record._replace(identifiers=())
             interactions.append(Upsert(record, rule.create, rule.reactivate, delete, rule.ignore, rule.thin))
             interactions += self._beside.interactions(rule, record, interactions, reading, suffix, historic=historic)
             warnings += (*reading.warnings, *further(reading.all))

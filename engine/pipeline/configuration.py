@@ -15,7 +15,7 @@ from engine.config.source import Looked
 from engine.config.wording import Placed, nearest
 from engine.deliver.wire.oauth import signing_key
 from engine.errors import ConfigurationError, DestinationError, Problem
-from engine.mapping.authoring.case import cases_of, run_cases
+from engine.mapping.authoring.case import cases_for, cases_of, run_cases
 from engine.mapping.compile import Mapping as CompiledMapping
 from engine.mapping.compile import MappingSource, compile_mapping, load
 from engine.mapping.files.document import mapping_names
@@ -154,8 +154,8 @@ def _failures(files: Files, sources: Mapping[str, MappingSource]) -> Iterator[Pr
     except ConfigurationError as error:
         yield from error.problems
         return
-    for name, source in sources.items():
-        for case, _, differences in run_cases([case for case in cases if case.mapping in {"", name}], source):
+    for source in sources.values():
+        for case, _, differences in run_cases(cases_for(cases, source), source):
             if differences:
                 where = ", ".join(dict.fromkeys(one.split(":")[0] for one in differences))
                 found = f"the case differs in {where}"

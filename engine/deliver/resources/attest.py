@@ -45,7 +45,8 @@ def _targets(exchange: Exchange) -> tuple[str, ...]:
     written = exchange.written()
     if not exchange.again:
         return written
-    kept = (reference for name, reference in exchange.references.items() if name not in exchange.waiting)
+    unwritten = exchange.waiting.keys() | exchange.pointed
+    kept = (reference for name, reference in exchange.references.items() if name not in unwritten)
     return tuple(dict.fromkeys((*written, *kept)))
 
 

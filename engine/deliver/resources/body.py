@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from engine.deliver.patient.ownership import applied
 from engine.deliver.resources.found import HELD_BY_SEVERAL, held_by, owner_of
@@ -16,7 +16,9 @@ from engine.fhir.patient import number_of
 from engine.fhir.period import REVERSED, keep_forward
 from engine.fhir.places import begun, traced
 from engine.fhir.plan import ElementChange, Keep, ResourceRecord, StatusMove
-from engine.fhir.references import resolved
+from engine.fhir.references import local_names, resolved
+
+NOT_REPEATED: Final = "results-not-repeated"
 
 
 class ResourceBody:
@@ -34,7 +36,10 @@ class ResourceBody:
         return self._interaction.status.created if self._interaction.status else ""
 
     def _changes(self, status: str) -> tuple[ElementChange, ...]:
-        changes = resolved(self._record.changes, self._exchange.references)
+        changes, unfound = self._record.changes, self._exchange.unfound
+        if unfound:
+            changes = tuple([one for one in changes if unfound.isdisjoint(local_names(one.items))])
+        changes = resolved(changes, self._exchange.references)
         move = self._interaction.status
         return settled(changes, move, status) if move else changes
 
@@ -80,10 +85,10 @@ class ResourceBody:
         gone = () if kept_out else (*interaction.clears, *(move.forgets if move and step.reopened else ()))
         left = move.forgets if move and kept_out and step.status not in move.ended else ()
         spoken = alone(self._changes(step.status), mine)
-        changes = [one for one in spoken if one.element not in (*interaction.clears, *left)]
+        changes: Sequence[ElementChange] = [one for one in spoken if one.element not in (*interaction.clears, *left)]
         if move and move.trail and not fill:
             changes = traced(found.body, changes, mine, move.trail, self._at)
-        changes += _revived(interaction.revives, changes, mine)
+        changes = self._completed(changes, found.body, mine)
         required = frozenset(one.element for one in interaction.defaults)
         result = await applied(self._exchange, found, changes, fill=fill, required=required)
         body, owned = dict(result.body), dict(result.owned)
@@ -112,6 +117,26 @@ class ResourceBody:
                 body[record.holder] = _holding(record, reference)
         return body, owned, (*result.flags, *turned, *((step.note,) if step.note else ()))
 
+    def _completed(self, changes: Sequence[ElementChange], body: Body, mine: Slices) -> Sequence[ElementChange]:
+        """Return changes with what growing lists keep, and without what a retirement wrote and nothing fills."""
+        given = {one.element for one in changes}
+        revived = [name for name in self._interaction.revives if name in mine and name not in given]
+        said = self._grown(changes, body, mine) if self._interaction.grows else changes
+        return [*said, *(ElementChange(name, name, (), many=False) for name in revived)] if revived else said
+
+    def _grown(self, changes: Sequence[ElementChange], body: Body, mine: Slices) -> list[ElementChange]:
+        """Return changes in which lists that grow keep what this source said before, noted where there is such."""
+        spoken_of = set(self._exchange.references.values())
+        grown = []
+        for change in changes:
+            before = body.get(change.element) if change.element in self._interaction.grows and change.items else None
+            owned = mine.get(change.slice, ())
+            kept = [one for one in before or () if digest(one) in owned and one.get("reference") not in spoken_of]
+            grown.append(change._replace(items=(*change.items, *kept)))
+            if kept:
+                self._exchange.note(NOT_REPEATED)
+        return grown
+
 
 def _holding(record: ResourceRecord, reference: str) -> Any:
     """Return what says whose a resource is; an Account may be that of several, and has a list."""
@@ -125,12 +150,6 @@ def _status(body: Body, move: StatusMove | None) -> str:
 def _is_ours(body: Body, element: str, mine: Slices) -> bool:
     """Say whether a status is what this source wrote last, or nothing: what `fill` may move."""
     return element not in body or digest(body[element]) in mine.get(element, ())
-
-
-def _revived(names: Sequence[str], changes: Sequence[ElementChange], mine: Slices) -> list[ElementChange]:
-    """Return the deletion of what a retirement wrote, where the message has nothing in its place."""
-    given = {one.element for one in changes}
-    return [ElementChange(name, name, (), many=False) for name in names if name in mine and name not in given]
 
 
 def _numbers(current: list[Any], record: ResourceRecord) -> list[Any]:

@@ -16,6 +16,8 @@ from engine.fhir.plan import Identity, Keep
 ENTERED_IN_ERROR: Final = "entered-in-error"
 # What a merge leaves behind: an account that is no longer used, whose number leads to the other one.
 OVER: Final = {"Account": frozenset({ENTERED_IN_ERROR, "inactive"})}
+# Why a resource of somebody else is held, where that has a name of its own.
+OF_ANOTHER: Final = {"Encounter": "visit-of-another-patient", "ServiceRequest": "order-of-another-patient"}
 PATIENT: Final = "Patient/"
 HELD_BY_SEVERAL: Final = frozenset({"Account"})
 
@@ -54,7 +56,7 @@ async def owner_of(exchange: Exchange, interaction: Keep, found: Stored) -> None
         other = await exchange.read(reference.removeprefix(PATIENT))
         if other is not None and (await head_of(exchange, other)).reference == ours:
             return
-    raise HeldDeliveryError("visit-of-another-patient" if record.type == "Encounter" else "resource-of-another-patient")
+    raise HeldDeliveryError(OF_ANOTHER.get(record.type, "resource-of-another-patient"))
 
 
 def held_by(body: Body, holder: str) -> str:

@@ -29,7 +29,7 @@ async def retire(exchange: Exchange, interaction: Retire, at: datetime | None, *
     whose = exchange.references.get(interaction.within)
     if whose is None:
         return ABSENT
-    place = f"{whose} {interaction.type} {interaction.segment}"
+    place = f"{interaction.group or whose} {interaction.type} {interaction.segment}"
     before = await _roster(exchange, place)
     listed = {_text(identity): mark for identity, mark in zip(interaction.listed, interaction.marks, strict=True)}
     renamed = _renamed(listed, before)
@@ -38,6 +38,9 @@ async def retire(exchange: Exchange, interaction: Retire, at: datetime | None, *
     former = set(renamed.values())
     missing = [text for text in before if text not in listed and text not in former]
     gone = {text: _identity(text) for text in missing} if interaction.complete else {}
+    if interaction.shortened:
+        still = set(interaction.marks)
+        gone |= {text: _identity(text) for text in missing if not still.isdisjoint(before[text])}
     gone |= deleted
     endings = [await _take_back(exchange, interaction, identity, at, remembered) for identity in gone.values()]
     left = {text: marks for text, marks in before.items() if text not in gone and text not in former}

@@ -36,7 +36,8 @@ class Exchange:
 
     `tried`: an earlier try of this delivery wrote, or was about to. `references`: the resources of the plan that are
     resolved, by local name; `waiting` those that are resolved once something refers to them; `trusted` those of them
-    about which the server was not asked. `again`: this is a further try, and no replay, of a delivery. `heard`: the
+    about which the server was not asked; `pointed` those that are only referred to, `unfound` those of them that the
+    server does not have. `again`: this is a further try, and no replay, of a delivery. `heard`: the
     server has answered something. `bundles`: several writes may go in one transaction; `transcript` has what was
     answered already.
     """
@@ -68,6 +69,8 @@ class Exchange:
         self.formerly: dict[Identity, Identity] = {}
         self.waiting: dict[str, Keep] = {}
         self.trusted: set[str] = set()
+        self.pointed: set[str] = set()
+        self.unfound: set[str] = set()
         self.again = False
         self.bundles = False
         self.transcript = Transcript()
@@ -91,6 +94,7 @@ class Exchange:
         self.notes, self.known, self.owned = dict(other.notes), dict(other.known), dict(other.owned)
         self.references, self.waiting = dict(other.references), dict(other.waiting)
         self.formerly, self.trusted = dict(other.formerly), set(other.trusted)
+        self.pointed, self.unfound = set(other.pointed), set(other.unfound)
         self.deleted, self.heard = other.deleted, self.heard or other.heard
 
     def learn(self, other: "Exchange", since: "Exchange") -> None:
@@ -102,6 +106,8 @@ class Exchange:
         self.waiting |= _changed(other.waiting, since.waiting)
         self.formerly |= _changed(other.formerly, since.formerly)
         self.trusted |= other.trusted - since.trusted
+        self.pointed |= other.pointed - since.pointed
+        self.unfound |= other.unfound - since.unfound
 
     def mentions(self, reference: str, since: "Exchange") -> bool:
         """Say whether anything that was learned since then is about a resource, or a list within it."""

@@ -17,7 +17,9 @@ from engine.config.destination import Destination
 from engine.config.door import Listen, Mllp
 from engine.config.source import Source, read
 from engine.errors import ConfigurationError, MessageError, Problem
+from engine.hl7.header import read_header
 from engine.hl7.message import parse
+from engine.hl7.taken import ADT, types_of
 from engine.mapping.authoring.outcome import outcome
 from engine.mapping.compile import Mapping, MappingSource, compile_mapping
 from engine.mapping.files.reference import nearest
@@ -36,13 +38,15 @@ EXPECT_KEYS: Final = frozenset({
     "patient", "merge", "into", "sources", "source_identifiers", "rename", "to", "retired", "link", "unlink",
     "and", "move", "from", "numbers", "encounter", "encounter-2", "source-encounter", "source-encounter-2",
     "account", "account-2", "source-account", "source-account-2", "encounter.Account", "provenance", "refers",
-    "retire",
+    "retire", "find",
 })  # fmt: skip
-# What segments list (`Coverage.IN1-1`), and what is referred to (`Organization SYSTEM|VALUE`).
-LISTED: Final = re.compile(r"(?:[A-Za-z]+\.[A-Z][A-Z0-9]{2}(-\d+){0,2}|[A-Z][A-Za-z]+ \S+\|.+)")
+# What segments list (`Coverage.IN1-1`, `Observation.OBX-1.OBR-2`), what is referred to (`Organization SYSTEM|VALUE`).
+LISTED: Final = re.compile(
+    r"(?:[A-Za-z]+\.[A-Z][A-Z0-9]{2}(-\d+){0,2}(\.[A-Z][A-Z0-9]{2}-\d+)?|[A-Z][A-Za-z]+ \S+\|.+)"
+)
 
 
-TRIGGER: Final = re.compile(r"[A-Z]\d\d")
+TRIGGER: Final = re.compile(r"[A-Z]\d\d|[A-Z][A-Z0-9]{2}\^[A-Z][A-Z0-9]\d")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +65,12 @@ class Case:
     mapping: str = ""
     resources: tuple[str, ...] = ()
     assume: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def message_type(self) -> str:
+        """MSH-9.1 of the message; ADT where it cannot be read."""
+        header = read_header(self.raw)
+        return header.message_type if header else ADT
 
     @property
     def line(self) -> int:
@@ -97,6 +107,12 @@ def cases_of(folder: Path) -> tuple[Case, ...]:
     return read_cases(sorted((folder / "tests").glob("*.yaml")))
 
 
+def cases_for(cases: Sequence[Case], mapping: MappingSource) -> list[Case]:
+    """Return the cases of a mapping: those that name it, and of those that name none what it takes messages like."""
+    types = types_of(mapping.documents.events.value.get("events") or ())
+    return [one for one in cases if one.mapping == mapping.name or (not one.mapping and one.message_type in types)]
+
+
 def run_cases(cases: Sequence[Case], mapping: MappingSource) -> tuple[Result, ...]:
     """Run cases in order; cases of one channel share one compiled mapping."""
     compiled: dict[str, Mapping] = {}
@@ -131,8 +147,8 @@ def _found(case: Case, mapping: Mapping) -> dict[str, Any]:
     kept = {one["keep"]: one for one in interactions if "keep" in one}
     kept |= {one["attest"]: one for one in interactions if "attest" in one}
     names = [name for name in kept if " " in name]
-    retire = [one for one in interactions if "retire" in one]
-    return {**made, **kept, "refers": names, "retire": retire, **(interactions or [{}])[0]}
+    listed = {key: [one for one in interactions if key in one] for key in ("retire", "find")}
+    return {**made, **kept, "refers": names, **listed, **(interactions or [{}])[0]}
 
 
 def sending(mapping: MappingSource, types: Sequence[str]) -> MappingSource:
@@ -260,7 +276,9 @@ def _raw(source: Source, value: dict[str, Any]) -> bytes:
     lines = [line.strip() for line in value["message"].splitlines() if line.strip()]
     if not lines or not lines[0].startswith("MSH"):
         event = value.get("event") or "A01"
-        lines = [f"MSH|^~\\&|TEST|RVB|||20250701093000||ADT^{event}|1|P|2.5.1", "EVN||20250701093000", *lines]
+        kind = event if "^" in event else f"{ADT}^{event}"
+        header = f"MSH|^~\\&|TEST|RVB|||20250701093000||{kind}|1|P|2.5.1"
+        lines = [header, *(["EVN||20250701093000"] if event != kind else []), *lines]
     return "\r".join(lines).encode() + b"\r"
 
 

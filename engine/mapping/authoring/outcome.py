@@ -8,6 +8,7 @@ from engine.fhir.changes import created
 from engine.fhir.plan import (
     Attest,
     ElementChange,
+    Find,
     Follow,
     Identity,
     Keep,
@@ -88,6 +89,8 @@ def _kept(keep: Keep) -> Json:
         found["status"] = {"to": move.to, "new": move.created, **{name: one for name, one in lists.items() if one}}
     if keep.clears:
         found["clears"] = list(keep.clears)
+    if keep.grows:
+        found["grows"] = list(keep.grows)
     if record.retired:
         found["retired"] = _keys(record.retired)
     if keep.moved_from:
@@ -105,6 +108,7 @@ def _retired(one: Retire) -> Json:
         "retire": f"{one.type} {one.segment}",
         "within": one.within,
         "list": "snapshot" if one.complete else "additive",
+        **({"group": one.group} if one.group else {}),
         "listed": len(one.listed),
         "deleted": _keys(one.deleted),
         "retired": {**created(one.changes).body, **dict.fromkeys(one.clears)},
@@ -149,6 +153,10 @@ def _followed(one: Follow) -> Json:
     return {"follow": f"{one.element} of {one.gone.local if one.gone else one.moved_from}", "to": one.record.local}
 
 
+def _found(one: Find) -> Json:
+    return {"find": one.record.local, "if_absent": one.absent, "identities": _keys(one.record.identities)}
+
+
 def _attested(one: Attest) -> Json:
     return {"attest": one.record.local, "resource": origin(one)}
 
@@ -168,6 +176,6 @@ def _record(record: PatientRecord) -> Json:
 
 OF_TYPE: Final[dict[type, Callable[[Any], Json]]] = {
     Upsert: _upserted, Merge: _merged, Rename: _renamed, Link: _linked, Move: _moved, Keep: _kept, Retire: _retired,
-    Follow: _followed, Attest: _attested,
+    Follow: _followed, Attest: _attested, Find: _found,
 }  # fmt: skip
 """What is shown of each type of interaction."""

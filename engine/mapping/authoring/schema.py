@@ -7,6 +7,7 @@ from typing import Any, Final
 import orjson
 
 from engine.mapping.authoring.case import CASE_KEYS, CHANNEL_KEYS, EXPECT_KEYS, LISTED
+from engine.mapping.files import alike
 from engine.mapping.files.document import ADD, FIELD, PATIENT_KEYS
 from engine.mapping.files.reference import Element, data_types, elements
 from engine.mapping.files.table import Unmapped
@@ -27,7 +28,7 @@ Json = dict[str, Any]
 FOLDERS: Final = {"resources": "resource", "datatypes": "datatype", "tables": "table", "tests": "tests"}
 EDITOR: Final = "# yaml-language-server: $schema="
 DRAFT: Final = "http://json-schema.org/draft-07/schema#"
-EVENT: Final = r"^[AZ]\d\d$"
+EVENTS: Final = r"^([AZ]\d\d|[A-Z][A-Z0-9]{2}\^[A-Z][A-Z0-9]\d)$"
 HEAD: Final = rf"(?:'[^']*'|{FIELD.pattern}|{PART.pattern}|[^A-Z' |][^ |]*)"
 # In YAML a bare number or `yes` may be more than text to an editor; to the engine all of them are texts.
 TEXT: Final[Json] = {"type": ["string", "number", "boolean"]}
@@ -124,7 +125,7 @@ def _mapping() -> Json:
         "identity": identity,
         "placeholder_people": people,
         "historic": _object(HISTORIC_KEYS, dict.fromkeys(HISTORIC_KEYS, TEXT)),
-        "events": {"type": "object", "patternProperties": {EVENT: rule}, "additionalProperties": False},
+        "events": {"type": "object", "patternProperties": {EVENTS: rule}, "additionalProperties": False},
     }
     return _document("Which trigger event does what", TOP_KEYS, known, required=["mapping"])
 
@@ -138,7 +139,9 @@ def _resource() -> Json:
     text_or = {"missing": resources.MISSING_KEYS, "merge": resources.MERGE_KEYS}
     known |= {key: _any(TEXT, _object(keys, dict.fromkeys(keys, TEXT))) for key, keys in text_or.items()}
     known |= {"patient": TEXT, "late": TEXT, "part": TEXT, "identity": _identity(), "status": _status()}
-    known |= {"within": {"enum": ["patient", "encounter"]}, "list": LIST, "needs": _ref("needs"), "when": CONDITION}
+    known |= {"within": {"enum": list(lists.WITHIN)}, "list": LIST, "needs": _ref("needs"), "when": CONDITION}
+    found = {**TEXT, "description": "only found, never made: the note where it is not"}
+    known |= {"grows": TEXTS, "stays": TEXTS, referred.FIND: found}
     known |= {"along": {"enum": ["yes", "no", True, False]}}
     known |= {attest.TARGET: TEXT, "key": _ref("each")}
     keys = PATIENT_KEYS | resources.FILE_KEYS | referred.FILE_KEYS | lists.FILE_KEYS | attest.FILE_KEYS | {ADD}
@@ -160,12 +163,13 @@ def _sections(name: str) -> Json:
     sections = dict.fromkeys(("elements", "merged", "new", ADD), _any(_ref(name), NULL))
     listed = {"key": _ref("each"), "with": _ref("each"), "action": _ref("expression"), "when": CONDITION}
     listed |= {"list": LIST, "same_key": {"enum": ["first", "each"]}, "elements": _ref(name)}
-    listed |= {"visit": _ref("Encounter"), "within": {"enum": ["patient", "encounter"]}}
+    listed |= {"visit": _ref("Encounter"), "within": {"enum": list(lists.WITHIN)}, "led_by": TEXTS, alike.LIKE: TEXT}
     kind = _object(
         referred.KIND_KEYS,
         {"from": {"enum": sorted(data_types())}, "identity": _identity(), "elements": _ref(name)},
     )
-    segments = {"type": "object", "additionalProperties": _any(_object(lists.SEGMENT_KEYS, listed), NULL)}
+    segment = _object(lists.SEGMENT_KEYS | {alike.LIKE}, listed)
+    segments = {"type": "object", "additionalProperties": _any(segment, NULL)}
     kinds = {"type": "object", "additionalProperties": kind}
     levels = {"type": "array", "items": level}
     return {**sections, "levels": levels, referred.KINDS: kinds, "retired": _ref(name), lists.SEGMENTS: segments}
@@ -174,7 +178,9 @@ def _sections(name: str) -> Json:
 def _identity() -> Json:
     path = _any(_ref("expression"), {"type": "array", "items": _ref("expression")})
     keys = resources.IDENTITY_KEYS | referred.IDENTITY_KEYS
-    return _object(keys, {**dict.fromkeys(keys, path), "types": {"type": "object", "additionalProperties": TEXT}})
+    side_by_side = {"type": "array", "items": {"type": "array", "items": _ref("expression")}}
+    own = {"authority": _any(path, side_by_side), "types": {"type": "object", "additionalProperties": TEXT}}
+    return _object(keys, {**dict.fromkeys(keys, path), **own})
 
 
 def _status() -> Json:
@@ -300,7 +306,7 @@ def _tests() -> Json:
         CASE_KEYS,
         {
             "case": {**TEXT, "description": "the case in words"},
-            "event": {**TEXT, "pattern": EVENT, "description": "of a message without an MSH of its own"},
+            "event": {**TEXT, "pattern": EVENTS, "description": "of a message without an MSH of its own"},
             "message": {"type": "string", "description": "segments, one a line; MSH and EVN may be left out"},
             "file": {"type": "string", "description": "a file of one message in place of it, as seen from this one"},
             "channel": _object(CHANNEL_KEYS, {}),

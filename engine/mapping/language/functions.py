@@ -24,6 +24,8 @@ from engine.mapping.language.value_functions import (
     joined,
     media_type,
     minutes_after,
+    range_high,
+    range_low,
     sender_system,
     time,
     url,
@@ -229,6 +231,8 @@ FUNCTIONS: Final[Mapping[str, Function]] = {
     "integer": Function(TEXT, "integer", _plain(_integer), "a whole number from 0"),
     "positive-integer": Function(TEXT, "positiveInt", _plain(partial(_integer, least=1)), "a whole number from 1"),
     "decimal": Function(TEXT, "decimal", _plain(_decimal), "a number of at most 15 significant digits"),
+    "range-low": Function(TEXT, "decimal", _plain(range_low), "the lower of the two numbers of a range, 3.5-5.0"),
+    "range-high": Function(TEXT, "decimal", _plain(range_high), "the higher of the two numbers of a range, 3.5-5.0"),
     "if-past": Function(
         TEXT, "code", _if_past, "the word named, where a date lies before the day of the event", words=1, asks="today"
     ),

@@ -4,7 +4,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from datetime import tzinfo
 from typing import Any, Final
 
-from engine.fhir.plan import Keep, UnmappedCode
+from engine.fhir.plan import Needed, UnmappedCode
 from engine.hl7.cells import Cells
 from engine.hl7.message import Message, Segment
 
@@ -58,7 +58,7 @@ class Reading:
         self.repeat = message.dialect.cuts[0]
         self.once: list[str] = []
         self.whole: list[str] = []
-        self.referred: dict[str, Keep] = {}
+        self.referred: dict[str, Needed] = {}
         self.all = groups
         self.first: dict[str, Segment] = {name: group[0] for name, group in groups.items()}
 

@@ -17,6 +17,7 @@ MINUTE: Final = 12
 MINUTES: Final = re.compile(r"[0-9]{1,6}")
 TIME: Final = re.compile(r"(\d{2})(\d{2})(\d{2})?(?:\.(\d{1,4}))?(?:[+-]\d{4})?")
 BASE64: Final = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
+RANGE: Final = re.compile(r" *(-?\d{1,15}(?:\.\d{1,15})?) *- *(-?\d{1,15}(?:\.\d{1,15})?) *")
 MEDIA: Final = re.compile(r"[a-z0-9][a-z0-9.+-]{0,63}")
 # Table 0191, type of referenced data, where it has a word of its own for a media type.
 MEDIA_TYPES: Final = {"ap": "application", "au": "audio", "im": "image", "text": "text", "ft": "text"}
@@ -102,3 +103,21 @@ def sender_system(kit: Kit, words: tuple[str, ...]) -> Apply:
     """Return the system of this engine for what is unique within the message's sender."""
     base = kit.setting.base_uri + words[0]
     return lambda _, reading: f"{base}:{quote(reading.source, safe='')}"
+
+
+def range_low(value: str, _: Reading) -> float | None:
+    """Return the lower of the two numbers of a range, `3.5-5.0`; nothing of any other text."""
+    return _ends(value)[0]
+
+
+def range_high(value: str, _: Reading) -> float | None:
+    """Return the higher of the two numbers of a range."""
+    return _ends(value)[1]
+
+
+def _ends(value: str) -> tuple[float | None, float | None]:
+    match = RANGE.fullmatch(value)
+    if match is None:
+        return None, None
+    low, high = (float(end) if "." in end else int(end) for end in match.groups())
+    return (low, high) if low <= high else (None, None)

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from engine.fhir.changes import OTHERS
 from engine.fhir.period import REVERSED, without_reversed
-from engine.fhir.plan import ElementChange, Identity, Keep, ResourceRecord, Retire
+from engine.fhir.plan import ElementChange, Identity, Keep, Needed, ResourceRecord, Retire
 from engine.hl7.leaf import NULL
 from engine.hl7.message import Segment
 from engine.mapping.language.bounded_cache import BoundedCache
@@ -22,6 +22,7 @@ from engine.mapping.language.dependence import Dependence
 from engine.mapping.language.node import Step
 from engine.mapping.language.reading import Reading
 from engine.mapping.language.references import Refers, names_in, pointed, referring, resolved
+from engine.mapping.resource.grouping import not_under
 from engine.mapping.resource.slice_cache import MAX_KEPT, Shapes, SliceCache
 from engine.mapping.resource.slice_writer import IdentifierList, SliceWriter
 
@@ -51,7 +52,7 @@ class Member(NamedTuple):
     identifiers: tuple[Any, ...]
     changes: tuple[ElementChange, ...]
     warnings: tuple[str, ...]
-    referred: dict[str, Keep]
+    referred: dict[str, Needed]
     action: str = ""
     nothing: bool = False
     refers: Refers = ()
@@ -88,7 +89,8 @@ class ListingRules:
 
     `within`: `patient` or `encounter`. `each`: things with the same key are told apart by their order; otherwise the
     first one counts. `revives`: elements that only a retirement writes. `on_visit`: the list of the visit that names
-    the things, and what makes an item of it. `depends`: what all of this depends on.
+    the things, and what makes an item of it. `depends`: what all of this depends on. `parents`: what stands under one
+    of these is another list's.
     """
 
     type_: str
@@ -106,6 +108,7 @@ class ListingRules:
     revives: tuple[str, ...]
     depends: Dependence
     on_visit: tuple[str, Step] | None = None
+    parents: frozenset[str] = frozenset()
 
 
 class Listing:
@@ -127,7 +130,7 @@ class Listing:
 
     def interactions(
         self, reading: Reading, owner: Owner, suffix: str, patient: str, earlier: dict[str, str]
-    ) -> list[Keep | Retire]:
+    ) -> list[Needed | Retire]:
         """Return what the segments ask: what is no longer listed retired, each thing kept; nothing without them.
 
         `patient`: the patient's local name; `earlier`: by the name that a segment gives it, the local name of what
@@ -135,12 +138,14 @@ class Listing:
         """
         rules = self.rules
         segments = reading.all.get(rules.segment)
+        if segments and rules.parents and any(name in reading.all for name in rules.parents):
+            segments = not_under(reading, rules.segment, rules.parents)
         if not segments:
             return []
         groups = _groups(reading, rules.segment, rules.with_) if rules.with_ else [(one,) for one in segments]
         system, (members,), elsewhere = self._system(reading), self._members.of(reading), self._elsewhere.key(reading)
         kept: dict[Identity, Keep | None] = {}
-        needed: dict[str, Keep] = {}
+        needed: dict[str, Needed] = {}
         marks: dict[Identity, str] = {}
         firsts: dict[Identity, Member] = {}
         deleted: list[Identity] = []
@@ -213,11 +218,11 @@ class Listing:
 
     def _identity(self, system: str, owner: Owner, key: tuple[str, ...], kept: dict[Identity, Keep | None]) -> Identity:
         """Return the identity of a key; where things of one key are told apart, the next that is free."""
-        identity = Identity(system, _digest(owner.identity, key))
+        identity = Identity(system, digest_of(owner.identity, key))
         if identity not in kept or not self.rules.each:
             return identity
         count = 2
-        while (again := Identity(system, _digest(owner.identity, (*key, str(count))))) in kept:
+        while (again := Identity(system, digest_of(owner.identity, (*key, str(count))))) in kept:
             count += 1
         return again
 
@@ -271,7 +276,7 @@ class Listing:
         reading.warnings += warned
         visit = rules.on_visit[1](None, reading) if rules.on_visit else None
         visit = visit if isinstance(visit, dict) else None
-        mark = _digest(NOBODY, key)
+        mark = digest_of(NOBODY, key)
         warnings = tuple(reading.warnings)
         return Member(key, numbers, changes, warnings, reading.referred, action, refers=refers, visit=visit, mark=mark)
 
@@ -316,7 +321,8 @@ def _differs(one: Member, other: Member) -> bool:
     return (one.changes, one.identifiers, one.visit) != (other.changes, other.identifiers, other.visit)
 
 
-def _digest(owner: Identity, key: Sequence[str]) -> str:
+def digest_of(owner: Identity, key: Sequence[str]) -> str:
+    """Return what stands for a key, within whose it is."""
     text = "\x1f".join((*owner, *key))
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=KEY_BYTES).hexdigest()
 

@@ -1,40 +1,61 @@
 """Resource files of segments that list things, compiled: which list which segment makes, and in what order."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from engine.fhir.plan import ElementChange, Interaction, Keep, PatientRecord
+from engine.fhir.plan import ElementChange, Find, Interaction, Keep, PatientRecord
 from engine.mapping.files.document import Document
 from engine.mapping.files.reference import Element, elements, listed, nearest, segments
 from engine.mapping.language.node import Step
 from engine.mapping.language.reading import Reading
+from engine.mapping.language.references import SAME
 from engine.mapping.language.scope import Path, Scope
 from engine.mapping.language.template import Compiler
+from engine.mapping.resource.grouped import GroupedListing
+from engine.mapping.resource.grouping import UNDER, Grouping, groupings
 from engine.mapping.resource.listing import Listing, ListingRules, Owner, Retired
 from engine.mapping.resource.slices import Slices
 from engine.mapping.subject.events import Rule
 
 SEGMENTS: Final = "segments"
-FILE_KEYS: Final = frozenset({"resource", "extends", "patient", SEGMENTS, "within", "list", "retired", "needs"})
-SEGMENT_KEYS: Final = frozenset({"with", "key", "list", "same_key", "action", "when", "within", "visit", "elements"})
+FILE_KEYS: Final = frozenset(
+    {"resource", "extends", "patient", SEGMENTS, "within", "list", "retired", "needs", "grows", "stays"}
+)
+SEGMENT_KEYS: Final = frozenset({
+    "with", "led_by", "key", "list", "same_key", "action", "when", "within", "visit", "elements",
+})  # fmt: skip
+# What a list has no use for whose things belong to their sender.
+NOT_OF_SENDER: Final = ("action", "visit")
+WITHIN: Final = ("patient", "encounter", "sender")
 HOLDERS: Final = frozenset({"patient", "subject", "beneficiary"})
 VISIT: Final = "Encounter"
 SNAPSHOT: Final = "snapshot"
 ADDITIVE: Final = "additive"
 FIRST: Final = "RelatedPerson"
+SENDER: Final = "sender"
+SAME_THING: Final = re.compile(rf"{SAME}([A-Za-z]+)")
 
 
 def compile_lists(
     compiler: Compiler, documents: Mapping[str, Document], base_uri: str
 ) -> dict[str, tuple[Listing, ...]]:
-    """Compile every resource file that has `segments`, by type; first those that others refer to (RelatedPerson)."""
-    names = sorted(documents, key=lambda name: (name != FIRST, name))
-    found = {}
-    for name in names:
-        document = documents[name]
-        if SEGMENTS in document.value:
-            found[name] = _File(compiler, document, name, base_uri).listings()
+    """Compile every resource file that has `segments`, by type; none before those that it refers to."""
+    listed = {name: one for name, one in documents.items() if SEGMENTS in one.value}
+    known = groupings(one.value[SEGMENTS] for one in listed.values())
+    waiting = sorted(listed, key=lambda name: (name != FIRST, name))
+    found: dict[str, tuple[Listing, ...]] = {}
+    while waiting:
+        missing = set(waiting)
+        name = next((one for one in waiting if not missing & _referred(listed[one], one)), waiting[0])
+        waiting.remove(name)
+        found[name] = _File(compiler, listed[name], name, base_uri, known).listings()
     return found
+
+
+def _referred(document: Document, own: str) -> set[str]:
+    """Return the types to whose things the items of a file refer, `#~Observation`."""
+    return {one for one in SAME_THING.findall(repr(document.value)) if one != own}
 
 
 class Lists:
@@ -52,6 +73,10 @@ class Lists:
     def brought(self, rule: Rule) -> tuple[str, ...]:
         """Return the types of the lists that an event brings."""
         return tuple([act.type_ for act in rule.acts if act.type_ in self.types]) or self._brought
+
+    def named(self, rule: Rule) -> tuple[str, ...]:
+        """Return the types of the lists that an event names."""
+        return tuple([act.type_ for act in rule.acts if act.type_ in self.types])
 
     def interactions(
         self,
@@ -71,10 +96,19 @@ class Lists:
         patient = Owner(record.local, record.identities[0])
         owners = {"patient": patient, "encounter": _visit(before, suffix) or patient}
         found: list[Interaction] = []
+        of_sender = False
         for name in [name for name in self._listings if name in types]:
             for listing in self._listings[name]:
-                found += listing.interactions(reading, owners[listing.rules.within], suffix, record.local, earlier)
-        return found
+                if listing.rules.segment in reading.all:
+                    within = listing.rules.within
+                    owner, of_sender = owners.get(within, patient), of_sender or within == SENDER
+                    found += listing.interactions(reading, owner, suffix, record.local, earlier)
+        return sorted(found, key=_is_written) if of_sender else found
+
+
+def _is_written(one: Interaction) -> bool:
+    """Tell what is written from what is only looked for: that comes first, for it may hold the message."""
+    return not isinstance(one, Find)
 
 
 def _visit(before: Sequence[Interaction], suffix: str) -> Owner | None:
@@ -85,7 +119,10 @@ def _visit(before: Sequence[Interaction], suffix: str) -> Owner | None:
 
 
 class _File:
-    def __init__(self, compiler: Compiler, document: Document, type_: str, base_uri: str) -> None:
+    def __init__(
+        self, compiler: Compiler, document: Document, type_: str, base_uri: str, known: Mapping[str, Grouping]
+    ) -> None:
+        self._groupings = known
         self._compiler = compiler
         self._document = document
         self._type = type_
@@ -110,20 +147,30 @@ class _File:
         made = (self._listing(name, part, holder) for name, part in given.items() if part is not None)
         return tuple(one for one in made if one is not None)
 
-    def _listing(self, segment: str, value: Any, holder: str) -> Listing | None:
-        path: Path = (SEGMENTS, segment)
+    def _listing(self, named: str, value: Any, holder: str) -> Listing | None:
+        path: Path = (SEGMENTS, named)
         scope = Scope(self._document, path)
-        if segment not in segments() and not segment.startswith("Z"):
-            self._compiler.problem(scope, f"unknown segment {segment!r}", nearest(segment, segments()))
-            return None
+        segment, _, parent = named.partition(UNDER)
+        for one in (segment, *([parent] if UNDER in named else ())):
+            if one not in segments() and not one.startswith("Z"):
+                self._compiler.problem(scope, f"unknown segment {one!r}", nearest(one, segments()))
+                return None
         if not isinstance(value, dict):
             self._compiler.problem(scope, f"found {value!r}", "write {key: [...], elements: {...}}")
             return None
         self._compiler.keys(value, SEGMENT_KEYS, scope)
+        within, under = self._within(value, scope), f"{segment}{UNDER}"
+        if within == SENDER:
+            self._of_sender(value, named, scope)
+        elif parent:
+            expected = "write within: sender, and a key that says of which"
+            self._compiler.problem(scope, f"{named!r} within {within}", expected)
+            return None
         slices = Slices(self._compiler, self._document, self._type, path)
         authored = value.get("elements") or {}
         retired, writes = self._retired()
-        keys = [self._text(text, scope.at("key", at)) for at, text in enumerate(listed(value.get("key")))]
+        texts = listed(value.get("key"))
+        keys = [self._text(text, scope.at("key", at)) for at, text in enumerate(texts)]
         if not keys:
             self._compiler.problem(scope, "no key", "say what identifies it, such as key: [AL1-3.1 | else AL1-3.2]")
         guards = self._compiler.guards({"when": value["when"]}, scope) if "when" in value else []
@@ -131,8 +178,8 @@ class _File:
             self._type,
             segment,
             holder,
-            self._within(value, scope),
-            tuple(listed(value.get("with"))),
+            within,
+            () if within == SENDER else tuple(listed(value.get("with"))),
             self._complete(value, scope),
             self._word(value, "same_key", ("first", "each"), scope) == "each",
             tuple(keys),
@@ -143,8 +190,42 @@ class _File:
             tuple(name for name in writes if name not in {key.partition(".")[0] for key in authored}),
             self._compiler.dependence(value),
             self._on_visit(value.get("visit"), scope.at("visit")),
+            frozenset(one.partition(UNDER)[2] for one in self._document.value[SEGMENTS] if one.startswith(under)),
         )
-        return Listing(rules, slices.writers(), slices.identifiers(), self._base)
+        if within != SENDER:
+            return Listing(rules, slices.writers(), slices.identifiers(), self._base)
+        grouping = self._groupings[parent or segment]
+        shared = tuple(at for at, text in enumerate(texts) if not self._reads(text, segment))
+        return GroupedListing(
+            rules,
+            slices.writers(),
+            slices.identifiers(),
+            self._base,
+            grouping,
+            self._elements("grows", many=True),
+            self._elements("stays"),
+            shared,
+        )
+
+    def _of_sender(self, value: dict[str, Any], named: str, scope: Scope) -> None:
+        """Note what a list whose things belong to their sender lacks, or has no use for."""
+        for key in NOT_OF_SENDER:
+            if key in value:
+                expected = "leave it out: it is for the lists of a patient"
+                self._compiler.problem(scope.at(key), f"{key!r} within sender", expected)
+        if UNDER not in named and self._complete(value, scope):
+            expected = "write list: additive; only what stands under another segment may be all there is"
+            self._compiler.problem(scope.at("list"), "a snapshot within sender", expected)
+
+    def _reads(self, text: str, segment: str) -> bool:
+        return any(source[0] == segment for source in self._compiler.dependence(text).own)
+
+    def _elements(self, key: str, *, many: bool = False) -> tuple[str, ...]:
+        """Return the elements that a key of the file names."""
+        names = tuple(listed(self._document.value.get(key)))
+        for name in names:
+            self._compiler.has(self._type, name, Scope(self._document, (key,)), many=many)
+        return names
 
     def _on_visit(self, value: Any, scope: Scope) -> tuple[str, Step] | None:
         """Return the list of the visit that names these things, and what makes an item of it."""
@@ -158,10 +239,9 @@ class _File:
 
     def _within(self, value: dict[str, Any], scope: Scope) -> str:
         """Return whose list it is; a segment's own word goes before the file's."""
-        words = ("patient", "encounter")
         if "within" in value:
-            return self._word(value, "within", words, scope)
-        return self._word(self._document.value, "within", words, Scope(self._document))
+            return self._word(value, "within", WITHIN, scope)
+        return self._word(self._document.value, "within", WITHIN, Scope(self._document))
 
     def _complete(self, value: dict[str, Any], scope: Scope) -> bool:
         """Say whether the list is all there is; the file's own word holds for all of its segments."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final
 
-from engine.fhir.plan import Attest, ElementChange, Identity, Keep, ResourceRecord
+from engine.fhir.plan import Attest, ElementChange, Identity, Needed, ResourceRecord
 from engine.mapping.files.document import Document
 from engine.mapping.files.reference import Element, elements, listed, nearest
 from engine.mapping.language.node import Step
@@ -35,7 +35,7 @@ class Attestation:
     writers: tuple[SliceWriter, ...]
     system: str
 
-    def attest(self, reading: Reading) -> list[Keep | Attest]:
+    def attest(self, reading: Reading) -> list[Needed | Attest]:
         """Return what a message says of where it comes from, after what that refers to.
 
         Nothing, and the warning `not-whole MSH`, where it says too little.

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from engine.fhir.plan import ElementChange, Identity, Keep, ResourceRecord
+from engine.fhir.plan import ElementChange, Find, Identity, Keep, ResourceRecord
 from engine.hl7.leaf import NULL
 from engine.mapping.files.document import Document
 from engine.mapping.files.reference import Element, data_types, elements, nearest
@@ -24,7 +24,10 @@ from engine.mapping.resource.slice_writer import body_changes
 FROM: Final = "from"
 IDENTITY_KEYS: Final = frozenset({"value", "authority", "type", "system", "display"})
 KINDS: Final = "kinds"
-FILE_KEYS: Final = frozenset({"resource", "extends", FROM, "identity", "elements", "levels", "part", KINDS})
+FIND: Final = "find"
+FILE_KEYS: Final = frozenset({
+    "resource", "extends", FROM, "identity", "elements", "levels", "part", KINDS, FIND, "patient",
+})  # fmt: skip
 KIND_KEYS: Final = frozenset({FROM, "identity", "elements"})
 TEXT: Final = Element("string", many=False)
 
@@ -45,12 +48,17 @@ class Level(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Referred:
-    """A file, or a kind in it: the resources of a type that a repetition stands for, each `part` of the next."""
+    """A file, or a kind in it: the resources of a type that a repetition stands for, each `part` of the next.
+
+    `find`: they are only found, and what a delivery is noted where there is none; `holder` says whose they must be.
+    """
 
     type_: str
     levels: tuple[Level, ...]
     part: str
     identifiers: Identifiers
+    find: str = ""
+    holder: str = ""
 
     def reference(self, cells: Cells, reading: Reading) -> Any:
         """Return a Reference to what cells stand for, and note in the reading the resources that it needs."""
@@ -65,7 +73,9 @@ class Referred:
                 change = ElementChange(self.part, self.part, ({"reference": f"#{above}"},), many=False)
                 record = record._replace(changes=(*record.changes, change))
             above = record.local
-            reading.referred[above] = Keep(record, overwrite=False)
+            reading.referred[above] = (
+                Find(record._replace(holder=self.holder), self.find) if self.find else Keep(record, overwrite=False)
+            )
             below = {"reference": f"#{above}", **({"display": display} if display else {})}
         if below is not None:
             return below
@@ -137,7 +147,12 @@ def referred(
     if part:
         compiler.has(name, part, scope.at("part"))
 
-    return Referred(name, levels, part, identifiers).reference
+    find, holder = str(value.get(FIND) or ""), str(value.get("patient") or "")
+    if find and value.get("elements"):
+        compiler.problem(scope.at("elements"), f"elements beside {FIND}", "what is only found has none; leave them out")
+    if holder:
+        compiler.has(name, holder, scope.at("patient"))
+    return Referred(name, levels, part, identifiers, find, holder).reference
 
 
 def _level(compiler: Compiler, scope: Scope, value: dict[str, Any], name: str) -> Level:
@@ -161,15 +176,20 @@ def _level(compiler: Compiler, scope: Scope, value: dict[str, Any], name: str) -
 
 
 def _authorities(compiler: Compiler, authored: Any, scope: Scope) -> tuple[tuple[Step, ...], ...]:
-    """Compile paths to components (HD): for each the steps of its namespace, universal id and type."""
+    """Compile paths to components (HD): for each the steps of its namespace, universal id and type.
+
+    Where these stand side by side (EI), a list of the three paths takes the place of one.
+    """
     paths = list(enumerate(authored)) if isinstance(authored, list) else [] if authored is None else [(None, authored)]
-    return tuple(
-        tuple(
-            compiler.expression(f"{path}.{part}", scope if at is None else scope.at(at), TEXT).step
-            for part in (1, 2, 3)
-        )
-        for at, path in paths
-    )
+    found = []
+    for at, path in paths:
+        where = scope if at is None else scope.at(at)
+        parts = path if isinstance(path, list) else [f"{path}.{part}" for part in (1, 2, 3)]
+        if len(parts) != len(Authority._fields):
+            expected = "name namespace, universal id and type: [EI.2, EI.3, EI.4]"
+            compiler.problem(where, f"found {len(parts)} paths", expected)
+        found.append(tuple(compiler.expression(str(part), where, TEXT).step for part in parts))
+    return tuple(found)
 
 
 def _nothing(_: Any, __: Reading) -> None:

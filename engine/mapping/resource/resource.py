@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from engine.fhir.period import REVERSED, without_reversed
-from engine.fhir.plan import ElementChange, Identity, Keep, ResourceRecord, StatusMove
+from engine.fhir.plan import ElementChange, Identity, Needed, ResourceRecord, StatusMove
 from engine.hl7.leaf import Null
 from engine.mapping.language.identifier import Authority, Identifiers
 from engine.mapping.language.reading import Reading
@@ -53,7 +53,7 @@ class ResourceMapping:
         """Return how the message moves the resource's status; None where its type has no table."""
         return self.table.move(reading) if self.table else None
 
-    def record(self, reading: Reading, local: str, patient: str) -> tuple[ResourceRecord, dict[str, Keep]] | None:
+    def record(self, reading: Reading, local: str, patient: str) -> tuple[ResourceRecord, dict[str, Needed]] | None:
         """Return what the segments at hand say of the resource, and what it refers to, each after what that refers to.
 
         None where nothing identifies it.
@@ -96,9 +96,9 @@ class ResourceMapping:
         own = {number.type_ for number in numbers.keys}
         return bool(self._found(reading, tuple(one for one in (*numbers.keys, *numbers.others) if one.type_ in own)))
 
-    def _changes(self, reading: Reading) -> tuple[tuple[ElementChange, ...], dict[str, Keep]]:
+    def _changes(self, reading: Reading) -> tuple[tuple[ElementChange, ...], dict[str, Needed]]:
         changes: list[ElementChange] = []
-        made: dict[str, Keep] = {}
+        made: dict[str, Needed] = {}
         for one in self.slices.read(reading):
             changes += one.changes
             if one.warnings:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from engine.fhir.plan import ElementChange, Follow, Interaction, Json, Keep, ResourceRecord, StatusMove
+from engine.fhir.plan import ElementChange, Follow, Interaction, Json, Keep, Needed, ResourceRecord, StatusMove
 from engine.mapping.language.node import Test
 from engine.mapping.language.reading import Reading
 from engine.mapping.language.references import pointed, referring
@@ -64,7 +64,7 @@ class Resource:
         suffix: str,
         patient: str,
         earlier: Mapping[str, str] | None = None,
-    ) -> list[Keep | Follow]:
+    ) -> list[Needed | Follow]:
         """Return what an act asks, after what it refers to; without a number a warning and nothing.
 
         `clears`: what the event removes. `suffix` tells this resource from others of its type in the plan; `patient`

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from engine.fhir.plan import Follow, Interaction, Keep, PatientRecord
+from engine.fhir.plan import Follow, Interaction, Keep, Needed, PatientRecord
 from engine.mapping.language.reading import Reading
 from engine.mapping.resource.lists import Lists
 from engine.mapping.resource.provenance import Attestation
@@ -40,19 +40,22 @@ class ResourcePlanner:
         """Return what is asked for what belongs to a patient; `before` stands earlier in the plan.
 
         First what the event's acts name, then what segments list, then what comes along with each event and may refer
-        to that (Account). A movement of the past lists nothing.
+        to that (Account). A movement of the past lists nothing, and an event that says nothing of the patient what its
+        acts name alone. What is to be found is looked for before anything is written.
         """
         found = list(before)
         for act in rule.acts:
             if act.type_ in self.resources:
                 found += self._asked(act, rule, record, found, reading, suffix)
-        listed = self._lists.brought(rule)
-        if historic or rule.doing in BARE or not (listed or self._along):
+        bare = rule.doing in BARE
+        listed = self._lists.named(rule) if bare else self._lists.brought(rule)
+        along = () if bare else self._along
+        if historic or not (listed or along):
             return found[len(before) :]
         names = (record.local, *(one.record.local for one in found if isinstance(one, Keep)))
         earlier = {name: name for name in names}
         found += self._lists.interactions(listed, record, found, reading, suffix, earlier)
-        for act in self._along:
+        for act in along:
             found += self._asked(act, rule, record, found, reading, suffix, earlier)
         return found[len(before) :]
 
@@ -78,6 +81,6 @@ class ResourcePlanner:
         return [*kept, *on_visit]
 
 
-def _if_there(one: Keep | Follow) -> Keep | Follow:
+def _if_there(one: Needed | Follow) -> Needed | Follow:
     """Return what is done with a visit of somebody who is deleted: one that is unknown says nothing."""
     return one._replace(absent="unchanged") if isinstance(one, Keep) else one

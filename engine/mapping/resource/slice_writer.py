@@ -4,7 +4,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from engine.fhir.changes import INDICATORS
-from engine.fhir.plan import ElementChange, Keep
+from engine.fhir.plan import ElementChange, Needed
 from engine.hl7.leaf import NULL
 from engine.mapping.files.reference import elements
 from engine.mapping.language.dependence import Dependence
@@ -20,7 +20,7 @@ class SliceChanges(NamedTuple):
 
     changes: tuple[ElementChange, ...]
     warnings: tuple[str, ...]
-    referred: dict[str, Keep]
+    referred: dict[str, Needed]
     stand_in: bool = False
 
 
@@ -149,6 +149,16 @@ class IdentifierList(NamedTuple):
         for item in () if made is None or made is NULL else made:
             once.setdefault((item.get("system", ""), item["value"]), item)
         return tuple(once.values()), own.warnings
+
+
+def deletions(writer: SliceWriter) -> tuple[ElementChange, ...]:
+    """Return what deletes all that a writer may write."""
+    one = writer.element
+    if isinstance(one, Many):
+        return (ElementChange(one.name, one.slice, (), many=True),)
+    if isinstance(one, Choice):
+        return tuple([_deleted(name) for name, _ in one.steps])
+    return () if isinstance(one, Body) else (_deleted(one.name), *([_deleted(f"_{one.name}")] * isinstance(one, Pair)))
 
 
 def body_changes(body: dict[str, Any], type_: str) -> tuple[ElementChange, ...]:

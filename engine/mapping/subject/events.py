@@ -8,7 +8,7 @@ from enum import StrEnum
 from functools import partial
 from typing import Any, Final
 
-from engine.hl7.taken import ADT, Taken
+from engine.hl7.taken import Taken, types_of
 from engine.mapping.files.document import FIELD, Document, Problems
 from engine.mapping.files.reference import listed, nearest
 from engine.mapping.files.table import Table, Target
@@ -115,8 +115,7 @@ class EventTable:
     @property
     def taken(self) -> Taken:
         """The messages that it is for: ADT where an event stands without a type, and the types that stand there."""
-        types = {event.partition("^")[0] if "^" in event else ADT for event in self.rules}
-        return Taken(frozenset(types or {ADT}), frozenset(self.rules))
+        return Taken(types_of(self.rules), frozenset(self.rules))
 
 
 def make_event_table(document: Document, problems: Problems) -> EventTable:

@@ -14,7 +14,7 @@ from engine.fhir.opinion import second_opinion
 from engine.fhir.schema import FhirVersion
 from engine.hl7.header import read_header
 from engine.journal.entry import State
-from engine.mapping.authoring.case import Case, Result, cases_of, read_cases, run_cases
+from engine.mapping.authoring.case import Case, Result, cases_for, cases_of, read_cases, run_cases
 from engine.mapping.authoring.expectation import rewrite
 from engine.mapping.authoring.outcome import outcome
 from engine.mapping.compile import Mapping as CompiledMapping
@@ -31,6 +31,7 @@ Made = dict[str, Json]
 ABSENT: Final = "\N{EM DASH}"
 # The name of an interaction in JSON, and what belongs to it; how that is joined, where not by its own name.
 INTERACTIONS: Final = (
+    ("find", "if_absent"),
     ("keep", "if_absent"),
     ("retire", "within"),
     ("attest",),
@@ -95,6 +96,8 @@ def try_cases(
     others = _beside(cases, folders) if not files else []
     if not cases and not others:
         raise UsageError("there are no case files; write some in tests/ beside the mapping")
+    if not files:
+        cases, others = tuple(cases_for(cases, mapping)), cases_for(others, mapping)
     failed, changed = _failed(cases, mapping), _failed(others, mapping)
     if update:
         rewrite([(case, found) for case, found, _ in failed])

@@ -1,0 +1,166 @@
+"""Listings of what belongs to its sender alone: a laboratory's report from each OBR, its results from the OBX under it.
+
+What identifies such a thing stands in its key (`within: sender`), so that it is the same under whatever number its
+patient is known. None is left out: where one cannot be read whole, or the first part of its key is not there (the order
+number), the message is held.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
+
+from engine.errors import MappingError
+from engine.fhir.plan import Find, Identity, Keep, Needed, Retire
+from engine.hl7.message import Segment
+from engine.mapping.language.reading import Reading
+from engine.mapping.language.references import pointed
+from engine.mapping.resource.grouping import Group, Grouping, Held, at_hand, without
+from engine.mapping.resource.listing import LISTED_TWICE, NOBODY, Listing, ListingRules, Member, Owner, digest_of
+from engine.mapping.resource.slice_writer import IdentifierList, SliceWriter, deletions
+
+NOT_WHOLE: Final = "not-whole"
+PATIENT: Final = "patient"
+VISIT: Final = "encounter"
+BAR: Final = "|"
+SENDER: Final = Owner("", NOBODY)
+
+
+class Place(NamedTuple):
+    """One segment of a list: its name in the plan (`OBX-3.OBR-2`, the third of the second OBR), and what it reads."""
+
+    name: str
+    suffix: str
+    segment: Segment
+    held: Held
+
+
+class Listed(NamedTuple):
+    """What was listed of one report: the identities, and the marks of their keys."""
+
+    identities: list[Identity]
+    marks: list[str]
+
+
+class GroupedListing(Listing):
+    """One segment of a resource file whose things belong to their sender, in groups or each by itself.
+
+    A segment says all there is to say of its thing: what this source said before of an element goes where the segment
+    says nothing of it (the flag of a value that is corrected), but for elements in `grows`, lists in which what was
+    said before stays, and in `stays`. `shared`: which parts of the key are those of the group.
+    """
+
+    def __init__(
+        self,
+        rules: ListingRules,
+        writers: tuple[SliceWriter, ...],
+        identifiers: IdentifierList,
+        base: str,
+        grouping: Grouping,
+        grows: tuple[str, ...],
+        stays: tuple[str, ...],
+        shared: tuple[int, ...],
+    ) -> None:
+        super().__init__(rules, writers, identifiers, base)
+        left = {*grows, *stays}
+        self._gone = tuple([one for writer in writers for one in deletions(writer) if one.element not in left])
+        self._grouping = grouping
+        self._grows = grows
+        self._shared = shared
+
+    def interactions(
+        self, reading: Reading, _: Owner, suffix: str, patient: str, earlier: dict[str, str]
+    ) -> list[Needed | Retire]:
+        """Return what the segments ask, group by group; arguments as of a Listing."""
+        rules, system = self.rules, self._system(reading)
+        bare = without(reading, self._grouping.names)
+        kept: dict[Identity, Keep | None] = {}
+        firsts: dict[Identity, Member] = {}
+        needed: dict[str, Needed] = {}
+        lists: dict[str, Listed] = {}
+        for place in (place for group in self._grouping.groups(reading) for place in self._places(group)):
+            member = self._member(bare, place, reading)
+            if not member.key:
+                continue
+            local = f"{rules.type_}.{place.name}"
+            identity = self._identity(system, SENDER, member.key, kept)
+            same = kept.get(identity)
+            if same is not None:
+                earlier[local] = same.record.local
+                if member.changes != firsts[identity].changes:
+                    reading.warnings.append(f"{LISTED_TWICE} {rules.segment}")
+                continue
+            named = _named(earlier, place.suffix, patient, suffix)
+            said = {one[:2] for one in member.changes}
+            changes = pointed(member.changes, member.refers, "", place.suffix, named)
+            changes += tuple([one for one in self._gone if one[:2] not in said])
+            keep = self._keep(identity, member.identifiers, changes, local, patient)
+            kept[identity] = keep._replace(grows=self._grows)
+            firsts[identity] = member
+            earlier[local] = local
+            needed |= {name: _of_patient(one, patient) for name, one in member.referred.items()}
+            listed = lists.setdefault(digest_of(NOBODY, [member.key[at] for at in self._shared]), Listed([], []))
+            listed.identities.append(identity)
+            listed.marks.append(member.mark)
+        retires = [self._retire(f"{system}{BAR}{mark}", listed, patient) for mark, listed in lists.items()]
+        keeps = [one for one in kept.values() if one is not None]
+        return [*needed.values(), *(retires if self._shortens else ()), *keeps]
+
+    @property
+    def _shortens(self) -> bool:
+        """Whether anything may be taken back that a group had before."""
+        rules = self.rules
+        return rules.segment != self._grouping.parent and (rules.each or rules.complete)
+
+    def _places(self, group: Group) -> Iterator[Place]:
+        """Yield the segments of the list in a group: what leads it, or those of the name under it."""
+        name, rules = self._grouping.parent, self.rules
+        suffix = f".{name}-{group.number}"
+        if rules.segment == name:
+            yield Place(f"{name}-{group.number}", suffix, group.own[name][0], group.everything())
+            return
+        under = [(segment, held) for segment, held in group.under if segment.name == rules.segment]
+        for number, (segment, held) in enumerate(under, 1):
+            nearest = self._grouping.under[rules.segment]
+            above = {one: some for one, some in group.own.items() if one not in nearest}
+            mine = {**above, **held, segment.name: [segment]}
+            yield Place(f"{rules.segment}-{number}{suffix}", suffix, segment, mine)
+
+    def _member(self, bare: Reading, place: Place, reading: Reading) -> Member:
+        """Return what a segment says; MappingError for one that cannot be told from others, or lacks what it needs."""
+        member = self._read(at_hand(bare, place.held), (place.segment,))
+        lacks = member.nothing or any(one.startswith(NOT_WHOLE) for one in member.warnings)
+        if lacks if not member.key else not member.key[0]:
+            raise MappingError(NOT_WHOLE, place.name)
+        reading.warnings += member.warnings
+        return member
+
+    def _retire(self, group: str, listed: Listed, patient: str) -> Retire:
+        """Return what becomes of what the same group listed before."""
+        rules = self.rules
+        return Retire(
+            rules.type_,
+            rules.segment,
+            patient,
+            tuple(listed.identities),
+            (),
+            rules.complete,
+            rules.retired.changes,
+            rules.retired.clears,
+            rules.holder,
+            patient,
+            tuple(listed.marks),
+            shortened=rules.each,
+            group=group,
+        )
+
+
+def _named(earlier: Mapping[str, str], suffix: str, patient: str, of_patient: str) -> dict[str, str]:
+    """Return what stands earlier in the plan by the names that a file gives it in one group: the patient and visit."""
+    named = {**earlier, f"{PATIENT}{suffix}": patient}
+    visit = earlier.get(f"{VISIT}{of_patient}")
+    named.pop(f"{VISIT}{suffix}", None)
+    return {**named, f"{VISIT}{suffix}": visit} if visit else named
+
+
+def _of_patient(one: Needed, patient: str) -> Needed:
+    """Return what is referred to, with the patient whose it must be."""
+    return one._replace(record=one.record._replace(patient=patient)) if isinstance(one, Find) else one

@@ -1,0 +1,142 @@
+"""Segments that stand under another one: the OBX of an OBR, with its ORC before and the notes after each.
+
+`OBX under OBR` in a resource file: each OBX up to the next OBR, with the segments that follow and belong to it
+(`with`). The OBR has its own, those that follow it or any OBX and belong to no OBX; what leads it (`led_by`) stands
+right before it.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+from engine.hl7.message import Segment
+from engine.mapping.files.reference import listed
+from engine.mapping.language.reading import Reading
+
+UNDER: Final = " under "
+TEXTS: Final = {"NTE": 3}
+
+Held = dict[str, list[Segment]]
+
+
+class Group(NamedTuple):
+    """One OBR: its number in the message, its own segments by name, and each OBX with those that are the OBX's."""
+
+    number: int
+    own: Held
+    under: tuple[tuple[Segment, Held], ...]
+
+    def everything(self) -> Held:
+        """Return the segments of the group by name, but what belongs to a segment under it."""
+        held = {name: list(some) for name, some in self.own.items()}
+        for segment, _ in self.under:
+            held.setdefault(segment.name, []).append(segment)
+        return held
+
+
+class Grouping(NamedTuple):
+    """Which segments stand under `parent`, each with what follows and belongs to it; `led_by` stands before."""
+
+    parent: str
+    led_by: frozenset[str]
+    own: frozenset[str]
+    under: Mapping[str, frozenset[str]]
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of all segments of a group."""
+        return frozenset({self.parent}).union(self.led_by, self.own, self.under, *self.under.values())
+
+    def groups(self, reading: Reading) -> Iterator[Group]:
+        """Yield the groups of a reading's segments, in order."""
+        known = {id(one) for name in self.names for one in reading.all.get(name, ())}
+        leading: Held = {}
+        group: Group | None = None
+        number = 0
+        for segment in reading.message.segments:
+            name = segment.name
+            number += name == self.parent
+            if id(segment) not in known:
+                continue
+            if name in self.led_by:
+                leading = leading | {name: [segment]}
+            elif name == self.parent:
+                if group:
+                    yield group
+                group, leading = Group(number, {**leading, name: [segment]}, ()), {}
+            elif group is not None:
+                group = self._added(group, segment)
+        if group:
+            yield group
+
+    def _added(self, group: Group, segment: Segment) -> Group:
+        """Return a group with a segment that follows: under its parent, of the last one under it, or its own."""
+        name = segment.name
+        if name in self.under:
+            return group._replace(under=(*group.under, (segment, {})))
+        if group.under and name in self.under[group.under[-1][0].name]:
+            group.under[-1][1].setdefault(name, []).append(segment)
+        elif name in self.own:
+            group.own.setdefault(name, []).append(segment)
+        return group
+
+
+def groupings(authored: Iterable[Any]) -> dict[str, Grouping]:
+    """Return what the `segments` of resource files say of groups, by the segment that leads each."""
+    parts = [item for one in authored if isinstance(one, dict) for item in one.items() if isinstance(item[1], dict)]
+    parents = {named.partition(UNDER)[2] or named for named, _ in parts}
+    return {parent: _grouping(parent, parts) for parent in parents}
+
+
+def _grouping(parent: str, parts: Iterable[tuple[str, dict[str, Any]]]) -> Grouping:
+    own: set[str] = set()
+    led_by: set[str] = set()
+    under: dict[str, frozenset[str]] = {}
+    for named, value in parts:
+        segment, _, above = named.partition(UNDER)
+        belonging = frozenset(listed(value.get("with")))
+        if named == parent:
+            own |= belonging
+            led_by |= set(listed(value.get("led_by")))
+        elif above == parent:
+            under[segment] = under.get(segment, frozenset()) | belonging
+    return Grouping(parent, frozenset(led_by), frozenset(own), under)
+
+
+def not_under(reading: Reading, name: str, parents: frozenset[str]) -> list[Segment]:
+    """Return the segments of a name that stand before any of others (the OBX of the patient, not those of an OBR)."""
+    known = {id(one) for one in reading.all.get(name, ())}
+    found: list[Segment] = []
+    below = False
+    for segment in reading.message.segments:
+        below = (below or segment.name in parents) and segment.name != "PID"
+        if not below and id(segment) in known:
+            found.append(segment)
+    return found
+
+
+def without(reading: Reading, names: Iterable[str]) -> Reading:
+    """Return a reading of the same segments but for those of certain names."""
+    gone = frozenset(names)
+    own = reading.apart({name: one for name, one in reading.first.items() if name not in gone})
+    own.all = {name: some for name, some in reading.all.items() if name not in gone}
+    return own
+
+
+def at_hand(reading: Reading, held: Held) -> Reading:
+    """Return a reading with more segments; several notes (NTE) on one thing are one, with the lines of all."""
+    own = reading.apart({**reading.first, **{name: _first(some, reading) for name, some in held.items()}})
+    own.all = {**reading.all, **held}
+    return own
+
+
+def _first(segments: list[Segment], reading: Reading) -> Segment:
+    """Return the first of some segments; of notes one that has the text of all."""
+    first = segments[0]
+    number = TEXTS.get(first.name)
+    if number is None or len(segments) == 1:
+        return first
+    texts = [text for one in segments if (text := one.field(number))]
+    cut = reading.message.dialect.delimiters.field
+    fields = [*first.text.split(cut), *[""] * number][: number + 1]
+    fields[number] = reading.repeat.join(texts)
+    return Segment(first.name, cut.join(fields), first.position, reading.message.dialect)
