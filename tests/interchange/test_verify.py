@@ -42,6 +42,8 @@ def path(tmp_path: Path) -> Iterator[Path]:
             "Condition", "c", {**condition, "onsetDateTime": "2025-07-01", "code": {"coding": [{"code": "x"}]}}
         )
 
+        inner.create("RequestGroup", "o", {"resourceType": "RequestGroup", "status": "active"})
+
         for name in ("j1", "j2"):
             add_job(inner, Job(name, "t", "everything", name, FhirVersion.R4, {}, "client", "", inner.at))
         ended = take_up(inner.connection, 2, inner.at)
@@ -62,7 +64,7 @@ def test_a_whole_database(path: Path) -> None:
     """After updates and merges in a chain every row is the one that the bodies ask for."""
     assert verify(path, INDEXERS).faults == {}
     done = command(path)
-    assert (done.returncode, done.stdout) == (0, "5 resources, 0 faults\n")
+    assert (done.returncode, done.stdout) == (0, "6 resources, 0 faults\n")
 
 
 DAMAGE = {
@@ -75,6 +77,8 @@ DAMAGE = {
     "identifier no record number": ("UPDATE identifier_index SET record_number=0", {"identifiers": 4}),
     "tenant": ("UPDATE token_index SET tenant=2 WHERE key=1", {"tokens": 1}),
     "strays": ("INSERT INTO date_index (tenant, key, parameter, low, high) VALUES (1, 99, 'x', 1, 2)", {"strays": 1}),
+    "counts": ("UPDATE token_count SET records=records+1", {"counts": 2}),
+    "counts of nothing": ("INSERT INTO token_count VALUES (1, 'RequestGroup.status', 'draft', '', 3)", {"counts": 1}),
     "body cut": ("UPDATE resource SET body=substr(body, 1, 40) WHERE id='p3'", {"bodies": 1}),
     "body of another version": ("UPDATE resource SET version=version+1 WHERE id='p3'", {"bodies": 1}),
     "body of another": ("UPDATE resource SET id='p9' WHERE id='p3'", {"bodies": 1}),
@@ -164,7 +168,7 @@ def test_damage_is_told_without_patients(path: Path) -> None:
     connection.execute("DELETE FROM string_index")
     connection.close()
     done = command(path)
-    assert (done.returncode, done.stdout) == (1, "5 resources, 2 faults\nstrings: 2\n")
+    assert (done.returncode, done.stdout) == (1, "6 resources, 2 faults\nstrings: 2\n")
     assert "restore the last backup" in done.stderr
 
 

@@ -60,6 +60,9 @@ class Index:
 
 
 NOTHING: Final = Index()
+# Rows of which it is kept how many records have each code, because very many have the same: of one system, and of any.
+COUNTED: Final = frozenset({"RequestGroup.status"})
+ANY_SYSTEM: Final = "*"
 
 ADD_STRING: Final = "INSERT INTO string_index (tenant, key, parameter, folded, exact) VALUES (?, ?, ?, ?, ?)"
 DROP_STRING: Final = "DELETE FROM string_index WHERE key=? AND parameter=? AND folded=? AND exact=?"
@@ -76,6 +79,29 @@ DROP_IDENTIFIER: Final = (
 )
 ADD_REFERENCE: Final = "INSERT INTO reference_index (tenant, key, parameter, target) VALUES (?, ?, ?, ?)"
 DROP_REFERENCE: Final = "DELETE FROM reference_index WHERE key=? AND parameter=? AND target=?"
+
+COUNT_CODE: Final = (
+    "INSERT INTO token_count (tenant, parameter, code, system, records) VALUES (?, ?, ?, ?, ?)"
+    " ON CONFLICT (tenant, parameter, code, system) DO UPDATE SET records=token_count.records+excluded.records"
+)
+
+# How many records have a code, of one system or of any ('*'): made of the rows that were there before it.
+COUNTS: Final = """
+CREATE TABLE token_count (
+    tenant INTEGER NOT NULL,
+    parameter TEXT NOT NULL,
+    code TEXT NOT NULL,
+    system TEXT NOT NULL,
+    records INTEGER NOT NULL,
+    PRIMARY KEY (tenant, parameter, code, system)
+) STRICT, WITHOUT ROWID;
+INSERT INTO token_count (tenant, parameter, code, system, records)
+    SELECT tenant, parameter, code, system, count(*) FROM token_index WHERE parameter='RequestGroup.status'
+    GROUP BY tenant, parameter, code, system;
+INSERT INTO token_count (tenant, parameter, code, system, records)
+    SELECT tenant, parameter, code, '*', count(DISTINCT key) FROM token_index WHERE parameter='RequestGroup.status'
+    GROUP BY tenant, parameter, code;
+"""
 
 STRINGS: Final = "SELECT parameter, folded, exact FROM string_index WHERE key=?"
 TOKENS: Final = "SELECT parameter, code, system FROM token_index WHERE key=?"
@@ -101,10 +127,24 @@ def write_index(connection: Connection, tenant: int, key: int, before: Index, af
     own = ((tenant, key), (key,))
     _write(connection, ADD_STRING, DROP_STRING, before.strings, after.strings, *own)
     _write(connection, ADD_CODE, DROP_CODE, before.tokens, after.tokens, *own)
+    _count(connection, tenant, before.tokens, after.tokens)
     _write(connection, ADD_DATE, DROP_DATE, before.dates, after.dates, *own)
     _write(connection, ADD_REFERENCE, DROP_REFERENCE, before.references, after.references, *own)
     carried = ((tenant, key, key), (key,))
     _write(connection, ADD_IDENTIFIER, DROP_IDENTIFIER, before.identifiers, after.identifiers, *carried)
+
+
+def counted(tokens: frozenset[TokenRow]) -> set[TokenRow]:
+    """Return what a record counts for: its codes of the rows that are counted, by their system and by any."""
+    own = {row for row in tokens if row.parameter in COUNTED}
+    return own | {row._replace(system=ANY_SYSTEM) for row in own}
+
+
+def _count(connection: Connection, tenant: int, before: frozenset[TokenRow], after: frozenset[TokenRow]) -> None:
+    gone, new = counted(before), counted(after)
+    if gone != new:
+        changes = [(row, -1) for row in gone - new] + [(row, 1) for row in new - gone]
+        connection.executemany(COUNT_CODE, [(tenant, *row, change) for row, change in changes])
 
 
 def _write(

@@ -18,6 +18,7 @@ from engine.interchange.store.clause import (
     with_probes,
 )
 from engine.interchange.store.in_order import measured, page_in_order, total_in_order, walks
+from engine.interchange.store.index import ANY_SYSTEM, COUNTED
 from engine.interchange.store.transaction import Stored, Transaction
 
 # A page has fewer resources than asked for where they are large: documents may be megabytes each.
@@ -35,6 +36,11 @@ SORT_KEY: Final = (
 COLUMNS: Final = {Kind.STRING: "folded", Kind.TOKEN: "code", Kind.DATE: "low"}
 LAST: Final = "high"
 COUNT: Final = "SELECT count(*) FROM resource WHERE {where}"
+KEPT_COUNT: Final = (
+    "SELECT coalesce(sum(records), 0) FROM token_count WHERE tenant = ? AND parameter = ? AND code = ? AND system = ?"
+)
+# Tests of one code, with what stands for the system that they do not name.
+COUNTED_BY: Final[dict[str, tuple[str, ...]]] = {"code = ?": (ANY_SYSTEM,), "code = ? AND system = ?": ()}
 # Index rows lead to live records only, so that what they drive is counted without a look at the records.
 COUNT_DRIVEN: Final = "SELECT count(*) FROM (SELECT DISTINCT key FROM ({drive}) AS driven) AS resource WHERE {where}"
 
@@ -81,7 +87,11 @@ def find(
         return Found(page, 0, more)
     if count and not after and not more and (page or not offset):
         return Found(page, offset + len(page))
-    statement, arguments = total_in_order(ordered) if ordered else total_statement(transaction.tenant, search)
+    statement, arguments = (
+        kept_total(transaction.tenant, search)
+        or (total_in_order(ordered) if ordered else None)
+        or total_statement(transaction.tenant, search)
+    )
     return Found(page, int(execute(statement, arguments).fetchone()[0]), more)
 
 
@@ -120,6 +130,17 @@ def _sort_key(key: SortKey) -> Clause:
     least = "max" if key.descending else "min"
     column = LAST if kind is Kind.DATE and key.descending else COLUMNS[kind]
     return SORT_KEY.format(least=least, column=column, table=table, rows=rows, direction=direction), names
+
+
+def kept_total(tenant: int, search: Search) -> Clause | None:
+    """Return the query of how many records have a code, where that is kept and nothing else is asked for."""
+    if len(search.criteria) != 1 or search.criteria[0].parameter.rows not in COUNTED:
+        return None
+    (criterion,) = search.criteria
+    if len(criterion.tests) != 1 or criterion.tests[0][0] not in COUNTED_BY:
+        return None
+    ((test, values),) = criterion.tests
+    return KEPT_COUNT, (tenant, criterion.parameter.rows, *values, *COUNTED_BY[test])
 
 
 def total_statement(tenant: int, search: Search) -> Clause:

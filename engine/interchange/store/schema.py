@@ -12,6 +12,7 @@ from typing import Final
 from sqlite_utils import Database, Migrations
 
 from engine.interchange.store.dialect import Dialect
+from engine.interchange.store.index import COUNTS
 
 RESOURCES: Final = """
 CREATE TABLE tenant (number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE) STRICT;
@@ -317,6 +318,7 @@ STEPS: Final = {
     "temporary_binaries": TEMPORARY_BINARIES,
     "transmissions": TRANSMISSIONS,
     "jobs_apart": JOBS_APART,
+    "code_counts": COUNTS,
 }
 
 

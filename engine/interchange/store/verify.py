@@ -16,7 +16,7 @@ from engine.fhir.schema import FhirVersion
 from engine.interchange.search.date import EVER, NEVER
 from engine.interchange.store.connection import open_known
 from engine.interchange.store.dialect import SQLITE
-from engine.interchange.store.index import NOTHING, Index
+from engine.interchange.store.index import COUNTED, NOTHING, Index, TokenRow, counted
 from engine.interchange.store.job import State
 from engine.interchange.store.transaction import DELETED, Change, Indexer, Stored
 from engine.sqlite import Connection, SqliteError
@@ -49,6 +49,9 @@ STRAY_TOKENS: Final = "SELECT count(*) FROM token_index WHERE key NOT IN (SELECT
 STRAY_DATES: Final = "SELECT count(*) FROM date_index WHERE key NOT IN (SELECT key FROM resource)"
 STRAY_REFERENCES: Final = "SELECT count(*) FROM reference_index WHERE key NOT IN (SELECT key FROM resource)"
 STRAY_IDENTIFIERS: Final = "SELECT count(*) FROM identifier_index WHERE origin NOT IN (SELECT key FROM resource)"
+# A count of nought is none.
+COUNTS: Final = "SELECT tenant, parameter, code, system, records FROM token_count WHERE records<>0"
+CODES: Final = "SELECT tenant, key, parameter, code, system FROM token_index WHERE parameter=?"
 JOBS: Final = "SELECT tenant, state, ended_ms, attempts, crashes, version, asked, progress, body FROM job"
 TENANTS: Final = "SELECT number FROM tenant"
 STAMPS: Final = ("versionId", "lastUpdated")
@@ -68,7 +71,8 @@ def verify(path: Path, indexers: Mapping[str, Indexer]) -> Findings:
 
     Kinds of faults: `pages` (what SQLite finds), `bodies` (not readable, or not of their row), `survivors` (none),
     `strings`, `tokens`, `dates`, `references`, `identifiers` (resources whose rows are wrong), `strays` (rows of none),
-    `versions` (former ones whose bodies are not theirs), `jobs` (in no state, or not as their state says).
+    `counts` (codes of another number of records), `versions` (former ones whose bodies are not theirs), `jobs` (in no
+    state, or not as their state says).
     """
     connection = open_known(path)
     faults: Counter[str] = Counter()
@@ -86,12 +90,23 @@ def verify(path: Path, indexers: Mapping[str, Indexer]) -> Findings:
         for *columns, present in connection.execute(FORMER):
             faults["versions"] += present is None or not _is_version(Stored(*columns), present)
         faults["jobs"] = _wrong_jobs(connection)
+        faults["counts"] = len({row[:4] for row in _counted(connection) ^ set(connection.execute(COUNTS))})
         faults["strays"] = sum(connection.execute(sql).fetchone()[0] for sql in STRAYS)
     except SqliteError:
         faults["pages"] += 1
     finally:
         connection.close()
     return Findings(resources, {kind: number for kind, number in sorted(faults.items()) if number})
+
+
+def _counted(connection: Connection) -> set[tuple[int, str, str, str, int]]:
+    """Return how many records have each code that is counted, by the index."""
+    records: dict[tuple[int, str, str, str], set[int]] = {}
+    for parameter in COUNTED:
+        for tenant, key, *code in connection.execute(CODES, (parameter,)):
+            for one in counted(frozenset({TokenRow(*code)})):
+                records.setdefault((tenant, *one), set()).add(key)
+    return {(*one, len(keys)) for one, keys in records.items()}
 
 
 def _wrong_jobs(connection: Connection) -> int:
