@@ -11,7 +11,7 @@ from tests.interchange.kit import Running
 from tests.interchange.least import least, version_of
 
 # US Core 6.1.0, CapabilityStatement us-core-server: what it says of searches of the types that are served, by what is
-# asked for at once. CareTeam, Device, MedicationDispense, QuestionnaireResponse and Specimen are not served.
+# asked for at once. CareTeam, Device and MedicationDispense are not served.
 SHALL = {
     "AllergyIntolerance": ("patient",),
     "CarePlan": ("patient category",),
@@ -30,8 +30,10 @@ SHALL = {
     "Practitioner": ("identifier", "name"),
     "PractitionerRole": ("practitioner", "specialty", "practitioner.identifier", "practitioner.name"),
     "Procedure": ("patient", "patient date"),
+    "QuestionnaireResponse": ("_id", "patient"),
     "RelatedPerson": ("_id",),
     "ServiceRequest": ("_id", "patient", "patient category", "patient category authored", "patient code"),
+    "Specimen": ("_id",),
 }
 SHOULD = {
     "AllergyIntolerance": ("patient clinical-status",),
@@ -54,8 +56,10 @@ SHOULD = {
     "Patient": ("birthdate family", "death-date family", "family gender"),
     "Practitioner": ("_id",),
     "Procedure": ("patient code date", "patient status"),
+    "QuestionnaireResponse": ("patient authored", "patient questionnaire", "patient status"),
     "RelatedPerson": ("patient", "name", "patient name"),
     "ServiceRequest": ("patient code authored", "patient status"),
+    "Specimen": ("patient",),
 }
 # What it says beside: comparators of all dates but a Patient's, several statuses, and these.
 DATES = {"abatement-date", "authored", "authoredon", "date", "onset-date", "period", "recorded-date", "target-date"}
