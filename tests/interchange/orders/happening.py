@@ -12,6 +12,9 @@ TOLD = {Event.TRANSMITTED: (Outcome.ACCEPTED, Standing.ACCEPTED), Event.REFUSED:
 
 def laboratory(transaction: Transaction, order_id: str, event: Event, note: str = "") -> None:
     """Let a laboratory take or refuse an order; WrongStateError, and nothing is written, where it cannot."""
+    order = find_order(transaction, order_id)
+    assert order is not None
+    move(transaction, SYSTEM, order, event, note)
     sent = transmission.find_sent(transaction, order_id)
     assert sent is not None
     outcome, standing = TOLD[event]
@@ -20,10 +23,7 @@ def laboratory(transaction: Transaction, order_id: str, event: Event, note: str 
         assert begun is not None
         transmission.tried(transaction, begun, outcome, "")
         sent = begun
-    transmission.move(transaction, sent, standing, note)
-    order = find_order(transaction, order_id)
-    assert order is not None
-    move(transaction, SYSTEM, order, event, note)
+    assert transmission.move(transaction, sent, standing, note) is not None
 
 
 def happen(inside: Inside, order_id: str, event: Event, note: str = "") -> None:
