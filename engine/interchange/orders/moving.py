@@ -36,7 +36,7 @@ def move(transaction: Transaction, sis: str, order: Stored, event: Event, note: 
     if event not in OF_RESULTS:
         for test_id in tests_of(resource):
             follow(transaction, test_id, FHIR[after])
-    return transaction.update(order, resource)
+    return transaction.restate(order, resource, ("status", "extension"))
 
 
 def follow(transaction: Transaction, test_id: str, status: str, *, reopened: bool = False) -> None:
@@ -47,7 +47,7 @@ def follow(transaction: Transaction, test_id: str, status: str, *, reopened: boo
     test = stored.resource()
     if test.get("status") == status or (test.get("status") == DONE and not reopened):
         return
-    transaction.update(stored, {**test, "status": status})
+    transaction.restate(stored, {**test, "status": status}, ("status",))
 
 
 def find_order(transaction: Transaction, order_id: str) -> Stored | None:

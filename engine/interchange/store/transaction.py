@@ -181,6 +181,21 @@ class Transaction:
         self._tell(stored.type, former, resource)
         return changed
 
+    def restate(self, stored: Stored, resource: dict[str, Json], elements: tuple[str, ...]) -> Stored:
+        """Keep the next version of a live resource in which at most some elements are others: a status, say.
+
+        Only their index rows are made anew: what else makes the same rows must be among them, and no care date may be.
+        """
+        indexer, former = self._indexers[stored.type], stored.resource()
+        before, after = (
+            indexer({name: one[name] for name in ("resourceType", *elements) if name in one})
+            for one in (former, resource)
+        )
+        changed = self._write(stored, resource, None, Change.PUT)
+        write_index(self.connection, self.tenant, stored.key, before, after)
+        self._tell(stored.type, former, resource)
+        return changed
+
     def bring_back(self, stored: Stored, resource: dict[str, Json]) -> Stored:
         """Keep the next version of a deleted resource, as if it were new."""
         kept = self._write(stored, resource, None, Change.NEW)
