@@ -199,7 +199,9 @@ class ServiceConfiguration(Frozen):
     refresh_token_lifetime_s: int = Field(
         2_592_000, ge=1, le=_TEN_YEARS, description="life of a refresh token, renewed at each rotation"
     )
-    test_hooks: bool = Field(default=False, description="/_test/...: clock, slow, fail, outbound; in a sandbox only")
+    test_hooks: bool = Field(
+        default=False, description="/_test/...: clock, slow, fail, lab, outbound; in a sandbox only"
+    )
     cursor_validity_s: int = Field(300, ge=1, le=_TEN_YEARS, description="how long a next link holds")
     rate_limit: RateLimit | None = None
     jobs: Jobs = Jobs()

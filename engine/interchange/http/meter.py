@@ -101,7 +101,7 @@ class Meter:
         )
         self._transmissions = Counter(
             "adt_interchange_transmissions_total",
-            "Times that an order was sent to a laboratory, by outcome: accepted, refused, unknown, unreachable",
+            "Times that an order was sent to a laboratory, or could not be, by what came of it",
             ("outcome",),
             registry=self.registry,
         )

@@ -21,8 +21,7 @@ FROM: Final = " FROM transmission AS t JOIN tenant ON tenant.number=t.tenant"
 OF_ORDER: Final = f"SELECT tenant.name, {COLUMNS}{FROM} WHERE t.tenant=? AND t.order_id=?"
 BY_NUMBER: Final = f"SELECT tenant.name, {COLUMNS}{FROM} WHERE t.number=?"
 OF_ID: Final = f"SELECT tenant.name, {COLUMNS}{FROM} WHERE t.order_id=? ORDER BY t.number"
-UNFINISHED: Final = f"SELECT tenant.name, {COLUMNS}{FROM} WHERE t.ended_ms IS NULL ORDER BY t.number"
-EVERY: Final = f"SELECT tenant.name, {COLUMNS}{FROM} ORDER BY t.number"
+ENDED_IN: Final = f"SELECT tenant.name, {COLUMNS}{FROM} WHERE t.standing=? ORDER BY t.number"
 IN_STANDING: Final = f"SELECT tenant.name, {COLUMNS}{FROM} WHERE t.ended_ms IS NULL AND t.standing=? ORDER BY t.number"
 FORMER: Final = (
     "DELETE FROM transmission WHERE tenant=? AND order_id=? AND standing IN ('refused', 'withdrawn')"
@@ -44,6 +43,7 @@ MOVE: Final = (
     "UPDATE transmission SET standing=?, reason=?, due_ms=?, tries=tries+?, sent_ms=coalesce(?, sent_ms), ended_ms=?"
     " WHERE number=? AND standing=? RETURNING number"
 )
+PLACED: Final = "UPDATE transmission SET placed_ms=? WHERE number=?"
 HURRY: Final = "UPDATE transmission SET due_ms=? WHERE number=? AND standing='waiting'"
 # What did not leave is told in one row, however often it was tried.
 UNSENT: Final = (
@@ -176,19 +176,15 @@ def sent_of_id(connection: Connection, order_id: str) -> tuple[Sent, ...]:
     return tuple(map(_sent, connection.execute(OF_ID, (order_id,))))
 
 
-def every_sent(connection: Connection, *, ended: bool) -> tuple[Sent, ...]:
-    """Return the orders of all tenants in the order of placing; without those that have ended where not asked for."""
-    return tuple(map(_sent, connection.execute(EVERY if ended else UNFINISHED)))
-
-
 def heads(connection: Connection) -> tuple[Sent, ...]:
     """Return the first order that waits, of each tenant and laboratory that have one."""
     return tuple(map(_sent, connection.execute(HEADS)))
 
 
 def in_standing(connection: Connection, standing: Standing) -> tuple[Sent, ...]:
-    """Return the orders that are being sent, wait or are held."""
-    return tuple(map(_sent, connection.execute(IN_STANDING, (str(standing),))))
+    """Return the orders of all tenants that are in a standing, in the order of placing."""
+    sql = ENDED_IN if standing in ENDED else IN_STANDING
+    return tuple(map(_sent, connection.execute(sql, (str(standing),))))
 
 
 def tries_of(connection: Connection, sent: Sent) -> tuple[Try, ...]:
@@ -218,6 +214,14 @@ def move(
     new = (str(to), reason, milliseconds(due) if due else sent.due_ms, tried, begins, at_ms if to in ENDED else None)
     moved = transaction.connection.execute(MOVE, (*new, sent.number, str(sent.standing))).fetchall()
     return _sent(transaction.connection.execute(BY_NUMBER, (sent.number,)).fetchone()) if moved else None
+
+
+def release(transaction: Transaction, sent: Sent) -> Sent | None:
+    """Let an order that is held wait again, as if it had just been placed; None where it is no longer held."""
+    moved = move(transaction, sent, Standing.WAITING, due=transaction.at)
+    if moved is not None:
+        transaction.connection.execute(PLACED, (milliseconds(transaction.at), sent.number))
+    return moved
 
 
 def hurry(transaction: Transaction, sent: Sent) -> None:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from engine.config.laboratory import Laboratory
 from engine.config.service import Tenant
-from engine.interchange.orders.extension import value
+from engine.interchange.orders.extension import url, value, with_value
 from engine.interchange.store import transmission
 from engine.interchange.store.transaction import Transaction
 from engine.interchange.store.transmission import Sent, Try
@@ -72,6 +72,18 @@ class Bench:
         """Return the status of an order."""
         coding = value(self.order(order_id), SYSTEM, "requestgroup-orderStatus")
         return str(coding["code"]) if coding else ""
+
+    def revise(self, order_id: str, status: str) -> None:
+        """Give an order another status, as what happens elsewhere does."""
+
+        def work(transaction: Transaction) -> None:
+            stored = transaction.get("RequestGroup", order_id)
+            assert stored is not None
+            order = stored.resource()
+            made = {"valueCoding": {"system": f"{SYSTEM}/order-status", "code": status}}
+            transaction.update(stored, with_value(order, url(SYSTEM, "requestgroup-orderStatus"), made))
+
+        self.write(work)
 
     def hook(self, event: str, order_id: str = "o1") -> tuple[int, Any]:
         """Ask the test hook for something; return status and answer."""

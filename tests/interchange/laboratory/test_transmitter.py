@@ -3,34 +3,18 @@
 import socket
 import threading
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from engine.interchange.laboratory import transmitter
 from engine.interchange.store.transmission import enqueue, withdraw
 from tests.interchange.jobs import until
-from tests.interchange.kit import MRN, SYSTEM
+from tests.interchange.kit import MRN
 from tests.interchange.laboratory.answers import field, segments
-from tests.interchange.laboratory.bench import Bench, bench, line, tenants
+from tests.interchange.laboratory.bench import bench, line, tenants
 from tests.interchange.laboratory.orders import few
 from tests.interchange.laboratory.scripted import scripted
 from tests.interchange.test_operations import metrics
-
-ORDER_STATUS = f"{SYSTEM}/fhir/StructureDefinition/requestgroup-orderStatus"
-
-
-def revise(service: Bench, order_id: str, status: str) -> None:
-    """Give an order another status, as what happens elsewhere does."""
-
-    def work(transaction: Any) -> None:
-        stored = transaction.get("RequestGroup", order_id)
-        order = stored.resource()
-        extensions = [one for one in order["extension"] if one["url"] != ORDER_STATUS]
-        order["extension"] = [*extensions, {"url": ORDER_STATUS, "valueCoding": {"code": status}}]
-        transaction.update(stored, order)
-
-    service.write(work)
 
 
 def test_an_order_is_sent(tmp_path: Path) -> None:
@@ -68,7 +52,7 @@ def test_a_refusal(tmp_path: Path) -> None:
         order = service.order()
         assert (service.status(), order["status"]) == ("failed", "on-hold")
         assert order["note"][0]["text"] == "Transmission: the laboratory has refused the order (AE 207)."
-        revise(service, "o1", "pending")
+        service.revise("o1", "pending")
         service.write(lambda transaction: enqueue(transaction, "o1", "lab-1"))
         service.ring()
         assert service.until("accepted").attempt == 2
@@ -217,7 +201,7 @@ def test_results_before_the_answer(tmp_path: Path) -> None:
     with scripted("wait") as laboratory, bench(tmp_path, lab_1=line(laboratory.port)) as service:
         service.place("o1")
         assert laboratory.received.acquire(timeout=20)
-        revise(service, "o1", "completed")
+        service.revise("o1", "completed")
         laboratory.go.set()
         service.until("accepted")
         assert service.status() == "completed"

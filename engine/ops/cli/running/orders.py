@@ -1,0 +1,110 @@
+"""`adt-engine interchange orders`: orders on their way to laboratories, beside a running service or without one."""
+
+from dataclasses import asdict
+from typing import Annotated, Final
+
+import typer
+
+from engine.clock import now
+from engine.errors import UsageError
+from engine.interchange.laboratory.overview import (
+    Asked,
+    Seen,
+    cancel_order,
+    list_orders,
+    retry_order,
+    show_order,
+)
+from engine.interchange.store.connection import database_path
+from engine.interchange.store.transmission import Standing
+from engine.ops.terminal.options import Json
+from engine.ops.terminal.table import output, print_json, print_line, table, utc
+
+DATABASE: Final = "sqlite:///adt-data/interchange.db"
+TWICE: Final = "The laboratory may get the order twice: ask there first whether it has it. Send it again?"
+HAS_IT: Final = "The laboratory may have the order, and is told nothing: tell them. Cancel it?"
+
+Database = Annotated[str, typer.Option("--database", help="Where patients and tokens are kept: sqlite:///PATH.")]
+Tenant = Annotated[str, typer.Option("--tenant", help="Only orders of this tenant.")]
+OrderId = Annotated[str, typer.Argument(metavar="ORDER", help="The id of the RequestGroup.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
+
+app = typer.Typer(help="List, show, send again and take back orders to laboratories.", no_args_is_help=True)
+
+
+@app.command(name="list")
+def list_(
+    tenant: Tenant = "",
+    state: Annotated[Standing | None, typer.Option(help="Only orders in this state.")] = None,
+    laboratory: Annotated[str, typer.Option(help="Only orders to this laboratory (id of its Organization).")] = "",
+    database: Database = DATABASE,
+    as_json: Json = False,
+) -> None:
+    """List orders in the order of placing: those that wait, are being sent or are held, and those that were refused.
+
+    Example: adt-engine interchange orders list --state held --database sqlite:///adt-data/interchange.db
+    """
+    found = list_orders(database_path(database), tenant, state or "", laboratory)
+    if as_json:
+        print_json([asdict(one) for one in found])
+        return
+    headings = ("Order", "Tenant", "Laboratory", "State", "Since (UTC)", "Tries #", "Reason")
+    rows = (
+        (one.order, one.tenant, one.laboratory, one.standing, utc(one.since), one.tries, one.reason) for one in found
+    )
+    output().print(table(headings, rows))
+
+
+@app.command()
+def show(order: OrderId, tenant: Tenant = "", database: Database = DATABASE, as_json: Json = False) -> None:
+    """Show an order: where it is, each time that it was sent with what was answered, and its versions; no more of it.
+
+    Example: adt-engine interchange orders show 9c1d5f0e7a2b4c6d8e0f1a2b
+    """
+    _print(show_order(Asked(database_path(database), order, tenant)), as_json=as_json)
+
+
+@app.command()
+def retry(
+    order: OrderId, tenant: Tenant = "", database: Database = DATABASE, yes: Yes = False, as_json: Json = False
+) -> None:
+    """Let an order be sent again that is held. It bears the same control id; the access log has a row of it.
+
+    Example: adt-engine interchange orders retry 9c1d5f0e7a2b4c6d8e0f1a2b --yes
+    """
+    _confirm(TWICE, yes=yes, as_json=as_json)
+    _print(retry_order(Asked(database_path(database), order, tenant), now), as_json=as_json)
+
+
+@app.command()
+def cancel(
+    order: OrderId, tenant: Tenant = "", database: Database = DATABASE, yes: Yes = False, as_json: Json = False
+) -> None:
+    """Take an order back that waits or is held, and cancel it. The access log has a row of it.
+
+    Example: adt-engine interchange orders cancel 9c1d5f0e7a2b4c6d8e0f1a2b --yes
+    """
+    _confirm(HAS_IT, yes=yes, as_json=as_json)
+    _print(cancel_order(Asked(database_path(database), order, tenant), now), as_json=as_json)
+
+
+def _confirm(question: str, *, yes: bool, as_json: bool) -> None:
+    if yes:
+        return
+    if as_json:
+        raise UsageError("add --yes: --json asks for no confirmation")
+    typer.confirm(question, abort=True, err=True)
+
+
+def _print(seen: Seen, *, as_json: bool) -> None:
+    if as_json:
+        print_json(asdict(seen))
+        return
+    for name, value in asdict(seen).items():
+        if value and not isinstance(value, tuple):
+            print_line(f"{name.replace('_', ' ')}: {value}")
+    for one in seen.transmissions:
+        told = ", ".join(filter(None, (one.outcome or "no end", one.reason)))
+        print_line(f"sent {one.number}: {utc(one.began_at)}, {one.control_id}, {told}")
+    for version in seen.history:
+        print_line(f"version {version.number}: {utc(version.at)}, {version.status}")
