@@ -223,7 +223,9 @@ class Channel(Frozen):
         "filter", description="what to do with events that have no rule: accept and not route, or AR 201"
     )
     unhandled_messages: Literal["refuse", "filter"] = Field(
-        "refuse", description="what to do with messages other than ADT, such as ORU: AR 200, or accept and not route"
+        "refuse",
+        description="what to do with messages that the mapping is not for (of `adt` all but ADT): AR 200, or accept and "
+        "not route",
     )
     lookup_on: tuple[Annotated[str, AfterValidator(_event)], ...] = Field(
         (),

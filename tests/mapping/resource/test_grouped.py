@@ -155,3 +155,14 @@ def test_a_site_changes_one_line_of_what_is_like_another(author: Author) -> None
     with pytest.raises(ConfigurationError) as caught:
         load([author(resources__observation=site), shipped("mappings")], "oru")
     assert [(one.line, "codedd" in one.found) for one in caught.value.problems] == [(6, True)]
+
+
+@pytest.mark.parametrize(("line", "whole"), [("", False), ("list: snapshot\n", True)])
+def test_a_site_may_take_reports_as_whole(author: Author, line: str, whole: bool) -> None:
+    """As it ships only a text that gets shorter loses lines; with one line of a site, all that is not sent again."""
+    folder = author(resources__observation=f"resource: Observation\nextends: shipped/observation\n{line}")
+    site = compile_mapping(load([folder, shipped("mappings")], "oru"), channel_of({"authorities": AUTHORITIES}))
+    lines = (*HEAD, "OBR|1|P1|F1|A^A^L", "OBX|1|ST|K^K^L||1", "OBX|2|ST|K^K^L||2")
+    plan = site.plan(parse("\r".join(lines).encode()))
+    (retire,) = [one for one in plan.interactions if isinstance(one, Retire)]
+    assert (retire.complete, retire.shortened, len(set(retire.marks)), len(set(retire.listed))) == (whole, True, 1, 2)

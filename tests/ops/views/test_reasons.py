@@ -94,7 +94,7 @@ def of_the_mappings() -> Iterator[str]:
     for file in (ROOT / "mappings/resources").glob("*.yaml"):
         words = yaml.safe_load(file.read_text())
         missing = words.get("missing") or {}
-        yield from filter(None, (missing.get("flag"), words.get("late")))
+        yield from filter(None, (missing.get("flag"), words.get("late"), words.get("find")))
         yield from (move["otherwise"] for move in (words.get("status") or {}).get("moves", ()) if "otherwise" in move)
 
 
