@@ -224,8 +224,8 @@ class Channel(Frozen):
     )
     unhandled_messages: Literal["refuse", "filter"] = Field(
         "refuse",
-        description="what to do with messages that the mapping is not for (of `adt` all but ADT): AR 200, or accept and "
-        "not route",
+        description="what to do with messages that the mapping is not for (of `adt` all but ADT): AR 200, or accept "
+        "and not route",
     )
     lookup_on: tuple[Annotated[str, AfterValidator(_event)], ...] = Field(
         (),
