@@ -23,12 +23,15 @@ from engine.interchange.search.cursor import Walk, walk_of
 from engine.interchange.search.page import Page, Pairs, take_page
 from engine.interchange.search.parse import parse_search
 from engine.interchange.service import Service
-from engine.interchange.store.query import Found, find
+from engine.interchange.store.query import Found, find, is_kept
 from engine.interchange.store.transaction import Stored, Transaction, milliseconds
 from engine.interchange.view import shown
 
 # What limits a search of a chart's type to patients, or names the resources themselves.
 LIMITING: Final = frozenset({"patient", "subject", "beneficiary", "_id", "identifier"})
+
+# So many records may be passed by before a page that is read in order.
+NEAR: Final = 200
 
 
 async def search(service: Service, request: Request) -> Answer:
@@ -93,7 +96,9 @@ async def _found(
     def work() -> tuple[Found, list[Stored]]:
         return service.store.read(tenant, look)
 
-    return work() if wanted.selective and not shape.includes else await asyncio.to_thread(work)
+    # What takes long is looked for beside the event loop; the way there and back costs as much as a short search.
+    quick = wanted.selective or (is_kept(wanted) and not shape.order and page.offset <= NEAR)
+    return work() if quick and not shape.includes else await asyncio.to_thread(work)
 
 
 def _entries(request: Request, shape: Shape, records: Sequence[Stored]) -> list[tuple[str, bytes]]:

@@ -132,13 +132,19 @@ def _sort_key(key: SortKey) -> Clause:
     return SORT_KEY.format(least=least, column=column, table=table, rows=rows, direction=direction), names
 
 
-def kept_total(tenant: int, search: Search) -> Clause | None:
-    """Return the query of how many records have a code, where that is kept and nothing else is asked for."""
+def is_kept(search: Search) -> bool:
+    """Say whether nothing is asked for but one code of those whose numbers of records are kept."""
     if len(search.criteria) != 1 or search.criteria[0].parameter.rows not in COUNTED:
+        return False
+    tests = search.criteria[0].tests
+    return len(tests) == 1 and tests[0][0] in COUNTED_BY
+
+
+def kept_total(tenant: int, search: Search) -> Clause | None:
+    """Return the query of how many records have a code, where that is kept; None where it is not."""
+    if not is_kept(search):
         return None
     (criterion,) = search.criteria
-    if len(criterion.tests) != 1 or criterion.tests[0][0] not in COUNTED_BY:
-        return None
     ((test, values),) = criterion.tests
     return KEPT_COUNT, (tenant, criterion.parameter.rows, *values, *COUNTED_BY[test])
 
