@@ -1,6 +1,7 @@
 """One condition of `enableWhen`: what its operator says of the answers to the question that it names (FHIR R4).
 
-Values of different kinds are never equal, and neither is before the other.
+Values of different kinds are never equal, and neither is before the other; nor are quantities of different units, where
+both say theirs.
 """
 
 from collections.abc import Callable, Mapping
@@ -59,7 +60,7 @@ def _fulfils(operator: str, given: tuple[str, Json], wanted: tuple[str, Json]) -
         equal = same_coding(value, wanted_value)
         return equal if operator == "=" else operator == "!=" and not equal
     left, right = _range(kind, value), _range(wanted_kind, wanted_value)
-    if kind != wanted_kind or left is None or right is None or _unit(value) != _unit(wanted_value):
+    if kind != wanted_kind or left is None or right is None or len({_unit(value), _unit(wanted_value)} - {""}) > 1:
         return operator == "!="
     return (operator in EQUALITY or kind in ORDERED) and operator in OPERATORS and OPERATORS[operator](left, right)
 

@@ -9,7 +9,7 @@ from engine.interchange.compendium.asked import WHEN_COLLECTED
 from engine.interchange.compendium.files.asking import ids_of, standing
 from engine.interchange.compendium.files.authored import Kind, Laboratory, Question, Required, Specimen
 from engine.interchange.compendium.files.examine import Asking
-from engine.interchange.compendium.files.when import Condition, condition
+from engine.interchange.compendium.files.when import UCUM, Condition, condition
 from engine.interchange.compendium.lookup import ACTIVE, system_of
 
 Json = Any
@@ -17,7 +17,6 @@ Json = Any
 TEST: Final = "ActivityDefinition"
 QUESTIONNAIRE: Final = "Questionnaire"
 LOINC: Final = "http://loinc.org"
-UCUM: Final = "http://unitsofmeasure.org"
 UNIT: Final = "http://hl7.org/fhir/StructureDefinition/questionnaire-unit"
 ITEM_CONTROL: Final = "http://hl7.org/fhir/StructureDefinition/questionnaire-itemControl"
 HELP_CONTROL: Final = {"coding": [{"system": "http://hl7.org/fhir/questionnaire-item-control", "code": "help"}]}

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
+from engine.errors import UsageError
 from engine.interchange.compendium.files.authored import Laboratory
 from engine.interchange.compendium.lookup import QUESTIONS, TESTS, carriers, system_of
 from engine.interchange.compendium.made import QUESTIONNAIRE, TEST, Wanted, ids_for, tag
@@ -56,7 +57,8 @@ class File(NamedTuple):
 def move_for(transaction: Transaction, file: File, one: Wanted) -> Move:
     """Return what brings a test or its questions to what the file says.
 
-    Among several resources of its code it is the one that came from a file, else the oldest.
+    Among several resources of its code it is the one that came from a file, else the oldest. UsageError: others have
+    taken its ids.
     """
     found = list(carriers(transaction, CODES[one.type], file.laboratory.id, one.code))
     kept = next((stored for stored in found if file.tag in _tags(stored.resource())), found[0] if found else None)
@@ -66,8 +68,8 @@ def move_for(transaction: Transaction, file: File, one: Wanted) -> Move:
         stored = transaction.get(one.type, resource_id)
         if stored is None or stored.deleted:
             return Move(Outcome.CREATED, one.type, resource_id, stored, one.resource)
-    # Another test has both ids: its client chose them so.
-    raise LookupError(resource_id)
+    # A client chose both for other tests.
+    raise UsageError(f"{one.type}/{resource_id} is another test's, and test {one.code} needs its id: delete it there")
 
 
 def retirement(transaction: Transaction, key: int) -> Move:

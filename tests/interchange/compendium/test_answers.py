@@ -115,6 +115,14 @@ def test_a_condition_looks_into_its_own_repetition() -> None:
     )
     assert missing(outside, part("drug", no), part("drug", yes)) == ("who",)
     assert missing(outside, part("drug", no)) == ()
+    beside = questionnaire(
+        item("drug", "group", item("given", "boolean"), repeats=True),
+        item(
+            "visit", "group", item("who", required=True, enableWhen=[when("given", answerBoolean=True)]), repeats=True
+        ),
+    )
+    assert missing(beside, part("drug", yes), part("visit")) == ("who",)
+    assert missing(beside, part("drug", no), part("visit")) == ()
 
 
 CONDITIONS = [
@@ -145,6 +153,7 @@ CONDITIONS = [
     (">", {"answerBoolean": False}, {"valueBoolean": True}, False),
     (">", {"answerQuantity": {"value": 1, "unit": "g"}}, {"valueQuantity": {"value": 2, "unit": "g"}}, True),
     (">", {"answerQuantity": {"value": 1, "unit": "g"}}, {"valueQuantity": {"value": 2, "unit": "mg"}}, False),
+    (">", {"answerQuantity": {"value": 1, "code": "g"}}, {"valueQuantity": {"value": 2}}, True),
     (">", {"answerQuantity": {"unit": "g"}}, {"valueQuantity": {"value": 2, "unit": "g"}}, False),
     ("~", {"answerString": "x"}, {"valueString": "x"}, False),
 ]

@@ -294,11 +294,15 @@ def test_nothing_else_is_touched(tmp_path: Path) -> None:
         again = load(tmp_path, file)
         assert again["tests"] == counts(created=1, unchanged=2)
         assert load(tmp_path, file)["tests"] == counts(unchanged=3)
+        late = {**kept, "code": {"coding": [{**coding[0], "code": "B"}]}}
+        assert service.ask("PUT", f"/fhir/R4/ActivityDefinition/{kept['id']}", json=late).status_code == 200
+        assert load(tmp_path, file)["tests"] == counts(unchanged=3)
 
 
 def test_a_service_writes_while_a_laboratory_is_loaded(tmp_path: Path) -> None:
     """A load is many short commits, between which the service's own writes find their place."""
-    file = written(tmp_path, *(f"{{code: T{number}, title: Test {number}}}" for number in range(300)))
+    question = "questions: [{id: f, text: F, type: boolean}]"
+    file = written(tmp_path, *(f"{{code: T{number}, title: Test {number}, {question}}}" for number in range(300)))
     with running(tmp_path) as service:
         loading = threading.Thread(target=load, args=(tmp_path, file))
         loading.start()
@@ -311,6 +315,8 @@ def test_a_service_writes_while_a_laboratory_is_loaded(tmp_path: Path) -> None:
             connection.close()
         turns = [client for client, _ in itertools.groupby(who)]
         assert turns.count("adt-engine") >= 3
+        # More than by their number alone: 200 at a time, and the Organization.
+        assert who.count("adt-engine") > 4
         assert len(show(tmp_path, "lab-1")) == 300
 
 

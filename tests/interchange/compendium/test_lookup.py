@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from engine.interchange.compendium import lookup
+from engine.interchange.compendium.overview import show_test
 from engine.interchange.resource.catalogue import INDEXERS
 from engine.interchange.store.store import Store
 from engine.interchange.store.transaction import Transaction
@@ -55,7 +56,7 @@ def test_a_test_is_found_by_its_laboratory_and_code(store: Store) -> None:
     assert find(store, "LI", tenant="u") is None
 
 
-def test_what_is_not_active_may_not_be_ordered(store: Store) -> None:
+def test_what_is_not_active_may_not_be_ordered(store: Store, tmp_path: Path) -> None:
     """A retired test is known and not found; questions that are not in force are not asked."""
     keep(store, "gone", "OLD", status="retired")
     keep(store, "old", "LI", kind="Questionnaire", status="retired")
@@ -68,6 +69,8 @@ def test_what_is_not_active_may_not_be_ordered(store: Store) -> None:
     assert not store.read("t", lambda transaction: lookup.withdrawn(transaction, "lab-1", "LI"))
     keep(store, "new", "LI", kind="Questionnaire")
     assert find(store, "LI") == ("LI", "Lipid panel", "new")
+    shown, asked = show_test(tmp_path / "s.db", "t", "lab-1", "LI")
+    assert (shown.title, shown.status, shown.questionnaire, asked) == ("Lipid panel", "active", "new", ())
 
 
 def test_a_laboratory_is_configured_once_a_test_of_it_is_known(store: Store) -> None:

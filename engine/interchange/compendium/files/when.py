@@ -11,6 +11,7 @@ from engine.interchange.search.date import span
 
 Json = Any
 
+UCUM: Final = "http://unitsofmeasure.org"
 COMPARED: Final = re.compile(r"(>=|<=|!=|=|>|<)?\s*(.+)")
 NUMBER: Final = re.compile(r"-?(?:0|[1-9]\d{0,14})(?:\.\d{1,8})?", re.ASCII)
 TIME: Final = re.compile(r"([01]\d|2[0-3]):[0-5]\d:[0-5]\d", re.ASCII)
@@ -77,7 +78,7 @@ def _number(question: Question, operator: str, text: str) -> Condition | str:
         return Condition(operator, "answerInteger", int(text))
     if question.type is Kind.DECIMAL:
         return Condition(operator, "answerDecimal", Decimal(text))
-    unit = {"unit": question.unit} if question.unit else {}
+    unit = {"unit": question.unit, "system": UCUM, "code": question.unit} if question.unit else {}
     return Condition(operator, "answerQuantity", {"value": Decimal(text), **unit})
 
 
