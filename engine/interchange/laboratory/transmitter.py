@@ -32,6 +32,7 @@ Lane = tuple[str, str]
 # How often it looks for what other processes retry and cancel, and for what is due; this one's orders ring the bell.
 LOOK_SECONDS: Final = 1.0
 BUSY_SECONDS: Final = 1.0
+HELD_SECONDS: Final = 10.0
 # How long what is being sent has to end when the service stops.
 LEAVE_SECONDS: Final = 5.0
 # Laboratories that are sent to at the same time.
@@ -49,6 +50,8 @@ class Transmitter:
         self._lanes: dict[Lane, asyncio.Task[None]] = {}
         self._served: dict[Lane, int] = {}
         self._turn = 0
+        self._sweep_at = 0.0
+        self._leaving = False
         self._begun = False
         self._looking: asyncio.Task[None] | None = None
         self.count: Callable[[str], None] = _uncounted
@@ -75,6 +78,7 @@ class Transmitter:
                 await self._take_over()
                 self._begun = True
             await self._results()
+            await self._overtaken()
             self._take_up()
         except StoreFailedError:
             return
@@ -82,12 +86,18 @@ class Transmitter:
             logger().error("orders not looked for", error=type(error).__name__, file=place_of(error))
 
     async def _take_over(self) -> None:
-        """Ask for what was being sent when the process before ended, and see who of those held has results."""
+        """Ask for what was being sent when the process before ended."""
         left = transmission.in_standing(self._service.store.reader(), Standing.SENDING)
         if left:
             logger().warning("orders were interrupted", count=len(left))
         for sent in left:
             await self._settle(sent, await self._asked(sent), monotonic())
+
+    async def _overtaken(self) -> None:
+        """Let go of what is held although its results are here, or it is gone: nobody need ask for it."""
+        if monotonic() < self._sweep_at:
+            return
+        self._sweep_at = monotonic() + HELD_SECONDS
         sis = self._service.configuration.service_identifier_system
         for sent in transmission.in_standing(self._service.store.reader(), Standing.HELD):
             await self._write(sent.tenant, partial(settling.overtaken, sent=sent, sis=sis))
@@ -106,7 +116,7 @@ class Transmitter:
             lane = (head.tenant, head.laboratory)
             self._turn += 1
             self._served[lane] = self._turn
-            task = asyncio.create_task(self._send(head))
+            task = asyncio.create_task(self._serve(head))
             self._lanes[lane] = task
             task.add_done_callback(partial(self._free, lane))
 
@@ -133,22 +143,31 @@ class Transmitter:
         known = sent.tenant in configuration.tenants
         return configuration.laboratory(sent.tenant, sent.laboratory) if known else None
 
-    async def _send(self, head: Sent) -> None:
+    async def _serve(self, head: Sent | None) -> None:
+        """Send orders to one laboratory, one after the other, as long as nobody else waits for a turn."""
+        while head is not None:
+            try:
+                standing = await self._send(head)
+            except StoreFailedError:
+                return
+            if standing is Standing.WAITING or self._leaving or len(self._lanes) >= AT_ONCE:
+                return
+            following = transmission.next_waiting(self._service.store.reader(), head.tenant, head.laboratory)
+            head = following if following is not None and self._due(following, self._service.clock()) else None
+
+    async def _send(self, head: Sent) -> Standing | None:
+        """Send an order, and return where it stands then; None where it was not to be sent. StoreFailedError."""
         began = monotonic()
         sis = self._service.configuration.service_identifier_system
-        try:
-            taken = await self._write(head.tenant, partial(settling.take, head=head, sis=sis))
-        except StoreFailedError:
-            return
+        taken = await self._write(head.tenant, partial(settling.take, head=head, sis=sis))
         if taken is None:
-            return
+            return None
         fault.point("F39")
         verdict = await self._transmitted(taken)
         if verdict.outcome is Outcome.UNKNOWN:
             verdict = await self._asked(taken.sent, verdict)
         fault.point("F41")
-        with suppress(StoreFailedError):
-            await self._settle(taken.sent, verdict, began)
+        return await self._settle(taken.sent, verdict, began)
 
     async def _transmitted(self, taken: settling.Taken) -> Verdict:
         laboratory = self._laboratory(taken.sent)
@@ -171,7 +190,7 @@ class Transmitter:
         said = await connected(self._service, laboratory).ask(settling.control_id(sent))
         return otherwise if said.outcome is Outcome.UNKNOWN else said
 
-    async def _settle(self, sent: Sent, verdict: Verdict, began: float) -> None:
+    async def _settle(self, sent: Sent, verdict: Verdict, began: float) -> Standing:
         sis = self._service.configuration.service_identifier_system
         note = partial(settling.settle, sent=sent, verdict=verdict, laboratory=self._laboratory(sent), sis=sis)
         standing = await self._write(sent.tenant, note)
@@ -187,6 +206,7 @@ class Transmitter:
             code=verdict.code,
             seconds=round(monotonic() - began, 3),
         )
+        return standing
 
     async def _results(self) -> None:
         """Return the results that simulated laboratories have by now."""
@@ -206,6 +226,7 @@ class Transmitter:
 
     async def _leave(self) -> None:
         """Let what is being sent come to an end, then break it off: what is known then is noted."""
+        self._leaving = True
         if self._looking is not None:
             await asyncio.wait([self._looking])
         for seconds in (LEAVE_SECONDS, LEAVE_SECONDS):

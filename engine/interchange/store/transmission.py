@@ -36,6 +36,11 @@ FIRST: Final = (
     "SELECT min(number) FROM transmission WHERE standing='waiting' AND ended_ms IS NULL GROUP BY tenant, laboratory"
 )
 HEADS: Final = f"SELECT tenant.name, {COLUMNS}{FROM} WHERE t.number IN ({FIRST})"
+OF_LABORATORY: Final = (
+    "t.standing='waiting' AND t.ended_ms IS NULL AND t.tenant=(SELECT number FROM tenant WHERE name=?)"
+    " AND t.laboratory=?"
+)
+NEXT: Final = f"SELECT tenant.name, {COLUMNS}{FROM} WHERE {OF_LABORATORY} ORDER BY t.number LIMIT 1"
 RESULTS_DUE: Final = f"SELECT tenant.name, {COLUMNS}{FROM} WHERE t.result_ms<=? ORDER BY t.result_ms LIMIT ?"
 TOLD: Final = "UPDATE transmission SET result_ms=NULL WHERE number=?"
 EXPECT: Final = "UPDATE transmission SET result_ms=? WHERE number=?"
@@ -179,6 +184,12 @@ def sent_of_id(connection: Connection, order_id: str) -> tuple[Sent, ...]:
 def heads(connection: Connection) -> tuple[Sent, ...]:
     """Return the first order that waits, of each tenant and laboratory that have one."""
     return tuple(map(_sent, connection.execute(HEADS)))
+
+
+def next_waiting(connection: Connection, tenant: str, laboratory: str) -> Sent | None:
+    """Return the first order that waits for a laboratory of a tenant."""
+    row = connection.execute(NEXT, (tenant, laboratory)).fetchone()
+    return _sent(row) if row else None
 
 
 def in_standing(connection: Connection, standing: Standing) -> tuple[Sent, ...]:

@@ -167,6 +167,10 @@ def test_heads_are_the_first_of_each_laboratory(store: Store) -> None:
         ("t", "c"),
         ("u", "d"),
     }
+    first = transmission.next_waiting(store.reader(), "t", "l")
+    assert first is not None
+    assert first.order_id == "a"
+    assert transmission.next_waiting(store.reader(), "u", "m") is None
     assert [(one.standing, one.number) for one in transmission.counts(store.reader())] == [("waiting", 4)]
 
 
@@ -178,6 +182,7 @@ def test_heads_are_the_first_of_each_laboratory(store: Store) -> None:
         (transmission.BY_NUMBER, (1,)),
         (transmission.IN_STANDING, ("held",)),
         (transmission.FIRST, ()),
+        (transmission.NEXT, ("t", "lab")),
         (transmission.RESULTS_DUE, (1, 1)),
         (transmission.COUNTS, ()),
         (transmission.MOVE, ("held", "", 1, 0, None, None, 1, "sending")),

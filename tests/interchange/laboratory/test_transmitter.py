@@ -207,6 +207,35 @@ def test_results_before_the_answer(tmp_path: Path) -> None:
         assert service.status() == "completed"
 
 
+def test_held_until_its_results_come(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Results say that the laboratory had the order that nobody knew of: it is no longer held, and no longer listed."""
+    monkeypatch.setattr(transmitter, "HELD_SECONDS", 0)
+    with scripted("close") as laboratory, bench(tmp_path, lab_1=line(laboratory.port)) as service:
+        service.place("o1")
+        service.until("held")
+        service.revise("o1", "completed")
+        assert service.until("accepted").reason == "the order is completed"
+        assert laboratory.connections == 1
+
+
+def test_laboratories_take_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where more laboratories wait than may be sent to at once, a long queue lets the others in between."""
+    monkeypatch.setattr(transmitter, "AT_ONCE", 1)
+    with (
+        scripted("wait", "AA") as long,
+        scripted("AA") as short,
+        bench(tmp_path, long=line(long.port), short=line(short.port)) as service,
+    ):
+        service.place(*(f"l{number}" for number in range(9)), laboratory="long")
+        assert long.received.acquire(timeout=20)
+        service.place("s1", "s2", laboratory="short")
+        long.go.set()
+        service.until("accepted", "s2")
+        service.until("accepted", "l8")
+        ended = {one: service.sent(one).sent_ms or 0 for one in ("s2", "l3", "l8")}
+        assert ended["s2"] <= ended["l3"] < ended["l8"]
+
+
 def test_stopped_in_the_middle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A service that is stopped while it sends holds the order; what waits is sent by the next one."""
     monkeypatch.setattr(transmitter, "LEAVE_SECONDS", 0.2)

@@ -23,7 +23,7 @@ from engine.interchange.store.transmission import Outcome
 
 REPLY_LIMIT_BYTES: Final = 1_048_576
 # A proxy in front of a laboratory that is down takes a connection, and closes it at once.
-SETTLE_SECONDS: Final = 0.01
+SETTLE_SECONDS: Final = 0.005
 CLOSE_SECONDS: Final = 1.0
 # In TLS 1.3 a server says only after the handshake that it does not take the client's certificate, and then has read
 # nothing else.
@@ -130,11 +130,8 @@ async def _answer(reader: Any, control_id: str) -> Acknowledgement:
 
 async def _left(reader: Any) -> bool:
     """Say whether the other end has closed a connection that it has only just taken."""
-    for _ in range(2):
-        if reader.at_eof() or reader.exception() is not None:
-            return True
-        await asyncio.sleep(SETTLE_SECONDS)
-    return bool(reader.at_eof())
+    await asyncio.sleep(SETTLE_SECONDS)
+    return reader.at_eof() or reader.exception() is not None
 
 
 async def _close(writer: Any) -> None:
