@@ -4,7 +4,8 @@ Each row is the best of several rounds of one thread, parsing included where the
 messages came before (a stay of many A08); `new`: every name, number, address and moment was never seen. Visits, and
 what they refer to, are in a plan where the row does not say that patients are alone; `A01, all of it`: every resource
 of an A01 of 2 kB, in which, when new, each allergy, diagnosis, plan and value was never seen either; `A01 of 2 kB` is
-the same message where a site sends what is shipped: Patient, Encounter and what they need. `days`: simulated hospital
+the same message where a site sends what is shipped: Patient, Encounter and what they need. `ORU`: a report of 20
+results, by the mapping of results. `days`: simulated hospital
 days, in which patients are new and come again as they do. Garbage is collected as the engine does it.
 """
 
@@ -18,10 +19,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from engine.config.shipped import shipped
+from engine.garbage import COLLECT_AFTER
 from engine.hl7.message import Message, parse
 from engine.mapping.authoring.case import channel_of, sending
 from engine.mapping.compile import Mapping, MappingSource, compile_mapping, load
-from engine.ops.cli.running.run import COLLECT_AFTER
 from engine.simulation.world import simulate
 
 ROUNDS = 5
@@ -75,6 +76,17 @@ MERGE = (
     "MSH|^~\\&|REG|RIVERBEND|||20260302060000||ADT^A40^ADT_A39|C{n:08d}|P|2.5.1\rEVN|A40|20260302060000\r"
     "PID|1||BN{n:06d}^^^RVB^MR||Quintero{n}^Marisol||19840229|F\rMRG|BX{n:06d}^^^RVB\r"
 )
+REPORT = (
+    "MSH|^~\\&|LAB|CENTRAL|ADTENGINE|HUB|20260302101000||ORU^R01^ORU_R01|L{n:08d}|P|2.5.1\r"
+    "PID|1||BN{n:06d}^^^RVB^MR||Quintero{n}^Marisol||1984021{n}|F\rORC|RE|P{n}^CDIS|F{n}^CENTRAL\r"
+    "OBR|1|P{n}^CDIS|F{n}^CENTRAL|24323-8^Metabolic panel^LN|||202603{day:02d}{hour:02d}{minute:02d}{second:02d}|||||"
+    "||||1187^Osei^Ada||||||202603{day:02d}{hour:02d}{minute:02d}{second:02d}||CH|F\r"
+)
+RESULT = (
+    "OBX|{{at}}|NM|28{{at:02d}}-3^Analyte {{at}}^LN||{n}.{{at}}|mmol/L^mmol/L^UCUM|3.5-5.0|H|||F|||"
+    "202603{day:02d}{hour:02d}{minute:02d}{second:02d}\r"
+)
+RESULTS = REPORT + "".join(RESULT.replace("{{at}}", str(at)).replace("{{at:02d}}", f"{at:02d}") for at in range(20))
 
 
 def _messages(text: str, count: int) -> list[bytes]:
@@ -164,6 +176,11 @@ def main() -> None:
         rows.append((f"identify, {name}", identify - parsing, 20))
         rows.append((f"plan, {name}", plan - parsing, aim))
         rows.append((f"parse + identify + plan, {name}", both, None))
+    reports, results = _messages(RESULTS, MESSAGES // 10), load([shipped("mappings")], "oru")
+    parsing = _cost(_nothing, reports, cold=lambda: None)
+    for name in ("identify", "plan"):
+        spent = _cost(partial(_work, fresh, (name,)), reports, cold=partial(cold, results))
+        rows.append((f"{name}, ORU of 20 results, new", spent - parsing, None))
     machine = f"{platform.python_implementation()} {platform.python_version()}, {platform.machine()}"
     print(f"{machine}; {len(new[0])}, {len(full[0])} and (days) {sum(map(len, days)) // len(days)} bytes a message")  # noqa: T201
     for name, cost, aim in rows:

@@ -131,6 +131,31 @@ async def test_a_result_its_correction_and_its_resend(laboratory: Laboratory) ->
     assert len(laboratory.rig.attempts()) == writes
 
 
+async def test_a_destination_of_the_older_version(tmp_path: Path) -> None:
+    """In STU3 an order is a ProcedureRequest: it is found and linked all the same."""
+    async with running(tmp_path, mapping="oru", authorities=AUTHORITIES) as rig:
+        file = rig.folder / "channels" / "riverbend-adt.yaml"
+        file.write_text(file.read_text().replace("/fhir/R4", "/fhir").replace('"auth"', '"fhir":"STU3","auth"'))
+        laboratory = Laboratory(rig)
+        await laboratory.register("RB-1")
+        order = await laboratory.order("sr-1")
+        await started(rig)
+        made = await laboratory.send(report("L1", potassium()))
+        assert (made.state, made.reason, made.notes) == ("delivered", "created", "[]")
+        (told,) = await laboratory.chart("DiagnosticReport")
+        assert [one["reference"] for one in told["basedOn"]] == [order]
+
+
+async def test_several_orders_of_one_number(laboratory: Laboratory) -> None:
+    """Which of them the report answers nobody knows: none is linked. One in error counts for nothing."""
+    for _ in range(2):
+        await laboratory.order("sr-1")
+    row = await laboratory.send(report("L1", potassium()))
+    assert (row.state, row.notes) == ("delivered", '["multiple-matches"]')
+    (made,) = await laboratory.chart("DiagnosticReport")
+    assert "basedOn" not in made
+
+
 async def test_what_a_correction_says_no_more_goes(laboratory: Laboratory) -> None:
     """A value that was flagged high, and is not, is no longer flagged; what the sender did not write stays."""
     await laboratory.order("sr-1")

@@ -1,10 +1,13 @@
 """A resource that is only referred to: found by an identifier at the server, or left out; never made."""
 
+from typing import Final
+
 from engine.deliver.resources.found import held_by, owner_of, search_kept, standing
 from engine.deliver.wire.exchange import Exchange
 from engine.fhir.plan import Find, Keep
+from engine.fhir.versions.names import stu3_name
 
-SEVERAL = "multiple-matches"
+SEVERAL: Final = "multiple-matches"
 
 
 async def find(exchange: Exchange, interaction: Find) -> str:
@@ -14,10 +17,12 @@ async def find(exchange: Exchange, interaction: Find) -> str:
     (`order-of-another-patient`) and those of a delivery.
     """
     record = interaction.record
-    found = [one for one in await exchange.search(search_kept(record.identities), record.type) if standing(one)]
+    named = stu3_name(record.type) if exchange.server.settings.fhir == "STU3" else ""
+    found = await exchange.search(search_kept(record.identities), record.type, named)
+    found = tuple(one for one in found if standing(one))
     if record.holder and len(found) > 1:
         ours = exchange.references.get(record.patient)
-        found = [one for one in found if held_by(one.body, record.holder) == ours] or found
+        found = tuple(one for one in found if held_by(one.body, record.holder) == ours) or found
     if len(found) != 1:
         exchange.note(SEVERAL if found else interaction.absent)
         exchange.unfound.add(record.local)

@@ -144,9 +144,12 @@ class Exchange:
         """Return the answer to a read, in the server's FHIR version; one with 404 or 410, too."""
         return await self._get(f"{self.server.base}/{type_}/{logical_id}", GONE)
 
-    async def search(self, query: str, type_: str = PATIENT) -> tuple[Stored, ...]:
-        """Return the resources of a type that a query finds, each once; at most the first page."""
-        answer = await self._get(f"{self.server.base}/{type_}?{query}")
+    async def search(self, query: str, type_: str = PATIENT, named: str = "") -> tuple[Stored, ...]:
+        """Return the resources of a type that a query finds, each once; at most the first page.
+
+        `named`: what the server's FHIR version calls the type, where that is another name.
+        """
+        answer = await self._get(f"{self.server.base}/{named or type_}?{query}")
         bundle = answer.json
         if not isinstance(bundle, dict) or bundle.get("resourceType") != "Bundle":
             raise error_of(Failure.TRANSIENT, "no-bundle", answer.status, ("no-bundle",))

@@ -76,6 +76,7 @@ class GroupedListing(Listing):
         firsts: dict[Identity, Member] = {}
         needed: dict[str, Needed] = {}
         lists: dict[str, Listed] = {}
+        named: dict[str, dict[str, str]] = {}
         for place in (place for group in self._grouping.groups(reading) for place in self._places(group)):
             member = self._member(bare, place, reading)
             if not member.key:
@@ -88,9 +89,12 @@ class GroupedListing(Listing):
                 if member.changes != firsts[identity].changes:
                     reading.warnings.append(f"{LISTED_TWICE} {rules.segment}")
                 continue
-            named = _named(earlier, place.suffix, patient, suffix)
             said = {one[:2] for one in member.changes}
-            changes = pointed(member.changes, member.refers, "", place.suffix, named)
+            changes = member.changes
+            if member.refers:
+                if place.suffix not in named:
+                    named = {place.suffix: _named(earlier, place.suffix, patient, suffix)}
+                changes = pointed(changes, member.refers, "", place.suffix, named[place.suffix])
             changes += tuple([one for one in self._gone if one[:2] not in said])
             keep = self._keep(identity, member.identifiers, changes, local, patient)
             kept[identity] = keep._replace(grows=self._grows)
