@@ -45,9 +45,15 @@ def order_of(transaction: Transaction, sis: str, test_id: str, test: dict[str, J
 
 
 def numbered(test: dict[str, Json], sis: str, order_id: str, test_id: str) -> dict[str, Json]:
-    """Return a test with the numbers of an order: that of the order, and its own, the placer order number."""
+    """Return a test with the numbers of an order: that of the order, and its own, the placer order number.
+
+    What a client's own requisition was stays among its identifiers.
+    """
     system = placer_system(sis)
     others = [one for one in test.get("identifier", ()) if one.get("system") != system]
+    given = test.get("requisition")
+    if given and given.get("system") != order_number_system(sis) and given not in others:
+        others.append(given)
     return {
         **test,
         "requisition": {"system": order_number_system(sis), "value": order_id},

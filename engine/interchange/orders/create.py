@@ -12,7 +12,7 @@ from engine.interchange.orders.order import NAME, of_patient
 from engine.interchange.orders.status import FHIR, OrderStatus
 from engine.interchange.orders.structure import check_order
 from engine.interchange.orders.validation import check_kept
-from engine.interchange.orders.writing import desk_of, judge, keep_change, keep_order
+from engine.interchange.orders.writing import desk_of, judge, keep_change, keep_order, ring
 from engine.interchange.references import check_references, placed_references
 from engine.interchange.reply import written_answer
 from engine.interchange.resource.catalogue import KEPT
@@ -72,7 +72,7 @@ async def create(service: Service, request: Request) -> Answer:
             return await ask(service, request, KIND, patient, asked, apart=True)
         return written_answer(200, match, request, location=True, seen=seen)
     status, stored = await service.store.write(tenant, work)
-    service.laboratory_bell.set()
+    ring(service)
     return written_answer(status, stored, request, location=True, seen=status == 201 or seen)
 
 

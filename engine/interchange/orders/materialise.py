@@ -1,13 +1,18 @@
 """Tests come out of an order: each contained one becomes a resource by itself, with what it refers to."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
+from engine.interchange.exact import write_json
 from engine.interchange.orders.order import NAME, TEST, actions_of
+from engine.interchange.outcome import Category, refuse
 from engine.interchange.references import references_in
 
 Json = Any
 NESTED: Final = (dict, list)
+# What the tests of an order may take along, all together.
+MOST_BYTES: Final = 2 * 1024 * 1024
 
 
 class Apart(NamedTuple):
@@ -27,7 +32,8 @@ def contained_tests(order: dict[str, Json]) -> tuple[str, ...]:
 def taken_apart(order: dict[str, Json], order_id: str, ids: Mapping[str, str]) -> Apart:
     """Return an order without its contained tests, and these; `ids` are theirs as resources, by those they have there.
 
-    What a test refers to comes along; what nothing refers to any more leaves the order.
+    What a test refers to comes along; what nothing refers to any more leaves the order. RefusedError (422) where the
+    copies of what many tests refer to would be too large.
     """
     if not ids:
         return Apart(order, {})
@@ -35,9 +41,12 @@ def taken_apart(order: dict[str, Json], order_id: str, ids: Mapping[str, str]) -
     names = {f"#{within}": f"{TEST}/{test_id}" for within, test_id in ids.items()}
     # Within a test of its own `#` no longer means the order.
     outside = {**names, "#": f"{NAME}/{order_id}"}
-    tests = {test_id: _test(parts, f"#{within}", outside) for within, test_id in ids.items()}
+    beside = {name: part for name, part in parts.items() if name not in names}
+    along = {within: _reached(beside, references_in(parts[f"#{within}"])) for within in ids}
+    _check_size(beside, along.values())
+    tests = {test_id: _test(parts, within, along[within], outside) for within, test_id in ids.items()}
     rest = _renamed({name: value for name, value in order.items() if name != "contained"}, names)
-    others = {name: _renamed(part, names) for name, part in parts.items() if name not in names}
+    others = {name: _renamed(part, names) for name, part in beside.items()}
     inverse = {name for name, part in others.items() if "#" in references_in(part)}
     left = _reached(others, references_in(rest) | inverse)
     if left:
@@ -45,11 +54,19 @@ def taken_apart(order: dict[str, Json], order_id: str, ids: Mapping[str, str]) -
     return Apart(rest, tests)
 
 
-def _test(parts: Mapping[str, dict[str, Json]], name: str, names: Mapping[str, str]) -> dict[str, Json]:
-    test: dict[str, Json] = _renamed({key: value for key, value in parts[name].items() if key != "id"}, names)
-    within = {other: _renamed(part, names) for other, part in parts.items() if other not in names}
-    along = _reached(within, references_in(test))
-    return {**test, "contained": [within[other] for other in along]} if along else test
+def _test(
+    parts: Mapping[str, dict[str, Json]], within: str, along: list[str], names: Mapping[str, str]
+) -> dict[str, Json]:
+    own = {key: value for key, value in parts[f"#{within}"].items() if key != "id"}
+    test: dict[str, Json] = _renamed(own, names)
+    return {**test, "contained": [_renamed(parts[other], names) for other in along]} if along else test
+
+
+def _check_size(parts: Mapping[str, dict[str, Json]], along: Iterable[list[str]]) -> None:
+    times = Counter(name for names in along for name in names)
+    if sum(count * len(write_json(parts[name])) for name, count in times.items()) > MOST_BYTES:
+        text = "The tests refer to too much that is contained: keep it on the service, and refer to it there."
+        raise refuse(Category.RULE, text, location=f"{NAME}.contained")
 
 
 def _reached(parts: Mapping[str, dict[str, Json]], named: Iterable[str]) -> list[str]:

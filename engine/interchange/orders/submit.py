@@ -12,7 +12,7 @@ from engine.interchange.orders.moving import move
 from engine.interchange.orders.order import NAME, of_patient, status_of
 from engine.interchange.orders.status import OPEN, Event, OrderStatus
 from engine.interchange.orders.validation import check_complete
-from engine.interchange.orders.writing import Desk, desk_of, place
+from engine.interchange.orders.writing import Desk, desk_of, place, ring
 from engine.interchange.outcome import Category, refuse
 from engine.interchange.reply import written_answer
 from engine.interchange.resource.precondition import Expected, parse_expected
@@ -52,7 +52,7 @@ async def submit(service: Service, request: Request) -> Answer:
         patient = of_patient(stored.resource()).removeprefix("Patient/")
         return await ask(service, request, KIND, patient, asked, apart=True)
     stored = await service.store.write(tenant, lambda transaction: _submit(transaction, desk, look(transaction)))
-    service.laboratory_bell.set()
+    ring(service)
     return written_answer(200, stored, request, location=False, seen=seen)
 
 

@@ -8,9 +8,9 @@ from engine.interchange.compendium import lookup
 from engine.interchange.compendium.answers import unanswered, wrong
 from engine.interchange.orders.belonging import order_id_of, order_of
 from engine.interchange.orders.extension import url, value
-from engine.interchange.orders.order import NAME, PERFORMER, of_patient, performer_of
+from engine.interchange.orders.order import NAME, PERFORMER, TEST, actions_of, of_patient, performer_of
 from engine.interchange.orders.placed import Placed, contained_at, placed_tests, resolved
-from engine.interchange.outcome import Category, Issue, RefusedError
+from engine.interchange.outcome import Category, Issue, RefusedError, refuse
 from engine.interchange.store.transaction import Transaction
 
 Json = Any
@@ -20,6 +20,9 @@ SPECIMEN: Final = "requestgroup-specimen"
 ENABLED: Final = "organization-orderingEnabled"
 INTENTS: Final = ("order", "original-order", "reflex-order", "filler-order", "instance-order")
 PAYERS: Final = ("self", "patient", "guarantor", "thirdParty")
+# What of a test names its answers and specimens; and how much of everything an order may have.
+NAMING: Final = ("supportingInfo", "specimen")
+MOST: Final = 200
 # In which a test may be that is not this order's yet.
 USABLE: Final = frozenset({"draft", "active", "on-hold"})
 SPLIT: Final = "order-splitting-required"
@@ -41,6 +44,7 @@ class Rules:
 
 def check_kept(transaction: Transaction, rules: Rules, order_id: str, order: dict[str, Json]) -> None:
     """Refuse (422) an order that must not even be a draft: its tests become those of the patient's chart."""
+    _check_size(order)
     tests = placed_tests(transaction, order)
     _raise([issue for one in tests for issue in _own(transaction, rules.sis, order_id, order, one)])
 
@@ -55,6 +59,17 @@ def check_complete(transaction: Transaction, rules: Rules, order_id: str, order:
         found += _own(transaction, rules.sis, order_id, order, one)
     found += _codes(transaction, rules.sis, order, [one for one in tests if one.test is not None])
     _raise(found)
+
+
+def _check_size(order: dict[str, Json]) -> None:
+    """Refuse (422) an order for which all other writes would wait: it is judged and taken apart while they do."""
+    parts = [part for part in order.get("contained", ()) if part.get("resourceType") == TEST]
+    named = [one for part in parts for name in NAMING for one in part.get(name, ())]
+    sizes = ((sum(1 for _ in actions_of(order)), "actions"), (len(order.get("contained", ())), "contained"))
+    for size, what in (*sizes, (len(named), "references of its tests")):
+        if size > MOST:
+            text = f"An order has at most {MOST} {what}."
+            raise refuse(Category.RULE, text, location=NAME)
 
 
 def lab_codes(test: dict[str, Json]) -> dict[str, str]:
@@ -119,7 +134,7 @@ def _own(transaction: Transaction, sis: str, order_id: str, order: dict[str, Jso
         return
     if of_patient(test) != of_patient(order):
         yield Issue("The test is of another patient than the order.", placed.path, "cross-patient-order", RULE)
-    for reference in (*test.get("supportingInfo", ()), *test.get("specimen", ())):
+    for reference in (*(one for name in NAMING for one in test.get(name, ())),):
         found = resolved(transaction, placed.holder, str(reference.get("reference", "")))
         if found is not None and of_patient(found) not in {"", of_patient(order)}:
             text = "The test refers to what is of another patient than the order."

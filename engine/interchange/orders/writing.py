@@ -1,6 +1,8 @@
 """Orders are written: one function keeps new ones, one judges every change of those that are there."""
 
+import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -84,6 +86,15 @@ def place(transaction: Transaction, sis: str, order_id: str, order: dict[str, Js
     fault.point("F43")
     enqueue(transaction, order_id, performer_of(order, sis))
     fault.point("F44")
+
+
+def ring(service: Service) -> None:
+    """Let the laboratories' queue be looked at, now that the commit is on disk.
+
+    Within a transaction of a Bundle, in the thread of the writer, it is not yet, and will be looked at by itself.
+    """
+    with suppress(RuntimeError):
+        asyncio.get_running_loop().call_soon(service.laboratory_bell.set)
 
 
 def judge(

@@ -241,3 +241,26 @@ def test_who_may_order(service: Running, base: str) -> None:
         draft = here.draft()
         submitted = here.submit(draft["id"], client=client)
         assert submitted.status_code == (200 if status == 201 else 403), client
+
+
+def test_an_order_has_its_bounds(service: Running, base: str) -> None:
+    """C-403: so that no other write waits long: not hundreds of tests, nor the same megabyte in each of them."""
+    here = clinic(service, base)
+    many = [here.test("LI", f"t{number}") for number in range(201)]
+    assert issue(here.ask("POST", "RequestGroup", here.order(*many)), 422, "business-rule")
+    large = {"resourceType": "QuestionnaireResponse", "id": "aoe", "status": "completed"}
+    large["item"] = [{"linkId": "x", "answer": [{"valueString": "x" * 300_000}]}]
+    few = [here.test("LI", f"t{number}", supportingInfo=[to("#aoe")]) for number in range(8)]
+    answer = here.ask("POST", "RequestGroup", here.order(*few, contained=(large,)))
+    assert issue(answer, 422, "business-rule")["location"] == ["RequestGroup.contained"]
+    assert here.place(*few[:2], contained=(large,))
+
+
+def test_a_requisition_of_the_client_stays(service: Running, base: str) -> None:
+    """C-415: among the identifiers of its test; so does the group of its order."""
+    here = clinic(service, base)
+    mine = {"system": "urn:mine", "value": "7"}
+    order = here.place(here.test(requisition=mine), groupIdentifier=mine)
+    assert mine in order["identifier"]
+    assert mine in here.tests_of(order)[0]["identifier"]
+    assert here.tests_of(order)[0]["requisition"] == order["groupIdentifier"]
