@@ -18,8 +18,10 @@ from engine.interchange.store.transaction import Transaction
 
 Answers = dict[int, Answer]
 
-# Within a phase patients come first, then orders; results come last, for they are judged by what they name.
+# Within a phase patients come first, then orders; what is judged by what it names comes last: orders of laboratories,
+# and then results.
 FIRST: Final = ("Patient",)
+GROUP: Final = "RequestGroup"
 # Reads of one query, whose refusal refuses all.
 QUICK: Final = frozenset({"read", "vread"})
 
@@ -94,20 +96,22 @@ def _check_once(plans: Iterable[Plan], ids: dict[int, str]) -> None:
 
 
 def _later(writes: list[Plan], targets: dict[str, str]) -> frozenset[int]:
-    """Return the results that name what an entry puts: they are judged once that is there."""
+    """Return the results and laboratory orders that name what an entry puts: they are judged once that is there."""
     put = {targets.get(one.step.full_url, "") for one in writes if one.phase > 1}
     put |= {f"{one.step.path}" for one in writes if one.phase > 1}
     return frozenset(
         one.step.number
         for one in writes
-        if one.request.type in RESULTS and isinstance(one.request.body, dict) and "resourceType" in one.request.body
+        if one.request.type in {*RESULTS, GROUP}
+        and isinstance(one.request.body, dict)
+        and "resourceType" in one.request.body
         if not put.isdisjoint(targets.get(name, name) for name in references_in(one.request.body))
     )
 
 
 def _turn(plan: Plan, *, later: frozenset[int]) -> tuple[bool, int, int, int]:
     name = plan.request.type
-    rank = 0 if name in FIRST else 1 if name in ORDERS else 3 if name in RESULTS else 2
+    rank = 0 if name in FIRST else 4 if name in RESULTS else 3 if name == GROUP else 1 if name in ORDERS else 2
     return plan.step.number in later, plan.phase, rank, plan.step.number
 
 

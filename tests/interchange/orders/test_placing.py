@@ -233,6 +233,31 @@ def test_an_order_in_a_bundle(service: Running, base: str, kind: str) -> None:
     assert status_of(entry["resource"]) == "pending"
 
 
+@pytest.mark.parametrize("method", ["POST", "PUT"])
+def test_an_order_comes_with_all_that_it_names(service: Running, base: str, method: str) -> None:
+    """C-403: in one transaction, wherever it stands there, posted or put."""
+    here = clinic(service, base)
+    enabled = {"url": url("organization-orderingEnabled"), "valueBoolean": True}
+    lab = {"resourceType": "Organization", "name": "New", "extension": [enabled]}
+    test = {name: value for name, value in here.test().items() if name != "id"}
+    test["code"] = {"coding": [{"system": "urn:x", "code": "LI"}]}
+    order = here.order(action=[{"resource": to("urn:uuid:0d7b6c9e-52a4-4f2e-9b57-61d0f0b8a1c1")}])
+    order["extension"] = [extension("performer", valueReference=to("urn:uuid:0d7b6c9e-52a4-4f2e-9b57-61d0f0b8a1c2"))]
+    entries = []
+    for number, body in enumerate((order, test, lab)):
+        name, target = body["resourceType"], f"{here.lab}-{number}"
+        put = {"method": "PUT", "url": f"{name}/{target}"}
+        request = put if method == "PUT" and number else {"method": "POST", "url": name}
+        resource = {**body, "id": target} if request is put else body
+        full = f"urn:uuid:0d7b6c9e-52a4-4f2e-9b57-61d0f0b8a1c{number}"
+        entries.append({"fullUrl": full, "request": request, "resource": resource})
+    answer = service.ask("POST", base, json={"resourceType": "Bundle", "type": "transaction", "entry": entries})
+    assert answer.status_code == 200, answer.text
+    kept = answer.json()["entry"][0]["resource"]
+    assert status_of(kept) == "pending"
+    assert [one["status"] for one in here.tests_of(kept)] == ["active"]
+
+
 def test_who_may_order(service: Running, base: str) -> None:
     """C-416: physicians, nurses and systems; not the administrative role."""
     here = clinic(service, base)
