@@ -21,6 +21,13 @@ def files(tmp_path: Path) -> Files:
     return Files(tmp_path / "channels", tmp_path / "mine", tmp_path / "data")
 
 
+def test_each_mapping_holds_to_its_own_cases(files: Files) -> None:
+    """Beside a channel of ADT one for results: the shipped cases of each are run on each, and none of the other's."""
+    (files.channels / "b.yaml").write_text(CHANNEL.format(name="b", port=1) + "\nmapping: oru\n")
+    shipped = Files(files.channels, None, files.data)
+    assert set(configure(shipped, in_force=frozenset()).channels) == {"a", "b"}
+
+
 def test_cases_are_run_where_a_mapping_or_a_case_is_not_the_one_in_force(files: Files) -> None:
     """A start runs none; a change of a channel alone runs none again; another mapping or another case runs them."""
     assert files.mappings is not None

@@ -17,10 +17,10 @@ from tests.mapping.conftest import Author
 AUTHORITIES = {"RVB": "https://mrn.riverbend.example", "CDIS^PLAC": "https://cdis.example/placer-order-number"}
 ORU = compile_mapping(load([shipped("mappings")], "oru"), channel_of({"authorities": AUTHORITIES}))
 HEAD = ("MSH|^~\\&|LAB|CENTRAL|||20260302101000||ORU^R01|1|P|2.5.1", "PID|1||RB-1^^^RVB^MR||Quintero^Marisol")
-# A report: whether an ORC leads it, the notes on it, and of each result its code and the notes on it.
+# A report: where its order stands (its ORC, its OBR, nowhere), how many notes; of each result its code and notes.
 REPORTS = st.lists(
     st.tuples(
-        st.booleans(),
+        st.sampled_from(["ORC", "OBR", ""]),
         st.integers(0, 2),
         st.lists(st.tuples(st.sampled_from(["K", "NA", "TXT"]), st.integers(0, 2)), max_size=4),
     ),
@@ -49,11 +49,10 @@ def said(keep: Keep, element: str) -> Any:
 def test_every_result_is_listed_once_by_the_report_that_it_stands_under(reports: list[Any]) -> None:
     """None is lost, none stands in two reports, and each keeps its own value, notes and order, as they came."""
     lines, wanted = [], []
-    for number, (led, notes, results) in enumerate(reports, 1):
-        lines += [f"ORC|RE|P{number}^CDIS|F{number}"] * led
-        lines.append(
-            f"OBR|{number}|{'' if led else f'P{number}^CDIS'}|F{number}|24323-8^Panel^LN||||||||||||||||||||||F"
-        )
+    for number, (where, notes, results) in enumerate(reports, 1):
+        lines += [f"ORC|RE|P{number}^CDIS|F{number}"] * (where == "ORC")
+        placer = f"P{number}^CDIS" if where == "OBR" else ""
+        lines.append(f"OBR|{number}|{placer}|F{number}|24323-8^Panel^LN||||||||||||||||||||||F")
         lines += [f"NTE|{line}||of {number}.{line}" for line in range(1, notes + 1)]
         for at, (code, own) in enumerate(results, 1):
             lines.append(f"OBX|{at}|ST|{code}^{code}^L||{number}/{at}||||||F")
@@ -67,7 +66,7 @@ def test_every_result_is_listed_once_by_the_report_that_it_stands_under(reports:
     assert sum(map(len, listed)) == len(observations)
     assert len({one.record.identities for one in observations.values()}) == len(observations)
     orders = [one["reference"].rpartition("|")[2] for report in reported for one in said(report, "basedOn")]
-    assert orders == [f"P{number}" for number in range(1, len(reports) + 1)]
+    assert orders == [f"P{number}" for number, (where, *_) in enumerate(reports, 1) if where]
     for number, (report, (_, notes, results)) in enumerate(zip(reported, reports, strict=True), 1):
         texts = [f"of {number}.{line}" for line in range(1, notes + 1)]
         assert said(report, "conclusion") == ("\n".join(texts) or None)
