@@ -31,9 +31,17 @@ ADD: Final = (
     "INSERT INTO transmission (tenant, order_id, laboratory, standing, attempt, tries, placed_ms, due_ms, reason)"
     " VALUES (?, ?, ?, 'waiting', ?, ?, ?, ?, '')"
 )
-# The order that was placed first and waits, of each tenant and laboratory.
+# The order that was placed first and waits, of each tenant and laboratory: from one laboratory to the next by the
+# index, as a long queue of one is not to be read.
 FIRST: Final = (
-    "SELECT min(number) FROM transmission WHERE standing='waiting' AND ended_ms IS NULL GROUP BY tenant, laboratory"
+    "WITH RECURSIVE lane(owner, laboratory) AS ("
+    " SELECT tenant.number, (SELECT min(t.laboratory) FROM transmission AS t"
+    " WHERE t.standing='waiting' AND t.ended_ms IS NULL AND t.tenant=tenant.number) FROM tenant"
+    " UNION ALL SELECT lane.owner, (SELECT min(t.laboratory) FROM transmission AS t WHERE t.standing='waiting'"
+    " AND t.ended_ms IS NULL AND t.tenant=lane.owner AND t.laboratory>lane.laboratory)"
+    " FROM lane WHERE lane.laboratory IS NOT NULL)"
+    " SELECT (SELECT min(t.number) FROM transmission AS t WHERE t.standing='waiting' AND t.ended_ms IS NULL"
+    " AND t.tenant=lane.owner AND t.laboratory=lane.laboratory) FROM lane WHERE lane.laboratory IS NOT NULL"
 )
 HEADS: Final = f"SELECT tenant.name, {COLUMNS}{FROM} WHERE t.number IN ({FIRST})"
 OF_LABORATORY: Final = (
