@@ -11,8 +11,8 @@ from tests.flow.feed import SYSTEM
 from tests.flow.operator import started
 from tests.flow.rig import Rig, Row, running
 
-PLACER = "https://cdis.example/placer-order-number"
-AUTHORITIES = {"RVB": SYSTEM, "CENTRAL": "https://central.example", "CDIS^PLAC": PLACER}
+PLACER = "https://ehr.example/placer-order-number"  # numbers of its own system only the service gives out
+AUTHORITIES = {"RVB": SYSTEM, "CENTRAL": "https://central.example", "EHR^PLAC": PLACER}
 POTASSIUM = "OBX|1|NM|2823-3^Potassium^LN||{value}|mmol/L^mmol/L^UCUM|3.5-5.0|H|||{status}"
 SODIUM = "OBX|2|NM|2951-2^Sodium^LN||140|mmol/L^mmol/L^UCUM|135-145|N|||F"
 DRAWN, TOLD, PANEL = "20260302080000-0500", "20260302101000-0500", "24323-8^Metabolic panel^LN"
@@ -26,8 +26,8 @@ def report(
     lines = (
         f"MSH|^~\\&|LAB|CENTRAL|CDIS|RVB|2026030210{minute:02}00-0500||ORU^R01^ORU_R01|{control_id}|P|2.5.1",
         f"PID|1||{patient}^^^RVB^MR~L{patient}^^^CENTRAL^PI||Quintero^Marisol||19840229|F|||9 Lab Street",
-        f"ORC|RE|{order}^CDIS|{filler}^CENTRAL",
-        f"OBR|1|{order}^CDIS|{filler}^CENTRAL|{PANEL}|||{DRAWN}|||||||||||||||{TOLD}||CH|{status}",
+        f"ORC|RE|{order}^EHR|{filler}^CENTRAL",
+        f"OBR|1|{order}^EHR|{filler}^CENTRAL|{PANEL}|||{DRAWN}|||||||||||||||{TOLD}||CH|{status}",
         *results,
     )
     return "\r".join(lines).encode() + b"\r"
