@@ -13,7 +13,8 @@ SHELL: Final = """\
 set -eu
 mkdir bin
 printf '#!/bin/sh\\nexec "{python}" -m engine "$@"\\n' > bin/adt-engine
-chmod +x bin/adt-engine
+printf '#!/bin/sh\\nexec "{python}" "$@"\\n' > bin/python
+chmod +x bin/adt-engine bin/python
 export PATH="$PWD/bin:$PATH"
 trap 'kill $(jobs -p) 2> /dev/null || true' EXIT
 """

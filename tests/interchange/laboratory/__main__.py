@@ -16,7 +16,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from tests.interchange.laboratory.answers import CR, EB, SB, Result, acknowledgement, blocks, field, results, segments
+from tests.interchange.laboratory.answers import (
+    CR,
+    EB,
+    SB,
+    Result,
+    acknowledgement,
+    blocks,
+    field,
+    ordered_at,
+    results,
+    segments,
+)
 
 STATUS: Final = {"final": "F", "corrected": "C", "preliminary": "P"}
 ORDERS: Final = "orders.mllp"
@@ -34,7 +45,7 @@ def main() -> int:
     sending.add_argument("--to", metavar="HOST:PORT", required=True)
     sending.add_argument("--status", choices=STATUS, default="final")
     sending.add_argument("--value", type=float, help="of the first measure; by default the usual one")
-    sending.add_argument("--observed", type=datetime.fromisoformat, default=datetime.now(UTC))
+    sending.add_argument("--observed", type=datetime.fromisoformat, help="when; by default as it was ordered")
     sending.add_argument("--order", default="", help="its number (ORC-4), or that of one of its tests; the last one")
     sending.add_argument("--only", metavar="CODE", default="", help="one test of it")
     sending.add_argument("--patient", metavar="MRN", default="", help="told as the result of somebody else")
@@ -92,8 +103,10 @@ def _next(folder: Path) -> str:
 
 
 async def _send(asked: argparse.Namespace) -> int:
-    told = Result(STATUS[asked.status], asked.observed.astimezone(UTC), asked.value, asked.patient, asked.only)
-    message = results(_order(asked.folder / ORDERS, asked.order), told, time.time_ns())
+    order = _order(asked.folder / ORDERS, asked.order)
+    observed = asked.observed.astimezone(UTC) if asked.observed else ordered_at(order)
+    told = Result(STATUS[asked.status], observed, asked.value, asked.patient, asked.only)
+    message = results(order, told, time.time_ns())
     host, _, port = asked.to.rpartition(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     writer.write(SB + message + EB + CR)

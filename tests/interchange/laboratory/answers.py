@@ -24,18 +24,18 @@ class Measure(NamedTuple):
     usual: float
 
 
-# What the tests of the laboratory measure, by their codes in its compendium.
+# What the tests of the laboratory measure, by their codes in samples/compendium/cedar-valley.yaml.
 MEASURES: Final[dict[str, tuple[Measure, ...]]] = {
     "GLU": (Measure("2345-7", "Glucose", "mg/dL", 70, 99, 92),),
-    "HBA1C": (Measure("4548-4", "Hemoglobin A1c", "%", 4, 5.6, 5.4),),
-    "LI": (
+    "A1C": (Measure("4548-4", "Hemoglobin A1c", "%", 4, 5.6, 5.4),),
+    "LIPID": (
         Measure("2093-3", "Cholesterol", "mg/dL", 0, 200, 187),
         Measure("2571-8", "Triglyceride", "mg/dL", 0, 150, 121),
         Measure("2085-9", "HDL Cholesterol", "mg/dL", 40, 60, 52),
     ),
 }
 # LOINC at the level of the report.
-PANELS: Final = {"GLU": "2345-7^Glucose", "HBA1C": "4548-4^Hemoglobin A1c", "LI": "24331-1^Lipid panel"}
+PANELS: Final = {"GLU": "2345-7^Glucose", "A1C": "4548-4^Hemoglobin A1c", "LIPID": "24331-1^Lipid panel"}
 
 
 class Result(NamedTuple):
@@ -66,6 +66,12 @@ def field(segment: list[str], number: int, component: int = 0) -> str:
 def blocks(stream: bytes) -> list[bytes]:
     """Return the messages of a stream of MLLP blocks."""
     return [block.partition(SB)[2] for block in stream.split(EB + CR)[:-1]]
+
+
+def ordered_at(message: bytes) -> datetime:
+    """Return when an order message was written (MSH-7), of which a result is by default: the same at a correction."""
+    text = field(segments(message)[0], 7)
+    return datetime.strptime(text[:14] + (text[-5:] if text[-5:-4] in {"+", "-"} else "+0000"), "%Y%m%d%H%M%S%z")
 
 
 def ordered(message: bytes) -> list[tuple[list[str], list[str]]]:

@@ -13,8 +13,8 @@ from tests.interchange.laboratory.process import Laboratory, laboratory
 ORDER = (
     "MSH|^~\\&|CDIS|riverbend|LAB|ACME|20250701093100||OML^O21^OML_O21|C1|T|2.5.1||||||UNICODE UTF-8\r"
     "PID|1||4711^^^RVB^MR~4712^^^RVB^MR||Quíntero^Marisol\r"
-    "ORC|NW|o1-GLU^CDIS||o1\rOBR|1|o1-GLU^CDIS||GLU^Glucose^urn:uuid:f:lab||||||||||||99^Osei\r"
-    "ORC|NW|o1-LI^CDIS||o1\rOBR|2|o1-LI^CDIS||LI^Lipid panel^urn:uuid:f:lab||||||||||||99^Osei\r"
+    "ORC|NW|o1-GLU^CDIS||o1\rOBR|1|o1-GLU^CDIS||GLU^Glucose^urn:uuid:f:cedar-valley||||||||||||99^Osei\r"
+    "ORC|NW|o1-LIPID^CDIS||o1\rOBR|2|o1-LIPID^CDIS||LIPID^Lipid panel^urn:uuid:f:cedar-valley||||||||||||99^Osei\r"
 ).encode()
 
 
@@ -59,10 +59,10 @@ def test_it_answers_by_its_script(lab: Laboratory) -> None:
 @pytest.mark.parametrize(
     ("options", "status", "numbers", "value", "record_number", "answer"),
     [
-        ((), "F", ["o1-GLU", "o1-LI"], "92", "4711", "AA"),
-        (("--status", "corrected", "--value", "5.5"), "C", ["o1-GLU", "o1-LI"], "5.5", "4711", "AE wrong"),
+        ((), "F", ["o1-GLU", "o1-LIPID"], "92", "4711", "AA"),
+        (("--status", "corrected", "--value", "5.5"), "C", ["o1-GLU", "o1-LIPID"], "5.5", "4711", "AE wrong"),
         (("--status", "preliminary", "--only", "GLU", "--order", "o1"), "P", ["o1-GLU"], "92", "4711", "AR"),
-        (("--patient", "0815", "--order", "o1-GLU"), "F", ["o1-GLU", "o1-LI"], "92", "0815", "AA"),
+        (("--patient", "0815", "--order", "o1-GLU"), "F", ["o1-GLU", "o1-LIPID"], "92", "0815", "AA"),
     ],
 )
 def test_it_sends_results(
