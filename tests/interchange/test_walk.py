@@ -92,6 +92,7 @@ OPEN_PAGES = {
     "/oauth/jwks",
     "/fhir/.well-known/smart-configuration",
     "/fhir/R4/.well-known/smart-configuration",
+    "/_test/lab",
     "/_test/outbound",
     "/_test/{name}",
 }
