@@ -12,7 +12,7 @@ from engine.fhir.versions.direction import Direction
 from engine.fhir.versions.turn import turned
 from engine.interchange.view import kept
 from tests.interchange.resources import resources
-from tests.interchange.test_version_rules import R4, STU3, differing, whole
+from tests.interchange.test_version_rules import LATER, R4, STU3, differing, whole
 from tests.interchange.test_versions import BACK, THERE
 
 TYPES = ("ActivityDefinition", "Questionnaire", "QuestionnaireResponse", "RequestGroup", "Specimen")
@@ -148,6 +148,19 @@ RULES = [
             "dynamicValue": [{"path": "status", "expression": CONDITION}],
         },
     ),
+    differing(
+        "Questionnaire",
+        {
+            "useContext": [
+                {
+                    "code": {"code": "a"},
+                    "valueCodeableConcept": ABSENT,
+                    "extension": [{"url": f"{LATER}UsageContext.value", "valueReference": {"display": "a"}}],
+                }
+            ]
+        },
+        {"useContext": [{"code": {"code": "a"}, "valueReference": {"display": "a"}}]},
+    ),
     differing("Specimen", {"subject": ABSENT}, {"subject": None}),
     differing(
         "Specimen", {"request": [{"reference": "ProcedureRequest/t"}]}, {"request": [{"reference": "ServiceRequest/t"}]}
@@ -209,6 +222,18 @@ def test_real_differences(type_name: str, stu3: dict[str, Any], r4: dict[str, An
     assert (defects(old, STU3), defects(new, R4)) == ((), ())
     assert kept(copy.deepcopy(old), STU3) == new
     assert turned(new, Direction.TO_STU3) == old
+
+
+@pytest.mark.parametrize("definition", [{"reference": "two words"}, {"display": "a form"}])
+def test_references_that_are_no_address(definition: dict[str, Any]) -> None:
+    """C-112: what R4 could not take for the address of a definition stands beside it, and comes back."""
+    answers = whole("QuestionnaireResponse", STU3, {"questionnaire": definition})
+    order = whole("RequestGroup", STU3, {"definition": [{"reference": "PlanDefinition/d"}, definition]})
+    for resource in (answers, order):
+        made = turned(resource, Direction.TO_R4)
+        assert {"questionnaire", "instantiatesCanonical"}.isdisjoint(made)
+        assert (defects(resource, STU3), defects(made, R4)) == ((), ())
+        assert turned(made, Direction.TO_STU3) == resource
 
 
 @pytest.mark.parametrize(("type_name", "r4", "place", "wanted"), SHOWN)

@@ -17,10 +17,12 @@ MORE: Final[dict[tuple[FhirVersion, str], dict[str, Json]]] = {
     (FhirVersion.R4, "MedicationRequest_Substitution"): {"allowedCodeableConcept": ABSENT},
     (FhirVersion.R4, "Questionnaire_EnableWhen"): {"answerCoding": ABSENT},
     (FhirVersion.STU3, "SampledData"): {"_data": ABSENT},
+    (FhirVersion.STU3, "UsageContext"): {"valueCodeableConcept": ABSENT},
 }
 OTHERS: Final = {
     "occurrenceString": ("occurrenceDateTime",),
     "allowedCodeableConcept": ("allowedBoolean",),
+    "valueCodeableConcept": ("valueQuantity", "valueRange"),
     "answerCoding": tuple(
         f"answer{name}"
         for name in ("Boolean", "Decimal", "Integer", "Date", "DateTime", "Time", "String", "Quantity", "Reference")

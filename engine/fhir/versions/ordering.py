@@ -1,5 +1,6 @@
 """What differs between the versions in orders, and in what is asked and answered with them."""
 
+import re
 from typing import Any, Final
 
 from engine.fhir.versions.absent import ABSENT
@@ -17,6 +18,8 @@ ANSWERS: Final = tuple(
 ANSWERS_STU3: Final = ("answerUri", "answerAttachment")
 EXPRESSION: Final = ("description", "language", "expression")
 INITIAL: Final = "initial"
+# What R4 takes for an address; a reference of STU3 may be any text.
+ADDRESS: Final = re.compile(r"[^\s\x00-\x1F]+")
 # Whom R4 names by what they did, and STU3 in one list.
 CONTRIBUTORS: Final = ("author", "editor", "reviewer", "endorser")
 
@@ -25,8 +28,8 @@ def canonical(stu3: str, r4: str) -> Lens:
     """Return the lens of a definition that STU3 refers to and R4 names by its address, '#id' for one within."""
 
     def to_r4(part: Part) -> Part:
-        holder = part.get(stu3, {})
-        return {r4: holder["reference"]} if "reference" in holder else {}
+        address = part.get(stu3, {}).get("reference", "")
+        return {r4: address} if ADDRESS.fullmatch(address) else {}
 
     def to_stu3(part: Part) -> Part:
         return {stu3: {"reference": part[r4]}} if r4 in part else {}
@@ -38,8 +41,8 @@ def canonicals(stu3: str, r4: str) -> Lens:
     """Return the lens of several definitions, as `canonical` has it of one."""
 
     def to_r4(part: Part) -> Part:
-        found = [one["reference"] for one in part.get(stu3, ()) if "reference" in one]
-        return {r4: found} if found else {}
+        found = [one.get("reference", "") for one in part.get(stu3, ())]
+        return {r4: found} if found and all(map(ADDRESS.fullmatch, found)) else {}
 
     def to_stu3(part: Part) -> Part:
         found = [{"reference": one} for one in part.get(r4, ()) if one is not None]
