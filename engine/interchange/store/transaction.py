@@ -139,6 +139,7 @@ class Transaction:
         self.promised: frozenset[tuple[str, str]] = frozenset()
         self._indexers = indexers
         self._followers = followers
+        self._parts: dict[bytes, Index] = {}
         # Whose records were written, for the access log: also those whom a resource named before.
         self.touched: set[str] = set()
 
@@ -186,11 +187,8 @@ class Transaction:
 
         Only their index rows are made anew: what else makes the same rows must be among them, and no care date may be.
         """
-        indexer, former = self._indexers[stored.type], stored.resource()
-        before, after = (
-            indexer({name: one[name] for name in ("resourceType", *elements) if name in one})
-            for one in (former, resource)
-        )
+        former = stored.resource()
+        before, after = (self._rows_of(stored.type, one, elements) for one in (former, resource))
         changed = self._write(stored, resource, None, Change.PUT)
         write_index(self.connection, self.tenant, stored.key, before, after)
         self._tell(stored.type, former, resource)
@@ -285,6 +283,15 @@ class Transaction:
         self.connection.execute(UPDATE, (new.version, new.updated_ms, new.survivor, new.body, new.change, stored.key))
         fault.point("F27")
         return new
+
+    def _rows_of(self, type_name: str, resource: dict[str, Json], elements: tuple[str, ...]) -> Index:
+        """Return the rows of some elements; many resources of one transaction say the same there."""
+        part = {name: resource[name] for name in ("resourceType", *elements) if name in resource}
+        key = write_json(part)
+        found = self._parts.get(key)
+        if found is None:
+            found = self._parts[key] = self._indexers[type_name](part)
+        return found
 
     def _tell(self, type_name: str, before: dict[str, Json] | None, after: dict[str, Json] | None) -> None:
         follower = self._followers.get(type_name)
