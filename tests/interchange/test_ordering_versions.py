@@ -161,6 +161,11 @@ RULES = [
         },
         {"useContext": [{"code": {"code": "a"}, "valueReference": {"display": "a"}}]},
     ),
+    differing(
+        "ActivityDefinition",
+        {"dynamicValue": [{"path": "status", "expression": "true"}]},
+        {"dynamicValue": [{"path": "status", "expression": {"expression": "true", "_language": ABSENT}}]},
+    ),
     differing("Specimen", {"subject": ABSENT}, {"subject": None}),
     differing(
         "Specimen", {"request": [{"reference": "ProcedureRequest/t"}]}, {"request": [{"reference": "ServiceRequest/t"}]}

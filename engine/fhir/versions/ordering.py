@@ -114,7 +114,9 @@ def _base(name: str) -> str:
 
 
 def _expression(part: Part) -> Part:
-    return {"expression": dict(part)}
+    """Return R4's Expression, which has a language; STU3's need not."""
+    language = {} if "language" in part or "_language" in part else {"_language": ABSENT}
+    return {"expression": {**part, **language}}
 
 
 def _expression_stu3(part: Part) -> Part:
