@@ -304,13 +304,13 @@ def everything(url: str, token: str, process: psutil.Process, charts: int) -> No
 
 
 @contextlib.contextmanager
-def serving(folder: Path) -> Iterator[tuple[str, str, psutil.Process]]:
+def serving(folder: Path, **tenant: Any) -> Iterator[tuple[str, str, psutil.Process]]:
     """Run the service over `b.db` of a folder; yield its address, a token for everything, and its process."""
     configuration = {
         "environment": "sandbox",
         "base_url": "http://127.0.0.1:0",
         "service_identifier_system": "https://cdis.example",
-        "tenants": {"riverbend": {}},
+        "tenants": {"riverbend": tenant},
         "clients": {"b": {"tenant": "riverbend", "secret": {"env": "BENCH_SECRET"}, "scopes": ["system/*.*"]}},
     }
     (folder / "b.yaml").write_bytes(orjson.dumps(configuration))
