@@ -135,7 +135,7 @@ segments:
             "  OBR: {within: sender, key: [OBR-3.1], elements: {code: OBR-4 | coded}}\n", "a snapshot", id="list"
         ),
         pytest.param("grows: [status]\n", "Observation has no list 'status'", id="grows"),
-        pytest.param("stays: [statuss]\n", "did you mean 'status'", id="stays"),
+        pytest.param("stays: [stat]\n", "did you mean 'status'", id="stays"),
     ],
 )
 def test_mistakes_are_told_with_their_place(author: Author, text: str, told: str) -> None:
