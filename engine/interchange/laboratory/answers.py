@@ -20,13 +20,18 @@ class Answer(NamedTuple):
     number: int
 
 
-def answers_in(response: Resource, find: Callable[[Json], Resource | None]) -> Iterator[Answer]:
-    """Yield the answers of a QuestionnaireResponse at every depth; the Questionnaire says how a question is coded."""
+def answers_in(
+    response: Resource, find: Callable[[Json], Resource | None], asked_of_test: Callable[[], Resource | None]
+) -> Iterator[Answer]:
+    """Yield the answers of a QuestionnaireResponse at every depth.
+
+    The Questionnaire that it names, else the one of the test, says how questions and answers are coded and worded.
+    """
     asked = response.get("questionnaire")
     address = asked.get("reference") if isinstance(asked, dict) else asked
     local = "/".join(str(address or "").split("|")[0].split("/")[-2:])
     questionnaire = find(local) if local.startswith("Questionnaire/") else None
-    yield from _answers(response, dict(_questions(questionnaire or {})))
+    yield from _answers(response, dict(_questions(questionnaire or asked_of_test() or {})))
 
 
 def _answers(part: Resource, questions: dict[str, Resource]) -> Iterator[Answer]:
@@ -39,9 +44,21 @@ def _answers(part: Resource, questions: dict[str, Resource]) -> Iterator[Answer]
         for number, answer in enumerate(given, 1):
             name = next((key for key in answer if key.startswith("value")), "")
             if name:
-                yield Answer(code, text, name.removeprefix("value"), answer[name], number if len(given) > 1 else 0)
+                value = _worded(answer[name], question) if name == "valueCoding" else answer[name]
+                yield Answer(code, text, name.removeprefix("value"), value, number if len(given) > 1 else 0)
             yield from _answers(answer, questions)
         yield from _answers(item, questions)
+
+
+def _worded(coding: Resource, question: Resource) -> Resource:
+    """Return an answer with the words that the question has for it, where it has none itself."""
+    options = [one.get("valueCoding", {}) for one in question.get("answerOption", ())]
+    shown = [one["display"] for one in options if "display" in one and _named(one) == _named(coding)]
+    return {"display": shown[0], **coding} if shown else coding
+
+
+def _named(coding: Resource) -> tuple[Json, Json]:
+    return coding.get("system"), coding.get("code")
 
 
 def _questions(part: Resource) -> Iterator[tuple[str, Resource]]:

@@ -2,13 +2,16 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
+from engine.interchange.compendium.lookup import find_test
 from engine.interchange.laboratory.answers import Answer, answers_in
 from engine.interchange.laboratory.resolving import Resolver
 from engine.interchange.orders.extension import url, value
 from engine.interchange.orders.moving import find_order
 from engine.interchange.orders.order import performer_of, tests_of
+from engine.interchange.orders.validation import lab_codes
 from engine.interchange.patient.index import is_record_number
 from engine.interchange.store.transaction import Transaction
 
@@ -70,7 +73,7 @@ class LaboratoryOrder:
 
 
 def read_order(transaction: Transaction, tenant: str, sis: str, order_id: str) -> LaboratoryOrder | None:
-    """Return an order with all that it names; None where it or its patient is not there."""
+    """Return an order with all that it names; None where it, its patient or one of its tests is not there."""
     stored = find_order(transaction, order_id)
     if stored is None:
         return None
@@ -80,6 +83,8 @@ def read_order(transaction: Transaction, tenant: str, sis: str, order_id: str) -
     if patient is None:
         return None
     tests = tuple(_tests(transaction, order, sis))
+    if len(tests) < len(tests_of(order)):
+        return None
     agent, facility = _requester(order, sis)
     account = find(value(order, sis, "requestgroup-account"))
     return LaboratoryOrder(
@@ -108,6 +113,7 @@ def _tests(transaction: Transaction, order: Resource, sis: str) -> Iterator[Orde
             continue
         test = stored.resource()
         find = Resolver(transaction, (test, order))
+        asked = partial(_asked, transaction, performer_of(order, sis), test)
         responses = (find(one) for one in test.get("supportingInfo", ()))
         specimens = [find(one) for one in test.get("specimen") or ([whole] if whole else ())]
         yield OrderedTest(
@@ -118,11 +124,18 @@ def _tests(transaction: Transaction, order: Resource, sis: str) -> Iterator[Orde
                 answer
                 for response in responses
                 if response is not None and response["resourceType"] == "QuestionnaireResponse"
-                for answer in answers_in(response, find)
+                for answer in answers_in(response, find, asked)
             ),
             specimens=tuple(one for one in specimens if one is not None),
             reasons=tuple(_reasons(find, test, order, sis)),
         )
+
+
+def _asked(transaction: Transaction, laboratory: str, test: Resource) -> Resource | None:
+    """Return the Questionnaire that a laboratory has for a test, None for none."""
+    code = lab_codes(test).get(laboratory, "")
+    found = find_test(transaction, laboratory, code) if code else None
+    return Resolver(transaction, ())(f"Questionnaire/{found.questionnaire}") if found and found.questionnaire else None
 
 
 def _placer_number(test: Resource) -> str:

@@ -51,7 +51,7 @@ def take(transaction: Transaction, head: Sent, sis: str) -> Taken | None:
         return None
     order = read_order(transaction, sent.tenant, sis, sent.order_id)
     if order is None:
-        transmission.move(transaction, sent, Standing.HELD, "its patient is not there")
+        transmission.move(transaction, sent, Standing.HELD, "its patient, or one of its tests, is not there")
         return None
     named = control_id(sent)
     begun = transmission.begin(transaction, sent, named)

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from engine.config.laboratory import LaboratoryConnector
 from engine.hl7.message import Message, parse
-from engine.interchange.laboratory.answers import Answer
-from engine.interchange.laboratory.message.build import Envelope, UnwritableError, write_order
-from engine.interchange.laboratory.message.texts import leaf, moment
+from engine.interchange.laboratory.answers import Answer, answers_in
+from engine.interchange.laboratory.message.build import Envelope, write_order
+from engine.interchange.laboratory.message.texts import UnwritableError, leaf, moment
 from engine.interchange.laboratory.order import LaboratoryOrder
 from tests.interchange.kit import MRN
 from tests.interchange.laboratory.orders import AT, TEXTS, Resource, kept, ordered, read
@@ -186,6 +186,30 @@ def test_what_the_character_set_lacks(tmp_path: Path) -> None:
     with pytest.raises(UnwritableError, match="characters that ASCII has not") as raised:
         written(latin, charset="ASCII")
     assert "ller" not in str(raised.value)
+
+
+def test_an_answer_that_no_message_can_say(tmp_path: Path) -> None:
+    """Such an order is not written: the laboratory would take the question for unanswered."""
+    resources = ordered()
+    test = next(one for one in resources if one["id"] == "o1-LI")
+    test["contained"][0]["item"][0]["answer"] = [{"valueAttachment": {"url": "https://elsewhere.example/scan"}}]
+    with pytest.raises(UnwritableError, match="no message can say an answer of type Attachment"):
+        written(order_of(tmp_path, resources))
+
+
+def test_answers_are_told_in_the_words_of_the_test(order: LaboratoryOrder) -> None:
+    """A response that names no Questionnaire is one to that of its test: question and choice have its words."""
+    choices = [{"valueCoding": {"code": "Y", "display": "Yes"}}, {"valueCoding": {"code": "N", "display": "No"}}]
+    asked = {"item": [{"linkId": "fasting", "text": "Fasted?", "type": "choice", "answerOption": choices}]}
+
+    def obx(**coding: str) -> list[str]:
+        response = {"item": [{"linkId": "fasting", "answer": [{"valueCoding": coding}]}]}
+        answers = tuple(answers_in(response, lambda _: None, lambda: asked))
+        return lines(parsed(replace(order, tests=(replace(order.tests[1], answers=answers),))), "OBX")
+
+    assert obx(code="N") == ["OBX|1|CE|fasting^Fasted?^L||N^No^L||||||O"]
+    assert obx(code="N", display="Not at all") == ["OBX|1|CE|fasting^Fasted?^L||N^Not at all^L||||||O"]
+    assert obx(code="Q") == ["OBX|1|CE|fasting^Fasted?^L||Q^^L||||||O"]
 
 
 def test_an_order_without_tests(tmp_path: Path) -> None:

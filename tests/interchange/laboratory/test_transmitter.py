@@ -177,11 +177,12 @@ def test_an_order_that_is_no_longer_pending(tmp_path: Path, status: str, standin
         assert laboratory.connections == 0
 
 
-def test_an_order_without_a_patient(tmp_path: Path) -> None:
-    """It is held, and says why."""
+@pytest.mark.parametrize("missing", ["Patient", "ServiceRequest"])
+def test_an_order_without_a_patient_or_a_test(tmp_path: Path, missing: str) -> None:
+    """It is held, and says why: a laboratory is told all of an order, or nothing."""
     with scripted("AA") as laboratory, bench(tmp_path, lab_1=line(laboratory.port)) as service:
-        service.place(resources=few("o1")[1:])
-        assert service.until("held").reason == "its patient is not there"
+        service.place(resources=[one for one in few("o1") if one["resourceType"] != missing])
+        assert service.until("held").reason == "its patient, or one of its tests, is not there"
         assert laboratory.connections == 0
 
 

@@ -13,7 +13,8 @@ from typing import Final
 from engine import fault
 from engine.config.laboratory import LaboratoryConnector
 from engine.interchange.laboratory.connectors.connector import Verdict, stay
-from engine.interchange.laboratory.message.build import Envelope, UnwritableError, write_order
+from engine.interchange.laboratory.message.build import Envelope, write_order
+from engine.interchange.laboratory.message.texts import UnwritableError
 from engine.interchange.laboratory.order import LaboratoryOrder
 from engine.interchange.store.transmission import Outcome
 

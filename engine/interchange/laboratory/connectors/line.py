@@ -16,7 +16,8 @@ from engine import fault
 from engine.config.laboratory import LaboratoryConnector
 from engine.interchange.laboratory.acknowledgement import Acknowledgement, read_acknowledgement
 from engine.interchange.laboratory.connectors.connector import CANNOT_BE_ASKED, Verdict, stay
-from engine.interchange.laboratory.message.build import Envelope, UnwritableError, write_order
+from engine.interchange.laboratory.message.build import Envelope, write_order
+from engine.interchange.laboratory.message.texts import UnwritableError
 from engine.interchange.laboratory.order import LaboratoryOrder
 from engine.interchange.outbound import Outbound
 from engine.interchange.store.transmission import Outcome

@@ -7,12 +7,8 @@ from engine.config.laboratory import LaboratoryConnector
 from engine.hl7.charset import coding_of
 from engine.interchange.laboratory.message.ordered import Habits, segments
 from engine.interchange.laboratory.message.person import Authorities, payment, pid, pv1
-from engine.interchange.laboratory.message.texts import leaf, row
+from engine.interchange.laboratory.message.texts import UnwritableError, leaf, row
 from engine.interchange.laboratory.order import LaboratoryOrder
-
-
-class UnwritableError(ValueError):
-    """An order cannot be written as a message; the text says why, and holds nothing of it."""
 
 
 class Envelope(NamedTuple):
@@ -29,7 +25,9 @@ STRUCTURED: Final = (3, 1)
 
 
 def write_order(order: LaboratoryOrder, settings: LaboratoryConnector, envelope: Envelope) -> bytes:
-    """Return the message of an order; UnwritableError where it has nothing to order or the character set lacks letters.
+    """Return the message of an order.
+
+    UnwritableError: it has nothing to order, an answer that no message says, or letters that the character set lacks.
 
     Tests stand in the order of the order's actions; each has its own ORC and OBR with its placer order number.
     """

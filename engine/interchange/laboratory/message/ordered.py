@@ -5,7 +5,7 @@ from typing import Any, Final, NamedTuple
 
 from engine.interchange.laboratory.answers import Answer
 from engine.interchange.laboratory.message.datatypes import ce, ei, system, xcn, xon
-from engine.interchange.laboratory.message.texts import components, joined, leaf, moment, row
+from engine.interchange.laboratory.message.texts import UnwritableError, components, joined, leaf, moment, row
 from engine.interchange.laboratory.order import LaboratoryOrder, OrderedTest
 
 Json = Any
@@ -134,7 +134,7 @@ def _dg1(reason: Resource, number: int) -> str:
 
 
 def _obx(answer: Answer, habits: Habits) -> dict[int, str]:
-    """Return the fields of an answer, none for one that no message can say."""
+    """Return the fields of an answer, none for an empty one."""
     code, text = answer.question.get("code", ""), answer.question.get("display") or answer.text
     kind, value, unit = _value(answer.type, answer.value)
     if not value:
@@ -150,9 +150,10 @@ def _obx(answer: Answer, habits: Habits) -> dict[int, str]:
 
 
 def _value(kind: str, value: Json) -> tuple[str, str, str]:
-    """Return type, text and unit of an answer, '' for one that no message can say."""
-    written = WRITTEN.get(kind)
-    return written(value) if written is not None else ("", "", "")
+    """Return type, text and unit of an answer; UnwritableError for one that no message can say: it is not left out."""
+    if kind not in WRITTEN:
+        raise UnwritableError(f"no message can say an answer of type {kind}")
+    return WRITTEN[kind](value)
 
 
 def _coding(value: Resource) -> tuple[str, str, str]:

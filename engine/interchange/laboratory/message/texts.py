@@ -18,6 +18,10 @@ _MOMENT: Final = re.compile(
 )
 
 
+class UnwritableError(ValueError):
+    """An order cannot be written as a message; the text says why, and holds nothing of it."""
+
+
 def leaf(value: Json) -> str:
     """Return a value as the text of a leaf: what reads it back gets exactly this text."""
     text = "" if value is None else f"{value:f}" if isinstance(value, Decimal) else str(value)
