@@ -14,7 +14,7 @@ from engine.interchange.resource.catalogue import INDEXERS, KEPT
 from engine.interchange.search.criterion import Rank, Search
 from engine.interchange.search.parse import parse_search
 from engine.interchange.store import in_order
-from engine.interchange.store.query import find
+from engine.interchange.store.query import find, page_statement
 from engine.interchange.store.store import Store
 from engine.interchange.store.transaction import Transaction
 
@@ -166,6 +166,12 @@ def test_a_page_is_read_no_further(transaction: Transaction, query: str) -> None
         steps = [row[3] for row in transaction.connection.execute(f"EXPLAIN QUERY PLAN {text}", (*arguments, 21, 0))]
         assert not [one for one in steps if "TEMP B-TREE" in one or "SCAN" in one or "LIST" in one], steps
         assert all("COVERING INDEX" in one or "PRIMARY KEY" in one for one in steps if "SEARCH" in one), steps
+        page, arguments = page_statement(1, asked(query), after, found)
+        first, *steps = [
+            row[3] for row in transaction.connection.execute(f"EXPLAIN QUERY PLAN {page}", (*arguments, 21, 0))
+        ]
+        assert "PRIMARY KEY" in first, "its records are looked up in the order of their keys"
+        assert not [one for one in steps if "TEMP B-TREE" in one or "SCAN" in one], steps
 
 
 @pytest.mark.parametrize(

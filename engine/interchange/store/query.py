@@ -28,6 +28,9 @@ PAGE: Final = (
     "SELECT key, type, id, version, updated_ms, survivor, body FROM resource"
     " WHERE {where} ORDER BY key LIMIT ? OFFSET ?"
 )
+PAGE_OF_KEYS: Final = (
+    "SELECT key, type, id, version, updated_ms, survivor, body FROM resource WHERE key IN ({keys}) ORDER BY key"
+)
 # Only keys are sorted, so that bodies need no room for it. Of several values the least counts, or the greatest.
 SORTED: Final = "SELECT key FROM resource WHERE {where} ORDER BY {by}, id LIMIT ? OFFSET ?"
 SORT_KEY: Final = (
@@ -74,12 +77,12 @@ def find(
     more = False
     search = measured(transaction, search)
     ordered = walks(transaction, search)
-    if count and (order or ordered):
-        keyed = sorted_statement(transaction.tenant, search, order) if order else page_in_order(ordered or (), after)
-        keys = execute(keyed[0], (*keyed[1], count + 1, offset)).fetchall()
+    if count and order:
+        statement, arguments = sorted_statement(transaction.tenant, search, order)
+        keys = execute(statement, (*arguments, count + 1, offset)).fetchall()
         page, more = fitting((transaction.by_key(key) for (key,) in keys), count)
     elif count:
-        statement, arguments = page_statement(transaction.tenant, search, after)
+        statement, arguments = page_statement(transaction.tenant, search, after, ordered)
         # One more than the page, to see whether it is the last.
         with closing(execute(statement, (*arguments, count + 1, offset))) as rows:
             page, more = fitting((Stored(*row) for row in rows), count)
@@ -107,8 +110,14 @@ def fitting(records: Iterable[Stored], count: int) -> tuple[tuple[Stored, ...], 
     return tuple(page), False
 
 
-def page_statement(tenant: int, search: Search, after: int = 0) -> Clause:
-    """Return the query of a page behind a key, and its arguments; how many records and from where come after them."""
+def page_statement(tenant: int, search: Search, after: int = 0, ordered: tuple[Clause, ...] = ()) -> Clause:
+    """Return the query of a page behind a key, and its arguments; how many records and from where come after them.
+
+    `ordered` are the walks that find their keys in order, where there are such.
+    """
+    if ordered:
+        keys, arguments = page_in_order(ordered, after)
+        return PAGE_OF_KEYS.format(keys=keys), arguments
     where, arguments = where_clause(tenant, search, after)
     return PAGE.format(where=where), arguments
 
