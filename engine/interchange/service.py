@@ -27,7 +27,8 @@ IMPORTS_AT_ONCE: Final = 1
 class Service:
     """What an interaction works with; `configuration` may be replaced while running, and is read at each request.
 
-    `seal_secret` signs what clients carry from one page to the next. `laboratory_bell` rings when an order may be sent.
+    `seal_secret` signs what clients carry from one page to the next. `laboratory_bell` rings when an order may be sent,
+    `webhook_bell` when a webhook is owed an event.
     """
 
     configuration: ServiceConfiguration
@@ -43,6 +44,7 @@ class Service:
     outbound: Outbound = field(default_factory=Outbound)
     board: Board = field(default_factory=Board)
     laboratory_bell: asyncio.Event = field(default_factory=asyncio.Event)
+    webhook_bell: asyncio.Event = field(default_factory=asyncio.Event)
     documents: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(DOCUMENTS_AT_ONCE))
     imports: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(IMPORTS_AT_ONCE))
 

@@ -13,6 +13,7 @@ from sqlite_utils import Database, Migrations
 
 from engine.interchange.store.dialect import Dialect
 from engine.interchange.store.index import COUNTS
+from engine.interchange.store.notification import SUBSCRIPTIONS
 
 RESOURCES: Final = """
 CREATE TABLE tenant (number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE) STRICT;
@@ -319,6 +320,7 @@ STEPS: Final = {
     "transmissions": TRANSMISSIONS,
     "jobs_apart": JOBS_APART,
     "code_counts": COUNTS,
+    "subscriptions": SUBSCRIPTIONS,
 }
 
 
