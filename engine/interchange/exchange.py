@@ -95,10 +95,9 @@ class Interaction:
     `code` is its name in a CapabilityStatement; `operation` the `$name`, `_history` or `_search` in the address, '' for
     none. Its body is a `form`, if not FHIR. One with a `feature` is there only while that is in force. Where `flags`
     are given, each of these scopes suffices. Where they are, or for one that is `tenant_wide`, a scope of the type
-    alone does not: only one of all types; of those in `also`
-    each suffices beside a scope of the type. One with `own_rights` says itself who may. A `raw` one takes a body of any
-    media type, or answers with one. One that makes a `document` may answer with XML. A `bodiless` one needs no body,
-    although its method has one.
+    alone does not, only one of all types; beside it each of those in `also` suffices. One with `own_rights` says itself
+    who may. A `raw` one takes a body of any media type, or answers with one. One that makes a `document` may answer
+    with XML. A `bodiless` one needs no body, although its method has one.
     """
 
     type: str

@@ -1,10 +1,10 @@
 """What a laboratory's file becomes: an Organization, and for each test an ActivityDefinition and its Questionnaire."""
 
-import re
 from collections.abc import Iterator
 from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
+from engine.fhir.primitives import ID
 from engine.interchange.compendium.asked import WHEN_COLLECTED
 from engine.interchange.compendium.files.asking import ids_of, standing
 from engine.interchange.compendium.files.authored import Kind, Laboratory, Question, Required, Specimen
@@ -20,7 +20,6 @@ LOINC: Final = "http://loinc.org"
 UNIT: Final = "http://hl7.org/fhir/StructureDefinition/questionnaire-unit"
 ITEM_CONTROL: Final = "http://hl7.org/fhir/StructureDefinition/questionnaire-itemControl"
 HELP_CONTROL: Final = {"coding": [{"system": "http://hl7.org/fhir/questionnaire-item-control", "code": "help"}]}
-LEGAL_ID: Final = re.compile(r"[A-Za-z0-9.-]{1,64}", re.ASCII)
 HASH_DIGITS: Final = 24
 
 
@@ -47,7 +46,7 @@ def ids_for(laboratory: str, code: str) -> tuple[str, str]:
     digest = sha256(f"{laboratory}|{code}".encode()).hexdigest()[:HASH_DIGITS]
     sure = f"{laboratory[: 63 - HASH_DIGITS]}-{digest}"
     spoken = f"{laboratory}-{code}"
-    return (spoken if LEGAL_ID.fullmatch(spoken) else sure), sure
+    return (spoken if ID.fullmatch(spoken) else sure), sure
 
 
 def wanted(asking: Asking, laboratory: Laboratory, sis: str) -> Iterator[Wanted]:

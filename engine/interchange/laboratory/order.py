@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 from engine.interchange.compendium.lookup import find_test
 from engine.interchange.laboratory.answers import Answer, answers_in
@@ -11,16 +11,12 @@ from engine.interchange.laboratory.resolving import Resolver
 from engine.interchange.orders.extension import url, value
 from engine.interchange.orders.moving import find_order
 from engine.interchange.orders.order import performer_of, tests_of
-from engine.interchange.orders.validation import lab_codes
+from engine.interchange.orders.validation import PAYERS, lab_codes
 from engine.interchange.patient.index import is_record_number
 from engine.interchange.store.transaction import Transaction
 
 Json = Any
 Resource = dict[str, Json]
-
-PLACER: Final = "PLAC"
-# Of Account.type: who pays.
-ACCOUNT_TYPES: Final = ("self", "patient", "guarantor", "thirdParty")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +30,12 @@ class Coverage:
 
 @dataclass(frozen=True, slots=True)
 class OrderedTest:
-    """One test; `placer_number` is what the laboratory's results name it by. `reasons` are CodeableConcepts."""
+    """One test; its id is the placer number, by which the laboratory's results name it.
+
+    `reasons` are CodeableConcepts.
+    """
 
     id: str
-    placer_number: str
     resource: Resource
     answers: tuple[Answer, ...]
     specimens: tuple[Resource, ...]
@@ -48,7 +46,7 @@ class OrderedTest:
 class LaboratoryOrder:
     """An order with all that a laboratory is told; `record_numbers` are the patient's external MRNs as Identifiers.
 
-    `facility` is the Organization for which it was ordered, `account_type` one of ACCOUNT_TYPES or '' where nobody says
+    `facility` is the Organization for which it was ordered, `account_type` one of PAYERS or '' where nobody says
     who pays.
     """
 
@@ -118,7 +116,6 @@ def _tests(transaction: Transaction, order: Resource, sis: str) -> Iterator[Orde
         specimens = [find(one) for one in test.get("specimen") or ([whole] if whole else ())]
         yield OrderedTest(
             id=test_id,
-            placer_number=_placer_number(test),
             resource=test,
             answers=tuple(
                 answer
@@ -136,15 +133,6 @@ def _asked(transaction: Transaction, laboratory: str, test: Resource) -> Resourc
     code = lab_codes(test).get(laboratory, "")
     found = find_test(transaction, laboratory, code) if code else None
     return Resolver(transaction, ())(f"Questionnaire/{found.questionnaire}") if found and found.questionnaire else None
-
-
-def _placer_number(test: Resource) -> str:
-    """Return the number of type PLAC that the service gave a test, else its id."""
-    for one in test.get("identifier", ()):
-        codes = {coding.get("code") for coding in one.get("type", {}).get("coding", ())}
-        if PLACER in codes and one.get("value") == test["id"]:
-            return str(one["value"])
-    return str(test["id"])
 
 
 def _reasons(find: Resolver, test: Resource, order: Resource, sis: str) -> Iterator[Resource]:
@@ -182,7 +170,7 @@ def _person(find: Resolver, reference: Json) -> Resource | None:
 
 def _account_type(account: Resource | None) -> str:
     codings = (account or {}).get("type", {}).get("coding", ())
-    return next((one["code"] for one in codings if one.get("code") in ACCOUNT_TYPES), "")
+    return next((one["code"] for one in codings if one.get("code") in PAYERS), "")
 
 
 def _coverages(

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any, Final
 
+from engine.interchange.orders.completion import FINAL, REPORT
 from engine.interchange.orders.moving import find_order
 from engine.interchange.orders.order import TEST, tests_of
 from engine.interchange.store import transmission
@@ -15,10 +16,6 @@ from engine.interchange.synthetic.measures import measured
 
 Json = Any
 Resource = dict[str, Json]
-
-REPORT: Final = "DiagnosticReport"
-# What says of a report that it is there to stay.
-FINAL: Final = frozenset({"final", "amended", "corrected", "appended"})
 
 # What says nothing of which test it is.
 EVERYWHERE: Final = frozenset({"panel", "test", "in", "of", "by", "-", "or", "serum", "plasma", "blood", "total"})

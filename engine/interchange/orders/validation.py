@@ -19,6 +19,7 @@ ACCOUNT: Final = "requestgroup-account"
 SPECIMEN: Final = "requestgroup-specimen"
 ENABLED: Final = "organization-orderingEnabled"
 INTENTS: Final = ("order", "original-order", "reflex-order", "filler-order", "instance-order")
+# Of Account.type: who pays.
 PAYERS: Final = ("self", "patient", "guarantor", "thirdParty")
 # What of a test names its answers and specimens; and how much of everything an order may have.
 NAMING: Final = ("supportingInfo", "specimen")

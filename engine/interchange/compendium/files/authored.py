@@ -10,10 +10,10 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from engine.config.frozen import Frozen
 from engine.config.text import Line, Uri, Word
 from engine.config.wording import Placed
+from engine.fhir.primitives import ID
 from engine.interchange.compendium.files.number import is_loinc, is_npi
 
 CLIA: Final = re.compile(r"\d\dD\d{7}", re.ASCII)
-FHIR_ID: Final = re.compile(r"[A-Za-z0-9.-]{1,64}", re.ASCII)
 LINK_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
 CODE: Final = re.compile(r"[!-~]+(?: [!-~]+)*")
 LONGEST_CODE: Final = 100
@@ -62,7 +62,7 @@ def _code(text: str) -> str:
 
 
 def _id(text: str) -> str:
-    if not FHIR_ID.fullmatch(text):
+    if not ID.fullmatch(text):
         raise ValueError("an id: 1 to 64 letters, digits, - and .")
     return text
 

@@ -68,7 +68,7 @@ def _orc(order: LaboratoryOrder, test: OrderedTest, priority: str, habits: Habit
         "ORC",
         {
             1: "NW",
-            2: ei(test.placer_number, habits.placer_namespace),
+            2: ei(test.id, habits.placer_namespace),
             4: ei(order.id, habits.placer_namespace),
             7: "" if habits.timing or not priority else f"^^^^^{priority}",
             9: moment(order.resource.get("authoredOn") or order.resource.get("meta", {}).get("lastUpdated")),
@@ -85,7 +85,7 @@ def _obr(order: LaboratoryOrder, test: OrderedTest, number: int, priority: str, 
         "OBR",
         {
             1: str(number),
-            2: ei(test.placer_number, habits.placer_namespace),
+            2: ei(test.id, habits.placer_namespace),
             4: ce(test.resource.get("code")),
             5: priority,
             6: moment(_requested(test.resource)),
