@@ -13,11 +13,13 @@ from engine.ops.terminal.table import errors
 DATA: Final = Path("adt-data")
 CHANNELS: Final = Path("channels")
 ADMIN: Final = "127.0.0.1:8081"
+DATABASE: Final = "sqlite:///adt-data/interchange.db"
 
 Data = Annotated[Path, typer.Option("--data", help="The engine's data folder (journal, admin socket).")]
 Channels = Annotated[Path, typer.Option("--channels", help="The folder of channel files.")]
 Mappings = Annotated[Path | None, typer.Option("--mappings", help="A folder of mapping files beside the shipped ones.")]
 MappingName = Annotated[str, typer.Option("--name", help="The mapping, as channels name it.")]
+Database = Annotated[str, typer.Option("--database", help="Where patients and tokens are kept: sqlite:///PATH.")]
 Json = Annotated[bool, typer.Option("--json", help="Write JSON.")]
 LIMIT: Final[ParameterInfo] = typer.Option(50, min=1, max=1000, help="How many to show, newest first.")
 Admin = Annotated[

@@ -18,13 +18,12 @@ from engine.interchange.audit.trail import export_log, verify_log
 from engine.interchange.store.access import Access, Logged
 from engine.interchange.store.connection import database_path
 from engine.interchange.store.transaction import EPOCH
+from engine.ops.terminal.options import DATABASE, Database
 from engine.ops.views.table_file import plain
 
-DATABASE: Final = "sqlite:///adt-data/interchange.db"
 COLUMNS: Final = ("seq", "at", *Access._fields[1:], "hash")
 SHOWN_FAULTS: Final = 20
 
-Database = Annotated[str, typer.Option("--database", help="Where patients and tokens are kept: sqlite:///PATH.")]
 
 app = typer.Typer(help="Export and verify the service's access log.", no_args_is_help=True)
 

@@ -16,16 +16,14 @@ from engine.interchange.compendium.overview import QuestionSeen, TestSeen, list_
 from engine.interchange.compendium.settle import Outcome
 from engine.interchange.store.connection import database_path
 from engine.ops.terminal.faults import arm_as_asked
-from engine.ops.terminal.options import Json
+from engine.ops.terminal.options import DATABASE, Database, Json
 from engine.ops.terminal.table import errors, note, output, print_json, print_line, progress, table
 
-DATABASE: Final = "sqlite:///adt-data/interchange.db"
 # Of a table; all are in its JSON.
 MOST_ROWS: Final = 500
 # What a summary calls the resources.
 NAMES: Final = {"Organization": "laboratory", "ActivityDefinition": "tests", "Questionnaire": "questionnaires"}
 
-Database = Annotated[str, typer.Option("--database", help="Where patients and tokens are kept: sqlite:///PATH.")]
 Tenant = Annotated[str, typer.Option("--tenant", help="The tenant whose laboratory it is.")]
 
 app = typer.Typer(help="Check and load laboratories' tests, and show what is kept of them.", no_args_is_help=True)

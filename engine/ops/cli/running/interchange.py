@@ -29,15 +29,13 @@ from engine.interchange.store.connection import database_path
 from engine.interchange.store.verify import verify
 from engine.ops.cli.running import accesses, charts, compendium, jobs, orders
 from engine.ops.terminal.faults import arm_as_asked
-from engine.ops.terminal.options import Offline, Strict, conclude
+from engine.ops.terminal.options import DATABASE, Database, Offline, Strict, conclude
 from engine.telemetry import configure
 
 # Without its certificate the service does not start; without a client's secret it does.
 TLS: Final = "tls."
-DATABASE: Final = "sqlite:///adt-data/interchange.db"
 
 Config = Annotated[Path | None, typer.Option("--config", help="The service's configuration (YAML or JSON).")]
-Database = Annotated[str, typer.Option("--database", help="Where patients and tokens are kept: sqlite:///PATH.")]
 
 app = typer.Typer(invoke_without_command=True)
 app.add_typer(accesses.app, name="audit")

@@ -1,7 +1,7 @@
 """`adt-engine interchange jobs`: the asynchronous jobs of the service, beside it or without it."""
 
 from dataclasses import asdict
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
@@ -9,12 +9,9 @@ from engine.clock import now
 from engine.interchange.jobs.overview import Seen, cancel_job, list_jobs, show_job
 from engine.interchange.store.connection import database_path
 from engine.interchange.store.job import State
-from engine.ops.terminal.options import Json
+from engine.ops.terminal.options import DATABASE, Database, Json
 from engine.ops.terminal.table import output, print_json, print_line, table, utc
 
-DATABASE: Final = "sqlite:///adt-data/interchange.db"
-
-Database = Annotated[str, typer.Option("--database", help="Where patients and tokens are kept: sqlite:///PATH.")]
 Tenant = Annotated[str, typer.Option("--tenant", help="Only jobs of this tenant.")]
 JobId = Annotated[str, typer.Argument(metavar="JOB", help="The id, the last part of the handle's address.")]
 

@@ -17,14 +17,12 @@ from engine.interchange.laboratory.overview import (
 )
 from engine.interchange.store.connection import database_path
 from engine.interchange.store.transmission import Standing
-from engine.ops.terminal.options import Json
+from engine.ops.terminal.options import DATABASE, Database, Json
 from engine.ops.terminal.table import output, print_json, print_line, table, utc
 
-DATABASE: Final = "sqlite:///adt-data/interchange.db"
 TWICE: Final = "The laboratory may get the order twice: ask there first whether it has it. Send it again?"
 HAS_IT: Final = "The laboratory may have the order, and is told nothing: tell them. Cancel it?"
 
-Database = Annotated[str, typer.Option("--database", help="Where patients and tokens are kept: sqlite:///PATH.")]
 Tenant = Annotated[str, typer.Option("--tenant", help="Only orders of this tenant.")]
 OrderId = Annotated[str, typer.Argument(metavar="ORDER", help="The id of the RequestGroup.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
