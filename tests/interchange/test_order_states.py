@@ -2,8 +2,8 @@
 
 import pytest
 
+from engine.interchange.extension import url, value
 from engine.interchange.orders import order as orders
-from engine.interchange.orders.extension import url, value
 from engine.interchange.orders.order import performer_of, status_of, with_status
 from engine.interchange.orders.status import FHIR, TRANSITIONS, Event, OrderStatus
 

@@ -11,6 +11,7 @@ from engine.interchange.compendium.files.authored import Kind, Laboratory, Quest
 from engine.interchange.compendium.files.examine import Asking
 from engine.interchange.compendium.files.when import UCUM, Condition, condition
 from engine.interchange.compendium.lookup import ACTIVE, system_of
+from engine.interchange.extension import url
 
 Json = Any
 
@@ -36,11 +37,6 @@ def tag(sis: str, laboratory: str) -> dict[str, str]:
     return {"system": f"{sis}/compendium", "code": laboratory}
 
 
-def extension(sis: str, name: str) -> str:
-    """Return the address of an extension of the service's own."""
-    return f"{sis}/fhir/StructureDefinition/{name}"
-
-
 def ids_for(laboratory: str, code: str) -> tuple[str, str]:
     """Return the id that says whose test it is, where that is a legal one, and the id for when it is taken."""
     digest = sha256(f"{laboratory}|{code}".encode()).hexdigest()[:HASH_DIGITS]
@@ -61,7 +57,7 @@ def _definition(asking: Asking, laboratory: Laboratory, sis: str) -> dict[str, J
     test = asking.test
     codings = [_own_coding(asking, laboratory), *([{"system": LOINC, "code": test.loinc}] if test.loinc else [])]
     specimen = [_specimen(test.specimen, sis)] if test.specimen else []
-    synonyms = [{"url": extension(sis, "activitydefinition-synonym"), "valueString": one} for one in test.synonyms]
+    synonyms = [{"url": url(sis, "activitydefinition-synonym"), "valueString": one} for one in test.synonyms]
     return {
         "resourceType": TEST,
         "meta": {"tag": [tag(sis, laboratory.id)]},
@@ -77,7 +73,7 @@ def _definition(asking: Asking, laboratory: Laboratory, sis: str) -> dict[str, J
 def _specimen(specimen: Specimen, sis: str) -> dict[str, Json]:
     coding = {"coding": [{"system": specimen.system, "code": specimen.code}]} if specimen.code else {}
     concept = {**coding, "text": specimen.text}
-    return {"url": extension(sis, "activitydefinition-specimen"), "valueCodeableConcept": concept}
+    return {"url": url(sis, "activitydefinition-specimen"), "valueCodeableConcept": concept}
 
 
 def _own_coding(asking: Asking, laboratory: Laboratory) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from typing import Any, Final
 
 from engine.interchange.compendium.files.authored import Address, Laboratory
+from engine.interchange.extension import url
 
 Json = Any
 
@@ -16,9 +17,8 @@ def organization(laboratory: Laboratory, kept: dict[str, Json] | None, sis: str)
 
     Numbers of other systems stay beside the file's, other extensions and other ways of contact likewise.
     """
-    url = f"{sis}/fhir/StructureDefinition/{ORDERING}"
     said: dict[str, Json] = {
-        "extension": [{"url": url, "valueBoolean": laboratory.ordering_enabled}],
+        "extension": [{"url": url(sis, ORDERING), "valueBoolean": laboratory.ordering_enabled}],
         "identifier": _identifiers(laboratory),
         "name": laboratory.name,
         "alias": list(laboratory.alias),

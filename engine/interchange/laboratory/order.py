@@ -6,9 +6,9 @@ from functools import partial
 from typing import Any
 
 from engine.interchange.compendium.lookup import find_test
+from engine.interchange.extension import url, value
 from engine.interchange.laboratory.answers import Answer, answers_in
 from engine.interchange.laboratory.resolving import Resolver
-from engine.interchange.orders.extension import url, value
 from engine.interchange.orders.moving import find_order
 from engine.interchange.orders.order import performer_of, tests_of
 from engine.interchange.orders.validation import PAYERS, lab_codes

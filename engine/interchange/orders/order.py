@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
-from engine.interchange.orders.extension import url, value, with_value
+from engine.interchange.extension import url, value, with_value
 from engine.interchange.orders.status import FHIR, OrderStatus
 from engine.interchange.references import local_target
 

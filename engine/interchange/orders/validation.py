@@ -6,8 +6,8 @@ from typing import Any, Final, NamedTuple
 
 from engine.interchange.compendium import lookup
 from engine.interchange.compendium.answers import unanswered, wrong
+from engine.interchange.extension import url, value
 from engine.interchange.orders.belonging import order_id_of, order_of
-from engine.interchange.orders.extension import url, value
 from engine.interchange.orders.order import NAME, PERFORMER, TEST, actions_of, of_patient, performer_of
 from engine.interchange.orders.placed import Placed, contained_at, placed_tests, resolved
 from engine.interchange.outcome import Category, Issue, RefusedError, refuse

@@ -10,8 +10,8 @@ from engine import fault
 from engine.fhir.primitives import ID
 from engine.fhir.schema import FhirVersion
 from engine.interchange.exact import read_json
+from engine.interchange.extension import url
 from engine.interchange.orders.belonging import numbered, order_id_of, order_number_system
-from engine.interchange.orders.extension import url
 from engine.interchange.orders.materialise import contained_tests, taken_apart
 from engine.interchange.orders.moving import follow
 from engine.interchange.orders.order import NAME, TEST, of_patient, performer_of, status_of, tests_of, with_status

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from engine.config.laboratory import Laboratory
 from engine.config.service import Tenant
-from engine.interchange.orders.extension import url, value, with_value
+from engine.interchange.extension import url, value, with_value
 from engine.interchange.store import transmission
 from engine.interchange.store.transaction import Transaction
 from engine.interchange.store.transmission import Sent, Try

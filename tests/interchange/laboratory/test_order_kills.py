@@ -18,7 +18,7 @@ import pytest
 from engine.clock import now
 from engine.config.service import ServiceConfiguration
 from engine.config.source import parse, validate
-from engine.interchange.orders.extension import value
+from engine.interchange.extension import value
 from engine.interchange.resource.catalogue import EDITION, INDEXERS
 from engine.interchange.store import transmission
 from engine.interchange.store.connection import open_known

@@ -1,4 +1,4 @@
-"""The service's own extensions of orders: how their addresses are made, and what they hold."""
+"""The service's own extensions, of orders and tests: how their addresses are made, and what they hold."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ Json = Any
 
 
 def url(sis: str, name: str) -> str:
-    """Return the address of an extension, say `requestgroup-performer`; `sis` is the service's identifier system."""
+    """Return the address of an own extension (`requestgroup-performer`); `sis` is the service's identifier system."""
     return f"{sis}/fhir/StructureDefinition/{name}"
 
 
