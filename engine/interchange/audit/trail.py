@@ -1,21 +1,17 @@
 """The access log read from its file, beside a running service or without one: exported, and verified."""
 
 import asyncio
-import getpass
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from engine.errors import UsageError
 from engine.interchange.audit.recorder import Recorder
-from engine.interchange.store.access import Access, Fault, Logged, faults, last, logged
+from engine.interchange.store.access import Fault, Logged, by_command, faults, last, logged
 from engine.interchange.store.connection import open_known
 from engine.interchange.store.store import Store
 from engine.interchange.store.transaction import milliseconds
-
-PROGRAM: Final = "adt-engine"
-LOCAL: Final = "local"
 
 
 class Proof(NamedTuple):
@@ -70,22 +66,7 @@ def export_log(
 
 
 def _record_export(database: Path, clock: Callable[[], datetime]) -> None:
-    row = Access(
-        milliseconds(clock()),
-        "",
-        PROGRAM,
-        getpass.getuser(),
-        "",
-        LOCAL,
-        "",
-        "",
-        "export",
-        "AuditEvent",
-        "",
-        "",
-        "done",
-        0,
-    )
+    row = by_command(milliseconds(clock()), "", "", "export", ("AuditEvent", ""), "")
     store = Store(database, (), clock, {}, alone=False)
     try:
         asyncio.run(Recorder(store).record(row))

@@ -6,7 +6,6 @@ last: a new laboratory takes orders once all of its tests are there.
 """
 
 import asyncio
-import getpass
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -34,15 +33,13 @@ from engine.interchange.compendium.settle import (
     retirement,
 )
 from engine.interchange.resource.catalogue import INDEXERS
-from engine.interchange.store.access import Access, append
+from engine.interchange.store.access import append, by_command
 from engine.interchange.store.connection import open_known
 from engine.interchange.store.store import Store
 from engine.interchange.store.transaction import Transaction, milliseconds
 
 T = TypeVar("T")
 
-PROGRAM: Final = "adt-engine"
-LOCAL: Final = "local"
 BASE: Final = "R4"
 BATCH: Final = "batch"
 # How long one commit holds the writer, and how many resources are compared on one snapshot.
@@ -146,9 +143,9 @@ class _Load:
             made.append(move)
             if time.monotonic() > until:
                 break
-        who = (PROGRAM, getpass.getuser(), "", LOCAL, "", BASE)
-        what = (BATCH, ORGANIZATION, self.file.laboratory.id, "", "done", 0)
-        append(transaction.connection, (Access(milliseconds(self.clock()), self.tenant, *who, *what),))
+        what = (ORGANIZATION, self.file.laboratory.id)
+        row = by_command(milliseconds(self.clock()), self.tenant, BASE, BATCH, what, "")
+        append(transaction.connection, (row,))
         return made
 
 

@@ -1,26 +1,21 @@
 """The jobs of a database, with a service that runs on it or without: listed, shown and cancelled by their ids."""
 
 import asyncio
-import getpass
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
-from typing import Final
 
 import orjson
 
 from engine.errors import UsageError
 from engine.interchange.jobs.handle import NAME, progress_text
-from engine.interchange.store.access import Access, append
+from engine.interchange.store.access import Access, append, by_command
 from engine.interchange.store.connection import open_known
 from engine.interchange.store.job import Kept, State, cancel, every_job, jobs_of_id
 from engine.interchange.store.store import Store
-from engine.interchange.store.transaction import EPOCH, milliseconds
+from engine.interchange.store.transaction import iso, milliseconds
 from engine.sqlite import Connection
-
-PROGRAM: Final = "adt-engine"
-LOCAL: Final = "local"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +85,7 @@ def cancel_job(database: Path, job_id: str, clock: Callable[[], datetime], tenan
 
 def _row(kept: Kept, at_ms: int) -> Access:
     job = kept.job
-    who = (PROGRAM, getpass.getuser(), "", LOCAL)
-    return Access(at_ms, job.tenant, *who, "", job.version, "delete", NAME, job.id, job.patient, "done", 0)
+    return by_command(at_ms, job.tenant, job.version, "delete", (NAME, job.id), job.patient)
 
 
 def _one(connection: Connection, job_id: str, tenant: str) -> Kept:
@@ -116,12 +110,8 @@ def _seen(kept: Kept) -> Seen:
         user=job.user,
         attempts=job.attempts,
         crashes=kept.crashes,
-        asked_at=_moment(milliseconds(job.asked_at)),
-        started_at=_moment(kept.started_ms),
-        ended_at=_moment(kept.ended_ms),
+        asked_at=iso(milliseconds(job.asked_at)),
+        started_at=iso(kept.started_ms),
+        ended_at=iso(kept.ended_ms),
         reasons=tuple(issue[0] for issue in orjson.loads(kept.body)) if failed else (),
     )
-
-
-def _moment(at_ms: int | None) -> str:
-    return "" if at_ms is None else (EPOCH + timedelta(milliseconds=at_ms)).isoformat(timespec="milliseconds")

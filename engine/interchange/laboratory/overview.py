@@ -4,10 +4,9 @@ With a service that runs on the database or without one; what a running one is t
 """
 
 import asyncio
-import getpass
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -21,17 +20,15 @@ from engine.interchange.orders.order import NAME, STATUS, status_of
 from engine.interchange.orders.status import Event, OrderStatus
 from engine.interchange.resource.catalogue import INDEXERS
 from engine.interchange.store import transmission
-from engine.interchange.store.access import Access, append, patients_in
+from engine.interchange.store.access import append, by_command, patients_in
 from engine.interchange.store.connection import open_known
 from engine.interchange.store.store import Store
-from engine.interchange.store.transaction import EPOCH, Transaction, milliseconds
+from engine.interchange.store.transaction import Transaction, iso, milliseconds
 from engine.interchange.store.transmission import Sent, Standing
 from engine.sqlite import Connection
 
 Json = Any
 
-PROGRAM: Final = "adt-engine"
-LOCAL: Final = "local"
 VERSIONS: Final = (
     "SELECT version.version, version.updated_ms, version.body FROM version JOIN resource ON resource.key=version.key"
     " WHERE resource.tenant=(SELECT number FROM tenant WHERE name=?) AND resource.type=? AND resource.id=?"
@@ -175,10 +172,8 @@ def _changed(asked: Asked, clock: Callable[[], datetime], work: Callable[[Transa
         work(transaction, sent)
         stored = find_order(transaction, sent.order_id)
         patients = " ".join(sorted(patients_in(stored.body))) if stored is not None else ""
-        who = (PROGRAM, getpass.getuser(), "", LOCAL)
-        row = Access(
-            milliseconds(transaction.at), tenant, *who, "", "R4", "update", NAME, sent.order_id, patients, "done", 0
-        )
+        at_ms = milliseconds(transaction.at)
+        row = by_command(at_ms, tenant, "R4", "update", (NAME, sent.order_id), patients)
         append(transaction.connection, (row,))
         return _whole(transaction.connection, _one(transaction.connection, asked))
 
@@ -209,8 +204,7 @@ def _failed(connection: Connection, sent: Sent) -> bool:
 def _whole(connection: Connection, sent: Sent) -> Seen:
     told = transmission.tries_of(connection, sent)
     tries = tuple(
-        Tried(one.number, one.control_id, _moment(one.began_ms), _moment(one.ended_ms), one.outcome, one.reason)
-        for one in told
+        Tried(one.number, one.control_id, iso(one.began_ms), iso(one.ended_ms), one.outcome, one.reason) for one in told
     )
     return replace(_seen(sent), transmissions=tries, history=tuple(_history(connection, sent)))
 
@@ -219,7 +213,7 @@ def _history(connection: Connection, sent: Sent) -> list[Version]:
     of = (sent.tenant, NAME, sent.order_id)
     rows = ((*row[:2], orjson.loads(row[2]) if row[2] else {}) for row in connection.execute(VERSIONS, (*of, *of)))
     return [
-        Version(number, _moment(at_ms), str(status_of(order, system_of(order))) if order else "deleted")
+        Version(number, iso(at_ms), str(status_of(order, system_of(order))) if order else "deleted")
         for number, at_ms, order in rows
     ]
 
@@ -231,15 +225,11 @@ def _seen(sent: Sent) -> Seen:
         tenant=sent.tenant,
         laboratory=sent.laboratory,
         standing=str(sent.standing),
-        since=_moment(since.get(sent.standing, sent.ended_ms) or sent.placed_ms),
-        placed_at=_moment(sent.placed_ms),
-        due_at=_moment(sent.due_ms) if sent.standing is Standing.WAITING else "",
+        since=iso(since.get(sent.standing, sent.ended_ms) or sent.placed_ms),
+        placed_at=iso(sent.placed_ms),
+        due_at=iso(sent.due_ms) if sent.standing is Standing.WAITING else "",
         tries=sent.tries,
         attempt=sent.attempt,
         control_id=control_id(sent),
         reason=sent.reason,
     )
-
-
-def _moment(at_ms: int | None) -> str:
-    return "" if at_ms is None else (EPOCH + timedelta(milliseconds=at_ms)).isoformat(timespec="milliseconds")

@@ -3,6 +3,7 @@
 A row's hash is SHA-256(hash of the row before, then the row as a JSON array); the first row follows 32 zero bytes.
 """
 
+import getpass
 import re
 from collections.abc import Iterable, Iterator
 from contextvars import ContextVar
@@ -50,6 +51,16 @@ class Access(NamedTuple):
     patients: str
     outcome: str
     status: int
+
+
+PROGRAM: Final = "adt-engine"
+LOCAL: Final = "local"
+
+
+def by_command(at_ms: int, tenant: str, base: str, interaction: str, what: tuple[str, str], patients: str) -> Access:
+    """Return the row of something that a command has done to `what` (type and id), for whoever is signed in here."""
+    who = (PROGRAM, getpass.getuser(), "", LOCAL, "")
+    return Access(at_ms, tenant, *who, base, interaction, *what, patients, "done", 0)
 
 
 # What is selected of a row, in the order in which `read_row` takes it.

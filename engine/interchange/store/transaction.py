@@ -312,6 +312,11 @@ def milliseconds(at: datetime) -> int:
     return (at - EPOCH) // timedelta(milliseconds=1)
 
 
+def iso(at_ms: int | None) -> str:
+    """Return milliseconds since 1970 as an ISO text, '' for None."""
+    return "" if at_ms is None else (EPOCH + timedelta(milliseconds=at_ms)).isoformat(timespec="milliseconds")
+
+
 def stamped(resource: dict[str, Json], resource_id: str, version: int, at: datetime) -> bytes:
     """Return a resource as bytes with the id, version and moment that the service gives it."""
     meta = {**resource.get("meta", {}), "versionId": str(version), "lastUpdated": at.isoformat(timespec="milliseconds")}
