@@ -266,3 +266,11 @@ def test_no_element_is_lost(version: FhirVersion, data: st.DataObject) -> None:
     other = turned(resource, THERE[version])
     assert defects(other, THERE[version].target) == ()
     assert turned(other, BACK[version]) == resource
+
+
+def test_a_language_that_r4_does_not_have() -> None:
+    """An expression of STU3 may be in any language; R4 has three, and keeps what is in another one aside."""
+    value = {"resourceType": "ActivityDefinition", "status": "active", "dynamicValue": [{"language": "a", "path": "x"}]}
+    made = turned(value, Direction.TO_R4)
+    assert defects(made, FhirVersion.R4) == ()
+    assert turned(made, Direction.TO_STU3) == value

@@ -16,6 +16,7 @@ ANSWERS: Final = tuple(
     )
 )
 ANSWERS_STU3: Final = ("answerUri", "answerAttachment")
+LANGUAGES: Final = ("text/cql", "text/fhirpath", "application/x-fhir-query")
 EXPRESSION: Final = ("description", "language", "expression")
 INITIAL: Final = "initial"
 # What R4 takes for an address; a reference of STU3 may be any text.
@@ -114,7 +115,9 @@ def _base(name: str) -> str:
 
 
 def _expression(part: Part) -> Part:
-    """Return R4's Expression, which has a language; STU3's need not."""
+    """Return R4's Expression, which has a language of a fixed list; STU3's need not, and may have any."""
+    if part.get("language", LANGUAGES[0]) not in LANGUAGES:
+        return {}
     language = {} if "language" in part or "_language" in part else {"_language": ABSENT}
     return {"expression": {**part, **language}}
 
