@@ -30,7 +30,6 @@ NOT_YET_PER_TENANT: Final = (
     "leading_indicator",
     "clinical_alerts",
     "adt",
-    "active_subscription_limit",
     "licensed_networks",
     "webhook_allow",
 )
@@ -132,7 +131,7 @@ class Tenant(Frozen):
     leading_indicator: bool = Field(default=False, description=LATER)
     clinical_alerts: dict[str, Any] = Field(default_factory=dict, description=LATER)
     adt: dict[str, Any] = Field(default_factory=dict, description=LATER)
-    active_subscription_limit: int = Field(30, ge=1, le=_MANY, description=LATER)
+    active_subscription_limit: int = Field(30, ge=1, le=_MANY, description="active subscriptions, one more is 422")
     licensed_networks: tuple[Word, ...] = Field((), description=LATER)
     webhook_allow: tuple[Word, ...] = Field((), description=LATER)
 

@@ -41,6 +41,8 @@ _BOTH: Final[Mapping[str, tuple[str, ...]]] = {
     "RequestGroup_Condition": ("kind",),
     "RequestGroup_RelatedAction": ("actionId", "relationship"),
     "Signature": ("when",),
+    "Subscription": ("status", "reason", "criteria"),
+    "Subscription_Channel": ("type",),
     "TriggerDefinition": ("type",),
 }
 R4_PRIMITIVES: Final[Mapping[str, tuple[str, ...]]] = {

@@ -38,6 +38,7 @@ class Category(Enum):
     MEDIA_TYPE = (415, "not-supported")
     INVALID = (422, "invalid")
     INCOMPLETE = (422, "required")
+    NOT_OFFERED = (422, "not-supported")
     UNRESOLVED = (422, "not-found")
     AMBIGUOUS = (422, "multiple-matches")
     RULE = (422, "business-rule")

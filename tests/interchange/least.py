@@ -42,6 +42,12 @@ LEAST: dict[str, dict[str, Any]] = {
     "Specimen": {},
     "Questionnaire": {"status": "active"},
     "ActivityDefinition": {"status": "active"},
+    "Subscription": {
+        "status": "off",
+        "reason": "x",
+        "criteria": "Encounter",
+        "channel": {"type": "rest-hook", "endpoint": "https://hooks.example/x"},
+    },
 }
 # The types that need something else in STU3.
 STU3: dict[str, dict[str, Any]] = {
@@ -68,6 +74,8 @@ def least(type_name: str, patient_id: str, version: FhirVersion = FhirVersion.R4
     made = {"resourceType": name_in(version, type_name), **elements}
     reference = {"reference": f"Patient/{patient_id}"}
     element = "target" if type_name == "Provenance" else KEPT[type_name].patient
+    if type_name == "Subscription":
+        made["criteria"] = f"Encounter?patient={patient_id}"
     if element:
         made[element] = [reference] if _many(type_name, version) else reference
     return {**made, **more}

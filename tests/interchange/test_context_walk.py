@@ -21,7 +21,7 @@ from tests.interchange.kit import BASES, Running, merge_body, patient, running
 from tests.interchange.least import least, version_of
 from tests.interchange.test_patient_context import DIRECTORY, App, charts, clients
 
-KINDS = {"Patient": "patient", "AuditEvent": "log", **dict.fromkeys(DIRECTORY, "directory")}
+KINDS = {"Patient": "patient", "AuditEvent": "log", "Subscription": "criteria", **dict.fromkeys(DIRECTORY, "directory")}
 PATCH = "application/json-patch+json"
 FORM = "application/x-www-form-urlencoded"
 # Handles of jobs have their own test (test_job_rights.py).
@@ -32,20 +32,23 @@ OWN, NONE, ALL = (True, False), (False, False), (True, True)
 REACH: dict[tuple[str, str, str], tuple[bool, bool]] = {
     **{
         (kind, code, "instance"): OWN
-        for kind in ("patient", "chart")
+        for kind in ("patient", "chart", "criteria")
         for code in ("read", "vread", "history-instance", "update", "patch", "delete")
     },
     **{("directory", code, "instance"): ALL for code in ("read", "vread", "history-instance")},
     **{("directory", code, "instance"): NONE for code in ("update", "patch", "delete")},
     **{
         (kind, code, "type"): NONE
-        for kind in ("patient", "chart", "directory")
+        for kind in ("patient", "chart", "directory", "criteria")
         for code in ("update", "delete", "history-type", "create", "validate")
     },
     ("patient", "search-type", "type"): OWN,
     ("chart", "search-type", "type"): OWN,
     ("directory", "search-type", "type"): ALL,
     ("chart", "create", "type"): OWN,
+    # No parameter of theirs names a patient; what each names in its criteria is held by the other interactions.
+    ("criteria", "search-type", "type"): NONE,
+    ("criteria", "create", "type"): OWN,
     ("patient", "everything", "instance"): OWN,
     ("patient", "export-ccda", "instance"): OWN,
     ("chart", "submit", "instance"): OWN,

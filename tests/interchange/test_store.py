@@ -12,7 +12,7 @@ import pytest
 from engine.errors import StartError
 from engine.interchange.oauth import assertion, code, vault
 from engine.interchange.patient.index import index_patient
-from engine.interchange.store import history, transaction
+from engine.interchange.store import history, redirected, transaction
 from engine.interchange.store.connection import connect, database_path
 from engine.interchange.store.store import Store
 from engine.interchange.store.writer import StoreFailedError
@@ -65,9 +65,9 @@ def plan(connection: Connection, sql: str, arguments: tuple[Any, ...]) -> list[s
         (transaction.MOVE_IDENTIFIERS, (1, 2)),
         (transaction.MOVE_SURVIVOR, ("a", 1, "Patient", "b")),
         (transaction.REFERRERS, (1, "Patient/a")),
-        (transaction.REDIRECT, ("Patient/b", 1, "Patient/a", 1, 2)),
-        (transaction.DROP_TARGET, (1, "Patient/a", 1, 2)),
-        (transaction.DROP_UNNAMED, (1, "Patient/b")),
+        (redirected.REDIRECT, ("Patient/b", 1, "Patient/a", 1, 2)),
+        (redirected.DROP_TARGET, (1, "Patient/a", 1, 2)),
+        (redirected.DROP_UNNAMED, (1, "Patient/b")),
         (transaction.COUNT_CODE, (1, "Patient.demographics", "x")),
         (vault.GET, (b"",)),
         (vault.REVOKE, (b"",)),

@@ -56,7 +56,8 @@ ALLOWED: dict[tuple[str, str], set[str]] = {
     **{(name, code): ALL for name in DIRECTORY for code in READING},
     **{(name, code): CLINICIANS for name in DIRECTORY for code in WRITING},
     **{("Patient", code): ALL for code in READING + WRITING},
-    **{(name, "delete"): DELETERS for name in ("Patient", *CLINICAL, *BILLING, *DIRECTORY)},
+    **{("Subscription", code): DELETERS for code in READING + WRITING},
+    **{(name, "delete"): DELETERS for name in ("Patient", "Subscription", *CLINICAL, *BILLING, *DIRECTORY)},
     ("MedicationRequest", "create"): PRESCRIBERS,
     ("Patient", "merge"): CLINICIANS,
     ("Patient", "everything"): CLINICIANS,
@@ -305,7 +306,8 @@ class Foreign:
 
     def search_type(self, one: Interaction, path: str) -> None:
         """No search finds it: neither by id, nor by its patient, nor among all."""
-        for query in (f"_id={self.mine['id']}", f"patient={self.patient['id']}", "_count=100"):
+        of_patient = f"patient={self.patient['id']}" if self.type != "Subscription" else "status=off"
+        for query in (f"_id={self.mine['id']}", of_patient, "_count=100"):
             answer = call(self.service, one, f"{path}?{query}", self.service.token("other"))
             ids = [entry["resource"]["id"] for entry in answer.json().get("entry", [])]
             assert self.mine["id"] not in ids
@@ -314,7 +316,7 @@ class Foreign:
         """What is created refers to nothing of this tenant, and stands in the other one."""
         answer = call(self.service, one, path, self.service.token("other"), self.body(self.patient["id"]))
         if answer.status_code == 201:
-            assert self.type in {*DIRECTORY, "Patient"}
+            assert self.type in {*DIRECTORY, "Patient", "Subscription"}
             seen = self.service.ask("GET", f"/fhir/R4/{self.type}/{answer.json()['id']}")
             issue(seen, 404, "not-found")
         else:
@@ -335,7 +337,7 @@ class Foreign:
     def validate(self, one: Interaction, path: str) -> None:
         """What is said of a body is said by this tenant's records alone."""
         told = call(self.service, one, path, self.service.token("other"), self.body(self.patient["id"])).json()
-        free = self.type in {*DIRECTORY, "Patient"}
+        free = self.type in {*DIRECTORY, "Patient", "Subscription"}
         assert {entry["severity"] for entry in told["issue"]} == {"information" if free else "error"}
 
     def submit(self, one: Interaction, path: str) -> None:

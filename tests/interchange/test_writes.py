@@ -12,7 +12,7 @@ from tests.interchange.kit import Running, issue
 from tests.interchange.least import LEAST, least, version_of
 
 FRESH = count(1)
-WITH_IDENTIFIER = sorted(LEAST.keys() - {"Binary", "Provenance"})
+WITH_IDENTIFIER = sorted(LEAST.keys() - {"Binary", "Provenance", "Subscription"})
 
 
 def numbered(type_name: str, patient_id: str, base: str) -> tuple[dict[str, Any], str]:

@@ -31,6 +31,9 @@ from engine.interchange.orders.completion import followers
 from engine.interchange.resource.catalogue import EDITION, INDEXERS
 from engine.interchange.service import Service
 from engine.interchange.store.store import Store
+from engine.interchange.store.transaction import Told
+from engine.interchange.subscriptions.ending import FOLLOWERS
+from engine.interchange.subscriptions.matching import Matcher
 
 FHIR_JSON: Final = "application/fhir+json"
 MINIMAL: Final = {"resourceType": "Patient"}
@@ -68,7 +71,7 @@ def create_app(
         INDEXERS,
         environment=environment,
         edition=EDITION,
-        followers=followers(configuration.service_identifier_system),
+        told=Told({**followers(configuration.service_identifier_system), **FOLLOWERS}, Matcher()),
     )
     lifetimes = (configuration.access_token_lifetime_s, configuration.refresh_token_lifetime_s)
     vault = Vault(store, own_clock, tokens, lifetimes)
@@ -76,6 +79,7 @@ def create_app(
         defects(MINIMAL, version)
     codes = Codes(store, vault, own_clock, tokens)
     service = Service(configuration, store, vault, codes, own_clock, ids, store.secret("seal", tokens().encode()))
+    store.ring = service.webhook_bell.set
     hooks = Hooks(own_clock) if configuration.test_hooks else None
     return App(service, hooks, SignIn(service, tokens), Runner(service, works))
 

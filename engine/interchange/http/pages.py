@@ -22,6 +22,7 @@ from engine.interchange.http.tokens import token_routes
 from engine.interchange.http.wire import SAFE, Receive, Scope, Send
 from engine.interchange.laboratory.hook import LaboratoryHookError, laboratory_hook
 from engine.interchange.service import Service
+from engine.interchange.subscriptions.ending import end_those_over
 from engine.telemetry import logger
 
 UNKNOWN: Final = {404: "not_found", 405: "method_not_allowed"}
@@ -92,7 +93,7 @@ class Pages:
         if self._hooks is not None:
             routes.append(Route("/_test/outbound", self._outbound, methods=["GET"]))
             routes.append(Route("/_test/lab", self._laboratory, methods=["POST"]))
-            routes.append(Route("/_test/{name}", partial(_hook, self._hooks), methods=["POST"]))
+            routes.append(Route("/_test/{name}", partial(_hook, self._service, self._hooks), methods=["POST"]))
         return routes
 
     async def _outbound(self, _request: HttpRequest) -> Response:
@@ -148,10 +149,13 @@ async def _alive(_request: HttpRequest) -> Response:
     return _json({"status": "alive"})
 
 
-async def _hook(hooks: Hooks, request: HttpRequest) -> Response:
+async def _hook(service: Service, hooks: Hooks, request: HttpRequest) -> Response:
     try:
         asked: Any = orjson.loads(await request.body() or b"{}")
         hooks.ask(request.path_params["name"], asked)
     except (HookError, ValueError) as error:
         return _json({"error": str(error)}, 400)
+    # What the time has ended has ended before the answer.
+    await end_those_over(service)
+    service.webhook_bell.set()
     return _json({"status": "done"})

@@ -23,8 +23,9 @@ from engine.interchange.store import transmission
 from engine.interchange.store.access import append, by_command, patients_in
 from engine.interchange.store.connection import open_known
 from engine.interchange.store.store import Store
-from engine.interchange.store.transaction import Transaction, iso, milliseconds
+from engine.interchange.store.transaction import Told, Transaction, iso, milliseconds
 from engine.interchange.store.transmission import Sent, Standing
+from engine.interchange.subscriptions.matching import Matcher
 from engine.sqlite import Connection
 
 Json = Any
@@ -165,7 +166,7 @@ def _changed(asked: Asked, clock: Callable[[], datetime], work: Callable[[Transa
         tenant = _one(connection, asked).tenant
     finally:
         connection.close()
-    store = Store(asked.database, (), clock, INDEXERS, alone=False)
+    store = Store(asked.database, (), clock, INDEXERS, alone=False, told=Told(watch=Matcher()))
 
     def recorded(transaction: Transaction) -> Seen:
         sent = _one(transaction.connection, asked)

@@ -4,6 +4,7 @@ from typing import Any
 
 from engine.interchange.merge.pair import Pair
 from engine.interchange.references import repoint
+from engine.interchange.store.redirected import redirected
 from engine.interchange.store.transaction import Transaction
 
 Json = Any
@@ -22,7 +23,7 @@ def merge(transaction: Transaction, pair: Pair) -> None:
         if referrer.key not in {pair.source.key, pair.target.key}:
             transaction.rewrite(referrer, repoint(referrer.resource(), source, target))
             followed += [referrer.key] if transaction.followed(referrer.type) else []
-    transaction.redirect(pair.source, pair.target)
+    redirected(transaction, pair.source, pair.target)
     survivor = pair.target.resource()
     links = survivor.get("link", [])
     survivor = {**repoint(survivor, source, target), "link": _with(links, source, "replaces")}

@@ -18,6 +18,7 @@ class Action(StrEnum):
     PRESCRIBE = "creating a MedicationRequest"
     BILLING = "writing Coverage, Account and RelatedPerson"
     AUDIT = "reading the access log"
+    SUBSCRIBE = "reading and writing Subscriptions"
     DIRECTORY = "reading Organization, Location, Practitioner and what billing needs"
 
 
@@ -33,6 +34,7 @@ ALLOWED: Final = {
     Action.PRESCRIBE: CLINICIANS - {Role.NURSE},
     Action.BILLING: EVERYONE,
     Action.AUDIT: frozenset({Role.SYSTEM_INTEGRATION}),
+    Action.SUBSCRIBE: frozenset({Role.PHYSICIAN, Role.SYSTEM_INTEGRATION}),
     Action.DIRECTORY: EVERYONE,
 }
 

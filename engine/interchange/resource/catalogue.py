@@ -28,6 +28,7 @@ from engine.interchange.resource.line import (
 )
 from engine.interchange.resource.ordering import ORDERING
 from engine.interchange.resource.rows import indexer
+from engine.interchange.resource.subscription import SUBSCRIBING
 from engine.interchange.search.criterion import Kind, Parameter, Rank
 from engine.interchange.store.indexing import digest
 from engine.interchange.store.transaction import Indexer
@@ -221,7 +222,7 @@ OTHERS: Final = (
         creating=Action.CLINICAL,
     ),
 )
-KEPT: Final = {one.name: one for one in (PATIENT, *CHART, *SUPPORTING, *OTHERS, *ORDERING)}
+KEPT: Final = {one.name: one for one in (PATIENT, *CHART, *SUPPORTING, *OTHERS, *ORDERING, SUBSCRIBING)}
 INDEXERS: Final[dict[str, Indexer]] = {
     **{name: indexer(definition) for name, definition in KEPT.items()},
     "Patient": index_patient,

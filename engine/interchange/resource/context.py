@@ -18,6 +18,7 @@ from engine.interchange.resource.catalogue import KEPT
 from engine.interchange.resource.definition import Definition
 from engine.interchange.resource.elements import values
 from engine.interchange.resource.pages import read_asked
+from engine.interchange.resource.subscription import CRITERIA, SUBSCRIPTION, patients_of
 from engine.interchange.service import Service
 from engine.interchange.store.transaction import Stored, Transaction
 
@@ -92,7 +93,7 @@ def _step(interaction: Interaction, definition: Definition) -> Step:
     directory = definition.reading is Action.DIRECTORY and not definition.patient and definition.name != "Patient"
     if level is Level.INSTANCE and code in READS:
         return _free if directory else _kept
-    if code == "search-type" and level is Level.TYPE:
+    if code == "search-type" and level is Level.TYPE and definition.name != SUBSCRIPTION:
         return _searched_freely if directory else _searched
     if code in {"everything", "export-ccda", "submit"}:
         return _kept
@@ -230,12 +231,14 @@ def _only(known: Known, references: set[str]) -> bool:
 
 
 def _element(definition: Definition) -> str:
-    return definition.patient or "target"
+    return definition.patient or (CRITERIA if definition.name == SUBSCRIPTION else "target")
 
 
 def _named(resource: dict[str, Json], definition: Definition) -> Iterator[str]:
     for holder in values(resource, _element(definition)):
-        if isinstance(holder, dict) and isinstance(holder.get("reference"), str):
+        if definition.name == SUBSCRIPTION and isinstance(holder, str):
+            yield from patients_of(holder)
+        elif isinstance(holder, dict) and isinstance(holder.get("reference"), str):
             yield holder["reference"]
 
 

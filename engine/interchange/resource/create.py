@@ -1,5 +1,6 @@
 """Create and conditional create of a type without rules of its own."""
 
+from dataclasses import replace
 from functools import partial
 
 from engine.interchange.exchange import Answer, Request
@@ -34,7 +35,7 @@ async def create(service: Service, request: Request, settle: Settle = unchanged)
         check_chart(definition, draft.resource, request.version)
         check_status(definition, draft.resource, request.version)
         check_links(transaction, request, draft.resource)
-        resource = settle(service, transaction, request, draft.resource, None)
+        resource = settle(service, transaction, replace(request, id=new_id), draft.resource, None)
         return 201, transaction.create(request.type, new_id, resource)
 
     status, stored = await service.store.write(request.principal.tenant, work)

@@ -24,9 +24,11 @@ from engine.interchange.resource.delete import delete, delete_matching
 from engine.interchange.resource.patch import patching
 from engine.interchange.resource.read import read
 from engine.interchange.resource.search import search
+from engine.interchange.resource.subscription import SUBSCRIPTION
 from engine.interchange.resource.update import Replacement, replacing, updating
 from engine.interchange.resource.validate import validate
 from engine.interchange.service import Service
+from engine.interchange.subscriptions.settling import settle_subscription
 
 Run = Callable[[Service, Request], Awaitable[Answer]]
 
@@ -35,11 +37,13 @@ OWN_CREATE: Final[Mapping[str, Run]] = {
     "Patient": create_patient,
     "RequestGroup": create_order,
     "ServiceRequest": partial(create, settle=settle_test),
+    SUBSCRIPTION: partial(create, settle=settle_subscription),
 }
 OWN_REPLACEMENT: Final[Mapping[str, Replacement]] = {
     "Patient": replacing_patient,
     "RequestGroup": replacing_order,
     "ServiceRequest": partial(replacing, settle=settle_test),
+    SUBSCRIPTION: partial(replacing, settle=settle_subscription),
 }
 # What opens the create of a type beside its scopes.
 ALSO: Final = {"RequestGroup": frozenset({PLACE_ORDERS})}

@@ -8,7 +8,9 @@ from engine.fhir.schema import FhirVersion, defects
 from engine.fhir.versions.names import name_in
 from engine.interchange.outcome import Category, Issue, RefusedError, refuse
 from engine.interchange.resource.definition import Definition
+from engine.interchange.resource.elements import values
 from engine.interchange.resource.items import QUESTIONNAIRE, check_items, unnamed_items
+from engine.interchange.resource.subscription import SUBSCRIPTION, WHOLE
 
 Json = Any
 
@@ -61,5 +63,9 @@ def _absent(body: dict[str, Json], definition: Definition, name: str) -> Iterabl
             yield Issue(f"{path}: a reference to the patient is missing.", path, "missing-field")
     if definition.name == QUESTIONNAIRE:
         yield from unnamed_items(body)
+    if definition.name == SUBSCRIPTION:
+        # No extension does in place of these.
+        for path in (f"{name}.{one}" for one in WHOLE if not values(body, one)):
+            yield Issue(f"{path}: a required element is missing.", path, "missing-field")
     if definition.statuses and "status" not in body:
         yield Issue(f"{name}.status: a required element is missing.", f"{name}.status", "missing-field")

@@ -9,7 +9,8 @@ from engine.interchange.store.transaction import Stored, Transaction
 
 Json = Any
 
-# Of what a client writes, and the live resource that it replaces (None for a new one), makes what is kept; or refuses.
+# Of what a client writes, and the live resource that it replaces (None for a new one, whose id the request has), makes
+# what is kept; or refuses.
 Settle = Callable[[Service, Transaction, Request, dict[str, Json], Stored | None], dict[str, Json]]
 
 

@@ -7,6 +7,7 @@ nothing that was is left out.
 from typing import Final, NamedTuple
 
 from engine.interchange.store.transaction import Stored, Transaction, milliseconds
+from engine.sqlite import Connection
 
 # `subscription` has those that writes are matched with: `type` and `criteria` as asked for, '' for the type of
 # synthetic ones; `version` is the base that it was made on, `headers` its header lines, sealed. A change of any
@@ -65,6 +66,9 @@ ADD: Final = (
     "INSERT INTO notification (tenant, subscription, version, event, key, edition, body, made_ms, due_ms)"
     " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
+END_WAITING: Final = (
+    "UPDATE notification SET ended_ms=?, outcome=? WHERE tenant=? AND subscription=? AND ended_ms IS NULL"
+)
 SYNTHETIC: Final = "SELECT id, version FROM subscription WHERE tenant=? AND type=? AND criteria=? AND active=1"
 
 
@@ -79,12 +83,18 @@ class Event(NamedTuple):
     stored: Stored | None = None
 
 
+def end_waiting(connection: Connection, tenant: int, subscription: str, at_ms: int, outcome: str) -> None:
+    """Let a subscription be owed nothing any more, as it was switched off or deleted (`outcome`)."""
+    connection.execute(END_WAITING, (at_ms, outcome, tenant, subscription))
+
+
 def enqueue(transaction: Transaction, subscription: str, version: str, event: Event) -> None:
     """Owe an event to a subscription (its id, and the FHIR version that it is told in: 'R4' or 'STU3')."""
     at_ms = milliseconds(transaction.at)
     kept = (event.stored.key, event.stored.version) if event.stored is not None else (None, None)
     row = (transaction.tenant, subscription, version, event.name, *kept, event.body, at_ms, at_ms)
     transaction.connection.execute(ADD, row)
+    transaction.owed = True
 
 
 def announce(transaction: Transaction, criteria: str, event: Event) -> int:

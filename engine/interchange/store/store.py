@@ -5,7 +5,6 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
-from types import MappingProxyType
 from typing import Final, TypeVar
 
 from engine.interchange.store.access import PENDING
@@ -13,7 +12,7 @@ from engine.interchange.store.connection import Lock, connect, prepare
 from engine.interchange.store.deadline import DEADLINE, NEVER, STEPS, passed
 from engine.interchange.store.dialect import SQLITE
 from engine.interchange.store.indexing import bring_up_to
-from engine.interchange.store.transaction import Follower, Indexer, Stored, Transaction
+from engine.interchange.store.transaction import NOBODY, Indexer, Stored, Told, Transaction
 from engine.interchange.store.writer import Writer
 from engine.sqlite import Connection, SqliteError
 
@@ -29,8 +28,8 @@ class Store:
     """What the service keeps. Reads see the last commit; a write answers when its commit is on disk.
 
     `alone` false: a command beside a running service, which writes a row or two. `edition` is that of the search
-    parameters; resources that were indexed by another one are indexed again first. `followers` are told of each write
-    of their type, in its transaction.
+    parameters; resources that were indexed by another one are indexed again first. `told` are those who learn of
+    each write, in its transaction; `ring` is called once a commit has owed an event to anybody.
     StartError: the file cannot be used, another service uses it, or it belongs to another environment.
     """
 
@@ -44,13 +43,14 @@ class Store:
         alone: bool = True,
         environment: str = "",
         edition: str = "",
-        followers: Mapping[str, Follower] = MappingProxyType({}),
+        told: Told = NOBODY,
     ) -> None:
         self._lock = Lock(path) if alone else None
         self._path = path
         self._clock = clock
         self._indexers = indexers
-        self._followers = followers
+        self._told = told
+        self.ring: Callable[[], None] = lambda: None
         self._local = threading.local()
         self._readers: list[Connection] = []
         self._numbers: dict[str, int] = {}
@@ -99,15 +99,20 @@ class Store:
         The first one of a request that is recorded carries its row of the access log.
         """
         pending = PENDING.get()
+        owed: list[bool] = []
 
         def recorded(connection: Connection) -> T:
             transaction = self._transaction(connection, tenant)
             result = work(transaction)
             if pending is not None:
                 pending.keep(connection, transaction.touched)
+            owed.append(transaction.owed)
             return result
 
-        return await self._writer.write(recorded)
+        result = await self._writer.write(recorded)
+        if any(owed):
+            self.ring()
+        return result
 
     async def write_raw(self, work: Callable[[Connection], T]) -> T:
         """As `write`, for tables that belong to no tenant."""
@@ -165,4 +170,4 @@ class Store:
             self._lock.release()
 
     def _transaction(self, connection: Connection, tenant: str) -> Transaction:
-        return Transaction(connection, self._numbers[tenant], self._clock(), self._indexers, self._followers)
+        return Transaction(connection, self._numbers[tenant], self._clock(), self._indexers, self._told)

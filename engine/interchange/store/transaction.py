@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 from engine import fault
 from engine.interchange.exact import read_json, write_json
@@ -15,7 +15,8 @@ from engine.interchange.store.index import NOTHING, Index, write_index
 from engine.sqlite import Connection
 
 Json = Any
-Indexer = Callable[[dict[str, Json]], Index]
+Body = dict[str, Json]
+Indexer = Callable[[Body], Index]
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -45,19 +46,6 @@ REFERRING: Final = (
     " WHERE i.tenant=? AND i.target=?"
 )
 REFERRERS: Final = "SELECT DISTINCT key FROM reference_index WHERE tenant=? AND target=? ORDER BY key"
-# Rows of all that refers to a target but two records; a row of the same parameter may be there already.
-REDIRECT: Final = (
-    "INSERT INTO reference_index (tenant, key, parameter, target)"
-    " SELECT tenant, key, parameter, ? FROM reference_index WHERE tenant=? AND target=? AND key NOT IN (?, ?)"
-    " ON CONFLICT DO NOTHING"
-)
-DROP_TARGET: Final = "DELETE FROM reference_index WHERE tenant=? AND target=? AND key NOT IN (?, ?)"
-# A row without a parameter stands only where no parameter names the target.
-DROP_UNNAMED: Final = (
-    "DELETE FROM reference_index WHERE tenant=? AND target=? AND parameter='' AND EXISTS"
-    " (SELECT 1 FROM reference_index AS named WHERE named.key=reference_index.key"
-    " AND named.target=reference_index.target AND named.parameter<>'')"
-)
 COUNT_CODE: Final = "SELECT count(*) FROM token_index WHERE tenant=? AND parameter=? AND code=?"
 
 
@@ -105,9 +93,9 @@ class Stored:
         """The moment of the last change."""
         return EPOCH + timedelta(milliseconds=self.updated_ms)
 
-    def resource(self) -> dict[str, Json]:
+    def resource(self) -> Body:
         """Return the resource as a value of its own."""
-        value: dict[str, Json] = read_json(self.body)
+        value: Body = read_json(self.body)
         return value
 
 
@@ -122,7 +110,7 @@ class Transaction:
     """One tenant's view within one transaction; `at` is the moment that its writes bear.
 
     `promised` are type and id of what is not there yet, and will be before its end: references may name it.
-    `followers` are told of each write of their type, and may write themselves.
+    `told` are those who learn of its writes. `owed`: whether any of these is an event that somebody subscribed to.
     """
 
     def __init__(
@@ -131,14 +119,15 @@ class Transaction:
         tenant: int,
         at: datetime,
         indexers: Mapping[str, Indexer],
-        followers: Mapping[str, "Follower"] = MappingProxyType({}),
+        told: "Told | None" = None,
     ) -> None:
         self.connection = connection
         self.tenant = tenant
         self.at = at
         self.promised: frozenset[tuple[str, str]] = frozenset()
         self._indexers = indexers
-        self._followers = followers
+        self._followers, self._watch = told or NOBODY
+        self.owed = False
         self._parts: dict[bytes, Index] = {}
         # Whose records were written, for the access log: also those whom a resource named before.
         self.touched: set[str] = set()
@@ -159,30 +148,30 @@ class Transaction:
         """Return a resource by its key."""
         return Stored(*self.connection.execute(BY_KEY, (key,)).fetchone())
 
-    def create(
-        self, type_name: str, resource_id: str, resource: dict[str, Json], change: Change = Change.POST
-    ) -> Stored:
+    def create(self, type_name: str, resource_id: str, resource: Body, change: Change = Change.POST) -> Stored:
         """Keep a new resource as version 1."""
         at_ms = milliseconds(self.at)
         body = stamped(resource, resource_id, 1, self.at)
         new = (self.tenant, type_name, resource_id, 1, at_ms, body, change)
         key = int(self.connection.execute(INSERT, new).fetchone()[0])
         fault.point("F27")
-        write_index(self.connection, self.tenant, key, NOTHING, self._indexers[type_name](resource))
+        index = self._indexers[type_name](resource)
+        write_index(self.connection, self.tenant, key, NOTHING, index)
         self._touch(body)
-        self._tell(type_name, None, resource)
-        return Stored(key, type_name, resource_id, 1, at_ms, None, body, change)
+        stored = Stored(key, type_name, resource_id, 1, at_ms, None, body, change)
+        self._tell(stored, None, resource, lambda: index)
+        return stored
 
-    def update(self, stored: Stored, resource: dict[str, Json], change: Change = Change.PUT) -> Stored:
+    def update(self, stored: Stored, resource: Body, change: Change = Change.PUT) -> Stored:
         """Keep the next version of a live resource."""
         indexer, former = self._indexers[stored.type], stored.resource()
         before, after = indexer(former), indexer(resource)
         changed = self._write(stored, resource, None, change)
         write_index(self.connection, self.tenant, stored.key, before, after)
-        self._tell(stored.type, former, resource)
+        self._tell(changed, former, resource, lambda: after)
         return changed
 
-    def restate(self, stored: Stored, resource: dict[str, Json], elements: tuple[str, ...]) -> Stored:
+    def restate(self, stored: Stored, resource: Body, elements: tuple[str, ...]) -> Stored:
         """Keep the next version of a live resource in which at most some elements are others: a status, say.
 
         Only their index rows are made anew: what else makes the same rows must be among them, and no care date may be.
@@ -191,14 +180,15 @@ class Transaction:
         before, after = (self._rows_of(stored.type, one, elements) for one in (former, resource))
         changed = self._write(stored, resource, None, Change.PUT)
         write_index(self.connection, self.tenant, stored.key, before, after)
-        self._tell(stored.type, former, resource)
+        self._tell(changed, former, resource, lambda: self._indexers[stored.type](resource))
         return changed
 
-    def bring_back(self, stored: Stored, resource: dict[str, Json]) -> Stored:
+    def bring_back(self, stored: Stored, resource: Body) -> Stored:
         """Keep the next version of a deleted resource, as if it were new."""
         kept = self._write(stored, resource, None, Change.NEW)
-        write_index(self.connection, self.tenant, stored.key, NOTHING, self._indexers[stored.type](resource))
-        self._tell(stored.type, None, resource)
+        index = self._indexers[stored.type](resource)
+        write_index(self.connection, self.tenant, stored.key, NOTHING, index)
+        self._tell(kept, None, resource, lambda: index)
         return kept
 
     def delete(self, stored: Stored) -> Stored:
@@ -211,40 +201,35 @@ class Transaction:
             stored,
             Stored(stored.key, stored.type, stored.id, stored.version + 1, at_ms, DELETED, b"", Change.DELETE),
         )
-        self._tell(stored.type, former, None)
+        self._follow(stored.type, former, None)
         return deleted
 
-    def rewrite(self, stored: Stored, resource: dict[str, Json]) -> Stored:
-        """Keep the next version of a live resource in which only references changed; `redirect` moves their rows.
+    def rewrite(self, stored: Stored, resource: Body) -> Stored:
+        """Keep the next version of a live resource in which only references changed; `redirected` moves their rows.
 
-        Its followers are told by `look_again`, once all that belongs together has been rewritten.
+        Who follows or watches it is told by `look_again`, once all that belongs together has been rewritten.
         """
         return self._write(stored, resource, None, Change.PUT)
 
     def followed(self, type_name: str) -> bool:
-        """Say whether writes of a type have a follower."""
-        return type_name in self._followers
+        """Say whether writes of a type are followed or watched."""
+        return type_name in self._followers or (self._watch is not None and self._watch.watches(self, type_name))
 
     def look_again(self, key: int) -> None:
-        """Tell the follower of a resource that was rewritten."""
+        """Tell of a resource that was rewritten."""
         stored = self.by_key(key)
-        self._tell(stored.type, None, stored.resource())
+        resource = stored.resource()
+        self._tell(stored, None, resource, lambda: self._indexers[stored.type](resource))
 
-    def redirect(self, source: Stored, target: Stored) -> None:
-        """Let the index name `target` wherever it names `source`, but in the rows of these two themselves."""
-        old, new = f"{source.type}/{source.id}", f"{target.type}/{target.id}"
-        but = (source.key, target.key)
-        self.connection.execute(REDIRECT, (new, self.tenant, old, *but))
-        self.connection.execute(DROP_TARGET, (self.tenant, old, *but))
-        self.connection.execute(DROP_UNNAMED, (self.tenant, new))
-
-    def retire(self, stored: Stored, resource: dict[str, Json], survivor: Stored) -> Stored:
+    def retire(self, stored: Stored, resource: Body, survivor: Stored) -> Stored:
         """Keep the last version of a merged-away resource: no search finds it, its identifiers find the survivor."""
         before = self._indexers[stored.type](stored.resource())
         kept = Index(identifiers=before.identifiers)
         write_index(self.connection, self.tenant, stored.key, before, kept)
         self.connection.execute(MOVE_IDENTIFIERS, (survivor.key, stored.key))
         self.connection.execute(MOVE_SURVIVOR, (survivor.id, self.tenant, stored.type, stored.id))
+        if self._watch is not None:
+            self._watch.merged(self)
         return self._write(stored, resource, survivor.id, Change.PUT)
 
     def holders(self, parameter: str, system: str, value: str) -> tuple[int, ...]:
@@ -270,7 +255,7 @@ class Transaction:
         """Count the live resources that carry a code."""
         return int(self.connection.execute(COUNT_CODE, (self.tenant, parameter, short(code))).fetchone()[0])
 
-    def _write(self, stored: Stored, resource: dict[str, Json], survivor: str | None, change: Change) -> Stored:
+    def _write(self, stored: Stored, resource: Body, survivor: str | None, change: Change) -> Stored:
         version = stored.version + 1
         at_ms = max(milliseconds(self.at), stored.updated_ms)
         body = stamped(resource, stored.id, version, EPOCH + timedelta(milliseconds=at_ms))
@@ -284,7 +269,7 @@ class Transaction:
         fault.point("F27")
         return new
 
-    def _rows_of(self, type_name: str, resource: dict[str, Json], elements: tuple[str, ...]) -> Index:
+    def _rows_of(self, type_name: str, resource: Body, elements: tuple[str, ...]) -> Index:
         """Return the rows of some elements; many resources of one transaction say the same there."""
         part = {name: resource[name] for name in ("resourceType", *elements) if name in resource}
         key = write_json(part)
@@ -293,7 +278,12 @@ class Transaction:
             found = self._parts[key] = self._indexers[type_name](part)
         return found
 
-    def _tell(self, type_name: str, before: dict[str, Json] | None, after: dict[str, Json] | None) -> None:
+    def _tell(self, stored: Stored, before: Body | None, after: Body, index: Callable[[], Index]) -> None:
+        self._follow(stored.type, before, after)
+        if self._watch is not None:
+            self._watch.written(self, stored, index)
+
+    def _follow(self, type_name: str, before: Body | None, after: Body | None) -> None:
         follower = self._followers.get(type_name)
         if follower is not None:
             follower(self, before, after)
@@ -304,7 +294,30 @@ class Transaction:
 
 
 # Told of a write once it is done: the resource before it, None for a new one, and after it, None for a deleted one.
-Follower = Callable[[Transaction, dict[str, Json] | None, dict[str, Json] | None], None]
+Follower = Callable[[Transaction, Body | None, Body | None], None]
+
+
+class Watch(Protocol):
+    """Owes events of writes, in their transactions, to those who subscribed to them."""
+
+    def written(self, transaction: Transaction, stored: Stored, index: Callable[[], Index]) -> None:
+        """Owe a version that was just written; `index` makes all of its rows."""
+
+    def watches(self, transaction: Transaction, type_name: str) -> bool:
+        """Say whether anybody asks for writes of a type."""
+
+    def merged(self, transaction: Transaction) -> None:
+        """Take note that a resource was merged away: what names it means the survivor."""
+
+
+class Told(NamedTuple):
+    """Who learns of writes: followers, by type, which may write themselves, and who owes events to subscribers."""
+
+    followers: Mapping[str, Follower] = MappingProxyType({})
+    watch: Watch | None = None
+
+
+NOBODY: Final = Told()
 
 
 def milliseconds(at: datetime) -> int:
@@ -317,7 +330,7 @@ def iso(at_ms: int | None) -> str:
     return "" if at_ms is None else (EPOCH + timedelta(milliseconds=at_ms)).isoformat(timespec="milliseconds")
 
 
-def stamped(resource: dict[str, Json], resource_id: str, version: int, at: datetime) -> bytes:
+def stamped(resource: Body, resource_id: str, version: int, at: datetime) -> bytes:
     """Return a resource as bytes with the id, version and moment that the service gives it."""
     meta = {**resource.get("meta", {}), "versionId": str(version), "lastUpdated": at.isoformat(timespec="milliseconds")}
     rest = {name: value for name, value in resource.items() if name not in {"resourceType", "id", "meta"}}
