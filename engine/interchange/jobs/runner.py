@@ -15,6 +15,7 @@ from engine.errors import place_of
 from engine.interchange.jobs.job import CancelledJobError, Job, JobFailedError, Result, State, Work
 from engine.interchange.jobs.turns import Last, Taken, next_job
 from engine.interchange.outcome import Issue, RefusedError
+from engine.interchange.rounds import rounds
 from engine.interchange.service import Service
 from engine.interchange.store import job as rows
 from engine.interchange.store.job import Kept
@@ -81,23 +82,14 @@ class Runner:
         self._works = works
         self._runs: dict[asyncio.Task[None], _Run] = {}
         self._last = Last("", {})
-        self._turn: asyncio.Task[None] | None = None
         self._begun = False
         self._leaving = False
 
     async def run(self) -> None:
         """Take up what waits, and what another process left behind, until cancelled; then leave the rest in order."""
-        bell = self._service.board.bell
+        store = self._service.store
         try:
-            while not self._service.store.failed:
-                bell.clear()
-                # A turn is not broken off: what it has taken up would be left behind as after a crash.
-                self._turn = asyncio.create_task(self._look())
-                await asyncio.shield(self._turn)
-                # Not `wait_for`: before Python 3.12 that may lose a cancellation when the bell rings.
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(LOOK_SECONDS):
-                        await bell.wait()
+            await rounds(self._look, self._service.board.bell, LOOK_SECONDS, lambda: store.failed)
         finally:
             await self._leave()
 
@@ -257,8 +249,6 @@ class Runner:
     async def _leave(self) -> None:
         """Stop all works, and let their jobs wait for the next process."""
         self._leaving = True
-        if self._turn is not None:
-            await asyncio.wait([self._turn])
         left = dict(self._runs)
         for task in left:
             task.cancel()

@@ -6,7 +6,6 @@ laboratory where that can be asked, and else held for a person.
 
 import asyncio
 from collections.abc import Callable
-from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
 from time import monotonic
@@ -19,6 +18,7 @@ from engine.interchange.laboratory import settling
 from engine.interchange.laboratory.connectors.connected import connected
 from engine.interchange.laboratory.connectors.connector import CANNOT_BE_ASKED, Verdict, stay
 from engine.interchange.laboratory.results import return_results
+from engine.interchange.rounds import rounds
 from engine.interchange.service import Service
 from engine.interchange.store import transmission
 from engine.interchange.store.transaction import EPOCH, Transaction
@@ -53,21 +53,13 @@ class Transmitter:
         self._sweep_at = 0.0
         self._leaving = False
         self._begun = False
-        self._looking: asyncio.Task[None] | None = None
         self.count: Callable[[str], None] = _uncounted
 
     async def run(self) -> None:
         """Send what waits, and settle what another process left behind, until cancelled; then leave in order."""
-        bell = self._service.laboratory_bell
+        store = self._service.store
         try:
-            while not self._service.store.failed:
-                bell.clear()
-                # A look is not broken off: what it has taken up would be left behind as after a crash.
-                self._looking = asyncio.create_task(self._look())
-                await asyncio.shield(self._looking)
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(LOOK_SECONDS):
-                        await bell.wait()
+            await rounds(self._look, self._service.laboratory_bell, LOOK_SECONDS, lambda: store.failed)
         finally:
             await self._leave()
 
@@ -227,8 +219,6 @@ class Transmitter:
     async def _leave(self) -> None:
         """Let what is being sent come to an end, then break it off: what is known then is noted."""
         self._leaving = True
-        if self._looking is not None:
-            await asyncio.wait([self._looking])
         for seconds in (LEAVE_SECONDS, LEAVE_SECONDS):
             left = list(self._lanes.values())
             if left:
