@@ -50,6 +50,8 @@ POINTS: Final = {
     "F42": "laboratory: what came of an order is written with its next version, before the commit",
     "F43": "service: an order and its tests are written as pending, before it is in the laboratory's queue",
     "F44": "service: an order is in the laboratory's queue, before the commit",
+    "F45": "service: webhooks are answered, before the commit that says so",
+    "F46": "service: a webhook is about to be sent",
 }
 ACTIONS: Final = frozenset({"kill", "raise", "hang", "eio", "enospc", "slow"})
 SLOW_SECONDS: Final = 0.2

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from enum import StrEnum
+from ipaddress import ip_network
 from typing import Annotated, Any, Final, Literal
 from urllib.parse import urlsplit
 
@@ -24,14 +25,12 @@ _SEGMENT: Final = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
 _MANY: Final = 1_000_000
 _TEN_YEARS: Final = 315_576_000
 
-# Keys that a file may hold although the rooms which obey them are not built; `unheeded` names those in use.
-NOT_YET: Final = ("webhooks",)
+# Keys of a tenant that a file may hold although the rooms which obey them are not built; `unheeded` names those in use.
 NOT_YET_PER_TENANT: Final = (
     "leading_indicator",
     "clinical_alerts",
     "adt",
     "licensed_networks",
-    "webhook_allow",
 )
 LATER: Final = "accepted, not in force yet"
 
@@ -55,6 +54,15 @@ def _address(text: str) -> str:
 def _unbroken(text: str) -> str:
     if not _URI.fullmatch(text):
         raise ValueError("an address or a urn, without blanks")
+    return text
+
+
+def _target(text: str) -> str:
+    try:
+        ip_network(text)
+    except ValueError:
+        if not is_host(text):
+            raise ValueError("the name of a host, an address, or a network such as 10.1.0.0/16") from None
     return text
 
 
@@ -133,7 +141,9 @@ class Tenant(Frozen):
     adt: dict[str, Any] = Field(default_factory=dict, description=LATER)
     active_subscription_limit: int = Field(30, ge=1, le=_MANY, description="active subscriptions, one more is 422")
     licensed_networks: tuple[Word, ...] = Field((), description=LATER)
-    webhook_allow: tuple[Word, ...] = Field((), description=LATER)
+    webhook_allow: tuple[Annotated[str, AfterValidator(_target)], ...] = Field(
+        (), description="hosts, addresses and networks beside public ones that webhooks may be sent to"
+    )
 
 
 class DocumentSearch(Frozen):
@@ -157,6 +167,17 @@ class Jobs(Frozen):
     at_once: int = Field(6, ge=1, le=100, description="jobs worked on at a time; of one kind one fewer")
     at_once_per_tenant: int = Field(3, ge=1, le=100, description="of them, of one tenant; of one kind one fewer")
     waiting_per_tenant: int = Field(1000, ge=1, le=_MANY, description="jobs of one tenant that wait, else 429")
+
+
+class Webhooks(Frozen):
+    """How webhooks are sent, by HTTPS alone."""
+
+    ca_bundle: Word | None = Field(None, description="PEM file of authorities that are trusted beside the system's")
+
+    def unavailable(self) -> Iterator[Placed]:
+        """Yield a file that cannot be read."""
+        if self.ca_bundle is not None:
+            yield from pem.authority("ca_bundle", self.ca_bundle)
 
 
 class Tls(Frozen):
@@ -213,7 +234,7 @@ class ServiceConfiguration(Frozen):
     behind_proxy: bool = Field(
         default=False, description="a proxy in front speaks TLS; production then listens beyond loopback"
     )
-    webhooks: dict[Word, Word] = Field(default_factory=dict, description=LATER)
+    webhooks: Webhooks = Webhooks()
     feature_flags: tuple[Feature, ...] = Field((), description="what is on trial, in a sandbox only: validate")
     auth: Auth = Auth()
 
@@ -297,8 +318,7 @@ class ServiceConfiguration(Frozen):
     @property
     def unheeded(self) -> tuple[str, ...]:
         """The keys that are set although nothing obeys them: not yet, or not in this environment."""
-        own: list[str] = [key for key in NOT_YET if key in self.model_fields_set]
-        own += ["feature_flags"] if self.feature_flags != self.features else []
+        own = ["feature_flags"] if self.feature_flags != self.features else []
         for name, tenant in self.tenants.items():
             own += [f"tenants.{name}.{key}" for key in NOT_YET_PER_TENANT if key in tenant.model_fields_set]
         return tuple(own)

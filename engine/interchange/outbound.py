@@ -5,7 +5,7 @@ TLS is always verified; no redirect is followed, nothing is taken from the envir
 
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Final
@@ -15,6 +15,8 @@ import httpx
 from engine.errors import ServiceError
 
 CONNECT_SECONDS: Final = 10.0
+# The body of an answer of which only the status counts is read up to so many bytes, else the line is closed.
+MOST_UNREAD: Final = 16_384
 OPENED: Final = "connection.connect_tcp.started"
 # What a foreign error means, the first that fits.
 REASONS: Final[tuple[tuple[type[Exception], str], ...]] = (
@@ -67,6 +69,27 @@ class Peer:
         except tuple(kind for kind, _ in REASONS) as error:
             raise OutboundError(next(text for kind, text in REASONS if isinstance(error, kind))) from error
 
+    async def post_to(self, address: str, url: str, headers: Mapping[str, str], body: bytes) -> int:
+        """Post to one address of the host in `url`, and return the status; OutboundError.
+
+        The certificate must be the host's. Of the answer no more is read than lets the connection be used again.
+        """
+        parts = httpx.URL(url)
+        host = {"host": parts.netloc.decode("ascii")}
+        extensions = {**self._traced, "sni_hostname": parts.host}
+        at = parts.copy_with(host=address)
+        try:
+            async with self._client.stream(
+                "POST", at, headers={**headers, **host}, content=body, extensions=extensions
+            ) as answer:
+                if int(answer.headers.get("content-length", MOST_UNREAD + 1)) <= MOST_UNREAD:
+                    with suppress(*(kind for kind, _ in REASONS)):
+                        async for _ in answer.aiter_raw():
+                            pass
+                return answer.status_code
+        except tuple(kind for kind, _ in REASONS) as error:
+            raise OutboundError(next(text for kind, text in REASONS if isinstance(error, kind))) from error
+
 
 class Outbound:
     """The connections of one service: `connections` is how many it has begun to open since its start."""
@@ -75,10 +98,13 @@ class Outbound:
         self.connections = 0
 
     @asynccontextmanager
-    async def peer(self, ca_file: str | None, seconds: float) -> AsyncIterator[Peer]:
-        """Return another machine for as long as the block lasts; OutboundError where `ca_file` cannot be used."""
+    async def peer(self, ca_file: str | None, seconds: float, *, beside: bool = False) -> AsyncIterator[Peer]:
+        """Return another machine for as long as the block lasts; OutboundError where `ca_file` cannot be used.
+
+        The authorities of `ca_file` are trusted instead of the system's, or `beside` them.
+        """
         try:
-            context = _context(ca_file)
+            context = _context(ca_file, beside=beside)
         except (OSError, ssl.SSLError) as error:
             raise OutboundError("has a ca_file that cannot be used") from error
         timeout = httpx.Timeout(seconds, connect=min(seconds, CONNECT_SECONDS))
@@ -92,7 +118,9 @@ class Outbound:
 
 
 @cache
-def _context(ca_file: str | None) -> ssl.SSLContext:
-    context = ssl.create_default_context(cafile=ca_file)
+def _context(ca_file: str | None, *, beside: bool) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=None if beside else ca_file)
+    if beside and ca_file is not None:
+        context.load_verify_locations(cafile=ca_file)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     return context

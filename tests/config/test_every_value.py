@@ -256,7 +256,7 @@ SERVICE_ROWS: Final = (
     ("tenants.NAME.adt", ["A01"], "found a list", "a block of keys"),
     ("tenants.NAME.active_subscription_limit", 0, "found '0'", "at least 1"),
     ("tenants.NAME.licensed_networks", "carequality", "found 'carequality'", "a list"),
-    ("tenants.NAME.webhook_allow", [""], "found ''", "a word"),
+    ("tenants.NAME.webhook_allow", ["10.1.0.0/8"], "found '10.1.0.0/8'", "the name of a host, an address"),
     ("clients.NAME.tenant", "NAMES", "found 'NAMES'", "did you mean NAME?"),
     ("clients.NAME.secret", {"env": "NO_SUCH_SECRET"}, "NO_SUCH_SECRET is not set", "--offline"),
     ("clients.NAME.jwks.keys", [P256], "a key that proves nothing", "P-384"),
@@ -297,7 +297,7 @@ SERVICE_ROWS: Final = (
     ("tls.certificate", "/no/such.pem", "No such file", NO_FILE),
     ("tls.key", "/no/such.key", "No such file", NO_FILE),
     ("behind_proxy", "perhaps", "found 'perhaps'", "true or false"),
-    ("webhooks", {"adt": ""}, "found ''", "a word"),
+    ("webhooks.ca_bundle", "/no/such.pem", "No such file", NO_FILE),
     ("feature_flags", ["validat"], "found 'validat'", "'validate'"),
     ("auth.auto_login_user", "NAMES", "found 'NAMES'", "did you mean NAME?"),
 )

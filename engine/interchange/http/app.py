@@ -34,6 +34,7 @@ from engine.interchange.store.store import Store
 from engine.interchange.store.transaction import Told
 from engine.interchange.subscriptions.ending import FOLLOWERS
 from engine.interchange.subscriptions.matching import Matcher
+from engine.interchange.webhooks.sender import Sender
 
 FHIR_JSON: Final = "application/fhir+json"
 MINIMAL: Final = {"resourceType": "Patient"}
@@ -87,15 +88,17 @@ def create_app(
 class App:
     """The ASGI application; `service` is what its interactions work with.
 
-    `runner` does its jobs, `transmitter` sends its orders.
+    `runner` does its jobs, `transmitter` sends its orders, `sender` its webhooks.
     """
 
     def __init__(self, service: Service, hooks: Hooks | None, sign_in: SignIn, runner: Runner) -> None:
         self.service = service
         self.runner = runner
         self.transmitter = Transmitter(service)
+        self.sender = Sender(service)
         meter = Meter(service.store, service.clock)
         self.transmitter.count = meter.transmitted
+        self.sender.count = meter.told
         self.refused = meter.refused
         service.board.ended = meter.job_ended
         self._calls = Calls(service, hooks, meter)

@@ -11,6 +11,7 @@ from prometheus_client.registry import Collector
 from engine.interchange.http.door import Call
 from engine.interchange.outcome import Category
 from engine.interchange.store.job import unfinished
+from engine.interchange.store.notification import waiting
 from engine.interchange.store.store import Store
 from engine.interchange.store.transaction import milliseconds
 from engine.interchange.store.transmission import counts
@@ -55,6 +56,10 @@ class _Numbers(Collector):
             oldest.add_metric((standing,), max(0, at_ms - since_ms) / 1000)
         yield orders
         yield oldest
+        number, oldest_ms = waiting(self._store.reader())
+        yield GaugeMetricFamily("adt_interchange_webhooks_waiting", "Events that subscribers are owed", number)
+        since = max(0, at_ms - oldest_ms) / 1000 if oldest_ms is not None else 0
+        yield GaugeMetricFamily("adt_interchange_webhooks_oldest_seconds", "How long the oldest of them waits", since)
 
 
 class Meter:
@@ -105,6 +110,12 @@ class Meter:
             ("outcome",),
             registry=self.registry,
         )
+        self._webhooks = Counter(
+            "adt_interchange_webhooks_total",
+            "Times that an event was sent to a subscriber, by what came of it",
+            ("outcome",),
+            registry=self.registry,
+        )
         self._children: dict[Labels, tuple[Counter, Histogram]] = {}
 
     def count(self, call: Call, version: str, status: int, seconds: float) -> None:
@@ -132,6 +143,10 @@ class Meter:
     def transmitted(self, outcome: str) -> None:
         """Count one time that an order was sent, or could not be."""
         self._transmissions.labels(outcome).inc()
+
+    def told(self, outcome: str) -> None:
+        """Count one time that an event was sent to a subscriber."""
+        self._webhooks.labels(outcome).inc()
 
     def issued(self, grant: str) -> None:
         """Count a token that was issued by a grant."""

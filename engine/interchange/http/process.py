@@ -142,8 +142,11 @@ async def _serve(
 
 
 async def serve_with_jobs(serving: uvicorn.Server, app: App, listening: socket.socket) -> None:
-    """Serve, do the jobs, send orders and tidy up until told to exit; all goes on until the last answer has left."""
-    works = (app.runner.run(), app.transmitter.run(), tidy(app.service))
+    """Serve, do the jobs, send orders and webhooks, and tidy up until told to exit.
+
+    All of it goes on until the last answer has left.
+    """
+    works = (app.runner.run(), app.transmitter.run(), app.sender.run(), tidy(app.service))
     beside = [asyncio.create_task(one) for one in works]
     try:
         await serving.serve([listening])

@@ -9,10 +9,11 @@ from engine.interchange.history.retention import take_old
 from engine.interchange.jobs.retention import take_ended
 from engine.interchange.service import Service
 from engine.interchange.store.writer import StoreFailedError
+from engine.interchange.webhooks.retention import take_told
 
 EVERY_SECONDS: Final = 3600
 # Each takes a few rows at a time, as all other writes wait meanwhile.
-SWEEPS: Final = (take_old, take_ended, take_expired)
+SWEEPS: Final = (take_old, take_ended, take_expired, take_told)
 
 
 async def tidy(service: Service) -> None:

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from engine.interchange.resource.subscription import SUBSCRIPTION
 from engine.interchange.service import Service
-from engine.interchange.store.notification import end_waiting
+from engine.interchange.store.notification import Outcome, end_waiting
 from engine.interchange.store.subscription import drop_subscription, find_subscription, over, switch_off
 from engine.interchange.store.transaction import Follower, Transaction, milliseconds
 from engine.interchange.subscriptions.settling import END_PASSED, OFF
@@ -26,7 +26,7 @@ def end_subscription(transaction: Transaction, subscription_id: str, reason: str
     if row is None or not row.active or stored is None or stored.deleted:
         return False
     switch_off(transaction, subscription_id)
-    end_waiting(transaction.connection, transaction.tenant, subscription_id, milliseconds(transaction.at), OFF)
+    end_waiting(transaction.connection, transaction.tenant, subscription_id, milliseconds(transaction.at), Outcome.OFF)
     transaction.update(stored, {**stored.resource(), "status": OFF, "error": reason})
     return True
 
@@ -44,7 +44,9 @@ def follower(transaction: Transaction, before: dict[str, Json] | None, after: di
     """Forget a subscription that was deleted, and what it was owed."""
     if before is not None and after is None:
         drop_subscription(transaction, before["id"])
-        end_waiting(transaction.connection, transaction.tenant, before["id"], milliseconds(transaction.at), "deleted")
+        end_waiting(
+            transaction.connection, transaction.tenant, before["id"], milliseconds(transaction.at), Outcome.DELETED
+        )
 
 
 FOLLOWERS: Final[dict[str, Follower]] = {SUBSCRIPTION: follower}

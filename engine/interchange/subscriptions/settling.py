@@ -15,7 +15,7 @@ from engine.interchange.outcome import Category, refuse
 from engine.interchange.resource.subscription import SUBSCRIPTION
 from engine.interchange.search.date import span
 from engine.interchange.service import Service
-from engine.interchange.store.notification import end_waiting
+from engine.interchange.store.notification import Outcome, end_waiting
 from engine.interchange.store.subscription import Subscribed, find_subscription, other_active, put_subscription
 from engine.interchange.store.transaction import Stored, Transaction, milliseconds
 from engine.interchange.subscriptions.criteria import Criteria, parse_criteria
@@ -57,7 +57,7 @@ def settle_subscription(
     if active:
         _check_number(service.configuration.tenants[request.principal.tenant], transaction, request.id)
     elif former is not None and former.active:
-        end_waiting(transaction.connection, transaction.tenant, request.id, milliseconds(transaction.at), OFF)
+        end_waiting(transaction.connection, transaction.tenant, request.id, milliseconds(transaction.at), Outcome.OFF)
     row = Subscribed(
         transaction.tenant,
         request.id,

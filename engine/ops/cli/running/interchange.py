@@ -27,7 +27,7 @@ from engine.interchange.patient360.connectors.configured import complaints
 from engine.interchange.resource.catalogue import INDEXERS
 from engine.interchange.store.connection import database_path
 from engine.interchange.store.verify import verify
-from engine.ops.cli.running import accesses, charts, compendium, jobs, orders
+from engine.ops.cli.running import accesses, charts, compendium, jobs, orders, webhooks
 from engine.ops.terminal.faults import arm_as_asked
 from engine.ops.terminal.options import DATABASE, Database, Offline, Strict, conclude
 from engine.telemetry import configure
@@ -43,6 +43,7 @@ app.command()(charts.simulate)
 app.add_typer(compendium.app, name="compendium")
 app.add_typer(jobs.app, name="jobs")
 app.add_typer(orders.app, name="orders")
+app.add_typer(webhooks.app, name="webhooks")
 
 
 @app.callback()

@@ -1,0 +1,110 @@
+"""`adt-engine interchange webhooks`: events on their way to subscribers, beside a running service or without one."""
+
+from dataclasses import asdict
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from engine.clock import now
+from engine.errors import UsageError
+from engine.interchange.store.connection import database_path
+from engine.interchange.webhooks.overview import Seen, list_events, retry_events, show_event
+from engine.ops.terminal.options import DATABASE, Database, Json
+from engine.ops.terminal.table import output, print_json, print_line, table, utc
+
+app = typer.Typer(help="List and show events for subscribers, and send them again.", no_args_is_help=True)
+
+
+class State(StrEnum):
+    """Where an event may be."""
+
+    WAITING = "waiting"
+    DELIVERED = "delivered"
+    DROPPED = "dropped"
+    OFF = "off"
+    DELETED = "deleted"
+    GONE = "gone"
+
+
+Tenant = Annotated[str, typer.Option("--tenant", help="Only events of this tenant.")]
+Subscription = Annotated[str, typer.Option("--subscription", help="Only events of this Subscription (its id).")]
+
+
+@app.command(name="list")
+def list_(
+    tenant: Tenant = "",
+    subscription: Subscription = "",
+    state: Annotated[State | None, typer.Option(help="Only events in this state.")] = None,
+    database: Database = DATABASE,
+    as_json: Json = False,
+) -> None:
+    """List events, the last thousand: those that wait, and those that were dropped after six attempts.
+
+    Example: adt-engine interchange webhooks list --state dropped --database sqlite:///adt-data/interchange.db
+    """
+    found = list_events(database_path(database), tenant, subscription, state or "")
+    if as_json:
+        print_json([asdict(one) for one in found])
+        return
+    headings = ("#", "Tenant", "Subscription", "Event", "State", "Made (UTC)", "Due or ended (UTC)", "Tries #")
+    rows = (
+        (
+            str(one.number),
+            one.tenant,
+            one.subscription,
+            one.event,
+            one.state,
+            utc(one.made_at),
+            utc(one.due_at or one.ended_at),
+            one.tries,
+        )
+        for one in found
+    )
+    output().print(table(headings, rows))
+
+
+@app.command()
+def show(
+    number: Annotated[int, typer.Argument(metavar="EVENT", help="The number that `list` shows.")],
+    database: Database = DATABASE,
+    as_json: Json = False,
+) -> None:
+    """Show an event: whose it is, where it goes, and each time that it was sent with what came of it; not its body.
+
+    Example: adt-engine interchange webhooks show 17
+    """
+    _print((show_event(database_path(database), number),), as_json=as_json)
+
+
+@app.command()
+def retry(
+    number: Annotated[int, typer.Argument(metavar="[EVENT]", help="The number that `list` shows.")] = 0,
+    subscription: Annotated[
+        str, typer.Option("--subscription", help="All events of this Subscription that were given up.")
+    ] = "",
+    database: Database = DATABASE,
+    as_json: Json = False,
+) -> None:
+    """Send an event again that was given up, with six attempts; one that waits is sent at once.
+
+    Its subscription must be active. The access log has a row of it.
+
+    Example: adt-engine interchange webhooks retry --subscription 5f0e7a2b9c1d4c6d8e0f1a2b
+    """
+    if bool(number) == bool(subscription):
+        raise UsageError("name either an event (its number) or a --subscription")
+    _print(retry_events(database_path(database), now, number, subscription), as_json=as_json)
+
+
+def _print(found: tuple[Seen, ...], *, as_json: bool) -> None:
+    if as_json:
+        print_json([asdict(one) for one in found] if len(found) != 1 else asdict(found[0]))
+        return
+    for seen in found:
+        for name, value in asdict(seen).items():
+            if value and not isinstance(value, tuple):
+                print_line(f"{name.replace('_', ' ')}: {value}")
+        for one in seen.attempts:
+            told = ", ".join(filter(None, (str(one.status or "no answer"), one.reason)))
+            print_line(f"sent {one.attempt}: {utc(one.began_at)}, {told}")
