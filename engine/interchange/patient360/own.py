@@ -9,6 +9,7 @@ from engine.fhir.schema import FhirVersion, defects
 from engine.interchange.exact import write_json
 from engine.interchange.patient360.deduplicate import FACTS
 from engine.interchange.patient360.facts import PATIENT, Facts
+from engine.interchange.patient360.reading_references import is_expression
 from engine.interchange.patient360.record import Words
 from engine.interchange.patient360.standardise import standardised
 from engine.interchange.resource.catalogue import KEPT, SUPPORTING
@@ -81,7 +82,7 @@ def repointed(part: Json, table: Table, left: Callable[[str], bool]) -> Json:
     if isinstance(part, dict):
         made = {name: repointed(value, table, left) for name, value in part.items()}
         target = made.get("reference")
-        if not isinstance(target, str) or target.startswith("#"):
+        if not isinstance(target, str) or target.startswith("#") or is_expression(part):
             return made
         own = table.get(target, "")
         if own or left(target):

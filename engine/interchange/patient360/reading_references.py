@@ -61,13 +61,18 @@ def relinked(part: Json, entry: Entry, names: Mapping[str, str]) -> Json:
         return part
     made = {name: relinked(value, entry, names) for name, value in part.items()}
     text = part.get("reference")
-    if not isinstance(text, str) or text.startswith("#"):
+    if not isinstance(text, str) or text.startswith("#") or is_expression(part):
         return made
     name = next((names[one] for one in leads(part, entry) if one in names), "")
     if name:
         return {**made, "reference": name}
     del made["reference"]
     return {**_logical(text), **made}
+
+
+def is_expression(part: dict[str, Json]) -> bool:
+    """Say whether a part with a `reference` is no Reference but an Expression, whose language must be given."""
+    return "language" in part
 
 
 def _logical(text: str) -> dict[str, Json]:

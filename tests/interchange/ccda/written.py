@@ -78,9 +78,9 @@ def valid(facts: Facts) -> list[Json]:
 
 
 def references(part: Json) -> list[str]:
-    """Return all references in a value."""
+    """Return all references in a value; the `reference` of an Expression, which has a language, is an address."""
     if isinstance(part, dict):
-        own = [part["reference"]] if isinstance(part.get("reference"), str) else []
+        own = [part["reference"]] if isinstance(part.get("reference"), str) and "language" not in part else []
         return own + [one for inner in part.values() for one in references(inner)]
     return [one for inner in part for one in references(inner)] if isinstance(part, list) else []
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from engine.fhir.schema import FhirVersion
 from engine.interchange.exact import read_json, write_json
 from engine.interchange.patient360.facts import PATIENT, Reason, UnreadableDocumentError
+from engine.interchange.patient360.own import repointed, resolved
 from engine.interchange.patient360.reading_bundle import READ, read_bundle
 from engine.interchange.synthetic.chart import synthetic_chart, transaction
 from engine.interchange.view import shown
@@ -183,6 +184,17 @@ def test_a_bundle_of_a_document_says_what_it_is() -> None:
     facts = read_bundle(write_json(body), FhirVersion.R4)
     assert (facts.title, facts.type, facts.author) == ("Summary of care", {"text": "Summary"}, "Pine Ridge")
     assert (facts.document_id, facts.at, facts.unread) == ("urn:oid:1.2|9", "2025-07-01T10:00:00Z", 0)
+
+
+def test_the_address_of_an_expression_is_no_reference() -> None:
+    """An Expression has a `reference` too: it stays as it came, in what is read and in what is kept."""
+    condition = {"language": "text/cql", "reference": "http://pine.example/a"}
+    trigger = {"type": "data-added", "condition": condition}
+    made = {**CONDITION, "extension": [{"url": "http://pine.example/b", "valueTriggerDefinition": trigger}]}
+    [read] = valid(read_bundle(bundle(MARISOL, made), FhirVersion.R4))
+    assert read["extension"] == made["extension"]
+    assert resolved(read, {})["extension"] == made["extension"]
+    assert repointed(read, {}, lambda _one: False)["extension"] == made["extension"]
 
 
 def nested(levels: int) -> bytes:
