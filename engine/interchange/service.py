@@ -15,6 +15,7 @@ from engine.interchange.oauth.code import Codes
 from engine.interchange.oauth.identity import Signer
 from engine.interchange.oauth.vault import Vault
 from engine.interchange.outbound import Outbound
+from engine.interchange.store.job import Job
 from engine.interchange.store.store import Store
 
 # How many documents are made of charts at a time: each has a thread, of a large chart a process.
@@ -59,3 +60,7 @@ class Service:
     def base(self, version: FhirVersion) -> str:
         """Return the address under which a FHIR version is served."""
         return self.configuration.base_url + ("/fhir/R4" if version is FhirVersion.R4 else "/fhir")
+
+    def handle(self, job: Job) -> str:
+        """Return the address at which a job is asked for."""
+        return f"{self.base(job.version)}/RequestResult/{job.id}"

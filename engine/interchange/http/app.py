@@ -22,7 +22,7 @@ from engine.interchange.http.pages import Pages
 from engine.interchange.http.sign_in import SignIn
 from engine.interchange.http.wire import Body, Receive, Scope, Send, read_headers, send_answer
 from engine.interchange.jobs.job import Work
-from engine.interchange.jobs.kinds import WORK
+from engine.interchange.jobs.kinds import TELLINGS, WORK
 from engine.interchange.jobs.runner import Runner
 from engine.interchange.laboratory.transmitter import Transmitter
 from engine.interchange.oauth.code import Codes
@@ -82,7 +82,7 @@ def create_app(
     service = Service(configuration, store, vault, codes, own_clock, ids, store.secret("seal", tokens().encode()))
     store.ring = service.webhook_bell.set
     hooks = Hooks(own_clock) if configuration.test_hooks else None
-    return App(service, hooks, SignIn(service, tokens), Runner(service, works))
+    return App(service, hooks, SignIn(service, tokens), Runner(service, works, TELLINGS))
 
 
 class App:

@@ -73,7 +73,7 @@ def ended_answer(kept: Kept) -> Answer:
 
 def accepted(service: Service, job: Job) -> Answer:
     """Return the 202 that names a job's handle."""
-    handle = f"{service.base(job.version)}/RequestResult/{job.id}"
+    handle = service.handle(job)
     return Answer(202, b"", (("location", handle), ("content-location", handle), ("retry-after", str(RETRY_SECONDS))))
 
 

@@ -9,7 +9,10 @@ from engine.interchange.service import Service
 from engine.interchange.store.job import Job, State
 from engine.interchange.store.transaction import Transaction
 
-__all__ = ["CancelledJobError", "Job", "JobFailedError", "Report", "Result", "State", "Work"]
+__all__ = ["CancelledJobError", "Job", "JobFailedError", "Keep", "Report", "Result", "State", "Work"]
+
+# Writes what goes with the end of a job, and may return what is then its result.
+Keep = Callable[[Transaction], bytes | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +25,7 @@ class Result:
     """
 
     body: bytes
-    keep: Callable[[Transaction], bytes | None] | None = None
+    keep: Keep | None = None
     then: Callable[[], None] | None = None
 
 

@@ -6,8 +6,9 @@ from typing import Final
 from engine.interchange.ccda import export
 from engine.interchange.document import search
 from engine.interchange.jobs.job import Work
+from engine.interchange.jobs.telling import Telling
 from engine.interchange.orders import create, submit
-from engine.interchange.patient360 import retrieve
+from engine.interchange.patient360 import retrieve, telling
 from engine.interchange.patient360.connectors.configured import connectors_of
 from engine.interchange.patient360.connectors.read import read_document
 
@@ -18,3 +19,6 @@ WORK: Final[Mapping[str, Work]] = {
     submit.KIND: submit.work,
     retrieve.KIND: retrieve.retrieval(connectors_of, read_document),
 }
+
+# Kinds of whose end those are told who subscribed to it.
+TELLINGS: Final[Mapping[str, Telling]] = {retrieve.KIND: telling.TELLING}

@@ -12,7 +12,8 @@ import orjson
 
 from engine import fault
 from engine.errors import place_of
-from engine.interchange.jobs.job import CancelledJobError, Job, JobFailedError, Result, State, Work
+from engine.interchange.jobs.job import CancelledJobError, Job, JobFailedError, Keep, Result, State, Work
+from engine.interchange.jobs.telling import Ended, Telling, tell
 from engine.interchange.jobs.turns import Last, Taken, next_job
 from engine.interchange.outcome import Issue, RefusedError
 from engine.interchange.rounds import rounds
@@ -77,9 +78,10 @@ class _Run:
 class Runner:
     """Works on the jobs of a service, by kind; `run` does so until it is cancelled or the store fails for good."""
 
-    def __init__(self, service: Service, works: Mapping[str, Work]) -> None:
+    def __init__(self, service: Service, works: Mapping[str, Work], tellings: Mapping[str, Telling]) -> None:
         self._service = service
         self._works = works
+        self._tellings = tellings
         self._runs: dict[asyncio.Task[None], _Run] = {}
         self._last = Last("", {})
         self._begun = False
@@ -107,14 +109,14 @@ class Runner:
     async def _take_over(self) -> None:
         if not rows.running_numbers(self._service.store.reader()):
             return
-        now = self._service.clock()
-        crashed = _written(CRASHED)
-        found, given_up = await self._service.store.write_raw(
-            lambda connection: rows.take_over(connection, now, MOST_CRASHES, crashed)
-        )
+        found, hopeless = await self._service.store.write_raw(partial(rows.take_over, most_crashes=MOST_CRASHES))
+        for one in hopeless:
+            await self._service.store.write(
+                one.job.tenant, partial(self._keep_end, one, State.FAILED, _written(CRASHED))
+            )
         logger().warning("jobs were interrupted", count=found)
-        if given_up:
-            logger().error("jobs given up", count=given_up)
+        if hopeless:
+            logger().error("jobs given up", count=len(hopeless))
 
     async def _stop_cancelled(self) -> None:
         """Stop the works whose jobs were cancelled, and keep what others have reported."""
@@ -186,17 +188,9 @@ class Runner:
     async def _end(self, run: _Run, result: Result) -> None:
         """End a job with its result and what goes with it, in one commit, unless it was cancelled meanwhile."""
 
-        def work(transaction: Transaction) -> bool:
-            number, attempt = run.kept.number, run.job.attempts
-            if not rows.end(transaction.connection, number, attempt, State.DONE, transaction.at, result.body):
-                return False
-            body = result.keep(transaction) if result.keep is not None else None
-            if body is not None:
-                rows.tell(transaction.connection, number, body)
-            fault.point("F34")
-            return True
-
-        done = await self._service.store.write(run.job.tenant, work)
+        done = await self._service.store.write(
+            run.job.tenant, partial(self._keep_end, run.kept, State.DONE, result.body, keep=result.keep)
+        )
         if done and result.then is not None:
             result.then()
         self._ended(run, State.DONE if done else State.CANCELLED)
@@ -206,16 +200,27 @@ class Runner:
         if self._leaving:
             return
         run.ending = True
-        now, body = self._service.clock(), _written(issues or FAULT)
-        failed = partial(
-            rows.end, number=run.kept.number, attempt=run.job.attempts, state=State.FAILED, at=now, body=body
-        )
+        failed = partial(self._keep_end, run.kept, State.FAILED, _written(issues or FAULT))
         try:
-            done = await self._service.store.write_raw(failed)
+            done = await self._service.store.write(run.job.tenant, failed)
         except StoreFailedError:
             await self._put_back([run])
         else:
             self._ended(run, State.FAILED if done else State.CANCELLED)
+
+    def _keep_end(
+        self, kept: Kept, state: State, body: bytes, transaction: Transaction, keep: Keep | None = None
+    ) -> bool:
+        """Keep the end of a job, what goes with it, and who is told; False where this attempt is over."""
+        connection, job = transaction.connection, kept.job
+        if not rows.end(connection, kept.number, job.attempts, state, transaction.at, body):
+            return False
+        known = keep(transaction) if keep is not None else None
+        if known is not None:
+            rows.tell(connection, kept.number, known)
+        tell(transaction, Ended(job, state, self._service.handle(job), known or body), self._tellings)
+        fault.point("F34")
+        return True
 
     async def _put_back(self, runs: list[_Run]) -> None:
         """Let jobs wait again; what a store that has failed does not take is found by the next process."""

@@ -56,12 +56,12 @@ PUT_BACK: Final = "UPDATE job SET state='waiting' WHERE number=? AND state='runn
 CANCEL: Final = "UPDATE job SET state='cancelled', ended_ms=?, progress='' WHERE number=? AND ended_ms IS NULL"
 FORGET: Final = "DELETE FROM job WHERE number=? AND ended_ms IS NOT NULL"
 # What was under way when a process ended without leaving it in order.
-GIVE_UP: Final = (
-    "UPDATE job SET state='failed', ended_ms=?, body=?, progress='', crashes=crashes+1"
-    " WHERE state='running' AND ended_ms IS NULL AND crashes>=? RETURNING number"
+HOPELESS: Final = (
+    "UPDATE job SET crashes=crashes+1 WHERE state='running' AND ended_ms IS NULL AND crashes>=? RETURNING number"
 )
 TAKE_BACK: Final = (
-    "UPDATE job SET state='waiting', crashes=crashes+1 WHERE state='running' AND ended_ms IS NULL RETURNING number"
+    "UPDATE job SET state='waiting', crashes=crashes+1 WHERE state='running' AND ended_ms IS NULL AND crashes<?"
+    " RETURNING number"
 )
 RUNNING: Final = "SELECT number FROM job WHERE state='running' AND ended_ms IS NULL"
 COUNTS: Final = "SELECT kind, state, count(*) FROM job WHERE ended_ms IS NULL GROUP BY kind, state"
@@ -212,10 +212,11 @@ def cancel(connection: Connection, kept: Kept, at: datetime) -> None:
         connection.execute(FORGET, (kept.number,))
 
 
-def take_over(connection: Connection, at: datetime, most_crashes: int, body: bytes) -> tuple[int, int]:
-    """Let what a process left behind wait again, and end what has seen too many ends; return how many of each."""
-    given_up = connection.execute(GIVE_UP, (milliseconds(at), body, most_crashes - 1)).fetchall()
-    return len(connection.execute(TAKE_BACK).fetchall()), len(given_up)
+def take_over(connection: Connection, most_crashes: int) -> tuple[int, tuple[Kept, ...]]:
+    """Let what a process left behind wait again; return how many, and those that have seen too many ends for that."""
+    taken = connection.execute(TAKE_BACK, (most_crashes - 1,)).fetchall()
+    hopeless = connection.execute(HOPELESS, (most_crashes - 1,)).fetchall()
+    return len(taken), tuple(_kept(connection.execute(BY_NUMBER, number).fetchone()) for number in hopeless)
 
 
 def ended_before(connection: Connection, before_ms: int, most: int) -> tuple[int, ...]:
