@@ -22,6 +22,7 @@ _BOTH: Final[Mapping[str, tuple[str, ...]]] = {
     "Encounter_StatusHistory": ("status",),
     "Extension": ("url",),
     "FamilyMemberHistory": ("status",),
+    "Group": ("type", "actual"),
     "Location_Position": ("longitude", "latitude"),
     "Narrative": ("status",),
     "Observation": ("status",),

@@ -42,6 +42,7 @@ LEAST: dict[str, dict[str, Any]] = {
     "Specimen": {},
     "Questionnaire": {"status": "active"},
     "ActivityDefinition": {"status": "active"},
+    "Group": {"type": "person", "actual": True},
     "Subscription": {
         "status": "off",
         "reason": "x",

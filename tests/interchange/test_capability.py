@@ -23,6 +23,7 @@ OURS = {
     "R4": {
         "ActivityDefinition": {"code"},
         "Binary": {"patient"},
+        "Group": {"name"},
         "MedicationStatement": {"encounter"},
         "Organization": {"ordering-enabled"},
         "RequestGroup": {"performer"},
@@ -33,6 +34,7 @@ OURS = {
         "Coverage": {"patient"},
         "DocumentReference": {"date"},
         "Encounter": {"discharge-disposition"},
+        "Group": {"name"},
         "Goal": {"description"},
         "MedicationRequest": {"encounter"},
         "MedicationStatement": {"encounter"},

@@ -127,7 +127,7 @@ REFUSED = [
     ("Observation?patient={one}&code.text=x", "not-supported"),
     ("Observation?patient={one}&foo.name=x", "not-supported"),
     ("Observation?patient={one}&patient.foo=x", "not-supported"),
-    ("Observation?patient={one}&subject:Group.name=x", "not-supported"),
+    ("Observation?patient={one}&subject:Device.name=x", "not-supported"),
     ("Observation?patient={one}&patient.organization.name=x", "not-supported"),
     ("Observation?patient={one}&patient._has:Observation:patient:code=x", "not-supported"),
     ("Observation?patient={one}&patient.name=a&patient.name=b", "invalid"),

@@ -21,7 +21,13 @@ from tests.interchange.kit import BASES, Running, merge_body, patient, running
 from tests.interchange.least import least, version_of
 from tests.interchange.test_patient_context import DIRECTORY, App, charts, clients
 
-KINDS = {"Patient": "patient", "AuditEvent": "log", "Subscription": "criteria", **dict.fromkeys(DIRECTORY, "directory")}
+KINDS = {
+    "Patient": "patient",
+    "AuditEvent": "log",
+    "Subscription": "criteria",
+    "Group": "roster",
+    **dict.fromkeys(DIRECTORY, "directory"),
+}
 PATCH = "application/json-patch+json"
 FORM = "application/x-www-form-urlencoded"
 # Handles of jobs have their own test (test_job_rights.py).
@@ -39,9 +45,15 @@ REACH: dict[tuple[str, str, str], tuple[bool, bool]] = {
     **{("directory", code, "instance"): NONE for code in ("update", "patch", "delete")},
     **{
         (kind, code, "type"): NONE
-        for kind in ("patient", "chart", "directory", "criteria")
+        for kind in ("patient", "chart", "directory", "criteria", "roster")
         for code in ("update", "delete", "history-type", "create", "validate")
     },
+    # A roster is of many patients.
+    **{
+        ("roster", code, "instance"): NONE
+        for code in ("read", "vread", "history-instance", "update", "patch", "delete")
+    },
+    ("roster", "search-type", "type"): NONE,
     ("patient", "search-type", "type"): OWN,
     ("chart", "search-type", "type"): OWN,
     ("directory", "search-type", "type"): ALL,

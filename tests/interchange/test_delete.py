@@ -268,3 +268,18 @@ def test_if_modified_since(service: Running, base: str, header: dict[str, str], 
         assert (answer.status_code, bool(answer.content)) == (status, status == 200)
         known = {"if-modified-since": answer.headers["last-modified"]}
         assert service.ask("GET", path, headers=known).status_code == 304
+
+
+def test_a_roster_holds_no_patient_back(service: Running, base: str) -> None:
+    """A patient who stands on a Group goes with all that is the patient's; the roster stays, as it is of others too."""
+    gone, other = service.create()["id"], service.create()["id"]
+    members = [{"entity": {"reference": f"Patient/{one}"}} for one in (gone, other)]
+    roster = {"resourceType": "Group", "type": "person", "actual": True, "name": "Ward 4", "member": members}
+    made = service.ask("POST", f"{base}/Group", json=roster).json()
+    found = service.ask("GET", f"{base}/Group?member=Patient/{gone}&name=ward").json()
+    assert [one["resource"]["id"] for one in found["entry"]] == [made["id"]]
+    issue(service.ask("DELETE", f"{base}/Patient/{gone}"), 409, "conflict")
+    assert service.ask("DELETE", f"{base}/Patient/{gone}?_cascade=delete").status_code == 204
+    kept = service.ask("GET", f"{base}/Group/{made['id']}").json()
+    assert kept == made
+    assert service.ask("PUT", f"{base}/Group/{made['id']}", json=kept).status_code == 200

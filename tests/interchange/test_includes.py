@@ -65,7 +65,7 @@ def entries(kept: Kept, path: str, base: str = "/fhir/R4", **more: Any) -> tuple
 ALONG = {
     "Observation?patient={one}&_include=Observation:subject": ["one"],
     "Observation?patient={one}&_include=Observation:patient:Patient": ["one"],
-    "Observation?patient={one}&_include=Observation:patient:Group": None,
+    "Observation?patient={one}&_include=Observation:patient:Device": None,
     "Observation?patient={one}&_include=Observation:performer": ["doctor", "role"],
     "Observation?patient={one}&_include=Observation:performer:Practitioner": ["doctor"],
     "Observation?patient={one}&_include=Observation:performer:Organization": [],

@@ -18,7 +18,16 @@ ALWAYS = {"prefer": "create-always"}
 CLINICAL = {
     *("AllergyIntolerance", "CarePlan", "Condition", "DiagnosticReport", "DocumentReference", "Encounter"),
     *("FamilyMemberHistory", "Goal", "Immunization", "MedicationRequest", "MedicationStatement", "Observation"),
-    *("Binary", "Procedure", "Provenance", "QuestionnaireResponse", "RequestGroup", "ServiceRequest", "Specimen"),
+    *(
+        "Binary",
+        "Group",
+        "Procedure",
+        "Provenance",
+        "QuestionnaireResponse",
+        "RequestGroup",
+        "ServiceRequest",
+        "Specimen",
+    ),
 }
 BILLING = {"Coverage", "Account", "RelatedPerson"}
 DIRECTORY = {
@@ -46,7 +55,7 @@ def asked(service: Running, base: str, type_name: str, **who: Any) -> dict[str, 
     new_id = f"role-{next(FRESH)}"
     new = some(type_name, patient_id, base, id=new_id)
     search = f"{path}?_id={kept['id']}" + (
-        "" if type_name in {"Patient", "Subscription", *DIRECTORY} else f"&patient={patient_id}"
+        "" if type_name in {"Group", "Patient", "Subscription", *DIRECTORY} else f"&patient={patient_id}"
     )
     answers = {
         "read": service.ask("GET", f"{path}/{kept['id']}", **who),

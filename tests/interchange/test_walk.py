@@ -35,6 +35,7 @@ CLINICAL = [
     "Encounter",
     "FamilyMemberHistory",
     "Goal",
+    "Group",
     "Immunization",
     "MedicationRequest",
     "MedicationStatement",
@@ -79,6 +80,8 @@ BEYOND = {
     ("Binary", "read-temporary"): {"user/Binary.read", "binary.read"},
     ("DocumentReference", "p360-retrieve"): {"user/DocumentReference.write", "documentreference.write"},
 }
+# Searches of types that no parameter limits to a patient.
+BY_NOBODY = {"Group": "type=person", "Subscription": "status=off"}
 OPEN_PAGES = {
     "/livez",
     "/readyz",
@@ -190,7 +193,7 @@ def test_every_scope(service: Running, type_name: str, version: str) -> None:
         granted = {f"user/{type_name}.{access}", f"{type_name.lower()}.{access}", f"patient/*.{access}"} - beyond
         for scope in granted:
             assert call(service, one, path, scoped(service, scope)).status_code not in {401, 403}, (scope, one.code)
-        denied = {f"user/{type_name}.{other}", f"user/Group.{access}", f"patient/*.{other}", *beyond}
+        denied = {f"user/{type_name}.{other}", f"user/Media.{access}", f"patient/*.{other}", *beyond}
         for scope in denied:
             answer = call(service, one, path, scoped(service, scope))
             issue(answer, 403, "forbidden")
@@ -306,7 +309,7 @@ class Foreign:
 
     def search_type(self, one: Interaction, path: str) -> None:
         """No search finds it: neither by id, nor by its patient, nor among all."""
-        of_patient = f"patient={self.patient['id']}" if self.type != "Subscription" else "status=off"
+        of_patient = f"patient={self.patient['id']}" if self.type not in BY_NOBODY else BY_NOBODY[self.type]
         for query in (f"_id={self.mine['id']}", of_patient, "_count=100"):
             answer = call(self.service, one, f"{path}?{query}", self.service.token("other"))
             ids = [entry["resource"]["id"] for entry in answer.json().get("entry", [])]
@@ -316,7 +319,7 @@ class Foreign:
         """What is created refers to nothing of this tenant, and stands in the other one."""
         answer = call(self.service, one, path, self.service.token("other"), self.body(self.patient["id"]))
         if answer.status_code == 201:
-            assert self.type in {*DIRECTORY, "Patient", "Subscription"}
+            assert self.type in {*DIRECTORY, *BY_NOBODY, "Patient"}
             seen = self.service.ask("GET", f"/fhir/R4/{self.type}/{answer.json()['id']}")
             issue(seen, 404, "not-found")
         else:
@@ -337,7 +340,7 @@ class Foreign:
     def validate(self, one: Interaction, path: str) -> None:
         """What is said of a body is said by this tenant's records alone."""
         told = call(self.service, one, path, self.service.token("other"), self.body(self.patient["id"])).json()
-        free = self.type in {*DIRECTORY, "Patient", "Subscription"}
+        free = self.type in {*DIRECTORY, *BY_NOBODY, "Patient"}
         assert {entry["severity"] for entry in told["issue"]} == {"information" if free else "error"}
 
     def submit(self, one: Interaction, path: str) -> None:

@@ -38,6 +38,7 @@ _NONE: Final = frozenset(
     {
         ("ActivityDefinition", "code"),
         ("Binary", "patient"),
+        ("Group", "name"),
         ("MedicationStatement", "encounter"),
         ("Organization", "ordering-enabled"),
         ("RequestGroup", "performer"),

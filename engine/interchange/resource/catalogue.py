@@ -27,6 +27,7 @@ from engine.interchange.resource.line import (
     to,
 )
 from engine.interchange.resource.ordering import ORDERING
+from engine.interchange.resource.roster import ROSTER
 from engine.interchange.resource.rows import indexer
 from engine.interchange.resource.subscription import SUBSCRIBING
 from engine.interchange.search.criterion import Kind, Parameter, Rank
@@ -222,7 +223,7 @@ OTHERS: Final = (
         creating=Action.CLINICAL,
     ),
 )
-KEPT: Final = {one.name: one for one in (PATIENT, *CHART, *SUPPORTING, *OTHERS, *ORDERING, SUBSCRIBING)}
+KEPT: Final = {one.name: one for one in (PATIENT, *CHART, *SUPPORTING, *OTHERS, *ORDERING, SUBSCRIBING, ROSTER)}
 INDEXERS: Final[dict[str, Indexer]] = {
     **{name: indexer(definition) for name, definition in KEPT.items()},
     "Patient": index_patient,

@@ -18,6 +18,7 @@ from engine.interchange.resource.catalogue import KEPT
 from engine.interchange.resource.definition import Definition
 from engine.interchange.resource.elements import values
 from engine.interchange.resource.pages import read_asked
+from engine.interchange.resource.roster import GROUP
 from engine.interchange.resource.subscription import CRITERIA, SUBSCRIPTION, patients_of
 from engine.interchange.service import Service
 from engine.interchange.store.transaction import Stored, Transaction
@@ -31,6 +32,8 @@ OWNERS: Final = frozenset({"patient", "subject", "beneficiary", "target"})
 # Those that lead beyond it, or into what else is known of others.
 BEYOND: Final = ("_include", "_revinclude", "_has")
 REQUIRED: Final = "required"
+# Types of which no search is limited to a patient, as no parameter of theirs names whose record it is.
+OF_NOBODY: Final = frozenset({SUBSCRIPTION, GROUP})
 
 
 class Known(NamedTuple):
@@ -93,7 +96,7 @@ def _step(interaction: Interaction, definition: Definition) -> Step:
     directory = definition.reading is Action.DIRECTORY and not definition.patient and definition.name != "Patient"
     if level is Level.INSTANCE and code in READS:
         return _free if directory else _kept
-    if code == "search-type" and level is Level.TYPE and definition.name != SUBSCRIPTION:
+    if code == "search-type" and level is Level.TYPE and definition.name not in OF_NOBODY:
         return _searched_freely if directory else _searched
     if code in {"everything", "export-ccda", "submit"}:
         return _kept

@@ -20,8 +20,8 @@ from engine.interchange.store.transaction import Stored, Transaction
 CASCADE: Final = "_cascade"
 # Without this in its body nothing has content attached that is kept here.
 ATTACHED: Final = b'"Binary/'
-# What stays when a patient goes, although it tells of what has gone: who did what, and other patients.
-STAYING: Final = frozenset({"AuditEvent", "Patient", "Provenance"})
+# What stays when a patient goes, although it tells of what has gone: who did what, other patients, and rosters.
+STAYING: Final = frozenset({"AuditEvent", "Group", "Patient", "Provenance"})
 # The rows that say whose a resource is.
 OWN: Final = frozenset(one.patient_rows for one in KEPT.values() if one.patient)
 OF_PATIENT: Final = "SELECT key, parameter FROM reference_index WHERE tenant=? AND target=? ORDER BY key"
