@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from enum import StrEnum
 from ipaddress import ip_network
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field
@@ -25,14 +25,9 @@ _SEGMENT: Final = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
 _MANY: Final = 1_000_000
 _TEN_YEARS: Final = 315_576_000
 
-# Keys of a tenant that a file may hold although the rooms which obey them are not built; `unheeded` names those in use.
-NOT_YET_PER_TENANT: Final = (
-    "leading_indicator",
-    "clinical_alerts",
-    "adt",
-    "licensed_networks",
-)
-LATER: Final = "accepted, not in force yet"
+OF_CHANNELS: Final = "a key of the engine's channels, not obeyed here"
+# Of whom events are told.
+Enrollment = Literal["roster", "all"]
 
 
 def _address(text: str) -> str:
@@ -117,6 +112,25 @@ class Organization(Frozen):
         return tuple(one for one in (npi, oid) if one[1])
 
 
+class ClinicalAlerts(Frozen):
+    """Of whom alerts are sent, once they are admitted, or somebody has a document of them."""
+
+    enabled: bool = Field(default=True, description="whether alerts are sent at all")
+    enrollment: Enrollment = Field(
+        "roster", description="of whom: the members of the Group 'Clinical Alerts Roster', or all patients"
+    )
+
+
+class Adt(Frozen):
+    """Of whom a hospital's ADT events are told (`Bundle?message.event=admin-notify`)."""
+
+    enrollment: Enrollment = Field(
+        "all", description="of whom: all patients, or the members of the Group 'Clinical Alerts Roster'"
+    )
+    lookup_on: tuple[Word, ...] = Field((), description=OF_CHANNELS)
+    assigning_authorities: dict[Word, Word] = Field(default_factory=dict, description=OF_CHANNELS)
+
+
 class Tenant(Frozen):
     """One organization whose patients nobody else sees."""
 
@@ -136,11 +150,15 @@ class Tenant(Frozen):
     laboratories: dict[ResourceId, Laboratory] = Field(
         default_factory=dict, description="where orders go, by the id of the performer's Organization"
     )
-    leading_indicator: bool = Field(default=False, description=LATER)
-    clinical_alerts: dict[str, Any] = Field(default_factory=dict, description=LATER)
-    adt: dict[str, Any] = Field(default_factory=dict, description=LATER)
+    leading_indicator: bool = Field(
+        default=False, description="tell of other organizations' queries for enrolled patients"
+    )
+    clinical_alerts: ClinicalAlerts = ClinicalAlerts()
+    adt: Adt = Adt()
     active_subscription_limit: int = Field(30, ge=1, le=_MANY, description="active subscriptions, one more is 422")
-    licensed_networks: tuple[Word, ...] = Field((), description=LATER)
+    licensed_networks: tuple[Word, ...] = Field(
+        (), description="exchange networks whose queries a leading indicator tells of"
+    )
     webhook_allow: tuple[Annotated[str, AfterValidator(_target)], ...] = Field(
         (), description="hosts, addresses and networks beside public ones that webhooks may be sent to"
     )
@@ -317,8 +335,9 @@ class ServiceConfiguration(Frozen):
 
     @property
     def unheeded(self) -> tuple[str, ...]:
-        """The keys that are set although nothing obeys them: not yet, or not in this environment."""
+        """The keys that are set although nothing obeys them in this environment."""
         own = ["feature_flags"] if self.feature_flags != self.features else []
         for name, tenant in self.tenants.items():
-            own += [f"tenants.{name}.{key}" for key in NOT_YET_PER_TENANT if key in tenant.model_fields_set]
+            strays = tenant.adt.model_fields_set - {"enrollment"}
+            own += [f"tenants.{name}.adt.{key}" for key in sorted(strays)]
         return tuple(own)

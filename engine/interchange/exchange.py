@@ -75,8 +75,9 @@ class Answer:
 
 
 class Level(StrEnum):
-    """At what an interaction stands: the type, or one resource."""
+    """At what an interaction stands: the whole base, a type, or one resource."""
 
+    SYSTEM = "system"
     TYPE = "type"
     INSTANCE = "instance"
 

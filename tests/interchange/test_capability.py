@@ -12,6 +12,7 @@ from engine.fhir.versions.names import r4_name
 from engine.interchange.resource.catalogue import KEPT
 from tests.interchange.kit import Outside, issue, patient, running
 from tests.interchange.least import least, version_of
+from tests.interchange.webhooks.test_messages import message, send
 
 HL7 = "http://hl7.org/fhir/SearchParameter/"
 US_CORE = {
@@ -23,6 +24,7 @@ OURS = {
     "R4": {
         "ActivityDefinition": {"code"},
         "Binary": {"patient"},
+        "Bundle": {"message.event", "patient"},
         "Group": {"name"},
         "MedicationStatement": {"encounter"},
         "Organization": {"ordering-enabled"},
@@ -31,6 +33,7 @@ OURS = {
     "STU3": {
         "ActivityDefinition": {"code"},
         "Binary": {"patient"},
+        "Bundle": {"message.event", "patient"},
         "Coverage": {"patient"},
         "DocumentReference": {"date"},
         "Encounter": {"discharge-disposition"},
@@ -140,6 +143,9 @@ def test_each_interaction_is_as_stated(stated: Stated) -> None:
             headers = {"prefer": "create-always"}
             body = service.ask("POST", f"{base}/{name}", json=made[name], headers=headers, **who).json()
             key = body["id"]
+        elif name == "Bundle":
+            assert send(service, message(service, stated.version, service.create()["id"])).status_code == 200
+            key = service.ask("GET", f"{base}/Bundle").json()["entry"][0]["resource"]["id"]
         for code, (method, path) in INTERACTIONS.items():
             more: dict[str, Any] = {**who}
             if method == "PATCH":
@@ -186,7 +192,7 @@ def test_each_include_is_as_stated(stated: Stated) -> None:
         f"{name}:{each['name']}"
         for name, one in stated.types.items()
         for each in one["searchParam"]
-        if each["type"] == "reference" and name != "AuditEvent"
+        if each["type"] == "reference" and name not in {"AuditEvent", "Bundle"}
     }
     for name, one in stated.types.items():
         client = stated.client(name)
@@ -207,7 +213,7 @@ def test_what_is_stated_of_writes(stated: Stated) -> None:
     """N-235: versions, conditional writes and reads, creation by PUT and the policy of references are as stated."""
     for name, one in stated.types.items():
         said = {key: one.get(key) for key in WRITES}
-        assert said == (READ_ONLY if name == "AuditEvent" else WRITES), name
+        assert said == (READ_ONLY if name in {"AuditEvent", "Bundle"} else WRITES), name
     service, base = stated.service, stated.base
     made = service.create(base)
     path = f"{base}/Patient/{made['id']}"
@@ -235,6 +241,7 @@ def test_what_is_stated_of_writes(stated: Stated) -> None:
 
 # By version, the end of the address of each operation's definition: the type, and the operation.
 BOTH = (
+    "MessageHeader-process-message",
     "Patient-merge",
     "RequestGroup-submit",
     "Patient-everything",
@@ -276,11 +283,12 @@ def test_the_whole_system_and_operations(stated: Stated) -> None:
         assert service.ask("GET", f"{base}{path}").status_code in {404, 405}
     holders = [rest] if stated.version == "STU3" else stated.types.values()
     listed = [one for holder in holders for one in holder.get("operation", ())]
+    listed += rest["operation"] if stated.version == "R4" else []
     definitions = [one["definition"] for one in listed]
     texts = [one["reference"] if isinstance(one, dict) else one for one in definitions]
     assert sorted(text.rpartition("/")[2] for text in texts) == sorted(OPERATIONS[stated.version])
     assert all(text.endswith(f"-{one['name']}") for one, text in zip(listed, texts, strict=True))
-    assert ("operation" in rest) == (stated.version == "STU3")
+    assert ("$process-message" in {f"${one['name']}" for one in rest["operation"]}) is True
     who = service.create()["id"]
     assert service.ask("GET", f"{base}/Patient/{who}/$everything").status_code == 200
     parameters = {"resourceType": "Parameters"}

@@ -24,6 +24,7 @@ from tests.interchange.test_patient_context import DIRECTORY, App, charts, clien
 KINDS = {
     "Patient": "patient",
     "AuditEvent": "log",
+    "Bundle": "message",
     "Subscription": "criteria",
     "Group": "roster",
     **dict.fromkeys(DIRECTORY, "directory"),
@@ -68,6 +69,9 @@ REACH: dict[tuple[str, str, str], tuple[bool, bool]] = {
     ("chart", "merge-document", "type"): NONE,
     **{(kind, "cq-search", level): OWN for kind in ("patient", "chart") for level in ("type", "instance")},
     ("chart", "p360-retrieve", "type"): NONE,
+    ("message", "read", "instance"): NONE,
+    ("message", "search-type", "type"): NONE,
+    ("message", "process-message", "system"): NONE,
     ("log", "read", "instance"): NONE,
     ("log", "search-type", "type"): NONE,
 }
@@ -91,7 +95,7 @@ def kept(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     with running(folder, clients=clients(folder), users=USERS, feature_flags=tuple(Feature)) as service:
         mine, other, ids = charts(service, base)
         ids["Patient"] = {mine: mine, other: other}
-        ids["AuditEvent"] = {mine: "1", other: "2"}
+        ids["AuditEvent"] = ids["Bundle"] = {mine: "1", other: "2"}
         yield Kept(service, base, App(service, mine), mine, other, ids)
 
 
@@ -104,7 +108,8 @@ def request_of(kept: Kept, one: Interaction, owner: str) -> tuple[str, str, Any]
     """Return method, address below the base, and body of an interaction with the record of one of the patients."""
     version, target = version_of(kept.base), kept.ids[one.type][owner]
     name = name_in(version, one.type)
-    steps = [name, *([target] if one.level is Level.INSTANCE else []), *([one.operation] if one.operation else [])]
+    named = [] if one.level is Level.SYSTEM else [name]
+    steps = [*named, *([target] if one.level is Level.INSTANCE else []), *([one.operation] if one.operation else [])]
     path = "/".join(steps) + ("1" if one.operation.endswith("/") else "")
     if one.form or (one.code == "search-type" and one.level is Level.TYPE):
         whose = "_id" if one.type == "Patient" else "patient"
@@ -114,7 +119,7 @@ def request_of(kept: Kept, one: Interaction, owner: str) -> tuple[str, str, Any]
         path += f"?_id={target}"
     if one.code == "merge":
         return one.method, path, merge_body(kept.other, owner)
-    if one.code in {"everything", "export-ccda", "cq-search", "submit"}:
+    if one.code in {"everything", "export-ccda", "cq-search", "submit", "process-message"}:
         path += f"?patient={owner}" if one.level is Level.TYPE else ""
         return one.method, path, {"resourceType": "Parameters"} if one.method == "POST" else None
     if one.code == "patch":

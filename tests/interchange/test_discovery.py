@@ -59,7 +59,7 @@ def test_discovery_under_an_alias(tmp_path: Path) -> None:
 
 def test_only_scopes_that_work_are_told(tmp_path: Path) -> None:
     """N-300: `scopes_supported` leaves out what a client is registered for although nothing obeys it."""
-    scopes = ("user/Patient.read", "observation.write", "place_orders", "user/Subscription.read", "nonsense")
+    scopes = ("user/Patient.read", "observation.write", "place_orders", "user/Media.read", "nonsense")
     held = Secret(file=str(secret_file(tmp_path)))
     client = Client(tenant="riverbend", secret=held, scopes=(*scopes, "patient/Condition.rs"), role=Role.PHYSICIAN)
     with running(tmp_path, clients={"one": client}) as service:

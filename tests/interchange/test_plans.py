@@ -183,7 +183,7 @@ JOBS = {
     job.WAITING: "job_unfinished (state=? AND tenant=?)",
     job.FIRST: "job_unfinished (state=?)",
     job.RUNNING: "job_unfinished (state=?)",
-    job.GIVE_UP: "job_unfinished (state=?)",
+    job.HOPELESS: "job_unfinished (state=?)",
     job.TAKE_BACK: "job_unfinished (state=?)",
     job.OLD: "job_ended (ended_ms<?)",
 }

@@ -196,8 +196,7 @@ users:
 """
     read = validate(parse(text, "interchange.yaml"), ServiceConfiguration)
     assert read.clients["engine"].scopes == ("system/*.*",)
-    assert "tenants.riverbend.adt" in read.unheeded
-    assert "tenants.riverbend.network_mode" not in read.unheeded
+    assert read.unheeded == ("tenants.riverbend.adt.assigning_authorities", "tenants.riverbend.adt.lookup_on")
 
 
 @pytest.mark.parametrize(

@@ -98,11 +98,13 @@ OPEN_PAGES = {
     "/fhir/R4/.well-known/smart-configuration",
     "/_test/lab",
     "/_test/outbound",
+    "/_test/document",
+    "/_test/network-query",
     "/_test/{name}",
 }
-# The access log and handles have their own tests of who reads them: test_access_log.py (no wildcard, one role), and
-# test_job_rights.py (who may carry out the operation).
-WALKED = [one for one in INTERACTIONS if one.type != "AuditEvent" and not one.own_rights]
+# The access log, messages and handles have their own tests of who reads them: test_access_log.py (no wildcard, one
+# role), webhooks/test_messages.py (all types), and test_job_rights.py (who may carry out the operation).
+WALKED = [one for one in INTERACTIONS if one.type not in {"AuditEvent", "Bundle"} and not one.own_rights]
 TYPES = sorted({one.type for one in WALKED})
 FORM = {"content-type": "application/x-www-form-urlencoded"}
 JSON = {"content-type": "application/fhir+json", "prefer": "create-always"}

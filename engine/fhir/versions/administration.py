@@ -116,6 +116,7 @@ def _what_stu3(part: Part) -> Part:
 
 
 LENSES: Final = {
+    "MessageHeader": (renamed("event", "eventCoding"),),
     "Account": (renamed("period", "servicePeriod"),),
     "Binary": (renamed("content", "data"),),
     "Coverage": (Lens(("grouping", SEQUENCE), ("class",), _classes, _grouping),),

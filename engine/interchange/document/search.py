@@ -90,6 +90,6 @@ INTERACTIONS: Final = tuple(
         flags=flags,
     )
     for type_name, flags in (("DocumentReference", frozenset[str]()), ("Patient", SCOPES))
-    for level in Level
+    for level in (Level.TYPE, Level.INSTANCE)
     for method in ("GET", "POST")
 )

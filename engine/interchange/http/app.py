@@ -25,6 +25,7 @@ from engine.interchange.jobs.job import Work
 from engine.interchange.jobs.kinds import TELLINGS, WORK
 from engine.interchange.jobs.runner import Runner
 from engine.interchange.laboratory.transmitter import Transmitter
+from engine.interchange.messages import operation as messages
 from engine.interchange.oauth.code import Codes
 from engine.interchange.oauth.vault import Vault
 from engine.interchange.orders.completion import followers
@@ -72,7 +73,7 @@ def create_app(
         INDEXERS,
         environment=environment,
         edition=EDITION,
-        told=Told({**followers(configuration.service_identifier_system), **FOLLOWERS}, Matcher()),
+        told=Told({**followers(configuration.service_identifier_system), **FOLLOWERS, **messages.FOLLOWERS}, Matcher()),
     )
     lifetimes = (configuration.access_token_lifetime_s, configuration.refresh_token_lifetime_s)
     vault = Vault(store, own_clock, tokens, lifetimes)

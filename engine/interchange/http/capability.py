@@ -10,10 +10,12 @@ from engine.fhir.schema import FhirVersion
 from engine.fhir.versions.names import name_in
 from engine.interchange.audit import reading as audit
 from engine.interchange.exact import write_json
-from engine.interchange.exchange import Interaction
+from engine.interchange.exchange import Interaction, Level
 from engine.interchange.http.definitions import definition_of
 from engine.interchange.http.negotiation import PATCH
 from engine.interchange.http.route import INTERACTIONS
+from engine.interchange.messages import search as messages
+from engine.interchange.messages.message import BUNDLE
 from engine.interchange.resource.catalogue import KEPT
 from engine.interchange.search.criterion import Kind
 
@@ -35,6 +37,7 @@ SEARCH_TYPES: Final = {
 }
 OPERATIONS: Final = {
     "merge": "http://hl7.org/fhir/OperationDefinition/Patient-merge",
+    "process-message": "http://hl7.org/fhir/OperationDefinition/MessageHeader-process-message",
     "validate": "http://hl7.org/fhir/OperationDefinition/Resource-validate",
     "everything": "http://hl7.org/fhir/OperationDefinition/Patient-everything",
 }
@@ -46,6 +49,8 @@ BESIDE: Final = (
     "the address of a handle, RequestResult/{id}, to be read and deleted. What is unknown is refused, but for "
     "'Prefer: handling=lenient' on a search."
 )
+# What is read and searched in tables of its own, with the search parameters.
+APART: Final = {audit.NAME: audit.PARAMETERS, BUNDLE: messages.PARAMETERS}
 # References are to what is kept here and checked (422), or say by an identifier what they mean.
 REFERENCES: Final = ("literal", "logical", "enforced", "local")
 COMPARTMENT: Final = "http://hl7.org/fhir/CompartmentDefinition/patient"
@@ -82,9 +87,12 @@ def _statement(version: FhirVersion, base_url: str, token_url: str, own: str, fe
         "compartment": [COMPARTMENT],
         "resource": [_resource(name, served, version, own) for name in sorted({one.type for one in served})],
     }
+    # STU3 names all operations here, R4 those of the whole base.
+    named = _operations([one for one in served if version is FhirVersion.STU3 or one.level is Level.SYSTEM], own)
     if version is FhirVersion.STU3:
-        named = _operations(served, own)
         rest["operation"] = [{"name": name, "definition": {"reference": found}} for name, found in named]
+    else:
+        rest["operation"] = [{"name": name, "definition": found} for name, found in named]
     statement: dict[str, Json] = {
         "resourceType": "CapabilityStatement",
         "status": "active",
@@ -105,7 +113,7 @@ def _statement(version: FhirVersion, base_url: str, token_url: str, own: str, fe
 
 
 def _resource(name: str, served: list[Interaction], version: FhirVersion, own: str) -> dict[str, Json]:
-    mine = [one for one in served if one.type == name]
+    mine = [one for one in served if one.type == name and one.level is not Level.SYSTEM]
     codes = [one.code for one in mine]
     made: dict[str, Json] = {
         "type": name_in(version, name),
@@ -123,7 +131,7 @@ def _resource(name: str, served: list[Interaction], version: FhirVersion, own: s
     }
     if name == "Patient" and "delete" in codes:
         made["extension"] = [{"url": f"{own}/cascade-delete", "valueBoolean": True}]
-    if name == audit.NAME:
+    if name in APART:
         made |= {"versioning": "no-version", "conditionalRead": "not-supported"}
     if name in KEPT:
         made |= {"referencePolicy": list(REFERENCES)}
@@ -159,8 +167,8 @@ def _includes(type_name: str, version: FhirVersion) -> dict[str, list[str]]:
 
 
 def _kinds(name: str, version: FhirVersion) -> Mapping[str, Kind]:
-    if name == audit.NAME:
-        return audit.PARAMETERS
+    if name in APART:
+        return APART[name]
     return {known: parameter.kind for known, parameter in KEPT[name].search_parameters(version).items()}
 
 

@@ -38,6 +38,8 @@ _NONE: Final = frozenset(
     {
         ("ActivityDefinition", "code"),
         ("Binary", "patient"),
+        ("Bundle", "message.event"),
+        ("Bundle", "patient"),
         ("Group", "name"),
         ("MedicationStatement", "encounter"),
         ("Organization", "ordering-enabled"),

@@ -1,6 +1,7 @@
 """What is served beside FHIR: the token endpoints, the sign-in, health, metrics, and a sandbox's test hooks."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, Final
 
@@ -12,6 +13,7 @@ from starlette.routing import Route, Router
 
 from engine.config.service import ServiceConfiguration
 from engine.errors import place_of
+from engine.interchange.alerts.hook import HOOKS, NetworkHookError
 from engine.interchange.http.calls import loggable
 from engine.interchange.http.cors import Headers
 from engine.interchange.http.hooks import HookError, Hooks
@@ -93,6 +95,10 @@ class Pages:
         if self._hooks is not None:
             routes.append(Route("/_test/outbound", self._outbound, methods=["GET"]))
             routes.append(Route("/_test/lab", self._laboratory, methods=["POST"]))
+            routes += [
+                Route(f"/_test/{name}", partial(_network, self._service, told), methods=["POST"])
+                for name, told in HOOKS.items()
+            ]
             routes.append(Route("/_test/{name}", partial(_hook, self._service, self._hooks), methods=["POST"]))
         return routes
 
@@ -147,6 +153,14 @@ async def _smart(service: Service, _request: HttpRequest) -> Response:
 
 async def _alive(_request: HttpRequest) -> Response:
     return _json({"status": "alive"})
+
+
+async def _network(service: Service, tell: Callable[..., Awaitable[Any]], request: HttpRequest) -> Response:
+    try:
+        return _json(await tell(service, orjson.loads(await request.body() or b"{}")))
+    except ValueError as error:
+        text = str(error) if isinstance(error, NetworkHookError) else "send JSON"
+        return _json({"error": text}, 400)
 
 
 async def _hook(service: Service, hooks: Hooks, request: HttpRequest) -> Response:

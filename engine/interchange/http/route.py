@@ -16,6 +16,8 @@ from engine.interchange.everything import operation as everything
 from engine.interchange.exchange import Interaction, Level
 from engine.interchange.jobs import handle
 from engine.interchange.merge import operation
+from engine.interchange.messages import operation as message
+from engine.interchange.messages import search as messages
 from engine.interchange.orders import submit
 from engine.interchange.outcome import Category, Issue, RefusedError, refuse
 from engine.interchange.patient360 import operation as patient360
@@ -34,6 +36,8 @@ OFFERED: Final[tuple[Interaction, ...]] = (
     *document_search.INTERACTIONS,
     *patient360.INTERACTIONS,
     submit.INTERACTION,
+    message.INTERACTION,
+    *messages.INTERACTIONS,
 )
 INTERACTIONS: Final[tuple[Interaction, ...]] = (*OFFERED, *handle.interactions(OFFERED))
 
@@ -89,6 +93,8 @@ def find_route(address: Address, method: str, features: tuple[Feature, ...] = ()
     """Return the interaction of a method at an address, with the features in force; RefusedError 404 or 405."""
     segments = address.segments
     type_name = segments[0]
+    if type_name.startswith("$") and len(segments) == 1:
+        return _of_system(address, method, features)
     if (address.version, type_name) not in TYPES:
         raise refuse(
             Category.UNKNOWN_ROUTE, f"The service has no such resource type in {address.version}.", location="http.path"
@@ -110,6 +116,15 @@ def find_route(address: Address, method: str, features: tuple[Feature, ...] = ()
     if rest and (resource_id in DOTS or (method != "PUT" and ID.fullmatch(resource_id) is None)):
         raise refuse(Category.NOT_FOUND, "This is not a valid resource id.", location="http.id")
     return Route(methods[method], resource_id, vid)
+
+
+def _of_system(address: Address, method: str, features: tuple[Feature, ...]) -> Route:
+    methods = _places(features).get((address.version, "", Level.SYSTEM, address.segments[0]))
+    if methods is None:
+        raise refuse(Category.UNKNOWN_ROUTE, "The service has no such operation here.", location="http.path")
+    if method not in methods:
+        raise wrong_method(set(methods))
+    return Route(methods[method], "")
 
 
 def _steps(steps: tuple[str, ...]) -> tuple[tuple[str, ...], str, str]:
@@ -137,7 +152,8 @@ def _places(features: tuple[Feature, ...]) -> dict[Place, dict[str, Interaction]
     found: dict[Place, dict[str, Interaction]] = {}
     for one in INTERACTIONS:
         for version in one.versions if one.feature is None or one.feature in features else ():
-            found.setdefault((version, name_in(version, one.type), one.level, one.operation), {})[one.method] = one
+            name = "" if one.level is Level.SYSTEM else name_in(version, one.type)
+            found.setdefault((version, name, one.level, one.operation), {})[one.method] = one
     return found
 
 

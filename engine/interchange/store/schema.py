@@ -13,6 +13,7 @@ from sqlite_utils import Database, Migrations
 
 from engine.interchange.store.dialect import Dialect
 from engine.interchange.store.index import COUNTS
+from engine.interchange.store.message import MESSAGES
 from engine.interchange.store.notification import SUBSCRIPTIONS
 
 RESOURCES: Final = """
@@ -321,6 +322,7 @@ STEPS: Final = {
     "jobs_apart": JOBS_APART,
     "code_counts": COUNTS,
     "subscriptions": SUBSCRIPTIONS,
+    "messages": MESSAGES,
 }
 
 
