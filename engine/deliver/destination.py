@@ -9,9 +9,10 @@ from engine.config.channel import Channel
 from engine.config.destination import Destination as Settings
 from engine.deliver.dry_run import DryRun, unremembered
 from engine.deliver.interactions import carry_out, ending, patients_of
-from engine.deliver.lookup import UNSUPPORTED, LookUps, Reply
+from engine.deliver.lookup import UNSUPPORTED, LookUps
 from engine.deliver.memory import Memory
 from engine.deliver.patient.question import Question, question
+from engine.deliver.reply import Reply
 from engine.deliver.stored import Cache
 from engine.deliver.verdict import Failure, Verdict, VerdictKind
 from engine.deliver.wire.abilities import Abilities, abilities_of

@@ -5,20 +5,19 @@ The server gives the same handle while one look-up of a patient runs, so that as
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import replace
 from datetime import datetime
-from enum import StrEnum
 from typing import Final
 from urllib.parse import quote
 
-from engine.deliver.pace.backoff import retry_after_seconds
+from engine.deliver.reply import Ending, Reply, reply_of, unanswered
 from engine.deliver.verdict import Failure
 from engine.deliver.wire.abilities import abilities_of
 from engine.deliver.wire.client import Answer
 from engine.deliver.wire.failure import error_of, failure_of
 from engine.deliver.wire.server import Server
 from engine.errors import DeliveryError
-from engine.fhir.outcome import codes, is_fault
+from engine.fhir.outcome import codes
 
 UNSUPPORTED: Final = "lookup-unsupported"
 REFUSED: Final = "lookup-refused"
@@ -28,28 +27,6 @@ ASK_AGAIN_SECONDS: Final = 600.0
 LONGEST_HANDLE: Final = 500
 ASYNCHRONOUS: Final = (("Prefer", "respond-async"),)
 R4: Final = "/R4"
-
-
-class Ending(StrEnum):
-    """What a server made of a request for a look-up."""
-
-    ACCEPTED = "accepted"
-    REFUSED = "refused"
-    RETRY = "retry"
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """How a request for a look-up ended; `codes` begin with the status or, without an answer, with what went wrong.
-
-    `handle`: the address where the server will tell how the look-up ended, empty where it names none.
-    """
-
-    ending: Ending
-    reason: str = ""
-    codes: tuple[str, ...] = ()
-    handle: str = ""
-    retry_after_seconds: float = 0.0
 
 
 class LookUps:
@@ -76,8 +53,7 @@ class LookUps:
             url = f"{base}/DocumentReference/$p360-retrieve?patient={logical_id}"
             return _reply(await self._server.ask("POST", url, ASYNCHRONOUS), at)
         except DeliveryError as error:
-            told = tuple(dict.fromkeys((str(error), *error.codes)))
-            return Reply(Ending.RETRY, FAILED, told, retry_after_seconds=error.retry_after_seconds)
+            return unanswered(error, FAILED)
 
     async def base(self) -> str:
         """Return the base that states the operation, '' where none does; DeliveryError where the server does not say.
@@ -107,12 +83,8 @@ class LookUps:
 
 
 def _reply(answer: Answer, at: datetime) -> Reply:
-    failure, said = failure_of(answer.status, write=False), (f"http-{answer.status}", *codes(answer.json))
-    if failure is Failure.NONE and not is_fault(answer.json):
-        handle = answer.headers.get("content-location") or answer.headers.get("location", "")
-        return Reply(Ending.ACCEPTED, handle=handle[:LONGEST_HANDLE])
-    # A token that is no longer taken is a matter of all requests; that this one is not allowed is one of its own.
-    if failure is Failure.TRANSIENT or answer.status == 401:
-        wait = retry_after_seconds(answer.headers.get("retry-after", ""), at)
-        return Reply(Ending.RETRY, FAILED, said, retry_after_seconds=wait)
-    return Reply(Ending.REFUSED, REFUSED, said)
+    reply = reply_of(answer, at, refused=REFUSED, failed=FAILED)
+    if reply.ending is not Ending.ACCEPTED:
+        return reply
+    handle = answer.headers.get("content-location") or answer.headers.get("location", "")
+    return replace(reply, handle=handle[:LONGEST_HANDLE])

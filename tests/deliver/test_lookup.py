@@ -6,7 +6,8 @@ import orjson
 import pytest
 
 from engine.deliver.destination import Destination
-from engine.deliver.lookup import ASK_AGAIN_SECONDS, FAILED, REFUSED, UNSUPPORTED, Ending, Reply
+from engine.deliver.lookup import ASK_AGAIN_SECONDS, FAILED, REFUSED, UNSUPPORTED
+from engine.deliver.reply import Ending, Reply
 from engine.errors import DeliveryError
 from engine.fhir.plan import PatientRecord, Upsert
 from tests.deliver.conftest import AT, Site

@@ -15,8 +15,8 @@ from typing import Final
 from engine import fault, telemetry
 from engine.config.channel import Channel, Mode
 from engine.deliver.destination import Destination
-from engine.deliver.lookup import Ending, Reply
 from engine.deliver.pace.backoff import wait_seconds
+from engine.deliver.reply import Ending, Reply
 from engine.errors import place_of
 from engine.hl7.message import Message
 from engine.journal.entry import Claimed
